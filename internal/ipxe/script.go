@@ -1,0 +1,192 @@
+package ipxe
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+const (
+	// DefaultPort is the port of an iSCSI portal that is not named.
+	DefaultPort = 3260
+	header      = "#!ipxe\n"
+)
+
+// Boot gives the script that every machine starts with. It asks base, this
+// server's URL without a slash at its end, for the machine's own script: uuid
+// and mac come first, since they are what a machine is known by, free text last,
+// since a vendor may have put anything in it. An answer that does not come, or a
+// boot that fails, is asked for again for about a minute; then the firmware goes
+// on to the next device.
+func Boot(base string) (string, error) {
+	base, err := word("the server's URL", base)
+	if err != nil {
+		return "", err
+	}
+	return header +
+		"set gp-url " + base + "\n" +
+		"set gp-try:int32 0\n" +
+		":ask\n" +
+		"chain --autofree ${gp-url}/ipxe?uuid=${uuid}&mac=${netX/mac:hexhyp}&platform=${platform}&arch=${buildarch}" +
+		"&asset=${asset:uristring}&serial=${serial:uristring}&manufacturer=${manufacturer:uristring}&product=${product:uristring}" +
+		" && exit ||\n" +
+		"inc gp-try\n" +
+		"iseq ${gp-try} 20 && goto give-up ||\n" +
+		"echo glowplug: no boot from ${gp-url} yet, asking again in 3 seconds\n" +
+		"sleep 3\n" +
+		"goto ask\n" +
+		":give-up\n" +
+		"echo glowplug: no boot from ${gp-url}, going on to the next boot device\n" +
+		"exit 1\n", nil
+}
+
+// CHAP is what an initiator logs in with.
+type CHAP struct{ Username, Password string }
+
+// Target is an image that another machine or this one offers over iSCSI.
+type Target struct {
+	// Host is an address or a host name; Port 0 is DefaultPort.
+	Host string
+	Port uint16
+	LUN  int
+	IQN  string
+	// CHAP is nil where the target asks for nothing.
+	CHAP *CHAP
+}
+
+// URI gives iscsi:host::port:lun:iqn. What is as it is by default is left out,
+// the LUN 0 and the port 3260.
+func (t *Target) URI() (string, error) {
+	host, err := word("the portal", t.Host)
+	if err != nil {
+		return "", err
+	}
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().Is6() {
+		host = "[" + addr.WithZone("").String() + "]"
+	} else if err == nil {
+		host = addr.Unmap().String()
+	}
+	iqn, err := word("the IQN", t.IQN)
+	if err != nil {
+		return "", err
+	}
+	port, lun := "", ""
+	if t.Port != 0 && t.Port != DefaultPort {
+		port = strconv.Itoa(int(t.Port))
+	}
+	if t.LUN != 0 {
+		lun = strconv.FormatInt(int64(t.LUN), 16) // the root path's LUN is hexadecimal
+	}
+	return "iscsi:" + host + "::" + port + ":" + lun + ":" + iqn, nil
+}
+
+// ParsePortal reads "host", "host:port", "address" or "[address]:port".
+func ParsePortal(portal string) (host string, port uint16) {
+	if a, err := netip.ParseAddrPort(portal); err == nil {
+		return a.Addr().String(), a.Port()
+	}
+	if name, digits, ok := strings.Cut(portal, ":"); ok {
+		if n, err := strconv.ParseUint(digits, 10, 16); err == nil {
+			return name, uint16(n)
+		}
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(portal, "["), "]"), 0
+}
+
+// lines gives the lines that boot from a target: the last one is sanboot, whose
+// failure ends the script.
+func (t *Target) lines() (string, error) {
+	uri, err := t.URI()
+	if err != nil {
+		return "", err
+	}
+	credentials := ""
+	if t.CHAP != nil {
+		credentials = secret("username", t.CHAP.Username) + "\n" + secret("password", t.CHAP.Password) + "\n"
+	}
+	return credentials + "sanboot " + uri + "\n", nil
+}
+
+// Image is what a machine boots: a target, a kernel, or an ISO at a URL.
+type Image struct {
+	// Name and Description are shown.
+	Name, Description string
+	// Target and Kernel are nil where URL is given.
+	Target *Target
+	Kernel *Kernel
+	URL    string
+}
+
+// Kernel is a Linux kernel and its initial RAM disk.
+type Kernel struct {
+	// URL and Initrd are where they are.
+	URL, Initrd string
+	// Args are the kernel's arguments.
+	Args []string
+}
+
+// commandLine is what a kernel takes, its final zero byte included.
+const commandLine = 2048
+
+// lines gives the lines that start a kernel. The initial RAM disk is named in the
+// arguments, too: older kernels find it there under UEFI.
+func (k *Kernel) lines() (string, error) {
+	url, err := word("the URL of the kernel", k.URL)
+	if err != nil {
+		return "", err
+	}
+	initrd, err := word("the URL of the initramfs", k.Initrd)
+	if err != nil {
+		return "", err
+	}
+	line := "initrd=main"
+	for _, arg := range k.Args {
+		words, err := Argument(arg)
+		if err != nil {
+			return "", err
+		}
+		line += " " + words
+	}
+	if len(line) >= commandLine {
+		return "", fmt.Errorf("the kernel arguments take %d bytes, a kernel has room for %d", len(line), commandLine-1)
+	}
+	return "kernel " + url + " " + line + "\ninitrd --name main " + initrd + "\nboot\n", nil
+}
+
+// Lines gives the lines that boot an image.
+func (i *Image) Lines() (string, error) {
+	if i.Target != nil {
+		return i.Target.lines()
+	}
+	if i.Kernel != nil {
+		return i.Kernel.lines()
+	}
+	url, err := word("the URL of the image", i.URL)
+	if err != nil {
+		return "", err
+	}
+	return "sanboot " + url + "\n", nil
+}
+
+// Sanboot gives the script of a machine that boots an image.
+func Sanboot(machine string, image *Image) (string, error) {
+	lines, err := image.Lines()
+	if err != nil {
+		return "", err
+	}
+	return header + echo(machine+" boots "+image.Name) + lines, nil
+}
+
+// Local gives the script of a machine that boots its disk.
+func Local(machine, reason string) string {
+	return header + echo(machine+" boots its disk: "+reason) + "exit\n"
+}
+
+// Failed gives the script of a machine that has nothing to boot yet: it says why
+// and fails, upon which the script of Boot asks again.
+func Failed(machine, reason string) string {
+	return header + echo(machine+": "+reason) + "exit 1\n"
+}
+
+func echo(s string) string { return "echo glowplug: " + text(s) + "\n" }

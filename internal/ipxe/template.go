@@ -1,0 +1,184 @@
+package ipxe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+const (
+	// MaxTemplate bounds a script of an operator's own, in bytes.
+	MaxTemplate = 64 << 10
+	// maxOutput bounds what comes of it.
+	maxOutput = 1 << 20
+)
+
+// Machine is what a script of an operator's own can name. The values of a
+// template are one word each: what could end a word, a line, or begin a variable
+// is an underscore.
+type Machine struct {
+	// Host is the BareMetalHost's name, Hostname the machine's.
+	Host, Namespace, Hostname string
+	MAC, IP, UUID             string
+	Labels                    map[string]string
+	// Image is the ISCSICdrom, as namespace/name; "" where there is none.
+	Image string
+	// Server is this server's URL, without a slash at its end.
+	Server string
+	// State is the machine's status.state.
+	State string
+	// The machine's own words.
+	Platform, Arch, Serial, Asset, Manufacturer, Product string
+	// Sanboot are the lines that boot the image: CHAP where it has that, and sanboot.
+	Sanboot string
+}
+
+// escaped gives the machine with every value made one word. Sanboot is made by
+// this package.
+func (m Machine) escaped() Machine {
+	for _, value := range []*string{
+		&m.Host, &m.Namespace, &m.Hostname, &m.MAC, &m.IP, &m.UUID, &m.Image, &m.Server, &m.State,
+		&m.Platform, &m.Arch, &m.Serial, &m.Asset, &m.Manufacturer, &m.Product,
+	} {
+		*value = escape(*value)
+	}
+	labels := make(map[string]string, len(m.Labels))
+	for key, value := range maps.All(m.Labels) {
+		labels[escape(key)] = escape(value)
+	}
+	m.Labels = labels
+	return m
+}
+
+// allowedFunctions are those that can neither build long values nor call anything.
+var allowedFunctions = map[string]bool{
+	"and": true, "or": true, "not": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "index": true, "len": true,
+}
+
+// Template is a checked script of an operator's own.
+type Template struct{ template *template.Template }
+
+// ParseTemplate checks a Go text/template that makes an iPXE script. It ends,
+// whatever it says: it ranges over .Labels alone, not within a range, and has no
+// functions that build text. It is run once to see that it names only what there is.
+func ParseTemplate(source string) (*Template, error) {
+	if len(source) > MaxTemplate {
+		return nil, fmt.Errorf("the script has %d bytes, more than %d", len(source), MaxTemplate)
+	}
+	t, err := template.New("ipxe").Option("missingkey=zero").Parse(source)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
+	}
+	if len(t.Templates()) > 1 {
+		return nil, errors.New("the script defines further templates: write it in one piece")
+	}
+	if t.Tree == nil || strings.TrimSpace(source) == "" {
+		return nil, errors.New("the script is empty")
+	}
+	if err := check(t.Root, false); err != nil {
+		return nil, err
+	}
+	parsed := &Template{t}
+	if _, err := parsed.Render(Machine{Labels: map[string]string{"role": "example"}}); err != nil {
+		return nil, err
+	}
+	return parsed, nil
+}
+
+// check refuses what a script may not use.
+func check(node parse.Node, ranging bool) error {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return nil
+		}
+		for _, child := range n.Nodes {
+			if err := check(child, ranging); err != nil {
+				return err
+			}
+		}
+	case *parse.ActionNode:
+		return check(n.Pipe, ranging)
+	case *parse.PipeNode:
+		for _, command := range n.Cmds {
+			for _, arg := range command.Args {
+				if err := check(arg, ranging); err != nil {
+					return err
+				}
+			}
+		}
+	case *parse.ChainNode:
+		return check(n.Node, ranging)
+	case *parse.IdentifierNode:
+		if !allowedFunctions[n.Ident] {
+			return fmt.Errorf("the function %s is not available in a boot script", n.Ident)
+		}
+	case *parse.IfNode:
+		return checkBranch(&n.BranchNode, ranging)
+	case *parse.WithNode:
+		return checkBranch(&n.BranchNode, ranging)
+	case *parse.RangeNode:
+		if ranging || !namesLabels(n.Pipe) {
+			return fmt.Errorf("line %d: a boot script ranges over .Labels alone, and not within a range", n.Line)
+		}
+		return checkBranch(&n.BranchNode, true)
+	case *parse.TemplateNode:
+		return fmt.Errorf("line %d: a boot script includes no templates", n.Line)
+	}
+	return nil
+}
+
+// namesLabels tells whether a pipeline is .Labels or $.Labels and nothing else.
+func namesLabels(pipe *parse.PipeNode) bool {
+	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
+		return false
+	}
+	switch n := pipe.Cmds[0].Args[0].(type) {
+	case *parse.FieldNode:
+		return slices.Equal(n.Ident, []string{"Labels"})
+	case *parse.VariableNode:
+		return slices.Equal(n.Ident, []string{"$", "Labels"})
+	}
+	return false
+}
+
+func checkBranch(n *parse.BranchNode, ranging bool) error {
+	if err := check(n.Pipe, ranging); err != nil {
+		return err
+	}
+	if err := check(n.List, ranging); err != nil {
+		return err
+	}
+	return check(n.ElseList, ranging)
+}
+
+// Render gives the script for a machine. It begins with #!ipxe, also where the
+// template does not.
+func (t *Template) Render(m Machine) (string, error) {
+	out := &bounded{}
+	if err := t.template.Execute(out, m.escaped()); err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
+	}
+	script := out.String()
+	if !strings.HasPrefix(script, "#!ipxe") {
+		script = header + script
+	}
+	if !strings.HasSuffix(script, "\n") {
+		script += "\n"
+	}
+	return script, nil
+}
+
+// bounded takes only so much.
+type bounded struct{ strings.Builder }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxOutput {
+		return 0, fmt.Errorf("the script is longer than %d bytes", maxOutput)
+	}
+	return b.Builder.Write(p)
+}
