@@ -1,0 +1,170 @@
+// Package report holds what compiling a source found: each finding has a
+// severity, a path in the document, a position and, where there is one, a remedy.
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Severity says what a finding means for the source.
+type Severity string
+
+// A Warning does not stop a config from being served; an Error does.
+const (
+	Warning Severity = "warning"
+	Error   Severity = "error"
+)
+
+// MaxFindings bounds a tidied report: whoever has more to mend will see the rest
+// after mending these.
+const MaxFindings = 100
+
+// maxSummary bounds Summary, in bytes: it goes into an object's status.
+const maxSummary = 1024
+
+// Finding is one thing found in a source.
+type Finding struct {
+	Severity Severity
+	// Path is the place in the document, such as "$.storage.files.0.path"; may be empty.
+	Path string
+	// Line and Column count from 1; 0 is unknown. A column counts bytes.
+	Line, Column int
+	// Message says what is wrong, in a sentence without a full stop.
+	Message string
+	// Hint says what to do about it; may be empty.
+	Hint string
+}
+
+// String is the finding on one line, without severity and hint:
+// "line 3:5: $.storage.files.0.path: message". Parts that are unknown are left out.
+func (f Finding) String() string {
+	var b strings.Builder
+	if f.Line > 0 {
+		b.WriteString("line ")
+		b.WriteString(strconv.Itoa(f.Line))
+		if f.Column > 0 {
+			b.WriteByte(':')
+			b.WriteString(strconv.Itoa(f.Column))
+		}
+		b.WriteString(": ")
+	}
+	if f.Path != "" && f.Path != "$" {
+		b.WriteString(f.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(f.Message)
+	return b.String()
+}
+
+// Report is the findings of one source, in the order of the source.
+type Report []Finding
+
+// Errorf gives a report of one error without a position.
+func Errorf(format string, args ...any) Report {
+	return Report{{Severity: Error, Message: fmt.Sprintf(format, args...)}}
+}
+
+// HasError tells whether a finding stops the source from being served.
+func (r Report) HasError() bool {
+	return slices.ContainsFunc(r, func(f Finding) bool { return f.Severity == Error })
+}
+
+// Errors gives the findings that are errors.
+func (r Report) Errors() Report { return r.of(Error) }
+
+// Warnings gives the findings that are warnings.
+func (r Report) Warnings() Report { return r.of(Warning) }
+
+func (r Report) of(severity Severity) Report {
+	var out Report
+	for _, f := range r {
+		if f.Severity == severity {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Strings gives each finding as one line.
+func (r Report) Strings() []string {
+	if len(r) == 0 {
+		return nil
+	}
+	out := make([]string, len(r))
+	for i, f := range r {
+		out[i] = f.String()
+	}
+	return out
+}
+
+// Tidy gives the report in the order of the source (what has no position comes
+// first), each finding once, and at most MaxFindings of them: errors are kept
+// before warnings, and a last finding counts what was left out. The order does not
+// depend on the order that the findings came in.
+func (r Report) Tidy() Report {
+	out := slices.Clone(r)
+	slices.SortFunc(out, compare)
+	out = slices.Compact(out)
+	if len(out) <= MaxFindings {
+		return out
+	}
+	all := out
+	out = all.Errors()
+	severity := Error
+	if len(out) < MaxFindings {
+		severity = Warning
+		out = append(out, all.Warnings()[:MaxFindings-len(out)]...)
+		slices.SortFunc(out, compare)
+	}
+	return append(out[:MaxFindings], Finding{
+		Severity: severity,
+		Message:  fmt.Sprintf("and %d more findings", len(all)-MaxFindings),
+	})
+}
+
+func compare(a, b Finding) int {
+	return cmp.Or(
+		cmp.Compare(a.Line, b.Line),
+		cmp.Compare(a.Column, b.Column),
+		cmp.Compare(a.Severity, b.Severity),
+		cmp.Compare(a.Path, b.Path),
+		cmp.Compare(a.Message, b.Message),
+		cmp.Compare(a.Hint, b.Hint),
+	)
+}
+
+// Summary gives the errors as one text for status.errorMessage, separated by "; "
+// and bounded to about 1 KiB; empty where there is no error.
+func (r Report) Summary() string {
+	var b strings.Builder
+	errors := r.Errors()
+	for i, f := range errors {
+		line := clip(f.String(), maxSummary/2)
+		if i > 0 {
+			if b.Len()+len(line) > maxSummary-32 {
+				fmt.Fprintf(&b, "; and %d more errors", len(errors)-i)
+				break
+			}
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// clip cuts s to at most limit bytes, between characters.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit - len("…")
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
