@@ -1,0 +1,90 @@
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Values of Event.Type.
+const (
+	EventNormal  = "Normal"
+	EventWarning = "Warning"
+)
+
+// Event is something that happened to an object. It has the shape of the core
+// Event of Kubernetes, so that kubectl describe shows it, and expires after a day.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type Event struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	// involvedObject is what the event is about.
+	InvolvedObject ObjectReference `json:"involvedObject"`
+	// reason is a short CamelCase word for machines.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message is a sentence for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// source is the part of the server that reports it.
+	// +optional
+	Source EventSource `json:"source,omitempty"`
+	// firstTimestamp is when it was first seen.
+	// +optional
+	FirstTimestamp metav1.Time `json:"firstTimestamp,omitempty"`
+	// lastTimestamp is when it was last seen.
+	// +optional
+	LastTimestamp metav1.Time `json:"lastTimestamp,omitempty"`
+	// count is how often it was seen.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+	// type is Normal or Warning.
+	// +optional
+	Type string `json:"type,omitempty"`
+	// eventTime is when it was first seen, to the microsecond.
+	// +optional
+	EventTime metav1.MicroTime `json:"eventTime,omitempty"`
+	// action is what was tried.
+	// +optional
+	Action string `json:"action,omitempty"`
+	// reportingComponent is the program that reports it.
+	// +optional
+	ReportingController string `json:"reportingComponent"`
+	// reportingInstance is the instance of that program.
+	// +optional
+	ReportingInstance string `json:"reportingInstance"`
+}
+
+// ObjectReference names an object.
+type ObjectReference struct {
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
+	// +optional
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// +optional
+	FieldPath string `json:"fieldPath,omitempty"`
+}
+
+// EventSource is the part of the server that reports an event.
+type EventSource struct {
+	// +optional
+	Component string `json:"component,omitempty"`
+	// +optional
+	Host string `json:"host,omitempty"`
+}
+
+// EventList is a list of Events.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type EventList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []Event `json:"items"`
+}

@@ -1,0 +1,39 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the legacy core group.
+const GroupName = ""
+
+// SchemeGroupVersion is the one version that is served and stored.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"}
+
+// Resource gives the GroupResource of a resource name, for errors.
+func Resource(resource string) schema.GroupResource {
+	return schema.GroupResource{Group: GroupName, Resource: resource}
+}
+
+// AddKnownTypes registers the kinds under gv, once for v1 and once for the
+// version that the API library keeps in memory; both are the same Go types.
+func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
+	scheme.AddKnownTypes(gv,
+		&IgnitionConfig{}, &IgnitionConfigList{},
+		&BareMetalHost{}, &BareMetalHostList{},
+		&ISCSICdrom{}, &ISCSICdromList{},
+		&StreamRelease{}, &StreamReleaseList{},
+		&ConfigMap{}, &ConfigMapList{},
+		&Namespace{}, &NamespaceList{},
+		&Event{}, &EventList{},
+	)
+}
+
+// AddToScheme registers v1, for clients.
+func AddToScheme(scheme *runtime.Scheme) error {
+	AddKnownTypes(scheme, SchemeGroupVersion)
+	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
+	return nil
+}

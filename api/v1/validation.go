@@ -1,0 +1,156 @@
+package v1
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"glowplug/internal/netaddr"
+)
+
+// AnnotationLastApplied is where client-side kubectl apply keeps the whole
+// object that it sent. It does not count against the size that annotations may
+// have, or a config of more than 256 KiB could not be applied.
+const AnnotationLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// validateMeta checks the metadata of a namespaced object, whose name is a
+// DNS-1123 subdomain.
+func validateMeta(meta *metav1.ObjectMeta) field.ErrorList {
+	path := field.NewPath("metadata")
+	return FilterAnnotationSize(meta.Annotations,
+		apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, path))
+}
+
+// FilterAnnotationSize drops the error that annotations are too large where they
+// are not without the last-applied annotation of kubectl.
+func FilterAnnotationSize(annotations map[string]string, errs field.ErrorList) field.ErrorList {
+	last, ok := annotations[AnnotationLastApplied]
+	if !ok {
+		return errs
+	}
+	size := -len(last) - len(AnnotationLastApplied)
+	for key, value := range annotations {
+		size += len(key) + len(value)
+	}
+	if size > apivalidation.TotalAnnotationSizeLimitB {
+		return errs
+	}
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		return err.Type == field.ErrorTypeTooLong && err.Field == "metadata.annotations"
+	})
+}
+
+// validateLabels checks label keys and values, each error under its key.
+func validateLabels(labels map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for key, value := range labels {
+		for _, msg := range validation.IsQualifiedName(key) {
+			errs = append(errs, field.Invalid(path.Key(key), key, msg))
+		}
+		for _, msg := range validation.IsValidLabelValue(value) {
+			errs = append(errs, field.Invalid(path.Key(key), value, msg))
+		}
+	}
+	return errs
+}
+
+// parsed reports what a parser has to say against value. An empty value is
+// absent; what must be there is checked by the caller.
+func parsed[T any](path *field.Path, value string, parse func(string) (T, error)) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	if _, err := parse(value); err != nil {
+		return field.ErrorList{field.Invalid(path, value, err.Error())}
+	}
+	return nil
+}
+
+// parsedEach is parsed over the items of a list, none of which may be empty.
+func parsedEach[T any](path *field.Path, values []string, parse func(string) (T, error)) field.ErrorList {
+	var errs field.ErrorList
+	for i, value := range values {
+		if value == "" {
+			errs = append(errs, field.Required(path.Index(i), "must not be empty"))
+			continue
+		}
+		errs = append(errs, parsed(path.Index(i), value, parse)...)
+	}
+	return errs
+}
+
+// hostIP reads the address of one machine.
+func hostIP(value string) (netip.Addr, error) {
+	ip, err := netaddr.ParseIP(value)
+	if err == nil && (ip.IsUnspecified() || ip.IsMulticast()) {
+		return ip, fmt.Errorf("%q is not the address of one machine", value)
+	}
+	return ip, err
+}
+
+// scriptSafe refuses what could break out of a line of an iPXE, GRUB or shell
+// script: control characters, newlines among them, and "${".
+func scriptSafe(value string) (string, error) {
+	switch {
+	case !utf8.ValidString(value):
+		return "", fmt.Errorf("must be valid UTF-8")
+	case strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
+		return "", fmt.Errorf("must be one line without control characters")
+	case strings.Contains(value, "${"):
+		return "", fmt.Errorf("must not contain \"${\": boot scripts would expand it")
+	}
+	return value, nil
+}
+
+// kernelArg is scriptSafe for an argument of a kernel: ${glowplug}, which becomes
+// this server's URL before any script sees it, may stand in it.
+func kernelArg(value string) (string, error) {
+	if _, err := scriptSafe(strings.ReplaceAll(value, "${glowplug}", "")); err != nil {
+		return "", fmt.Errorf("%w (only ${glowplug} is known here: this server's URL)", err)
+	}
+	return value, nil
+}
+
+// reference reads "name" or "namespace/name".
+func reference(value string) (string, error) {
+	namespace, name, qualified := strings.Cut(value, "/")
+	if !qualified {
+		namespace, name = "", value
+	} else if msgs := validation.IsDNS1123Label(namespace); len(msgs) > 0 {
+		return "", fmt.Errorf("want \"name\" or \"namespace/name\"; the namespace: %s", msgs[0])
+	}
+	if msgs := validation.IsDNS1123Subdomain(name); len(msgs) > 0 {
+		return "", fmt.Errorf("want \"name\" or \"namespace/name\"; the name: %s", msgs[0])
+	}
+	return value, nil
+}
+
+var iqnForm = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+(:[A-Za-z0-9.:_-]+)?|eui\.[0-9A-Fa-f]{16}|naa\.([0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}))$`)
+
+// iscsiName reads the name of an iSCSI node (RFC 7143).
+func iscsiName(value string) (string, error) {
+	if len(value) > 223 || !iqnForm.MatchString(value) {
+		return "", fmt.Errorf("want an iSCSI name such as iqn.2000-02.com.example:cdrom-1, at most 223 characters")
+	}
+	return value, nil
+}
+
+// oneOf checks a value against the values that there are.
+func oneOf(path *field.Path, value string, values ...string) field.ErrorList {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	if value == "" {
+		return field.ErrorList{field.Required(path, "want "+strings.Join(values, " or "))}
+	}
+	return field.ErrorList{field.NotSupported(path, value, values)}
+}

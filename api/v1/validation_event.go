@@ -1,0 +1,56 @@
+package v1
+
+import (
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of an Event's texts, in bytes.
+const (
+	maxReasonBytes  = 128
+	maxMessageBytes = 4096
+)
+
+// ValidateNamespace checks a namespace, whose name is a DNS-1123 label.
+func ValidateNamespace(namespace *Namespace) field.ErrorList {
+	path := field.NewPath("metadata")
+	errs := FilterAnnotationSize(namespace.Annotations, apivalidation.ValidateObjectMeta(
+		&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName, path))
+	return append(errs, validateScript(path.Child("annotations").Key(AnnotationIPXE), namespace.Annotations[AnnotationIPXE])...)
+}
+
+// ValidateNamespaceUpdate checks a namespace that replaces old.
+func ValidateNamespaceUpdate(namespace, old *Namespace) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&namespace.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, ValidateNamespace(namespace)...)
+}
+
+// ValidateEvent checks an event. It lies in the namespace of the object that it
+// is about, or in "default" where that has none.
+func ValidateEvent(event *Event) field.ErrorList {
+	errs := validateMeta(&event.ObjectMeta)
+	about := event.InvolvedObject.Namespace
+	if about == "" {
+		about = NamespaceDefault
+	}
+	if about != event.Namespace {
+		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"),
+			event.InvolvedObject.Namespace, "does not match metadata.namespace"))
+	}
+	if event.Type != "" {
+		errs = append(errs, oneOf(field.NewPath("type"), event.Type, EventNormal, EventWarning)...)
+	}
+	if len(event.Reason) > maxReasonBytes {
+		errs = append(errs, field.TooLong(field.NewPath("reason"), "", maxReasonBytes))
+	}
+	if len(event.Message) > maxMessageBytes {
+		errs = append(errs, field.TooLong(field.NewPath("message"), "", maxMessageBytes))
+	}
+	return errs
+}
+
+// ValidateEventUpdate checks an event that replaces old.
+func ValidateEventUpdate(event, old *Event) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, ValidateEvent(event)...)
+}

@@ -1,0 +1,69 @@
+package v1
+
+import (
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"glowplug/internal/ipxe"
+	"glowplug/internal/netaddr"
+)
+
+// maxRearmBytes bounds the annotation that arms a host again: its value is kept
+// in the status.
+const maxRearmBytes = 128
+
+// validateScript checks an iPXE script of an operator's own; "" is none.
+func validateScript(path *field.Path, source string) field.ErrorList {
+	if source == "" {
+		return nil
+	}
+	if _, err := ipxe.ParseTemplate(source); err != nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
+	}
+	return nil
+}
+
+// ValidateBareMetalHost checks the shape of a host. Whether another host has the
+// same addresses is no question of shape: that is a warning.
+func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
+	errs := validateMeta(&host.ObjectMeta)
+	path := field.NewPath("spec")
+	spec := &host.Spec
+
+	errs = append(errs, parsed(path.Child("bootMACAddress"), spec.BootMACAddress, netaddr.ParseMAC)...)
+	errs = append(errs, parsed(path.Child("ip"), spec.IP, hostIP)...)
+	errs = append(errs, parsed(path.Child("hostname"), spec.Hostname, netaddr.ParseHostname)...)
+	errs = append(errs, validateLabels(spec.Labels, path.Child("labels"))...)
+	for i, nic := range spec.NICs {
+		at := path.Child("nics").Index(i)
+		if nic == (NIC{}) {
+			errs = append(errs, field.Required(at, "a card has a mac, an ip or a hostname"))
+		}
+		errs = append(errs, parsed(at.Child("mac"), nic.MAC, netaddr.ParseMAC)...)
+		errs = append(errs, parsed(at.Child("ip"), nic.IP, hostIP)...)
+		errs = append(errs, parsed(at.Child("hostname"), nic.Hostname, netaddr.ParseHostname)...)
+	}
+	errs = append(errs, parsed(path.Child("systemUUID"), spec.SystemUUID, netaddr.ParseUUID)...)
+	errs = append(errs, parsedEach(path.Child("bootSources"), spec.BootSources, netaddr.ParsePrefix)...)
+	errs = append(errs, parsed(path.Child("image"), spec.Image, reference)...)
+	if spec.BootMode != "" {
+		errs = append(errs, oneOf(path.Child("bootMode"), spec.BootMode, BootOnce, BootForever)...)
+	}
+	errs = append(errs, parsedEach(path.Child("kernelArgs"), spec.KernelArgs, kernelArg)...)
+	errs = append(errs, validateScript(path.Child("ipxe"), spec.IPXE)...)
+	if rearm := host.Annotations[AnnotationRearm]; len(rearm) > maxRearmBytes {
+		errs = append(errs, field.TooLong(field.NewPath("metadata", "annotations").Key(AnnotationRearm), "", maxRearmBytes))
+	}
+	if spec.BMC != nil {
+		at := path.Child("bmc")
+		errs = append(errs, parsed(at.Child("address"), spec.BMC.Address, scriptSafe)...)
+		errs = append(errs, parsed(at.Child("username"), spec.BMC.Username, scriptSafe)...)
+	}
+	return errs
+}
+
+// ValidateBareMetalHostUpdate checks a host that replaces old.
+func ValidateBareMetalHostUpdate(host, old *BareMetalHost) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, ValidateBareMetalHost(host)...)
+}
