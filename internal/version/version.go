@@ -1,0 +1,41 @@
+// Package version says which glowplug this is and which parts it was built from.
+package version
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Version is the release. It is a Kubernetes-style version, which kubectl compares
+// its own with only for kube-apiserver's sake: the API library's is KubernetesVersion.
+const Version = "0.1.0"
+
+// KubernetesVersion is the release of Kubernetes whose API machinery this is; it
+// is what `kubectl version` is told, so that kubectl judges its skew rightly.
+const KubernetesVersion = "v1.37.2"
+
+// Commit is the commit that the binary was built from, as Go recorded it; empty
+// where it did not.
+func Commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Line is what `glowplug version` prints.
+func Line() string {
+	line := fmt.Sprintf("glowplug %s (Kubernetes API %s, %s, %s/%s)", Version, KubernetesVersion,
+		runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if c := Commit(); len(c) >= 12 {
+		line += " commit " + c[:12]
+	}
+	return line
+}
