@@ -1,0 +1,264 @@
+package ignition
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Loss is a field that stands in the way of a conversion.
+type Loss struct {
+	// Path is the field's place in the source, such as "$.storage.luks".
+	Path string
+	// Reason says why the version cannot have it, in a sentence without a full stop.
+	Reason string
+}
+
+func (l Loss) String() string { return l.Path + ": " + l.Reason }
+
+// MaxConverted bounds the configs that are converted, in values. A larger one is
+// given in its own version alone.
+const MaxConverted = 10_000
+
+// maxLosses bounds how many fields a refusal lists.
+const maxLosses = 50
+
+// Convert gives a config of one spec version in another, such as "3.2.0". The result
+// means the same to a client of that version; where that cannot be, the result is
+// nil and the losses say which fields are in the way. The same source gives the same
+// bytes, always; a source that is of the version already is given back as it is. An
+// error says that the source is no valid config, or that there is no such version.
+func Convert(raw []byte, to string) ([]byte, []Loss, error) {
+	target := specOf(to)
+	if target == nil {
+		return nil, nil, fmt.Errorf("there is no spec version %q", clip(to))
+	}
+	d, from, err := valid(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, losses := newConversion(from, target, true).run(d)
+	return out, losses, nil
+}
+
+// Form is one version that a config can be given in, or cannot.
+type Form struct {
+	Version string
+	// Losses say why not; empty where it can.
+	Losses []Loss
+}
+
+// Bounds of the configs whose every form is held against its spec, see Servable.
+const (
+	maxVerifiedBytes  = 256 << 10
+	maxVerifiedValues = 2_500
+)
+
+// Servable lists every released spec version, and the config's own, the oldest
+// first, and which fields of the config stand in the way of each. The error says that
+// the source is no valid config.
+//
+// A config that is so large that each validation takes long is judged by its fields
+// alone: that one of its values, such as the scheme of a URL, is not for a version is
+// then found by Convert.
+func Servable(raw []byte) ([]Form, error) {
+	d, from, err := valid(raw)
+	if err != nil {
+		return nil, err
+	}
+	verified := len(raw) <= maxVerifiedBytes && len(d.nodes) <= maxVerifiedValues && d.isLight()
+	var forms []Form
+	for i := range family {
+		target := &family[i]
+		if target.pre != "" && target != from {
+			continue
+		}
+		_, losses := newConversion(from, target, verified).run(d)
+		forms = append(forms, Form{Version: target.name, Losses: losses})
+	}
+	return forms, nil
+}
+
+// valid reads a config that is to be converted.
+func valid(raw []byte) (*document, *spec, error) {
+	if !utf8.Valid(raw) {
+		return nil, nil, errors.New("the config is not UTF-8")
+	}
+	d, s, failure := read(raw)
+	if failure != nil {
+		return nil, nil, errors.New(failure.String())
+	}
+	if r := d.validate(s); r.HasError() {
+		return nil, nil, errors.New(r.Summary())
+	}
+	return d, s, nil
+}
+
+// conversion is one config on its way from one version to another.
+type conversion struct {
+	from, to *spec
+	// verified conversions hold what goes in and what comes out against its spec.
+	verified bool
+	// depth counts the configs around this one, see children, and left is how much
+	// all of them may still have in them.
+	depth  int
+	left   *room
+	losses []Loss
+}
+
+// room is how many values and bytes of further configs there may be.
+type room struct {
+	values, bytes int
+}
+
+func newConversion(from, to *spec, verified bool) *conversion {
+	return &conversion{from: from, to: to, verified: verified, left: &room{MaxConverted, maxChildBytes}}
+}
+
+// The pivots: within a major every version is reached by way of the newest, and
+// from one major to the other these two meet.
+var (
+	newest2 = specOf("2.4.0")
+	newest3 = specOf("3.6.0")
+	first21 = specOf("2.1.0")
+	first22 = specOf("2.2.0")
+	first23 = specOf("2.3.0")
+)
+
+// run gives a valid document in another version.
+func (c *conversion) run(d *document) ([]byte, []Loss) {
+	from, to := c.from, c.to
+	if from == to {
+		return d.raw, nil
+	}
+	if c.left.values -= len(d.nodes); c.left.values < 0 {
+		c.lose("$", "the config has more than %d values and is given in its own version, %s, alone", MaxConverted, from.name)
+		return nil, c.losses
+	}
+	root := c.decode(d.raw)
+	c.modes(root)
+	switch {
+	case from.major == 2 && to.major == 2:
+		c.within2(root, from, to)
+	case from.major == 2:
+		c.within2(root, from, newest2)
+		c.up(root)
+	case to.major == 2:
+		c.down(root)
+		c.within2(root, newest2, to)
+	}
+	c.children(root)
+	made(root, "ignition")["version"] = to.name
+	prune(root)
+	c.restrict(to.config, root, "$", root)
+	if len(c.losses) > 0 {
+		return nil, c.sorted()
+	}
+	out := encode(root)
+	if c.verified {
+		c.verify(out, root)
+	}
+	if len(c.losses) > 0 {
+		return nil, c.sorted()
+	}
+	return out, nil
+}
+
+func (c *conversion) lose(path, format string, args ...any) {
+	c.losses = append(c.losses, Loss{Path: path, Reason: fmt.Sprintf(format, args...)})
+}
+
+// sorted gives the losses, each field once, in an order that is always the same.
+func (c *conversion) sorted() []Loss {
+	slices.SortFunc(c.losses, func(a, b Loss) int {
+		if n := comparePaths(a.Path, b.Path); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Reason, b.Reason)
+	})
+	out := slices.CompactFunc(c.losses, func(a, b Loss) bool { return a.Path == b.Path })
+	if len(out) > maxLosses {
+		more := fmt.Sprintf("and %d more fields are in the way", len(out)-maxLosses)
+		out = append(out[:maxLosses:maxLosses], Loss{Path: "$", Reason: more})
+	}
+	return out
+}
+
+// comparePaths orders paths, with numbers as numbers.
+func comparePaths(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
+		if len(x) != len(y) && isNumber(x) && isNumber(y) {
+			return len(x) - len(y)
+		}
+		return strings.Compare(x, y)
+	})
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// restrict refuses what the version's type of a config does not have.
+func (c *conversion) restrict(t reflect.Type, value any, path string, root object) {
+	t = bare(t)
+	switch value := value.(type) {
+	case object:
+		for _, key := range sortedKeys(value) {
+			there := path + "." + key
+			if ft, name, ok := field(t, key); ok && name == key {
+				c.restrict(ft, value[key], there, root)
+				continue
+			}
+			from := source(root, there)
+			if o, ok := value[key].(object); ok {
+				from = text(o, origin)
+			}
+			reason := "spec " + c.to.name + " has no such field"
+			if spans := having(from); spans != "" {
+				reason += ": it is one of spec " + spans
+			}
+			c.lose(from, "%s", reason)
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return
+		}
+		for i, item := range value {
+			c.restrict(t.Elem(), item, fmt.Sprintf("%s.%d", path, i), root)
+		}
+	}
+}
+
+// verify holds the result against its spec. What it finds is a value that the
+// version does not allow, such as a scheme of a URL.
+func (c *conversion) verify(out []byte, root object) {
+	d, s, failure := read(out)
+	if failure != nil {
+		c.lose("$", "%s", failure.Message)
+		return
+	}
+	for _, f := range s.check(d, false).Errors() {
+		path := f.Path
+		if path == "" {
+			path = "$"
+		}
+		c.lose(source(root, path), "spec %s refuses it: %s", c.to.name, f.Message)
+	}
+}
+
+// modes refuses set-uid, set-gid and sticky bits across the border of 3.6.0: the
+// versions before it read them and do not set them.
+func (c *conversion) modes(root object) {
+	if c.from.before(newest3) == c.to.before(newest3) {
+		return
+	}
+	storage := sub(root, "storage")
+	for _, kind := range []string{"files", "directories"} {
+		for _, node := range objects(storage, kind) {
+			if mode, ok := whole(node, "mode"); ok && mode&0o7000 != 0 {
+				c.lose(at(node, "mode"), "spec 3.6.0 sets the special bits (set-uid, set-gid, sticky) and the versions before it do not")
+			}
+		}
+	}
+}

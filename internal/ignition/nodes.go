@@ -1,0 +1,295 @@
+package ignition
+
+import (
+	"path"
+	"strings"
+)
+
+const (
+	rootMode      = 0o755 // of a directory that is made for what lies in it
+	fileMode      = 0o644 // of a new file in spec 3
+	modeless      = "an unset mode is 0 for a new file in spec 2, and 0644 in spec 3: say it"
+	secondWritten = "it is declared twice, which spec 3 does not allow"
+)
+
+// nodesUp converts files, directories and links: each gets the path that it has
+// under the root, and the defaults of spec 2 written out.
+func (c *conversion) nodesUp(storage object, m mounts) {
+	for _, kind := range []string{"directories", "links"} {
+		seen := map[string]bool{}
+		for _, node := range objects(storage, kind) {
+			name := text(node, "filesystem")
+			full := c.placeUp(node, m)
+			if full != "" && seen[full] {
+				c.lose(at(node, "path"), secondWritten)
+			}
+			seen[full] = true
+			if kind == "links" {
+				c.targetUp(node, m[name])
+				continue
+			}
+			fill(node, "mode", number(0))
+			fillOwner(node, "user")
+			fillOwner(node, "group")
+		}
+	}
+	c.filesUp(storage, m)
+	c.parents(objects(storage, "directories"), m)
+}
+
+// fillOwner says that a node belongs to root, which an existing directory does after
+// spec 2 and not after spec 3.
+func fillOwner(node object, key string) {
+	owner := made(node, key)
+	_, hasID := owner["id"]
+	if name := text(owner, "name"); !hasID && name == "" {
+		owner["id"] = number(0)
+	}
+}
+
+// placeUp gives a node its path under the root; empty where it has none.
+func (c *conversion) placeUp(node object, m mounts) string {
+	name := text(node, "filesystem")
+	where, ok := m[name]
+	switch {
+	case !ok:
+		c.lose(at(node, "filesystem"), "spec 3 writes by path, and the config does not say where this filesystem is mounted")
+		return ""
+	case where.path == "": // refused at the filesystem
+		return ""
+	}
+	full := path.Join(where.path, text(node, "path"))
+	if under := m.of(full); under.path != where.path {
+		c.lose(at(node, "path"), "spec 3 writes it to the filesystem that is mounted at %s", under.path)
+	}
+	delete(node, "filesystem")
+	node["path"] = full
+	return full
+}
+
+// targetUp gives a hard link the path of its target under the root.
+func (c *conversion) targetUp(link object, where mount) {
+	if isTrue(link, "hard") && where.path != "" && where.path != "/" {
+		link["target"] = path.Join(where.path, text(link, "target"))
+	}
+}
+
+// filesUp converts files; those that are appended to one before them join it.
+func (c *conversion) filesUp(storage object, m mounts) {
+	byPath := map[string]object{}
+	var out []object
+	for _, file := range objects(storage, "files") {
+		full := c.placeUp(file, m)
+		earlier := byPath[full]
+		appends := isTrue(file, "append")
+		delete(file, "append")
+		switch {
+		case full == "":
+			continue
+		case appends && earlier != nil:
+			c.join(earlier, file)
+			continue
+		case earlier != nil:
+			c.lose(at(file, "path"), secondWritten)
+		case appends:
+			c.appendUp(file)
+		default:
+			fill(file, "overwrite", true)
+			if file["overwrite"] == false {
+				delete(file, "overwrite") // the default of spec 3
+			}
+			fill(file, "mode", number(0))
+			fill(made(file, "contents"), "source", "")
+		}
+		byPath[full] = file
+		out = append(out, file)
+	}
+	setObjects(storage, "files", out)
+}
+
+// appendUp converts a file that is appended to one which the config does not write.
+func (c *conversion) appendUp(file object) {
+	if _, ok := file["mode"]; !ok {
+		c.lose(at(file, "mode"), modeless)
+	}
+	if overwrite, ok := file["overwrite"]; ok && overwrite == false {
+		c.lose(at(file, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
+	}
+	contents := sub(file, "contents")
+	delete(file, "contents")
+	switch {
+	case text(contents, "source") != "":
+		setObjects(file, "append", []object{contents})
+	case len(sortedKeys(contents)) > 1 || len(sortedKeys(contents)) == 1 && contents["source"] == nil:
+		c.lose(text(contents, origin), "it has no source")
+	}
+}
+
+// join appends a file to one that is written before it.
+func (c *conversion) join(file, more object) {
+	for _, key := range []string{"mode", "user", "group"} {
+		if value, ok := more[key]; ok && !same(value, file[key]) {
+			c.lose(at(more, key), "it changes what an earlier entry of the same file says; spec 3 has one entry for both")
+		}
+	}
+	if overwrite, ok := more["overwrite"]; ok && overwrite == false {
+		c.lose(at(more, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
+	}
+	contents := sub(more, "contents")
+	if text(contents, "source") == "" {
+		c.lose(text(more, origin), "it appends nothing: remove it")
+		return
+	}
+	setObjects(file, "append", append(objects(file, "append"), contents))
+}
+
+// nodesDown converts files, directories and links: each gets the filesystem that
+// its path lies in, and the defaults of spec 3 written out.
+func (c *conversion) nodesDown(storage object, m mounts) {
+	directories := objects(storage, "directories")
+	c.parents(directories, m)
+	for _, node := range directories {
+		if isTrue(node, "overwrite") {
+			fill(node, "mode", number(rootMode))
+		} else {
+			c.keptDown(node)
+		}
+		c.placeDown(node, m, true)
+	}
+	for _, node := range objects(storage, "links") {
+		where := c.placeDown(node, m, false)
+		if isTrue(node, "hard") {
+			c.targetDown(node, where, m)
+		}
+	}
+	var out []object
+	for _, file := range objects(storage, "files") {
+		c.placeDown(file, m, false)
+		out = append(out, c.fileDown(file)...)
+	}
+	setObjects(storage, "files", out)
+}
+
+// keptDown refuses a directory that leaves to an existing one what spec 2 sets.
+func (c *conversion) keptDown(node object) {
+	if _, ok := node["mode"]; !ok {
+		c.lose(at(node, "mode"), "an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
+	}
+	for _, key := range []string{"user", "group"} {
+		owner := sub(node, key)
+		_, hasID := owner["id"]
+		if !hasID && text(owner, "name") == "" {
+			c.lose(at(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it", key)
+		}
+	}
+}
+
+// placeDown gives a node its filesystem and its path in that.
+func (c *conversion) placeDown(node object, m mounts, itself bool) mount {
+	full := text(node, "path")
+	where := m.of(path.Clean(full))
+	node["filesystem"] = where.name
+	if where.path != "/" {
+		inside := strings.TrimPrefix(path.Clean(full), where.path)
+		if inside == "" {
+			inside = "/"
+			if !itself {
+				c.lose(at(node, "path"), "it is where a filesystem is mounted")
+			}
+		}
+		node["path"] = inside
+	}
+	return where
+}
+
+// targetDown gives a hard link the path of its target in the filesystem of both.
+func (c *conversion) targetDown(link object, where mount, m mounts) {
+	target := text(link, "target")
+	if !path.IsAbs(target) {
+		target = path.Join("/", target)
+	}
+	if of := m.of(path.Clean(target)); of.path != where.path {
+		c.lose(at(link, "target"), "a hard link and its target lie in one filesystem in spec 2")
+		return
+	}
+	if where.path != "/" {
+		link["target"] = path.Join("/", strings.TrimPrefix(path.Clean(target), where.path))
+	}
+}
+
+// fileDown gives the entries that a file is in spec 2: one that writes it, and one
+// for each content that is appended. A file without contents is made where there is
+// none and else left as it is, which is what appending nothing does.
+func (c *conversion) fileDown(file object) []object {
+	contents := sub(file, "contents")
+	_, written := contents["source"]
+	appended := objects(file, "append")
+	delete(file, "append")
+	for _, content := range appended {
+		if text(content, "source") == "" {
+			c.lose(text(content, origin), "it appends nothing: remove it")
+		}
+	}
+	entry := func(content object, first bool) object {
+		e := object{origin: text(file, origin), "append": true, "filesystem": file["filesystem"], "path": file["path"]}
+		if content != nil {
+			e["contents"] = content
+		}
+		if first {
+			for _, key := range []string{"mode", "user", "group"} {
+				if value, ok := file[key]; ok {
+					e[key] = value
+				}
+			}
+		}
+		return e
+	}
+	var out []object
+	switch {
+	case written:
+		fill(file, "overwrite", false)
+		fill(file, "mode", number(fileMode))
+		out = append(out, file)
+	default:
+		for _, key := range sortedKeys(contents) {
+			c.lose(at(contents, key), "it says nothing without a source: remove it")
+		}
+		if _, ok := file["mode"]; !ok {
+			c.lose(at(file, "mode"), modeless)
+		}
+		if len(appended) == 0 {
+			return []object{entry(nil, true)}
+		}
+		out, appended = append(out, entry(appended[0], true)), appended[1:]
+	}
+	for _, content := range appended {
+		out = append(out, entry(content, false))
+	}
+	return out
+}
+
+// parents refuses a directory whose missing parents would look different: spec 2
+// gives them its mode and owner, spec 3 0755 and root. The paths are those of spec 3.
+func (c *conversion) parents(directories []object, m mounts) {
+	declared := map[string]bool{}
+	for _, node := range directories {
+		declared[path.Clean(text(node, "path"))] = true
+	}
+	for _, node := range directories {
+		full := path.Clean(text(node, "path"))
+		above := path.Dir(full)
+		if above == "/" || declared[above] || m.at(above) || m.at(full) {
+			continue
+		}
+		const reason = "spec 2 gives it to the missing directories above as well, and spec 3 does not: declare %s too"
+		if mode, ok := whole(node, "mode"); ok && mode != rootMode {
+			c.lose(at(node, "mode"), reason, above)
+		}
+		for _, key := range []string{"user", "group"} {
+			owner := sub(node, key)
+			if id, ok := whole(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
+				c.lose(at(node, key), reason, above)
+			}
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package ignition
+
+const raceDetector = true

@@ -1,0 +1,260 @@
+package ignition
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// object is a JSON object on its way through a conversion: its members by the names
+// that the specs give them, without null and without what is empty. Under origin it
+// has the path that it had in the source, so that a refusal names a field as its
+// author knows it.
+type object = map[string]any
+
+// origin is no name of a field.
+const origin = ""
+
+// meaningful are the members that say something even where they are empty.
+var meaningful = map[string]bool{"create": true, "mount": true}
+
+// decode reads a document as the type of its spec. What the spec does not have is
+// refused: its bytes cannot be carried over, and mean nothing where they stand.
+func (c *conversion) decode(raw []byte) object {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil // the caller has read the text as JSON before
+	}
+	root, _ := c.known(c.from.config, value, "$").(object)
+	return root
+}
+
+func (c *conversion) known(t reflect.Type, value any, path string) any {
+	t = bare(t)
+	switch value := value.(type) {
+	case map[string]any:
+		out := object{origin: path}
+		for key, member := range value {
+			ft, name, ok := field(t, key)
+			at := path + "." + key
+			switch {
+			case !ok:
+				c.lose(at, "spec %s has no such field, so that Ignition does not read it: remove it", c.from.name)
+			case member != nil:
+				if m := c.known(ft, member, at); !isEmpty(m) || meaningful[name] {
+					out[name] = m
+				}
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, item := range value {
+			if item == nil {
+				item = zero(t.Elem())
+			}
+			out[i] = c.known(t.Elem(), item, path+"."+strconv.Itoa(i))
+		}
+		return out
+	}
+	return value
+}
+
+// zero is what Go's decoder makes of a null in a list.
+func zero(t reflect.Type) any {
+	if t.Kind() == reflect.Struct {
+		return object{}
+	}
+	return ""
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case object:
+		_, has := value[origin]
+		return len(value) == 0 || has && len(value) == 1
+	case []any:
+		return len(value) == 0
+	}
+	return false
+}
+
+// prune leaves out the members that have become empty.
+func prune(value any) {
+	switch value := value.(type) {
+	case object:
+		for key, member := range value {
+			if prune(member); isEmpty(member) && !meaningful[key] && key != origin {
+				delete(value, key)
+			}
+		}
+	case []any:
+		for _, item := range value {
+			prune(item)
+		}
+	}
+}
+
+// encode writes an object: members sorted, no blanks, no origins.
+func encode(root object) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(plain(root)) // of nothing but JSON's own types
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func plain(value any) any {
+	switch value := value.(type) {
+	case object:
+		out := make(map[string]any, len(value))
+		for key, member := range value {
+			if key != origin {
+				out[key] = plain(member)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, item := range value {
+			out[i] = plain(item)
+		}
+		return out
+	}
+	return value
+}
+
+// sub gives the object under keys, nil where there is none. A nil object can be
+// read and not written.
+func sub(o object, keys ...string) object {
+	for _, key := range keys {
+		o, _ = o[key].(object)
+	}
+	return o
+}
+
+// made gives the object under keys, which is made where there is none.
+func made(o object, keys ...string) object {
+	for _, key := range keys {
+		next, ok := o[key].(object)
+		if !ok {
+			next = object{origin: at(o, key)}
+			o[key] = next
+		}
+		o = next
+	}
+	return o
+}
+
+// objects gives the objects in the list under a key.
+func objects(o object, key string) []object {
+	list, _ := o[key].([]any)
+	out := make([]object, 0, len(list))
+	for _, item := range list {
+		if item, ok := item.(object); ok {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// setObjects puts a list under a key, or takes it away where it is empty.
+func setObjects(o object, key string, list []object) {
+	if len(list) == 0 {
+		delete(o, key)
+		return
+	}
+	items := make([]any, len(list))
+	for i, item := range list {
+		items[i] = item
+	}
+	o[key] = items
+}
+
+// text gives the string under a key, "" where there is none.
+func text(o object, key string) string {
+	s, _ := o[key].(string)
+	return s
+}
+
+func isTrue(o object, key string) bool {
+	b, _ := o[key].(bool)
+	return b
+}
+
+// whole gives the number under a key, and whether there is one.
+func whole(o object, key string) (int64, bool) {
+	n, ok := o[key].(json.Number)
+	if !ok {
+		return 0, false
+	}
+	i, err := n.Int64()
+	return i, err == nil
+}
+
+func number(i int64) json.Number { return json.Number(strconv.FormatInt(i, 10)) }
+
+// at is the path of a member in the source.
+func at(o object, key string) string { return text(o, origin) + "." + key }
+
+// move takes members over from one object into another, with their values.
+func move(from, to object, keys ...string) {
+	for _, key := range keys {
+		if value, ok := from[key]; ok {
+			to[key] = value
+			delete(from, key)
+		}
+	}
+}
+
+// same tells whether two values are equal, whatever their origins.
+func same(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
+
+// source gives the path in the source of what stands at a path of the tree.
+func source(root object, path string) string {
+	var value any = root
+	found, rest := "$", []string(nil)
+	for _, key := range strings.Split(path, ".")[1:] {
+		rest = append(rest, key)
+		switch v := value.(type) {
+		case object:
+			value = v[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(v) {
+				return found + join(rest)
+			}
+			value = v[i]
+		}
+		if o, ok := value.(object); ok {
+			if from, ok := o[origin].(string); ok {
+				found, rest = from, nil
+			}
+		}
+	}
+	return found + join(rest)
+}
+
+func join(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return "." + strings.Join(keys, ".")
+}
+
+// sortedKeys gives an object's members in order.
+func sortedKeys(o object) []string {
+	keys := make([]string, 0, len(o))
+	for key := range o {
+		if key != origin {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,146 @@
+package ignition
+
+import (
+	"encoding/base64"
+	"path"
+)
+
+// up turns a config of spec 2.4.0 into one of 3.6.0, from which fields are refused
+// that an older version of spec 3 does not have.
+func (c *conversion) up(root object) {
+	c.fetchingUp(root)
+	c.bareHeaders(root)
+	for _, user := range objects(sub(root, "passwd"), "users") {
+		userUp(user)
+	}
+	eachPartition(root, func(p object) {
+		c.sectors(p, "size", "sizeMiB")
+		c.sectors(p, "start", "startMiB")
+	})
+	for _, unit := range objects(sub(root, "systemd"), "units") {
+		c.unitUp(unit)
+	}
+	storage := made(root, "storage")
+	mounts := c.filesystemsUp(root, storage)
+	c.nodesUp(storage, mounts)
+	c.networkdUp(root, storage)
+}
+
+// fetchingUp converts the section that says where more is fetched from.
+func (c *conversion) fetchingUp(root object) {
+	ignition := sub(root, "ignition")
+	config := sub(ignition, "config")
+	c.proxy(ignition, len(objects(config, "append")) > 0)
+	if replace := sub(config, "replace"); replace != nil && text(replace, "source") == "" {
+		c.lose(text(replace, origin), "it names no config; spec 3 has no such replacement")
+	}
+	if list, ok := config["append"]; ok {
+		config["merge"] = list
+		delete(config, "append")
+	}
+	for _, key := range []string{"httpProxy", "httpsProxy"} {
+		if proxy := sub(ignition, "proxy"); proxy != nil && proxy[key] == "" {
+			delete(proxy, key) // was the same as none
+		}
+	}
+}
+
+// proxy refuses one beside configs that are merged: in spec 2 such a config without
+// a proxy takes it away, in spec 3 it stays.
+func (c *conversion) proxy(ignition object, merges bool) {
+	if !merges {
+		return
+	}
+	proxy := sub(ignition, "proxy")
+	for _, key := range sortedKeys(proxy) {
+		c.lose(at(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has none, spec 3 keeps it")
+	}
+}
+
+// userUp says without create what it says with it. None of its fields stands beside
+// it in a valid config.
+func userUp(user object) {
+	create, ok := user["create"].(object)
+	if !ok {
+		return
+	}
+	delete(user, "create")
+	move(create, user, sortedKeys(create)...)
+}
+
+// sectors takes over a dimension of 0, which is the same in every unit. Any other
+// number of sectors is a size that depends on the disk.
+func (c *conversion) sectors(p object, key, mebibytes string) {
+	n, ok := whole(p, key)
+	if !ok {
+		return
+	}
+	if n != 0 {
+		c.lose(at(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and 2.4.0 have it)", mebibytes)
+	}
+	delete(p, key)
+	fill(p, mebibytes, number(0))
+}
+
+func (c *conversion) unitUp(unit object) {
+	enable, old := unit["enable"].(bool)
+	enabled, given := unit["enabled"].(bool)
+	delete(unit, "enable")
+	switch {
+	case old && enable && given && !enabled:
+		c.lose(at(unit, "enable"), "it contradicts enabled: remove it")
+	case old && enable:
+		unit["enabled"] = true
+	}
+	if mask, ok := unit["mask"].(bool); ok && !mask {
+		delete(unit, "mask") // does nothing in spec 2, unmasks in spec 3
+	}
+	dropEmptyContents(unit)
+}
+
+// dropEmptyContents leaves out the empty contents of drop-ins, which are not
+// written in spec 2 and would be in spec 3.
+func dropEmptyContents(unit object) {
+	for _, dropin := range objects(unit, "dropins") {
+		if dropin["contents"] == "" {
+			delete(dropin, "contents")
+		}
+	}
+}
+
+// networkdUp writes the files that networkd units are.
+func (c *conversion) networkdUp(root, storage object) {
+	var files []object
+	write := func(from object, name string) {
+		if contents := text(from, "contents"); contents != "" {
+			files = append(files, object{
+				origin: text(from, origin), "path": path.Join("/etc/systemd/network", name),
+				"mode": number(0o644), "overwrite": true,
+				"contents": object{origin: text(from, origin), "source": dataURL([]byte(contents))},
+			})
+		}
+	}
+	for _, unit := range objects(sub(root, "networkd"), "units") {
+		name := text(unit, "name")
+		write(unit, name)
+		written := text(unit, "contents") != ""
+		for _, dropin := range objects(unit, "dropins") {
+			if text(dropin, "contents") == "" {
+				c.lose(text(dropin, origin), "it has no contents, so that nothing is written: remove it")
+			}
+			write(dropin, name+".d/"+text(dropin, "name"))
+			written = true
+		}
+		if !written {
+			c.lose(text(unit, origin), "it has no contents, so that nothing is written: remove it")
+		}
+	}
+	delete(root, "networkd")
+	if len(files) > 0 {
+		setObjects(storage, "files", append(objects(storage, "files"), files...))
+	}
+}
+
+func dataURL(data []byte) string {
+	return "data:;base64," + base64.StdEncoding.EncodeToString(data)
+}
