@@ -1,0 +1,154 @@
+package template
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// crowd is a host with as much as an object can hold.
+func crowd(labels int) *Facts {
+	f := full()
+	for i := range labels {
+		f.Labels[fmt.Sprintf("label-%06d", i)] = "value"
+	}
+	return f
+}
+
+func repeat(s string, n int) string { return strings.Repeat(s, n) }
+
+// hostile are templates that cost most for their size.
+var hostile = []struct {
+	name, source string
+	facts        *Facts
+}{
+	{"a loop of nothing", "{{range 1000000000000}}{{end}}", nil},
+	{"loops in loops", "{{range .Labels}}{{range $.Labels}}{{range $.Labels}}{{end}}{{end}}{{end}}", crowd(10_000)},
+	{"loops that break", "{{range 1000000000}}{{range $.Labels}}{{break}}{{end}}{{end}}", crowd(10_000)},
+	{"continue", "{{range 1000000000}}{{continue}}{{end}}", nil},
+	{"a loop of text", "{{range 1000000000}}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{{end}}", nil},
+	{"loops with a long body", "{{range 100000}}" + repeat("{{if $.Name}}{{end}}", 6000) + "{{end}}", nil},
+	{"a text that doubles", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = print $x $x}}{{end}}`, nil},
+	{"a format that multiplies", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = printf "` + repeat("%[1]s", 1000) + `" $x}}{{end}}`, nil},
+	{"a wide format", `{{range 1000000}}{{$x := printf "%999999d" 1}}{{end}}`, nil},
+	{"a width as an argument", `{{$x := printf "%*d" 999999 1}}`, nil},
+	{"wide formats within the limit", `{{range 1000000}}{{$x := printf "` + repeat("%999d", 200) + `" 1}}{{end}}`, nil},
+	{"a deep indent", `{{"x" | indent 2000000000}}`, nil},
+	{"a negative indent", `{{"x" | indent -5}}`, nil},
+	{"indents of lines", `{{$x := "\n\n\n\n\n\n\n\n"}}{{range 60}}{{$x = $x | indent 100}}{{end}}`, nil},
+	{"replace", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = replace "a" "aaaaaaaa" $x}}{{end}}`, nil},
+	{"replace of nothing", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = replace "" $x $x}}{{end}}`, nil},
+	{"lists of lists", `{{$x := list "a"}}{{range 60}}{{$x = list $x $x}}{{end}}{{$x}}`, nil},
+	{"lists as YAML", `{{$x := list "a"}}{{range 14}}{{$x = list $x $x}}{{end}}{{range 10000}}{{$y := toYaml $x}}{{end}}`, nil},
+	{"a deep list as YAML", `{{$x := list "a"}}{{range 3000}}{{$x = dict "k" $x}}{{end}}{{range 10000}}{{$y := toYaml $x}}{{end}}`, nil},
+	{"joined", `{{$x := splitList "" (printf "%0999d" 1)}}{{$s := printf "%0999d" 1}}{{range 100000}}{{$y := join $s $x}}{{end}}`, nil},
+	{"split", `{{range 1000000}}{{$y := splitList "" (printf "%0999d" 1)}}{{end}}`, nil},
+	{"a template that includes itself", `{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}`, nil},
+	{"a template that includes itself twice", `{{define "a"}}{{template "a" .}}{{template "a" .}}{{end}}{{template "a" .}}`, nil},
+	{"a template that includes itself in a loop", `{{define "a"}}{{range 1}}{{template "a" .}}{{end}}{{end}}{{template "a" .}}`, nil},
+	{"a loop of all labels for each definition", `{{define "a"}}{{range $.Labels}}{{end}}{{end}}{{range 100}}{{template "a" $}}{{end}}`, crowd(10_000)},
+	{"definitions that double", doubling(200), nil},
+	{"comparisons of long texts", `{{$x := "a"}}{{$y := "a"}}{{range 17}}{{$x = print $x $x}}{{$y = print $y $y}}{{end}}{{range 1000000}}{{if eq $x $y}}{{end}}{{end}}`, nil},
+	{"all labels as YAML", "{{range 10000}}{{$x := toYaml $.Labels}}{{end}}", crowd(1000)},
+	{"printing all labels", "{{range 10000}}{{$.Labels}}{{end}}", crowd(10_000)},
+	{"digests", `{{range 1000000}}{{$x := sha256sum $.Name}}{{end}}`, nil},
+	{"errors of or", `{{range 1000000000}}{{$x := or (index $.NICs 0) 1}}{{end}}`, nil},
+	{"ifs in ifs", repeat("{{if 1}}", 10_000) + repeat("{{end}}", 9_999), nil},
+	{"ifs in ifs, closed", repeat("{{if 1}}", 9_990) + repeat("{{end}}", 9_990), nil},
+	{"ifs in ifs, open", repeat("{{if 1}}", 200_000), nil},
+	{"loops in loops in the source", repeat("{{range 2}}", 9_990) + repeat("{{end}}", 9_990), nil},
+	{"parentheses", "{{" + repeat("(", 1_000_000), nil},
+	{"parentheses within the limit", "{{" + repeat("(", 9_999) + "1" + repeat(")", 9_999) + "}}", nil},
+	{"a long command", "{{print" + repeat(" 1", 1_000_000) + "}}", nil},
+	{"a long pipeline", "{{1" + repeat("|print", 300_000) + "}}", nil},
+	{"a long chain", "{{." + repeat("a.", 1_000_000) + "}}", nil},
+	{"a long number", "{{" + repeat("9", 2_000_000) + "}}", nil},
+	{"a long text", `{{"` + repeat("x", 2_000_000) + `"}}`, nil},
+	{"many comments", repeat("{{/**/}}", 19_000), nil},
+	{"a syntax error in a long line", repeat("x", 2_000_000) + "{{ ? }}", nil},
+	{"a syntax error behind many actions", repeat("{{.Name}}", 19_000) + "{{ ? }}", nil},
+	{"else ifs", "{{if 0}}" + repeat("{{else if 0}}", 19_000) + "{{end}}", nil},
+	{"variables", repeat("{{$a := 1}}", 19_000), nil},
+	{"looked for from the end", repeat("{{$a := 1}}", 9_000) + "{{$z := 1}}" + repeat("{{$b := $a}}", 9_000), nil},
+	{"variables in a loop", repeat("{{$a := 1}}", 9_000) + "{{range 1000000000}}" + repeat("{{$ := $a}}", 100) + "{{end}}", nil},
+	{"the root from far away", repeat("{{$a := 1}}", 18_000) + "{{range 1000000000}}{{$}}{{end}}", nil},
+	{"many definitions", definitions(9_000), nil},
+}
+
+func doubling(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{{define "t%d"}}{{template "t%d" .}}{{template "t%d" .}}{{end}}`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `{{define "t%d"}}x{{end}}{{template "t0" .}}`, n)
+	return b.String()
+}
+
+func definitions(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{{define "t%d"}}{{end}}`, i)
+	}
+	return b.String()
+}
+
+func TestHostileTemplatesAreBounded(t *testing.T) {
+	for _, c := range hostile {
+		t.Run(c.name, func(t *testing.T) {
+			facts := c.facts
+			if facts == nil {
+				facts = full()
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			parsed, found := Parse(c.source)
+			if parsed != nil {
+				_, found = parsed.Render(facts)
+			}
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
+			t.Logf("%s, %d MB: %.200s", took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20, found.Summary())
+			limit := 2 * time.Second
+			if raced {
+				limit *= 10
+			}
+			if took > limit {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func FuzzRender(f *testing.F) {
+	for _, c := range hostile {
+		if len(c.source) < 1000 {
+			f.Add(c.source)
+		}
+	}
+	f.Add("{{.Hostname | quote}}{{range .NICs}}{{.MAC}}{{end}}")
+	f.Fuzz(func(t *testing.T, source string) {
+		if len(source) > 10_000 {
+			return
+		}
+		parsed, found := Parse(source)
+		if parsed == nil {
+			if !found.HasError() {
+				t.Fatal("nothing, and no error")
+			}
+			return
+		}
+		first, found := parsed.Render(full())
+		if (first == nil) != found.HasError() {
+			t.Fatalf("%q %v", first, found)
+		}
+		if again, _ := parsed.Render(full()); string(again) != string(first) {
+			t.Fatal("another text")
+		}
+		if !strings.Contains(source, "{{") && string(first) != source {
+			t.Fatal("a text without actions is changed")
+		}
+	})
+}

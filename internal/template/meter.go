@@ -1,0 +1,247 @@
+package template
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	text "text/template"
+)
+
+// text/template cannot be told to stop. A template is therefore parsed with calls
+// of a meter put in at the beginning of every loop's body and every definition,
+// and every function that a template can name runs by the meter: what an execution
+// costs is charged before it is spent.
+const (
+	// budget is what rendering for one host may cost: 500,000 steps, or 32 MB of
+	// text that goes through functions.
+	budget = 32 << 20
+	// stepCost is what executing one node of a template costs, about 200 ns; a byte
+	// that a function reads or writes costs 1.
+	stepCost = 64
+	// compareCost is what a comparison costs, of the longest texts that there are.
+	compareCost = 8 * stepCost
+	// callCost is what {{template}} costs: it takes stack, and bounds the depth of a
+	// template that includes itself.
+	callCost = 400 * stepCost
+	// yamlFactor is how much more than others the YAML library takes for a byte.
+	yamlFactor = 4
+	// maxValue bounds a text or list that a function makes, in bytes.
+	maxValue = 256 << 10
+)
+
+var (
+	errCostly = errors.New("the template goes on for too long: it has loops within loops, or includes itself")
+	errValue  = errors.New("a function would make a value of more than 256 KiB")
+)
+
+// meter is what is left of the budget of one execution.
+type meter struct {
+	left int
+	// err is why it has stopped, and at the offset in the template; -1 is unknown.
+	err error
+	at  int
+}
+
+// spend takes from the budget.
+func (m *meter) spend(cost int) error {
+	if m.left -= cost; m.left < 0 || cost < 0 {
+		m.left = 0
+		return m.fail(errCostly, -1)
+	}
+	return nil
+}
+
+func (m *meter) fail(err error, at int) error {
+	if m.err == nil {
+		m.err, m.at = &stopped{err, at}, at
+	}
+	return m.err
+}
+
+// stopped is an error of the meter at an offset in the template, -1 where it is
+// that of the function that was called.
+type stopped struct {
+	error
+	at int
+}
+
+func (s *stopped) Unwrap() error { return s.error }
+
+// Names of the meter's own functions, which a template cannot name.
+const (
+	chargeName = "glowplugCharge"
+	rangedName = "glowplugRanged"
+)
+
+// functions binds all functions to the meter.
+func (m *meter) functions(t *Template) text.FuncMap {
+	bound := text.FuncMap{
+		chargeName: func(cost, at int) (string, error) {
+			if m.spend(cost) != nil {
+				return "", &stopped{errCostly, at}
+			}
+			return "", nil
+		},
+		// A map is sorted before it is ranged over.
+		rangedName: func(v any) (any, error) {
+			cost := 0
+			if r := reflect.ValueOf(v); r.Kind() == reflect.Map {
+				cost = r.Len() * stepCost
+			}
+			return v, m.spend(cost)
+		},
+	}
+	for name := range t.named {
+		if f, ok := functions[name]; ok {
+			bound[name] = m.metered(name, f)
+		}
+	}
+	return bound
+}
+
+// metered gives a function that charges what it is given and what it gives.
+func (m *meter) metered(name string, f reflect.Value) any {
+	typ := f.Type()
+	in := make([]reflect.Type, typ.NumIn())
+	for i := range in {
+		in[i] = typ.In(i)
+	}
+	result := typ.Out(0)
+	wrapped := reflect.FuncOf(in, []reflect.Type{result, errorType}, typ.IsVariadic())
+	return reflect.MakeFunc(wrapped, func(args []reflect.Value) []reflect.Value {
+		failed := func(err error) []reflect.Value {
+			return []reflect.Value{reflect.Zero(result), reflect.ValueOf(&err).Elem()}
+		}
+		flat := args
+		if typ.IsVariadic() {
+			rest := args[len(args)-1]
+			flat = append([]reflect.Value(nil), args[:len(args)-1]...)
+			for i := range rest.Len() {
+				flat = append(flat, rest.Index(i))
+			}
+		}
+		cost := stepCost
+		for _, a := range flat {
+			cost += m.size(a)
+		}
+		size := cost
+		if name == "toYaml" {
+			cost *= yamlFactor
+		}
+		if err := m.spend(cost); err != nil {
+			return failed(err)
+		}
+		if estimate(name, flat, size) > maxValue {
+			return failed(m.fail(errValue, -1))
+		}
+		var out []reflect.Value
+		if typ.IsVariadic() {
+			out = f.CallSlice(args)
+		} else {
+			out = f.Call(args)
+		}
+		if len(out) == 2 && !out[1].IsNil() {
+			return failed(out[1].Interface().(error))
+		}
+		size = m.size(out[0])
+		if size > maxValue {
+			return failed(m.fail(errValue, -1))
+		}
+		if err := m.spend(size); err != nil {
+			return failed(err)
+		}
+		return []reflect.Value{out[0], reflect.Zero(errorType)}
+	}).Interface()
+}
+
+var errorType = reflect.TypeFor[error]()
+
+// size is about what a value takes, in bytes. It stops counting where it is more
+// than is left.
+func (m *meter) size(v reflect.Value) int {
+	total := 0
+	sizeOf(v, &total, m.left)
+	return total
+}
+
+func sizeOf(v reflect.Value, total *int, limit int) {
+	if *total > limit {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		*total += v.Len()
+	case reflect.Interface:
+		sizeOf(v.Elem(), total, limit)
+	case reflect.Slice:
+		*total += 16 * v.Len()
+		if k := v.Type().Elem().Kind(); k == reflect.String || k == reflect.Interface || k == reflect.Slice || k == reflect.Map {
+			for i := range v.Len() {
+				sizeOf(v.Index(i), total, limit)
+			}
+		}
+	case reflect.Map:
+		*total += 64 * v.Len()
+		for it := v.MapRange(); it.Next() && *total <= limit; {
+			sizeOf(it.Key(), total, limit)
+			sizeOf(it.Value(), total, limit)
+		}
+	}
+}
+
+// estimate bounds from above what a function that can make much of little would
+// make; 0 for the others. size is that of its arguments.
+func estimate(name string, args []reflect.Value, size int) int {
+	str := func(i int) string {
+		if i < len(args) && args[i].Kind() == reflect.String {
+			return args[i].String()
+		}
+		return ""
+	}
+	switch name {
+	case "indent", "nindent":
+		if spaces := args[0].Int(); spaces < 0 || spaces > maxValue {
+			return maxValue + 1
+		}
+		return int(args[0].Int())*(strings.Count(str(1), "\n")+1) + size
+	case "replace":
+		return (strings.Count(str(2), str(0)) * len(str(1))) + size
+	case "join":
+		list := args[1]
+		if list.Kind() == reflect.Interface {
+			list = list.Elem()
+		}
+		if list.Kind() == reflect.Slice {
+			return list.Len()*len(str(0)) + size
+		}
+	case "splitList":
+		return 16*strings.Count(str(1), str(0)) + size
+	case "printf":
+		return formatted(str(0), size)
+	}
+	return 0
+}
+
+// maxWidth bounds the width and precision in a format, in digits.
+const maxWidth = 3
+
+// formatted bounds what a format makes of arguments of a size.
+func formatted(format string, size int) int {
+	verbs, digits := 0, 0
+	for i := range len(format) {
+		c := format[i]
+		switch {
+		case c == '%':
+			verbs, digits = verbs+1, 0
+		case c == '*':
+			return maxValue + 1
+		case c >= '0' && c <= '9':
+			if digits++; digits > maxWidth && verbs > 0 {
+				return maxValue + 1
+			}
+		default:
+			digits = 0
+		}
+	}
+	return len(format) + verbs*(size+1000)
+}
