@@ -1,0 +1,58 @@
+package natsd
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// minPayload is what an external server should take: a source of 2 MiB, escaped
+// in JSON, with its compilation beside it.
+const minPayload = 8 << 20
+
+// Dial prepares a connection to an external server or cluster. It returns at
+// once, whether or not anybody answers there, and connects, and reconnects, for
+// as long as the connection is open. url may list several servers, separated by
+// commas; an error means that it could not be read.
+//
+// Nothing is buffered while the server is away: a write fails instead of being
+// delivered when nobody waits for it any more.
+//
+// extra are further options of the connection, such as credentials.
+func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	connected := func(nc *nats.Conn) {
+		logger.Info("connected to NATS", "url", nc.ConnectedUrlRedacted(), "server", nc.ConnectedServerName())
+		if limit := nc.MaxPayload(); limit < minPayload {
+			logger.Warn("the NATS server takes only small messages: raise its max_payload, or large configs are refused",
+				"max_payload", limit, "wanted", minPayload)
+		}
+	}
+	nc, err := nats.Connect(url, append(extra,
+		nats.Name(serverName),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(500*time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(3*time.Second),
+		nats.PingInterval(5*time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.ConnectHandler(connected),
+		nats.ReconnectHandler(connected),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			logger.Warn("NATS is away", "err", err)
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			logger.Debug("NATS connection", "err", err)
+		}),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("NATS URL: %w", err)
+	}
+	return nc, nil
+}

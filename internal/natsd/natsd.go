@@ -1,0 +1,173 @@
+package natsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// MaxPayload is the largest message, in bytes, that the embedded server
+	// takes: an object of 2 MiB of source, its compilation and its history.
+	MaxPayload = 16 << 20
+
+	serverName   = "glowplug"
+	startTimeout = 30 * time.Second
+)
+
+// Options configures the embedded server.
+type Options struct {
+	// DataDir is the directory that the store owns. It is made if missing.
+	DataDir string
+	// Logger takes the server's own messages. Nil discards them.
+	Logger *slog.Logger
+}
+
+// Server is a running embedded NATS server.
+type Server struct {
+	nats     *server.Server
+	marker   *marker
+	unlock   func()
+	storeDir string
+	room     room
+
+	mu    sync.Mutex
+	conns []*nats.Conn
+}
+
+// Start locks the data directory, checks its marker, and starts a server on it.
+// It returns once JetStream has recovered every stream and answers. The error of
+// a directory that somebody else holds is a *LockedError.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	logger := opts.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	dir, err := filepath.Abs(opts.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{unlock: unlock}
+	if err := s.start(ctx, dir, logger); err != nil {
+		unlock()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, dir string, logger *slog.Logger) error {
+	storeDir := filepath.Join(dir, "nats")
+	s.storeDir = storeDir
+	var err error
+	if s.marker, err = openMarker(dir, storeDir); err != nil {
+		return err
+	}
+	s.nats, err = server.NewServer(&server.Options{
+		ServerName:        serverName,
+		DontListen:        true,
+		NoSigs:            true,
+		JetStream:         true,
+		JetStreamMaxStore: maxStore,
+		StoreDir:          storeDir,
+		SyncAlways:        true,
+		MaxPayload:        MaxPayload,
+	})
+	if err != nil {
+		return fmt.Errorf("embedded NATS server: %w", err)
+	}
+	s.nats.SetLoggerV2(serverLog{logger}, false, false, false)
+	s.nats.Start()
+	if err := s.awaitReady(ctx); err != nil {
+		s.nats.Shutdown()
+		s.nats.WaitForShutdown()
+		return fmt.Errorf("embedded NATS server on %s: %w", storeDir, err)
+	}
+	return nil
+}
+
+// awaitReady polls the server's health: it accepts connections before JetStream
+// has recovered.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if !s.nats.ReadyForConnections(startTimeout) {
+		return errors.New("it did not start; its log says why")
+	}
+	for {
+		health := s.nats.Healthz(nil)
+		if health.StatusCode == 200 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is not healthy: %s", health.Error)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Connect opens a connection through memory. Shutdown closes it.
+func (s *Server) Connect() (*nats.Conn, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(s.nats), nats.Name(serverName), nats.NoReconnect())
+	if err != nil {
+		return nil, fmt.Errorf("embedded NATS server: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns = append(s.conns, nc)
+	return nc, nil
+}
+
+// Has tells whether a bucket was ever recorded in this data directory.
+func (s *Server) Has(bucket string) bool { return s.marker.has(bucket) }
+
+// Add records that a bucket exists, durably.
+func (s *Server) Add(bucket string) error { return s.marker.add(bucket) }
+
+// Reached gives the revision that was recorded for a bucket; 0 if none was.
+func (s *Server) Reached(bucket string) uint64 { return s.marker.reached(bucket) }
+
+// Reach records that a bucket has a revision, durably.
+func (s *Server) Reach(bucket string, revision uint64) error {
+	return s.marker.reach(bucket, revision)
+}
+
+// Shutdown closes the connections, stops the server and unlocks the directory.
+// When ctx ends first the lock is kept, since the server may still write.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	for _, nc := range s.conns {
+		nc.Close()
+	}
+	s.conns = nil
+	s.mu.Unlock()
+
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.nats.Shutdown()
+		s.nats.WaitForShutdown()
+	}()
+	select {
+	case <-stopped:
+		s.unlock()
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("embedded NATS server is still stopping: %w", context.Cause(ctx))
+	}
+}

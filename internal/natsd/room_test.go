@@ -1,0 +1,29 @@
+package natsd
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestRoom: a look at the disk holds for a moment, and a new one corrects it.
+func TestRoom(t *testing.T) {
+	s, err := Start(t.Context(), Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(t.Context())
+	if err := s.Room(); err != nil {
+		t.Skipf("the disk of this machine is full: %v", err)
+	}
+	s.room.looked.Store(time.Now().Add(time.Hour).UnixNano())
+	s.room.full.Store(&FullError{Dir: "d", Free: 1 << 20})
+	var full *FullError
+	if err := s.Room(); !errors.As(err, &full) || err.Error() != "the disk of d is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
+		t.Errorf("%v", err)
+	}
+	s.room.looked.Store(0)
+	if err := s.Room(); err != nil {
+		t.Errorf("after room was made: %v", err)
+	}
+}
