@@ -1,0 +1,119 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// feed reads the messages of a bucket, in order and without a gap, from one
+// ephemeral consumer.
+type feed struct {
+	*follower
+	messages  jetstream.MessagesContext
+	consumer  string
+	stopAfter func() bool
+	// pending is how many messages were outstanding at the beginning.
+	pending   uint64
+	delivered uint64
+	waiting   bool
+	closed    bool
+}
+
+// openFeed begins after the revision reached, or with the first message.
+func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, reached uint64, resume bool) (*feed, error) {
+	cfg := jetstream.ConsumerConfig{
+		AckPolicy:         jetstream.AckNonePolicy,
+		DeliverPolicy:     jetstream.DeliverAllPolicy,
+		InactiveThreshold: time.Minute,
+		MemoryStorage:     true,
+		Replicas:          1,
+	}
+	if resume {
+		cfg.DeliverPolicy = jetstream.DeliverByStartSequencePolicy
+		cfg.OptStartSeq = reached + 1
+	}
+	createCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	consumer, err := f.js.CreateConsumer(createCtx, info.Config.Name, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("reading the bucket: %w", err)
+	}
+	messages, err := consumer.Messages(
+		jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes),
+		jetstream.PullHeartbeat(heartbeat),
+		jetstream.WithMessagesErrOnMissingHeartbeat(true),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("reading the bucket: %w", err)
+	}
+	state := consumer.CachedInfo()
+	return &feed{
+		follower:  f,
+		messages:  messages,
+		consumer:  state.Name,
+		stopAfter: context.AfterFunc(ctx, messages.Stop),
+		pending:   state.NumPending,
+		waiting:   state.NumPending > 0,
+	}, nil
+}
+
+// reopen replaces the feed's consumer by one that begins after a revision.
+func (f *follower) reopen(ctx context.Context, fd *feed, info *jetstream.StreamInfo, rev uint64) error {
+	fd.close()
+	next, err := f.openFeed(ctx, info, rev, true)
+	if err != nil {
+		return err
+	}
+	*fd = *next
+	return nil
+}
+
+// next waits for a message. left is how many more the bucket had when it was sent.
+func (f *feed) next() (c change, left uint64, err error) {
+	var opts []jetstream.NextOpt
+	if f.waiting {
+		opts = []jetstream.NextOpt{jetstream.NextMaxWait(stallTimeout)}
+	}
+	msg, err := f.messages.Next(opts...)
+	switch {
+	case errors.Is(err, nats.ErrTimeout):
+		return change{}, 0, errBehind
+	case err != nil:
+		return change{}, 0, fmt.Errorf("reading the bucket: %w", err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return change{}, 0, fmt.Errorf("reading the bucket: %w", err)
+	}
+	f.delivered++
+	if meta.Sequence.Consumer != f.delivered {
+		return change{}, 0, errGap
+	}
+	f.waiting = f.waiting && meta.NumPending > 0
+	c, err = f.readChange(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	if err != nil {
+		f.opts.Logger.Warn("leaving out a value whose key is not ours", "err", err)
+		c = change{rev: meta.Sequence.Stream, skip: true}
+	}
+	return c, meta.NumPending, nil
+}
+
+// close ends the consumer; a server that is away forgets it by itself.
+func (f *feed) close() {
+	if f.closed {
+		return
+	}
+	f.closed = true
+	f.stopAfter()
+	f.messages.Stop()
+	if f.js.Conn().IsConnected() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = f.js.DeleteConsumer(ctx, f.streamName, f.consumer)
+	}
+}

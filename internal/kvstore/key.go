@@ -1,0 +1,106 @@
+package kvstore
+
+import (
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// maxSubjectKey bounds an encoded key, in bytes. A server closes the connection
+// on a subject longer than its control line of 4096.
+const maxSubjectKey = 1024
+
+// A key has three forms. The storage key "/baremetalhosts/ns/name" is what the
+// API library speaks. The bucket key "ns/name" is what remains without the
+// resource; mirror and observers use it. The subject key is the bucket key in
+// characters that NATS takes: any other byte, and any dot that would leave an
+// empty token, is written as "=" and two hex digits. Kubernetes names need no
+// such escape, so that other programs find them under the plain key.
+
+// bucketKey checks a storage key and cuts the resource off. For a recursive
+// request the result is a prefix: empty, or ending in a slash.
+func (s *Store) bucketKey(key string, recursive bool) (string, error) {
+	prepared, err := storage.PrepareKey(s.prefix, key, recursive)
+	if err != nil {
+		return "", err
+	}
+	return prepared[len(s.prefix):], nil
+}
+
+// storageKey is the inverse of bucketKey.
+func (s *Store) storageKey(key string) string { return s.prefix + key }
+
+// subject gives the NATS subject of a bucket key.
+func (s *Store) subject(key string) (string, error) {
+	encoded := encodeKey(key)
+	if len(encoded) > maxSubjectKey {
+		return "", apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", len(encoded), maxSubjectKey))
+	}
+	return s.subjectPrefix + encoded, nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+func encodeKey(key string) string {
+	if key == "" {
+		return "=" // an escape without digits: nothing else gives it
+	}
+	var b strings.Builder
+	b.Grow(len(key))
+	for i := range len(key) {
+		c := key[i]
+		if plainKeyByte(c) && !(c == '.' && lonelyDot(key, i)) {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('=')
+		b.WriteByte(hexDigits[c>>4])
+		b.WriteByte(hexDigits[c&15])
+	}
+	return b.String()
+}
+
+// lonelyDot tells whether the dot at i would begin or end the subject, or follow
+// another dot.
+func lonelyDot(key string, i int) bool {
+	return i == 0 || i == len(key)-1 || key[i-1] == '.'
+}
+
+func plainKeyByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '-' || c == '_' || c == '/' || c == '.'
+}
+
+// decodeKey is the inverse of encodeKey. Keys that encodeKey cannot have written
+// are errors: two subjects must not mean one object.
+func decodeKey(encoded string) (string, error) {
+	if encoded == "=" {
+		return "", nil
+	}
+	key := encoded
+	if strings.IndexByte(encoded, '=') >= 0 {
+		raw := make([]byte, 0, len(encoded))
+		for i := 0; i < len(encoded); i++ {
+			if encoded[i] != '=' {
+				raw = append(raw, encoded[i])
+				continue
+			}
+			if i+2 >= len(encoded) {
+				return "", fmt.Errorf("key %q ends within an escape", encoded)
+			}
+			hi, lo := strings.IndexByte(hexDigits, encoded[i+1]), strings.IndexByte(hexDigits, encoded[i+2])
+			if hi < 0 || lo < 0 {
+				return "", fmt.Errorf("key %q has an escape without two hex digits", encoded)
+			}
+			raw = append(raw, byte(hi<<4|lo))
+			i += 2
+		}
+		key = string(raw)
+	}
+	if key == "" || encodeKey(key) != encoded {
+		return "", fmt.Errorf("key %q is not in its canonical form", encoded)
+	}
+	return key, nil
+}

@@ -1,0 +1,131 @@
+package kvstore
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Every message of ours carries one header line,
+//
+//	Glowplug: sum=1c291ca3;uid=7f0c…;write=qK…;expires=1735689600000
+//
+// with a checksum of the value (CRC-32C, hex), the object's UID, the id of the
+// write, and for an object that expires the time in milliseconds since 1970. All
+// members are optional: values that another program has put have none.
+const (
+	metaHeader   = "Glowplug"
+	kvOperation  = "KV-Operation"
+	markerReason = "Nats-Marker-Reason"
+	ttlHeader    = "Nats-TTL"
+)
+
+type messageMeta struct {
+	sum     uint32
+	hasSum  bool
+	uid     string
+	write   string
+	expires time.Time
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(value []byte) uint32 { return crc32.Checksum(value, castagnoli) }
+
+func (m messageMeta) String() string {
+	b := make([]byte, 0, 128)
+	if m.hasSum {
+		b = fmt.Appendf(b, "sum=%08x", m.sum)
+	}
+	member := func(name, value string) {
+		if len(b) > 0 {
+			b = append(b, ';')
+		}
+		b = append(append(append(b, name...), '='), value...)
+	}
+	if m.uid != "" && !strings.ContainsAny(m.uid, ";\r\n") {
+		member("uid", m.uid)
+	}
+	if m.write != "" {
+		member("write", m.write)
+	}
+	if !m.expires.IsZero() {
+		member("expires", strconv.FormatInt(m.expires.UnixMilli(), 10))
+	}
+	return string(b)
+}
+
+// parseMeta reads what it knows and leaves the rest out. A sum that cannot be
+// read counts as one that does not agree.
+func parseMeta(header string) messageMeta {
+	var m messageMeta
+	for header != "" {
+		var member string
+		member, header, _ = strings.Cut(header, ";")
+		name, value, _ := strings.Cut(member, "=")
+		switch name {
+		case "sum":
+			sum, err := strconv.ParseUint(value, 16, 32)
+			m.sum, m.hasSum = uint32(sum), true
+			if err != nil {
+				m.sum = ^m.sum
+			}
+		case "uid":
+			m.uid = value
+		case "write":
+			m.write = value
+		case "expires":
+			if ms, err := strconv.ParseInt(value, 10, 64); err == nil {
+				m.expires = time.UnixMilli(ms)
+			}
+		}
+	}
+	return m
+}
+
+// entry is one value of the mirror.
+type entry struct {
+	Item
+	uid     string
+	expires time.Time // zero: never
+}
+
+// change is what a message does to its key: it puts an entry or, with none,
+// ends the key.
+type change struct {
+	key     string
+	rev     uint64
+	put     *entry
+	write   string
+	corrupt bool // the value does not agree with its checksum; put is nil
+	skip    bool // the message is none of ours; only rev counts
+}
+
+// readChange interprets a message of the bucket. The value is copied out of the
+// buffer that it shares with its headers.
+func (s *Store) readChange(subject string, header nats.Header, data []byte, seq uint64) (change, error) {
+	key, err := decodeKey(strings.TrimPrefix(subject, s.subjectPrefix))
+	if err != nil {
+		return change{}, err
+	}
+	meta := parseMeta(header.Get(metaHeader))
+	c := change{key: key, rev: seq, write: meta.write}
+	if op := header.Get(kvOperation); op == "DEL" || op == "PURGE" || header.Get(markerReason) != "" {
+		return c, nil
+	}
+	if meta.hasSum && meta.sum != checksum(data) {
+		c.corrupt = true
+		return c, nil
+	}
+	c.put = &entry{
+		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(data)},
+		uid:     meta.uid,
+		expires: meta.expires,
+	}
+	return c, nil
+}

@@ -1,0 +1,104 @@
+package kvstore
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are one store's numbers. Those of all stores share their names and
+// differ in the label "bucket".
+type metrics struct {
+	store *Store
+	last  atomic.Uint64 // the newest revision that the server told of
+	lost  atomic.Uint64 // revisions that were recorded and are gone
+	write *prometheus.HistogramVec
+
+	mu  sync.Mutex
+	bad map[string]bool // keys whose value is damaged
+}
+
+func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
+	m := &metrics{store: s, bad: map[string]bool{}}
+	labels := prometheus.Labels{"bucket": s.kind.Bucket}
+	m.write = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:        "glowplug_store_write_seconds",
+		Help:        "Time from a write's begin until it was durable and in the index, by outcome.",
+		ConstLabels: labels,
+		Buckets:     []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+	}, []string{"outcome"})
+	if reg == nil {
+		return m
+	}
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
+	}
+	reg.MustRegister(
+		m.write,
+		gauge("glowplug_store_objects", "Objects in the bucket.", func() float64 { return float64(s.count()) }),
+		gauge("glowplug_store_bytes", "Bytes of the objects' stored values.", func() float64 {
+			_, size := s.mirror.stats()
+			return float64(size)
+		}),
+		gauge("glowplug_store_index_lag", "Revisions that the bucket is known to be ahead of the index.", m.lag),
+		gauge("glowplug_store_up", "1 while the bucket is followed.", func() float64 {
+			if s.up.Load() {
+				return 1
+			}
+			return 0
+		}),
+		gauge("glowplug_store_lost_revisions", "Revisions that the bucket had reached before the start, and has no more.", func() float64 {
+			return float64(m.lost.Load())
+		}),
+		gauge("glowplug_store_damaged_objects", "Objects whose stored value does not agree with its checksum, or is missing.", m.damagedCount),
+	)
+	return m
+}
+
+func (m *metrics) observeLast(rev uint64) { m.last.Store(rev) }
+
+func (m *metrics) lag() float64 {
+	last, reached := m.last.Load(), m.store.mirror.revision()
+	if last <= reached {
+		return 0
+	}
+	return float64(last - reached)
+}
+
+func (m *metrics) wrote(took time.Duration, err error) {
+	outcome := "ok"
+	switch {
+	case errors.Is(err, errConflict):
+		outcome = "conflict"
+	case err != nil:
+		outcome = "error"
+	}
+	m.write.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+func (m *metrics) damaged(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bad[key] = true
+}
+
+func (m *metrics) healed(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.bad, key)
+}
+
+func (m *metrics) damagedCount() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return float64(len(m.bad))
+}
+
+func (m *metrics) anyDamaged() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.bad) > 0
+}

@@ -1,0 +1,64 @@
+package kvstore
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options are the settings that the stores of a program share.
+type Options struct {
+	// Logger takes the store's messages. Nil discards them.
+	Logger *slog.Logger
+	// Registerer takes the store's metrics. Nil keeps none.
+	Registerer prometheus.Registerer
+	// Ledger remembers which buckets exist, so that a bucket which went missing
+	// is never replaced by an empty one. Nil remembers for as long as the
+	// process lives.
+	Ledger Ledger
+	// Exclusive says that nobody else writes into the bucket, as with the
+	// embedded server: a read then need not ask the server how far it is.
+	Exclusive bool
+	// Room says why nothing more should be written, other than deletes: a full
+	// disk. It is asked at every write. Nil: there is always room.
+	Room func() error
+	// Replicas is how many servers of a cluster hold a new bucket; 0 means 1.
+	Replicas int
+	// BookmarkInterval is how often a watch that wants bookmarks gets one; 0
+	// means a minute.
+	BookmarkInterval time.Duration
+}
+
+// Ledger remembers buckets over restarts.
+type Ledger interface {
+	// Has tells whether the bucket was ever made, or found, here.
+	Has(bucket string) bool
+	// Add records that it was. It returns once that is durable.
+	Add(bucket string) error
+}
+
+// RevisionLedger is a Ledger that also remembers how far a bucket was. A store
+// that finds its bucket behind that raises an alarm: a damaged file may have cost
+// the server everything after the damage, and it does not say so.
+type RevisionLedger interface {
+	Ledger
+	// Reached gives the revision recorded for a bucket; 0 if there is none.
+	Reached(bucket string) uint64
+	// Reach records that the bucket has a revision, and returns once that is
+	// durable. It may be lower than the one before.
+	Reach(bucket string, revision uint64) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.BookmarkInterval == 0 {
+		o.BookmarkInterval = time.Minute
+	}
+	return o
+}

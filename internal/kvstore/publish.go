@@ -1,0 +1,189 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// errConflict says that a key's last revision is not the expected one.
+var errConflict = errors.New("the key has changed")
+
+var retryDetails = &metav1.StatusDetails{RetryAfterSeconds: 1}
+
+// write is one compare-and-set on a key.
+type write struct {
+	key string
+	// expect is the revision of the key's last message, be it a value or a
+	// tombstone; 0 if it has none.
+	expect  uint64
+	value   []byte // nil deletes
+	uid     string
+	expires time.Time
+}
+
+// change is what the write does at its revision.
+func (w write) change(rev uint64) change {
+	c := change{key: w.key, rev: rev}
+	if w.value != nil {
+		c.put = &entry{Item: Item{Key: w.key, Revision: rev, Value: w.value}, uid: w.uid, expires: w.expires}
+	}
+	return c
+}
+
+// publish does a write and returns its revision once the mirror and the
+// observers have it. errConflict means that nothing was written; a 503 that
+// nothing was begun; a 507 that the disk is full; a 504 that it may or may not
+// have been written.
+func (s *Store) publish(ctx context.Context, w write) (rev uint64, err error) {
+	if !s.Loaded() {
+		return 0, s.unavailable()
+	}
+	l, ok := s.connected()
+	if !ok {
+		return 0, s.unavailable()
+	}
+	began := time.Now()
+	defer func() { s.metrics.wrote(time.Since(began), err) }()
+	// A caller that goes away does not stop its write: the outcome is awaited, or
+	// the mirror would have to be read anew to learn of it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	rev, err = s.send(ctx, l, w)
+	if err != nil {
+		return 0, err
+	}
+	if s.opts.Exclusive {
+		s.acked(w.change(rev))
+	}
+	if !s.progress.await(ctx, rev) {
+		return 0, s.timeout("reading back a write")
+	}
+	return rev, nil
+}
+
+func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err error) {
+	if w.value != nil && s.opts.Room != nil {
+		if err := s.opts.Room(); err != nil {
+			return 0, insufficientStorage(err)
+		}
+	}
+	msg, id, err := s.message(w)
+	if err != nil {
+		return 0, err
+	}
+	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	ack, err := l.js.PublishMsg(publishCtx, msg, jetstream.WithRetryAttempts(0))
+	if err == nil {
+		return ack.Sequence, nil
+	}
+	var api *jetstream.APIError
+	switch {
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return 0, errConflict
+	case errors.As(err, &api):
+		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource, api.Description))
+		refused.ErrStatus.Details = retryDetails
+		return 0, refused
+	case errors.Is(err, nats.ErrMaxPayload):
+		return 0, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object is %d bytes; the NATS server takes messages of at most %d (max_payload)",
+			len(msg.Data), l.js.Conn().MaxPayload()))
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
+		return 0, s.unavailable()
+	}
+	return s.confirm(ctx, l, w, id)
+}
+
+// insufficientStorage is the 507 of a write that the disk has no room for.
+func insufficientStorage(cause error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage,
+		Reason: "InsufficientStorage", Message: cause.Error(),
+	}}
+}
+
+// confirm finds out what became of a write that was not acknowledged, by reading
+// its key back.
+func (s *Store) confirm(ctx context.Context, l *link, w write, id string) (rev uint64, err error) {
+	if l.js.Conn().IsConnected() {
+		last, err := s.lastMessage(ctx, l, w.key)
+		if err == nil && last.write == id {
+			return last.rev, nil
+		}
+	}
+	select {
+	case s.unsure <- struct{}{}:
+	default:
+	}
+	return 0, s.timeout("writing")
+}
+
+// message builds the message of a write, and the write's id.
+func (s *Store) message(w write) (msg *nats.Msg, id string, err error) {
+	subject, err := s.subject(w.key)
+	if err != nil {
+		return nil, "", err
+	}
+	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires}
+	msg = nats.NewMsg(subject)
+	msg.Data = w.value
+	if w.value == nil {
+		msg.Header.Set(kvOperation, "DEL")
+		msg.Header.Set(ttlHeader, tombstoneTTL.String())
+	} else {
+		meta.sum, meta.hasSum = checksum(w.value), true
+	}
+	msg.Header.Set(metaHeader, meta.String())
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.expect, 10))
+	return msg, meta.write, nil
+}
+
+// lastMessage reads a key's last message from the stream's leader. Its revision
+// is 0 if there is none.
+func (s *Store) lastMessage(ctx context.Context, l *link, key string) (change, error) {
+	subject, err := s.subject(key)
+	if err != nil {
+		return change{}, err
+	}
+	raw, err := l.stream.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return change{key: key}, nil
+	}
+	if err != nil {
+		return change{}, err
+	}
+	return s.readChange(raw.Subject, raw.Header, raw.Data, raw.Sequence)
+}
+
+// settle is called after a conflict: it brings the mirror up to the key's last
+// message and returns the entry, nil if there is none, with the revision that
+// the next write of the key has to expect. That is not the entry's own where a
+// tombstone, or a damaged value, came after it.
+func (s *Store) settle(ctx context.Context, key string) (e *entry, expect uint64, err error) {
+	l, ok := s.connected()
+	if !ok {
+		return nil, 0, s.unavailable()
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	last, err := s.lastMessage(ctx, l, key)
+	if err != nil || !s.progress.await(ctx, last.rev) {
+		return nil, 0, s.timeout("reading after a conflict")
+	}
+	e = s.mirror.get(key)
+	if e != nil {
+		return e, max(e.Revision, last.rev), nil
+	}
+	return nil, last.rev, nil
+}

@@ -1,0 +1,56 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A record whose bits have flipped on the disk is gone: the server answers "not
+// found" for its key, says that it is healthy, and a consumer that comes upon it
+// waits for ever. The server still lists the key, and that names the object.
+
+// salvage completes a load that has stalled: it reads every key that the server
+// lists and the consumer did not deliver, one by one.
+func (f *follower) salvage(ctx context.Context, l *loading, stream jetstream.Stream) error {
+	f.opts.Logger.Warn("the bucket's next message does not come: reading the rest key by key", "read", l.tree.Len())
+	infoCtx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := stream.Info(infoCtx, jetstream.WithSubjectFilter(f.subjectPrefix+">"))
+	if err != nil {
+		return fmt.Errorf("listing the bucket's keys: %w", err)
+	}
+	for subject := range info.State.Subjects {
+		key, err := decodeKey(strings.TrimPrefix(subject, f.subjectPrefix))
+		if err != nil || l.seen[key] {
+			continue
+		}
+		c, err := f.salvageKey(ctx, stream, subject)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			f.metrics.damaged(key)
+			f.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it from a backup",
+				"object", f.kind.Resource+"/"+key)
+		case err != nil:
+			return fmt.Errorf("reading the bucket: %w", err)
+		default:
+			l.add(f, c)
+		}
+	}
+	l.rev = max(l.rev, info.State.LastSeq)
+	return nil
+}
+
+func (f *follower) salvageKey(ctx context.Context, stream jetstream.Stream, subject string) (change, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	raw, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return change{}, err
+	}
+	return f.readChange(raw.Subject, nats.Header(raw.Header), raw.Data, raw.Sequence)
+}

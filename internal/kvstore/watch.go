@@ -1,0 +1,299 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+)
+
+const (
+	watchBuffer = 100
+	watchBatch  = 64
+	// lastBookmark is how long before its deadline a watch gets one more bookmark.
+	lastBookmark = 2 * time.Second
+
+	watchExpired = "The resourceVersion for the provided watch is too old."
+)
+
+// Watch follows the objects below a key, or with opts.Recursive unset the object
+// at the key, from a revision on. A revision that the window does not go back to,
+// or that the bucket has not reached, is a 410 event: the client lists again.
+func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	prefix, err := s.bucketKey(key, opts.Recursive)
+	if err != nil {
+		return nil, err
+	}
+	rev, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if !s.Loaded() {
+		return nil, s.unavailable()
+	}
+	w := &watcher{
+		store:     s,
+		key:       prefix,
+		recursive: opts.Recursive,
+		pred:      opts.Predicate,
+		bookmarks: opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify,
+		result:    make(chan watch.Event, watchBuffer),
+	}
+	if w.pred.Empty() {
+		w.pred = storage.Everything
+	}
+	begin := func() (uint64, error) { return w.begin(rev, opts) }
+	if rev == 0 && wantsInitial(opts) == no {
+		// "From now on" begins before the caller goes on.
+		if err := s.barrier(ctx); err != nil {
+			return nil, err
+		}
+		next := s.mirror.current().next
+		begin = func() (uint64, error) { return next, nil }
+	}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	go w.run(begin)
+	utilflowcontrol.WatchInitialized(ctx)
+	return w, nil
+}
+
+// watcher is one watch: a reader of the mirror's window at its own pace. Nobody
+// waits for it; if the window moves past it, it ends with 410.
+type watcher struct {
+	store     *Store
+	key       string
+	recursive bool
+	pred      storage.SelectionPredicate
+	bookmarks bool
+	ctx       context.Context
+	cancel    context.CancelFunc
+	result    chan watch.Event
+}
+
+func (w *watcher) Stop()                          { w.cancel() }
+func (w *watcher) ResultChan() <-chan watch.Event { return w.result }
+
+func (w *watcher) run(begin func() (next uint64, err error)) {
+	defer close(w.result)
+	defer w.cancel()
+	next, err := begin()
+	if err == nil {
+		err = w.follow(next)
+	}
+	if err != nil && w.ctx.Err() == nil {
+		w.send(errorEvent(err))
+	}
+}
+
+// initial is what a client says about the objects that are there already.
+type initial int
+
+const (
+	unsaid initial = iota // they are sent to a watch that begins at no revision
+	yes
+	no
+)
+
+func wantsInitial(opts storage.ListOptions) initial {
+	switch {
+	case opts.SendInitialEvents == nil || !utilfeature.DefaultFeatureGate.Enabled(features.WatchList):
+		return unsaid
+	case *opts.SendInitialEvents:
+		return yes
+	}
+	return no
+}
+
+// begin sends the initial objects, if they are wanted, and returns the number of
+// the first event to follow.
+func (w *watcher) begin(rev uint64, opts storage.ListOptions) (next uint64, err error) {
+	wanted := wantsInitial(opts)
+	if wanted == yes || rev == 0 {
+		if err := w.store.awaitRevision(w.ctx, opts.ResourceVersion); err != nil {
+			return 0, err
+		}
+		return w.sendInitial(wanted == yes && opts.Predicate.AllowWatchBookmarks)
+	}
+	if err := w.store.awaitReached(w.ctx, rev); err != nil && !storage.IsTooLargeResourceVersion(err) {
+		return 0, err
+	}
+	next, ok := w.store.mirror.position(rev)
+	if !ok {
+		return 0, apierrors.NewResourceExpired(watchExpired)
+	}
+	return next, nil
+}
+
+// sendInitial sends every object as added and, if wanted, the bookmark that marks
+// their end.
+func (w *watcher) sendInitial(endBookmark bool) (next uint64, err error) {
+	snap := w.store.mirror.current()
+	snap.tree.AscendGreaterOrEqual(&entry{Item: Item{Key: w.key}}, func(e *entry) bool {
+		if !w.covers(e.Key) {
+			return false
+		}
+		err = w.emit(&event{rev: e.Revision, put: e})
+		return err == nil && w.ctx.Err() == nil
+	})
+	if err == nil && endBookmark {
+		err = w.bookmark(snap.rev, true)
+	}
+	return snap.next, err
+}
+
+// covers tells whether a key is watched.
+func (w *watcher) covers(key string) bool {
+	if w.recursive {
+		return strings.HasPrefix(key, w.key)
+	}
+	return key == w.key
+}
+
+// follow sends events until the watch ends.
+func (w *watcher) follow(next uint64) error {
+	timer := time.NewTimer(w.nextBookmark())
+	defer timer.Stop()
+	buf := make([]event, watchBatch)
+	for {
+		n, rev, changed, ok := w.store.mirror.read(next, buf)
+		if !ok {
+			return apierrors.NewResourceExpired(watchExpired)
+		}
+		for i := range buf[:n] {
+			if !w.covers(buf[i].key()) {
+				continue
+			}
+			if err := w.emit(&buf[i]); err != nil || w.ctx.Err() != nil {
+				return err
+			}
+		}
+		clear(buf[:n]) // keep no values that the window gives up
+		next += uint64(n)
+		if n > 0 {
+			continue
+		}
+		select {
+		case <-w.ctx.Done():
+			return nil
+		case <-changed:
+		case <-timer.C:
+			if w.bookmarks {
+				if err := w.bookmark(rev, false); err != nil {
+					return err
+				}
+			}
+			timer.Reset(w.nextBookmark())
+		}
+	}
+}
+
+// nextBookmark is the time to the next bookmark: the interval, or less before the
+// deadline.
+func (w *watcher) nextBookmark() time.Duration {
+	interval := w.store.opts.BookmarkInterval
+	deadline, ok := w.ctx.Deadline()
+	if !ok {
+		return interval
+	}
+	last := time.Until(deadline) - lastBookmark
+	if last <= 0 || last > interval {
+		return interval
+	}
+	return last
+}
+
+func (w *watcher) bookmark(rev uint64, initialEventsEnd bool) error {
+	obj := w.store.kind.New()
+	if err := w.store.versioner.UpdateObject(obj, rev); err != nil {
+		return err
+	}
+	if initialEventsEnd {
+		if err := storage.AnnotateInitialEventsEndBookmark(obj); err != nil {
+			return err
+		}
+	}
+	w.send(watch.Event{Type: watch.Bookmark, Object: obj})
+	return nil
+}
+
+// emit sends what an event is for this watch: an object that begins to be
+// selected is added, one that ceases to be is deleted.
+func (w *watcher) emit(e *event) error {
+	var cur, old runtime.Object
+	var err error
+	if e.put != nil {
+		if cur, err = w.decode(e.put, e.rev); err != nil {
+			return err
+		}
+	}
+	everything := w.pred.Empty()
+	if e.prev != nil && (e.put == nil || !everything) {
+		if old, err = w.decode(e.prev, e.rev); err != nil {
+			if e.put == nil && errors.Is(err, ErrDamaged) {
+				return damagedDelete(err)
+			}
+			return err
+		}
+	}
+	isNow := cur != nil && w.selects(cur)
+	was := old != nil && w.selects(old) || e.prev != nil && e.put != nil && everything
+	switch {
+	case isNow && was:
+		w.send(watch.Event{Type: watch.Modified, Object: cur})
+	case isNow:
+		w.send(watch.Event{Type: watch.Added, Object: cur})
+	case was:
+		w.send(watch.Event{Type: watch.Deleted, Object: old})
+	}
+	return nil
+}
+
+func (w *watcher) decode(e *entry, rev uint64) (runtime.Object, error) {
+	obj := w.store.kind.New()
+	return obj, w.store.decode(e.Key, e.Value, rev, obj)
+}
+
+func (w *watcher) selects(obj runtime.Object) bool {
+	if w.pred.Empty() {
+		return true
+	}
+	ok, err := w.pred.Matches(obj)
+	return err == nil && ok
+}
+
+// send gives an event to the client, unless the watch has ended.
+func (w *watcher) send(e watch.Event) {
+	select {
+	case w.result <- e:
+	case <-w.ctx.Done():
+	}
+}
+
+func damagedDelete(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusInternalServerError,
+		Reason:  metav1.StatusReasonStoreReadError,
+		Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", err),
+	}}
+}
+
+func errorEvent(err error) watch.Event {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	object := status.Status()
+	return watch.Event{Type: watch.Error, Object: &object}
+}
