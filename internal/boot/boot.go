@@ -1,0 +1,24 @@
+// Package boot is the one decision: who asks and what it claims gives facts,
+// the facts a host, the host a config, the config an artifact. Serving,
+// explaining and planning all call it. It knows no clock, network or disk.
+package boot
+
+import (
+	"glowplug/internal/identity"
+)
+
+// Request is one machine's question.
+type Request struct {
+	// Type is "ignition", "kickstart" or "ipxe": the endpoint that was asked.
+	Type   string
+	Caller identity.Caller
+	Claims identity.Claims
+	// Accept is the Accept header as it was sent; "" where there is none.
+	Accept string
+	// UserAgent is the User-Agent header, by which some clients are known that
+	// read other spec versions than their Accept header says.
+	UserAgent string
+	// Gone is closed when who asks waits no longer; nil: never. Only a template
+	// that is yet to be rendered is waited for.
+	Gone <-chan struct{}
+}

@@ -1,0 +1,57 @@
+package boot
+
+import (
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+	"glowplug/internal/match"
+)
+
+// Decision is the answer to a Request.
+type Decision struct {
+	// Host is the machine that asks; nil where none is known.
+	Host *inventory.Host
+	// FoundBy is what found the host: mac, ip, uuid, hostname (claims), address
+	// or neighbor; "" where there is none.
+	FoundBy string
+	// Config is the config to serve. It may be set beside Err, where a config
+	// matched and cannot be given.
+	Config *inventory.Config
+	// Template is true where a template was chosen. Config is then what that comes to
+	// for the machine, or where that fails the template itself.
+	Template bool
+	// Form is Config in the spec version that the client is given; nil: as it is.
+	Form *Form
+	// Tier is the rule that chose Config.
+	Tier match.Tier
+	// Err says why there is nothing to serve; nil where there is.
+	Err *fault.Error
+	// Notices are what deserves an event.
+	Notices []Notice
+
+	room room
+}
+
+// reset empties a decision and keeps its memory.
+func (d *Decision) reset() {
+	*d = Decision{Notices: d.Notices[:0]}
+}
+
+// Reasons of notices, which are the reasons of the events made of them.
+const (
+	ReasonUnknownHost      = "UnknownHost"
+	ReasonClaimRefused     = "ClaimRefused"
+	ReasonClaimIgnored     = "ClaimIgnored"
+	ReasonNeighborMismatch = "NeighborMismatch"
+	ReasonDuplicate        = "DuplicateIdentity"
+	ReasonImageUnavailable = "ImageUnavailable"
+)
+
+// Notice is something that deserves an event on Host, or, where Host is nil, in
+// the namespace "default".
+type Notice struct {
+	Reason  string
+	Host    *inventory.Host
+	Message string
+	// Key aggregates: notices with the same Reason, Host and Key are one event.
+	Key string
+}

@@ -1,0 +1,236 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+)
+
+// rack is hosts that boot in every way, and images of every kind.
+func rack() *lab {
+	l := &lab{}
+	image := func(namespace, name string, change func(*v1.ISCSICdrom)) {
+		l.image(namespace, name, "")
+		i := l.images[len(l.images)-1]
+		i.Status.Phase, i.Status.TargetIQN = v1.PhaseReady, "iqn.2026-11.dev.glowplug:"+namespace+":"+name
+		if change != nil {
+			change(i)
+		}
+	}
+	image("g10", "live", nil)
+	image("g10", "router", func(i *v1.ISCSICdrom) {
+		i.Status = v1.ISCSICdromStatus{}
+		i.Spec.External = &v1.ExternalTarget{Portal: "192.168.10.1", IQN: "iqn.2000-02.com.mikrotik:cdrom-coreos-live"}
+	})
+	image("g10", "locked", func(i *v1.ISCSICdrom) { i.Spec.CHAP = &v1.CHAP{Username: "u", Password: "p"} })
+	image("g10", "pending", func(i *v1.ISCSICdrom) { i.Status.Phase = v1.PhasePending })
+	image("g10", "broken", func(i *v1.ISCSICdrom) { i.Status.Phase, i.Status.ErrorMessage = v1.PhaseError, "no ISO 9660 image" })
+	image("default", "rescue", nil)
+	host := func(n int, image string, change func(*v1.BareMetalHost)) {
+		h := l.host("g10", fmt.Sprint("h", n), fmt.Sprintf("52:54:00:00:00:%02x", n), fmt.Sprintf("192.168.10.%d", n))
+		h.Spec.Image = image
+		if change != nil {
+			change(h)
+		}
+	}
+	state := func(state string) func(*v1.BareMetalHost) {
+		return func(h *v1.BareMetalHost) { h.Status.State = state }
+	}
+	host(1, "live", nil)
+	host(2, "", nil)
+	host(3, "localboot", func(h *v1.BareMetalHost) { h.Spec.IPXE = "shell" })
+	host(4, "live", state(v1.StateBooting))
+	host(5, "live", state(v1.StateProvisioning))
+	host(6, "live", state(v1.StateProvisioned))
+	host(7, "live", func(h *v1.BareMetalHost) { h.Spec.BootMode, h.Status.State = v1.BootForever, v1.StateProvisioned })
+	host(8, "live", func(h *v1.BareMetalHost) {
+		h.Status.State, h.Annotations = v1.StateProvisioned, map[string]string{v1.AnnotationRearm: "2"}
+		h.Status.Rearmed = "1"
+	})
+	host(9, "live", func(h *v1.BareMetalHost) {
+		h.Status.State, h.Annotations = v1.StateProvisioned, map[string]string{v1.AnnotationRearm: "1"}
+		h.Status.Rearmed = "1"
+	})
+	host(10, "missing", nil)
+	host(11, "pending", nil)
+	host(12, "broken", nil)
+	host(13, "router", nil)
+	host(14, "default/rescue", nil)
+	host(15, "", func(h *v1.BareMetalHost) { h.Spec.IPXE = "shell" })
+	host(16, "live", func(h *v1.BareMetalHost) { h.Spec.KernelArgs = []string{"a=1"} })
+	host(17, "locked", func(h *v1.BareMetalHost) { h.Spec.KernelArgs = []string{"a=1"} })
+	return l
+}
+
+func TestDecideBoot(t *testing.T) {
+	inv := rack().inventory(t)
+	for n, want := range map[int]string{
+		1: "g10/live", 2: "disk", 3: "disk", 4: "g10/live", 5: "disk", 6: "disk", 7: "g10/live", 8: "g10/live", 9: "disk",
+		10: "503 there is no image g10/missing", 11: "503 image g10/pending is not ready yet",
+		12: "503 image g10/broken cannot be booted: no ISO 9660 image", 13: "g10/router", 14: "default/rescue", 15: "script", 16: "g10/live",
+	} {
+		d := New(inv, Policy{})
+		b := d.DecideBoot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n), uuid: uuidX}.request(t))
+		got := ""
+		switch {
+		case b.Err != nil:
+			got = fmt.Sprint(b.Err.Kind.Status(), " ", b.Err.Sentence)
+			if len(b.Notices) != 1 || b.Notices[0].Reason != ReasonImageUnavailable {
+				t.Errorf("h%d: notices %v", n, b.Notices)
+			}
+		case b.Local:
+			got = "disk"
+		case b.Image != nil:
+			got = b.Image.Ref.String()
+		case b.Script != "":
+			got = "script"
+		}
+		if !strings.HasPrefix(got, want) || b.Host == nil || b.Reason == "" {
+			t.Errorf("h%d: %s; want %s (%+v)", n, got, want, b)
+		}
+		if b.Err == nil && len(b.Notices) > 0 {
+			t.Errorf("h%d: a UUID that nobody has is no event here: %v", n, b.Notices)
+		}
+	}
+
+	// What is remembered goes before the status.
+	d := New(inv, Policy{})
+	d.Follow(func(h *inventory.Host) inventory.Progress { return inventory.Progress{State: v1.StateProvisioning} })
+	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); !b.Local {
+		t.Errorf("%+v", b)
+	}
+	// The identity rules are those of configs.
+	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+		t.Errorf("%+v", b)
+	}
+	isolated := New(inv, Policy{Isolate: true})
+	if b := isolated.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+		t.Errorf("%+v", b)
+	}
+	for policy, want := range map[*Decider]string{New(inv, Policy{}): "g10/live g10/router default/rescue", isolated: "default/rescue"} {
+		b := policy.DecideBoot(ask{endpoint: IPXE, from: "10.9.9.9"}.request(t))
+		var got []string
+		for _, i := range b.Offer {
+			got = append(got, i.Ref.String())
+		}
+		if strings.Join(got, " ") != want || b.Err != nil || b.Local || !slices.Contains(notices(&Decision{Notices: b.Notices}), ReasonUnknownHost) {
+			t.Errorf("an unknown machine is offered %v, want %s: %+v", got, want, b)
+		}
+	}
+}
+
+func TestNamespaceScript(t *testing.T) {
+	inv := rack().inventory(t)
+	inv.Namespaces().Load(nil)
+	inv.Namespaces().Put(item("g10", `{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
+	d := New(inv, Policy{})
+	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "", 6: "", 15: "shell"} {
+		if b := d.DecideBoot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)); b.Script != want {
+			t.Errorf("h%d: %q", n, b.Script)
+		}
+	}
+	inv.Namespaces().Delete("g10", 3)
+	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); b.Script != "" {
+		t.Errorf("after the namespace is gone: %q", b.Script)
+	}
+}
+
+func TestDecideImage(t *testing.T) {
+	inv := rack().inventory(t)
+	live, locked := inventory.Ref{Namespace: "g10", Name: "live"}, inventory.Ref{Namespace: "g10", Name: "locked"}
+	for _, c := range []struct {
+		name   string
+		ask    ask
+		policy Policy
+		ref    inventory.Ref
+		proven bool
+		status int
+		args   string
+	}{
+		{"its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, ""},
+		{"with its own arguments", ask{from: "192.168.10.16"}, Policy{}, live, false, 200, "a=1"},
+		{"another's", ask{from: "192.168.10.13"}, Policy{}, live, false, 200, ""},
+		{"an unknown machine", ask{from: "10.9.9.9"}, Policy{}, live, false, 200, ""},
+		{"isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, live, false, 404, ""},
+		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{Isolate: true}, live, false, 200, ""},
+		{"with a password, over HTTP", ask{from: "192.168.10.1"}, Policy{}, locked, false, 403, ""},
+		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, ""},
+		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1"},
+		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, ""},
+		{"not ready", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "pending"}, false, 503, ""},
+		{"external", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "router"}, false, 404, ""},
+		{"none", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "none"}, false, 404, ""},
+		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := New(inv, c.policy).DecideImage(c.ask.request(t), c.ref, c.proven)
+			status := 200
+			if i.Err != nil {
+				status = i.Err.Kind.Status()
+			}
+			if len(i.Notices) > 0 != (c.name == "a claim that does not hold") {
+				t.Errorf("notices: %v", i.Notices)
+			}
+			if status != c.status || strings.Join(i.Args, " ") != c.args {
+				t.Errorf("%d, %v: %+v", status, i.Args, i)
+			}
+		})
+	}
+	d := New(inv, Policy{})
+	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil || i.Image.Ref != live || len(i.Args) != 1 {
+		t.Errorf("%+v", i)
+	}
+	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
+		t.Errorf("%+v", i)
+	}
+}
+
+// TestAdvance is the table of steps; each begins a minute after the one before
+// unless it says otherwise.
+func TestAdvance(t *testing.T) {
+	h := &inventory.Host{}
+	type step struct {
+		step  Step
+		after time.Duration
+		state string
+		began bool
+	}
+	const minute = time.Minute
+	for name, steps := range map[string][]step{
+		"by scripts": {
+			{ImageStep, 0, v1.StateBooting, true}, {ImageStep, time.Second, v1.StateBooting, false},
+			{ConfigStep, minute, v1.StateProvisioning, false}, {ConfigStep, time.Hour, v1.StateProvisioning, false},
+			{DiskStep, time.Second, v1.StateProvisioned, true}, {DiskStep, time.Second, v1.StateProvisioned, false},
+			{ConfigStep, minute, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true},
+		},
+		"forever": {
+			{ImageStep, 0, v1.StateBooting, true}, {ConfigStep, time.Second, v1.StateProvisioning, false},
+			{ImageStep, time.Second, v1.StateBooting, true}, {ImageStep, minute, v1.StateBooting, true},
+		},
+		"without scripts": {
+			{ConfigStep, 0, v1.StateProvisioning, true}, {ConfigStep, minute, v1.StateProvisioning, false},
+			{CompleteStep, minute, v1.StateProvisioned, false}, {ConfigStep, minute, v1.StateProvisioned, false},
+			{ConfigStep, 3 * minute, v1.StateProvisioning, true},
+		},
+		"always the disk":  {{DiskStep, 0, "", true}, {DiskStep, minute, "", true}},
+		"complete at once": {{CompleteStep, 0, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p inventory.Progress
+			at := epoch
+			for i, s := range steps {
+				at = at.Add(s.after)
+				var began bool
+				if p, began = Advance(h, p, s.step, at); began != s.began || p.State != s.state || began != p.Boot.Equal(at) || !p.Seen.Equal(at) {
+					t.Fatalf("step %d: %v, %+v; want %+v", i, began, p, s)
+				}
+			}
+		})
+	}
+}

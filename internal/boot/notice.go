@@ -1,0 +1,60 @@
+package boot
+
+import (
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+)
+
+// who is the client in the message of an event.
+func (q *question) who() string {
+	if q.neighbor == zeroMAC {
+		return q.client()
+	}
+	return q.client() + " (" + q.neighbor.String() + ")"
+}
+
+func (q *question) notice(reason string, h *inventory.Host, key, message string) {
+	q.dec.Notices = append(q.dec.Notices, Notice{Reason: reason, Host: h, Key: key, Message: message})
+}
+
+// refuse refuses a claim: the client gets the sentence, the host an event.
+func (q *question) refuse(h *inventory.Host, kind, sentence string) *fault.Error {
+	q.notice(ReasonClaimRefused, h, kind+" "+q.client(), "a request from "+q.who()+" was refused: "+sentence)
+	return fault.New(fault.Refused, sentence)
+}
+
+// ignore tells of a claim that names nobody.
+func (q *question) ignore(kind string) {
+	c := &q.req.Claims
+	value := c.Hostname
+	switch kind {
+	case byMAC:
+		value = c.MAC.String()
+	case byUUID:
+		value = c.UUID
+	}
+	q.notice(ReasonClaimIgnored, q.dec.Host, kind+" "+q.client(),
+		q.who()+" claims the "+kind+" "+value+", which no BareMetalHost has; the claim was ignored")
+}
+
+// unknown tells of a machine that is no host.
+func (q *question) unknown() {
+	what := "its " + q.req.Type + " config"
+	if q.req.Type == IPXE {
+		what = "what to boot"
+	}
+	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" asks for "+what+
+		" and is no known host; create a BareMetalHost with its address")
+}
+
+// mismatch tells of a neighbour entry that contradicts what is known of a host.
+func (q *question) mismatch(h *inventory.Host) {
+	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
+		", which is none of this host's hardware addresses")
+}
+
+// duplicate tells of a host that is refused because another namespace has one
+// like it.
+func (q *question) duplicate(h *inventory.Host, c inventory.Conflict) {
+	q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
+}

@@ -1,0 +1,102 @@
+package boot
+
+import (
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/inventory"
+)
+
+const (
+	// ConfigGap ends a boot of a machine that is given no script here: a config
+	// request later than this after the one before is of a new boot. Ignition's
+	// own retries come sooner.
+	ConfigGap = 2 * time.Minute
+	// ScriptGap is the same of scripts: iPXE's own repeats, and those of a machine
+	// whose first card finds nothing to boot, come sooner. A machine that was given
+	// its config meanwhile has begun a new boot however soon it comes.
+	ScriptGap = 10 * time.Second
+)
+
+// Step is something that a machine did which brings its boot forward.
+type Step uint8
+
+// The steps.
+const (
+	// ImageStep: it was given the script that boots its image, or its own.
+	ImageStep Step = iota
+	// DiskStep: it was given the script that boots its disk.
+	DiskStep
+	// ConfigStep: it was given its config.
+	ConfigStep
+	// CompleteStep: it said that it is done.
+	CompleteStep
+)
+
+// Armed tells whether a host that has something to boot does so when it asks,
+// and why or why not: the first boot of bootMode once, and every one of forever.
+// What a status says of a machine whose boot has not come as far as its config
+// is no reason to boot the disk.
+func Armed(h *inventory.Host, p inventory.Progress) (armed bool, reason string) {
+	b := h.Booting()
+	switch {
+	case b.Forever:
+		return true, "bootMode is forever"
+	case b.Rearm != "" && b.Rearm != p.Rearmed:
+		return true, "it was armed again by the annotation " + v1.AnnotationRearm
+	case p.State == v1.StateProvisioned:
+		return false, "it is provisioned, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+	case p.State == v1.StateProvisioning:
+		return false, "it was given its config in an earlier boot, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+	}
+	return true, "bootMode is once, and it is not provisioned yet"
+}
+
+// Advance gives the progress of a host after a step; began is true where the
+// step is the first of a new boot.
+func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (next inventory.Progress, began bool) {
+	switch step {
+	case ImageStep:
+		began = p.State != v1.StateBooting || apart(p.Script, at, ScriptGap)
+		p.State, p.Script, p.Rearmed = v1.StateBooting, at, h.Booting().Rearm
+	case DiskStep:
+		began = p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)
+		p.Script = at
+		if p.State == v1.StateProvisioning {
+			p.State = v1.StateProvisioned
+		}
+	case ConfigStep:
+		// Where scripts are given here, they tell of boots.
+		began = p.Script.IsZero() && (p.Seen.IsZero() || apart(p.Seen, at, ConfigGap))
+		if began || p.State != v1.StateProvisioned {
+			p.State = v1.StateProvisioning
+		}
+	case CompleteStep:
+		p.State = v1.StateProvisioned
+	}
+	p.Seen = at
+	if began {
+		p.Boot = at
+	}
+	return p, began
+}
+
+// apart tells whether two moments are of two boots. The clock may have been set.
+func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
+
+// Later gives the later of what a process remembers of a machine and what the
+// machine's status says, which another process may have written. A status is in
+// whole seconds, so that the memory wins within one.
+func Later(remembered, status inventory.Progress) inventory.Progress {
+	if status.Seen.After(remembered.Seen) {
+		return status
+	}
+	return remembered
+}
+
+// Told tells whether a status says all of what is remembered.
+func Told(status, remembered inventory.Progress) bool {
+	same := func(a, b time.Time) bool { return a.Unix() == b.Unix() || a.IsZero() && b.IsZero() }
+	return status.State == remembered.State && status.Rearmed == remembered.Rearmed && same(status.Script, remembered.Script) &&
+		same(status.Seen, remembered.Seen) && same(status.Boot, remembered.Boot)
+}
