@@ -1,0 +1,152 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Kind is a way in which a config cannot be rendered.
+type Kind uint8
+
+// The kinds.
+const (
+	Invalid   Kind = iota // a config that a machine would fail on, or out of bounds
+	Refused               // a place that may not be fetched from
+	Failed                // a place that answers with an error
+	TimedOut              // a place that has not answered in time
+	Malformed             // a spec version that there is none of
+	Unfit                 // a config that cannot be given in the spec version
+)
+
+// Error says why a config cannot be rendered. Its text has no header, no password and
+// no query of a URL: these may be secrets.
+type Error struct {
+	Kind Kind
+	// Chain has the configs on the way to the one that failed, the first being the
+	// one that was asked for; URLs in it are redacted.
+	Chain []string
+	// Message is a sentence without a full stop.
+	Message string
+}
+
+func (e *Error) Error() string {
+	if len(e.Chain) == 0 {
+		return e.Message
+	}
+	return strings.Join(e.Chain, " → ") + ": " + e.Message
+}
+
+// Hint implements the command line's remedy.
+func (e *Error) Hint() string {
+	if e.Kind == Refused {
+		return "nothing is fetched but from the hosts and CIDRs of --allow-fetch"
+	}
+	return ""
+}
+
+func failf(kind Kind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// finalError is one that no further try mends.
+type finalError struct{ cause *Error }
+
+func (e finalError) Error() string { return e.cause.Error() }
+func (e finalError) Unwrap() error { return e.cause }
+
+// redact shows a URL without what may be secret in it: user, password, query and
+// fragment, and the content of a data: URL.
+func redact(source string) string {
+	u, err := url.Parse(source)
+	if err != nil {
+		return "(not a URL)"
+	}
+	if u.Scheme == "data" {
+		return "data:…"
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	switch {
+	case u.Scheme == "arn":
+		shown.Opaque = u.Opaque
+	case u.Opaque != "": // without the slashes a password stands anywhere
+		shown.Opaque = "…"
+	}
+	text := shown.String()
+	if u.RawQuery != "" {
+		text += "?…"
+	}
+	if len(text) > 300 {
+		text = strings.ToValidUTF8(text[:300], "") + "…"
+	}
+	return text
+}
+
+// plain leaves out of an error what may be secret: the URL, with its query.
+func plain(err error) string {
+	var own *Error
+	if errors.As(err, &own) {
+		return own.Message
+	}
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "there is no such host"
+	case errors.As(err, &dns):
+		return "its name cannot be resolved: " + dns.Err
+	case errors.As(err, &op) && op.Err != nil:
+		return op.Err.Error()
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return "the server hung up"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it takes too long"
+	}
+	text := err.Error()
+	// An error of a library may hold the URL that a server redirects to.
+	if i := strings.Index(text, "://"); i >= 0 {
+		return "the request failed"
+	}
+	return text
+}
+
+// isFinal tells whether trying again is of no use. A machine would go on for ever
+// where a certificate is not to be trusted; here that ends at once, with the reason.
+func isFinal(err error) bool {
+	var (
+		final       finalError
+		unverified  *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+		invalidCert x509.CertificateInvalidError
+	)
+	return errors.As(err, &final) || errors.As(err, &unverified) || errors.As(err, &authority) ||
+		errors.As(err, &hostname) || errors.As(err, &invalidCert)
+}
+
+// along puts the chain to an error that has none.
+func along(chain []string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = failf(Failed, "%s", plain(err))
+	}
+	if e.Chain == nil {
+		out := *e
+		out.Chain = slices.Clone(chain)
+		return &out
+	}
+	return e
+}
+
+func isData(source string) bool { return strings.HasPrefix(strings.ToLower(source), "data:") }

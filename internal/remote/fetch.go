@@ -1,0 +1,128 @@
+package remote
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/vincent-petithory/dataurl"
+
+	"glowplug/internal/ignition"
+)
+
+// fetch gives the content that a reference names: unpacked, and held against its hash.
+func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, error) {
+	u, err := url.Parse(ref.Source)
+	if err != nil {
+		return nil, failf(Invalid, "its source is no URL")
+	}
+	if u.Scheme != "data" && s.dialer.allow.Nowhere() {
+		return nil, failf(Refused, "fetching is off: --allow-fetch names the hosts and CIDRs that may be fetched from")
+	}
+	from, err := s.open(ctx, ref, u)
+	if err != nil {
+		return nil, err
+	}
+	content, err := s.read(from, ref.Compression)
+	if closeErr := from.Close(); err == nil && closeErr != nil {
+		err = closeErr
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return nil, failf(TimedOut, "there was not all of it in time")
+	default:
+		var own *Error
+		if errors.As(err, &own) {
+			return nil, own
+		}
+		return nil, failf(Failed, "it could not be read to its end, which is final for a machine: %s", plain(err))
+	}
+	return content, verify(content, ref.Hash)
+}
+
+// open begins to fetch.
+func (s *session) open(ctx context.Context, ref *ignition.Reference, u *url.URL) (io.ReadCloser, error) {
+	switch u.Scheme {
+	case "http", "https":
+		return s.fetchHTTP(ctx, ref, u)
+	case "tftp":
+		return s.fetchTFTP(ctx, u)
+	case "s3", "arn":
+		if ref.Compression != "" {
+			return nil, failf(Invalid, "compression is not supported with %s, and fails on a machine", u.Scheme)
+		}
+		return s.fetchS3(ctx, u)
+	case "gs":
+		return s.fetchGS(ctx, u)
+	case "data":
+		// The text as it stands: a URL written anew may read otherwise.
+		content, err := dataurl.DecodeString(ref.Source)
+		if err != nil {
+			return nil, failf(Invalid, "its data: URL cannot be read")
+		}
+		return io.NopCloser(bytes.NewReader(content.Data)), nil
+	}
+	return nil, failf(Invalid, "its scheme %.20q is none of http, https, tftp, s3, arn, gs, data", u.Scheme)
+}
+
+// read takes what comes, unpacked, as far as the bounds go.
+func (s *session) read(from io.Reader, compression string) ([]byte, error) {
+	limit := min(maxPart, s.bytesLeft)
+	var r io.Reader = &io.LimitedReader{R: from, N: int64(limit) + 1}
+	switch compression {
+	case "":
+	case "gzip":
+		unpacked, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, failf(Failed, "it is not compressed with gzip, as the config says")
+		}
+		r = &io.LimitedReader{R: unpacked, N: int64(limit) + 1}
+	default:
+		return nil, failf(Invalid, "compression %.20q is not gzip", compression)
+	}
+	content, err := io.ReadAll(r)
+	switch {
+	case len(content) > maxPart:
+		return nil, failf(Invalid, "it has more than %d bytes", maxPart)
+	case len(content) > limit:
+		return nil, failf(Invalid, "all that is fetched has more than %d bytes", maxTotal)
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+		return nil, failf(Failed, "its gzip is damaged")
+	}
+	s.bytesLeft -= len(content)
+	return content, err
+}
+
+// verify holds content against a hash such as "sha512-0f…"; an empty one takes all.
+func verify(content []byte, want string) error {
+	if want == "" {
+		return nil
+	}
+	function, sum, _ := strings.Cut(want, "-")
+	got := ""
+	switch function {
+	case "sha512":
+		all := sha512.Sum512(content)
+		got = hex.EncodeToString(all[:])
+	case "sha256":
+		all := sha256.Sum256(content)
+		got = hex.EncodeToString(all[:])
+	default:
+		return failf(Invalid, "its hash is neither sha512-… nor sha256-…")
+	}
+	if got != sum {
+		return failf(Failed, "its hash is %s, the config wants %s", short(function, got), short(function, sum))
+	}
+	return nil
+}
+
+func short(function, sum string) string { return fmt.Sprintf("%s-%.16s…", function, sum) }

@@ -1,0 +1,147 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"glowplug/internal/ignition"
+)
+
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+	// maxRedirects bounds the redirects of one request; Ignition has no bound.
+	maxRedirects = 10
+)
+
+// fetchHTTP opens what an http or https URL names.
+func (s *session) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url.URL) (io.ReadCloser, error) {
+	header := s.client.header()
+	defaults := header.Clone()
+	for _, h := range ref.Headers {
+		switch {
+		case !httpguts.ValidHeaderFieldName(h.Name):
+			return nil, failf(Invalid, "a header's name is no token")
+		case h.Value == "":
+			return nil, failf(Invalid, "the header %s has no value", h.Name)
+		case !httpguts.ValidHeaderFieldValue(h.Value):
+			return nil, failf(Invalid, "the value of the header %s cannot be sent", h.Name)
+		}
+		// Ignition sends the last of several; a list is one value with commas in it.
+		header.Set(h.Name, h.Value)
+	}
+	client := &http.Client{Transport: s.transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return finalError{failf(Failed, "it redirects more than %d times", maxRedirects)}
+		}
+		if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+			return finalError{failf(Failed, "it redirects to what is neither http nor https")}
+		}
+		req.Header = http.Header{}
+		if s.client.keepsHeader {
+			req.Header = defaults.Clone()
+		}
+		return nil
+	}}
+	return s.get(ctx, client, u, header)
+}
+
+// get asks until there is an answer: no answer and one of 500 or above are followed by
+// a pause and another try. Any other answer is final.
+func (s *session) get(ctx context.Context, client *http.Client, u *url.URL, header http.Header) (io.ReadCloser, error) {
+	cancel := context.CancelFunc(func() {})
+	if s.settings.total > 0 {
+		ctx, cancel = context.WithTimeout(ctx, s.settings.total)
+	}
+	last := ""
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			cancel()
+			return nil, failf(Invalid, "it is no URL that can be fetched")
+		}
+		req.Header = header.Clone()
+		resp, err := client.Do(req)
+		switch {
+		case err == nil && resp.StatusCode < 500:
+			return answer(resp, cancel)
+		case err == nil:
+			_ = resp.Body.Close()
+			last = "the server answered " + statusText(resp.StatusCode)
+		case isFinal(err):
+			cancel()
+			return nil, final(err)
+		case ctx.Err() == nil:
+			last = plain(err)
+		}
+		if err := s.pause(ctx, pause); err != nil {
+			cancel()
+			return nil, late(last)
+		}
+	}
+}
+
+// answer gives the body of a final answer.
+func answer(resp *http.Response, cancel context.CancelFunc) (io.ReadCloser, error) {
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusNoContent:
+		return &body{resp.Body, cancel}, nil
+	}
+	_ = resp.Body.Close()
+	cancel()
+	return nil, failf(Failed, "the server answered %s", statusText(resp.StatusCode))
+}
+
+// body ends a request's context with its body.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b *body) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+func final(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return failf(Failed, "%s", plain(err))
+}
+
+// late is what is left to say when the time is over.
+func late(last string) *Error {
+	if last == "" {
+		return failf(TimedOut, "there was no answer in time")
+	}
+	return failf(TimedOut, "it could not be fetched in time, and a machine would go on trying: %s", last)
+}
+
+func statusText(code int) string {
+	text := http.StatusText(code)
+	if text == "" {
+		text = "(unknown)"
+	}
+	return strconv.Itoa(code) + " " + text
+}
+
+// sleep waits, or says that there is no time left.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,157 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// firstRegions are asked for the region of a bucket, by the partition that it is in.
+var firstRegions = map[string]string{"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
+
+// object is what an s3 or arn URL names.
+type object struct {
+	// bucket is a name, or the ARN of an access point.
+	bucket, key, version string
+	// region is empty where the bucket has to be asked for it, in hint.
+	region, hint string
+}
+
+// fetchS3 opens an object of S3 without a credential. Ignition brings that of the
+// machine it runs on, where that is one of Amazon's; a credential of this server is
+// none of a config's business.
+func (s *session) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	o, err := objectOf(u)
+	if err != nil {
+		return nil, err
+	}
+	cancel := context.CancelFunc(func() {})
+	if s.settings.total > 0 {
+		ctx, cancel = context.WithTimeout(ctx, s.settings.total)
+	}
+	spy := &regionSpy{client: &http.Client{Transport: s.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}}
+	if o.region == "" {
+		_, err := s.s3(o.hint, spy).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &o.bucket})
+		if o.region = spy.region; o.region == "" {
+			if err != nil {
+				cancel()
+				return nil, s3Error(ctx, "the bucket's region is not known", err)
+			}
+			o.region = o.hint
+		}
+	}
+	in := &s3.GetObjectInput{Bucket: &o.bucket, Key: &o.key}
+	if o.version != "" {
+		in.VersionId = &o.version
+	}
+	out, err := s.s3(o.region, spy).GetObject(ctx, in)
+	if err != nil {
+		cancel()
+		return nil, s3Error(ctx, "the object cannot be fetched", err)
+	}
+	return &body{out.Body, cancel}, nil
+}
+
+// s3 is a client for a region. It is made of nothing but what stands here: no
+// environment, no file and no metadata service.
+func (s *session) s3(region string, through s3.HTTPClient) *s3.Client {
+	o := s3.Options{
+		Region: region, Credentials: aws.AnonymousCredentials{}, HTTPClient: through, Retryer: retryer(),
+		EndpointOptions: s3.EndpointResolverOptions{UseDualStackEndpoint: aws.DualStackEndpointStateEnabled},
+	}
+	if s.endpoints.S3 != "" {
+		o.BaseEndpoint, o.UsePathStyle = &s.endpoints.S3, true
+		o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled
+	}
+	return s3.New(o)
+}
+
+// retryer tries again what the library would, but for what is final.
+func retryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+			if isFinal(err) {
+				return aws.FalseTernary
+			}
+			return aws.UnknownTernary
+		})}, o.Retryables...)
+	})
+}
+
+// regionSpy reads the region of a bucket from whatever S3 answers: a refusal names
+// it, too.
+type regionSpy struct {
+	client *http.Client
+	region string
+}
+
+// Do implements s3.HTTPClient.
+func (s *regionSpy) Do(req *http.Request) (*http.Response, error) {
+	resp, err := s.client.Do(req)
+	if err == nil {
+		if region := resp.Header.Get("X-Amz-Bucket-Region"); region != "" {
+			s.region = region
+		}
+	}
+	return resp, err
+}
+
+// s3Error keeps of an error of the library what says something, without its URLs.
+func s3Error(ctx context.Context, what string, err error) error {
+	var own *Error
+	var answered *awshttp.ResponseError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case ctx.Err() != nil:
+		return late(what)
+	case errors.As(err, &answered):
+		return failf(Failed, "%s: the server answered %s", what, statusText(answered.HTTPStatusCode()))
+	}
+	return failf(Failed, "%s: %s", what, plain(err))
+}
+
+// objectOf reads an s3 or arn URL as Ignition does.
+func objectOf(u *url.URL) (*object, error) {
+	o := &object{hint: firstRegions["aws"], version: u.Query().Get("versionId")}
+	if u.Scheme == "s3" {
+		o.bucket, o.key = u.Host, strings.TrimLeft(u.Path, "/")
+		if o.bucket == "" || o.key == "" {
+			return nil, failf(Invalid, "it is not s3://BUCKET/KEY")
+		}
+		return o, nil
+	}
+	name := u.Scheme + ":" + u.Opaque
+	parsed, err := arn.Parse(name)
+	if err != nil || parsed.Service != "s3" {
+		return nil, failf(Invalid, "it is not the ARN of an object in S3")
+	}
+	if hint := firstRegions[parsed.Partition]; hint != "" {
+		o.hint = hint
+	}
+	parts := strings.Split(name, "/")
+	if strings.HasPrefix(parsed.Resource, "accesspoint/") {
+		if len(parts) < 4 || parts[2] != "object" {
+			return nil, failf(Invalid, "it is not the ARN of an object behind an access point")
+		}
+		o.bucket, o.key, o.region = strings.Join(parts[:2], "/"), strings.Join(parts[3:], "/"), parsed.Region
+		return o, nil
+	}
+	if len(parts) < 2 {
+		return nil, failf(Invalid, "it is not the ARN of an object in S3")
+	}
+	o.bucket = parts[0][strings.LastIndexByte(parts[0], ':')+1:]
+	o.key = strings.Join(parts[1:], "/")
+	return o, nil
+}

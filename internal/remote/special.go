@@ -1,0 +1,73 @@
+package remote
+
+import "net/netip"
+
+// specialRange is a range of addresses that no list of hosts means: connections to
+// them end on this machine, on its link, or at what hands out credentials.
+type specialRange struct {
+	prefix netip.Prefix
+	what   string
+}
+
+// specials has the narrow ranges before the wide ones that they lie in. Sources: the
+// IANA registries of special-purpose addresses (RFC 6890), and the documents of the
+// clouds for their metadata services.
+var specials = []specialRange{
+	{netip.MustParsePrefix("169.254.169.254/32"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("169.254.170.2/32"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("fd00:ec2::254/128"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("fd20:ce::254/128"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("100.100.100.200/32"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("192.0.0.192/32"), "the metadata service of a cloud"},
+	{netip.MustParsePrefix("0.0.0.0/8"), "an unspecified address"},
+	{netip.MustParsePrefix("::/128"), "an unspecified address"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "a loopback address"},
+	{netip.MustParsePrefix("::1/128"), "a loopback address"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local address"},
+	{netip.MustParsePrefix("fe80::/10"), "a link-local address"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address"},
+	{netip.MustParsePrefix("ff00::/8"), "a multicast address"},
+	{netip.MustParsePrefix("255.255.255.255/32"), "the broadcast address"},
+}
+
+// translated are prefixes under which an IPv4 address is reached over IPv6, and where
+// in the 16 bytes it stands (RFC 6052, RFC 8215, RFC 3056, RFC 4291).
+var translated = []struct {
+	prefix netip.Prefix
+	at     int
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},
+	{netip.MustParsePrefix("2002::/16"), 2},
+	{netip.MustParsePrefix("::/96"), 12},
+}
+
+// special gives the range that an address, which is not IPv4-mapped, lies in; nil for
+// an address like any other.
+func special(addr netip.Addr) *specialRange {
+	for i := range specials {
+		if specials[i].prefix.Contains(addr) {
+			return &specials[i]
+		}
+	}
+	for _, t := range translated {
+		if !t.prefix.Contains(addr) {
+			continue
+		}
+		all := addr.As16()
+		inner, _ := netip.AddrFromSlice(all[t.at : t.at+4])
+		for i := range specials {
+			if specials[i].prefix.Contains(inner) {
+				// Only the address itself names it.
+				return &specialRange{netip.PrefixFrom(addr, addr.BitLen()), specials[i].what}
+			}
+		}
+	}
+	return nil
+}
+
+// named tells whether a prefix means the range, or a part of it: 0.0.0.0/0 does not.
+func (s *specialRange) named(p netip.Prefix) bool {
+	return p.Bits() >= s.prefix.Bits() && s.prefix.Contains(p.Addr())
+}

@@ -1,0 +1,89 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pin/tftp/v3"
+)
+
+const (
+	tftpPort = "69"
+	// tftpWait is how long a packet is waited for, and tftpTries how often it is sent.
+	// Together they bound how long a transfer goes on that nobody waits for any more.
+	tftpWait  = time.Second
+	tftpTries = 5
+)
+
+// fetchTFTP fetches a file whole: the library pushes it, and cannot be told to stop
+// but by an error of what it writes to.
+func (s *session) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	port := u.Port()
+	if port == "" {
+		port = tftpPort
+	}
+	addrs, err := s.dialer.resolve(ctx, u.Hostname())
+	if err != nil {
+		if isFinal(err) {
+			return nil, final(err)
+		}
+		return nil, failf(Failed, "%s", plain(err))
+	}
+	client, err := tftp.NewClient(net.JoinHostPort(addrs[0].String(), port))
+	if err != nil {
+		return nil, failf(Invalid, "its port is no number")
+	}
+	wait := tftpWait
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = max(min(wait, time.Until(deadline)), time.Millisecond)
+	}
+	client.SetTimeout(wait)
+	client.SetRetries(tftpTries)
+	client.SetBackoff(func(int) time.Duration { return 0 })
+	reader, writer := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { reader.CloseWithError(ctx.Err()) })
+	s.transfers.Go(func() {
+		transfer, err := client.Receive(u.Path, "octet")
+		if err == nil {
+			_, err = transfer.WriteTo(writer)
+		}
+		if err != nil {
+			err = tftpError(err)
+		}
+		writer.CloseWithError(err)
+	})
+	return &tftpBody{reader, stop}, nil
+}
+
+// tftpBody ends its transfer when it is closed.
+type tftpBody struct {
+	*io.PipeReader
+	stop func() bool
+}
+
+func (b *tftpBody) Close() error {
+	b.stop()
+	return b.PipeReader.Close()
+}
+
+// tftpError reads the library's errors: those that the server sent have a code.
+func tftpError(err error) error {
+	var timeout net.Error
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return failf(TimedOut, "the server did not answer in time")
+	case errors.Is(err, io.ErrClosedPipe):
+		return err
+	case strings.HasPrefix(err.Error(), "code: 1,"):
+		return failf(Failed, "the server has no such file")
+	case strings.HasPrefix(err.Error(), "code: "):
+		code, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "code: "), ",")
+		return failf(Failed, "the server answered with error %s", code)
+	}
+	return failf(Failed, "%s", plain(err))
+}
