@@ -1,0 +1,131 @@
+package streams
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "glowplug/api/v1"
+)
+
+// Stored is a release as the store has it.
+type Stored struct {
+	// Name is the object's name.
+	Name            string
+	Stream, Release string
+	MaxIgnition     string
+	Mirrors         []string
+	Document        *Document
+	// Pinned is spec.current, Marked status.current; Created is when the object was.
+	Pinned, Marked bool
+	Created        time.Time
+}
+
+// modified is what the releases of a stream are ordered by: when the document was
+// made, so that an old release may be imported late without becoming current.
+func (s *Stored) modified() time.Time {
+	if !s.Document.LastModified.IsZero() {
+		return s.Document.LastModified
+	}
+	return s.Created
+}
+
+// older orders releases: the last is current. Every replica finds the same one.
+func older(a, b *Stored) int {
+	if a.Pinned != b.Pinned {
+		if b.Pinned {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.modified().Compare(b.modified()), a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
+}
+
+// Library is the releases of all streams, as the bucket has them. It is safe for
+// concurrent use; what it gives must not be changed.
+type Library struct {
+	log      *slog.Logger
+	mu       sync.RWMutex
+	byName   map[string]*Stored
+	current  map[string]*Stored // by stream
+	watchers []func(stream string)
+}
+
+// NewLibrary makes a Library, which is filled through its Observer. log takes what
+// cannot be read; nil discards it.
+func NewLibrary(log *slog.Logger) *Library {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Library{log: log, byName: map[string]*Stored{}, current: map[string]*Stored{}}
+}
+
+// Changed has f called, with the stream's name, whenever another release of a
+// stream becomes current, what is known of the current one changes, or which one is
+// current is not yet written in the releases' status; after a load for every stream.
+// What a follower does has to stand being told twice. f is called outside locks, one call at a time, and must not
+// block. It is to be set before the store runs.
+func (l *Library) Changed(f func(stream string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers = append(l.watchers, f)
+}
+
+// Current is the current release of a stream; nil: there is no such stream.
+func (l *Library) Current(stream string) *Stored {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.current[stream]
+}
+
+// Find is a certain release of a stream; nil: it is not kept.
+func (l *Library) Find(stream, release string) *Stored {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if s := l.byName[v1.StreamReleaseName(stream, release)]; s != nil && s.Stream == stream && s.Release == release {
+		return s
+	}
+	return nil
+}
+
+// Releases are the releases of a stream, the current one last.
+func (l *Library) Releases(stream string) []*Stored {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var all []*Stored
+	for _, s := range l.byName {
+		if s.Stream == stream {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, older)
+	return all
+}
+
+// Streams are the names of the streams, in order.
+func (l *Library) Streams() []string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Sorted(maps.Keys(l.current))
+}
+
+// First is the stream of the release that was imported first of those that are
+// kept; "" where there is none.
+func (l *Library) First() string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var first *Stored
+	for _, s := range l.byName {
+		if first == nil || cmp.Or(s.Created.Compare(first.Created), strings.Compare(s.Name, first.Name)) < 0 {
+			first = s
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return first.Stream
+}
