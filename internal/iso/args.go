@@ -1,0 +1,199 @@
+package iso
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// commandLine is what a kernel takes, its final zero byte included. A longer
+// line is cut off without a word.
+const commandLine = 2048
+
+// argument is one kernel argument: a flag, or key=value. A value with blanks
+// stands in double quotes.
+type argument string
+
+// key is what stands before the first equals sign.
+func (a argument) key() string {
+	key, _, _ := strings.Cut(string(a), "=")
+	return strings.TrimPrefix(key, `"`)
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// parseArguments reads the arguments that are to be set. What a kernel or a
+// boot loader would take for something else is refused.
+func parseArguments(texts []string, baseURL string) ([]argument, error) {
+	var out []argument
+	for _, text := range texts {
+		if strings.Contains(text, "${glowplug}") {
+			if baseURL == "" {
+				return nil, fmt.Errorf("kernel argument %q: %w", text, ErrNoBaseURL)
+			}
+			text = strings.ReplaceAll(text, "${glowplug}", strings.TrimSuffix(baseURL, "/"))
+		}
+		for _, r := range text {
+			if r < ' ' || r == 0x7f || r == utf8.RuneError {
+				return nil, fmt.Errorf("kernel argument %q: control characters cannot be written", text)
+			}
+		}
+		split, err := splitWords(text, 0, len(text))
+		if err != nil {
+			return nil, fmt.Errorf("kernel argument %q: %w", text, err)
+		}
+		for _, w := range split {
+			switch a := argument(w.text); {
+			case a.key() == "":
+				return nil, fmt.Errorf("kernel argument %q: it has no name", text)
+			case isSeparator(w.text):
+				return nil, fmt.Errorf("kernel argument %q: what follows it would be for init, not for the kernel", text)
+			case a.key() == mediaCheck:
+				return nil, fmt.Errorf("kernel argument %q: the check fails on an image whose arguments are set", text)
+			case !slices.Contains(out, a):
+				out = append(out, a)
+			}
+		}
+	}
+	return out, nil
+}
+
+// mediaCheck makes dracut compare the image with the MD5 implanted in it.
+const mediaCheck = "rd.live.check"
+
+// isSeparator tells the words after which arguments are no longer the kernel's,
+// or are kept for the installed system.
+func isSeparator(word string) bool { return word == "--" || word == "---" }
+
+// edit is what is to become of each kernel command line.
+type edit struct {
+	set  []argument
+	drop []string // keys of arguments to take out
+}
+
+// replaces tells whether an argument that is there has to go.
+func (e *edit) replaces(a argument) bool {
+	key := a.key()
+	return slices.Contains(e.drop, key) || slices.ContainsFunc(e.set, func(s argument) bool { return s.key() == key })
+}
+
+// word is an argument where it stands in a file.
+type word struct {
+	start, end int
+	text       string // without the quotes of the file's own language
+}
+
+var errUnclosed = errors.New("a quote is not closed")
+
+// splitWords gives the arguments of text[start:end]: it is split at its blanks,
+// except in double quotes, as a kernel does.
+func splitWords(text string, start, end int) ([]word, error) {
+	var out []word
+	at, quoted := -1, false
+	for i := start; i < end; i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+			if at < 0 {
+				at = i
+			}
+		case isBlank(c) && !quoted:
+			if at >= 0 {
+				out = append(out, word{at, i, text[at:i]})
+				at = -1
+			}
+		case at < 0:
+			at = i
+		}
+	}
+	if quoted {
+		return nil, errUnclosed
+	}
+	if at >= 0 {
+		out = append(out, word{at, end, text[at:end]})
+	}
+	return out, nil
+}
+
+// splice is a replacement of text[start:end].
+type splice struct {
+	start, end int
+	text       string
+}
+
+// splices gives the changes to one command line: words are its arguments, and
+// from is where the first one would follow. encode writes an argument in the
+// language of the file. What is already so, is left as it stands.
+func (e *edit) splices(words []word, from int, encode func(argument) (string, error)) ([]splice, error) {
+	var (
+		out    []splice
+		insert = from
+		length int
+		// last holds what stands at the place where the new ones are put.
+		last []string
+	)
+	open := true
+	for _, w := range words {
+		if isSeparator(w.text) {
+			open = false
+		}
+		if e.replaces(argument(w.text)) {
+			// With the blanks before it, so that a second time finds the same.
+			out = append(out, splice{from, w.end, ""})
+			if open {
+				last = append(last, w.text)
+			}
+		} else {
+			length += len(w.text) + 1
+			if open {
+				insert, last = w.end, last[:0]
+			}
+		}
+		from = w.end
+	}
+	var text strings.Builder
+	var same []string
+	for _, a := range e.set {
+		length += len(a) + 1
+		encoded, err := encode(a)
+		if err != nil {
+			return nil, err
+		}
+		text.WriteString(" " + encoded)
+		same = append(same, string(a))
+	}
+	if len(e.set) > 0 && length > commandLine {
+		return nil, fmt.Errorf("the kernel arguments take %d bytes, a kernel has room for %d", length-1, commandLine-1)
+	}
+	if len(out) == len(last) && slices.Equal(same, last) {
+		return nil, nil
+	}
+	if text.Len() > 0 {
+		out = append(out, splice{insert, insert, text.String()})
+	}
+	return out, nil
+}
+
+// apply makes the changes. Removals at the place of an insertion come after it.
+func apply(text string, changes []splice) string {
+	slices.SortStableFunc(changes, func(a, b splice) int {
+		if a.start != b.start {
+			return a.start - b.start
+		}
+		return a.end - b.end
+	})
+	var out strings.Builder
+	at := 0
+	for _, c := range changes {
+		out.WriteString(text[at:c.start])
+		out.WriteString(c.text)
+		at = c.end
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
+// plain writes an argument as it is, for files without a language of their own.
+func plain(a argument) (string, error) { return string(a), nil }

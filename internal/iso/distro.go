@@ -1,0 +1,102 @@
+package iso
+
+import "strings"
+
+// What an image installs.
+const (
+	CoreOS    = "coreos"
+	Fedora    = "fedora"
+	RHEL      = "rhel"
+	CentOS    = "centos"
+	Rocky     = "rocky"
+	AlmaLinux = "almalinux"
+	Oracle    = "ol"
+	Debian    = "debian"
+	Ubuntu    = "ubuntu"
+	Generic   = "generic"
+)
+
+// labels are what volume labels, .treeinfo and .disk/info begin with, the more
+// special one first.
+var labels = []struct{ prefix, distro string }{
+	{"fedora-coreos", CoreOS},
+	{"rhcos", CoreOS},
+	{"scos", CoreOS},
+	{"fedora", Fedora},
+	{"red hat enterprise linux", RHEL},
+	{"rhel", RHEL},
+	{"centos", CentOS},
+	{"rocky", Rocky},
+	{"almalinux", AlmaLinux},
+	{"oracle linux", Oracle},
+	{"ol-", Oracle},
+	{"debian", Debian},
+	{"ubuntu", Ubuntu},
+	{"kubuntu", Ubuntu},
+	{"xubuntu", Ubuntu},
+	{"lubuntu", Ubuntu},
+}
+
+func distroByName(name string) string {
+	name = strings.ToLower(strings.TrimSpace(name))
+	for _, n := range labels {
+		if strings.HasPrefix(name, n.prefix) {
+			return n.distro
+		}
+	}
+	return ""
+}
+
+// recognise tells what the image installs, by what it says of itself.
+func (img *Image) recognise() string {
+	if img.exists(kargsPath) || img.exists(kargsPath83) || img.exists("/coreos/igninfo.json") {
+		return CoreOS
+	}
+	if areas, err := img.legacyAreas(); err == nil && len(areas) > 0 {
+		return CoreOS
+	}
+	if info, err := img.readFile("/.treeinfo"); err == nil {
+		if d := distroByName(family(string(info))); d != "" {
+			return d
+		}
+	}
+	if d := distroByName(img.volume.id); d != "" {
+		return d
+	}
+	if info, err := img.readFile("/.disk/info"); err == nil {
+		if d := distroByName(string(info)); d != "" {
+			return d
+		}
+	}
+	return Generic
+}
+
+// family takes the product's name from a .treeinfo file: the family, or the
+// name of the release.
+func family(info string) string {
+	section, found := "", ""
+	for line := range strings.Lines(info) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = line
+			continue
+		}
+		key, value, _ := strings.Cut(line, "=")
+		switch key = strings.TrimSpace(key); {
+		case section == "[general]" && key == "family":
+			return strings.TrimSpace(value)
+		case section == "[release]" && key == "name":
+			found = strings.TrimSpace(value)
+		}
+	}
+	return found
+}
+
+// anaconda tells whether the image's installer is Anaconda.
+func anaconda(distro string) bool {
+	switch distro {
+	case Fedora, RHEL, CentOS, Rocky, AlmaLinux, Oracle:
+		return true
+	}
+	return false
+}

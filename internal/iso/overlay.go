@@ -1,0 +1,118 @@
+package iso
+
+import (
+	"errors"
+	"io"
+	"sort"
+)
+
+// Overlay is an image with patches on it: an io.ReaderAt over the untouched
+// image that was given to Open, with ranges replaced and maybe a tail after its
+// end. It is safe for concurrent use as far as that image is.
+type Overlay struct {
+	base     io.ReaderAt
+	baseSize int64
+	size     int64
+	// replaced is sorted; no two overlap. The tail is the last of them.
+	replaced []replacement
+	patched  []string
+	args     []string
+	image    *Image
+}
+
+type replacement struct {
+	off  int64
+	data []byte
+}
+
+func (r *replacement) end() int64 { return r.off + int64(len(r.data)) }
+
+// Segment is a piece of an overlay: Len bytes of the untouched image from Off,
+// or, where Data is not nil, these replaced bytes.
+type Segment struct {
+	Off, Len int64
+	Data     []byte
+}
+
+// Size is the number of bytes of the patched image.
+func (o *Overlay) Size() int64 { return o.size }
+
+// Patched names the files whose content differs, in the order in which they
+// were found. Files inside an EFI boot image are named as File.Path says.
+func (o *Overlay) Patched() []string { return append([]string(nil), o.patched...) }
+
+// Args gives the kernel arguments that are set, with ${glowplug} replaced.
+func (o *Overlay) Args() []string { return append([]string(nil), o.args...) }
+
+// Image is the patched image: what it finds lies in the overlay, not in the
+// untouched image.
+func (o *Overlay) Image() *Image { return o.image }
+
+// Kept is the number of bytes that the overlay keeps in memory.
+func (o *Overlay) Kept() int64 {
+	var n int64
+	for i := range o.replaced {
+		n += int64(len(o.replaced[i].data))
+	}
+	return n
+}
+
+// Extents tells where the n bytes from off come from. What lies beyond the end
+// is left out.
+func (o *Overlay) Extents(off, n int64) []Segment { return o.AppendExtents(nil, off, n) }
+
+// AppendExtents is Extents without an allocation where dst has room.
+func (o *Overlay) AppendExtents(dst []Segment, off, n int64) []Segment {
+	if off < 0 || n <= 0 || off >= o.size {
+		return dst
+	}
+	n = min(n, o.size-off)
+	i := sort.Search(len(o.replaced), func(i int) bool { return o.replaced[i].end() > off })
+	for n > 0 {
+		if i == len(o.replaced) || o.replaced[i].off >= off+n {
+			return append(dst, Segment{Off: off, Len: n})
+		}
+		r := &o.replaced[i]
+		if r.off > off {
+			dst = append(dst, Segment{Off: off, Len: r.off - off})
+			n -= r.off - off
+			off = r.off
+		}
+		data := r.data[off-r.off:]
+		data = data[:min(int64(len(data)), n)]
+		dst = append(dst, Segment{Off: off, Len: int64(len(data)), Data: data})
+		off += int64(len(data))
+		n -= int64(len(data))
+		i++
+	}
+	return dst
+}
+
+// ReadAt reads the patched image.
+func (o *Overlay) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, errors.New("iso: a negative offset")
+	}
+	if off >= o.size {
+		return 0, io.EOF
+	}
+	done := 0
+	var few [8]Segment
+	for _, s := range o.AppendExtents(few[:0], off, int64(len(p))) {
+		if s.Data != nil {
+			done += copy(p[done:], s.Data)
+			continue
+		}
+		n, err := o.base.ReadAt(p[done:done+int(s.Len)], s.Off)
+		if done += n; int64(n) < s.Len {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF // the image has shrunk since
+			}
+			return done, err
+		}
+	}
+	if done < len(p) {
+		return done, io.EOF
+	}
+	return done, nil
+}

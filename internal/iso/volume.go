@@ -1,0 +1,128 @@
+package iso
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+const (
+	firstDescriptor = 16 * sector
+	maxDescriptors  = 64
+)
+
+// volume is what the volume descriptors say.
+type volume struct {
+	id      string
+	trees   []*tree // the primary one first
+	catalog uint32  // block of the El Torito boot catalogue, 0: none
+	end     int64   // where the volume ends, in bytes
+	udf     bool    // the image is also UDF
+}
+
+// tree is one directory tree: the primary one, or one of the supplementary
+// (Joliet, or the long names of ISO 9660:1999). All name the same files.
+type tree struct {
+	descriptor int64 // offset of its volume descriptor
+	root       extent
+	joliet     bool
+	// rockRidge tells that its records have POSIX names; skip is how many bytes
+	// stand before them.
+	rockRidge bool
+	skip      int
+}
+
+// extent is a range of the image.
+type extent struct{ off, size int64 }
+
+func (e extent) end() int64 { return e.off + e.size }
+
+func (e extent) overlaps(o extent) bool { return e.off < o.end() && o.off < e.end() }
+
+// readVolume reads the volume descriptors.
+func readVolume(src source) (*volume, error) {
+	v := &volume{}
+	buf := make([]byte, sector)
+	terminated := false
+	for i := range int64(maxDescriptors) {
+		off := firstDescriptor + i*sector
+		if src.size < off+sector {
+			if i == 0 {
+				return nil, fmt.Errorf("%w: it has %d bytes, the first volume descriptor stands at %d", ErrNotISO, src.size, off)
+			}
+			break
+		}
+		if err := src.read(buf, off); err != nil {
+			return nil, err
+		}
+		switch id := string(buf[1:6]); {
+		case id == "NSR02" || id == "NSR03":
+			v.udf = true
+			continue
+		case id == "BEA01" || id == "TEA01" || id == "BOOT2":
+			continue
+		case id != "CD001" && i == 0:
+			return nil, fmt.Errorf("%w: no volume descriptor at %d", ErrNotISO, off)
+		}
+		if string(buf[1:6]) != "CD001" {
+			break // the descriptors have ended
+		}
+		if terminated {
+			continue
+		}
+		var err error
+		switch buf[0] {
+		case 0:
+			if bytes.HasPrefix(buf[7:], []byte("EL TORITO SPECIFICATION")) {
+				v.catalog = binary.LittleEndian.Uint32(buf[71:])
+			}
+		case 1:
+			if len(v.trees) == 0 {
+				v.id = printable(strings.TrimRight(string(buf[40:72]), " \x00"))
+				v.end = int64(binary.LittleEndian.Uint32(buf[80:])) * sector
+				err = v.addTree(buf, off, false)
+			}
+		case 2:
+			if len(v.trees) == 0 || len(v.trees) > 8 {
+				break
+			}
+			escape := string(buf[88:91])
+			err = v.addTree(buf, off, escape == "%/@" || escape == "%/C" || escape == "%/E")
+		case 255:
+			terminated = true
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(v.trees) == 0 {
+		return nil, fmt.Errorf("%w: it has no primary volume descriptor", ErrNotISO)
+	}
+	if v.end > src.size {
+		return nil, fmt.Errorf("%w: its volume has %d bytes, the file %d", ErrTruncated, v.end, src.size)
+	}
+	return v, nil
+}
+
+func (v *volume) addTree(descriptor []byte, off int64, joliet bool) error {
+	if size := binary.LittleEndian.Uint16(descriptor[128:]); size != sector {
+		return fmt.Errorf("the image has blocks of %d bytes: only %d are read", size, sector)
+	}
+	root, err := parseRecord(descriptor[156:190], off+156)
+	if err != nil {
+		return fmt.Errorf("volume descriptor at %d: %w", off, err)
+	}
+	v.trees = append(v.trees, &tree{descriptor: off, root: root.data(), joliet: joliet})
+	return nil
+}
+
+// printable takes out what would disturb a terminal or a log line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
