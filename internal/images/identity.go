@@ -1,0 +1,20 @@
+package images
+
+import (
+	"io/fs"
+	"time"
+)
+
+// identity tells one state of a file from another: a file with the same one has
+// the same content.
+type identity struct {
+	Inode    uint64 `json:"inode"`
+	Size     int64  `json:"size"`
+	Modified int64  `json:"modified"` // nanoseconds since 1970
+}
+
+func identityOf(info fs.FileInfo) identity {
+	return identity{inode(info), info.Size(), info.ModTime().UnixNano()}
+}
+
+func (id identity) modTime() time.Time { return time.Unix(0, id.Modified) }
