@@ -1,0 +1,208 @@
+// Package journal writes down what happens to machines: the status of hosts,
+// and events. What happens is noted in memory, at once; it is written later, a
+// few writes a second, so that a storm of boots, or an address scan, neither
+// waits for the store nor fills it.
+package journal
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/inventory"
+)
+
+const (
+	// maxHosts and maxEvents bound what waits to be written.
+	maxHosts  = 1 << 14
+	maxEvents = 1 << 12
+	// hostGap and eventGap are the least times between two writes of the same
+	// object.
+	hostGap  = 5 * time.Second
+	eventGap = 10 * time.Second
+	// eventKeep is how long an event is remembered, to be seen again for free.
+	eventKeep = 10 * time.Minute
+	// writesPerSecond bounds all writes together.
+	writesPerSecond = 100
+	// eventTurn gives events one write in so many while there are both: what a
+	// machine boots next hangs on its status, not on them.
+	eventTurn = 5
+	// writeBurst may be written at once.
+	writeBurst = 20
+
+	// Events that strangers can cause, by asking from another address or by
+	// claiming another name, are made this often a minute, after a burst.
+	strangersPerMinute, strangersBurst = 10, 50
+	// Events of refusals and contradictions concern known hosts.
+	refusalsPerMinute, refusalsBurst = 30, 100
+)
+
+// Store is the part of the store of a resource that a journal needs.
+type Store interface {
+	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
+}
+
+// Options are what a Journal stands on.
+type Options struct {
+	// Hosts and Events are the stores of baremetalhosts and events.
+	Hosts, Events Store
+	// Logger takes what goes wrong; nil: nobody.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil keeps none.
+	Registerer prometheus.Registerer
+	// Instance names this process in events; "": the machine's name.
+	Instance string
+}
+
+// Journal is the news that waits to be written. Its methods do not block and are
+// safe for concurrent use.
+type Journal struct {
+	opts    Options
+	metrics *metrics
+	// wake holds one: there may be something due.
+	wake      chan struct{}
+	writes    *rate.Limiter
+	strangers *rate.Limiter
+	refusals  *rate.Limiter
+
+	mu     sync.Mutex
+	hosts  *queue[inventory.Ref, hostNews]
+	events *queue[eventKey, eventNews]
+	// machines are the hosts that have done something since the start.
+	machines machines
+	// conflicting are the hosts that have a conflict now.
+	conflicting map[inventory.Ref]struct{}
+	// turn counts the writes, to give hosts and events their turns.
+	turn   int
+	closed bool
+}
+
+// New makes a Journal. It needs no store before Run.
+func New(opts Options) *Journal {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Instance == "" {
+		opts.Instance, _ = os.Hostname()
+	}
+	j := &Journal{
+		opts:        opts,
+		wake:        make(chan struct{}, 1),
+		writes:      rate.NewLimiter(writesPerSecond, writeBurst),
+		strangers:   rate.NewLimiter(strangersPerMinute/60.0, strangersBurst),
+		refusals:    rate.NewLimiter(refusalsPerMinute/60.0, refusalsBurst),
+		hosts:       newQueue[inventory.Ref, hostNews](maxHosts, hostGap, 0),
+		events:      newQueue[eventKey, eventNews](maxEvents, eventGap, eventKeep),
+		machines:    newMachines(),
+		conflicting: make(map[inventory.Ref]struct{}),
+	}
+	j.metrics = newMetrics(opts.Registerer, j)
+	return j
+}
+
+// hostNews gives the news of a host, to be added to.
+func (j *Journal) hostNews(host *inventory.Host, now time.Time) (news *hostNews, wake bool) {
+	news, wake, lost := j.hosts.touch(host.Ref, now)
+	if lost {
+		j.metrics.drop(kindHost, causeFull)
+	}
+	if news.uid != host.UID {
+		*news = hostNews{uid: host.UID}
+	}
+	return news, wake
+}
+
+// ConflictChanged notes with whom a host shares a hardware or IP address now.
+func (j *Journal) ConflictChanged(change inventory.ConflictChange) {
+	now, sentences := time.Now(), make([]string, 0, len(change.Conflicts))
+	for _, c := range change.Conflicts {
+		sentences = append(sentences, c.String())
+	}
+	j.note(func() bool {
+		if len(sentences) > 0 {
+			j.conflicting[change.Host.Ref] = struct{}{}
+		} else {
+			delete(j.conflicting, change.Host.Ref)
+		}
+		news, wake := j.hostNews(change.Host, now)
+		news.conflicts = &sentences
+		return wake
+	})
+}
+
+// ConfigReadable notes why a host's image cannot read its config, in a sentence, or
+// with "" that it can.
+func (j *Journal) ConfigReadable(host *inventory.Host, sentence string) {
+	now := time.Now()
+	j.note(func() bool {
+		news, wake := j.hostNews(host, now)
+		news.unreadable = &sentence
+		return wake
+	})
+}
+
+// Notice notes what deserves an event. Of those that strangers can cause, only
+// so many different ones are made.
+func (j *Journal) Notice(n boot.Notice) {
+	limit := j.refusals
+	if n.Reason == boot.ReasonUnknownHost || n.Reason == boot.ReasonClaimIgnored {
+		limit = j.strangers
+	}
+	j.event(keyOf(&n), n.Message, limit)
+}
+
+// Record notes an event about an object: eventType is Normal or Warning, reason
+// a word, message a sentence without secrets.
+func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message string) {
+	object.ResourceVersion = "" // the event is the same one later
+	message = clip(message, maxMessage)
+	j.event(eventKey{object: object, eventType: eventType, reason: reason, key: message}, message, nil)
+}
+
+// event notes an event; limit is asked where the event is not remembered.
+func (j *Journal) event(key eventKey, message string, limit *rate.Limiter) {
+	now := time.Now()
+	message = clip(message, maxMessage)
+	j.note(func() (wake bool) {
+		if limit != nil && !j.events.known(key) && !limit.AllowN(now, 1) {
+			j.metrics.drop(kindEvent, causeLimited)
+			return false
+		}
+		news, wake, lost := j.events.touch(key, now)
+		if lost {
+			j.metrics.drop(kindEvent, causeFull)
+		}
+		news.seen(now, message)
+		return wake
+	})
+}
+
+// note takes news under the lock. take tells whether the writer is to be woken.
+func (j *Journal) note(take func() (wake bool)) {
+	j.mu.Lock()
+	wake := !j.closed && take()
+	j.mu.Unlock()
+	if wake {
+		select {
+		case j.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// pending counts what waits.
+func (j *Journal) pending() (hosts, events int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.hosts.dirty, j.events.dirty
+}

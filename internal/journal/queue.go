@@ -1,0 +1,162 @@
+package journal
+
+import (
+	"container/heap"
+	"time"
+)
+
+// queue holds what is to be written, one item a key, so that news of the same
+// thing is one write. It is bounded, and gives up the oldest first. Its owner
+// holds a lock.
+type queue[K comparable, V any] struct {
+	limit int
+	// gap is the least time between two writes of one key.
+	gap time.Duration
+	// keep is how long a key is remembered after its last news was written.
+	keep time.Duration
+
+	byKey map[K]*item[K, V]
+	heap  itemHeap[K, V]
+	// dirty counts the items that have news.
+	dirty int
+}
+
+// item is a key with its news, if it has any.
+type item[K comparable, V any] struct {
+	key      K
+	news     V
+	dirty    bool
+	attempts int
+	// due is when the item is next looked at: to be written or forgotten.
+	due     time.Time
+	written time.Time
+	index   int
+}
+
+func newQueue[K comparable, V any](limit int, gap, keep time.Duration) *queue[K, V] {
+	return &queue[K, V]{limit: limit, gap: gap, keep: keep, byKey: make(map[K]*item[K, V])}
+}
+
+// known tells whether there is, or lately was, news of key.
+func (q *queue[K, V]) known(key K) bool {
+	_, ok := q.byKey[key]
+	return ok
+}
+
+// touch gives the news of key, to be added to. first is true where it is now
+// what is due first, lost where the oldest news had to go for it.
+func (q *queue[K, V]) touch(key K, now time.Time) (news *V, first, lost bool) {
+	it := q.byKey[key]
+	if it == nil {
+		if len(q.heap) >= q.limit {
+			oldest := q.heap[0]
+			lost = oldest.dirty
+			q.remove(oldest)
+		}
+		it = &item[K, V]{key: key, due: now}
+		q.byKey[key] = it
+		heap.Push(&q.heap, it)
+	}
+	if !it.dirty {
+		it.dirty = true
+		q.dirty++
+		if it.due = now; !it.written.IsZero() && it.written.Add(q.gap).After(now) {
+			it.due = it.written.Add(q.gap)
+		}
+		heap.Fix(&q.heap, it.index)
+		first = it.index == 0
+	}
+	return &it.news, first, lost
+}
+
+// hurry makes the news of a key due now, however lately it was written. first
+// is true where it is now what is due first.
+func (q *queue[K, V]) hurry(key K, now time.Time) (first bool) {
+	it := q.byKey[key]
+	if it == nil || !it.dirty || it.attempts > 0 {
+		return false
+	}
+	it.due = now
+	heap.Fix(&q.heap, it.index)
+	return it.index == 0
+}
+
+// next takes the news of the item that is due first, and forgets items that have
+// had none for long. ok is false where nothing is due; wait says for how long,
+// and is negative where there is nothing at all. all takes what is not due yet too.
+func (q *queue[K, V]) next(now time.Time, all bool) (taken item[K, V], wait time.Duration, ok bool) {
+	for len(q.heap) > 0 {
+		it := q.heap[0]
+		if wait = it.due.Sub(now); wait > 0 && !all {
+			return taken, wait, false
+		}
+		if !it.dirty {
+			if idle := now.Sub(it.written); idle < q.keep && !all {
+				it.due = it.written.Add(q.keep)
+				heap.Fix(&q.heap, 0)
+			} else {
+				q.remove(it)
+			}
+			continue
+		}
+		taken = *it
+		var none V
+		it.news, it.dirty, it.attempts = none, false, 0
+		q.dirty--
+		it.written, it.due = now, now.Add(q.gap)
+		heap.Fix(&q.heap, 0)
+		return taken, 0, true
+	}
+	return taken, -1, false
+}
+
+// putBack returns what was taken and could not be written. news that came
+// meanwhile is added to it.
+func (q *queue[K, V]) putBack(taken item[K, V], now time.Time, add func(older *V, newer V)) (lost bool) {
+	old := q.byKey[taken.key]
+	hadNews := old != nil && old.dirty
+	news, _, lost := q.touch(taken.key, now)
+	if hadNews {
+		add(&taken.news, *news)
+	}
+	*news = taken.news
+	it := q.byKey[taken.key]
+	it.attempts = taken.attempts + 1
+	it.due = taken.due
+	heap.Fix(&q.heap, it.index)
+	return lost
+}
+
+func (q *queue[K, V]) remove(it *item[K, V]) {
+	if it.dirty {
+		q.dirty--
+	}
+	delete(q.byKey, it.key)
+	heap.Remove(&q.heap, it.index)
+}
+
+// itemHeap orders items by when they are due.
+type itemHeap[K comparable, V any] []*item[K, V]
+
+func (h itemHeap[K, V]) Len() int           { return len(h) }
+func (h itemHeap[K, V]) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h itemHeap[K, V]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push is for container/heap.
+func (h *itemHeap[K, V]) Push(x any) {
+	it := x.(*item[K, V])
+	it.index = len(*h)
+	*h = append(*h, it)
+}
+
+// Pop is for container/heap.
+func (h *itemHeap[K, V]) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
+}

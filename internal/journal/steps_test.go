@@ -1,0 +1,164 @@
+package journal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/inventory"
+)
+
+// stored gives a host as the inventory would have it from the store.
+func (r *rig) stored(name string, revision uint64) *inventory.Host {
+	h := r.host(name)
+	at := func(t time.Time) time.Time { return t.Truncate(time.Second) }
+	p := progressOf(&h.Status)
+	p.Seen, p.Script, p.Boot = at(p.Seen), at(p.Script), at(p.Boot)
+	return &inventory.Host{
+		Ref: inventory.Ref{Namespace: h.Namespace, Name: h.Name}, UID: string(h.UID), Revision: revision, Progress: p,
+	}
+}
+
+// TestBoots is a machine with bootMode once that is booted again and again.
+func TestBoots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		armed := func(want bool) {
+			t.Helper()
+			if got, why := boot.Armed(host, r.Progress(host)); got != want {
+				t.Fatalf("armed: %v, %s", got, why)
+			}
+		}
+		state := func(state string, boots int64) {
+			t.Helper()
+			synctest.Wait()
+			if s := r.host("server1").Status; s.State != state || s.BootCount != boots {
+				t.Fatalf("%+v; want %s, %d boots", s, state, boots)
+			}
+		}
+		image := inventory.Ref{Namespace: "g10", Name: "live"}
+
+		armed(true)
+		r.ScriptServed(host, "image g10/live")
+		state(v1.StateBooting, 1)
+		time.Sleep(time.Second)
+		r.ScriptServed(host, "image g10/live") // iPXE asks again
+		r.TargetLogin(host, image, "iqn.a")
+		r.TargetLogin(host, image, "iqn.a")
+		r.KernelRead(host, image, "/vmlinuz")
+		r.KernelRead(host, image, "/vmlinuz")
+		r.InitrdRead(host, image, "/initrd")
+		armed(true)
+		time.Sleep(20 * time.Second)
+		r.Served(host, config)
+		state(v1.StateProvisioning, 1)
+		armed(false)
+		time.Sleep(10 * time.Minute)
+		r.Served(host, config) // an installer asks much later, in the same boot
+		settled(hostGap)
+		state(v1.StateProvisioning, 1)
+
+		r.LocalBoot(host, "it was given its config")
+		state(v1.StateProvisioned, 2)
+		time.Sleep(time.Second)
+		r.LocalBoot(host, "iPXE asks again")
+		armed(false)
+		settled(time.Minute)
+		state(v1.StateProvisioned, 2)
+		r.Served(host, config) // of the installed system
+		settled(hostGap)
+		state(v1.StateProvisioned, 2)
+		settled(time.Minute)
+		r.LocalBoot(host, "it is provisioned")
+		settled(hostGap)
+		state(v1.StateProvisioned, 3)
+
+		host = r.stored("server1", 7)
+		host.Boot = &inventory.HostBoot{Rearm: "2026-11-20"}
+		armed(true)
+		r.ScriptServed(host, "image g10/live")
+		settled(hostGap)
+		state(v1.StateBooting, 4)
+		if s := r.host("server1").Status; s.Rearmed != "2026-11-20" {
+			t.Fatalf("%+v", s)
+		}
+		r.TargetLogin(host, image, "iqn.a")
+		armed(true) // until its config
+		r.Served(host, config)
+		armed(false)
+		r.Complete(host)
+		settled(hostGap)
+		state(v1.StateProvisioned, 4)
+
+		settled(time.Minute)
+		events := r.allEvents()
+		for reason, count := range map[string]int32{
+			ReasonScriptServed: 3, ReasonTargetLogin: 2, ReasonKernelRead: 1, ReasonInitrdRead: 1, ReasonConfigServed: 2, ReasonBootComplete: 1,
+		} {
+			if e := events[reason+" g10/server1"]; e == nil || e.Count != count || e.Type != v1.EventNormal {
+				t.Errorf("%s: %+v, want %d", reason, e, count)
+			}
+		}
+	})
+}
+
+// TestProgressIsRemembered has the store away, and a restart in between.
+func TestProgressIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		r.hosts.fail(apierrors.NewServiceUnavailable("away"))
+		r.ScriptServed(host, "image g10/live")
+		r.Served(host, config)
+		settled(time.Minute)
+		if p := r.Progress(host); p.State != v1.StateProvisioning {
+			t.Fatalf("with the store away: %+v", p)
+		}
+		r.hosts.fail(nil)
+		settled(awayMax)
+		again := New(Options{Hosts: r.hosts, Events: r.events})
+		if p := again.Progress(r.stored("server1", 2)); p.State != v1.StateProvisioning || p.Script.IsZero() {
+			t.Fatalf("after a restart: %+v", p)
+		}
+
+		// A status that says all is what counts from then on; an older one does not.
+		if p := r.Progress(r.stored("server1", 2)); p.State != v1.StateProvisioning {
+			t.Fatalf("%+v", p)
+		}
+		if p := r.Progress(host); p.State != v1.StateProvisioning {
+			t.Fatalf("of an older object: %+v", p)
+		}
+		edited := r.stored("server1", 3)
+		edited.Progress.State = v1.StateAvailable
+		if p := r.Progress(edited); p.State != v1.StateAvailable {
+			t.Fatalf("an edited status: %+v", p)
+		}
+		// Another object of the same name has done nothing.
+		other := &inventory.Host{Ref: host.Ref, UID: "another"}
+		if p := r.Progress(other); p != (inventory.Progress{}) {
+			t.Fatalf("another: %+v", p)
+		}
+	})
+}
+
+func TestMachinesAreForgotten(t *testing.T) {
+	m := newMachines()
+	now := time.Unix(1_800_000_000, 0)
+	for i := range fewMachines {
+		h := &inventory.Host{Ref: inventory.Ref{Name: string(rune(i + 1))}, UID: "u", Revision: 1}
+		known, _, _ := m.step(h, boot.ImageStep, now)
+		if i%2 == 0 {
+			h.Progress, h.Revision = known.progress, 2
+			m.progress(h)
+		}
+	}
+	m.step(&inventory.Host{Ref: inventory.Ref{Name: "new"}}, boot.ImageStep, now)
+	if got := len(m.byRef); got < fewMachines/2 || got > fewMachines/2+2 {
+		t.Errorf("%d are remembered", got)
+	}
+}
