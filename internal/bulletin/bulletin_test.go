@@ -1,0 +1,369 @@
+package bulletin_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/dynamic"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/apiserver"
+	"glowplug/internal/bulletin"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/natsd"
+	"glowplug/internal/streams"
+	"glowplug/internal/streams/streamtest"
+)
+
+func TestMain(m *testing.M) {
+	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+	)
+}
+
+const namespace, name = "openshift-machine-config-operator", "coreos-bootimages"
+
+var (
+	releases   = schema.GroupVersionResource{Version: "v1", Resource: "streamreleases"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// site is one store with replicas of the program on it.
+type site struct {
+	*testing.T
+	// client is of the first replica.
+	client   dynamic.Interface
+	releases *streams.Library
+	mu       sync.Mutex
+	events   []string
+}
+
+func (s *site) Record(ref v1.ObjectReference, eventType, reason, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, strings.Join([]string{ref.Name, eventType, reason, message}, " "))
+}
+
+// laggard is an observer that is told late, as on a replica that is behind.
+type laggard struct {
+	kvstore.Observer
+	by time.Duration
+}
+
+func (l laggard) Put(item kvstore.Item) {
+	time.Sleep(l.by)
+	l.Observer.Put(item)
+}
+
+func newSite(t *testing.T, replicas int, stream string) *site {
+	t.Helper()
+	s := &site{T: t}
+	ctx, cancel := context.WithCancel(context.Background())
+	nats, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	var stop []func()
+	for i := range replicas {
+		library := streams.NewLibrary(nil)
+		var api *apiserver.Server
+		stores := map[string]storage.Interface{}
+		opts := bulletin.Options{
+			Library: library, API: &http.Client{Transport: late(func() http.RoundTripper { return api.LoopbackConfig().Transport })}, Base: "http://glowplug.invalid",
+			Fresh: func(ctx context.Context) error {
+				return stores["streamreleases"].GetList(ctx, "/streamreleases", storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
+					Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr, Limit: 1,
+				}}, &v1.StreamReleaseList{})
+			},
+			Namespace: namespace, Name: name, Stream: stream, Recorder: s,
+		}
+		b := bulletin.New(opts)
+		observers := map[string]kvstore.Observer{"streamreleases": library.Observer(), "configmaps": b.Observer()}
+		if i > 0 {
+			observers["streamreleases"] = laggard{library.Observer(), 100 * time.Millisecond}
+		}
+		for _, kind := range apiserver.Kinds() {
+			var follows []kvstore.Observer
+			if o := observers[kind.Resource]; o != nil {
+				follows = append(follows, o)
+			}
+			store := kvstore.New(kind, kvstore.Options{}, follows...)
+			stores[kind.Resource] = store
+			running.Go(func() { _ = store.Run(ctx, js) })
+			for store.ReadinessCheck() != nil {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if api, err = apiserver.New(apiserver.Options{Stores: stores}); err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() { b.Run(ctx) })
+		stop = append(stop, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			_ = api.Shutdown(ctx)
+		})
+		if i == 0 {
+			s.releases = library
+			if s.client, err = dynamic.NewForConfig(api.LoopbackConfig()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Cleanup(func() {
+		for _, f := range stop {
+			f()
+		}
+		cancel()
+		running.Wait()
+		conn.Close()
+		nats.Shutdown(context.Background())
+	})
+	return s
+}
+
+// late is a transport that is made after its client.
+type late func() http.RoundTripper
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) { return l().RoundTrip(r) }
+
+func document(stream, release string, day int) string {
+	return string(streamtest.Document(streamtest.Options{Stream: stream, Release: release, Modified: fmt.Sprintf("2026-07-%02dT00:00:00Z", day)}))
+}
+
+// add imports a release whose document was made on a day of July.
+func (s *site) add(stream, release string, day int) {
+	s.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "StreamRelease", "metadata": map[string]any{"name": v1.StreamReleaseName(stream, release)},
+		"spec": map[string]any{"stream": stream, "release": release, "document": document(stream, release, day)},
+	}}
+	if _, err := s.client.Resource(releases).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) patch(resource schema.GroupVersionResource, namespace, name, patch string) {
+	s.Helper()
+	client := dynamic.ResourceInterface(s.client.Resource(resource))
+	if namespace != "" {
+		client = s.client.Resource(resource).Namespace(namespace)
+	}
+	if _, err := client.Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// configMap reads what is posted; nil: nothing is.
+func (s *site) configMap() *v1.ConfigMap {
+	object, err := s.client.Resource(configMaps).Namespace(namespace).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	text, _ := object.MarshalJSON()
+	cm := &v1.ConfigMap{}
+	if err := json.Unmarshal(text, cm); err != nil {
+		s.Error(err)
+	}
+	return cm
+}
+
+func (s *site) await(what string, done func() bool) {
+	s.Helper()
+	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s does not come to pass", what)
+		}
+	}
+}
+
+// shows waits until the ConfigMap shows a release.
+func (s *site) shows(release string) {
+	s.Helper()
+	s.await("release "+release, func() bool { cm := s.configMap(); return cm != nil && cm.Data["releaseVersion"] == release })
+}
+
+// current are the releases whose status says that they are.
+func (s *site) current() string {
+	list, err := s.client.Resource(releases).List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var names []string
+	for _, item := range list.Items {
+		if yes, _, _ := unstructured.NestedBool(item.Object, "status", "current"); yes {
+			names = append(names, item.GetName())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// TestOneChangeARelease: whoever watches the ConfigMap sees each release once, whole.
+func TestOneChangeARelease(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int{1, 2} {
+		s := newSite(t, replicas, "")
+		watcher, err := s.client.Resource(configMaps).Namespace(namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watcher.Stop()
+		const count = 4
+		for i := range count {
+			release := fmt.Sprintf("44.%d", i)
+			s.add("stable", release, i+1)
+			select {
+			case event := <-watcher.ResultChan():
+				want := watch.Modified
+				if i == 0 {
+					want = watch.Added
+				}
+				data, _, _ := unstructured.NestedStringMap(event.Object.(*unstructured.Unstructured).Object, "data")
+				if event.Type != want || data["releaseVersion"] != release || data["stream"] != document("stable", release, i+1) {
+					t.Fatalf("%d replicas, %s: %s of %s", replicas, release, event.Type, data["releaseVersion"])
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%d replicas: nobody is told of %s", replicas, release)
+			}
+		}
+		s.await("status.current", func() bool { return s.current() == "stable-44.3" })
+		select {
+		case event := <-watcher.ResultChan():
+			t.Errorf("%d replicas: told once more: %s", replicas, event.Type)
+		case <-time.After(400 * time.Millisecond):
+		}
+	}
+}
+
+func TestWhatIsPosted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, "")
+	s.add("rhcos-4.22", "2", 2)
+	s.shows("2")
+	s.add("rhcos-4.22", "1", 1) // an old one, late
+	s.add("stable", "44", 9)    // another stream
+	s.await("status.current", func() bool { return s.current() == "rhcos-4.22-2 stable-44" })
+	first := s.configMap()
+	if first.Data["releaseVersion"] != "2" || first.Annotations[bulletin.AnnotationStream] != "rhcos-4.22" {
+		t.Errorf("%v %s", first.Annotations, first.Data["releaseVersion"])
+	}
+
+	// A way back, and forward again.
+	s.patch(releases, "", "rhcos-4.22-1", `{"spec":{"current":true}}`)
+	s.shows("1")
+	s.await("status.current", func() bool { return s.current() == "rhcos-4.22-1 stable-44" })
+	s.patch(releases, "", "rhcos-4.22-1", `{"spec":{"current":false}}`)
+	s.shows("2")
+
+	// What others write beside it stays; what they write over it does not.
+	s.patch(configMaps, namespace, name, `{"data":{"releaseVersion":"mine","note":"kept"},"metadata":{"labels":{"a":"b"}}}`)
+	s.shows("2")
+	if cm := s.configMap(); cm.Data["note"] != "kept" || cm.Labels["a"] != "b" {
+		t.Errorf("%v", cm.Labels)
+	}
+	if err := s.client.Resource(configMaps).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("a new ConfigMap", func() bool { cm := s.configMap(); return cm != nil && cm.UID != first.UID })
+	s.shows("2")
+
+	// The document changes, the release does not.
+	changed := strings.Replace(document("rhcos-4.22", "2", 2), "ami-", "ami-9", 1)
+	patch, _ := json.Marshal(map[string]any{"spec": map[string]string{"document": changed}})
+	s.patch(releases, "", "rhcos-4.22-2", string(patch))
+	s.await("the changed document", func() bool { return s.configMap().Data["stream"] == changed })
+
+	// An immutable one is left alone, and that is said once.
+	s.patch(configMaps, namespace, name, `{"immutable":true}`)
+	s.add("rhcos-4.22", "3", 3)
+	said := func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return strings.Join(s.events, "\n")
+	}
+	const want = name + " Warning NotInStep it is immutable and shows an old release: delete it, and it is made anew"
+	s.await("an event", func() bool { return said() == want })
+	s.add("rhcos-4.22", "4", 4)
+	s.await("status.current", func() bool { return s.current() == "rhcos-4.22-4 stable-44" })
+	if cm := s.configMap(); cm.Data["releaseVersion"] != "2" || said() != want {
+		t.Errorf("%s\n%s", cm.Data["releaseVersion"], said())
+	}
+	if err := s.client.Resource(configMaps).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("4")
+
+	// The ConfigMap outlives its stream. Another takes its place in a new one alone.
+	for _, release := range []string{"1", "2", "3", "4"} {
+		if err := s.client.Resource(releases).Delete(t.Context(), "rhcos-4.22-"+release, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await("the end of the stream", func() bool { return len(s.releases.Streams()) == 1 })
+	time.Sleep(50 * time.Millisecond)
+	s.shows("4")
+	if err := s.client.Resource(configMaps).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("44")
+}
+
+// TestADispute: with somebody who writes another thing it is not fought at full speed.
+func TestADispute(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, "")
+	s.add("stable", "44", 1)
+	s.shows("44")
+	overruled := 0
+	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if s.configMap().Data["releaseVersion"] == "44" {
+			s.patch(configMaps, namespace, name, `{"data":{"releaseVersion":"mine"}}`)
+			overruled++
+		}
+	}
+	if overruled == 0 || overruled > 7 {
+		t.Errorf("overruled %d times", overruled)
+	}
+	s.add("stable", "45", 2)
+	s.shows("45")
+}
+
+func TestACertainStream(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, "stable")
+	s.add("next", "45", 9)
+	s.await("status.current", func() bool { return s.current() == "next-45" })
+	if s.configMap() != nil {
+		t.Error("another stream is shown")
+	}
+	s.add("stable", "44", 1)
+	s.shows("44")
+}
