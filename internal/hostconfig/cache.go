@@ -1,0 +1,306 @@
+// Package hostconfig holds what templates come to for each host: rendered and
+// compiled once for a template and what it can see of a host, kept in memory within
+// bounds, and made before hosts ask, where that is possible.
+package hostconfig
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/compile"
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+	"glowplug/internal/match"
+	"glowplug/internal/template"
+)
+
+const (
+	// maxKept bounds the renderings that are kept, in bytes: 10,000 of 5 KB and as
+	// much again. Equal ones are kept once.
+	maxKept = 128 << 20
+	// maxParsed bounds the templates that are kept parsed, in bytes of their sources;
+	// parsed they take some twenty times that.
+	maxParsed = 4 << 20
+	// patience is how long a machine waits for its config to be rendered: less than
+	// the 10 s after which Ignition asks anew.
+	patience = 8 * time.Second
+)
+
+// Ref names an object.
+type Ref = inventory.Ref
+
+// Rendered is what a template comes to for one host. It is never changed.
+type Rendered struct {
+	// Artifact is the body of the answer; nil where there is none.
+	Artifact []byte
+	// Hash is "sha256:" and the hex digest of Artifact; ETag is Hash in quotes.
+	Hash, ETag      string
+	IgnitionVersion string
+	// Message says why there is no Artifact, and where in the template or in the
+	// rendered text.
+	Message string
+	// Warnings are findings that do not stop it from being served.
+	Warnings []string
+
+	// stack is what it was merged over; nil without layers.
+	stack *inventory.Stack
+}
+
+// Cache is the renderings. It is safe for concurrent use.
+type Cache struct {
+	inv *inventory.Inventory
+	// render may be another in tests.
+	render   func(*compile.Template, *template.Facts) compile.Rendering
+	patience time.Duration
+	slots    *slots
+	metrics  *metrics
+	stop     chan struct{}
+	jobs     sync.WaitGroup
+
+	mu     sync.Mutex
+	kept   kept
+	calls  map[key]*call
+	parsed parsed
+	closed bool
+}
+
+// key is all that a rendering depends on: the template and what it can see of the
+// host. The revision of the host is no part of it, which every boot changes.
+type key struct {
+	// source is that of a task, format the language of what the template renders.
+	source, format string
+	facts          template.Key
+}
+
+// call is a rendering that is being made. rendered may be read once done is closed;
+// nil: the cache was closed before.
+type call struct {
+	done     chan struct{}
+	rendered *Rendered
+	turn     *turn
+}
+
+// NewCache makes an empty cache. Layers of templates are found in inv; registerer
+// takes its metrics, nil keeps none.
+func NewCache(inv *inventory.Inventory, registerer prometheus.Registerer) *Cache {
+	c := &Cache{
+		inv:      inv,
+		render:   (*compile.Template).Render,
+		patience: patience,
+		slots:    newSlots(runtime.GOMAXPROCS(0)),
+		stop:     make(chan struct{}),
+		kept:     newKept(maxKept),
+		calls:    map[key]*call{},
+	}
+	c.metrics = newMetrics(registerer, c)
+	return c
+}
+
+// Close ends what waits to be rendered, and waits for what is being rendered.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		close(c.stop)
+	}
+	c.mu.Unlock()
+	c.jobs.Wait()
+}
+
+// Busy tells whether anything is being rendered.
+func (c *Cache) Busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls) > 0
+}
+
+// Render implements boot.Renderer.
+func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, gone <-chan struct{}) (*inventory.Config, *fault.Error) {
+	who, job := ownerOf(config, host), c.task(config)
+	own := facts == nil
+	if !own && host != nil {
+		who.role = facts.Labels[match.RoleLabel]
+	}
+	var r *Rendered
+	if own {
+		if r = c.unchanged(who, &job, host); r == nil {
+			facts = host.Facts()
+		}
+	}
+	if r == nil {
+		call := c.begin(&job, who, facts, true)
+		late := time.NewTimer(c.patience)
+		defer late.Stop()
+		select {
+		case <-call.done:
+			r = call.rendered
+		case <-gone:
+		case <-late.C:
+		}
+		if r != nil && own {
+			c.note(who, &job, host, job.key(facts))
+		}
+	}
+	if r != nil && r.Artifact != nil {
+		return with(config, r, false), nil
+	}
+	name := "config " + config.Ref.String() + ", a template,"
+	if r == nil {
+		return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+"; ask again in a moment")
+	}
+	if last := c.last(who); last != nil {
+		return with(config, last, true), nil
+	}
+	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+r.Message)
+}
+
+// describe names a machine in a sentence.
+func describe(host *inventory.Host, facts *template.Facts) string {
+	switch {
+	case host != nil:
+		return "host " + host.Ref.String()
+	case facts.IP != "":
+		return facts.IP + ", which is no known host"
+	}
+	return "a machine that is no known host"
+}
+
+// with gives a config with what was rendered in the place of its template.
+func with(config *inventory.Config, r *Rendered, stale bool) *inventory.Config {
+	out := *config
+	out.Template, out.Source = false, ""
+	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
+	out.Stale, out.Stack = out.Stale || stale, r.stack
+	return &out
+}
+
+// ownerOf is zero where the machine is no known host: nothing is remembered of it.
+func ownerOf(config *inventory.Config, host *inventory.Host) owner {
+	if host == nil {
+		return owner{}
+	}
+	return owner{config: config.Ref, host: host.Ref, configUID: config.UID, hostUID: host.UID, typ: config.Type}
+}
+
+// unchanged gives the rendering for a host that is as it was when it last asked.
+func (c *Cache) unchanged(who owner, job *task, host *inventory.Host) *Rendered {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept.unchanged(who, pair{job.config, host}, job.source)
+}
+
+func (c *Cache) note(who owner, job *task, host *inventory.Host, k key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept.note(who, pair{job.config, host}, k)
+}
+
+// last gives the last good rendering for a host.
+func (c *Cache) last(who owner) *Rendered {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept.last(who)
+}
+
+// begin starts to render, or joins who does already: many who ask at once wait for
+// one rendering. urgent goes before what is not.
+func (c *Cache) begin(job *task, who owner, facts *template.Facts, urgent bool) *call {
+	k := job.key(facts)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.kept.find(k); r != nil {
+		done := make(chan struct{})
+		close(done)
+		return &call{done: done, rendered: r}
+	}
+	if running := c.calls[k]; running != nil {
+		if urgent {
+			c.slots.hurry(running.turn)
+		}
+		return running
+	}
+	call := &call{done: make(chan struct{}), turn: newTurn(urgent)}
+	if c.closed {
+		close(call.done)
+		return call
+	}
+	// The key must not keep the config's bytes in memory.
+	k.source, k.format = strings.Clone(k.source), strings.Clone(k.format)
+	c.calls[k] = call
+	c.jobs.Go(func() {
+		defer close(call.done)
+		if c.slots.take(call.turn, c.stop) {
+			began := time.Now()
+			call.rendered = c.make(job, facts)
+			c.metrics.rendered(call.rendered, time.Since(began))
+			c.slots.give()
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.calls, k)
+		if call.rendered != nil {
+			call.rendered = c.kept.put(k, who, call.rendered)
+		}
+	})
+	return call
+}
+
+// make renders and compiles. A fault in what does is one of this rendering.
+func (c *Cache) make(job *task, facts *template.Facts) (r *Rendered) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			r = &Rendered{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
+		}
+	}()
+	if job.failure != "" {
+		return &Rendered{Message: job.failure}
+	}
+	t, failed := c.template(job.config)
+	if t == nil {
+		return &Rendered{Message: failed}
+	}
+	made := c.render(t, facts)
+	if made.Artifact == nil {
+		return &Rendered{Message: made.Message()}
+	}
+	a := made.Artifact
+	r = &Rendered{Artifact: a.Bytes, Hash: a.Hash, IgnitionVersion: a.IgnitionVersion}
+	if job.config.Stack != nil {
+		r = job.lay(a)
+	}
+	switch {
+	case r.Message != "":
+		return r
+	case len(r.Artifact) == 0:
+		return &Rendered{Message: "the rendered text is empty"}
+	}
+	r.ETag = `"` + r.Hash + `"`
+	r.Warnings = append(made.Warnings(), r.Warnings...)
+	return r
+}
+
+// template gives a config's template, parsed.
+func (c *Cache) template(config *inventory.Config) (*compile.Template, string) {
+	k := config.Format + " " + config.Installer + " " + config.Hash
+	c.mu.Lock()
+	t := c.parsed.find(k)
+	c.mu.Unlock()
+	if t != nil {
+		return t, ""
+	}
+	t, found := compile.ParseTemplate(compile.Source{
+		Type: config.Type, Format: config.Format, Config: string(config.Artifact), Template: true, KickstartVersion: config.Installer,
+	})
+	if t == nil {
+		return nil, found.Summary()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.parsed.put(strings.Clone(k), t, len(config.Artifact))
+	return t, ""
+}

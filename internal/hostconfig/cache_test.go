@@ -1,0 +1,174 @@
+package hostconfig
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"glowplug/internal/compile"
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+	"glowplug/internal/template"
+)
+
+// everything is news of all hosts.
+var everything = inventory.Change{All: true}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// kickstart is a template as the inventory has it.
+func kickstart(source string) *inventory.Config {
+	artifact, found := compile.Compile(compile.Source{Type: compile.TypeKickstart, Format: compile.FormatKickstart, Config: source, Template: true})
+	if artifact == nil {
+		panic(found.Summary())
+	}
+	return &inventory.Config{
+		Ref: Ref{Namespace: "a", Name: "ks"}, UID: "1", Type: compile.TypeKickstart, Format: compile.FormatKickstart,
+		Artifact: artifact.Bytes, Hash: artifact.Hash, Template: true,
+	}
+}
+
+func node(n int) *inventory.Host {
+	return &inventory.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprintf("node-%d", n)}, UID: fmt.Sprint(n)}
+}
+
+func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
+	c := NewCache(nil, nil)
+	defer c.Close()
+	c.kept.limit = 1 << 20
+	config := kickstart("# {{ .Name }}\n" + strings.Repeat("#\n", 5000))
+	for n := range 1000 {
+		h := node(n)
+		if _, err := c.Render(config, h, h.Facts(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.kept.size > c.kept.limit || c.kept.order.Len() < 50 || c.kept.order.Len() != len(c.kept.entries) || len(c.kept.hosts) != len(c.kept.entries) || len(c.kept.bodies) != len(c.kept.entries) {
+		t.Errorf("%d bytes, %d entries, %d lasts, %d bodies", c.kept.size, c.kept.order.Len(), len(c.kept.hosts), len(c.kept.bodies))
+	}
+	same := kickstart("# for all\n" + strings.Repeat("#\n", 5000))
+	for n := range 1000 {
+		h := node(n)
+		if _, err := c.Render(same, h, h.Facts(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.kept.order.Len() < 1000 {
+		t.Errorf("%d entries of one text", c.kept.order.Len())
+	}
+	for c.kept.order.Len() > 0 {
+		c.kept.drop(c.kept.order.Back())
+	}
+	if c.kept.size != 0 || len(c.kept.bodies)+len(c.kept.hosts)+len(c.kept.entries) != 0 {
+		t.Errorf("%d bytes of nothing: %+v", c.kept.size, c.kept)
+	}
+}
+
+func TestTenThousandHostsFit(t *testing.T) {
+	k := newKept(maxKept)
+	for n := range 10_000 {
+		h := node(n)
+		config := kickstartOf(n)
+		k.put((&task{config: config, source: config.Hash}).key(h.Facts()), ownerOf(config, h), &Rendered{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
+	}
+	if k.order.Len() != 10_000 {
+		t.Errorf("%d are kept, of %d bytes", k.order.Len(), k.size)
+	}
+}
+
+func kickstartOf(int) *inventory.Config {
+	return &inventory.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
+}
+
+func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
+	c := NewCache(nil, nil)
+	gate, calls := make(chan struct{}), &atomic.Int32{}
+	c.patience = 20 * time.Millisecond
+	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+		calls.Add(1)
+		<-gate
+		return t.Render(f)
+	}
+	config, h := kickstart("# {{ .Name }}\n"), node(1)
+	_, err := c.Render(config, h, h.Facts(), nil)
+	if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, "is yet to be rendered for host a/node-1") {
+		t.Errorf("%+v", err)
+	}
+	gone := make(chan struct{})
+	close(gone)
+	c.patience = time.Hour
+	if _, err := c.Render(config, h, h.Facts(), gone); err == nil {
+		t.Error("nobody waits, and it is rendered")
+	}
+	close(gate)
+	if out, err := c.Render(config, h, h.Facts(), nil); err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
+		t.Errorf("%+v %v", out, err)
+	}
+	if calls.Load() != 1 {
+		t.Errorf("rendered %d times", calls.Load())
+	}
+	c.Close()
+	if _, err := c.Render(config, node(2), node(2).Facts(), nil); err == nil || err.Kind != fault.Unavailable {
+		t.Errorf("%v after the end", err)
+	}
+}
+
+func TestUrgentGoesFirst(t *testing.T) {
+	s := newSlots(1)
+	stop := make(chan struct{})
+	if !s.take(newTurn(false), stop) {
+		t.Fatal("no slot")
+	}
+	order := make(chan string, 4)
+	queue := func(name string, turn *turn) {
+		queued := func() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.urgent) + len(s.others) }
+		before := queued()
+		go func() {
+			if s.take(turn, stop) {
+				order <- name
+				s.give()
+			} else {
+				order <- name + " ended"
+			}
+		}()
+		for queued() == before {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	joined := newTurn(false)
+	queue("later", newTurn(false))
+	queue("joined", joined)
+	queue("urgent", newTurn(true))
+	s.hurry(joined)
+	s.give()
+	if got := <-order + " " + <-order + " " + <-order; got != "urgent joined later" {
+		t.Error(got)
+	}
+	s.take(newTurn(true), stop)
+	queue("waiting", newTurn(true))
+	close(stop)
+	if got := <-order; got != "waiting ended" {
+		t.Error(got)
+	}
+	s.give()
+	if s.free != 1 || len(s.urgent)+len(s.others) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestFaultOfARenderingIsItsOwn(t *testing.T) {
+	c := NewCache(nil, nil)
+	defer c.Close()
+	c.render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
+	h := node(1)
+	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), nil); err == nil || !strings.Contains(err.Sentence, "oops") {
+		t.Errorf("%v", err)
+	}
+	c.render = (*compile.Template).Render
+	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), nil); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
+		t.Errorf("%v", err)
+	}
+}

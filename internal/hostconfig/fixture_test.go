@@ -1,0 +1,258 @@
+package hostconfig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/apiserver"
+	"glowplug/internal/boot"
+	"glowplug/internal/compile"
+	"glowplug/internal/identity"
+	"glowplug/internal/inventory"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/natsd"
+	"glowplug/internal/template"
+)
+
+func TestMain(m *testing.M) {
+	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m,
+		// Started by imported packages for the life of the process.
+		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+	)
+}
+
+// site is all that stands between an object and the bytes of a machine.
+type site struct {
+	t      *testing.T
+	stores map[string]*kvstore.Store
+	inv    *inventory.Inventory
+	*replica
+	client *http.Client
+	events events
+}
+
+// replica is what one server makes of the store.
+type replica struct {
+	decider  *boot.Decider
+	cache    *Cache
+	follower *Follower
+	// compiled counts the renderings.
+	compiled atomic.Int64
+}
+
+type events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *events) Record(ref v1.ObjectReference, eventType, reason, _ string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, ref.Name+" "+eventType+" "+reason)
+}
+
+// start opens a store with an API and one server's templates over it.
+func start(t *testing.T, policy boot.Policy) *site {
+	t.Helper()
+	s := &site{t: t, stores: map[string]*kvstore.Store{}}
+	s.inv = inventory.New(inventory.Options{
+		Logger: slog.New(slog.DiscardHandler), OnChange: func(c inventory.Change) { s.follower.Changed(c) },
+	})
+	observers := map[string][]kvstore.Observer{
+		apiserver.BareMetalHosts: {s.inv.Hosts()}, apiserver.IgnitionConfigs: {s.inv.Configs()}, apiserver.ISCSICdroms: {s.inv.Images()},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	server, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := map[string]storage.Interface{}
+	for _, kind := range apiserver.Kinds() {
+		s.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
+		stores[kind.Resource] = s.stores[kind.Resource]
+	}
+	s.replica = s.serve(policy)
+	var running sync.WaitGroup
+	for _, store := range s.stores {
+		running.Go(func() { _ = store.Run(ctx, js) })
+	}
+	api, err := apiserver.New(apiserver.Options{Stores: stores, Inventory: s.inv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client = &http.Client{Transport: api.LoopbackConfig().Transport}
+	t.Cleanup(func() {
+		if err := api.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		running.Wait()
+		conn.Close()
+		server.Shutdown(context.Background())
+	})
+	s.await("the store", func() bool { return api.Ready() == nil })
+	return s
+}
+
+// serve makes a server's part, which runs until the test ends.
+func (s *site) serve(policy boot.Policy) *replica {
+	r := &replica{decider: boot.New(s.inv, policy), cache: NewCache(s.inv, nil)}
+	r.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+		r.compiled.Add(1)
+		return t.Render(f)
+	}
+	r.decider.RenderWith(r.cache)
+	r.follower = NewFollower(Options{
+		Cache: r.cache, Inventory: s.inv, Decider: r.decider, Store: later{s}, Recorder: &s.events,
+	})
+	r.follower.gaps = gaps{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.follower.Run(ctx) }()
+	s.t.Cleanup(func() { cancel(); r.cache.Close(); <-done })
+	return r
+}
+
+// later is the store of configs, which is made after what stands on it.
+type later struct{ site *site }
+
+func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtimeObject, ignoreNotFound bool, p *storage.Preconditions, update storage.UpdateFunc, cached runtimeObject) error {
+	return l.site.stores[apiserver.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, cached)
+}
+
+func (s *site) await(what string, done func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s does not come to pass: %+v", what, s.events.all)
+		}
+	}
+}
+
+func (s *site) send(method, path, contentType string, body any) {
+	s.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req, _ := http.NewRequest(method, "http://glowplug.invalid/api/v1/"+path, bytes.NewReader(data))
+	req.Header.Set("Content-Type", contentType)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode >= 300 {
+		s.t.Fatalf("%s %s: %s: %s", method, path, resp.Status, text)
+	}
+}
+
+const applied = "application/apply-patch+yaml"
+
+// put applies a template for hosts with the label role=worker.
+func (s *site) put(namespace, name, typ, format, source string) {
+	s.t.Helper()
+	s.send("PATCH", "namespaces/"+namespace+"/ignitionconfigs/"+name+"?fieldManager=test&force=true", applied, map[string]any{
+		"apiVersion": "v1", "kind": "IgnitionConfig", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"type": typ, "format": format, "config": source, "template": true,
+			"selector": map[string]any{"matchLabels": map[string]string{"role": "worker"}}},
+	})
+}
+
+// worker applies a host with that label; its addresses end in n.
+func (s *site) worker(namespace string, n int, labels ...string) {
+	s.t.Helper()
+	all := map[string]string{"role": "worker"}
+	for i := 0; i < len(labels); i += 2 {
+		all[labels[i]] = labels[i+1]
+	}
+	s.send("PATCH", fmt.Sprintf("namespaces/%s/baremetalhosts/node-%d?fieldManager=test&force=true", namespace, n), applied, map[string]any{
+		"apiVersion": "v1", "kind": "BareMetalHost", "metadata": map[string]any{"name": fmt.Sprintf("node-%d", n), "annotations": map[string]string{"owner": "ops"}},
+		"spec": map[string]any{"bootMACAddress": fmt.Sprintf("52:54:00:00:00:%02x", n), "ip": fmt.Sprintf("10.0.0.%d", n), "labels": all,
+			"nics": []map[string]string{{"mac": fmt.Sprintf("52:54:00:00:01:%02x", n)}},
+			"bmc":  map[string]string{"address": "10.1.0.1", "username": "root", "password": "calvin-secret"}},
+	})
+}
+
+// booted writes the status of a host, as each boot does.
+func (s *site) booted(namespace string, n int) {
+	s.t.Helper()
+	s.send("PATCH", fmt.Sprintf("namespaces/%s/baremetalhosts/node-%d/status", namespace, n), "application/merge-patch+json",
+		map[string]any{"status": map[string]any{"state": "Booting", "lastSeen": metav1.Now()}})
+}
+
+func (s *site) config(namespace, name string) *v1.IgnitionConfig {
+	s.t.Helper()
+	out := &v1.IgnitionConfig{}
+	if err := s.stores[apiserver.IgnitionConfigs].Get(context.Background(), "/ignitionconfigs/"+namespace+"/"+name, storage.GetOptions{}, out); err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// settled waits until a template's status is of its newest generation, and says
+// phase and ready/failed/total.
+func (s *site) settled(namespace, name, want string) *v1.IgnitionConfig {
+	s.t.Helper()
+	var config *v1.IgnitionConfig
+	got := ""
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		config = s.config(namespace, name)
+		st := &config.Status
+		if got = st.Phase; st.Hosts != nil {
+			got += fmt.Sprintf(" %d/%d/%d", st.Hosts.Ready, st.Hosts.Failed, st.Hosts.Total)
+		}
+		if got == want && st.ObservedGeneration == config.Generation {
+			return config
+		}
+	}
+	s.t.Fatalf("the status says %q, want %q: %+v", got, want, config.Status)
+	return nil
+}
+
+// ask asks as a machine.
+func (r *replica) ask(addr string) *boot.Decision {
+	return r.askFor(boot.Ignition, addr)
+}
+
+func (r *replica) askFor(endpoint, addr string) *boot.Decision {
+	dec := &boot.Decision{}
+	r.decider.Decide(&boot.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
+	return dec
+}
+
+func butane(files ...string) string {
+	var b strings.Builder
+	b.WriteString("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n")
+	for i, f := range files {
+		fmt.Fprintf(&b, "    - path: /etc/f%d\n      contents:\n        inline: %s\n", i, f)
+	}
+	return b.String()
+}
