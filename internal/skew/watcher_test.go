@@ -1,0 +1,169 @@
+package skew
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/template"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// diary is what was written of hosts; it writes their status like a journal.
+type diary struct {
+	mu   sync.Mutex
+	said []string
+	then func(host *inventory.Host, sentence string)
+}
+
+func (d *diary) ConfigReadable(host *inventory.Host, sentence string) {
+	d.mu.Lock()
+	word := "readable"
+	if sentence != "" {
+		word = "unreadable"
+	}
+	d.said = append(d.said, host.Name+" "+word)
+	d.mu.Unlock()
+	if d.then != nil {
+		go d.then(host, sentence)
+	}
+}
+
+func (d *diary) take() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	said := strings.Join(d.said, ", ")
+	d.said = nil
+	return said
+}
+
+const (
+	config   = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
+	readable = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.2.0"},{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:b","ignitionVersion":"3.4.0","generation":1}}`
+	image    = `{"spec":{"stream":{"name":"stable"}},"status":{"phase":"Ready","maxIgnition":"3.2.0"}}`
+	falseNow = `"status":{"conditions":[{"type":"IdentityUnique","status":"False"},{"type":"ConfigReadable","status":"False","message":"x"}]}`
+)
+
+func TestWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inv := inventory.New(inventory.Options{})
+		d, ready := &diary{}, &atomic.Bool{}
+		w := New(inv, boot.New(inv, boot.Policy{}), d, ready.Load)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = w.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		both := func(first, second kvstore.Observer) func(key, value string) {
+			return func(key, value string) {
+				for _, o := range []kvstore.Observer{first, second} {
+					if value == "" {
+						o.Delete(key, 2)
+					} else {
+						o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
+					}
+				}
+			}
+		}
+		host, conf, img := both(inv.Hosts(), w.Hosts()), both(inv.Configs(), w.Configs()), both(inv.Images(), w.Images())
+		after := func(pause time.Duration) string {
+			time.Sleep(pause)
+			synctest.Wait()
+			return d.take()
+		}
+		conf("g10/c", config)
+		img("g10/i", image)
+		host("g10/a", `{"spec":{"image":"i"}}`)
+		host("g10/disk", `{"spec":{}}`)
+		host("g10/healed", `{"spec":{"image":"gone"},`+falseNow+`}`)
+		if got := after(time.Minute); got != "" {
+			t.Errorf("before the store was read: %s", got)
+		}
+		ready.Store(true)
+		if got := after(2 * rest); got != "a unreadable, healed readable" && got != "healed readable, a unreadable" {
+			t.Errorf("at first: %s", got)
+		}
+		host("g10/healed", `{"spec":{"image":"gone"}}`)
+		host("g10/a", `{"spec":{"image":"i"},`+falseNow+`}`)
+		if got := after(2 * rest); got != "" {
+			t.Errorf("said again: %s", got)
+		}
+		host("g10/b", `{"spec":{"image":"i"}}`)
+		if got := after(2 * pause); got != "b unreadable" {
+			t.Errorf("a new host: %s", got)
+		}
+		host("g10/b", "")
+		conf("g10/c", readable)
+		if got := after(2 * rest); got != "a readable" {
+			t.Errorf("once it can be read: %s", got)
+		}
+		host("g10/a", `{"spec":{"image":"i"}}`)
+		if got := after(2 * rest); got != "" {
+			t.Errorf("said again: %s", got)
+		}
+		img("g10/i", strings.Replace(image, "3.2.0", "3.1.0", 1))
+		if got := after(2 * rest); got != "a unreadable" {
+			t.Errorf("an older image: %s", got)
+		}
+		// A storm of changes is a few looks.
+		for i := range 1000 {
+			img(fmt.Sprintf("g10/i%d", i), image)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := after(2 * rest); got != "" {
+			t.Errorf("a storm: %s", got)
+		}
+	})
+}
+
+// renderer gives every host the same; "" cannot be rendered.
+type renderer struct{ text string }
+
+func (r *renderer) Render(config *inventory.Config, _ *inventory.Host, _ *template.Facts, _ <-chan struct{}) (*inventory.Config, *fault.Error) {
+	if r.text == "" {
+		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
+	}
+	out := *config
+	out.Template, out.Artifact, out.Hash, out.IgnitionVersion = false, []byte(r.text), r.text, "3.4.0"
+	return &out, nil
+}
+
+// What is not known of a template leaves what was said of a host.
+func TestTemplate(t *testing.T) {
+	inv := inventory.New(inventory.Options{})
+	d, r := &diary{}, &renderer{}
+	decider := boot.New(inv, boot.Policy{})
+	decider.RenderWith(r)
+	w := New(inv, decider, d, func() bool { return true })
+	put := func(o kvstore.Observer, key, value string) {
+		o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
+	}
+	put(inv.Configs(), "g10/c", `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"compiled":{"artifact":"e30=","hash":"sha256:a","generation":1,"template":true}}`)
+	put(inv.Images(), "g10/i", image)
+	put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"}}`)
+	for _, step := range []struct{ text, status, said string }{
+		{"", "", ""},
+		{`{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]}}`, "", "a unreadable"},
+		{"", falseNow, ""},
+		{`{"ignition":{"version":"3.4.0"}}`, falseNow, "a readable"},
+	} {
+		if r.text = step.text; step.status != "" {
+			put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"},`+step.status+`}`)
+		}
+		w.look(t.Context(), inventory.Ref{Namespace: "g10", Name: "a"})
+		if got := d.take(); got != step.said {
+			t.Errorf("%q: said %q, want %q", step.text, got, step.said)
+		}
+	}
+}
