@@ -1,0 +1,219 @@
+package credentials
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+func ensure(t *testing.T, opts Options) *Credentials {
+	t.Helper()
+	if opts.Server == "" {
+		opts.Server = "https://127.0.0.1:8443"
+	}
+	c, err := Ensure(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// files gives the content of every file in a data directory.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if info, err := d.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v (%v)", path, info.Mode(), err)
+		}
+		data, err := os.ReadFile(path)
+		out[strings.TrimPrefix(path, dir+"/")] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func tokenIn(t *testing.T, c *Credentials) string {
+	t.Helper()
+	data, err := os.ReadFile(c.KubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k kubeconfig
+	if err := yaml.Unmarshal(data, &k); err != nil {
+		t.Fatal(err)
+	}
+	return k.Users[0].User.Token
+}
+
+func TestFirstAndLaterStarts(t *testing.T) {
+	dir := t.TempDir()
+	first := ensure(t, Options{DataDir: dir, Names: []string{"boot.example.org", "203.0.113.7"}})
+	token := tokenIn(t, first)
+	if !first.IsAdminToken(token) || first.IsAdminToken("") || first.IsAdminToken(token+"x") {
+		t.Error("the token of admin.kubeconfig, and no other, is the admin's")
+	}
+	before := files(t, dir)
+	for name, content := range before {
+		if name != Kubeconfig && strings.Contains(content, token) {
+			t.Errorf("%s holds the token in the clear", name)
+		}
+	}
+	cert := first.current().Leaf
+	for _, name := range []string{"localhost", "127.0.0.1", "::1", "boot.example.org", "203.0.113.7"} {
+		if err := cert.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	second := ensure(t, Options{DataDir: dir, Names: []string{"203.0.113.7", "boot.example.org"}})
+	if !second.IsAdminToken(token) {
+		t.Error("a later start forgets the token")
+	}
+	for name, content := range files(t, dir) {
+		if before[name] != content {
+			t.Errorf("a later start changes %s", name)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	at := func(days int) func() time.Time {
+		return func() time.Time { return now.AddDate(0, 0, days) }
+	}
+	tests := []struct {
+		name    string
+		change  func(dir string) error
+		opts    Options
+		changed []string
+		token   bool // the old token still holds
+	}{
+		{name: "nothing", token: true},
+		{name: "a clock a day behind", opts: Options{Now: at(-1)}, token: true},
+		{name: "another name", opts: Options{Names: []string{"new.example.org"}}, changed: []string{"pki/server.crt", "pki/server.key"}, token: true},
+		{name: "near the end", opts: Options{Now: at(330)}, changed: []string{"pki/server.crt", "pki/server.key"}, token: true},
+		{name: "another address", opts: Options{Server: "https://192.0.2.1:8443"}, changed: []string{Kubeconfig}, token: true},
+		{name: "the kubeconfig is gone", change: func(dir string) error { return os.Remove(dir + "/admin.kubeconfig") },
+			changed: []string{Kubeconfig, "pki/admin-token.sha256"}},
+		{name: "the CA is gone", change: func(dir string) error { return os.Remove(dir + "/pki/ca.crt") },
+			changed: []string{"pki/ca.crt", "pki/ca.key", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
+		{name: "the CA is near its end", opts: Options{Now: at(9 * 365)},
+			changed: []string{"pki/ca.crt", "pki/ca.key", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			token := tokenIn(t, ensure(t, Options{DataDir: dir, Now: at(0)}))
+			before := files(t, dir)
+			if test.change != nil {
+				if err := test.change(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			test.opts.DataDir = dir
+			if test.opts.Now == nil {
+				test.opts.Now = at(0)
+			}
+			c := ensure(t, test.opts)
+			if c.IsAdminToken(token) != test.token {
+				t.Errorf("the old token holds: %v", !test.token)
+			}
+			if !c.IsAdminToken(tokenIn(t, c)) {
+				t.Error("the token of admin.kubeconfig does not hold")
+			}
+			expected := map[string]bool{}
+			for _, name := range test.changed {
+				expected[name] = true
+			}
+			for name, content := range files(t, dir) {
+				if (before[name] != content) != expected[name] {
+					t.Errorf("%s changed: %v", name, !expected[name])
+				}
+			}
+			opts := x509.VerifyOptions{Roots: c.ClientCAs(), CurrentTime: test.opts.Now()}
+			if _, err := c.current().Leaf.Verify(opts); err != nil {
+				t.Error(err)
+			}
+			opts.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+			if _, err := c.current().Leaf.Verify(opts); err == nil {
+				t.Error("the server's certificate passes for a client's")
+			}
+		})
+	}
+}
+
+func TestErrorsNameFileAndRemedy(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(dir string) error
+		opts   Options
+		want   []string
+	}{
+		{"damaged CA", func(dir string) error { return os.WriteFile(dir+"/pki/ca.crt", []byte("x"), 0o600) }, Options{}, []string{"ca.crt is damaged", "restore it, or remove it"}},
+		{"lost CA key", func(dir string) error { return os.Remove(dir + "/pki/ca.key") }, Options{}, []string{"ca.key is not", "put the key back"}},
+		{"another CA key", func(dir string) error { return os.Rename(dir+"/pki/server.key", dir+"/pki/ca.key") }, Options{}, []string{"ca.key is not the key of", "put the right one back"}},
+		{"damaged hash", func(dir string) error { return os.WriteFile(dir+"/pki/admin-token.sha256", []byte("x"), 0o600) }, Options{}, []string{"admin-token.sha256 is damaged"}},
+		{"damaged kubeconfig", func(dir string) error { return os.WriteFile(dir+"/admin.kubeconfig", []byte("{"), 0o600) }, Options{}, []string{"admin.kubeconfig is damaged"}},
+		{"bad name", func(string) error { return nil }, Options{Names: []string{"a b"}}, []string{"--tls-san \"a b\""}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ensure(t, Options{DataDir: dir})
+			if err := test.change(dir); err != nil {
+				t.Fatal(err)
+			}
+			test.opts.DataDir, test.opts.Server = dir, "https://127.0.0.1:8443"
+			_, err := Ensure(test.opts)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRenewedWhileServing(t *testing.T) {
+	now := time.Now()
+	c := ensure(t, Options{DataDir: t.TempDir(), Now: func() time.Time { return now }})
+	before := c.current().Leaf
+	now = now.AddDate(0, 0, 330)
+	after := c.current().Leaf
+	if !after.NotAfter.After(before.NotAfter) {
+		t.Errorf("still the certificate that ends %v", before.NotAfter)
+	}
+}
+
+func TestHandshake(t *testing.T) {
+	c := ensure(t, Options{DataDir: t.TempDir()})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", c.TLSConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	go server.Serve(listener)
+	defer server.Close()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", listener.Addr().String(), &tls.Config{RootCAs: c.ClientCAs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
