@@ -1,0 +1,89 @@
+package bootserver
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"glowplug/internal/inventory"
+	"glowplug/internal/match"
+)
+
+// cachedHeaders is the number of configs, and of renderings of templates, whose header
+// values are kept: a power of two.
+const cachedHeaders = 16384
+
+// headerCache keeps header values for each revision of a config, so that a
+// request makes none. What it forgets is made anew.
+type headerCache struct {
+	slots [cachedHeaders]atomic.Pointer[headerValues]
+}
+
+// headerValues are the values for one revision of a config. They hold none of
+// its bytes, so that an old revision is not kept in memory.
+type headerValues struct {
+	ref      inventory.Ref
+	revision uint64
+	size     int
+
+	config, etag, length []string
+}
+
+func (c *headerCache) of(config *inventory.Config) *headerValues {
+	slot := &c.slots[(config.Revision+spread(config.ETag))%cachedHeaders]
+	v := slot.Load()
+	if v == nil || v.revision != config.Revision || v.size != len(config.Artifact) || v.ref != config.Ref || v.etag[0] != config.ETag {
+		v = &headerValues{
+			ref:      inventory.Ref{Namespace: strings.Clone(config.Namespace), Name: strings.Clone(config.Name)},
+			revision: config.Revision,
+			size:     len(config.Artifact),
+			config:   []string{headerSafe(config.Ref.String())},
+			etag:     []string{strings.Clone(config.ETag)},
+			length:   []string{strconv.Itoa(len(config.Artifact))},
+		}
+		slot.Store(v)
+	}
+	return v
+}
+
+// spread gives a number that tells the many renderings of one revision of a template
+// apart, mostly.
+func spread(etag string) (n uint64) {
+	const from, digits = len(`"sha256:`), 4
+	if len(etag) < from+digits {
+		return 0
+	}
+	for _, c := range []byte(etag[from : from+digits]) {
+		n = n*31 + uint64(c)
+	}
+	return n
+}
+
+// headerSafe keeps a name from ending a header line. The API refuses such names;
+// a store may have been written by others.
+func headerSafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// tierValues are the values of X-Glowplug-Match.
+var tierValues = func() (values [match.Default + 1][]string) {
+	for tier := range values {
+		values[tier] = []string{match.Tier(tier).String()}
+	}
+	return values
+}()
+
+func tierValue(t match.Tier) []string { return tierValues[t] }
+
+// accept joins the lines of an Accept header; most clients send one.
+func accept(lines []string) string {
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return strings.Join(lines, ", ")
+}

@@ -1,0 +1,99 @@
+package bootserver
+
+import (
+	"io"
+	"net/http"
+	"strings"
+
+	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
+)
+
+var bytesType = []string{"application/octet-stream"}
+
+// isoPath reads PathISO{ns}/{name}.iso and PathISO{ns}/{name}/files/{file}; file
+// is "" for the image itself. The name may end in @{version}: the image as it was
+// when the machine was told of it.
+func isoPath(path string) (ref inventory.Ref, version, file string, ok bool) {
+	namespace, rest, _ := strings.Cut(strings.TrimPrefix(path, PathISO), "/")
+	name, file, inside := strings.Cut(rest, "/")
+	if inside {
+		file, ok = strings.CutPrefix(file, "files/")
+		ok = ok && file != ""
+	} else {
+		name, ok = strings.CutSuffix(name, ".iso")
+	}
+	name, version, _ = strings.Cut(name, "@")
+	return inventory.Ref{Namespace: namespace, Name: name}, version, file, ok && namespace != "" && name != ""
+}
+
+// serveISO answers PathISO, with ranges.
+func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
+	ref, version, file, ok := isoPath(r.URL.Path)
+	if !ok || s.opts.Boot.Images == nil {
+		fail(w, r, x, fault.New(fault.NoMatch, "there is nothing at this path; want /iso/NAMESPACE/NAME.iso or /iso/NAMESPACE/NAME/files/FILE"))
+		return
+	}
+	if failure := s.hear(r, x); failure != nil {
+		fail(w, r, x, failure)
+		return
+	}
+	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
+	x.decision.Host, x.decision.FoundBy = i.Host, i.FoundBy
+	x.boots = "image " + ref.String()
+	s.noticed(i.Notices)
+	if i.Err != nil {
+		fail(w, r, x, i.Err)
+		return
+	}
+	image, err := s.opts.Boot.Images.Open(ref, version, i.Args, i.Host)
+	if err != nil {
+		fail(w, r, x, fault.Of(err))
+		return
+	}
+	defer image.Release()
+	if file == "" && image.Size() < 0 {
+		fail(w, r, x, fault.New(fault.NoMatch, "image "+ref.String()+" is several files and no ISO; they are at /iso/"+ref.String()+"/files/"))
+		return
+	}
+	var content io.ReadSeeker = io.NewSectionReader(image, 0, max(0, image.Size()))
+	h := w.Header()
+	h["Etag"] = []string{image.ETag()}
+	if file != "" {
+		if content, ok = image.File(file); !ok {
+			delete(h, "Etag")
+			fail(w, r, x, fault.New(fault.NoMatch, "image "+ref.String()+" has no such file"))
+			return
+		}
+	}
+	h["Content-Type"] = bytesType
+	h["X-Content-Type-Options"] = noSniff
+	counted := &counter{ResponseWriter: w, x: x}
+	http.ServeContent(counted, r, "", image.Modified(), content)
+}
+
+// counter notes the status and the bytes of an answer.
+type counter struct {
+	http.ResponseWriter
+	x *exchange
+}
+
+func (c *counter) WriteHeader(status int) {
+	c.x.status = status
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	if c.x.status == 0 {
+		c.x.status = http.StatusOK
+	}
+	n, err := c.ResponseWriter.Write(p)
+	c.x.bytes += n
+	if err != nil {
+		c.x.broken = err
+	}
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }

@@ -1,0 +1,280 @@
+// Package bootserver answers machines over HTTP: it finds out who asks, lets the
+// decision be made, and writes what was decided. Requests that machines make
+// while they boot are many at once, so that what is known before is not worked
+// out again.
+package bootserver
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/fault"
+	"glowplug/internal/identity"
+	"glowplug/internal/inventory"
+	"glowplug/internal/logs"
+	"glowplug/internal/match"
+)
+
+// The paths that a Server answers.
+const (
+	PathIgnition  = "/api/v1/ignition"
+	PathKickstart = "/api/v1/kickstart"
+)
+
+// Decider makes the decision. It fills d, which is zero but for the room of its
+// Notices.
+type Decider interface {
+	Decide(req *boot.Request, d *boot.Decision)
+}
+
+// Resolver finds out who sent a request.
+type Resolver interface {
+	Caller(r *http.Request) identity.Caller
+}
+
+// Journal writes down what happened. Its methods do not block.
+type Journal interface {
+	// Served is called once a machine has been given a config.
+	Served(host *inventory.Host, config *inventory.Config)
+	Notice(n boot.Notice)
+	// ScriptServed is called once a machine has been given a script that boots
+	// what is named, LocalBoot once it has been given one that boots its disk.
+	ScriptServed(host *inventory.Host, what string)
+	LocalBoot(host *inventory.Host, why string)
+	// Complete is called when a machine has said that it is provisioned.
+	Complete(host *inventory.Host)
+}
+
+// Options are what a Server stands on.
+type Options struct {
+	Decider  Decider
+	Resolver Resolver
+	// Journal may be nil.
+	Journal Journal
+	// Boot is what the boot path stands on; nil: only configs are given.
+	Boot *Boot
+	// Streams is what stream metadata is served from; nil: none is.
+	Streams *Streams
+	// Ready tells whether the store has been read; nil: it has. Until then
+	// machines are told to come again.
+	Ready func() bool
+	// Damaged tells whether objects of the store cannot be read; nil: all can.
+	Damaged func() bool
+	// Believe tells whether the sender of a request is believed whatever it
+	// claims: a loopback admin or an authenticated caller. It is asked where
+	// there are claims; nil: nobody is.
+	Believe func(r *http.Request) bool
+	// Log takes a line a request; nil: none.
+	Log *logs.Handler
+	// Registerer takes the metrics; nil keeps none.
+	Registerer prometheus.Registerer
+}
+
+// Server answers GET and HEAD on PathIgnition and PathKickstart and, with Boot,
+// on the paths of the boot path. It is safe for concurrent use.
+type Server struct {
+	opts    Options
+	metrics *metrics
+	headers headerCache
+}
+
+// New makes a Server.
+func New(opts Options) *Server {
+	if opts.Ready == nil {
+		opts.Ready = func() bool { return true }
+	}
+	if opts.Believe == nil {
+		opts.Believe = func(*http.Request) bool { return false }
+	}
+	return &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
+}
+
+// exchange is one request and what became of it.
+type exchange struct {
+	start    time.Time
+	endpoint endpoint
+	request  boot.Request
+	decision boot.Decision
+	// failure is why there was no config; nil where there was one.
+	failure *fault.Error
+	status  int
+	// bytes of the body were written, and broken says why not all of them.
+	bytes  int
+	broken error
+	// boots is what the machine was told to boot, or reads; "" elsewhere.
+	boots string
+}
+
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// unready is told to machines that ask before the store has been read.
+var unready = fault.New(fault.Unavailable, "the server is not ready yet: its store has not been read; ask again in a moment")
+
+// ServeHTTP answers a machine.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := exchanges.Get().(*exchange)
+	*x = exchange{start: time.Now(), decision: boot.Decision{Notices: x.decision.Notices[:0]}}
+	defer func() {
+		if failure := recover(); failure != nil {
+			s.crashed(w, r, x, failure)
+		}
+		s.finish(r, x)
+		clear(x.decision.Notices)
+		exchanges.Put(x)
+	}()
+	switch r.URL.Path {
+	case PathIgnition:
+		x.endpoint, x.request.Type = ignition, ignition.String()
+	case PathKickstart:
+		x.endpoint, x.request.Type = kickstart, kickstart.String()
+	default:
+		var streams bool
+		if x.endpoint, streams = s.streamPath(r.URL.Path); !streams && (s.opts.Boot == nil || !s.bootPath(r, x)) {
+			fail(w, r, x, fault.New(fault.NoMatch, "there is nothing at this path"))
+			return
+		}
+	}
+	if x.endpoint == complete {
+		if r.Method != http.MethodPost {
+			refuseMethod(w, x, postAllowed)
+			return
+		}
+	} else if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		refuseMethod(w, x, allowed)
+		return
+	}
+	if x.endpoint == script { // it is the same for all, and waits itself
+		s.serveScript(w, r, x)
+		return
+	}
+	if !s.opts.Ready() {
+		fail(w, r, x, unready)
+		return
+	}
+	switch x.endpoint {
+	case bootScript:
+		s.serveIPXE(w, r, x)
+	case iso:
+		s.serveISO(w, r, x)
+	case complete:
+		s.serveComplete(w, r, x)
+	case stream:
+		s.serveStream(w, r, x)
+	case artifact:
+		s.serveArtifact(w, r, x)
+	default:
+		if failure := s.ask(r, x); failure != nil {
+			fail(w, r, x, failure)
+			return
+		}
+		s.answer(w, r, x)
+	}
+}
+
+// bootPath tells whether a request is of the boot path, and notes of which part.
+func (s *Server) bootPath(r *http.Request, x *exchange) bool {
+	x.request.Type = boot.IPXE
+	switch path := r.URL.Path; {
+	case path == PathScript:
+		x.endpoint = script
+	case path == PathIPXE:
+		x.endpoint = bootScript
+	case path == PathComplete:
+		x.endpoint = complete
+	case strings.HasPrefix(path, PathISO):
+		x.endpoint = iso
+	default:
+		return false
+	}
+	return true
+}
+
+// hear finds out who sent a request and what it claims.
+func (s *Server) hear(r *http.Request, x *exchange) *fault.Error {
+	claims, malformed := identity.ParseClaims(r.URL.RawQuery)
+	x.request.Caller = s.opts.Resolver.Caller(r)
+	if malformed != nil {
+		return malformed
+	}
+	x.request.Claims = claims
+	if claims.Any() {
+		x.request.Caller.Believed = s.opts.Believe(r)
+	}
+	return nil
+}
+
+// ask reads the request and lets the decision be made.
+func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
+	if failure := s.hear(r, x); failure != nil {
+		return failure
+	}
+	x.request.Accept = accept(r.Header["Accept"])
+	if agent := r.Header["User-Agent"]; len(agent) > 0 {
+		x.request.UserAgent = agent[0]
+	}
+	x.request.Gone = r.Context().Done()
+	s.opts.Decider.Decide(&x.request, &x.decision)
+	s.noticed(x.decision.Notices)
+	if s.doubtful(&x.decision) {
+		x.decision.Err = damaged
+	}
+	return x.decision.Err
+}
+
+// damaged is told to a machine whose own config or host may be what cannot be
+// read: a 404 would be final for it, and another's config worse.
+var damaged = fault.New(fault.Unavailable, "the server's store is damaged, and the config of this machine may be among what it lost; apply what its log names again")
+
+// doubtful tells whether what was decided may be wrong for want of an object that
+// is damaged: nothing was found, or only what is for everybody.
+func (s *Server) doubtful(d *boot.Decision) bool {
+	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
+	anybody := d.Err == nil && d.Tier == match.Default
+	return (nothing || anybody) && s.opts.Damaged != nil && s.opts.Damaged()
+}
+
+// noticed passes on what deserves an event.
+func (s *Server) noticed(notices []boot.Notice) {
+	for _, n := range notices {
+		s.metrics.notice(n.Reason)
+		if s.opts.Journal != nil {
+			s.opts.Journal.Notice(n)
+		}
+	}
+}
+
+// finish writes down what became of a request.
+func (s *Server) finish(r *http.Request, x *exchange) {
+	took := time.Since(x.start)
+	s.metrics.request(x.endpoint, x.status, x.decision.Tier, took)
+	given := x.status == http.StatusOK && r.Method == http.MethodGet && x.broken == nil || x.status == http.StatusNotModified
+	// A believed caller asks about a machine and is not the machine: an operator
+	// who looks at a config with curl has booted nothing.
+	machine := x.decision.Host != nil && !x.request.Caller.Believed
+	if given && machine && x.decision.Config != nil && s.opts.Journal != nil && !x.request.Claims.Raw {
+		s.opts.Journal.Served(x.decision.Host, x.decision.Config)
+	}
+	s.log(r, x, took)
+}
+
+// crashed answers for a fault of our own, and ends the connection where an
+// answer has begun: half of one is worse than none.
+func (s *Server) crashed(w http.ResponseWriter, r *http.Request, x *exchange, failure any) {
+	begun := x.status != 0
+	if s.opts.Log != nil {
+		slog.New(s.opts.Log).Error("a request made the server panic", "stack", string(debug.Stack()))
+	}
+	if begun {
+		panic(http.ErrAbortHandler)
+	}
+	x.decision = boot.Decision{}
+	fail(w, r, x, fault.Of(fmt.Errorf("panic: %v", failure)))
+}
