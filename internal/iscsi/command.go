@@ -1,0 +1,93 @@
+package iscsi
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// zeros stands behind the end of an image whose last block is not full.
+var zeros [blockSize]byte
+
+// command answers a SCSI command. Data that comes along is ignored: the drive
+// takes none.
+func (c *conn) command(r request) error {
+	if c.discovery {
+		return c.reject(r, rejectProtocol)
+	}
+	expected := int64(r.word(20))
+	if r.flags()&0x40 == 0 { // not a read: there is room for no data
+		expected = 0
+	}
+	if c.scratch == nil {
+		c.scratch = make([]byte, 0, 1024)
+	}
+	result := c.drive.execute(r.lun(), r.cdb(), c.scratch[:0])
+	if result.status != statusGood {
+		return c.status(r, result, 0, residual{})
+	}
+	reading := reading{request: r}
+	if result.count > 0 {
+		off, n := result.block*blockSize, result.count*blockSize
+		reading.size, reading.rest = compare(n, expected)
+		if c.server.options.Hooks.Read != nil {
+			c.server.options.Hooks.Read(c.session, off, n)
+		}
+		c.session.read.Add(reading.size)
+		reading.from = c.extent(off, reading.size)
+	} else {
+		c.scratch = result.data[:0]
+		reading.size, reading.rest = compare(int64(len(result.data)), expected)
+		c.segments = append(c.segments[:0], Segment{Data: result.data, Len: int64(len(result.data))})
+		reading.from = cursor{segments: c.segments}
+	}
+	if reading.size == 0 {
+		return c.status(r, result, 0, reading.rest)
+	}
+	err := c.sendData(&reading)
+	if errors.Is(err, errMedium) {
+		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "cause", err)
+		rest := residual{residualUnder, uint32(expected - reading.sent)}
+		return c.status(r, checkCondition(senseUnreadable), reading.dataSN, rest)
+	}
+	if err != nil {
+		return fmt.Errorf("sending data: %w", err)
+	}
+	return nil
+}
+
+// extent finds where n bytes of the disk are.
+func (c *conn) extent(off, n int64) cursor {
+	disk := c.target.Disk
+	inside := max(0, min(n, disk.Size()-off))
+	c.segments = c.segments[:0]
+	if s, ok := disk.(Segmenter); ok && inside > 0 {
+		c.segments = s.AppendSegments(c.segments, off, inside)
+	} else if inside > 0 {
+		c.segments = append(c.segments, Segment{Off: off, Len: inside})
+	}
+	for rest := n - inside; rest > 0; {
+		part := min(rest, blockSize)
+		c.segments = append(c.segments, Segment{Data: zeros[:part], Len: part})
+		rest -= part
+	}
+	return cursor{disk: disk, segments: c.segments}
+}
+
+// status sends a SCSI response: a status, with sense data where it says so.
+func (c *conn) status(r request, result result, dataSN uint32, rest residual) error {
+	h := newHeader(opResponse, flagFinal|rest.flags, r.tag())
+	h[3] = result.status
+	h.put(36, dataSN)
+	h.put(44, rest.count)
+	var data []byte
+	if result.status == statusCheck {
+		if rest.flags == 0 && r.word(20) > 0 { // all that was expected is missing
+			h[1] |= residualUnder
+			h.put(44, r.word(20))
+		}
+		data = binary.BigEndian.AppendUint16(c.scratch[:0], senseLength)
+		data = result.sense.appendFixed(data)
+	}
+	return c.answer(&h, data)
+}

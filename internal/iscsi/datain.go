@@ -1,0 +1,227 @@
+package iscsi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// minZeroCopy is the shortest data segment that is worth a system call of its
+// own; shorter ones are gathered in a buffer.
+const minZeroCopy = 16 << 10
+
+// errMedium is a disk that could not be read, found before the PDU that was to
+// carry the data has begun: it becomes sense data.
+var errMedium = errors.New("disk cannot be read")
+
+// residual is how far the data is from what the initiator expects.
+type residual struct {
+	flags byte
+	count uint32
+}
+
+const (
+	residualOver  = 0x04
+	residualUnder = 0x02
+)
+
+// compare gives what to send of n bytes where the initiator expects some.
+func compare(n, expected int64) (send int64, rest residual) {
+	switch {
+	case n > expected:
+		return expected, residual{residualOver, uint32(min(n-expected, 1<<32-1))}
+	case n < expected:
+		return n, residual{residualUnder, uint32(expected - n)}
+	}
+	return n, residual{}
+}
+
+// reading is a command's data on its way to the initiator.
+type reading struct {
+	request request
+	from    cursor
+	size    int64 // bytes to send, more than 0
+	rest    residual
+	sent    int64
+	dataSN  uint32
+}
+
+// sendData sends Data-In PDUs, the last of them with the status GOOD.
+func (c *conn) sendData(r *reading) error {
+	if c.zeroCopy(r) && r.from.plain() {
+		return c.sendFiles(r)
+	}
+	return c.sendCopies(r)
+}
+
+// zeroCopy tells whether to leave the copying to the kernel. With data digests
+// that is impossible. Short reads are quicker copied, and so are those behind
+// which others wait: what then costs is the number of packets, and those from
+// the page cache cannot be joined.
+func (c *conn) zeroCopy(r *reading) bool {
+	least := int64(minZeroCopy)
+	if c.to-c.from >= headerLen {
+		least = chunk
+	}
+	return platformZeroCopy && c.out.raw != nil && !c.params.data && c.params.maxSend >= minZeroCopy &&
+		r.size >= least && r.size%4 == 0
+}
+
+// sendFiles sends from the page cache and from memory that stays as it is.
+func (c *conn) sendFiles(r *reading) error {
+	for r.sent < r.size {
+		h, n := c.dataHeader(r, c.params.maxSend)
+		c.out.buf = appendHeader(c.out.buf[:0], &h, c.params.digests)
+		head := c.out.buf
+		for n > 0 {
+			part := r.from.next(int64(n))
+			n -= int(part.Len)
+			if err := c.sendPart(&head, part, n > 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sendPart sends one segment behind the header that waits, if one does.
+func (c *conn) sendPart(head *[]byte, part Segment, more bool) error {
+	first := *head
+	*head = nil
+	if part.File != nil {
+		return c.out.send(first, int(part.File.Fd()), part.Off, int(part.Len), more)
+	}
+	if len(first) > 0 {
+		if err := c.out.send(first, 0, 0, 0, true); err != nil {
+			return err
+		}
+	}
+	return c.out.send(part.Data, 0, 0, 0, more)
+}
+
+// sendCopies gathers PDUs in a buffer and sends as many as fit at once.
+func (c *conn) sendCopies(r *reading) error {
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
+	b := (*pooled)[:0]
+	for r.sent < r.size {
+		before := *r
+		h, n := c.dataHeader(r, maxCopied)
+		if len(b) > 0 && len(b)+headerLen+2*digestLen+n+3 > cap(b) {
+			if _, err := c.out.net.Write(b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
+		begin := len(b)
+		b = appendHeader(b, &h, c.params.digests)
+		start := len(b)
+		b = b[:start+n]
+		if err := r.from.read(b[start:]); err != nil {
+			*r = before
+			if _, err := c.out.net.Write(b[:begin]); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: %w", errMedium, err)
+		}
+		b = appendTail(b, start, c.params.digests)
+	}
+	_, err := c.out.net.Write(b)
+	return err
+}
+
+// dataHeader makes the header of the next Data-In PDU, of n bytes of data. The
+// last one, with the status, takes a status number.
+func (c *conn) dataHeader(r *reading, limit int) (h header, n int) {
+	c.active.Store(time.Now().UnixNano())
+	burst := int64(c.params.maxBurst)
+	size := min(r.size-r.sent, burst-r.sent%burst, int64(min(limit, c.params.maxSend)))
+	h = newHeader(opDataIn, 0, r.request.tag())
+	h.setLength(int(size))
+	copy(h[8:16], r.request.head[8:16])
+	h.put(20, noTag)
+	h.put(36, r.dataSN)
+	h.put(40, uint32(r.sent))
+	r.sent += size
+	r.dataSN++
+	switch {
+	case r.sent == r.size:
+		h[1] = flagFinal | 0x01 | r.rest.flags
+		h.put(44, r.rest.count)
+		c.numbers(&h)
+	case r.sent%burst == 0:
+		h[1] = flagFinal
+		fallthrough
+	default:
+		c.window(&h)
+	}
+	return h, int(size)
+}
+
+// cursor walks along segments.
+type cursor struct {
+	disk     io.ReaderAt // where a segment without file and data is read from
+	segments []Segment
+}
+
+// plain tells whether all of it is files and memory.
+func (c *cursor) plain() bool {
+	for i := range c.segments {
+		if c.segments[i].File == nil && c.segments[i].Data == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// next takes a piece of at most n bytes off the front.
+func (c *cursor) next(n int64) Segment {
+	first := &c.segments[0]
+	part := *first
+	if part.Len > n {
+		part.Len = n
+		first.Len -= n
+		first.Off += n
+		if part.Data != nil {
+			part.Data, first.Data = part.Data[:n], first.Data[n:]
+		}
+		return part
+	}
+	c.segments = c.segments[1:]
+	return part
+}
+
+// read fills b from the front.
+func (c *cursor) read(b []byte) error {
+	for len(b) > 0 {
+		part := c.next(int64(len(b)))
+		to := b[:part.Len]
+		b = b[part.Len:]
+		var err error
+		switch {
+		case part.Data != nil:
+			copy(to, part.Data)
+		case part.File != nil:
+			err = readAt(part.File, to, part.Off)
+		default:
+			err = readAt(c.disk, to, part.Off)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAt reads all of b; a reader may say EOF with the last byte.
+func readAt(from io.ReaderAt, b []byte, off int64) error {
+	n, err := from.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package iscsi
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// blockSize is that of a CD-ROM, in bytes.
+const blockSize = 2048
+
+// drive is the CD-ROM drive of one session. It belongs to the connection's goroutine.
+type drive struct {
+	iqn    string
+	serial [8]byte // from the IQN
+	blocks int64
+
+	ejected bool
+	locked  bool
+	event   byte // a media event that has not been told
+}
+
+// Media events of GET EVENT STATUS NOTIFICATION.
+const (
+	eventNone    = 0
+	eventNew     = 2
+	eventRemoved = 3
+)
+
+func newDrive(t *Target) *drive {
+	d := &drive{iqn: t.IQN, blocks: (t.Disk.Size() + blockSize - 1) / blockSize}
+	sum := sha256.Sum256([]byte(t.IQN))
+	copy(d.serial[:], sum[:])
+	return d
+}
+
+// reset is the power switch: unlocked, with the disc in.
+func (d *drive) reset() { d.ejected, d.locked, d.event = false, false, eventNone }
+
+func (d *drive) serialNumber() string { return hex.EncodeToString(d.serial[:]) }
+
+// execute runs a command of 16 bytes; answers are added to out, which is empty.
+func (d *drive) execute(lun uint64, cdb, out []byte) result {
+	op := lookup(cdb)
+	switch {
+	case lun != 0 && (op == nil || op.units == hereOnly):
+		return checkCondition(senseUnit)
+	case op == nil && serviceActions(cdb[0]):
+		return checkCondition(senseField(1))
+	case op == nil:
+		return checkCondition(senseOpcode)
+	case lun != 0:
+		return absent(cdb, out)
+	case op.medium && d.ejected:
+		return checkCondition(senseNoMedium)
+	}
+	return op.run(d, cdb, out)
+}
+
+// absent answers what every logical unit answers, for one that is not there.
+func absent(cdb, out []byte) result {
+	switch cdb[0] {
+	case 0x12:
+		if cdb[1]&1 != 0 {
+			return checkCondition(senseUnit)
+		}
+		out = append(out, make([]byte, 36)...)
+		out[0], out[2], out[3], out[4] = 0x7f, 0x05, 0x02, 31
+		return good(out, int(binary.BigEndian.Uint16(cdb[3:])))
+	case 0x03:
+		return good(senseUnit.appendFixed(out), int(cdb[4]))
+	}
+	return reportLUNs(nil, cdb, out)
+}
+
+func testUnitReady(*drive, []byte, []byte) result { return result{} }
+
+// requestSense has nothing to tell of earlier commands, as their sense data
+// came with them; only of the state now.
+func requestSense(d *drive, cdb, out []byte) result {
+	s := senseNone
+	if d.ejected {
+		s = senseNoMedium
+	}
+	if cdb[1]&1 != 0 {
+		return good(s.appendDescriptor(out), int(cdb[4]))
+	}
+	return good(s.appendFixed(out), int(cdb[4]))
+}
+
+func reportLUNs(_ *drive, cdb, out []byte) result {
+	allocated := int(binary.BigEndian.Uint32(cdb[6:]))
+	if cdb[2] > 2 {
+		return checkCondition(senseField(2))
+	}
+	if allocated < 16 {
+		return checkCondition(senseField(6))
+	}
+	list := make([]byte, 16)
+	list[3] = 8
+	if cdb[2] == 1 { // well known units alone: there are none
+		list = list[:8]
+		list[3] = 0
+	}
+	return good(append(out, list...), allocated)
+}
+
+// startStop ejects and loads. Spinning up and down and power conditions need
+// nothing to be done.
+func startStop(d *drive, cdb, _ []byte) result {
+	const start, loadEject = 0x01, 0x02
+	if cdb[4]&0xf0 != 0 || cdb[4]&loadEject == 0 {
+		return result{}
+	}
+	load := cdb[4]&start != 0
+	switch {
+	case !load && d.locked:
+		return checkCondition(senseLocked)
+	case load && d.ejected:
+		d.event = eventNew
+	case !load && !d.ejected:
+		d.event = eventRemoved
+	}
+	d.ejected = !load
+	return result{}
+}
+
+func preventAllow(d *drive, cdb, _ []byte) result {
+	d.locked = cdb[4]&1 != 0
+	return result{}
+}
+
+// writeProtected answers all that would change the medium.
+func writeProtected(*drive, []byte, []byte) result { return checkCondition(senseWriteProtect) }

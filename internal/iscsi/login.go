@@ -1,0 +1,307 @@
+package iscsi
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The stages of a login, as CSG and NSG number them.
+const (
+	stageSecurity    = 0
+	stageOperational = 1
+	stageFull        = 3
+)
+
+// maxExchanges bounds the PDUs of one login.
+const maxExchanges = 32
+
+// refusal is a login status: class and detail, RFC 7143 section 11.13.5, and
+// what the log says of it.
+type refusal struct {
+	status uint16
+	cause  error
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("login refused (%04x): %v", r.status, r.cause) }
+func (r *refusal) Unwrap() error { return r.cause }
+
+const (
+	statusInitiator  = 0x0200
+	statusAuth       = 0x0201
+	statusForbidden  = 0x0202
+	statusNotFound   = 0x0203
+	statusVersion    = 0x0205
+	statusTooMany    = 0x0206
+	statusMissing    = 0x0207
+	statusType       = 0x0209
+	statusNoSession  = 0x020a
+	statusStage      = 0x020b
+	statusOverloaded = 0x0302
+)
+
+func refuse(status uint16, format string, args ...any) error {
+	return &refusal{status, fmt.Errorf(format, args...)}
+}
+
+// ErrNotFound is what Options.Resolve answers for a name that is nobody's, and
+// ErrForbidden for one that this initiator may not have. Any other error tells
+// the initiator to try again later.
+var (
+	ErrNotFound  = errors.New("no such target")
+	ErrForbidden = errors.New("initiator is not allowed here")
+)
+
+// negotiation is a login under way.
+type negotiation struct {
+	*conn
+	text     []byte // continued over several PDUs
+	named    bool   // the first keys have been read
+	declared bool   // the target's own keys have been sent
+	chap     *chap  // nil: nothing to prove
+	proved   bool
+}
+
+// login leads the connection to the full feature phase, or answers why not.
+func (c *conn) login() error {
+	c.net.SetDeadline(c.loginBy)
+	n := &negotiation{conn: c}
+	for range maxExchanges {
+		r, err := c.next(digests{})
+		if err != nil {
+			if errors.Is(err, io.EOF) && !n.named {
+				return errLogout // somebody looked whether the port is open
+			}
+			return fmt.Errorf("login: %w", err)
+		}
+		full, err := n.exchange(r)
+		if err != nil {
+			var no *refusal
+			if errors.As(err, &no) {
+				n.respond(r, 0, nil, no.status)
+			}
+			return err
+		}
+		if full {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: login takes too many exchanges", errProtocol)
+}
+
+// exchange answers one login PDU, and tells whether it was the last.
+func (n *negotiation) exchange(r request) (full bool, err error) {
+	if r.opcode() != opLogin {
+		return false, fmt.Errorf("%w: opcode %#02x in login", errProtocol, r.opcode())
+	}
+	flags := r.flags()
+	transit, more := flags&0x80 != 0, flags&0x40 != 0
+	stage, next := flags>>2&3, flags&3
+	if !n.named && len(n.text) == 0 {
+		if err := n.first(r, stage); err != nil {
+			return false, err
+		}
+	}
+	if stage != n.stage || transit && (more || next <= stage || next == 2) {
+		return false, refuse(statusStage, "stage %d to %d in stage %d", stage, next, n.stage)
+	}
+	if n.text = append(n.text, r.data...); len(n.text) > maxText {
+		return false, refuse(statusInitiator, "%w", errTooLong)
+	}
+	if more {
+		return false, n.respond(r, stage<<2, nil, 0)
+	}
+	keys, err := parseText(n.text)
+	if err != nil {
+		return false, refuse(statusInitiator, "%w", err)
+	}
+	n.text = n.text[:0]
+	var answer pairs
+	if !n.named {
+		if err := n.introduce(keys); err != nil {
+			return false, err
+		}
+		n.named = true
+		if !n.discovery {
+			answer.add("TargetPortalGroupTag", "1")
+		}
+	}
+	if stage == stageSecurity {
+		err = n.authenticate(keys, &answer)
+	} else {
+		err = n.operate(keys, &answer)
+	}
+	if err != nil {
+		return false, err
+	}
+	if transit && (n.chap == nil || n.proved) {
+		flags := flagFinal | stage<<2 | next
+		if n.stage = next; next == stageFull {
+			if err := n.enter(); err != nil {
+				return false, err
+			}
+			full = true
+		}
+		return full, n.respond(r, flags, answer, 0)
+	}
+	return false, n.respond(r, stage<<2, answer, 0)
+}
+
+// first reads what the first PDU's header fixes.
+func (n *negotiation) first(r request, stage byte) error {
+	n.expCmdSN = r.cmdSN()
+	copy(n.isid[:], r.head[8:14])
+	n.cid = binary.BigEndian.Uint16(r.head[20:])
+	n.stage = stage
+	if r.head[3] != 0 {
+		return refuse(statusVersion, "version %d at least", r.head[3])
+	}
+	switch tsih := binary.BigEndian.Uint16(r.head[14:]); {
+	case stage > stageOperational:
+		return refuse(statusStage, "login begins in stage %d", stage)
+	case tsih != 0 && n.server.sessions.has(tsih):
+		return refuse(statusTooMany, "a session has one connection")
+	case tsih != 0:
+		return refuse(statusNoSession, "no session %d", tsih)
+	}
+	return nil
+}
+
+// introduce reads who asks for what, and finds the target.
+func (n *negotiation) introduce(keys pairs) error {
+	name, ok := keys.get("InitiatorName")
+	if !ok {
+		return refuse(statusMissing, "no InitiatorName")
+	}
+	if !validName(name) {
+		return refuse(statusInitiator, "InitiatorName %q", name)
+	}
+	n.initiator = name
+	kind, given := keys.get("SessionType")
+	switch {
+	case given && kind == "Discovery":
+		n.discovery = true
+		return nil
+	case given && kind != "Normal":
+		return refuse(statusType, "SessionType %q", kind)
+	}
+	iqn, ok := keys.get("TargetName")
+	if !ok {
+		return refuse(statusMissing, "no TargetName")
+	}
+	if !validName(iqn) {
+		return refuse(statusNotFound, "TargetName %q", iqn)
+	}
+	return n.resolve(iqn)
+}
+
+func (n *negotiation) resolve(iqn string) error {
+	target, err := n.server.options.Resolve(n.visitor(iqn))
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return refuse(statusNotFound, "%s: %w", iqn, err)
+	case errors.Is(err, ErrForbidden):
+		return refuse(statusForbidden, "%s: %w", iqn, err)
+	case err != nil:
+		return refuse(statusOverloaded, "%s: %w", iqn, err)
+	}
+	n.target = target
+	if !target.allows(n.initiator) {
+		return refuse(statusForbidden, "%s: %w", iqn, ErrForbidden)
+	}
+	if target.CHAP.Password != "" {
+		n.chap = &chap{want: target.CHAP}
+	}
+	return nil
+}
+
+// authenticate answers the keys of the security stage.
+func (n *negotiation) authenticate(keys pairs, answer *pairs) error {
+	if methods, ok := keys.get("AuthMethod"); ok {
+		method := none
+		if n.chap != nil {
+			method = "CHAP"
+		}
+		if !slices.Contains(list(methods), method) {
+			return refuse(statusAuth, "AuthMethod %q, where %s is due", methods, method)
+		}
+		answer.add("AuthMethod", method)
+	}
+	if n.chap == nil {
+		return nil
+	}
+	var more pairs
+	var err error
+	if algorithms, ok := keys.get("CHAP_A"); ok && n.chap.newHash == nil {
+		more, err = n.chap.begin(algorithms)
+	} else if _, ok := keys.get("CHAP_R"); ok && !n.proved {
+		more, err = n.chap.finish(keys)
+		n.proved = err == nil
+	}
+	if err != nil {
+		return refuse(statusAuth, "%w", err)
+	}
+	*answer = append(*answer, more...)
+	return nil
+}
+
+// operate answers the keys of the operational stage.
+func (n *negotiation) operate(keys pairs, answer *pairs) error {
+	if n.chap != nil && !n.proved {
+		return refuse(statusAuth, "authentication left out")
+	}
+	for _, each := range keys {
+		if value, reply := n.params.negotiate(each.key, each.value); reply {
+			answer.add(each.key, value)
+		}
+	}
+	if !n.declared {
+		n.declared = true
+		answer.add("MaxRecvDataSegmentLength", strconv.Itoa(maxReceive))
+	}
+	return nil
+}
+
+// enter begins the session, and ends the one that it takes the place of.
+func (n *negotiation) enter() error {
+	if n.discovery {
+		return nil
+	}
+	old, ok := n.server.sessions.add(n.conn)
+	if !ok {
+		return refuse(statusOverloaded, "no session number is free")
+	}
+	if old != nil {
+		old.end(ErrReinstated)
+		select {
+		case <-old.done:
+		case <-time.After(time.Until(n.loginBy)):
+		}
+	}
+	n.drive = newDrive(n.target)
+	n.session = &Session{
+		Login: n.visitor(n.target.IQN),
+		ID:    n.server.lastID.Add(1),
+		Since: time.Now(),
+		Tag:   n.target.Tag,
+	}
+	return nil
+}
+
+func (n *negotiation) visitor(iqn string) Login {
+	return Login{Initiator: n.initiator, Target: iqn, Remote: n.remote, Local: n.local}
+}
+
+// respond sends a login response.
+func (n *negotiation) respond(r request, flags byte, answer pairs, status uint16) error {
+	h := newHeader(opLoginDone, flags, r.tag())
+	copy(h[8:14], r.head[8:14])
+	binary.BigEndian.PutUint16(h[14:], n.tsih)
+	n.numbers(&h)
+	binary.BigEndian.PutUint16(h[36:], status)
+	return n.out.pdu(&h, answer.encode(), digests{})
+}

@@ -1,0 +1,102 @@
+package iscsi
+
+import (
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Disk is what a drive plays: an image of Size bytes. It is read by many
+// goroutines at once. A last block that is not full reads as zero at its end.
+type Disk interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// Segmenter is a Disk that tells where its bytes are, so that they need not
+// pass through this process. AppendSegments adds the segments that make up
+// exactly the n bytes at off, all of them within Size, in their order.
+type Segmenter interface {
+	Disk
+	AppendSegments(dst []Segment, off, n int64) []Segment
+}
+
+// Segment is a stretch of a disk: Len bytes of File at Off, or Data, which
+// nobody changes any more. The file stays open until Target.Release.
+type Segment struct {
+	File *os.File
+	Off  int64
+	Len  int64
+	Data []byte
+}
+
+// CHAP holds the secrets of one target. An empty Password: no authentication.
+// With MutualPassword the target authenticates to initiators that ask it to.
+type CHAP struct {
+	Username, Password             string
+	MutualUsername, MutualPassword string
+}
+
+// Target is what an initiator gets for the name it asked for.
+type Target struct {
+	// IQN is the target's name. Drives of the same IQN have the same serial number.
+	IQN string
+	// Disk is the image; it must not be nil.
+	Disk Disk
+	CHAP CHAP
+	// AllowedInitiators are the names that may log in, in any case; empty: all.
+	AllowedInitiators []string
+	// Tag is the caller's own: Session hands it back.
+	Tag any
+	// Release is called once when the login has failed or the session is over.
+	Release func()
+}
+
+func (t *Target) allows(initiator string) bool {
+	return len(t.AllowedInitiators) == 0 || slices.ContainsFunc(t.AllowedInitiators, func(name string) bool {
+		return strings.EqualFold(name, initiator)
+	})
+}
+
+// Login is somebody at the door: who asks, from where, and for what.
+type Login struct {
+	// Initiator is the name it gives itself, which proves nothing.
+	Initiator string
+	// Target is the name asked for, empty for a discovery session.
+	Target string
+	// Remote is the peer, an IPv4 address always as such.
+	Remote netip.AddrPort
+	// Local is the address that it has reached.
+	Local netip.AddrPort
+}
+
+// Session is an initiator that has logged in to a target.
+type Session struct {
+	Login
+	// ID tells sessions of this process apart.
+	ID uint64
+	// Since is when the login was complete.
+	Since time.Time
+	// Tag is that of the target.
+	Tag any
+
+	read atomic.Int64
+}
+
+// BytesRead counts what the session has read from its disk so far.
+func (s *Session) BytesRead() int64 { return s.read.Load() }
+
+// Hooks tell what happens; each may be nil. They are called by the session's
+// own goroutine, which waits for them: they must not block.
+type Hooks struct {
+	// Login: the session has begun.
+	Login func(*Session)
+	// Logout: it is over; cause is nil where the initiator has logged out.
+	Logout func(s *Session, cause error)
+	// Read: n bytes of the disk at off are about to be sent.
+	Read func(s *Session, off, n int64)
+}

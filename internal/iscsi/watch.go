@@ -1,0 +1,97 @@
+package iscsi
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+var (
+	errFull   = errors.New("too many connections")
+	errSource = errors.New("too many connections from this address")
+)
+
+// source is what one machine is counted by.
+func source(a netip.Addr) netip.Prefix {
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.WithZone("").Prefix(bits)
+	return p
+}
+
+// enlist counts a connection in.
+func (s *Server) enlist(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := source(c.remote.Addr())
+	switch {
+	case s.closed:
+		return ErrServerClosed
+	case len(s.conns) >= s.options.MaxConnections:
+		return errFull
+	case s.sources[from] >= s.options.MaxPerSource:
+		return errSource
+	}
+	s.conns[c] = struct{}{}
+	s.sources[from]++
+	s.doors.Add(1)
+	return nil
+}
+
+func (s *Server) delist(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	from := source(c.remote.Addr())
+	if s.sources[from]--; s.sources[from] == 0 {
+		delete(s.sources, from)
+	}
+}
+
+// watch looks after connections that are silent or stuck, until the server is closed.
+func (s *Server) watch() {
+	every := max(time.Millisecond, min(time.Second, s.options.PingAfter/4, s.options.IdleTimeout/4, s.options.SendTimeout/4))
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case now := <-tick.C:
+			s.mu.Lock()
+			for c := range s.conns {
+				s.inspect(c, now)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+func (s *Server) inspect(c *conn, now time.Time) {
+	heard := c.active.Load()
+	silent := now.Sub(time.Unix(0, heard))
+	switch {
+	case c.busy.Load():
+		if silent > s.options.SendTimeout {
+			c.end(ErrStuck)
+		}
+	case silent > s.options.IdleTimeout:
+		c.end(ErrIdle)
+	case silent > s.options.PingAfter && c.pinged != heard && c.public.Load() != nil:
+		c.pinged = heard // once a silence
+		c.nudge(nudgePing)
+	}
+}
+
+// addrPort reads an address; an IPv4 address is one, however it is mapped.
+func addrPort(a net.Addr) netip.AddrPort {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+	}
+	p := tcp.AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
