@@ -1,0 +1,294 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/storage"
+
+	"glowplug/internal/apiserver"
+	"glowplug/internal/boot"
+	"glowplug/internal/bootserver"
+	"glowplug/internal/bulletin"
+	"glowplug/internal/credentials"
+	"glowplug/internal/hostconfig"
+	"glowplug/internal/identity"
+	"glowplug/internal/images"
+	"glowplug/internal/inventory"
+	"glowplug/internal/iscsi"
+	"glowplug/internal/journal"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/logs"
+	"glowplug/internal/remote"
+	"glowplug/internal/skew"
+	"glowplug/internal/streams"
+)
+
+const (
+	// drainTimeout is how long a stop waits for boots in flight.
+	drainTimeout = 20 * time.Second
+	// closeTimeout is how long it then waits for what it has to write, and for
+	// the store.
+	closeTimeout = 10 * time.Second
+)
+
+// App is a server with its listeners open.
+type App struct {
+	settings *settings
+	stdout   io.Writer
+	sink     *logs.Handler
+	log      *slog.Logger
+
+	backend   *backend
+	stores    map[string]*kvstore.Store
+	inventory *inventory.Inventory
+	decider   *boot.Decider
+	// rendered are the configs that templates come to, and follower renders them
+	// before hosts ask.
+	rendered *hostconfig.Cache
+	follower *hostconfig.Follower
+	skew     *skew.Watcher
+	resolver *identity.Resolver
+	journal  *journal.Journal
+	creds    *credentials.Credentials
+	api      *apiserver.Server
+	boots    *bootserver.Server
+	images   *images.Library
+	// targets serves iSCSI on portalListener; both nil without an ISO directory.
+	targets        *iscsi.Server
+	portalListener net.Listener
+	landmarks      *landmarks
+	streams        *streams.Library
+	bulletin       *bulletin.Bulletin
+	// artifacts is --streams-dir; nil without it.
+	artifacts *os.Root
+	metrics   *prometheus.Registry
+	doors     []*door
+	// seeded is set once the manifests have been applied. A machine that asks
+	// before is told to come again: a 404 would be final for it.
+	seeded atomic.Bool
+
+	closers []func() // run in reverse by close
+}
+
+// New checks the options, opens the store and the listeners, and wires what
+// stands between them. Nothing is served before Run.
+func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error) {
+	s, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry()}
+	if err := a.open(ctx, stderr); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// open does the work of New; what it opened before an error is closed by close.
+func (a *App) open(ctx context.Context, stderr io.Writer) error {
+	s := a.settings
+	a.sink = logs.NewHandler(stderr, logs.Options{Level: s.level, JSON: s.LogFormat == "json"})
+	a.onClose(func() { _ = a.sink.Close() })
+	a.log = slog.New(a.sink)
+	apiserver.BridgeLogs(a.log)
+
+	var err error
+	if a.backend, err = openBackend(ctx, s, a.log); err != nil {
+		return err
+	}
+	a.onClose(a.backend.close)
+	a.index()
+	if err := a.openDoors(); err != nil {
+		return err
+	}
+	if err := a.openImages(); err != nil {
+		return err
+	}
+	if err := a.openArtifacts(); err != nil {
+		return err
+	}
+	if err := a.serveAPI(); err != nil {
+		return err
+	}
+	a.serveBoots()
+	return nil
+}
+
+// index makes the stores and what follows them: hosts and configs in memory,
+// the decision over them, the journal of what happens.
+func (a *App) index() {
+	a.inventory = inventory.New(inventory.Options{
+		Logger:     a.log,
+		OnConflict: func(c inventory.ConflictChange) { a.journal.ConflictChanged(c) },
+		OnChange:   func(c inventory.Change) { a.follower.Changed(c) },
+	})
+	a.openStreams()
+	a.decider = boot.New(a.inventory, boot.Policy{
+		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
+	})
+	a.skew = skew.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
+	observers := map[string][]kvstore.Observer{
+		apiserver.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
+		apiserver.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
+		apiserver.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
+		apiserver.Namespaces:      {a.inventory.Namespaces()},
+		apiserver.StreamReleases:  {a.streams.Observer()},
+		apiserver.ConfigMaps:      {a.bulletin.Observer()},
+	}
+	a.stores = map[string]*kvstore.Store{}
+	for _, kind := range apiserver.Kinds() {
+		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
+			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room, Exclusive: a.backend.exclusive,
+		}, observers[kind.Resource]...)
+	}
+	a.journal = journal.New(journal.Options{
+		Hosts:      a.stores[apiserver.BareMetalHosts],
+		Events:     a.stores[apiserver.Events],
+		Logger:     a.log,
+		Registerer: a.metrics,
+	})
+	registerMetrics(a.metrics, a.inventory)
+	a.decider.Follow(a.journal.Progress)
+	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
+	a.onClose(a.rendered.Close)
+	a.decider.RenderWith(a.rendered)
+	a.follower = hostconfig.NewFollower(hostconfig.Options{
+		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
+		Store: a.stores[apiserver.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
+	})
+	a.resolver = identity.NewResolver(identity.ResolverOptions{
+		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
+	})
+	a.onClose(func() { _ = a.resolver.Close() })
+}
+
+// openDoors listens, and makes the credentials that name where.
+func (a *App) openDoors() error {
+	s := a.settings
+	for _, address := range s.Listen {
+		rule := apiserver.Door{NeedsLoopback: !s.AllowInsecureAPI, LoopbackAdmin: s.LoopbackAdmin}
+		if err := a.openDoor("listen", address, rule); err != nil {
+			return err
+		}
+	}
+	if s.ListenTLS != "" {
+		if err := a.openDoor("listen-tls", s.ListenTLS, apiserver.Door{LoopbackAdmin: s.LoopbackAdmin}); err != nil {
+			return err
+		}
+	}
+	var err error
+	a.creds, err = credentials.Ensure(credentials.Options{
+		DataDir: s.DataDir, Server: a.kubeconfigServer(), Names: s.TLSSANs, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range a.doors {
+		if d.name == "https" {
+			d.server.TLSConfig = a.creds.TLSConfig()
+		}
+	}
+	return nil
+}
+
+func (a *App) openDoor(flag, address string, rule apiserver.Door) error {
+	d, err := open(flag, address, a.settings.MaxConnections, rule, a.log)
+	if err != nil {
+		return err
+	}
+	a.doors = append(a.doors, d)
+	a.onClose(func() { _ = d.server.Close(); _ = d.listener.Close() })
+	return nil
+}
+
+// kubeconfigServer is the URL in admin.kubeconfig: HTTPS where there is such a
+// door, else plain HTTP from this machine.
+func (a *App) kubeconfigServer() string {
+	last := a.doors[len(a.doors)-1]
+	return localURL(last.name, last.listener.Addr())
+}
+
+func (a *App) serveAPI() error {
+	stores := map[string]storage.Interface{}
+	for resource, store := range a.stores {
+		stores[resource] = store
+	}
+	cas := a.creds.ClientCAs()
+	if err := addCAs(cas, a.settings.ClientCAFile); err != nil {
+		return err
+	}
+	renderer := remote.New(remote.Options{Allow: a.settings.allow})
+	a.onClose(renderer.Close)
+	var err error
+	a.api, err = apiserver.New(apiserver.Options{
+		Stores:    stores,
+		Inventory: a.inventory,
+		Render:    renderer.Render,
+		Templates: a.rendered,
+		Conflicts: a.hostWarnings,
+
+		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
+
+		Recorder:     a.journal,
+		Explain:      bootserver.Explain(a.decider, a.resolver, a.ready),
+		Upload:       a.images.Upload(),
+		InUse:        a.imageInUse,
+		IsAdminToken: a.creds.IsAdminToken,
+		TokenFile:    a.settings.TokenAuthFile,
+		ClientCAs:    cas,
+		Logger:       a.log,
+		Registerer:   a.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	a.onClose(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := a.api.Shutdown(ctx); err != nil {
+			a.log.Warn("stopping the API", "error", err)
+		}
+	})
+	return nil
+}
+
+func (a *App) serveBoots() {
+	a.boots = bootserver.New(bootserver.Options{
+		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(),
+		Streams: a.streamDoor(), Ready: a.ready, Damaged: a.damaged, Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
+	})
+}
+
+// ready tells whether machines can be answered: hosts, configs and images have
+// been read once, and the manifests applied. A store that goes away later leaves
+// them in memory.
+func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
+
+// damaged tells whether a host or a config is stored and cannot be read.
+func (a *App) damaged() bool {
+	return a.stores[apiserver.BareMetalHosts].Damaged() || a.stores[apiserver.IgnitionConfigs].Damaged()
+}
+
+func (a *App) loaded() bool {
+	return a.stores[apiserver.BareMetalHosts].Loaded() && a.stores[apiserver.IgnitionConfigs].Loaded() &&
+		a.stores[apiserver.ISCSICdroms].Loaded() && a.stores[apiserver.Namespaces].Loaded() &&
+		a.stores[apiserver.StreamReleases].Loaded()
+}
+
+func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }
+
+// close takes down what New opened, the last first.
+func (a *App) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+	a.closers = nil
+}

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/bootserver"
+	"glowplug/internal/identity"
+	"glowplug/internal/netaddr"
+	"glowplug/internal/version"
+)
+
+// greet waits for the store, applies the manifests, and prints the banner.
+func (a *App) greet(ctx context.Context) {
+	if !a.awaitStore(ctx) {
+		return
+	}
+	b := banner{version: version.Line(), store: a.backend.where, kubectl: a.kubectl()}
+	for _, d := range a.doors {
+		b.doors = append(b.doors, listening{d.name, d.listener.Addr()})
+	}
+	if a.portalListener != nil {
+		b.doors = append(b.doors, listening{"iscsi", a.portalListener.Addr()})
+	}
+	if len(a.settings.Manifests) > 0 {
+		config := a.api.LoopbackConfig()
+		count := applyManifests(ctx, &http.Client{Transport: config.Transport}, config.Host, a.settings.Manifests, a.log)
+		b.manifests = fmt.Sprintf("%d applied", count.good)
+		if count.bad > 0 {
+			b.manifests += fmt.Sprintf(", %d not: see the log", count.bad)
+		}
+		b.try = a.example(count.macs)
+	}
+	a.seeded.Store(true)
+	a.sink.Flush()
+	b.write(a.stdout)
+}
+
+// awaitStore waits until the store has been read.
+func (a *App) awaitStore(ctx context.Context) bool {
+	reminder := time.NewTimer(5 * time.Second)
+	defer reminder.Stop()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for !a.loaded() || a.api.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-reminder.C:
+			a.log.Warn("still waiting for the store", "store", a.backend.where, "error", a.api.Ready())
+		case <-poll.C:
+		}
+	}
+	return true
+}
+
+// kubectl is the command that reaches this server, up to its verb.
+func (a *App) kubectl() string {
+	if a.settings.LoopbackAdmin {
+		for _, d := range a.doors {
+			if d.name == "http" && reachesLoopback(d.listener.Addr()) {
+				return "kubectl -s " + localURL(d.name, d.listener.Addr())
+			}
+		}
+	}
+	return "kubectl --kubeconfig " + a.creds.KubeconfigPath()
+}
+
+// example is a URL on this machine that shows the config of one of these
+// hosts; "" where a caller here would not be believed, or none has a config.
+func (a *App) example(macs []string) string {
+	if !a.settings.LoopbackAdmin {
+		return ""
+	}
+	for _, d := range a.doors {
+		if d.name != "http" || !reachesLoopback(d.listener.Addr()) {
+			continue
+		}
+		for _, text := range macs {
+			mac, err := netaddr.ParseMAC(text)
+			if err != nil {
+				continue
+			}
+			request := boot.Request{Type: boot.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac}}
+			decision := boot.Decision{}
+			if a.decider.Decide(&request, &decision); decision.Err == nil {
+				return localURL(d.name, d.listener.Addr()) + bootserver.PathIgnition + "?mac=" + mac.String()
+			}
+		}
+	}
+	return ""
+}
+
+func reachesLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && (tcp.IP.IsUnspecified() || tcp.IP.IsLoopback())
+}

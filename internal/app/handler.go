@@ -1,0 +1,85 @@
+package app
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"glowplug/internal/apiserver"
+	"glowplug/internal/bootserver"
+)
+
+// handler is what stands behind a door: machines, by their paths; health and
+// metrics; and the API with its own rules.
+func (a *App) handler(rule apiserver.Door) http.Handler {
+	health := http.NewServeMux()
+	healthz.InstallLivezHandler(health, healthz.PingHealthz)
+	healthz.InstallReadyzHandler(health, a.checks()...)
+	healthz.InstallHandler(health, a.checks()...)
+	metrics := apiserver.MetricsHandler(a.metrics, a.log)
+	api := a.api.Handler(rule)
+	// No ServeMux for the whole: it cleans paths by redirecting, and a client that
+	// deletes the object ".." would be sent on to delete the namespace.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		switch {
+		case bootserver.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "":
+			a.boots.ServeHTTP(w, r)
+		case r.URL.Path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		case first == "livez" || first == "readyz" || first == "healthz":
+			health.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
+}
+
+// checks are the parts of /readyz.
+func (a *App) checks() []healthz.HealthChecker {
+	checks := []healthz.HealthChecker{healthz.PingHealthz}
+	for _, kind := range apiserver.Kinds() {
+		store := a.stores[kind.Resource]
+		checks = append(checks, healthz.NamedCheck("store-"+kind.Resource, func(*http.Request) error {
+			return store.ReadinessCheck()
+		}))
+	}
+	return append(checks, healthz.NamedCheck("manifests", func(*http.Request) error {
+		if !a.seeded.Load() {
+			return errors.New("not yet applied")
+		}
+		return nil
+	}))
+}
+
+// addCAs adds the certificates of a PEM file to a pool.
+func addCAs(pool *x509.CertPool, file string) error {
+	if file == "" {
+		return nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return &OptionError{Flag: "client-ca-file", Reason: err.Error()}
+	}
+	if !pool.AppendCertsFromPEM(data) {
+		return &OptionError{Flag: "client-ca-file", Reason: fmt.Sprintf("%s holds no PEM certificate", file)}
+	}
+	return nil
+}
+
+// redacted is a list of URLs without their passwords.
+func redacted(urls string) string {
+	parts := strings.Split(urls, ",")
+	for i, p := range parts {
+		if u, err := url.Parse(p); err == nil {
+			parts[i] = u.Redacted()
+		}
+	}
+	return strings.Join(parts, ",")
+}

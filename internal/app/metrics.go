@@ -1,0 +1,42 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/inventory"
+	"glowplug/internal/version"
+)
+
+var (
+	indexObjects = prometheus.NewDesc("glowplug_index_objects", "Objects in the index that machines are matched with.", []string{"kind"}, nil)
+	indexBad     = prometheus.NewDesc("glowplug_index_unreadable_objects", "Stored objects that could not be read and are kept out of the index.", []string{"kind"}, nil)
+	indexShared  = prometheus.NewDesc("glowplug_index_conflicting_hosts", "Hosts that share a hardware or IP address with another.", nil, nil)
+)
+
+// inventoryCollector reads the inventory's counts when it is scraped.
+type inventoryCollector struct{ inv *inventory.Inventory }
+
+func registerMetrics(r prometheus.Registerer, inv *inventory.Inventory) {
+	r.MustRegister(inventoryCollector{inv}, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "glowplug_build_info",
+		Help:        "The version of the program; always 1.",
+		ConstLabels: prometheus.Labels{"version": version.Version, "commit": version.Commit()},
+	}, func() float64 { return 1 }))
+}
+
+// Describe implements prometheus.Collector.
+func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- indexObjects
+	ch <- indexBad
+	ch <- indexShared
+}
+
+// Collect implements prometheus.Collector.
+func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.inv.Stats()
+	for kind, b := range map[string]inventory.BucketStats{"BareMetalHost": s.Hosts, "IgnitionConfig": s.Configs, "ISCSICdrom": s.Images} {
+		ch <- prometheus.MustNewConstMetric(indexObjects, prometheus.GaugeValue, float64(b.Objects), kind)
+		ch <- prometheus.MustNewConstMetric(indexBad, prometheus.GaugeValue, float64(b.Bad), kind)
+	}
+	ch <- prometheus.MustNewConstMetric(indexShared, prometheus.GaugeValue, float64(s.Conflicting))
+}

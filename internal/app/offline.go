@@ -1,0 +1,207 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/apiserver"
+	"glowplug/internal/boot"
+	"glowplug/internal/compile"
+	"glowplug/internal/hostconfig"
+	"glowplug/internal/ignition"
+	"glowplug/internal/images"
+	"glowplug/internal/inventory"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/manifest"
+)
+
+// Offline decides over manifests instead of a store. Objects count as created
+// in the order in which they stand, a second apart. Problems are what a server
+// would have refused or warned of; such an object is left out, or has no artifact.
+func Offline(policy boot.Policy, paths ...string) (d *boot.Decider, problems []error, err error) {
+	inv, problems, err := index(paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	d = boot.New(inv, policy)
+	d.RenderWith(hostconfig.NewCache(inv, nil))
+	return d, problems, nil
+}
+
+// index loads manifests in place of a store.
+func index(paths ...string) (inv *inventory.Inventory, problems []error, err error) {
+	docs, err := manifest.Read(paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := loader{items: map[string][]kvstore.Item{}, seen: map[string]string{}}
+	for i := range docs {
+		if err := l.add(&docs[i], i); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", docs[i].String(), err))
+		}
+	}
+	inv = inventory.New(inventory.Options{})
+	inv.Images().Load(l.items[apiserver.ISCSICdroms])
+	inv.Configs().Load(l.items[apiserver.IgnitionConfigs])
+	inv.Hosts().Load(l.items[apiserver.BareMetalHosts])
+	return inv, append(problems, l.lay(inv)...), nil
+}
+
+// loader makes stored values of documents.
+type loader struct {
+	items map[string][]kvstore.Item // by resource
+	seen  map[string]string         // resource and key -> where it stands
+	// layered are the configs that have layers, in the order in which they stand.
+	layered []layered
+}
+
+func (l *loader) add(doc *manifest.Document, index int) error {
+	if doc.Err != nil {
+		return doc.Err
+	}
+	switch doc.Kind {
+	case "IgnitionConfig":
+		config := &v1.IgnitionConfig{}
+		err := l.store(doc, index, apiserver.IgnitionConfigs, config, &config.ObjectMeta,
+			func() field.ErrorList { return v1.ValidateIgnitionConfig(config) },
+			func() error { return compileInto(config) })
+		if len(config.Spec.Layers) > 0 && err == nil {
+			items := l.items[apiserver.IgnitionConfigs]
+			l.layered = append(l.layered, layered{config, items[len(items)-1], doc.String()})
+		}
+		return err
+	case "BareMetalHost":
+		host := &v1.BareMetalHost{}
+		return l.store(doc, index, apiserver.BareMetalHosts, host, &host.ObjectMeta,
+			func() field.ErrorList { return v1.ValidateBareMetalHost(host) }, nil)
+	case "ISCSICdrom":
+		cdrom := &v1.ISCSICdrom{}
+		return l.store(doc, index, apiserver.ISCSICdroms, cdrom, &cdrom.ObjectMeta,
+			func() field.ErrorList { return v1.ValidateISCSICdrom(cdrom) },
+			func() error {
+				// Whether its file is there only a server can tell.
+				cdrom.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, TargetIQN: images.IQN(images.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name})}
+				if s := cdrom.Spec.Stream; s != nil {
+					cdrom.Status.ServedRelease, cdrom.Status.MaxIgnition = s.Release, ignition.MaxOfRelease(s.Release)
+				}
+				return nil
+			})
+	case "StreamRelease":
+		release := &v1.StreamRelease{}
+		return l.store(doc, index, apiserver.StreamReleases, release, &release.ObjectMeta,
+			func() field.ErrorList { return apiserver.ValidateStreamRelease(release) }, nil)
+	case "ConfigMap":
+		cm := &v1.ConfigMap{}
+		return l.store(doc, index, apiserver.ConfigMaps, cm, &cm.ObjectMeta,
+			func() field.ErrorList { return v1.ValidateConfigMap(cm) }, nil)
+	case "Namespace":
+		return nil
+	}
+	return fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
+}
+
+// store reads a document into obj, checks it, and keeps it as the store would
+// have it. What finish finds is reported, and the object kept all the same.
+func (l *loader) store(doc *manifest.Document, index int, resource string, obj runtime.Object, meta *metav1.ObjectMeta,
+	check func() field.ErrorList, finish func() error) error {
+	if err := yaml.UnmarshalStrict(doc.YAML, obj); err != nil {
+		return err
+	}
+	meta.CreationTimestamp = metav1.NewTime(time.Unix(int64(index), 0).UTC())
+	meta.Generation = 1
+	key := meta.Name
+	if resource != apiserver.StreamReleases { // which have no namespace
+		if meta.Namespace == "" {
+			meta.Namespace = v1.NamespaceDefault
+		}
+		key = meta.Namespace + "/" + meta.Name
+	}
+	if errs := check(); len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	meta.UID = types.UID(key)
+	if earlier, twice := l.seen[resource+"/"+key]; twice {
+		return fmt.Errorf("%s %s stands already at %s", doc.Kind, key, earlier)
+	}
+	l.seen[resource+"/"+key] = doc.String()
+	var found error
+	if finish != nil {
+		found = finish()
+	}
+	value, err := codecs[resource].Encode(obj)
+	if err != nil {
+		return err
+	}
+	l.items[resource] = append(l.items[resource], kvstore.Item{Key: key, Revision: uint64(index + 1), Value: value})
+	return found
+}
+
+// codecs write objects as the store holds them.
+var codecs = func() map[string]kvstore.Codec {
+	byResource := map[string]kvstore.Codec{}
+	for _, kind := range apiserver.Kinds() {
+		byResource[kind.Resource] = kind.Codec
+	}
+	return byResource
+}()
+
+// compileInto fills in what a server would have compiled; the error says why it
+// could not.
+func compileInto(config *v1.IgnitionConfig) error {
+	spec := &config.Spec
+	artifact, found := compile.Compile(compile.Source{
+		Type: spec.Type, Format: spec.Format, Config: spec.Config,
+		Layered: len(spec.Layers) > 0, KickstartVersion: spec.KickstartVersion, Template: spec.Template,
+	})
+	apiserver.Settle(config, artifact, found)
+	if artifact == nil {
+		return fmt.Errorf("spec.config: %s", found.Summary())
+	}
+	return nil
+}
+
+// layered is a config that is merged over others once all are read.
+type layered struct {
+	config *v1.IgnitionConfig
+	item   kvstore.Item
+	place  string
+}
+
+// lay merges configs over their layers, and again over what has come of those, until
+// nothing changes.
+func (l *loader) lay(inv *inventory.Inventory) (problems []error) {
+	for range compile.MaxDepth + 2 {
+		changed := false
+		for i := range l.layered {
+			one := &l.layered[i]
+			apiserver.Lay(inv, one.config)
+			value, err := codecs[apiserver.IgnitionConfigs].Encode(one.config)
+			if err != nil {
+				return append(problems, fmt.Errorf("%s: %w", one.place, err))
+			}
+			if bytes.Equal(value, one.item.Value) {
+				continue
+			}
+			changed = true
+			one.item.Value = value
+			inv.Configs().Put(one.item)
+		}
+		if !changed {
+			break
+		}
+	}
+	for _, one := range l.layered {
+		if message := one.config.Status.ErrorMessage; message != "" && one.config.Compiled != nil {
+			problems = append(problems, fmt.Errorf("%s: %s", one.place, message))
+		}
+	}
+	return problems
+}

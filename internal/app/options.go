@@ -1,0 +1,267 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"glowplug/internal/bootserver"
+	"glowplug/internal/identity"
+	"glowplug/internal/ipxe"
+	"glowplug/internal/netaddr"
+	"glowplug/internal/remote"
+	"glowplug/internal/transfer"
+)
+
+// Options is what `glowplug serve` can be told. Each field is a flag and an
+// environment variable; docs/reference/commands.md is generated from the flags.
+type Options struct {
+	// DataDir holds the embedded store, the certificates and admin.kubeconfig.
+	DataDir string
+	// Listen are the addresses of plain HTTP.
+	Listen []string
+	// ListenTLS is the address of HTTPS; empty: none.
+	ListenTLS string
+	// TLSSANs are further names and addresses in the server's certificate.
+	TLSSANs []string
+	// Manifests are files and folders applied at each start.
+	Manifests []string
+	// NATSURL is an external NATS server or cluster; empty: the embedded store.
+	NATSURL string
+	// NATSCreds is the credentials file for NATSURL.
+	NATSCreds string
+
+	// LoopbackAdmin lets loopback callers be admin without a credential.
+	LoopbackAdmin bool
+	// AllowInsecureAPI serves the API over plain HTTP to other addresses than loopback.
+	AllowInsecureAPI bool
+	// ClientCAFile holds CAs whose client certificates are accepted besides the own CA's.
+	ClientCAFile string
+	// TokenAuthFile is a CSV of static tokens: token,user,uid,"group,group".
+	TokenAuthFile string
+
+	// TrustedProxies are CIDRs whose X-Forwarded-For is believed.
+	TrustedProxies []string
+	// IdentityClaims is verify, trust or deny.
+	IdentityClaims string
+	// Neighbors is auto, enforce or off.
+	Neighbors string
+	// IsolateNamespaces offers a host only the configs of its own namespace.
+	IsolateNamespaces bool
+
+	// AllowFetch are hosts and CIDRs that a config's references may be fetched from, to
+	// show what a machine ends up with; empty: nothing is fetched.
+	AllowFetch []string
+
+	// ISODir holds the ISO files of images; empty: iSCSI is not served.
+	ISODir string
+	// Keyring is a file of OpenPGP keys; empty: signatures are not looked at.
+	Keyring string
+	// ISCSIListen is the address of the iSCSI target.
+	ISCSIListen string
+	// ISCSIPortal is the address that machines are told for iSCSI; empty: the one
+	// that they reached this server at.
+	ISCSIPortal string
+	// HTTPURL is this server as machines reach it; empty: by the address that they
+	// reached it at.
+	HTTPURL string
+	// UnknownHosts is what unknown machines boot: exit, menu or default.
+	UnknownHosts string
+
+	// CoreOSConfigMap is the ConfigMap, as namespace/name, that shows the current
+	// release of a CoreOS stream; empty: none.
+	CoreOSConfigMap string
+	// CoreOSConfigMapStream is the stream that it shows; empty: the one that it
+	// showed before, at first the one that was imported first.
+	CoreOSConfigMapStream string
+	// StreamsAlias are further paths of streams, each as path=stream.
+	StreamsAlias []string
+	// StreamsDir is a mirror's folder of CoreOS images; empty: none are served.
+	StreamsDir string
+
+	// MaxConnections bounds the open connections of each listener.
+	MaxConnections int
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+	// LogFormat is text or json.
+	LogFormat string
+}
+
+// AddFlags declares the flags with their defaults.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data", "folder of the embedded store, the certificates and admin.kubeconfig")
+	fs.StringSliceVar(&o.Listen, "listen", []string{":8082"}, "address of plain HTTP (repeatable: port 80 on the PXE network, say)")
+	fs.StringVar(&o.ListenTLS, "listen-tls", ":8443", "address of HTTPS; empty: none")
+	fs.StringSliceVar(&o.TLSSANs, "tls-san", nil, "further name or address in the server's certificate (repeatable)")
+	fs.StringSliceVar(&o.Manifests, "manifests", nil, "YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
+	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster with JetStream, instead of the embedded store")
+	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
+	fs.BoolVar(&o.LoopbackAdmin, "loopback-admin", false, "callers from this machine are admin without a credential")
+	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false, "serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
+	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "PEM file of CAs whose client certificates are accepted besides the own CA's")
+	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", `CSV file of static API tokens: token,user,uid,"group1,group2"`)
+	fs.StringSliceVar(&o.TrustedProxies, "trusted-proxies", nil, "addresses or CIDRs of proxies whose X-Forwarded-For is believed (repeatable)")
+	fs.StringVar(&o.IdentityClaims, "identity-claims", "verify", "how far a machine's claims (?mac=, ?hostname=, …) are believed: verify, trust or deny")
+	fs.StringVar(&o.Neighbors, "neighbors", "auto", "use of the kernel's neighbour table: auto, enforce or off")
+	fs.BoolVar(&o.IsolateNamespaces, "isolate-namespaces", false, "offer a host only the configs of its own namespace")
+	fs.StringSliceVar(&o.AllowFetch, "allow-fetch", nil, "host, *.domain, address or CIDR that ignitionconfigs/NAME/rendered may fetch configs from which a config names (repeatable; default: nothing is fetched)")
+	fs.StringVar(&o.ISODir, "iso-dir", "", "folder of the ISO files that machines boot; iSCSI is served only with one")
+	fs.StringVar(&o.Keyring, "keyring", "", "file of OpenPGP public keys that images of streams have to be signed with (default: their SHA-256 is enough)")
+	fs.StringVar(&o.ISCSIListen, "iscsi-listen", ":3260", "address of the iSCSI target")
+	fs.StringVar(&o.ISCSIPortal, "iscsi-portal", "", "address, or address:port, that machines are told for iSCSI (default: the one they reached this server at)")
+	fs.StringVar(&o.HTTPURL, "http-url", "", "URL of this server as machines reach it (default: by the address they reached it at)")
+	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu", "what a machine boots that is no known host: exit (its disk), menu (a screen to choose an image), default (the image with spec.default)")
+	fs.StringVar(&o.CoreOSConfigMap, "coreos-configmap", "openshift-machine-config-operator/coreos-bootimages", "ConfigMap, as namespace/name, that shows the current release of a CoreOS stream; empty: none")
+	fs.StringVar(&o.CoreOSConfigMapStream, "coreos-configmap-stream", "", "stream that the ConfigMap shows (default: the one it showed before, at first the one imported first)")
+	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil, "further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
+	fs.StringVar(&o.StreamsDir, "streams-dir", "", "folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
+	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
+	fs.StringVar(&o.LogLevel, "log-level", "info", "debug, info, warn or error")
+	fs.StringVar(&o.LogFormat, "log-format", "text", "text or json")
+}
+
+// OptionError is an option that cannot be used; it names the flag.
+type OptionError struct {
+	Flag   string
+	Reason string
+}
+
+func (e *OptionError) Error() string { return "--" + e.Flag + ": " + e.Reason }
+
+// settings is Options, checked and parsed.
+type settings struct {
+	Options
+	proxies   []netip.Prefix
+	claims    identity.Mode
+	neighbors identity.NeighborMode
+	level     slog.Level
+	allow     remote.Allow
+	// keyring is --keyring; nil without it.
+	keyring *transfer.Keyring
+	// portalHost and portalPort are --iscsi-portal.
+	portalHost string
+	portalPort uint16
+	// mapNamespace and mapName are --coreos-configmap, aliases --streams-alias.
+	mapNamespace, mapName string
+	aliases               map[string]string
+}
+
+var (
+	claimModes    = map[string]identity.Mode{"verify": identity.Verify, "trust": identity.Trust, "deny": identity.Deny}
+	neighborModes = map[string]identity.NeighborMode{"auto": identity.NeighborsAuto, "enforce": identity.NeighborsEnforce, "off": identity.NeighborsOff}
+)
+
+// check parses the options and names the first flag that cannot be used.
+func (o Options) check() (*settings, error) {
+	s := &settings{Options: o}
+	bad := func(flag, format string, args ...any) (*settings, error) {
+		return nil, &OptionError{Flag: flag, Reason: fmt.Sprintf(format, args...)}
+	}
+	if o.DataDir == "" {
+		return bad("data-dir", "is empty: name the folder that holds the store")
+	}
+	if len(o.Listen) == 0 && o.ListenTLS == "" {
+		return bad("listen", "is empty and so is --listen-tls: nothing would be served")
+	}
+	for _, a := range o.Listen {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return bad("listen", "%q is not an address: want host:port or :port", a)
+		}
+	}
+	if o.ListenTLS != "" {
+		if _, _, err := net.SplitHostPort(o.ListenTLS); err != nil {
+			return bad("listen-tls", "%q is not an address: want host:port or :port", o.ListenTLS)
+		}
+	}
+	for _, p := range o.Manifests {
+		if _, err := os.Stat(p); err != nil {
+			return bad("manifests", "%v", err)
+		}
+	}
+	if o.NATSURL != "" {
+		for u := range strings.SplitSeq(o.NATSURL, ",") {
+			parsed, err := url.Parse(u)
+			if err != nil || parsed.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, parsed.Scheme) {
+				return bad("nats-url", "not a URL such as nats://nats.example:4222")
+			}
+		}
+	}
+	for _, p := range o.TrustedProxies {
+		prefix, err := netaddr.ParsePrefix(p)
+		if err != nil {
+			return bad("trusted-proxies", "%v", err)
+		}
+		s.proxies = append(s.proxies, prefix)
+	}
+	var (
+		ok  bool
+		err error
+	)
+	if s.claims, ok = claimModes[o.IdentityClaims]; !ok {
+		return bad("identity-claims", "%q is none of verify, trust, deny", o.IdentityClaims)
+	}
+	if s.neighbors, ok = neighborModes[o.Neighbors]; !ok {
+		return bad("neighbors", "%q is none of auto, enforce, off", o.Neighbors)
+	}
+	if s.allow, err = remote.ParseAllow(o.AllowFetch); err != nil {
+		return bad("allow-fetch", "%v", err)
+	}
+	if reason := s.checkBoot(); reason != nil {
+		return nil, reason
+	}
+	if reason := s.checkStreams(); reason != nil {
+		return nil, reason
+	}
+	if o.MaxConnections < 1 {
+		return bad("max-connections", "must be at least 1")
+	}
+	if err := s.level.UnmarshalText([]byte(o.LogLevel)); err != nil {
+		return bad("log-level", "%q is none of debug, info, warn, error", o.LogLevel)
+	}
+	if o.LogFormat != "text" && o.LogFormat != "json" {
+		return bad("log-format", "%q is neither text nor json", o.LogFormat)
+	}
+	return s, nil
+}
+
+// checkBoot parses the options of the boot path.
+func (s *settings) checkBoot() error {
+	if _, _, err := net.SplitHostPort(s.ISCSIListen); err != nil {
+		return &OptionError{Flag: "iscsi-listen", Reason: fmt.Sprintf("%q is not an address: want host:port or :port", s.ISCSIListen)}
+	}
+	if s.Keyring != "" {
+		keys, err := transfer.ReadKeyring(s.Keyring)
+		if err != nil {
+			return &OptionError{Flag: "keyring", Reason: err.Error()}
+		}
+		s.keyring = keys
+	}
+	if s.ISCSIPortal != "" {
+		s.portalHost, s.portalPort = ipxe.ParsePortal(s.ISCSIPortal)
+		_, ipErr := netaddr.ParseIP(s.portalHost)
+		if _, err := netaddr.ParseHostname(s.portalHost); err != nil && ipErr != nil {
+			return &OptionError{Flag: "iscsi-portal", Reason: fmt.Sprintf("%q is not an address with an optional port", s.ISCSIPortal)}
+		}
+	}
+	if s.HTTPURL != "" {
+		u, err := url.Parse(s.HTTPURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return &OptionError{Flag: "http-url", Reason: "not a URL such as http://192.168.10.2:8082"}
+		}
+		if _, err := ipxe.Boot(strings.TrimSuffix(s.HTTPURL, "/")); err != nil {
+			return &OptionError{Flag: "http-url", Reason: err.Error()}
+		}
+	}
+	switch s.UnknownHosts {
+	case bootserver.UnknownExit, bootserver.UnknownMenu, bootserver.UnknownDefault:
+		return nil
+	}
+	return &OptionError{Flag: "unknown-hosts", Reason: fmt.Sprintf("%q is none of exit, menu, default", s.UnknownHosts)}
+}

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestOptions: an option that cannot be used is named by its flag.
+func TestOptions(t *testing.T) {
+	for args, flag := range map[string]string{
+		"--data-dir=":                                       "data-dir",
+		"--listen=8082":                                     "listen",
+		"--listen-tls=nowhere":                              "listen-tls",
+		"--manifests=/does/not/exist":                       "manifests",
+		"--nats-url=garbage://x":                            "nats-url",
+		"--nats-url=nats://":                                "nats-url",
+		"--nats-url=nats://a:4222,b":                        "nats-url",
+		"--trusted-proxies=10.0.0.0/99":                     "trusted-proxies",
+		"--identity-claims=maybe":                           "identity-claims",
+		"--neighbors=on":                                    "neighbors",
+		"--max-connections=0":                               "max-connections",
+		"--log-level=loud":                                  "log-level",
+		"--coreos-configmap=name":                           "coreos-configmap",
+		"--coreos-configmap=Bad/name":                       "coreos-configmap",
+		"--streams-alias=/pub/a.json":                       "streams-alias",
+		"--streams-alias=pub/a.json=a":                      "streams-alias",
+		"--streams-alias=/pub/../a.json=a":                  "streams-alias",
+		"--streams-alias=/api/v1/x=a":                       "streams-alias",
+		"--streams-alias=/pub/a=a,/pub/a=b":                 "streams-alias",
+		"--coreos-configmap=":                               "",
+		"--streams-alias=/pub/a=a,/pub/b=a":                 "",
+		"--log-format=xml":                                  "log-format",
+		"--nats-url=nats://user:secret@a:4222,tls://b:4222": "",
+		"--trusted-proxies=10.0.0.1,fd00::/8":               "",
+	} {
+		var o Options
+		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		o.AddFlags(fs)
+		if err := fs.Parse([]string{args}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := o.check()
+		var option *OptionError
+		switch {
+		case flag == "" && err != nil:
+			t.Errorf("%s: %v", args, err)
+		case flag != "" && (!errors.As(err, &option) || option.Flag != flag):
+			t.Errorf("%s: %v, want an error of --%s", args, err, flag)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/bootserver"
+	"glowplug/internal/fault"
+	"glowplug/internal/identity"
+	"glowplug/internal/images"
+	"glowplug/internal/inventory"
+	"glowplug/internal/iscsi"
+	"glowplug/internal/iso"
+	"glowplug/internal/journal"
+	"glowplug/internal/netaddr"
+	"glowplug/internal/streams"
+)
+
+// targets are the images as iSCSI sees them.
+type targets struct {
+	app       *App
+	landmarks *landmarks
+}
+
+// request is what an initiator's connection says of who it is. iPXE's own name
+// ends in the machine's UUID.
+func (t *targets) request(l iscsi.Login) *boot.Request {
+	r := &boot.Request{Type: boot.IPXE, Caller: t.app.resolver.Peer(l.Remote)}
+	if uuid, err := netaddr.ParseUUID(l.Initiator[strings.LastIndexByte(l.Initiator, ':')+1:]); err == nil {
+		r.Claims = identity.Claims{UUID: uuid}
+	}
+	return r
+}
+
+// resolve finds the image that an initiator logs in to, as its host is to see it.
+func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
+	if !t.app.ready() {
+		return nil, errors.New("the store has not been read yet")
+	}
+	i := t.app.decider.DecideTarget(t.request(l), l.Target)
+	for _, n := range i.Notices {
+		t.app.journal.Notice(n)
+	}
+	if i.Err != nil {
+		switch i.Err.Kind {
+		case fault.NoMatch:
+			return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrNotFound)
+		case fault.Refused:
+			return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrForbidden)
+		}
+		return nil, i.Err
+	}
+	disk, err := t.app.images.DiskAgain(i.Image.Ref, l.Initiator, i.Args)
+	if err != nil {
+		return nil, err
+	}
+	if i.Host != nil {
+		t.landmarks.of(disk.Image()) // so that no read has to wait for them
+	}
+	target := &iscsi.Target{
+		IQN: i.Image.IQN, Disk: segmented{disk}, AllowedInitiators: i.Image.AllowedInitiators,
+		Tag: &visit{disk: disk, host: i.Host, image: i.Image.Ref, journal: t.app.journal, landmarks: t.landmarks}, Release: disk.Release,
+	}
+	if chap := i.Image.CHAP; chap != nil {
+		target.CHAP = iscsi.CHAP{Username: chap.Username, Password: chap.Password}
+	}
+	return target, nil
+}
+
+// discover names the targets that an initiator may log in to.
+func (t *targets) discover(l iscsi.Login) []string {
+	if !t.app.ready() {
+		return nil
+	}
+	request := t.request(l)
+	var names []string
+	for _, ref := range t.app.images.Targets() {
+		if i := t.app.decider.DecideImage(request, ref, true); i.Err == nil {
+			names = append(names, i.Image.IQN)
+		}
+	}
+	return names
+}
+
+func (t *targets) login(s *iscsi.Session) {
+	v := s.Tag.(*visit)
+	by := v1.Subscriber{InitiatorIQN: s.Initiator}
+	if v.host != nil {
+		by.Name = v.host.Ref.String()
+		v.journal.TargetLogin(v.host, v.image, s.Initiator)
+	}
+	v.disk.Subscribe(by)
+	if v.disk.Deleted() { // while it logged in
+		t.app.evict(v.image)
+	}
+}
+
+func (t *targets) read(s *iscsi.Session, off, n int64) { s.Tag.(*visit).read(off, n) }
+
+// segmented is a disk that tells the target where its bytes are.
+type segmented struct{ *images.Disk }
+
+// AppendSegments implements iscsi.Segmenter.
+func (d segmented) AppendSegments(dst []iscsi.Segment, off, n int64) []iscsi.Segment {
+	var few [8]images.Segment
+	for _, s := range d.Disk.AppendSegments(few[:0], off, n) {
+		dst = append(dst, iscsi.Segment(s))
+	}
+	return dst
+}
+
+// visit is a machine that reads an image.
+type visit struct {
+	disk      *images.Disk
+	host      *inventory.Host // nil: unknown
+	image     inventory.Ref
+	journal   *journal.Journal
+	landmarks *landmarks
+
+	// seen is true once the kernel and the initrd have been read.
+	seen           atomic.Bool
+	kernel, initrd atomic.Bool
+}
+
+// read notes what n bytes at off are of, where that tells how far a boot is.
+func (v *visit) read(off, n int64) {
+	if v.host == nil || v.seen.Load() {
+		return
+	}
+	for _, file := range v.landmarks.of(v.disk.Image()) {
+		if !file.Holds(off, n) {
+			continue
+		}
+		if file.Kind == iso.Kernel && !v.kernel.Swap(true) {
+			v.journal.KernelRead(v.host, v.image, file.Path)
+		}
+		if file.Kind == iso.Initrd && !v.initrd.Swap(true) {
+			v.journal.InitrdRead(v.host, v.image, file.Path)
+		}
+	}
+	v.seen.Store(v.kernel.Load() && v.initrd.Load())
+}
+
+// maxLandmarks bounds the images whose boot files are remembered.
+const maxLandmarks = 256
+
+// landmarks remembers the boot files of images.
+type landmarks struct {
+	mu    sync.Mutex
+	files map[*iso.Image][]iso.BootFile
+}
+
+func newLandmarks() *landmarks { return &landmarks{files: map[*iso.Image][]iso.BootFile{}} }
+
+func (l *landmarks) of(image *iso.Image) []iso.BootFile {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	files, known := l.files[image]
+	if !known {
+		if len(l.files) >= maxLandmarks {
+			clear(l.files)
+		}
+		files, _ = image.BootFiles() // an image without any tells less of its boots
+		l.files[image] = files
+	}
+	return files
+}
+
+// shelf is the images as HTTP sees them.
+type shelf struct {
+	images    *images.Library
+	journal   *journal.Journal
+	landmarks *landmarks
+}
+
+// Open implements bootserver.Images.
+func (s *shelf) Open(ref inventory.Ref, version string, args []string, host *inventory.Host) (bootserver.Image, error) {
+	if cdrom := s.images.Cdrom(ref); cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Format == v1.FormatPXE {
+		files, err := s.images.Files(ref, version)
+		if err != nil {
+			return nil, err
+		}
+		return &parcel{files, &visit{host: host, image: ref, journal: s.journal}}, nil
+	}
+	disk, err := s.images.DiskOf(ref, version, args)
+	if err != nil {
+		return nil, err
+	}
+	return &page{disk, &visit{disk: disk, host: host, image: ref, journal: s.journal, landmarks: s.landmarks}}, nil
+}
+
+// page is a disk that notes what is read of it.
+type page struct {
+	*images.Disk
+	visit *visit
+}
+
+// ReadAt implements io.ReaderAt.
+func (p *page) ReadAt(b []byte, off int64) (int, error) {
+	p.visit.read(off, int64(len(b)))
+	return p.Disk.ReadAt(b, off)
+}
+
+// File implements bootserver.Image.
+func (p *page) File(path string) (io.ReadSeeker, bool) {
+	file, err := p.Image().Lookup(path)
+	if err != nil {
+		return nil, false
+	}
+	return file.Reader(p), true
+}
+
+// parcel is an image that is several files. It notes which of them are read.
+type parcel struct {
+	*images.Files
+	visit *visit
+}
+
+// Size implements bootserver.Image.
+func (p *parcel) Size() int64 { return -1 }
+
+// ReadAt implements io.ReaderAt: there is nothing to read but files.
+func (p *parcel) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
+// Modified is when the kernel came.
+func (p *parcel) Modified() time.Time {
+	_, _, modified, _ := p.Files.Open(streams.Kernel)
+	return modified
+}
+
+// File implements bootserver.Image.
+func (p *parcel) File(role string) (io.ReadSeeker, bool) {
+	file, size, _, ok := p.Files.Open(role)
+	if !ok {
+		return nil, false
+	}
+	noted := &noted{SectionReader: io.NewSectionReader(file, 0, size)}
+	if v := p.visit; v.host != nil {
+		switch role {
+		case streams.Kernel:
+			noted.first = func() { v.journal.KernelRead(v.host, v.image, "/"+role) }
+		case streams.Initramfs:
+			noted.first = func() { v.journal.InitrdRead(v.host, v.image, "/"+role) }
+		}
+	}
+	return noted, true
+}
+
+// noted is a file whose first read is noted.
+type noted struct {
+	*io.SectionReader
+	first func() // nil: no longer, or not
+}
+
+func (n *noted) Read(b []byte) (int, error) {
+	if n.first != nil {
+		n.first()
+		n.first = nil
+	}
+	return n.SectionReader.Read(b)
+}

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const templateHost = `---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: node-1, namespace: rack-a}
+spec:
+  bootMACAddress: "52:54:00:12:34:56"
+  labels: {role: worker, rack: r1}
+  nics: [{mac: "52:54:00:12:34:57"}, {mac: "52:54:00:12:34:58"}]
+`
+
+// TestTheTemplateInTheDocs renders the example of docs/templates.md.
+func TestTheTemplateInTheDocs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "templates.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	file := filepath.Join(t.TempDir(), "rack.yaml")
+	if err := os.WriteFile(file, []byte(example+templateHost), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rendered := 0
+	err = RenderManifests(func(r *HostRendering) {
+		rendered++
+		for _, want := range []string{"inline: \"node-1\"", "rack: \"r1\"\n          zone: \"none\"\n          labels:\n            rack: r1\n            role: worker\n",
+			"data1.nmconnection", "mac-address=52:54:00:12:34:58"} {
+			if !strings.Contains(string(r.Text), want) {
+				t.Errorf("there is no %q in:\n%s", want, r.Text)
+			}
+		}
+		if r.Artifact == nil {
+			t.Error(r.Message())
+		}
+	}, file)
+	if err != nil || rendered != 1 {
+		t.Errorf("%v, rendered %d times", err, rendered)
+	}
+}
