@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// clientTimeout bounds one request of a client command. It is longer than a server
+// takes to render a config.
+const clientTimeout = 45 * time.Second
+
+// clientOptions say which server a client command talks to.
+type clientOptions struct {
+	server, kubeconfig string
+}
+
+func (o *clientOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.server, "server", "", "URL of the server, without a credential (a loopback admin's)")
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"), "kubeconfig of the server, which the first serve writes")
+}
+
+// config is how the server is reached: --server, else the kubeconfig.
+func (o *clientOptions) config() (*rest.Config, error) {
+	if o.server != "" {
+		u, err := url.Parse(o.server)
+		if err != nil || u.Host == "" {
+			return nil, usagef("--server: %q is not a URL such as http://127.0.0.1:8082", o.server)
+		}
+		return &rest.Config{Host: o.server, Timeout: clientTimeout}, nil
+	}
+	if _, err := os.Stat(o.kubeconfig); errors.Is(err, os.ErrNotExist) {
+		return nil, withHint(fmt.Errorf("no kubeconfig at %s", o.kubeconfig),
+			"name the server with --server http://127.0.0.1:8082 (if it runs with --loopback-admin), or its --kubeconfig DATA-DIR/admin.kubeconfig")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	config.Timeout = clientTimeout
+	return config, nil
+}
+
+// get fetches a path of the server; an error answer is an error with the
+// server's own sentence.
+func (o *clientOptions) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	return o.send(ctx, http.MethodGet, path, query, http.NoBody)
+}
+
+// send is get with another method and a body of JSON.
+func (o *clientOptions) send(ctx context.Context, method, path string, query url.Values, content io.Reader) ([]byte, error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	address := strings.TrimSuffix(config.Host, "/") + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, content)
+	if err != nil {
+		return nil, err
+	}
+	if method != http.MethodGet {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, withHint(err, "is the server running, and reachable from here?")
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated {
+		return body, nil
+	}
+	return nil, refusal(resp, body)
+}
+
+// refusal turns an error answer into an error with a remedy.
+func refusal(resp *http.Response, body []byte) error {
+	message := strings.TrimSpace(string(body))
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		message = status.Message
+	}
+	var err error = &refusedError{resp.StatusCode, fmt.Sprintf("the server answered %s: %s", resp.Status, message)}
+	if resp.StatusCode == http.StatusUnauthorized {
+		return withHint(err, "give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or start it with --loopback-admin")
+	}
+	return err
+}
+
+// refusedError is an error answer of the server.
+type refusedError struct {
+	code    int
+	message string
+}
+
+func (e *refusedError) Error() string { return e.message }
+
+// isStatus tells whether an error is an answer of the server with this code.
+func isStatus(err error, code int) bool {
+	var refused *refusedError
+	return errors.As(err, &refused) && refused.code == code
+}

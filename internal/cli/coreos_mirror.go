@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"glowplug/internal/streams"
+	"glowplug/internal/transfer"
+)
+
+func newCoreOSMirrorCommand() *cobra.Command {
+	var (
+		client                      clientOptions
+		from, stream, release, base string
+		keyring                     string
+		architectures, artifacts    []string
+		formats                     []string
+	)
+	cmd := &cobra.Command{
+		Use:   "mirror DIR",
+		Short: "Download images of a CoreOS stream into a folder, for a site without Internet",
+		Long: `Download the images of a stream's current release into a folder, verify each one's
+SHA-256 and, with --keyring, its signature, and keep them as
+STREAM/RELEASE/ARCHITECTURE/ARTIFACT/FILE with the signatures beside them. What is
+there already is verified, not downloaded again; what was cut off goes on where it
+stopped when the command is run again. The stream is one of the server's or, with
+--from, one of a file or URL.
+
+--rewrite-base writes STREAM.json into the folder as well: the same metadata with
+the locations of the files that are there. A glowplug server serves such a folder
+with serve --streams-dir under /streams/artifacts/, any other web server as it is.`,
+		Example: `  glowplug coreos mirror --from https://builds.coreos.fedoraproject.org/streams/stable.json \
+    --arch x86_64 --artifact metal,vmware --rewrite-base http://192.168.10.2:8082/streams/artifacts mirror/
+  glowplug coreos import mirror/stable.json`,
+		Args: exactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if base != "" {
+				u, err := url.Parse(base)
+				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+					return usagef("--rewrite-base: %q is not the URL of a folder, such as http://192.168.10.2:8082/streams/artifacts", base)
+				}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			var doc *streams.Document
+			var err error
+			switch {
+			case from != "" && release != "":
+				return usagef("--release is asked of a server, and --from is given")
+			case from != "":
+				doc, err = readMetadata(ctx, cmd.InOrStdin(), stream, from)
+			default:
+				doc, stream, err = askMetadata(cmd, &client, stream, release)
+			}
+			if err != nil {
+				return err
+			}
+			if stream == "" {
+				stream = doc.Stream.Stream
+			}
+			m := &mirror{dir: args[0], stream: stream, doc: doc, notes: cmd.ErrOrStderr()}
+			if m.plan, err = planMirror(doc, stream, architectures, artifacts, formats); err != nil {
+				return err
+			}
+			if keyring != "" {
+				if m.keys, err = transfer.ReadKeyring(keyring); err != nil {
+					return fmt.Errorf("--keyring %s: %w", keyring, err)
+				}
+			}
+			if err := m.run(ctx); err != nil {
+				return err
+			}
+			if base != "" {
+				if err := m.rewrite(strings.TrimSuffix(base, "/")); err != nil {
+					return err
+				}
+			}
+			return m.report(cmd.OutOrStdout(), base)
+		},
+	}
+	client.addFlags(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "file or URL of the stream's metadata, instead of the server's")
+	cmd.Flags().StringVar(&stream, "stream", "", "the stream (default: the server's only one, or what the metadata calls itself)")
+	cmd.Flags().StringVar(&release, "release", "", "a certain release of the server's (default: the current one)")
+	cmd.Flags().StringSliceVar(&architectures, "arch", nil, "only this architecture (repeatable; default all)")
+	cmd.Flags().StringSliceVar(&artifacts, "artifact", nil, "only this artifact, such as metal or vmware (repeatable; default all)")
+	cmd.Flags().StringSliceVar(&formats, "format", nil, "only this format, such as iso or pxe (repeatable; default all)")
+	cmd.Flags().StringVar(&keyring, "keyring", "", "file of OpenPGP public keys: every image has to be signed by one of them")
+	cmd.Flags().StringVar(&base, "rewrite-base", "", "URL that the folder is served at: write the stream's metadata with locations below it")
+	return cmd
+}
+
+// mirrored is a file and where the mirror keeps it, below its folder.
+type mirrored struct {
+	streams.Listed
+	path string
+}
+
+// planMirror says which files go where. Two files for one place are an error.
+func planMirror(doc *streams.Document, stream string, architectures, artifacts, formats []string) ([]mirrored, error) {
+	listed, err := doc.List(architectures, artifacts)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, format := range formats {
+		wanted[format] = false
+	}
+	var plan []mirrored
+	taken := map[string]string{}
+	for _, file := range listed {
+		if _, ok := wanted[file.Format]; !ok && len(formats) > 0 {
+			continue
+		}
+		wanted[file.Format] = true
+		path, err := streams.MirrorPath(stream, file.Release, file.Architecture, file.Artifact, file.URLs[0])
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s for %s: %w", file.Format, file.Artifact, file.Architecture, err)
+		}
+		if sum, twice := taken[path]; twice && sum != file.SHA256 {
+			return nil, fmt.Errorf("%s is the name of two files of %s for %s: mirror one --format at a time", filepath.Base(path), file.Artifact, file.Architecture)
+		}
+		taken[path] = file.SHA256
+		plan = append(plan, mirrored{file, path})
+	}
+	for _, format := range formats {
+		if !wanted[format] {
+			return nil, fmt.Errorf("none of these artifacts has the format %s", format)
+		}
+	}
+	if len(plan) == 0 {
+		return nil, errors.New("the stream lists no such image")
+	}
+	return plan, nil
+}
+
+// rewrite writes the metadata with the locations of what is in the folder.
+func (m *mirror) rewrite(base string) error {
+	type place struct{ arch, artifact, format, role string }
+	paths := map[place]string{}
+	for _, file := range m.plan {
+		paths[place{file.Architecture, file.Artifact, file.Format, file.Role}] = file.path
+	}
+	text, err := m.doc.Rewrite(func(at streams.Listed, member, url string) string {
+		path, here := paths[place{at.Architecture, at.Artifact, at.Format, at.Role}]
+		if !here {
+			return url
+		}
+		if member == "signature" {
+			path += streams.SignatureSuffix
+		}
+		return base + "/" + path
+	})
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(m.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return transfer.ReplaceFile(root, m.stream+".json", text)
+}
+
+func (m *mirror) report(w io.Writer, base string) error {
+	_, err := fmt.Fprintf(w, "%s of stream %s in %s: %d downloaded, %d there already, all verified\n",
+		count(len(m.plan), "file", "files"), m.stream, m.dir, m.fetched, len(m.plan)-m.fetched)
+	if err == nil && base != "" {
+		_, err = fmt.Fprintf(w, "metadata: %s\n", filepath.Join(m.dir, m.stream+".json"))
+	}
+	return err
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"k8s.io/apiserver/pkg/storage"
+
+	"glowplug/internal/apiserver"
+	"glowplug/internal/images"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/natsd"
+)
+
+// imageServer is the API with a library of images behind it. A PUT of which
+// more than cut bytes come is cut off there, as often as cuts says.
+type imageServer struct {
+	url       string
+	cut       int64
+	cuts      atomic.Int32
+	puts      atomic.Int32
+	busy      atomic.Pointer[string] // who reads every image
+	committed atomic.Int64           // bytes of bodies
+}
+
+func newImageServer(t *testing.T) *imageServer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	nats, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := nats.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := map[string]storage.Interface{}
+	var running sync.WaitGroup
+	for _, kind := range apiserver.Kinds() {
+		store := kvstore.New(kind, kvstore.Options{Exclusive: true})
+		stores[kind.Resource] = store
+		running.Go(func() { _ = store.Run(ctx, js) })
+		for store.ReadinessCheck() != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
+	library, err := images.New(images.Options{Dir: t.TempDir(), Store: stores[apiserver.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.Go(func() { _ = library.Run(ctx) })
+	s := &imageServer{}
+	api, err := apiserver.New(apiserver.Options{Stores: stores, Upload: library.Upload(), InUse: func(_, _ string) []string {
+		if name := s.busy.Load(); name != nil {
+			return []string{*name}
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := api.Handler(apiserver.Door{NeedsLoopback: true, LoopbackAdmin: true})
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			s.puts.Add(1)
+			body := &limitedBody{ReadCloser: r.Body, server: s, left: -1}
+			if s.cuts.Add(-1) >= 0 {
+				body.left = s.cut
+			}
+			r.Body = body
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.url = listener.URL
+	t.Cleanup(func() {
+		cancel()
+		_ = library.Close()
+		stop, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		_ = api.Shutdown(stop)
+		listener.Close()
+		running.Wait()
+		conn.Close()
+		nats.Shutdown(context.Background())
+	})
+	return s
+}
+
+// limitedBody ends a connection after some bytes; -1: never.
+type limitedBody struct {
+	io.ReadCloser
+	server *imageServer
+	left   int64
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	if b.left > 0 {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.server.committed.Add(int64(n))
+	if b.left > 0 {
+		b.left -= int64(n)
+	}
+	return n, err
+}
+
+// run runs the program as Main does.
+func run(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = Main(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// writeTestISO makes an image of size bytes, from what xorriso would write for an
+// empty folder: no more than two descriptors and a root directory.
+func writeTestISO(t *testing.T, size int) string {
+	t.Helper()
+	const sector = 2048
+	img := bytes.Repeat([]byte("glowplug"), size/8)
+	clear(img[:24*sector])
+	both := func(b []byte, v uint32) {
+		for i := range 4 {
+			b[i], b[7-i] = byte(v>>(8*i)), byte(v>>(8*i))
+		}
+	}
+	root := make([]byte, 34)
+	root[0], root[25], root[28], root[31], root[32] = 34, 2, 1, 1, 1
+	both(root[2:], 19)
+	both(root[10:], sector)
+	copy(img[16*sector:], "\x01CD001\x01")
+	copy(img[16*sector+40:], "CLI                             ")
+	both(img[16*sector+80:], uint32(len(img)/sector))
+	copy(img[16*sector+128:], "\x00\x08\x08\x00")
+	copy(img[16*sector+156:], root)
+	copy(img[17*sector:], "\xffCD001\x01")
+	copy(img[19*sector:], root)
+	root[33] = 1
+	copy(img[19*sector+34:], root)
+	name := filepath.Join(t.TempDir(), "test.iso")
+	if err := os.WriteFile(name, img, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestISOUpload(t *testing.T) {
+	s := newImageServer(t)
+	// More than an object may have.
+	const size = 12 << 20
+	name := writeTestISO(t, size)
+
+	code, _, stderr := run("iso", "upload", "coreos", name, "-n", "g10", "--server", s.url)
+	if code != 1 || !strings.Contains(stderr, "404") || !strings.Contains(stderr, "hint: --create") {
+		t.Errorf("without an object: %d: %s", code, stderr)
+	}
+	code, _, stderr = run("iso", "upload", "coreos", filepath.Join(filepath.Dir(name), "none.iso"), "--server", s.url)
+	if code != 1 || !strings.Contains(stderr, "none.iso") {
+		t.Errorf("without a file: %d: %s", code, stderr)
+	}
+
+	s.cut = 5 << 20
+	s.cuts.Store(2)
+	code, stdout, stderr := run("iso", "upload", "coreos", name, "-n", "g10", "--server", s.url, "--create")
+	if code != 0 {
+		t.Fatalf("%d: %s", code, stderr)
+	}
+	for _, want := range []string{"iscsicdrom g10/coreos: Ready, 12.6 MB, generic", "sha256: ", "target: iqn.2026-11.dev.glowplug:g10:coreos"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q lacks %q", stdout, want)
+		}
+	}
+	if s.puts.Load() != 3 || s.committed.Load() != size {
+		t.Errorf("%d requests, %d bytes of %d", s.puts.Load(), s.committed.Load(), size)
+	}
+	if strings.ContainsAny(stdout+stderr, "\r\x1b") {
+		t.Errorf("a bar in a pipe: %q %q", stdout, stderr)
+	}
+
+	code, stdout, stderr = run("iso", "list", "--server", s.url)
+	if code != 0 || !strings.Contains(stdout, "g10         coreos   Ready   12.6 MB   generic   CLI") {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+	if code, stdout, _ = run("iso", "list", "-n", "other", "-o", "json", "--server", s.url); code != 0 || !strings.Contains(stdout, `"items":[]`) {
+		t.Errorf("%d: %s", code, stdout)
+	}
+
+	// Going on in another run, with the same file and with another.
+	s.cut, s.puts = 5<<20, atomic.Int32{}
+	s.cuts.Store(1)
+	ctx, cancel := context.WithCancel(context.Background())
+	config, err := (&clientOptions{server: s.url}).config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var notes bytes.Buffer
+	u := &uploader{client: &clientOptions{server: s.url}, file: file, size: size, notes: &notes, collection: cdromsPath("g10"), namespace: "g10", name: "coreos"}
+	if u.base, u.http, err = longClient(config); err != nil {
+		t.Fatal(err)
+	}
+	u.bar = newProgress(&notes, name, size)
+	if _, again, err := u.once(ctx); err == nil && again {
+		t.Error("it was not cut off")
+	}
+	cancel()
+	if _, err := u.run(ctx); err == nil {
+		t.Error("it goes on after an interruption")
+	}
+	code, _, stderr = run("iso", "upload", "coreos", name, "-n", "g10", "--server", s.url)
+	if code != 0 || !strings.Contains(stderr, "going on after 5.2 MB of 12.6 MB") {
+		t.Errorf("%d: %s", code, stderr)
+	}
+	u.http.CloseIdleConnections()
+}
+
+// An image that is read is not deleted, unless forced.
+func TestISODeleteInUse(t *testing.T) {
+	s := newImageServer(t)
+	if code, _, stderr := run("iso", "upload", "a", writeTestISO(t, 1<<20), "--create", "--server", s.url); code != 0 {
+		t.Fatal(stderr)
+	}
+	reader := "g10/node1 (iqn.2010-04.org.ipxe:node1)"
+	s.busy.Store(&reader)
+	remove := func(path, body string) (int, string) {
+		req, err := http.NewRequest(http.MethodDelete, s.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(answer)
+	}
+	for _, path := range []string{cdromsPath("default") + "/a", cdromsPath("default")} {
+		if code, answer := remove(path, ""); code != http.StatusConflict || !strings.Contains(answer, reader) {
+			t.Errorf("%s: %d: %s", path, code, answer)
+		}
+	}
+	if code, answer := remove(cdromsPath("default")+"/a", `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`); code != http.StatusOK {
+		t.Errorf("forced: %d: %s", code, answer)
+	}
+}
+
+func TestISOUsage(t *testing.T) {
+	for _, args := range [][]string{{"iso", "upload"}, {"iso", "upload", "a"}, {"iso", "list", "x"}, {"iso", "list", "-o", "yaml"}, {"iso", "nothing"}} {
+		if code, _, stderr := run(args...); code != 2 || !strings.HasPrefix(stderr, "error: ") {
+			t.Errorf("%v: %d: %s", args, code, stderr)
+		}
+	}
+	if code, stdout, _ := run("iso"); code != 0 || !strings.Contains(stdout, "upload") {
+		t.Error(fmt.Sprint(code), stdout)
+	}
+}

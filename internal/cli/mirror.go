@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"glowplug/internal/streams"
+	"glowplug/internal/transfer"
+	"glowplug/internal/version"
+)
+
+const (
+	// mirrorStep is how many bytes come between two points that a download goes on
+	// from after a crash; an interrupt loses none.
+	mirrorStep = 64 << 20
+	// maxSignatureFile bounds a detached signature.
+	maxSignatureFile = 64 << 10
+)
+
+// mirror brings the files of a stream into a folder.
+type mirror struct {
+	dir, stream string
+	doc         *streams.Document
+	plan        []mirrored
+	keys        *transfer.Keyring
+	notes       io.Writer
+
+	// fetched counts the files that were not there.
+	fetched int
+	bar     *progress
+}
+
+// run brings one file after the other. What fails does not keep the others from
+// coming; the error names each.
+func (m *mirror) run(ctx context.Context) error {
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(m.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	client := &transfer.Client{
+		HTTP: transfer.NewHTTPClient(2), Agent: "glowplug/" + version.Version,
+		Room: func(p *transfer.Part) error {
+			m.bar.total, m.bar.now = p.State.Total, p.State.Offset
+			return nil
+		},
+		Received: func(n float64) { m.bar.add(int64(n)) },
+	}
+	var failed []error
+	for _, file := range m.plan {
+		err := m.bring(ctx, client, root, file)
+		if ctx.Err() != nil {
+			return withHint(errors.New("interrupted"), "run it again, and it goes on where it stopped")
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", path.Base(file.path), err))
+		}
+	}
+	if len(failed) > 0 {
+		err := errors.Join(failed...)
+		if len(failed) > 1 {
+			err = fmt.Errorf("%d of %d files are not there:\n%w", len(failed), len(m.plan), err)
+		}
+		return withHint(err, "run it again, and it goes on where it stopped")
+	}
+	return nil
+}
+
+// bring makes sure that a file and its signature are there and right.
+func (m *mirror) bring(ctx context.Context, client *transfer.Client, root *os.Root, file mirrored) error {
+	dir, name := path.Split(file.path)
+	source := &transfer.Source{URLs: file.URLs, SHA256: file.SHA256, Signature: file.Signature}
+	m.bar = newProgress(m.notes, name, 0)
+	there, err := m.there(ctx, client, root, file)
+	if err != nil {
+		return err
+	}
+	if !there {
+		err := client.Get(ctx, root, path.Clean(dir), name, source, m.keys, mirrorStep)
+		m.bar.done()
+		if err != nil {
+			return err
+		}
+		m.fetched++
+	}
+	if file.Signature == "" {
+		return nil
+	}
+	if _, err := root.Stat(file.path + streams.SignatureSuffix); err == nil && there {
+		return nil
+	}
+	signature, err := client.Small(ctx, file.Signature, maxSignatureFile)
+	if err != nil {
+		return fmt.Errorf("its signature: %w", err)
+	}
+	return transfer.ReplaceFile(root, file.path+streams.SignatureSuffix, signature)
+}
+
+// there tells whether a file is in the folder as it should be. One that is not is
+// brought anew; one whose signature is not right is an error.
+func (m *mirror) there(ctx context.Context, client *transfer.Client, root *os.Root, file mirrored) (bool, error) {
+	content, err := root.Open(file.path)
+	if err != nil {
+		return false, nil // bringing it says what is in the way
+	}
+	defer content.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, &transfer.Counted{Context: ctx, Reader: content}); err != nil {
+		return false, err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != file.SHA256 {
+		return false, nil
+	}
+	if m.keys == nil {
+		return true, nil
+	}
+	verify := func(signature []byte) error {
+		if _, err := content.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return m.keys.Verify(&transfer.Counted{Context: ctx, Reader: content}, signature)
+	}
+	if signature, err := root.ReadFile(file.path + streams.SignatureSuffix); err == nil && verify(signature) == nil {
+		return true, nil
+	}
+	// The one that is kept may have been made by a key that has gone, or be broken.
+	if file.Signature == "" {
+		return false, errors.New("its metadata names no signature, and one by a key of the keyring is asked for")
+	}
+	signature, err := client.Small(ctx, file.Signature, maxSignatureFile)
+	if err != nil {
+		return false, fmt.Errorf("its signature: %w", err)
+	}
+	if err := verify(signature); err != nil {
+		return false, err
+	}
+	return true, transfer.ReplaceFile(root, file.path+streams.SignatureSuffix, signature)
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"glowplug/internal/manifest"
+	"glowplug/internal/report"
+)
+
+// places finds the position in a manifest file of what is said about an object.
+type places struct {
+	// source is the file; empty where it cannot be read again.
+	source []byte
+	lines  [][]byte
+	// root is the object; nil where its text does not stand in the file as it is,
+	// as with the items of a List. Then first is all that is known.
+	root *yaml.Node
+	// first is the line of the file that the object begins at; shift is added to a
+	// line of the document for the line of the file.
+	first, shift int
+	// object names the object where its place is not known.
+	object string
+}
+
+func newPlaces(doc *manifest.Document) *places {
+	p := &places{first: doc.Line, object: doc.Kind + " " + doc.Name}
+	p.source, _ = os.ReadFile(doc.File)
+	p.lines = bytes.Split(p.source, []byte("\n"))
+	if !bytes.Contains(p.source, doc.YAML) {
+		return p
+	}
+	// doc.Line is the first line with text, and so is that of the root.
+	if root := rootNode(doc.YAML); root != nil {
+		p.root, p.shift = root, doc.Line-root.Line
+		return p
+	}
+	// A text that cannot be parsed: the lines before its first are comments,
+	// blank, or the separator.
+	for line := range bytes.Lines(doc.YAML) {
+		text := bytes.TrimSpace(line)
+		if len(text) > 0 && text[0] != '#' && !bytes.Equal(text, []byte("---")) {
+			break
+		}
+		p.shift--
+	}
+	p.shift += doc.Line - 1
+	return p
+}
+
+// finding gives an error at a field, or at the deepest part of its path that the
+// object has.
+func (p *places) finding(path, message string) report.Finding {
+	f := report.Finding{Severity: report.Error, Line: p.first, Message: message}
+	if p.root != nil {
+		node := locate(p.root, path)
+		f.Line, f.Column = node.Line+p.shift, node.Column
+	} else {
+		f.Message = p.object + ": " + message
+	}
+	return f
+}
+
+// unreadable gives the error of a document that is no object.
+func (p *places) unreadable(err error) report.Report {
+	f := report.Finding{Severity: report.Error, Line: p.first}
+	text := err.Error()
+	if m := yamlPosition.FindStringSubmatchIndex(text); m != nil {
+		line, _ := strconv.Atoi(text[m[2]:m[3]])
+		f.Line = line + p.shift
+		text = text[:m[0]] + text[m[1]:]
+	}
+	f.Message = strings.Join(strings.Fields(text), " ")
+	return report.Report{f}
+}
+
+// inConfig moves findings of a config to their place in the manifest, where the
+// config stands as it is, in a literal block; elsewhere the line and column in the
+// config are part of the message.
+func (p *places) inConfig(found report.Report, config string) report.Report {
+	literal := false
+	if p.root != nil {
+		node := locate(p.root, "spec.config")
+		literal = node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0
+	}
+	texts := strings.Split(config, "\n")
+	out := make(report.Report, 0, len(found))
+	for _, f := range found {
+		moved := p.finding("spec.config", f.Message)
+		moved.Severity, moved.Path, moved.Hint = f.Severity, f.Path, f.Hint
+		switch {
+		case f.Line < 1:
+		case literal && f.Line <= len(texts) && moved.Line+f.Line <= len(p.lines):
+			moved.Line += f.Line
+			moved.Column = f.Column
+			line := strings.TrimSuffix(string(p.lines[moved.Line-1]), "\r")
+			if indent := len(line) - len(texts[f.Line-1]); f.Column > 0 && indent > 0 {
+				moved.Column += indent
+			}
+		default:
+			moved.Message += fmt.Sprintf(" (at %d:%d of the config)", f.Line, f.Column)
+		}
+		out = append(out, moved)
+	}
+	return out
+}
+
+// step is one part of a field path: ".name", "[3]" or "[key]".
+var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
+
+// locate finds the node at a field path, or the deepest that there is on the way.
+func locate(at *yaml.Node, path string) *yaml.Node {
+	for _, part := range step.FindAllString(path, -1) {
+		part = strings.Trim(part, "[]")
+		if at.Kind == yaml.AliasNode {
+			at = at.Alias
+		}
+		next := (*yaml.Node)(nil)
+		switch at.Kind {
+		case yaml.SequenceNode:
+			if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(at.Content) {
+				next = at.Content[i]
+			}
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(at.Content); i += 2 {
+				if at.Content[i].Value != part {
+					continue
+				}
+				next = at.Content[i+1]
+				// A container is shown at its key.
+				if next.Kind == yaml.MappingNode || next.Kind == yaml.SequenceNode {
+					next = &yaml.Node{Kind: next.Kind, Content: next.Content, Line: at.Content[i].Line, Column: at.Content[i].Column}
+				}
+			}
+		}
+		if next == nil {
+			return at
+		}
+		at = next
+	}
+	return at
+}

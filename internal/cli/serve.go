@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"glowplug/internal/app"
+)
+
+func newServeCommand() *cobra.Command {
+	var o app.Options
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: `Run the server. The first start makes the store, a CA, a certificate and an admin
+token under --data-dir, and prints the kubectl line to use. SIGTERM and SIGINT
+stop it gracefully: boots in flight finish, then the store closes.`,
+		Example: `  glowplug serve
+  glowplug serve --loopback-admin --manifests examples/
+  glowplug serve --listen 192.168.10.2:80 --listen :8082 --data-dir /var/lib/glowplug`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Only here: a command that waits for its input is to end at once.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			a, err := app.New(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			var option *app.OptionError
+			if errors.As(err, &option) {
+				return usageError{err: err}
+			}
+			if err != nil {
+				return err
+			}
+			return a.Run(ctx)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
