@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Runs the benchmarks and writes docs/benchmarks.md. Takes about ten minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+packages="wrk nginx-light libiscsi-bin tgt xorriso"
+for tool in wrk nginx iscsi-perf tgtd xorriso; do
+  if ! command -v "$tool" >/dev/null && [ "$(id -u)" = 0 ]; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+  fi
+done
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+go build -o "$bin/bench" ./test/bench
+"$bin/bench" -o docs/benchmarks.md "$@"

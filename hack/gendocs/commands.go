@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"glowplug/internal/cli"
+)
+
+// commandReference is a page with every command, its flags and their variables.
+func commandReference() string {
+	var b strings.Builder
+	b.WriteString("# Commands\n\nGenerated from the program by `make generate`. Every flag is also an environment variable; " +
+		"repeatable flags take a comma-separated list there. Exit codes: 0 success, 1 the thing asked for failed, 2 wrong usage.\n")
+	for _, cmd := range cli.Root().Commands() {
+		if cmd.Hidden || cmd.Name() == "help" {
+			continue
+		}
+		writeCommand(&b, cmd)
+	}
+	return b.String()
+}
+
+func writeCommand(b *strings.Builder, cmd *cobra.Command) {
+	fmt.Fprintf(b, "\n## glowplug %s\n\n", strings.TrimPrefix(strings.TrimSuffix(cmd.UseLine(), " [flags]"), "glowplug "))
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	fmt.Fprintf(b, "%s\n", text)
+	if cmd.Example != "" {
+		fmt.Fprintf(b, "\n```\n%s\n```\n", cmd.Example)
+	}
+	if !cmd.HasAvailableLocalFlags() {
+		return
+	}
+	b.WriteString("\n| flag | variable | default | meaning |\n|---|---|---|---|\n")
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		def := f.DefValue
+		if f.Value.Type() == "stringSlice" {
+			def = strings.Trim(def, "[]")
+		}
+		if def != "" {
+			def = "`" + def + "`"
+		}
+		fmt.Fprintf(b, "| `--%s` | `GLOWPLUG_%s` | %s | %s |\n", f.Name,
+			strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), def, strings.ReplaceAll(f.Usage, "|", `\|`))
+	})
+}

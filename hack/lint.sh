@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Formatting, vet, staticcheck, the architecture test, and generated files that
+# are regenerated and compared.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+unformatted=$(git ls-files '*.go' | xargs gofmt -l)
+if [ -n "$unformatted" ]; then
+  echo "error: not gofmt-clean:" $unformatted >&2
+  exit 1
+fi
+go vet ./...
+go tool staticcheck ./...
+go test ./internal/architecture
+
+./hack/generate.sh
+if [ -n "$(git status --porcelain -- api docs/reference)" ]; then
+  git --no-pager diff -- api docs/reference
+  git status --porcelain -- api docs/reference
+  echo "error: generated files are not up to date" >&2
+  echo "hint: run make generate and commit the result" >&2
+  exit 1
+fi
+echo "lint: all clean"
