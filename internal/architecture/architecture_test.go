@@ -1,0 +1,214 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// order is the way the data flows: source object, compile, store, index,
+// decide, serve. A package imports only packages that stand before it.
+var order = []string{
+	"internal/netaddr",
+	"internal/version",
+	"internal/logs",
+	"internal/transfer",
+	"internal/ipxe",
+	"internal/report",
+	"internal/kickstart", // whose versions the API validates
+	"api/v1",
+	"api/openapi",
+	"internal/fault",
+	"internal/ignition",
+	"internal/butane",
+	"internal/template",
+	"internal/compile",
+	"internal/remote",
+	"internal/manifest",
+	"internal/natsd",
+	"internal/kvstore",
+	"internal/match",
+	"internal/inventory",
+	"internal/streams",
+	"internal/streams/streamtest",
+	"internal/bulletin",
+	"internal/identity",
+	"internal/boot",
+	"internal/hostconfig",
+	"internal/skew",
+	"internal/iso",
+	"internal/iscsi",
+	"internal/images",
+	"internal/journal",
+	"internal/credentials",
+	"internal/apiserver",
+	"internal/bootserver",
+	"internal/app",
+	"internal/cli",
+	"cmd/glowplug",
+}
+
+// faces serve clients; they never import each other.
+var faces = []string{"internal/apiserver", "internal/bootserver", "internal/iscsi"}
+
+// pure packages know no clock, network, disk or process.
+var pure = []string{
+	"internal/netaddr", "internal/ipxe", "internal/report", "internal/ignition", "internal/butane",
+	"internal/kickstart", "internal/template", "internal/compile", "internal/match", "internal/boot", "internal/iso",
+}
+
+// impure is what a pure package does not import, or call of a package.
+var impure = map[string]string{
+	"os":       "a pure package reads no file and no environment",
+	"net":      "a pure package opens no connection (net/netip is fine)",
+	"net/http": "a pure package knows no HTTP",
+	"log":      "a pure package returns what it has to say",
+	"log/slog": "a pure package returns what it has to say",
+}
+
+// kubernetes lists the packages that may know the Kubernetes libraries beyond
+// the metadata types: the rest of the program must not depend on them.
+var kubernetes = []string{
+	"api/v1", "api/openapi", "internal/kvstore", "internal/hostconfig", "internal/images", "internal/journal", "internal/apiserver",
+	"internal/app", "internal/cli",
+}
+
+// single packages may be imported in one place only, so that they can be exchanged.
+var single = map[string]string{
+	"github.com/coreos/butane":        "internal/butane",
+	"github.com/coreos/ignition":      "internal/ignition",
+	"github.com/go-task/slim-sprig":   "internal/template",
+	"github.com/nats-io/nats-server":  "internal/natsd",
+	"github.com/vishvananda/netlink":  "internal/identity",
+	"github.com/ProtonMail/go-crypto": "internal/transfer",
+	"github.com/aws/aws-sdk-go-v2":    "internal/remote",
+	"github.com/pin/tftp":             "internal/remote",
+}
+
+type pkg struct {
+	path    string
+	doc     bool
+	imports map[string]string // import -> file
+	now     []string          // files that call time.Now
+}
+
+func load(t *testing.T) map[string]*pkg {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	pkgs := map[string]*pkg{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		rel = filepath.ToSlash(rel)
+		if entry.IsDir() {
+			if strings.HasPrefix(entry.Name(), ".") && rel != "." || entry.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		dir := filepath.ToSlash(filepath.Dir(rel))
+		inTree := strings.HasPrefix(dir, "internal/") || strings.HasPrefix(dir, "api/") || strings.HasPrefix(dir, "cmd/")
+		if !inTree || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		p := pkgs[dir]
+		if p == nil {
+			p = &pkg{path: dir, imports: map[string]string{}}
+			pkgs[dir] = p
+		}
+		p.doc = p.doc || file.Doc != nil || strings.HasPrefix(filepath.Base(rel), "zz_generated")
+		for _, imp := range file.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			p.imports[name] = rel
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if id, ok := sel.X.(*ast.Ident); ok && id.Name == "time" && (sel.Sel.Name == "Now" || sel.Sel.Name == "Since") {
+					p.now = append(p.now, rel)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkgs
+}
+
+func TestImportOrder(t *testing.T) {
+	for dir, p := range load(t) {
+		here := slices.Index(order, dir)
+		if here < 0 && dir != "internal/architecture" {
+			t.Errorf("%s: not in the list of packages: say where in the flow it stands", dir)
+			continue
+		}
+		for imp, file := range p.imports {
+			local, ok := strings.CutPrefix(imp, "glowplug/")
+			if !ok {
+				continue
+			}
+			if there := slices.Index(order, local); there < 0 || there >= here {
+				t.Errorf("%s imports %s, which does not stand before %s", file, local, dir)
+			}
+			if slices.Contains(faces, dir) && slices.Contains(faces, local) {
+				t.Errorf("%s imports %s: faces never import each other", file, local)
+			}
+		}
+	}
+}
+
+func TestPurePackages(t *testing.T) {
+	pkgs := load(t)
+	for _, dir := range pure {
+		p := pkgs[dir]
+		if p == nil {
+			t.Errorf("%s: no such package", dir)
+			continue
+		}
+		for imp, file := range p.imports {
+			if reason, bad := impure[imp]; bad {
+				t.Errorf("%s imports %s: %s", file, imp, reason)
+			}
+		}
+		for _, file := range p.now {
+			t.Errorf("%s reads the clock: take the time as an argument", file)
+		}
+	}
+}
+
+func TestRestrictedImports(t *testing.T) {
+	for dir, p := range load(t) {
+		for imp, file := range p.imports {
+			for prefix, home := range single {
+				if strings.HasPrefix(imp, prefix) && dir != home {
+					t.Errorf("%s imports %s: only %s does", file, imp, home)
+				}
+			}
+			if strings.HasPrefix(imp, "k8s.io/") && !strings.HasPrefix(imp, "k8s.io/apimachinery/pkg/apis/meta") && !slices.Contains(kubernetes, dir) {
+				t.Errorf("%s imports %s: only %v know the Kubernetes libraries", file, imp, kubernetes)
+			}
+		}
+	}
+}
+
+func TestPackageDocs(t *testing.T) {
+	for dir, p := range load(t) {
+		if !p.doc {
+			t.Errorf("%s: no package comment", dir)
+		}
+	}
+}
