@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestApplyLocalFiles stores configs whose parts are on the client's disk.
+func TestApplyLocalFiles(t *testing.T) {
+	needs(t)
+	s := start(t, "--loopback-admin")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "files/motd"), "from a file\n")
+	write(t, filepath.Join(dir, "files/tree/etc/b"), "from a tree\n")
+	write(t, filepath.Join(dir, "rack.yaml"), `
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: node}
+spec: {ip: 127.0.0.1}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: node}
+spec:
+  type: ignition
+  format: butane
+  config: |
+    variant: fcos
+    version: 1.5.0
+    storage:
+      trees: [{local: tree}]
+      files: [{path: /etc/motd, contents: {local: motd}}]
+  selector: {matchIPs: [127.0.0.1]}
+`)
+	write(t, filepath.Join(dir, "plain.bu"), "variant: fcos\nversion: 1.5.0\nstorage:\n  files: [{path: /etc/motd, contents: {local: motd}}]\n")
+	write(t, filepath.Join(dir, "broken.yaml"), "apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: broken}\nspec: {type: ignition, format: butane, config: \"variant: fcos\"}\n")
+	write(t, filepath.Join(dir, "unknown.yaml"), "apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: x}\nspec: {ipp: 10.0.0.1}\n")
+	apply := func(args ...string) (stdout, stderr string, code int) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"apply", "--server", s.url("")}, args...)...)
+		cmd.Dir = dir
+		var out, notes bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &notes
+		_ = cmd.Run()
+		return out.String(), notes.String(), cmd.ProcessState.ExitCode()
+	}
+	says := func(wantCode int, wantOut, wantNotes string, args ...string) {
+		t.Helper()
+		out, notes, code := apply(args...)
+		if code != wantCode || out != wantOut || !strings.Contains(notes, wantNotes) || wantNotes == "" && notes != "" {
+			t.Errorf("apply %v: exit code %d, %q, %q; want %d, %q, %q", args, code, out, notes, wantCode, wantOut, wantNotes)
+		}
+	}
+	const config = "ignitionconfig default/node applied"
+	says(0, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n", "", "-f", "rack.yaml", "--files-dir", "files", "--dry-run")
+	if a := get(t, s.url("/api/v1/ignition")); a.status != 404 {
+		t.Errorf("a dry run has written: %d %s", a.status, a.body)
+	}
+	for range 2 { // again: the same
+		says(0, "baremetalhost default/node applied\n"+config+", with its local files, as Ignition\n", "", "-f", "rack.yaml", "--files-dir", "files")
+	}
+	butane := exec.CommandContext(t.Context(), program, "compile", "--files-dir", "files", "-", "--format", "butane")
+	butane.Dir = dir
+	butane.Stdin = strings.NewReader("variant: fcos\nversion: 1.5.0\nstorage:\n  trees: [{local: tree}]\n  files: [{path: /etc/motd, contents: {local: motd}}]\n")
+	want, err := butane.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := get(t, s.url("/api/v1/ignition")); a.status != 200 || a.body != string(want) || !strings.Contains(a.body, "from%20a%20tree") {
+		t.Errorf("served %d %q, want %q", a.status, a.body, want)
+	}
+
+	// A file that is no manifest, for the machines of the flags; again without them.
+	const plain = "ignitionconfig rack/plain applied, with its local files, as Ignition\n"
+	says(0, plain, "note: no machine is selected", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
+	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--label", "role=worker", "--mac", "52:54:00:00:00:01")
+	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
+	if got := s.kubectl("", "get", "ignitionconfig", "-n", "rack", "plain", "-o", "jsonpath={.spec.selector}"); got != `{"matchLabels":{"role":"worker"},"matchMACs":["52:54:00:00:00:01"]}` {
+		t.Errorf("the selector is %s", got)
+	}
+	says(0, "ignitionconfig rack/other applied, with its local files, as Ignition\n", "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--name", "other", "--default")
+
+	says(1, "ignitionconfig default/broken applied\n", "is stored and does not compile\nhint: ", "-f", "broken.yaml")
+	says(1, "", ".spec.ipp: field not declared in schema", "-f", "unknown.yaml")
+	says(1, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n", "error: 1 object of 3 not applied", "-f", "unknown.yaml", "-f", "rack.yaml", "--files-dir", "files", "--dry-run")
+}

@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bootRack is a rack whose server offers the test's image, and its DHCP server.
+func bootRack(t *testing.T) *rack { return bootRackWith(t, testISO) }
+
+func bootRackWith(t *testing.T, iso func(*testing.T) string) *rack {
+	t.Helper()
+	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe", "ldd")
+	image := iso(t)
+	isos := t.TempDir()
+	if err := os.Link(image, filepath.Join(isos, "guest.iso")); err != nil {
+		t.Fatal(err)
+	}
+	r := newRack(t, "--iso-dir", isos, "--http-url", "http://"+rackServer+":8082", "--unknown-hosts", "menu")
+	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12", "52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
+	r.apply(bootObjects)
+	for _, image := range []string{"plain", "locked", "web"} {
+		eventually(t, "image "+image+" is ready", func() bool {
+			return r.kubectl("get", "cdrom", "-n", "rack", image, "-o", "jsonpath={.status.phase}") == "Ready"
+		})
+	}
+	return r
+}
+
+const bootObjects = `
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: plain, namespace: rack}
+spec:
+  isoFile: guest.iso
+  kernelArgs: ["ignition.config.url=${glowplug}/api/v1/ignition", "ignition.platform.id=metal"]
+---
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: locked, namespace: rack}
+spec:
+  isoFile: guest.iso
+  kernelArgs: ["ignition.config.url=${glowplug}/api/v1/ignition", "ignition.platform.id=metal"]
+  chap: {username: rack, password: "correct horse battery"}
+---
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: web, namespace: rack}
+spec:
+  isoFile: guest.iso
+  kernelArgs: ["ignition.config.url=${glowplug}/api/v1/ignition", "ignition.platform.id=metal"]
+  transport: http
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: one, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:01", ip: 192.0.2.11, image: plain}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: two, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:02", ip: 192.0.2.12, image: locked, kernelArgs: [test.complete, test.host=two]}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: three, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:03", ip: 192.0.2.13, image: web}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: by-mac, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:04", image: plain}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: uefi, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:05", ip: 192.0.2.15, image: plain}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: motd, namespace: rack}
+spec:
+  type: ignition
+  format: butane
+  config: |
+    variant: fcos
+    version: 1.4.0
+    storage:
+      files:
+        - path: /etc/motd
+          contents: {inline: "written by Ignition"}
+  selector: {default: true}
+`
+
+// shows fails the test unless the console shows all of it.
+func shows(t *testing.T, console string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(console, text) {
+			t.Fatalf("the console does not show %q:\n%s", text, tail(console, 5000))
+		}
+	}
+}
+
+// TestBoot boots machines in every way: iPXE from the card's own ROM, our script,
+// our target, GRUB of the image, Linux, the config URL from the kernel argument
+// that was set, and Ignition.
+func TestBoot(t *testing.T) {
+	r := bootRack(t)
+	for _, c := range []struct {
+		name, host, mac string
+		n               int
+		uefi            bool
+		console, events []string
+	}{
+		{"BIOS", "one", "52:54:00:00:00:01", 1, false, []string{"192.0.2.11"},
+			[]string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed"}},
+		{"CHAP, own arguments, boot-complete", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two", "GUEST-COMPLETE"},
+			[]string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed", "BootComplete"}},
+		{"HTTP", "three", "52:54:00:00:00:03", 3, false, []string{"192.0.2.13"},
+			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
+		{"by MAC alone", "by-mac", "52:54:00:00:00:04", 4, false, []string{"192.0.2.1"},
+			[]string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed"}},
+		{"UEFI", "uefi", "52:54:00:00:00:05", 5, true, []string{"192.0.2.15"},
+			[]string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			console := r.guest(c.n, c.mac, c.uefi).boot(t, "GUEST-DONE", diskMarker)
+			shows(t, console, append(c.console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition",
+				"GUEST-FILE written by Ignition", "GUEST-DONE")...)
+			if strings.Contains(console, "GUEST-FAILED") {
+				t.Errorf("Ignition failed:\n%s", tail(console, 5000))
+			}
+			state := "Provisioning"
+			if c.host == "two" {
+				state = "Provisioned"
+			}
+			eventually(t, "the status says so", func() bool {
+				return r.status(c.host, "state") == state && r.status(c.host, "lastConfig") == "rack/motd" && r.status(c.host, "bootCount") == "1"
+			})
+			eventually(t, "each step is an event", func() bool {
+				events := r.events(c.host)
+				for _, reason := range c.events {
+					if !strings.Contains(events, reason) {
+						return false
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// TestBootMenu has an unknown machine shown what it can boot.
+func TestBootMenu(t *testing.T) {
+	r := bootRack(t)
+	console := r.guest(9, "52:54:00:00:00:09", false).boot(t, "rack/web", diskMarker)
+	shows(t, console, "this machine is not known here", "52:54:00:00:00:09", "Boot the disk", "rack/plain", "rack/web")
+	if strings.Contains(console, "rack/locked") {
+		t.Error("it is offered an image with a password")
+	}
+	eventually(t, "it is an event", func() bool {
+		return strings.Contains(r.kubectl("get", "events", "-n", "default"), "UnknownHost")
+	})
+}
+
+// TestBootDracut boots a machine whose system is systemd, started by dracut with
+// Ignition's own module, as on the distributions that have Ignition.
+func TestBootDracut(t *testing.T) {
+	needs(t, "dracut", "dhclient", "arping")
+	r := bootRackWith(t, dracutISO)
+	console := r.guest(1, "52:54:00:00:00:01", false).boot(t, "GUEST-DONE", "emergency mode", diskMarker)
+	shows(t, console, "GUEST-CMDLINE", "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition", "GUEST-FILE written by Ignition")
+}
+
+// TestBootOnce boots a machine with bootMode once four times: its image, then
+// its disk, also after the server was killed; and its image again when it is
+// armed again.
+func TestBootOnce(t *testing.T) {
+	r := bootRack(t)
+	g := r.guest(1, "52:54:00:00:00:01", false)
+	installs := func() {
+		t.Helper()
+		shows(t, g.boot(t, "GUEST-DONE", diskMarker), "GUEST-FILE written by Ignition")
+	}
+	boots := func() {
+		t.Helper()
+		console := g.boot(t, "GUEST-CMDLINE", diskMarker)
+		shows(t, console, diskMarker)
+		if strings.Contains(console, "GUEST-CMDLINE") {
+			t.Fatalf("the image was booted again:\n%s", tail(console, 3000))
+		}
+	}
+	installs()
+	boots()
+	eventually(t, "it is provisioned", func() bool { return r.status("one", "state") == "Provisioned" })
+	r.server.kill()
+	r.server.restart()
+	boots()
+	boots()
+	eventually(t, "four boots are counted", func() bool { return r.status("one", "bootCount") == "4" })
+	if events := r.events("one"); !strings.Contains(events, "LocalBoot") {
+		t.Errorf("events: %s", events)
+	}
+	r.kubectl("annotate", "bmh", "-n", "rack", "one", "glowplug.dev/rearm=again")
+	installs()
+}

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// program is the binary under test; root is the repository.
+var program, root string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Getenv("GLOWPLUG_E2E") == "" {
+		return m.Run() // each test skips and says why
+	}
+	dir, err := os.MkdirTemp("", "glowplug-e2e")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	root, _ = filepath.Abs("../..")
+	program = filepath.Join(dir, "glowplug")
+	build := exec.Command("go", "build", "-o", program, "./cmd/glowplug")
+	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building glowplug: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// needs skips the test, with the reason, where it cannot run.
+func needs(t *testing.T, commands ...string) {
+	t.Helper()
+	if os.Getenv("GLOWPLUG_E2E") == "" {
+		t.Skip("GLOWPLUG_E2E is not set: make test runs this")
+	}
+	for _, c := range commands {
+		if c == "root" {
+			if os.Geteuid() != 0 {
+				t.Skip("needs root for network namespaces")
+			}
+			continue
+		}
+		if _, err := exec.LookPath(c); err != nil {
+			t.Skipf("needs %s, which is not installed", c)
+		}
+	}
+}

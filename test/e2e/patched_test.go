@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// iscsiModule is QEMU's initiator.
+const iscsiModule = "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so"
+
+// TestPatchedImage reads a patched image whole over iSCSI, with libiscsi: it is
+// what `glowplug iso customize` writes, and the file that it was made of is
+// untouched. xorriso then extracts every file as it was, but the patched one.
+func TestPatchedImage(t *testing.T) {
+	needs(t, "qemu-img", "xorriso")
+	if _, err := os.Stat(iscsiModule); err != nil {
+		t.Skip("needs qemu-block-extra, which is not installed")
+	}
+	dir := t.TempDir()
+	tree := filepath.Join(dir, "tree")
+	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n  initrd /boot/initrd\n}\n")
+	write(t, filepath.Join(tree, "boot/vmlinuz"), strings.Repeat("kernel ", 300_000))
+	write(t, filepath.Join(tree, "boot/initrd"), strings.Repeat("initrd ", 300_000))
+	isos := filepath.Join(dir, "isos")
+	source := filepath.Join(isos, "linux.iso")
+	write(t, filepath.Join(isos, ".keep"), "")
+	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-J", "-V", "LINUX", "-o", source, tree)
+	before := sha256File(t, source)
+
+	const argument = "inst.ks=${glowplug}/api/v1/kickstart"
+	portal := "127.0.0.1:" + freePort(t)
+	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal, "--http-url", "http://192.0.2.1:8082")
+	s.kubectl(`
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: linux, namespace: default}
+spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
+`, "apply", "-f", "-")
+	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
+
+	read, written := filepath.Join(dir, "read.iso"), filepath.Join(dir, "written.iso")
+	output(t, "qemu-img", "convert", "-f", "raw", "-O", "raw", "iscsi://"+portal+"/"+iqn+"/0", read)
+	output(t, program, "iso", "customize", source, "-o", written, "--http-url", "http://192.0.2.1:8082", "--karg", argument, "--karg", "console=ttyS0")
+	if over, file := sha256File(t, read), sha256File(t, written); over != file {
+		t.Errorf("over iSCSI %s, by iso customize %s", over, file)
+	}
+	if after := sha256File(t, source); after != before {
+		t.Errorf("the original has changed: %s, was %s", after, before)
+	}
+
+	extracted := filepath.Join(dir, "extracted")
+	output(t, "xorriso", "-osirrox", "on", "-indev", read, "-extract", "/", extracted)
+	for _, name := range []string{"boot/vmlinuz", "boot/initrd"} {
+		if sha256File(t, filepath.Join(extracted, name)) != sha256File(t, filepath.Join(tree, name)) {
+			t.Errorf("%s has changed", name)
+		}
+	}
+	grub, err := os.ReadFile(filepath.Join(extracted, "boot/grub/grub.cfg"))
+	if err != nil || !strings.Contains(string(grub), "linux /boot/vmlinuz quiet inst.ks=http://192.0.2.1:8082/api/v1/kickstart console=ttyS0") {
+		t.Errorf("grub.cfg: %v\n%s", err, grub)
+	}
+}
+
+// TestForcedDeletion takes an image away from a machine that reads it: not without
+// being asked twice, and then its session is over.
+func TestForcedDeletion(t *testing.T) {
+	needs(t, "qemu-io", "xorriso")
+	if _, err := os.Stat(iscsiModule); err != nil {
+		t.Skip("needs qemu-block-extra, which is not installed")
+	}
+	dir := t.TempDir()
+	tree, isos := filepath.Join(dir, "tree"), filepath.Join(dir, "isos")
+	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n}\n")
+	write(t, filepath.Join(isos, ".keep"), "")
+	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
+	portal := "127.0.0.1:" + freePort(t)
+	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s.kubectl("apiVersion: v1\nkind: ISCSICdrom\nmetadata: {name: linux, namespace: default}\nspec: {isoFile: linux.iso}\n", "apply", "-f", "-")
+	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
+
+	reader := exec.CommandContext(t.Context(), "qemu-io", "-r", "-f", "raw", "-c", "read 0 4k", "-c", "sleep 60000", "iscsi://"+portal+"/"+iqn+"/0")
+	if err := reader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Process.Kill(); _ = reader.Wait() }()
+	eventually(t, "a session", func() bool { return strings.Contains(s.log.String(), "session began") })
+	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux"); err == nil || !strings.Contains(stderr, "it is being read by") {
+		t.Errorf("%v: %s", err, stderr)
+	}
+	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux", "--force", "--grace-period=0"); err != nil { // it warns, always
+		t.Errorf("%v: %s", err, stderr)
+	}
+	eventually(t, "the end of the session", func() bool { return strings.Contains(s.log.String(), "the sessions of a deleted image were ended") })
+}
+
+func output(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func sha256File(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// server is a running glowplug.
+type server struct {
+	t          *testing.T
+	dir        string // --data-dir
+	host       string // address it listens on
+	plain, tls string // ports
+	prefix     []string
+	args       []string
+	cmd        *exec.Cmd
+	log        *lockedBuffer
+}
+
+// lockedBuffer collects a process's output while the test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start runs the program on loopback with further flags and waits until it is ready.
+func start(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), host: "127.0.0.1",
+		plain: freePort(t), tls: freePort(t), args: args}
+	s.launch()
+	s.waitReady()
+	return s
+}
+
+// launch starts the process; it is stopped with the test.
+func (s *server) launch() {
+	s.t.Helper()
+	s.log = &lockedBuffer{}
+	argv := append(append([]string{}, s.prefix...), program, "serve", "--data-dir", s.dir,
+		"--listen", net.JoinHostPort(s.listenHost(), s.plain), "--listen-tls", net.JoinHostPort(s.listenHost(), s.tls))
+	argv = append(argv, s.args...)
+	s.cmd = exec.Command(argv[0], argv[1:]...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := s.cmd
+	s.t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		if s.t.Failed() {
+			s.t.Logf("server log:\n%s", tail(s.log.String(), 6000))
+		}
+	})
+}
+
+// listenHost is the wildcard where the server is reached from other namespaces.
+func (s *server) listenHost() string {
+	if s.prefix != nil {
+		return ""
+	}
+	return s.host
+}
+
+func (s *server) url(path string) string {
+	return "http://" + net.JoinHostPort(s.host, s.plain) + path
+}
+
+func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+func (s *server) waitReady() {
+	s.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		if s.probe() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.t.Fatalf("not ready after 30 s:\n%s", s.log)
+}
+
+func (s *server) probe() bool {
+	if s.prefix != nil { // in another namespace: ask from there
+		args := append(s.prefix[1:], "curl", "-sf", "-o", "/dev/null", s.url("/readyz"))
+		return exec.Command(s.prefix[0], args...).Run() == nil
+	}
+	resp, err := http.Get(s.url("/readyz"))
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// kill is kill -9; terminate is SIGTERM, and gives the exit code.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+func (s *server) terminate() int {
+	s.t.Helper()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() { _ = s.cmd.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		s.t.Fatal("did not stop within 30 s of SIGTERM")
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func (s *server) restart() {
+	s.t.Helper()
+	s.launch()
+	s.waitReady()
+}
+
+// kubectl runs kubectl as a loopback admin and fails the test where it fails or warns.
+func (s *server) kubectl(stdin string, args ...string) string {
+	s.t.Helper()
+	out, errOut, err := s.tryKubectl(stdin, args...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out, errOut)
+	}
+	if errOut != "" {
+		s.t.Errorf("kubectl %s warns:\n%s", strings.Join(args, " "), errOut)
+	}
+	return out
+}
+
+func (s *server) tryKubectl(stdin string, args ...string) (stdout, stderr string, err error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, kubectlPath(s.t), append([]string{"-s", s.url("")}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null", "HOME="+filepath.Dir(s.dir), "KUBE_EDITOR="+os.Getenv("E2E_EDITOR"))
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err = cmd.Run()
+	return out.String(), errOut.String(), err
+}
+
+var kubectlOnce = sync.OnceValues(func() (string, error) {
+	if path, err := exec.LookPath("kubectl"); err == nil {
+		return path, nil
+	}
+	path := filepath.Join(filepath.Dir(program), "kubectl")
+	return path, buildTool("./kubectl", path, "")
+})
+
+// kubectlPath is the machine's kubectl, or one built for the test.
+func kubectlPath(t *testing.T) string {
+	t.Helper()
+	path, err := kubectlOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// buildTool builds a main package that test/tools pins.
+func buildTool(pkg, output, ldflags string) error {
+	cmd := exec.Command("go", "build", "-o", output, "-ldflags", ldflags, pkg)
+	cmd.Dir = filepath.Join(root, "test", "tools")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// answer is an HTTP answer, read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func get(t *testing.T, url string, header ...string) answer {
+	t.Helper()
+	return request(t, http.MethodGet, url, "", header...)
+}
+
+// request sends a body with headers given as name, value, name, value.
+func request(t *testing.T, method, url, body string, header ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(data)}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// eventually polls until ok or the time is over.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(15 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("still not after 15 s: %s", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
