@@ -14,6 +14,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -191,11 +192,9 @@ func (u *uploader) once(ctx context.Context) (cdrom *v1.ISCSICdrom, again bool, 
 		return nil, true, err
 	}
 	u.bar.now = from
-	if _, err := u.file.Seek(from, io.SeekStart); err != nil {
-		return nil, false, err
-	}
-	body := io.TeeReader(io.LimitReader(u.file, u.size-from), countWriter(u.bar.add))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, u.base+u.path()+"/iso", io.NopCloser(body))
+	body := &uploadBody{from: io.NewSectionReader(u.file, from, u.size-from), count: u.bar.add}
+	defer body.Close()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, u.base+u.path()+"/iso", body)
 	if err != nil {
 		return nil, false, err
 	}
@@ -267,10 +266,33 @@ func (u *uploader) report(w io.Writer, cdrom *v1.ISCSICdrom) error {
 	return nil
 }
 
-// countWriter counts what is written to it.
-type countWriter func(int64)
+// uploadBody is what one try sends. A transport may read a body for some time after
+// it has answered the request (http.Request.Body), when the next try has begun: each
+// has its own place in the file, and none counts after Close.
+type uploadBody struct {
+	from  io.Reader
+	count func(int64)
 
-func (c countWriter) Write(p []byte) (int, error) {
-	c(int64(len(p)))
-	return len(p), nil
+	mu     sync.Mutex
+	closed bool
+}
+
+// Read implements io.Reader.
+func (b *uploadBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, os.ErrClosed
+	}
+	n, err := b.from.Read(p)
+	b.count(int64(n))
+	return n, err
+}
+
+// Close implements io.Closer. No Read is under way when it returns.
+func (b *uploadBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return nil
 }

@@ -239,6 +239,76 @@ func TestISOUpload(t *testing.T) {
 	u.http.CloseIdleConnections()
 }
 
+// lateReader is a transport that answers the first PUT before it has read the body,
+// and reads on while the second one is sent.
+type lateReader struct {
+	tries   int
+	reading sync.WaitGroup
+	got     []byte
+}
+
+func (l *lateReader) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := func(code int, body string) *http.Response {
+		return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+	}
+	switch {
+	case r.Method != http.MethodPut:
+		return answer(http.StatusOK, `{}`), nil
+	case l.tries > 0:
+		var err error
+		l.got, err = io.ReadAll(r.Body)
+		return answer(http.StatusOK, `{"metadata":{"name":"coreos"}}`), err
+	}
+	l.tries++
+	begun := make(chan struct{})
+	l.reading.Go(func() {
+		defer r.Body.Close()
+		buf := make([]byte, 1<<10)
+		_, _ = r.Body.Read(buf)
+		close(begun)
+		for {
+			time.Sleep(time.Millisecond)
+			if _, err := r.Body.Read(buf); err != nil {
+				return
+			}
+		}
+	})
+	<-begun
+	return answer(http.StatusServiceUnavailable, `{}`), nil
+}
+
+// What a transport still reads of a try that was answered is neither counted nor
+// missing from the next one.
+func TestISOUploadAnsweredEarly(t *testing.T) {
+	const size = 1 << 20
+	name := writeTestISO(t, size)
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	transport := &lateReader{}
+	u := &uploader{http: &http.Client{Transport: transport}, file: file, size: size, notes: io.Discard, name: "coreos", base: "http://192.0.2.1", collection: cdromsPath("g10")}
+	u.bar = newProgress(io.Discard, name, size)
+	if _, again, err := u.once(t.Context()); err == nil || !again {
+		t.Fatalf("the first try: %v, another: %v", err, again)
+	}
+	if _, _, err := u.once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	transport.reading.Wait()
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(transport.got, want) {
+		t.Errorf("the second try sent %d bytes of %d, or others", len(transport.got), size)
+	}
+	if u.bar.now != size {
+		t.Errorf("the bar stands at %d of %d", u.bar.now, size)
+	}
+}
+
 // An image that is read is not deleted, unless forced.
 func TestISODeleteInUse(t *testing.T) {
 	s := newImageServer(t)
