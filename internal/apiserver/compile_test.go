@@ -174,6 +174,7 @@ func TestOutdatedResultIsDropped(t *testing.T) {
 	})
 	a.server.compiler.patience = 50 * time.Millisecond
 	a.must(http.StatusCreated, "POST", configs, config("x", "# slow\n"+badSource))
+	a.server.compiler.patience = time.Minute // the good one is not Pending on a busy machine
 	a.must(http.StatusOK, "PUT", configs+"/x", config("x", goodSource))
 	before := a.stored("x").ResourceVersion
 	close(gate)
@@ -211,6 +212,7 @@ func TestCompilersAreBounded(t *testing.T) {
 			t.Errorf("%d", code)
 		}
 	}
+	await(t, func() bool { return int(calls.Load()) >= slots })
 	if int(calls.Load()) != slots {
 		t.Errorf("%d compilations at a time, want %d", calls.Load(), slots)
 	}
