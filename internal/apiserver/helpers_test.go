@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +21,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/natsd"
+	"glowplug/internal/kvstore/kvtest"
 )
 
 func TestMain(m *testing.M) {
@@ -52,21 +51,8 @@ func start(t *testing.T, change ...func(*Options)) *api {
 
 func newStores(t *testing.T) map[string]storage.Interface {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	nats, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := nats.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
 	stores := map[string]storage.Interface{}
-	var running sync.WaitGroup
+	var running []kvtest.Store
 	inv := inventory.New(inventory.Options{})
 	for _, kind := range Kinds() {
 		var observers []kvstore.Observer
@@ -81,17 +67,9 @@ func newStores(t *testing.T) map[string]storage.Interface {
 		if kind.Resource == IgnitionConfigs {
 			stores[kind.Resource] = followed{store, inv}
 		}
-		running.Go(func() { store.Run(ctx, js) })
+		running = append(running, store)
 	}
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		conn.Close()
-		nats.Shutdown(context.Background())
-	})
-	for _, store := range stores {
-		await(t, func() bool { return store.ReadinessCheck() == nil })
-	}
+	kvtest.Run(t, kvtest.JetStream(t), running...)
 	return stores
 }
 

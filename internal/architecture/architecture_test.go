@@ -33,6 +33,7 @@ var order = []string{
 	"internal/manifest",
 	"internal/natsd",
 	"internal/kvstore",
+	"internal/kvstore/kvtest",
 	"internal/match",
 	"internal/inventory",
 	"internal/streams",

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +26,7 @@ import (
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bulletin"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/natsd"
+	"glowplug/internal/kvstore/kvtest"
 	"glowplug/internal/streams"
 	"glowplug/internal/streams/streamtest"
 )
@@ -78,18 +77,7 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 	t.Helper()
 	s := &site{T: t}
 	ctx, cancel := context.WithCancel(context.Background())
-	nats, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := nats.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := kvtest.JetStream(t)
 	var running sync.WaitGroup
 	var stop []func()
 	for i := range replicas {
@@ -117,11 +105,9 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 			}
 			store := kvstore.New(kind, kvstore.Options{}, follows...)
 			stores[kind.Resource] = store
-			running.Go(func() { _ = store.Run(ctx, js) })
-			for store.ReadinessCheck() != nil {
-				time.Sleep(time.Millisecond)
-			}
+			kvtest.Run(t, js, store)
 		}
+		var err error
 		if api, err = apiserver.New(apiserver.Options{Stores: stores}); err != nil {
 			t.Fatal(err)
 		}
@@ -144,8 +130,6 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 		}
 		cancel()
 		running.Wait()
-		conn.Close()
-		nats.Shutdown(context.Background())
 	})
 	return s
 }

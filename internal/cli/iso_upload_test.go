@@ -16,13 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/images"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/natsd"
+	"glowplug/internal/kvstore/kvtest"
 )
 
 // imageServer is the API with a library of images behind it. A PUT of which
@@ -38,34 +37,20 @@ type imageServer struct {
 
 func newImageServer(t *testing.T) *imageServer {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	nats, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := nats.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := kvtest.JetStream(t)
 	stores := map[string]storage.Interface{}
-	var running sync.WaitGroup
 	for _, kind := range apiserver.Kinds() {
 		store := kvstore.New(kind, kvstore.Options{Exclusive: true})
 		stores[kind.Resource] = store
-		running.Go(func() { _ = store.Run(ctx, js) })
-		for store.ReadinessCheck() != nil {
-			time.Sleep(5 * time.Millisecond)
-		}
+		kvtest.Run(t, js, store)
 	}
 	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
 	library, err := images.New(images.Options{Dir: t.TempDir(), Store: stores[apiserver.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
 	running.Go(func() { _ = library.Run(ctx) })
 	s := &imageServer{}
 	api, err := apiserver.New(apiserver.Options{Stores: stores, Upload: library.Upload(), InUse: func(_, _ string) []string {
@@ -98,8 +83,6 @@ func newImageServer(t *testing.T) *imageServer {
 		_ = api.Shutdown(stop)
 		listener.Close()
 		running.Wait()
-		conn.Close()
-		nats.Shutdown(context.Background())
 	})
 	return s
 }

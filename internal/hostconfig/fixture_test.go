@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/storage"
@@ -27,7 +26,7 @@ import (
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/natsd"
+	"glowplug/internal/kvstore/kvtest"
 	"glowplug/internal/template"
 )
 
@@ -80,29 +79,15 @@ func start(t *testing.T, policy boot.Policy) *site {
 	observers := map[string][]kvstore.Observer{
 		apiserver.BareMetalHosts: {s.inv.Hosts()}, apiserver.IgnitionConfigs: {s.inv.Configs()}, apiserver.ISCSICdroms: {s.inv.Images()},
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	server, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
 	stores := map[string]storage.Interface{}
+	var running []kvtest.Store
 	for _, kind := range apiserver.Kinds() {
 		s.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
 		stores[kind.Resource] = s.stores[kind.Resource]
+		running = append(running, s.stores[kind.Resource])
 	}
 	s.replica = s.serve(policy)
-	var running sync.WaitGroup
-	for _, store := range s.stores {
-		running.Go(func() { _ = store.Run(ctx, js) })
-	}
+	kvtest.Run(t, kvtest.JetStream(t), running...)
 	api, err := apiserver.New(apiserver.Options{Stores: stores, Inventory: s.inv})
 	if err != nil {
 		t.Fatal(err)
@@ -112,10 +97,6 @@ func start(t *testing.T, policy boot.Policy) *site {
 		if err := api.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		cancel()
-		running.Wait()
-		conn.Close()
-		server.Shutdown(context.Background())
 	})
 	s.await("the store", func() bool { return api.Ready() == nil })
 	return s

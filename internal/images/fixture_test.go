@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +28,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/natsd"
+	"glowplug/internal/kvstore/kvtest"
 )
 
 func TestMain(m *testing.M) {
@@ -120,34 +119,13 @@ func newKit(t *testing.T, change ...func(*Library, *Options)) *kit {
 
 func newStore(t *testing.T) *kvstore.Store {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	nats, err := natsd.Start(ctx, natsd.Options{DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := nats.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var store *kvstore.Store
 	for _, kind := range apiserver.Kinds() {
 		if kind.Resource == apiserver.ISCSICdroms {
 			store = kvstore.New(kind, kvstore.Options{Exclusive: true})
 		}
 	}
-	var running sync.WaitGroup
-	running.Go(func() { _ = store.Run(ctx, js) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		conn.Close()
-		nats.Shutdown(context.Background())
-	})
-	await(t, func() bool { return store.ReadinessCheck() == nil })
+	kvtest.Run(t, kvtest.JetStream(t), store)
 	return store
 }
 
