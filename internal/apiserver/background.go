@@ -110,7 +110,7 @@ func (f *finisher) finish(ctx context.Context, key string) error {
 	case config.Status.Phase != v1.PhasePending, awaitsHosts(&config):
 		return nil
 	}
-	src := source(&config)
+	src := Source(&config)
 	j := f.compiler.run(ctx, src)
 	if j == nil {
 		return ctx.Err()
@@ -118,7 +118,7 @@ func (f *finisher) finish(ctx context.Context, key string) error {
 	var out v1.IgnitionConfig
 	err := f.store.GuaranteedUpdate(ctx, key, &out, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 		current := obj.(*v1.IgnitionConfig)
-		if current.Status.Phase != v1.PhasePending || source(current) != src {
+		if current.Status.Phase != v1.PhasePending || Source(current) != src {
 			return nil, errSettled
 		}
 		settle(current, j, time.Now())

@@ -178,7 +178,7 @@ func TestOutdatedResultIsDropped(t *testing.T) {
 	a.must(http.StatusOK, "PUT", configs+"/x", config("x", goodSource))
 	before := a.stored("x").ResourceVersion
 	close(gate)
-	await(t, func() bool { return a.server.compiler.find(source(config("x", "# slow\n"+badSource))) == nil })
+	await(t, func() bool { return a.server.compiler.find(Source(config("x", "# slow\n"+badSource))) == nil })
 	if got := a.stored("x"); got.Status.Phase != v1.PhaseReady || got.ResourceVersion != before {
 		t.Errorf("%+v", got.Status)
 	}

@@ -20,8 +20,8 @@ import (
 // maxWarnings bounds the Warning headers of one answer.
 const maxWarnings = 10
 
-// source is what a config is compiled from.
-func source(config *v1.IgnitionConfig) compile.Source {
+// Source is what a config is compiled from.
+func Source(config *v1.IgnitionConfig) compile.Source {
 	spec := &config.Spec
 	return compile.Source{
 		Type: spec.Type, Format: spec.Format, Config: spec.Config,
@@ -49,7 +49,7 @@ func configStrategies(c *compiler, warnings func(*v1.IgnitionConfig) []string) (
 				return
 			}
 			config.Generation = old.Generation + 1
-			if source(config) == source(old) && slices.Equal(config.Spec.Layers, old.Spec.Layers) && old.Status.Phase != "" {
+			if Source(config) == Source(old) && slices.Equal(config.Spec.Layers, old.Spec.Layers) && old.Status.Phase != "" {
 				carryOver(config, old)
 			} else if len(v1.ValidateIgnitionConfig(config)) == 0 {
 				if config.Spec.Type != old.Spec.Type {
@@ -88,7 +88,7 @@ func (c *compiler) fill(ctx context.Context, config *v1.IgnitionConfig) {
 	noteCompiled(ctx)
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	if j := c.run(ctx, source(config)); j != nil {
+	if j := c.run(ctx, Source(config)); j != nil {
 		settle(config, j, time.Now())
 		c.layering.atOnce(config, time.Now())
 		return

@@ -288,7 +288,7 @@ func TestLayersThatChangedMeanwhile(t *testing.T) {
 	ctx := context.Background()
 	err := stores[IgnitionConfigs].GuaranteedUpdate(ctx, configKey("g10", "base"), &base, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 		c := obj.(*v1.IgnitionConfig)
-		artifact, _ := compile.Compile(source(over("base", "two")))
+		artifact, _ := compile.Compile(Source(over("base", "two")))
 		serve(c, artifact, time.Now())
 		return c, nil
 	}), nil)

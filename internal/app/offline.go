@@ -156,11 +156,7 @@ var codecs = func() map[string]kvstore.Codec {
 // compileInto fills in what a server would have compiled; the error says why it
 // could not.
 func compileInto(config *v1.IgnitionConfig) error {
-	spec := &config.Spec
-	artifact, found := compile.Compile(compile.Source{
-		Type: spec.Type, Format: spec.Format, Config: spec.Config,
-		Layered: len(spec.Layers) > 0, KickstartVersion: spec.KickstartVersion, Template: spec.Template,
-	})
+	artifact, found := compile.Compile(apiserver.Source(config))
 	apiserver.Settle(config, artifact, found)
 	if artifact == nil {
 		return fmt.Errorf("spec.config: %s", found.Summary())

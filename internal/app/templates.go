@@ -39,7 +39,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 	templates := view.Templates()
 	slices.SortFunc(templates, func(a, b *inventory.Config) int { return a.Ref.Compare(b.Ref) })
 	for _, c := range templates {
-		t, _ := compile.ParseTemplate(compile.Source{Type: c.Type, Format: c.Format, Config: string(c.Artifact), Template: true, KickstartVersion: c.Installer})
+		t, _ := c.ParseTemplate()
 		if t == nil {
 			continue // its error is that of its source
 		}

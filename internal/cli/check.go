@@ -133,10 +133,9 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, object(p, doc, config, func() field.ErrorList { return v1.ValidateIgnitionConfig(named(config)) })...)
 		if !found.HasError() {
 			spec := &config.Spec
-			artifact, compiled := compileLocal(compile.Source{
-				Type: spec.Type, Format: spec.Format, Config: spec.Config, Template: spec.Template,
-				Layered: len(spec.Layers) > 0, KickstartVersion: cmp.Or(spec.KickstartVersion, c.installer),
-			}, c.filesDir)
+			source := apiserver.Source(config)
+			source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
+			artifact, compiled := compileLocal(source, c.filesDir)
 			if artifact != nil && artifact.Template {
 				c.templates[inventory.Ref{Namespace: config.Namespace, Name: config.Name}] = &checkedTemplate{doc: doc, places: p, config: spec.Config}
 			}

@@ -293,9 +293,7 @@ func (c *Cache) template(config *inventory.Config) (*compile.Template, string) {
 	if t != nil {
 		return t, ""
 	}
-	t, found := compile.ParseTemplate(compile.Source{
-		Type: config.Type, Format: config.Format, Config: string(config.Artifact), Template: true, KickstartVersion: config.Installer,
-	})
+	t, found := config.ParseTemplate()
 	if t == nil {
 		return nil, found.Summary()
 	}

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/compile"
 	"glowplug/internal/ignition"
 	"glowplug/internal/match"
 	"glowplug/internal/netaddr"
+	"glowplug/internal/report"
 	"glowplug/internal/template"
 )
 
@@ -140,6 +142,14 @@ type Config struct {
 	Stack *Stack
 
 	rule *match.Rule
+}
+
+// ParseTemplate reads the template that Artifact is. It is nil exactly where the
+// report holds an error.
+func (c *Config) ParseTemplate() (*compile.Template, report.Report) {
+	return compile.ParseTemplate(compile.Source{
+		Type: c.Type, Format: c.Format, Config: string(c.Artifact), Template: true, KickstartVersion: c.Installer,
+	})
 }
 
 // Stack is what a config is merged over. It is never changed.
