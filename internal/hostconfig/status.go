@@ -155,6 +155,9 @@ func (s *summary) is(config *v1.IgnitionConfig) bool {
 func (s *summary) put(config *v1.IgnitionConfig) {
 	status := &config.Status
 	hosts := s.hosts
+	if s.pending > 0 && status.Phase != v1.PhasePending && status.Hosts != nil && status.Hosts.Total == hosts.Total {
+		return // a server that was started has yet to render what another one has
+	}
 	status.Hosts = &hosts
 	if config.Compiled.Generation != config.Generation || s.pending > 0 {
 		return
