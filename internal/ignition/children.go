@@ -19,52 +19,56 @@ const (
 // children converts the configs that are written into this one as data: URLs. A
 // child of this config's own version is converted with it. One of another version
 // stays as it is where a client of the new version reads it, and is else refused:
-// what such a client reads of a config that it fetches is not ours to say.
+// what such a client reads of a config that it fetches is not ours to say. One that
+// stands in for this one has nothing to do with what this one declares.
 func (c *conversion) children(root object) {
 	config := sub(root, "ignition", "config")
-	refs := append(objects(config, "append"), objects(config, "merge")...)
-	if replace := sub(config, "replace"); replace != nil {
-		refs = append(refs, replace)
-	}
-	for _, ref := range refs {
-		if strings.HasPrefix(strings.ToLower(text(ref, "source")), "data:") {
-			c.child(ref)
+	for _, ref := range append(objects(config, "append"), objects(config, "merge")...) {
+		if child := c.child(ref); child != nil && child.declared != nil {
+			c.include(child.declared, at(ref, "source"))
 		}
+	}
+	if replace := sub(config, "replace"); replace != nil {
+		c.child(replace)
 	}
 }
 
-func (c *conversion) child(ref object) {
+// child converts a config that is written into this one; nil where there is none.
+func (c *conversion) child(ref object) *conversion {
 	there := at(ref, "source")
+	if !strings.HasPrefix(strings.ToLower(text(ref, "source")), "data:") {
+		return nil
+	}
 	raw, err := content(ref, c.left.bytes+1)
 	if c.left.bytes -= len(raw); c.left.bytes < 0 {
 		c.lose(there, "the configs in it have more than %d bytes", maxChildBytes)
-		return
+		return nil
 	}
 	if err != nil {
 		c.lose(there, "the config in it cannot be read: %s", oneLine(err.Error()))
-		return
+		return nil
 	}
 	d, s, failure := read(raw)
 	switch {
 	case failure != nil:
 		c.lose(there, "the config in it cannot be read: %s", failure)
-		return
+		return nil
 	case s != c.from && c.to.reads(s.version):
-		return
+		return nil
 	case s != c.from:
 		c.lose(there, "the config in it is of spec %s, which a client of spec %s does not read", s.name, c.to.name)
-		return
+		return nil
 	case c.depth == maxChildren:
 		c.lose(there, "more than %d configs are written into one another", maxChildren)
-		return
+		return nil
 	}
 	if c.verified {
 		if r := d.validate(s); r.HasError() {
 			c.lose(there, "the config in it is not valid: %s", r.Summary())
-			return
+			return nil
 		}
 	}
-	child := conversion{from: s, to: c.to, verified: c.verified, depth: c.depth + 1, left: c.left}
+	child := &conversion{from: s, to: c.to, verified: c.verified, depth: c.depth + 1, left: c.left}
 	out, losses := child.run(d)
 	for _, l := range losses {
 		c.lose(there+strings.TrimPrefix(l.Path, "$"), "%s", l.Reason)
@@ -74,6 +78,7 @@ func (c *conversion) child(ref object) {
 	}
 	ref["source"] = dataURL(out)
 	delete(ref, "compression")
+	return child
 }
 
 // content gives the config in a data: URL, unpacked as far as limit.

@@ -107,6 +107,9 @@ type conversion struct {
 	depth  int
 	left   *room
 	losses []Loss
+	// declared is what the config declares, with those that are written into it; nil
+	// within a major.
+	declared *declared
 }
 
 // room is how many values and bytes of further configs there may be.
@@ -146,7 +149,9 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 	case from.major == 2:
 		c.within2(root, from, newest2)
 		c.up(root)
+		c.declare(root)
 	case to.major == 2:
+		c.declare(root)
 		c.down(root)
 		c.within2(root, newest2, to)
 	}

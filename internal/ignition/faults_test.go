@@ -154,6 +154,82 @@ func TestChildren(t *testing.T) {
 	becomes(t, "3.4.0", "3.1.0", merge("merge", "data:,no"), "$.ignition.config.merge.0.source")
 }
 
+// What several configs come to differs between the majors where they declare the
+// same: spec 3 merges by key, spec 2 carries out one after the other.
+func TestFaultChildrenAreConvertedEachForItself(t *testing.T) {
+	with := func(version, key, rest string, children ...string) string {
+		var refs []string
+		for _, c := range children {
+			refs = append(refs, `{"source":"`+dataURL([]byte(c))+`"}`)
+		}
+		return `"ignition":{"config":{"` + key + `":[` + strings.Join(refs, ",") + `]},"version":"` + version + `"}` + rest
+	}
+	three := func(rest string) string { return `{"ignition":{"version":"3.2.0"},` + rest + `}` }
+	two := func(rest string) string { return `{"ignition":{"version":"2.4.0"},` + rest + `}` }
+	file3 := func(p, more string) string {
+		return `"storage":{"files":[{"path":"` + p + `","mode":384,"contents":{"source":"data:,x"}` + more + `}]}`
+	}
+	file2 := func(p, more string) string {
+		return `"storage":{"files":[{"filesystem":"root","path":"` + p + `","mode":420,"contents":{"source":"data:,x"}` + more + `}]}`
+	}
+	var3 := `"storage":{"filesystems":[{"device":"/dev/a","format":"xfs","path":"/var"}]}`
+	var2 := `"storage":{"filesystems":[{"name":"/var","mount":{"device":"/dev/a","format":"xfs"}}]}`
+	users := `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["ssh-ed25519 AAAA x"]}]}`
+	const first = "$.ignition.config.merge.0.source"
+	for _, c := range []struct{ name, from, to, parent, want string }{
+		{"a file of both", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), three(file3("/a", `,"overwrite":true`))), first + ".storage.files.0.path"},
+		{"a link over a file", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), three(`"storage":{"links":[{"path":"/a","target":"/b"}]}`)), first + ".storage.links.0.path"},
+		{"two children", "3.2.0", "2.4.0", with("VERSION", "merge", "", three(file3("/a", "")), three(file3("/a", `,"overwrite":true`))), "$.ignition.config.merge.1.source.storage.files.0.path"},
+		{"a grandchild", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), "{"+with("3.2.0", "merge", "", three(file3("/a", "")))+"}"),
+			first + ".ignition.config.merge.0.source.storage.files.0.path"},
+		{"a child in the parent's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+var3, three(file3("/var/lib/x", ""))), first + ".storage.files.0.path"},
+		{"a parent in the child's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/var/lib/x", ""), three(var3)), "$.storage.files.0.path"},
+		{"a RAID", "3.2.0", "2.4.0", with("VERSION", "merge", `,"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/a","/dev/b"]}]}`,
+			three(`"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/c","/dev/d"]}]}`)), first + ".storage.raid.0.name"},
+		{"a user", "3.2.0", "2.4.0", with("VERSION", "merge", ","+users, three(users)), first + ".passwd.users.0.name"},
+		{"a user in the child's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+users, three(var3)), first + ".storage.filesystems.0.path"},
+		{"a unit", "3.2.0", "2.4.0", with("VERSION", "merge", `,"systemd":{"units":[{"name":"a.service","enabled":true}]}`,
+			three(`"systemd":{"units":[{"name":"a.service","enabled":false}]}`)), first + ".systemd.units.0.enabled"},
+		{"a file of both, up", "2.4.0", "3.2.0", with("VERSION", "append", ","+file2("/a", ""), two(file2("/a", ""))), "$.ignition.config.append.0.source.storage.files.0.path"},
+		{"a filesystem of the parent, up", "2.4.0", "3.2.0", with("VERSION", "append", ","+var2, two(file2("/var/x", ""))), "$.ignition.config.append.0.source.storage.files.0.path"},
+		{"a networkd unit and its file, up", "2.4.0", "3.2.0", with("VERSION", "append", `,"networkd":{"units":[{"name":"a.network","contents":"[Match]"}]}`,
+			two(file2("/etc/systemd/network/a.network", ""))), "$.ignition.config.append.0.source.storage.files.0.path"},
+	} {
+		t.Run(c.name, func(t *testing.T) { becomes(t, c.from, c.to, c.parent, c.want) })
+	}
+	// What they declare each for itself is given, and what says different things of
+	// one unit.
+	for _, child := range []string{
+		three(file3("/b", "")),
+		three(`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"b.conf","contents":"[Unit]"}]}]}`),
+	} {
+		parent := `{` + with("3.2.0", "merge", `,"systemd":{"units":[{"name":"a.service","enabled":true}]},`+file3("/a", ""), child) + `}`
+		if _, losses, err := Convert([]byte(parent), "2.4.0"); err != nil || len(losses) > 0 {
+			t.Errorf("%s: %v %v", child, losses, err)
+		}
+	}
+}
+
+// Users, groups and units are no nodes: spec 3 writes them to the filesystems that
+// it has mounted by then, spec 2 to the root.
+func TestFaultFilesystemOverHomes(t *testing.T) {
+	three := func(p, rest string) string {
+		return `"storage":{"filesystems":[{"device":"/dev/a","format":"xfs","path":"` + p + `"}]},` + rest
+	}
+	users := func(more string) string { return `"passwd":{"users":[{"name":"core"` + more + `}]}` }
+	units := `"systemd":{"units":[{"name":"a.service","enabled":true}]}`
+	const refused = "$.storage.filesystems.0.path"
+	for p, rest := range map[string]string{"/home": users(""), "/var": users(""), "/srv": users(`,"homeDir":"/srv/core"`), "/etc": units} {
+		becomes(t, "3.2.0", "2.4.0", three(p, rest), refused)
+	}
+	becomes(t, "2.4.0", "3.2.0", `"storage":{"filesystems":[{"name":"/etc","mount":{"device":"/dev/a","format":"xfs"}}]},`+units, "$.storage.filesystems.0.name")
+	for p, rest := range map[string]string{"/srv": users(""), "/home/other": users(""), "/var": units, "/": units} {
+		if _, losses, err := Convert([]byte(`{"ignition":{"version":"3.2.0"},`+three(p, rest)+`}`), "2.4.0"); err != nil || len(losses) > 0 {
+			t.Errorf("%s: %v %v", p, losses, err)
+		}
+	}
+}
+
 // The library's type of 2.3.0 embeds security.tls, and under a name.
 func TestCertificatesOfEverySpec2(t *testing.T) {
 	tls := `"ignition":{"security":{"tls":{"certificateAuthorities":[{"source":"data:,a"}]}},"version":"VERSION"}`

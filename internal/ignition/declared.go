@@ -1,0 +1,168 @@
+package ignition
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// declared is what a config and those written into it declare, in the terms of spec
+// 3. The majors agree on a config by itself; where several are put together, spec 3
+// merges the entries of one key into one, and spec 2 carries out one after the other.
+// And spec 3 mounts every filesystem before anything is written, spec 2 each only for
+// the nodes that name it.
+type declared struct {
+	// entries has the field of each entry, by its key, such as "users core".
+	entries map[string]string
+	// mounts has the field of each filesystem, by the path at which it is mounted.
+	mounts map[string]string
+	nodes  []placed
+	// folders are written to without a node that says so.
+	folders []string
+}
+
+// placed is a node: its path, the field that says it, and the path of the filesystem
+// that its own config puts it in.
+type placed struct {
+	path, field, mount string
+}
+
+// keyed are the lists of spec 3 whose entries have a key, and that key.
+var keyed = []struct{ section, list, key string }{
+	{"passwd", "users", "name"}, {"passwd", "groups", "name"},
+	{"storage", "disks", "device"}, {"storage", "raid", "name"}, {"storage", "filesystems", "device"},
+}
+
+// declare collects what a config in the form of spec 3 declares by itself, and
+// refuses what its own filesystems hide.
+func (c *conversion) declare(root object) {
+	d := &declared{entries: map[string]string{}, mounts: map[string]string{}}
+	storage := sub(root, "storage")
+	for _, k := range keyed {
+		for _, entry := range objects(sub(root, k.section), k.list) {
+			d.entries[k.list+" "+text(entry, k.key)] = at(entry, k.key)
+		}
+	}
+	for _, unit := range objects(sub(root, "systemd"), "units") {
+		// Entries of one unit that say different things of it go together.
+		key := "units " + text(unit, "name") + " "
+		for _, said := range []string{"contents", "enabled", "mask"} {
+			if unit[said] != nil {
+				d.entries[key+said] = at(unit, said)
+			}
+		}
+		for _, dropin := range objects(unit, "dropins") {
+			d.entries[key+"dropins "+text(dropin, "name")] = at(dropin, "name")
+		}
+	}
+	own := mounts{"root": {"root", "/"}}
+	for _, fs := range objects(storage, "filesystems") {
+		p, field := path.Clean(text(fs, "path")), at(fs, "path")
+		if c.from.major == 2 {
+			field = strings.TrimSuffix(text(fs, origin), ".mount") + ".name"
+		}
+		if text(fs, "path") != "" && p != "/" {
+			d.mounts[p], own[p] = field, mount{p, p}
+		}
+	}
+	for _, kind := range []string{"directories", "files", "links"} {
+		for _, node := range objects(storage, kind) {
+			full := path.Clean(text(node, "path"))
+			field := at(node, "path")
+			d.entries["node "+full] = field
+			d.nodes = append(d.nodes, placed{full, field, own.of(full).path})
+		}
+	}
+	d.folders = foldersOf(root)
+	c.declared = d
+	for _, p := range slices.Sorted(maps.Keys(d.mounts)) {
+		c.hidden(p, d.mounts[p], d.folders)
+	}
+}
+
+// foldersOf gives the folders that users, groups and units are written to.
+func foldersOf(root object) []string {
+	var folders []string
+	passwd := sub(root, "passwd")
+	if sub(root, "systemd")["units"] != nil || passwd["users"] != nil || passwd["groups"] != nil {
+		folders = append(folders, "/etc")
+	}
+	for _, user := range objects(passwd, "users") {
+		home := text(user, "homeDir")
+		switch name := text(user, "name"); {
+		case home != "":
+		case name == "root":
+			home = "/root"
+			folders = append(folders, "/var/roothome") // where /root is on an ostree
+		default:
+			home = path.Join("/home", name)
+		}
+		home = path.Clean(home)
+		folders = append(folders, home)
+		if covers("/home", home) {
+			folders = append(folders, path.Join("/var", home)) // as well
+		}
+	}
+	return folders
+}
+
+// hidden refuses a filesystem that is mounted where something is written which no
+// node says: spec 2 writes it below the filesystem, where nobody sees it.
+func (c *conversion) hidden(mounted, field string, folders []string) {
+	for _, folder := range folders {
+		if covers(mounted, folder) {
+			c.lose(field, "spec 3 writes users, groups and units to the filesystem that is mounted there, spec 2 to the one below, in %s", folder)
+			return
+		}
+	}
+}
+
+// include takes in what a config written into this one declares, at a place in this
+// one, and refuses what the two do not declare each for itself.
+func (c *conversion) include(child *declared, there string) {
+	all := c.declared
+	for _, key := range slices.Sorted(maps.Keys(child.entries)) {
+		field := there + strings.TrimPrefix(child.entries[key], "$")
+		if other, ok := all.entries[key]; ok {
+			c.lose(field, "%s is for the same: spec 3 makes one of the two, spec 2 carries out one after the other", other)
+		}
+		all.entries[key] = field
+	}
+	for i := range child.nodes {
+		child.nodes[i].field = there + strings.TrimPrefix(child.nodes[i].field, "$")
+	}
+	c.elsewhere(child.nodes, all.mounts)
+	of := map[string]string{}
+	for p, field := range child.mounts {
+		of[p] = there + strings.TrimPrefix(field, "$")
+	}
+	c.elsewhere(all.nodes, of)
+	for _, p := range slices.Sorted(maps.Keys(of)) {
+		if other, ok := all.mounts[p]; ok {
+			c.lose(of[p], "%s has this path, too", other)
+		}
+		c.hidden(p, of[p], all.folders)
+	}
+	for _, p := range slices.Sorted(maps.Keys(all.mounts)) {
+		c.hidden(p, all.mounts[p], child.folders)
+	}
+	maps.Copy(all.mounts, of)
+	all.nodes = append(all.nodes, child.nodes...)
+	all.folders = append(all.folders, child.folders...)
+}
+
+// elsewhere refuses nodes of one config that lie in a filesystem of another.
+func (c *conversion) elsewhere(nodes []placed, mounts map[string]string) {
+	if len(mounts) == 0 {
+		return
+	}
+	for _, n := range nodes {
+		for p := n.path; len(p) > len(n.mount) && p != "/"; p = path.Dir(p) {
+			if field, ok := mounts[p]; ok {
+				c.lose(n.field, "spec 3 writes it to the filesystem of %s, spec 2 to the one that its own config says", field)
+				break
+			}
+		}
+	}
+}
