@@ -1,6 +1,7 @@
 package bootserver
 
 import (
+	"hash/maphash"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -11,7 +12,10 @@ import (
 
 // cachedHeaders is the number of configs, and of renderings of templates, whose header
 // values are kept: a power of two.
-const cachedHeaders = 16384
+const cachedHeaders = 65536
+
+// slotSeed tells the many renderings of one revision of a template apart.
+var slotSeed = maphash.MakeSeed()
 
 // headerCache keeps header values for each revision of a config, so that a
 // request makes none. What it forgets is made anew.
@@ -20,7 +24,8 @@ type headerCache struct {
 }
 
 // headerValues are the values for one revision of a config. They hold none of
-// its bytes, so that an old revision is not kept in memory.
+// its bytes, so that an old revision is not kept in memory: the ETag, which was made
+// for it, stands in a place of its own.
 type headerValues struct {
 	ref      inventory.Ref
 	revision uint64
@@ -30,7 +35,7 @@ type headerValues struct {
 }
 
 func (c *headerCache) of(config *inventory.Config) *headerValues {
-	slot := &c.slots[(config.Revision+spread(config.ETag))%cachedHeaders]
+	slot := &c.slots[(config.Revision+maphash.String(slotSeed, config.ETag))%cachedHeaders]
 	v := slot.Load()
 	if v == nil || v.revision != config.Revision || v.size != len(config.Artifact) || v.ref != config.Ref || v.etag[0] != config.ETag {
 		v = &headerValues{
@@ -38,25 +43,12 @@ func (c *headerCache) of(config *inventory.Config) *headerValues {
 			revision: config.Revision,
 			size:     len(config.Artifact),
 			config:   []string{headerSafe(config.Ref.String())},
-			etag:     []string{strings.Clone(config.ETag)},
+			etag:     []string{config.ETag},
 			length:   []string{strconv.Itoa(len(config.Artifact))},
 		}
 		slot.Store(v)
 	}
 	return v
-}
-
-// spread gives a number that tells the many renderings of one revision of a template
-// apart, mostly.
-func spread(etag string) (n uint64) {
-	const from, digits = len(`"sha256:`), 4
-	if len(etag) < from+digits {
-		return 0
-	}
-	for _, c := range []byte(etag[from : from+digits]) {
-		n = n*31 + uint64(c)
-	}
-	return n
 }
 
 // headerSafe keeps a name from ending a header line. The API refuses such names;

@@ -128,7 +128,11 @@ func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *te
 	}
 	var r *Rendered
 	if own {
-		if r = c.unchanged(who, &job, host); r == nil {
+		var made *inventory.Config
+		if r, made = c.unchanged(who, &job, host); made != nil {
+			return made, nil
+		}
+		if r == nil {
 			facts = host.Facts()
 		}
 	}
@@ -187,8 +191,9 @@ func ownerOf(config *inventory.Config, host *inventory.Host) owner {
 	return owner{config: config.Ref, host: host.Ref, configUID: config.UID, hostUID: host.UID, typ: config.Type}
 }
 
-// unchanged gives the rendering for a host that is as it was when it last asked.
-func (c *Cache) unchanged(who owner, job *task, host *inventory.Host) *Rendered {
+// unchanged gives the rendering for a host that is as it was when it last asked, and
+// the config that it makes.
+func (c *Cache) unchanged(who owner, job *task, host *inventory.Host) (*Rendered, *inventory.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept.unchanged(who, pair{job.config, host}, job.source)

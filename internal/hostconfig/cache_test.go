@@ -38,7 +38,7 @@ func node(n int) *inventory.Host {
 func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 	c := NewCache(nil, nil)
 	defer c.Close()
-	c.kept.limit = 1 << 20
+	c.kept.limit = 1000*entryCost + 48<<10 // 1000 of one text
 	config := kickstart("# {{ .Name }}\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
 		h := node(n)

@@ -8,14 +8,17 @@ import (
 )
 
 // entryCost is what a rendering takes beside its bytes, about.
-const entryCost = 1000
+const entryCost = 1300
 
-// kept are renderings within a bound. What was used longest ago is forgotten first.
-// Its owner holds a lock.
+// kept are renderings within a bound. What was used longest ago is forgotten first;
+// what was used since anything was last put is as good as new. Its owner holds a lock.
 type kept struct {
 	limit, size int
 	entries     map[key]*list.Element // of *entry
 	order       list.List             // what was used last is in front
+	// puts counts what was put: until the next one, nothing is forgotten, and the
+	// order of what is used need not be known.
+	puts int
 	// bodies has each artifact once, by its hash.
 	bodies map[string]*body
 	hosts  map[owner]*given
@@ -50,16 +53,22 @@ type given struct {
 	now      *entry
 	source   string
 	revision uint64
-	// pair is what asked for it last.
-	pair pair
+	// pair is what asked for it last, and config what it was given: its template, with
+	// what now has in its place; nil until it has asked again.
+	pair   pair
+	config *inventory.Config
 }
+
+// outdate says that now is not what the host is to be given.
+func (g *given) outdate() { g.now, g.config = nil, nil }
 
 type entry struct {
 	key      key
 	who      owner
 	rendered *Rendered
-	// at is its place in the order.
-	at *list.Element
+	// at is its place in the order, taken when so much had been put.
+	at    *list.Element
+	taken int
 }
 
 type body struct {
@@ -89,24 +98,33 @@ func (c *kept) last(who owner) *Rendered {
 
 // use gives what an entry has, which is then the one that was used last.
 func (c *kept) use(e *entry) *Rendered {
-	c.order.MoveToFront(e.at)
+	if e.taken != c.puts {
+		e.taken = c.puts
+		c.order.MoveToFront(e.at)
+	}
 	return e.rendered
 }
 
 // unchanged gives the rendering for a host whose revision is the one that it was
-// noted with.
-func (c *kept) unchanged(who owner, by pair, source string) *Rendered {
+// noted with, and the config that it makes of the template; nil where it has no
+// artifact.
+func (c *kept) unchanged(who owner, by pair, source string) (*Rendered, *inventory.Config) {
 	g := c.asked[by]
 	if g == nil {
 		if g = c.hosts[who]; g == nil || g.revision != by.host.Revision {
-			return nil
+			return nil, nil
 		}
 		c.ask(g, by)
 	}
 	if g.now == nil || g.source != source {
-		return nil
+		return nil, nil
 	}
-	return c.use(g.now)
+	r := c.use(g.now)
+	if g.config == nil && r.Artifact != nil {
+		g.config = with(by.config, r, false)
+		g.source = source // the same letters in the same place, which is soon seen
+	}
+	return r, g.config
 }
 
 // note notes that a rendering is that of a host as it is.
@@ -124,7 +142,7 @@ func (c *kept) note(who owner, by pair, k key) {
 
 func (c *kept) ask(g *given, by pair) {
 	delete(c.asked, g.pair)
-	g.pair = by
+	g.pair, g.config = by, nil
 	c.asked[by] = g
 }
 
@@ -150,12 +168,14 @@ func (c *kept) put(k key, who owner, r *Rendered) *Rendered {
 			g = &given{}
 			c.hosts[who] = g
 		}
-		if g.now = nil; r.Artifact != nil {
+		g.outdate()
+		if r.Artifact != nil {
 			g.good = e
 		}
 	}
 	c.size += r.cost()
-	e.at = c.order.PushFront(e)
+	c.puts++
+	e.at, e.taken = c.order.PushFront(e), c.puts
 	c.entries[k] = e.at
 	for c.size > c.limit && c.order.Len() > 1 {
 		c.drop(c.order.Back())
@@ -171,7 +191,7 @@ func (c *kept) drop(at *list.Element) {
 			g.good = nil
 		}
 		if g.now == e {
-			g.now = nil
+			g.outdate()
 		}
 		if g.good == nil && g.now == nil {
 			delete(c.hosts, e.who)
