@@ -234,3 +234,24 @@ func TestAdvance(t *testing.T) {
 		})
 	}
 }
+
+// A status may have been written by a clock that is ahead, or this one was set back:
+// what comes after is later all the same, and the host is installed once.
+func TestAdvanceUnderAnotherClock(t *testing.T) {
+	h := &inventory.Host{}
+	ahead := epoch.Add(time.Hour)
+	status, _ := Advance(h, inventory.Progress{}, ImageStep, ahead)
+	remembered := status
+	for i, step := range []Step{ImageStep, ConfigStep, DiskStep, DiskStep} {
+		next, _ := Advance(h, remembered, step, epoch.Add(time.Duration(i)*time.Second))
+		if got := Later(next, status); got != next {
+			t.Fatalf("step %d: %+v is taken for later than %+v", i, got, next)
+		}
+		// As it is stored.
+		remembered, status = next, next
+		status.Seen = next.Seen.Truncate(time.Second)
+	}
+	if armed, _ := Armed(h, remembered); armed || remembered.State != v1.StateProvisioned {
+		t.Errorf("%+v", remembered)
+	}
+}
