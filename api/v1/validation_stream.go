@@ -44,6 +44,14 @@ func ValidateStreamRelease(release *StreamRelease) field.ErrorList {
 // ValidateStreamReleaseUpdate checks a release that replaces old.
 func ValidateStreamReleaseUpdate(release, old *StreamRelease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&release.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	// Two pairs of them may come to one name, as a-b of c and a of b-c do: the second
+	// must not take the place of the first.
+	for _, f := range []struct{ name, is, was string }{{"stream", release.Spec.Stream, old.Spec.Stream}, {"release", release.Spec.Release, old.Spec.Release}} {
+		if f.is != f.was {
+			errs = append(errs, field.Invalid(field.NewPath("spec", f.name), f.is, fmt.Sprintf(
+				"is immutable: %s is release %s of stream %s, to be deleted first if it is to be replaced", old.Name, old.Spec.Release, old.Spec.Stream)))
+		}
+	}
 	return append(errs, ValidateStreamRelease(release)...)
 }
 

@@ -81,6 +81,21 @@ func TestStreamReleases(t *testing.T) {
 	}
 }
 
+// Two streams and releases may come to one name: the second does not take the place
+// of the first.
+func TestStreamReleaseIsNotReplacedByAnother(t *testing.T) {
+	a := start(t)
+	first := release("a-b", "1")
+	a.must(http.StatusCreated, "POST", releases, first)
+	other := release("a", "b-1")
+	other.ResourceVersion = ""
+	got := a.must(http.StatusUnprocessableEntity, "PUT", releases+"/a-b-1", other)
+	if want := "a-b-1 is release 1 of stream a-b"; !strings.Contains(string(got.body), "spec.stream") || !strings.Contains(string(got.body), want) {
+		t.Errorf("%s", got.body)
+	}
+	a.must(http.StatusOK, "PUT", releases+"/a-b-1", first)
+}
+
 func TestKubectlStreams(t *testing.T) {
 	a := start(t)
 	k := newKubectl(t, a.url)
