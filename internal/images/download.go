@@ -32,9 +32,11 @@ type download struct {
 	// problem is why the last try has brought nothing, under Library.mu.
 	problem error
 	// mirror is the one to begin with, signed are the files whose signatures were
-	// looked at; the fetching goroutine's own.
-	mirror int
-	signed map[string]bool
+	// looked at, furthest is how much of a file any try has brought; the fetching
+	// goroutine's own.
+	mirror   int
+	signed   map[string]bool
+	furthest map[string]int64
 
 	// role is what is being fetched; received and total are how far that is.
 	role            atomic.Pointer[string]
@@ -63,7 +65,7 @@ func (l *Library) startDownload(im *image, cdrom *v1.ISCSICdrom, o *order) error
 	if l.ctx.Err() != nil || im.cdrom == nil {
 		return nil
 	}
-	d := &download{uid: string(cdrom.UID), generation: cdrom.Generation, order: o, done: make(chan struct{}), signed: map[string]bool{}}
+	d := &download{uid: string(cdrom.UID), generation: cdrom.Generation, order: o, done: make(chan struct{}), signed: map[string]bool{}, furthest: map[string]int64{}}
 	ctx, cancel := context.WithCancel(l.ctx)
 	d.cancel = cancel
 	im.download = d
@@ -184,7 +186,7 @@ func (l *Library) fetchFile(ctx context.Context, im *image, cdrom *v1.ISCSICdrom
 	d.role.Store(&f.role)
 	d.received.Store(p.State.Offset)
 	d.total.Store(p.State.Total)
-	before := p.State.Offset
+	before := max(p.State.Offset, d.furthest[f.name])
 	d.mirror, err = l.client(im, d).Round(ctx, p, &f.source, l.keysFor(d.order), d.mirror)
 	if err == nil && f.name == imageFile {
 		err = l.arrive(im, cdrom, p, f.source.SHA256, d.order, l.stillWanted(d))
@@ -192,6 +194,8 @@ func (l *Library) fetchFile(ctx context.Context, im *image, cdrom *v1.ISCSICdrom
 		err = l.keepFile(p, f)
 		d.signed[f.name] = l.opts.Keyring != nil
 	}
+	// What comes again and again, only to be thrown away, brings nothing.
+	d.furthest[f.name] = max(p.State.Offset, before)
 	brought = err == nil || p.State.Offset > before && !transfer.IsPermanent(err) && !errors.Is(err, transfer.ErrSlow)
 	if err != nil {
 		err = l.failed(p, d.order, err)

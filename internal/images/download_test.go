@@ -211,6 +211,32 @@ func TestDownloadsThatFail(t *testing.T) {
 	}
 }
 
+// A server whose first answer has more than the second one says is asked less and
+// less often, though each time much comes.
+func TestDownloadThatBeginsAnewAgainAndAgain(t *testing.T) {
+	img := isoImage("DOWN", 400*sector, 5)
+	k := newKit(t, func(l *Library, _ *Options) {
+		if l != nil {
+			l.pace.soon = backoff{time.Millisecond, time.Minute}
+		}
+	})
+	m := newMirror(t, img, func(w http.ResponseWriter, r *http.Request, img []byte) {
+		if r.Header.Get("Range") != "" {
+			well(w, r, img)
+			return
+		}
+		w.Header().Set("ETag", `"one"`)
+		w.Header().Set("Content-Length", strconv.Itoa(len(img)+100))
+		w.Write(img)
+	})
+	k.create("a", m.spec())
+	await(t, func() bool { return len(m.asked()) >= 6 })
+	time.Sleep(500 * time.Millisecond)
+	if n := len(m.asked()); n > 40 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 func TestDownloadOfAServerThatIsAway(t *testing.T) {
 	img := isoImage("DOWN", 0, 5)
 	m := newMirror(t, img, well)
