@@ -49,6 +49,7 @@ func TestAccept(t *testing.T) {
 		{"empty entries", ", ,;,", "3.2.0", true, false},
 		{"other parameters", v + "3.2.0;charset=utf-8", "3.1.0", true, true},
 		{"many other types", strings.Repeat("text/plain,", 100) + MediaType, "3.2.0", true, true},
+		{"the last of many versions", v + "2.0.0," + v + "2.1.0," + v + "2.2.0," + v + "2.3.0," + v + "2.4.0," + v + "1," + v + "0.1," + v + "4.0.0;q=0.1," + v + "3.5.0", "3.5.0", true, true},
 		{"more entries than are kept", strings.Repeat(v+"3.0.0,", 100) + MediaType, "3.2.0", false, true},
 		{"the config's version is no version", client2_14, "", false, true},
 	}

@@ -126,6 +126,14 @@ func TestRefusals(t *testing.T) {
 	becomes(t, "3.4.0", "3.2.0", `"storge":{"a":1}`, "$.storge")
 }
 
+// A replace without a source replaces in spec 2, and says nothing in spec 3.
+func TestFaultEmptyReplace(t *testing.T) {
+	empty := `"ignition":{"config":{"replace":{}},"version":"VERSION"}`
+	becomes(t, "2.4.0", "2.1.0", empty, empty)
+	becomes(t, "2.4.0", "3.2.0", empty, "$.ignition.config.replace")
+	becomes(t, "3.4.0", "3.2.0", empty, `"ignition":{"version":"VERSION"}`)
+}
+
 func TestNetworkdBecomesFiles(t *testing.T) {
 	becomes(t, "2.4.0", "3.0.0", `"networkd":{"units":[{"name":"00-eth0.network","contents":"[Match]\nName=eth0","dropins":[{"name":"a.conf","contents":"[Match]\nName=eth1"}]}]}`,
 		`"storage":{"files":[{"contents":{"source":"data:;base64,W01hdGNoXQpOYW1lPWV0aDA="},"mode":420,"overwrite":true,"path":"/etc/systemd/network/00-eth0.network"},`+

@@ -18,8 +18,9 @@ type object = map[string]any
 // origin is no name of a field.
 const origin = ""
 
-// meaningful are the members that say something even where they are empty.
-var meaningful = map[string]bool{"create": true, "mount": true}
+// meaningful are the members that say something even where they are empty: a replace
+// of spec 2 replaces, though it name nothing to replace with.
+var meaningful = map[string]bool{"create": true, "mount": true, "replace": true}
 
 // decode reads a document as the type of its spec. What the spec does not have is
 // refused: its bytes cannot be carried over, and mean nothing where they stand.
@@ -46,7 +47,7 @@ func (c *conversion) known(t reflect.Type, value any, path string) any {
 			case !ok:
 				c.lose(at, "spec %s has no such field, so that Ignition does not read it: remove it", c.from.name)
 			case member != nil:
-				if m := c.known(ft, member, at); !isEmpty(m) || meaningful[name] {
+				if m := c.known(ft, member, at); !isEmpty(m) || meaningful[name] && (name != "replace" || c.from.major == 2) {
 					out[name] = m
 				}
 			}
