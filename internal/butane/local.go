@@ -29,7 +29,7 @@ func Locals(source []byte) []Local {
 	var found []Local
 	add := func(n *yaml.Node, path string, tree bool) {
 		if n = resolve(n); n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
-			found = append(found, Local{n.Value, tree, path, n.Line, n.Column})
+			found = append(found, Local{read(n), tree, path, n.Line, n.Column})
 		}
 	}
 	trees := (*mapping)(d.root.value("storage")).value("trees")
@@ -42,7 +42,7 @@ func Locals(source []byte) []Local {
 			}
 		case yaml.MappingNode:
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				key, value := n.Content[i].Value, n.Content[i+1]
+				key, value := read(n.Content[i]), n.Content[i+1]
 				there := path + "." + key
 				switch key {
 				case "local", "contents_local":
@@ -58,4 +58,14 @@ func Locals(source []byte) []Local {
 	}
 	walk((*yaml.Node)(d.root), "$", false)
 	return found
+}
+
+// read gives a scalar as Butane reads it: that of a tag !!binary is not what is
+// written there.
+func read(n *yaml.Node) string {
+	var s string
+	if n.Decode(&s) != nil {
+		return n.Value
+	}
+	return s
 }
