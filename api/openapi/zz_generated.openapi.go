@@ -516,6 +516,20 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 							Format:      "",
 						},
 					},
+					"mutualUsername": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mutualUsername is the name by which the target answers initiators that ask it to prove itself, too; iPXE then does.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"mutualPassword": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mutualPassword is the secret that the target proves to know; it is not password.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"username", "password"},
 			},

@@ -161,6 +161,13 @@ type CHAP struct {
 	Username string `json:"username"`
 	// password is the secret that it proves to know.
 	Password string `json:"password"`
+	// mutualUsername is the name by which the target answers initiators that ask it to
+	// prove itself, too; iPXE then does.
+	// +optional
+	MutualUsername string `json:"mutualUsername,omitempty"`
+	// mutualPassword is the secret that the target proves to know; it is not password.
+	// +optional
+	MutualPassword string `json:"mutualPassword,omitempty"`
 }
 
 // ISCSICdromStatus is the state of an image.

@@ -35,6 +35,14 @@ func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
 		at := path.Child("chap")
 		errs = append(errs, secret(at.Child("username"), spec.CHAP.Username)...)
 		errs = append(errs, secret(at.Child("password"), spec.CHAP.Password)...)
+		if spec.CHAP.MutualUsername != "" || spec.CHAP.MutualPassword != "" {
+			errs = append(errs, secret(at.Child("mutualUsername"), spec.CHAP.MutualUsername)...)
+			errs = append(errs, secret(at.Child("mutualPassword"), spec.CHAP.MutualPassword)...)
+		}
+		if spec.CHAP.Password != "" && spec.CHAP.MutualPassword == spec.CHAP.Password {
+			errs = append(errs, field.Invalid(at.Child("mutualPassword"), field.OmitValueType{},
+				"must not be the password: each direction has a secret of its own (RFC 7143, section 12.1.3)"))
+		}
 	}
 	errs = append(errs, parsedEach(path.Child("allowedInitiators"), spec.AllowedInitiators, iscsiName)...)
 	if spec.Transport != "" {
@@ -155,7 +163,7 @@ func ipxeArg(value string) (string, error) {
 // secret checks a CHAP name or password, without ever quoting it.
 func secret(path *field.Path, value string) field.ErrorList {
 	if value == "" {
-		return field.ErrorList{field.Required(path, "chap has a username and a password")}
+		return field.ErrorList{field.Required(path, "chap has a username and a password, each way")}
 	}
 	if _, err := scriptSafe(value); err != nil {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}

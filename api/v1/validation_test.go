@@ -46,7 +46,7 @@ func TestGoodObjects(t *testing.T) {
 		{External: &ExternalTarget{Portal: "2001:db8::1", IQN: "naa.52004567BA64678D"}},
 		{External: &ExternalTarget{Portal: "target.example:3260", IQN: "iqn.2000-02.com.example"}},
 		{Description: "Fedora, für alle", Version: "43", KernelArgs: []string{"quiet", "inst.ks=${glowplug}/api/v1/kickstart"}, IgnitionConfig: "g10/builder", Transport: TransportHTTP,
-			CHAP: &CHAP{Username: "u", Password: "p p"}, AllowedInitiators: []string{"iqn.2010-04.org.ipxe:server1"}},
+			CHAP: &CHAP{Username: "u", Password: "p p", MutualUsername: "t", MutualPassword: "q q"}, AllowedInitiators: []string{"iqn.2010-04.org.ipxe:server1"}},
 	}
 	for _, spec := range sources {
 		if errs := ValidateISCSICdrom(&ISCSICdrom{ObjectMeta: meta, Spec: spec}); len(errs) > 0 {
@@ -171,7 +171,7 @@ func TestValidateStreamImage(t *testing.T) {
 		"and a URL":       {StreamImage{Name: "a"}, ISCSICdromSpec{URL: "http://a/b", SHA256: strings.Repeat("0", 64)}, []string{"spec.stream"}},
 		"and a target":    {StreamImage{Name: "a"}, ISCSICdromSpec{External: &ExternalTarget{Portal: "a", IQN: "iqn.2000-02.com.a"}}, []string{"spec.external"}},
 		"and a digest":    {StreamImage{Name: "a"}, ISCSICdromSpec{SHA256: strings.Repeat("0", 64)}, []string{"spec.sha256"}},
-		"pxe and CHAP":    {StreamImage{Name: "a", Format: "pxe"}, ISCSICdromSpec{CHAP: &CHAP{"a", "b"}}, []string{"spec.chap"}},
+		"pxe and CHAP":    {StreamImage{Name: "a", Format: "pxe"}, ISCSICdromSpec{CHAP: &CHAP{Username: "a", Password: "b"}}, []string{"spec.chap"}},
 		"pxe, initiators": {StreamImage{Name: "a", Format: "pxe"}, ISCSICdromSpec{AllowedInitiators: []string{"iqn.2000-02.com.a"}}, []string{"spec.allowedInitiators"}},
 		"pxe, arguments":  {StreamImage{Name: "a", Format: "pxe"}, ISCSICdromSpec{KernelArgs: []string{"a=${glowplug}/x", "b|c"}}, []string{"spec.kernelArgs[1]"}},
 		"iso, arguments":  {StreamImage{Name: "a"}, ISCSICdromSpec{KernelArgs: []string{"b|c"}}, nil},

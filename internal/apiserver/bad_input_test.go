@@ -56,6 +56,8 @@ func TestInvalidIsNamedByItsPath(t *testing.T) {
 		{"external", cdroms, manifest("ISCSICdrom", `{"external":{"portal":"a b","iqn":"x","lun":-1},"transport":"http"}`), []string{"spec.external.portal", "spec.external.iqn", "spec.external.lun", "spec.transport"}},
 		{"reference", cdroms, manifest("ISCSICdrom", `{"ignitionConfig":"a/b/c"}`), []string{"spec.ignitionConfig"}},
 		{"menu text", cdroms, manifest("ISCSICdrom", `{"description":"a\nshell","version":"${x}"}`), []string{"spec.description", "spec.version"}},
+		{"mutual CHAP, half of it", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b","mutualUsername":"c"}}`), []string{"spec.chap.mutualPassword"}},
+		{"mutual CHAP of one secret", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b","mutualUsername":"c","mutualPassword":"b"}}`), []string{"spec.chap.mutualPassword"}},
 		{"CHAP", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b\nc"},"allowedInitiators":["x"]}`), []string{"spec.chap.password", "spec.allowedInitiators[0]"}},
 
 		{"namespace", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`, []string{"metadata.name"}},

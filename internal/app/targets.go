@@ -69,7 +69,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 		Tag: &visit{disk: disk, host: i.Host, image: i.Image.Ref, journal: t.app.journal, landmarks: t.landmarks}, Release: disk.Release,
 	}
 	if chap := i.Image.CHAP; chap != nil {
-		target.CHAP = iscsi.CHAP{Username: chap.Username, Password: chap.Password}
+		target.CHAP = iscsi.CHAP(*chap)
 	}
 	return target, nil
 }

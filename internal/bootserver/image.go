@@ -38,7 +38,7 @@ func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image
 		}
 	}
 	if image.CHAP != nil {
-		i.Target.CHAP = &ipxe.CHAP{Username: image.CHAP.Username, Password: image.CHAP.Password}
+		i.Target.CHAP = (*ipxe.CHAP)(image.CHAP)
 	}
 	return i
 }

@@ -111,6 +111,10 @@ func scanImageSpec(s *scanner, spec *v1.ISCSICdromSpec) {
 					spec.CHAP.Username = s.str()
 				case "password":
 					spec.CHAP.Password = s.str()
+				case "mutualUsername":
+					spec.CHAP.MutualUsername = s.str()
+				case "mutualPassword":
+					spec.CHAP.MutualPassword = s.str()
 				default:
 					s.skip()
 				}

@@ -77,6 +77,9 @@ func TestScripts(t *testing.T) {
 	golden(t, "boot", must(Boot("http://192.168.200.2:8082")))
 	golden(t, "sanboot", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: router()})))
 	golden(t, "chap", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: chap})))
+	mutual := router()
+	mutual.CHAP = &CHAP{Username: "node", Password: "one", MutualUsername: "target", MutualPassword: "two $"}
+	golden(t, "chap-mutual", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: mutual})))
 	golden(t, "http", must(Sanboot("host g10/server1", &Image{Name: "g10/fedora", URL: "http://192.168.200.2:8082/iso/g10/fedora.iso?mac=52:54:00:00:00:01"})))
 	golden(t, "kernel", must(Sanboot("host g10/server1", &Image{Name: "g10/fcos", Kernel: &Kernel{
 		URL: "http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/kernel", Initrd: "http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/initramfs",
@@ -159,9 +162,9 @@ func FuzzScript(f *testing.F) {
 	f.Add("[::1]:3260", "&&", "#", "||", "\x00\u2028", "\\")
 	f.Fuzz(func(t *testing.T, portal, iqn, user, pass, machine, shown string) {
 		host, port := ParsePortal(portal)
-		image := &Image{Name: shown, Description: machine, Target: &Target{Host: host, Port: port, IQN: iqn, CHAP: &CHAP{user, pass}}}
+		image := &Image{Name: shown, Description: machine, Target: &Target{Host: host, Port: port, IQN: iqn, CHAP: &CHAP{user, pass, "t" + pass, user}}}
 		if script, err := Sanboot(machine, image); err == nil {
-			expect(t, script, "#!ipxe", "echo glowplug: ", "set username", "set password", "sanboot iscsi:")
+			expect(t, script, "#!ipxe", "echo glowplug: ", "set username", "set password", "set reverse-username", "set reverse-password", "sanboot iscsi:")
 		}
 		if script, err := Sanboot(machine, &Image{Name: shown, URL: portal}); err == nil {
 			expect(t, script, "#!ipxe", "echo glowplug: ", "sanboot ")
@@ -170,7 +173,7 @@ func FuzzScript(f *testing.F) {
 		expect(t, Failed(machine, shown), "#!ipxe", "echo glowplug: ", "exit 1")
 		if script, err := Menu(machine, shown, []Image{*image}); err == nil {
 			lines := strings.Split(strings.TrimSuffix(script, "\n"), "\n")
-			if strings.Count(script, "${") != 1 || len(lines) < 14 || len(lines) > 16 {
+			if strings.Count(script, "${") != 1 || len(lines) < 16 || len(lines) > 18 {
 				t.Fatalf("the menu has %d lines:\n%s", len(lines), script)
 			}
 		}

@@ -41,8 +41,9 @@ func Boot(base string) (string, error) {
 		"exit 1\n", nil
 }
 
-// CHAP is what an initiator logs in with.
-type CHAP struct{ Username, Password string }
+// CHAP is what an initiator logs in with, and what the target has to answer with,
+// empty where it need not.
+type CHAP struct{ Username, Password, MutualUsername, MutualPassword string }
 
 // Target is an image that another machine or this one offers over iSCSI.
 type Target struct {
@@ -104,6 +105,9 @@ func (t *Target) lines() (string, error) {
 	credentials := ""
 	if t.CHAP != nil {
 		credentials = secret("username", t.CHAP.Username) + "\n" + secret("password", t.CHAP.Password) + "\n"
+		if t.CHAP.MutualUsername != "" {
+			credentials += secret("reverse-username", t.CHAP.MutualUsername) + "\n" + secret("reverse-password", t.CHAP.MutualPassword) + "\n"
+		}
 	}
 	return credentials + "sanboot " + uri + "\n", nil
 }

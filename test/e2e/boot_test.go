@@ -43,7 +43,7 @@ metadata: {name: locked, namespace: rack}
 spec:
   isoFile: guest.iso
   kernelArgs: ["ignition.config.url=${glowplug}/api/v1/ignition", "ignition.platform.id=metal"]
-  chap: {username: rack, password: "correct horse battery"}
+  chap: {username: rack, password: "correct horse battery", mutualUsername: server, mutualPassword: "another horse"}
 ---
 apiVersion: v1
 kind: ISCSICdrom
