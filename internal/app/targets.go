@@ -210,7 +210,7 @@ func (p *page) ReadAt(b []byte, off int64) (int, error) {
 
 // File implements bootserver.Image.
 func (p *page) File(path string) (io.ReadSeeker, bool) {
-	file, err := p.Image().Lookup(path)
+	file, err := p.Lookup(path)
 	if err != nil {
 		return nil, false
 	}

@@ -3,10 +3,12 @@ package images
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/fault"
+	"glowplug/internal/iso"
 )
 
 func TestFileBecomesReady(t *testing.T) {
@@ -86,6 +89,55 @@ func TestSegmentsAreTheDisk(t *testing.T) {
 	var room [8]Segment
 	if n := testing.AllocsPerRun(100, func() { d.AppendSegments(room[:0], 0, 65536) }); n > 0 {
 		t.Errorf("%v allocations a read", n)
+	}
+}
+
+// A file that is looked up on a disk is the one that a machine finds which mounts
+// the disk: patched, as long as it has become, and where it has moved to.
+func TestLookup(t *testing.T) {
+	k := newKit(t)
+	k.write("a.iso", bytes.Replace(isoImage("TEST", 64*sector, 7), []byte("quiet"), []byte("a=old"), 1))
+	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "a.iso"})
+	k.phase(ref, v1.PhaseReady)
+	for name, own := range map[string][]string{
+		"untouched":          nil,
+		"in place":           {"a=new"},
+		"shorter":            {"a=1"},
+		"longer, in place":   {"a=http://192.0.2.1:8082/iso/g10/a/files"},
+		"behind the image":   {"a=" + strings.Repeat("x", 1990)},
+		"of several entries": {"a=1", "b=" + strings.Repeat("y", 1900), "c"},
+	} {
+		d, err := k.lib.Disk(ref, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Release()
+		whole := readDisk(t, d)
+		mounted, err := iso.Open(bytes.NewReader(whole), int64(len(whole)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		grub := strings.Replace(grubConfig, "quiet", strings.Join(append([]string{"a=old"}, own...)[min(1, len(own)):], " "), 1)
+		for path, want := range map[string]string{"/grub.cfg": grub, "/vmlinuz": kernel} {
+			there, err := mounted.Lookup(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := d.Lookup(path)
+			if err != nil || !reflect.DeepEqual(file, there) {
+				t.Errorf("%s: %s is at %v, %v; on the disk it is at %v", name, path, file, err, there)
+			}
+			if got, err := io.ReadAll(file.Reader(d)); err != nil || string(got) != want {
+				t.Errorf("%s: %s is %v\n%s\nwant\n%s", name, path, err, got, want)
+			}
+			end := make([]byte, 4)
+			if _, err := file.Reader(d).ReadAt(end, int64(len(want)-4)); err != nil || string(end) != want[len(want)-4:] {
+				t.Errorf("%s: %s ends in %q, %v", name, path, end, err)
+			}
+		}
+		if _, err := d.Lookup("/nowhere"); !errors.Is(err, iso.ErrNotFound) {
+			t.Errorf("%s: a file that is not there: %v", name, err)
+		}
 	}
 }
 

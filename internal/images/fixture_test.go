@@ -44,10 +44,13 @@ const sector = 2048
 
 const grubConfig = "menuentry 'Live' {\n\tlinux /vmlinuz quiet\n\tinitrd /initrd.img\n}\n"
 
+const kernel = "the kernel"
+
 // isoImage is the smallest image that boots, in a way, of size bytes: a root
-// directory with a GRUB configuration. fill makes one differ from another.
+// directory with a GRUB configuration and a kernel. fill makes one differ from
+// another.
 func isoImage(volume string, size int, fill byte) []byte {
-	const root, file = 19, 20
+	const root, file, kernelFile = 19, 20, 21
 	img := bytes.Repeat([]byte{fill}, max(size, 24*sector))
 	img = img[:len(img)/sector*sector]
 	clear(img[:24*sector])
@@ -81,11 +84,12 @@ func isoImage(volume string, size int, fill byte) []byte {
 	at := root * sector
 	for _, rec := range [][]byte{
 		record("\x00", root, sector, 2), record("\x01", root, sector, 2),
-		record("GRUB.CFG;1", file, uint32(len(grubConfig)), 0),
+		record("GRUB.CFG;1", file, uint32(len(grubConfig)), 0), record("VMLINUZ.;1", kernelFile, uint32(len(kernel)), 0),
 	} {
 		at += copy(img[at:], rec)
 	}
 	copy(img[file*sector:], grubConfig)
+	copy(img[kernelFile*sector:], kernel)
 	return img
 }
 

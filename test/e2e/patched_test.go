@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,8 @@ const iscsiModule = "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so"
 
 // TestPatchedImage reads a patched image whole over iSCSI, with libiscsi: it is
 // what `glowplug iso customize` writes, and the file that it was made of is
-// untouched. xorriso then extracts every file as it was, but the patched one.
+// untouched. xorriso then extracts every file as it was, but the patched one. The
+// files over HTTP are those that it extracts.
 func TestPatchedImage(t *testing.T) {
 	needs(t, "qemu-img", "xorriso")
 	if _, err := os.Stat(iscsiModule); err != nil {
@@ -66,6 +68,58 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 	if err != nil || !strings.Contains(string(grub), "linux /boot/vmlinuz quiet inst.ks=http://192.0.2.1:8082/api/v1/kickstart console=ttyS0") {
 		t.Errorf("grub.cfg: %v\n%s", err, grub)
 	}
+	served := func(name string, extracted string) {
+		t.Helper()
+		want, err := os.ReadFile(filepath.Join(extracted, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := s.url("/iso/default/linux/files/" + name)
+		if status, got := fetch(t, url, ""); status != http.StatusOK || got != string(want) {
+			t.Errorf("%s over HTTP: %d, %d bytes of %d", name, status, len(got), len(want))
+		}
+		if status, got := fetch(t, url, "bytes=-20"); status != http.StatusPartialContent || got != string(want[len(want)-20:]) {
+			t.Errorf("the end of %s over HTTP: %d, %q", name, status, got)
+		}
+	}
+	for _, name := range []string{"boot/grub/grub.cfg", "boot/vmlinuz"} {
+		served(name, extracted)
+	}
+
+	// An argument for which the old place of the file has no room.
+	long := "x=" + strings.Repeat("y", 1940)
+	s.kubectl("", "patch", "cdrom", "linux", "--type=merge", "-p", `{"spec":{"kernelArgs":["`+long+`"]}}`)
+	eventually(t, "the new argument is set", func() bool {
+		return strings.Contains(s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.kernelArgsApplied}"), long)
+	})
+	moved, movedTo := filepath.Join(dir, "moved.iso"), filepath.Join(dir, "moved")
+	output(t, program, "iso", "customize", source, "-o", moved, "--karg", long)
+	output(t, "xorriso", "-osirrox", "on", "-indev", moved, "-extract", "/", movedTo)
+	for _, name := range []string{"boot/grub/grub.cfg", "boot/initrd"} {
+		served(name, movedTo)
+	}
+}
+
+// fetch gives what a URL answers, or a range of it.
+func fetch(t *testing.T, url, byteRange string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if byteRange != "" {
+		req.Header.Set("Range", byteRange)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
 }
 
 // TestForcedDeletion takes an image away from a machine that reads it: not without
