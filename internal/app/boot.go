@@ -42,6 +42,7 @@ func (a *App) openImages() error {
 		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
 	}
 	a.streams.Changed(a.images.StreamChanged)
+	a.decider.Try(a.tryImage)
 	a.onClose(func() { _ = a.images.Close() })
 	if a.portalListener == nil {
 		return nil

@@ -59,6 +59,9 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	}
 	disk, err := t.app.images.DiskAgain(i.Image.Ref, l.Initiator, i.Args)
 	if err != nil {
+		if i.Host != nil { // a strange initiator's failure is nobody's event
+			t.app.journal.Notice(boot.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
+		}
 		return nil, err
 	}
 	if i.Host != nil {
@@ -171,6 +174,23 @@ func (l *landmarks) of(image *iso.Image) []iso.BootFile {
 		l.files[image] = files
 	}
 	return files
+}
+
+// tryImage tells whether an image can be had with a machine's own kernel arguments.
+// What is worked out for that is kept for the machine, which is to come for it.
+func (a *App) tryImage(image *inventory.Image, args []string) error {
+	if image.PXE { // its arguments stand in the script
+		files, err := a.images.Files(image.Ref, "")
+		if err == nil {
+			files.Release()
+		}
+		return err
+	}
+	disk, err := a.images.Disk(image.Ref, args)
+	if err == nil {
+		disk.Release()
+	}
+	return err
 }
 
 // shelf is the images as HTTP sees them.

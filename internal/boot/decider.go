@@ -35,6 +35,8 @@ type Decider struct {
 	forms  forms
 	// progress is how far a host is; nil: as its status says.
 	progress func(*inventory.Host) inventory.Progress
+	// try tells whether an image can be had; nil: all can.
+	try func(image *inventory.Image, args []string) error
 	// renderer renders templates; nil: none are served.
 	renderer Renderer
 }

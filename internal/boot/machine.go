@@ -50,6 +50,13 @@ func (d *Decider) progressOf(h *inventory.Host) inventory.Progress {
 
 // DecideBoot says what a machine boots. The identity rules are those of Decide.
 func (d *Decider) DecideBoot(req *Request) BootDecision {
+	b := d.decideBoot(req)
+	// The inventory is let go by now: writers must not wait for a file.
+	d.obtain(&b)
+	return b
+}
+
+func (d *Decider) decideBoot(req *Request) BootDecision {
 	var dec Decision
 	view := d.inv.View()
 	defer view.End()
@@ -108,7 +115,7 @@ func (q *question) boots(b *BootDecision) {
 	if imaged {
 		b.Image, b.Err = q.image(h.Image, h.Namespace)
 		if b.Err != nil {
-			b.Notices = append(b.Notices, Notice{Reason: ReasonImageUnavailable, Host: h, Key: h.Image.String(), Message: b.Err.Sentence})
+			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
 		}
 	}
 }
@@ -164,7 +171,8 @@ type ImageDecision struct {
 	Args []string
 	// Err says why it is not given; nil where it is.
 	Err *fault.Error
-	// Notices are what deserves an event: claims that do not hold.
+	// Notices are what deserves an event: claims that do not hold, and an image that
+	// a host cannot have now.
 	Notices []Notice
 }
 
@@ -214,7 +222,9 @@ func (d *Decider) decideImage(view inventory.View, req *Request, image *inventor
 	case image.CHAP != nil && !proven && !own && !req.Caller.Believed:
 		i.Err = fault.New(fault.Refused, "image "+ref.String()+" asks for a password and is given over HTTP to the hosts that boot it alone")
 	default:
-		i.Err = bootable(image)
+		if i.Err = bootable(image); i.Err != nil && i.Host != nil {
+			i.Notices = append(i.Notices, ImageUnavailable(i.Host, ref, i.Err))
+		}
 	}
 	if own && len(i.Host.Booting().KernelArgs) > 0 {
 		i.Args = i.Host.Booting().KernelArgs

@@ -145,28 +145,29 @@ func TestDecideImage(t *testing.T) {
 	inv := rack().inventory(t)
 	live, locked := inventory.Ref{Namespace: "g10", Name: "live"}, inventory.Ref{Namespace: "g10", Name: "locked"}
 	for _, c := range []struct {
-		name   string
-		ask    ask
-		policy Policy
-		ref    inventory.Ref
-		proven bool
-		status int
-		args   string
+		name    string
+		ask     ask
+		policy  Policy
+		ref     inventory.Ref
+		proven  bool
+		status  int
+		args    string
+		notices string
 	}{
-		{"its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, ""},
-		{"with its own arguments", ask{from: "192.168.10.16"}, Policy{}, live, false, 200, "a=1"},
-		{"another's", ask{from: "192.168.10.13"}, Policy{}, live, false, 200, ""},
-		{"an unknown machine", ask{from: "10.9.9.9"}, Policy{}, live, false, 200, ""},
-		{"isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, live, false, 404, ""},
-		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{Isolate: true}, live, false, 200, ""},
-		{"with a password, over HTTP", ask{from: "192.168.10.1"}, Policy{}, locked, false, 403, ""},
-		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, ""},
-		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1"},
-		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, ""},
-		{"not ready", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "pending"}, false, 503, ""},
-		{"external", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "router"}, false, 404, ""},
-		{"none", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "none"}, false, 404, ""},
-		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, ""},
+		{"its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
+		{"with its own arguments", ask{from: "192.168.10.16"}, Policy{}, live, false, 200, "a=1", ""},
+		{"another's", ask{from: "192.168.10.13"}, Policy{}, live, false, 200, "", ""},
+		{"an unknown machine", ask{from: "10.9.9.9"}, Policy{}, live, false, 200, "", ""},
+		{"isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, live, false, 404, "", ""},
+		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{Isolate: true}, live, false, 200, "", ""},
+		{"with a password, over HTTP", ask{from: "192.168.10.1"}, Policy{}, locked, false, 403, "", ""},
+		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
+		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
+		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
+		{"not ready", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "pending"}, false, 503, "", ReasonImageUnavailable + " g10/h1"},
+		{"external", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
+		{"none", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
+		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "", ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := New(inv, c.policy).DecideImage(c.ask.request(t), c.ref, c.proven)
@@ -174,8 +175,8 @@ func TestDecideImage(t *testing.T) {
 			if i.Err != nil {
 				status = i.Err.Kind.Status()
 			}
-			if len(i.Notices) > 0 != (c.name == "a claim that does not hold") {
-				t.Errorf("notices: %v", i.Notices)
+			if got := strings.Join(notices(&Decision{Notices: i.Notices}), " "); got != c.notices {
+				t.Errorf("notices: %s", got)
 			}
 			if status != c.status || strings.Join(i.Args, " ") != c.args {
 				t.Errorf("%d, %v: %+v", status, i.Args, i)
@@ -188,6 +189,47 @@ func TestDecideImage(t *testing.T) {
 	}
 	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
 		t.Errorf("%+v", i)
+	}
+}
+
+// An image that cannot be had with a host's own kernel arguments is not booted: the
+// host is told why, instead of a script behind which there is nothing.
+func TestImageThatCannotBeHad(t *testing.T) {
+	d := New(rack().inventory(t), Policy{})
+	var tried []string
+	refusal := fault.New(fault.NoMatch, "/boot/grub/grub.cfg: the argument cannot be written")
+	d.Try(func(image *inventory.Image, args []string) error {
+		tried = append(tried, strings.TrimSpace(image.Ref.String()+" "+strings.Join(args, " ")))
+		if len(args) > 0 {
+			return fmt.Errorf("trying: %w", refusal)
+		}
+		return nil
+	})
+	for n, want := range map[int]string{
+		1: "g10/live", 2: "", 6: "", 12: "", 13: "", 14: "default/rescue", 15: "", 16: "g10/live a=1", // disks, others' targets and what is not ready are not tried
+	} {
+		tried = nil
+		r := ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)
+		b := d.DecideBoot(r)
+		if got := strings.Join(tried, ", "); got != want {
+			t.Errorf("h%d: tried %q; want %q", n, got, want)
+		}
+		if failed := b.Err != nil && n != 12; failed != (n == 16) {
+			t.Errorf("h%d: %v", n, b.Err)
+		}
+		if n != 16 {
+			continue
+		}
+		if b.Err.Kind != fault.Unavailable || b.Err.Sentence != refusal.Sentence || b.Image == nil || refusal.Kind != fault.NoMatch {
+			t.Errorf("%+v", b)
+		}
+		want := Notice{Reason: ReasonImageUnavailable, Host: b.Host, Key: "g10/live", Message: refusal.Sentence}
+		if len(b.Notices) != 1 || b.Notices[0] != want {
+			t.Errorf("notices %+v", b.Notices)
+		}
+		if e := d.Explain(ask{endpoint: Ignition, from: "192.168.10.16"}.request(t)); e.Boot == nil || e.Boot.Error != refusal.Sentence {
+			t.Errorf("explained as %+v", e.Boot)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"glowplug/internal/boot"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
 )
@@ -48,7 +49,11 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	}
 	image, err := s.opts.Boot.Images.Open(ref, version, i.Args, i.Host)
 	if err != nil {
-		fail(w, r, x, fault.Of(err))
+		failure := fault.Of(err)
+		if i.Host != nil && failure.Kind == fault.Unavailable {
+			s.noticed([]boot.Notice{boot.ImageUnavailable(i.Host, ref, failure)})
+		}
+		fail(w, r, x, failure)
 		return
 	}
 	defer image.Release()

@@ -129,7 +129,9 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	s.noticed(b.Notices)
 	script, failure := "", b.Err
 	if failure == nil {
-		script, failure = s.render(r, x, &b)
+		if script, failure = s.render(r, x, &b); failure != nil && b.Image != nil {
+			s.noticed([]boot.Notice{boot.ImageUnavailable(b.Host, b.Image.Ref, failure)})
+		}
 	}
 	switch {
 	case failure != nil && failure.Kind == fault.Unavailable:

@@ -187,6 +187,28 @@ func TestIPXE(t *testing.T) {
 	}
 }
 
+// A host whose image cannot be had is shown why, and so is whoever looks at it.
+func TestImageThatCannotBeHad(t *testing.T) {
+	r, _ := bootRig(t, boot.Policy{Claims: identity.Trust}, func(b *Boot) {
+		b.Booter.(*boot.Decider).Try(func(image *inventory.Image, args []string) error {
+			if len(args) > 0 {
+				return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
+			}
+			return nil
+		})
+	})
+	status, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03")
+	if status != 200 || strings.Contains(body, "sanboot") || !strings.Contains(body, "grub.cfg: the argument x='y' cannot be written") || !strings.HasSuffix(body, "\nexit 1\n") {
+		t.Errorf("%d\n%s", status, body)
+	}
+	if len(r.journal.served) > 0 || strings.Join(r.journal.notices, ", ") != boot.ReasonImageUnavailable {
+		t.Errorf("noted %v, noticed %v", r.journal.served, r.journal.notices)
+	}
+	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-02"); !strings.Contains(body, "sanboot") {
+		t.Errorf("another host:\n%s", body)
+	}
+}
+
 func TestUnknownHosts(t *testing.T) {
 	const stranger = "/ipxe?mac=52:54:00:00:00:99&ip=10.9.9.9"
 	for mode, want := range map[string]string{
@@ -247,6 +269,9 @@ func TestISO(t *testing.T) {
 		if status, body, h := r.do(t, http.MethodGet, path); status != want || !strings.HasPrefix(h.Get("Content-Type"), "text/plain") || h.Get("Etag") != "" {
 			t.Errorf("%s: %d %q %v", path, status, body, h)
 		}
+	}
+	if got := strings.Join(r.journal.notices, ", "); got != boot.ReasonImageUnavailable { // of web.iso
+		t.Errorf("noticed %q", got)
 	}
 	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/locked.iso"); status != 403 {
 		t.Errorf("with a password: %d %q", status, body)

@@ -47,6 +47,9 @@ func TestImagesOfStreams(t *testing.T) {
 			}
 		}
 	}
+	if got := strings.Join(r.journal.notices, ", "); got != boot.ReasonImageUnavailable {
+		t.Errorf("arguments that are too long for a kernel: noticed %q", got)
+	}
 	for path, want := range map[string]string{
 		"/iso/g10/pxe/files/kernel": "200 the kernel", "/iso/g10/pxe@0123456789ab/files/kernel": "200 the kernel",
 		"/iso/g10/pxe@old/files/kernel": "404", "/iso/g10/pxe/files/shell": "404", "/iso/g10/pxe/files/../kernel": "404",

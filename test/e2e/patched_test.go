@@ -122,6 +122,60 @@ func fetch(t *testing.T, url, byteRange string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
+// TestArgumentsThatCannotBeSet has a host whose own kernel arguments GRUB cannot hand
+// on: the machine is shown why, and so is whoever describes the host.
+func TestArgumentsThatCannotBeSet(t *testing.T) {
+	needs(t, "qemu-img", "xorriso")
+	if _, err := os.Stat(iscsiModule); err != nil {
+		t.Skip("needs qemu-block-extra, which is not installed")
+	}
+	dir := t.TempDir()
+	tree, isos := filepath.Join(dir, "tree"), filepath.Join(dir, "isos")
+	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n}\n")
+	write(t, filepath.Join(isos, ".keep"), "")
+	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
+	portal := "127.0.0.1:" + freePort(t)
+	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s.kubectl(`
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: linux, namespace: default}
+spec: {isoFile: linux.iso}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: one, namespace: default}
+spec: {ip: 127.0.0.1, image: linux, kernelArgs: ["x='y'"]}
+`, "apply", "-f", "-")
+	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+	const reason = "/boot/grub/grub.cfg: GRUB cannot hand on the kernel argument x='y'"
+	events := func() string {
+		return s.kubectl("", "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.count} {.message}{'\\n'}{end}")
+	}
+	if _, script := fetch(t, s.url("/ipxe"), ""); !strings.Contains(script, reason) || !strings.HasSuffix(script, "exit 1\n") {
+		t.Errorf("the script:\n%s", script)
+	}
+	eventually(t, "the script's event", func() bool {
+		return strings.Contains(events(), "ImageUnavailable 1 ") && strings.Contains(events(), reason)
+	})
+
+	// A machine that comes all the same, with a script of before.
+	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
+	if out, err := exec.CommandContext(t.Context(), "qemu-img", "info", "iscsi://"+portal+"/"+iqn+"/0").CombinedOutput(); err == nil {
+		t.Errorf("it could log in:\n%s", out)
+	}
+	if status, body := fetch(t, s.url("/iso/default/linux.iso"), ""); status != http.StatusServiceUnavailable || !strings.Contains(body, reason) {
+		t.Errorf("over HTTP: %d %s", status, body)
+	}
+	eventually(t, "the login and the download as events", func() bool { return strings.Contains(events(), "ImageUnavailable 3 ") })
+
+	s.kubectl("", "patch", "bmh", "one", "--type=merge", "-p", `{"spec":{"kernelArgs":["x=y"]}}`)
+	eventually(t, "a script that boots", func() bool {
+		_, script := fetch(t, s.url("/ipxe"), "")
+		return strings.Contains(script, "sanboot iscsi:")
+	})
+}
+
 // TestForcedDeletion takes an image away from a machine that reads it: not without
 // being asked twice, and then its session is over.
 func TestForcedDeletion(t *testing.T) {
