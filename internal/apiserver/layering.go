@@ -133,6 +133,9 @@ func isUnsettled(view inventory.View, c *inventory.Config) bool {
 		if layer == nil || layer.Template || c.Stack.Merged[i] != (v1.LayerStatus{Name: name, Hash: layer.Hash, Stale: layer.Failing}) {
 			return true
 		}
+		if layer.Failing {
+			return true // the status says why, which may be for another reason by now
+		}
 	}
 	// What it was merged over is as it was; what lies below that need not be.
 	_, _, found := compile.Stack(c.Name, c.Stack.Layers, view.Layers(c.Namespace))

@@ -180,6 +180,22 @@ func TestLayersThatCannotBeMerged(t *testing.T) {
 	}
 }
 
+// A layer that fails for another reason than before is told of with that.
+func TestCauseOfALayerChanges(t *testing.T) {
+	a := start(t)
+	a.must(http.StatusCreated, "POST", configs, over("base", "one"))
+	a.must(http.StatusCreated, "POST", configs, over("mid", "mid", "base"))
+	a.must(http.StatusCreated, "POST", configs, over("top", "mine", "mid"))
+	await(t, func() bool { return a.stored("top").Status.Phase == v1.PhaseReady })
+	warns := func(text string) func() bool {
+		return func() bool { return strings.Contains(strings.Join(a.stored("top").Status.Warnings, "\n"), text) }
+	}
+	a.must(http.StatusOK, "DELETE", configs+"/base", nil)
+	await(t, warns("there is no config base"))
+	a.must(http.StatusCreated, "POST", configs, config("base", badSource))
+	await(t, warns("base has never compiled"))
+}
+
 func TestCirclesOfLayers(t *testing.T) {
 	a := start(t)
 	a.must(http.StatusCreated, "POST", configs, over("a", "a"))
