@@ -236,7 +236,8 @@ func TestImageThatCannotBeHad(t *testing.T) {
 // TestAdvance is the table of steps; each begins a minute after the one before
 // unless it says otherwise.
 func TestAdvance(t *testing.T) {
-	h := &inventory.Host{}
+	once := &inventory.Host{}
+	forever := &inventory.Host{Boot: &inventory.HostBoot{Forever: true}}
 	type step struct {
 		step  Step
 		after time.Duration
@@ -260,12 +261,24 @@ func TestAdvance(t *testing.T) {
 			{CompleteStep, minute, v1.StateProvisioned, false}, {ConfigStep, minute, v1.StateProvisioned, false},
 			{ConfigStep, 3 * minute, v1.StateProvisioning, true},
 		},
-		"always the disk":  {{DiskStep, 0, "", true}, {DiskStep, minute, "", true}},
-		"complete at once": {{CompleteStep, 0, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true}},
+		"an image that cannot be had": {
+			{FailStep, 0, v1.StateError, false}, {FailStep, time.Second, v1.StateError, false}, {ImageStep, time.Second, v1.StateBooting, true},
+			{FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true}, {ConfigStep, minute, v1.StateProvisioning, false},
+			{FailStep, minute, v1.StateProvisioning, false}, {DiskStep, minute, v1.StateProvisioned, true}, {FailStep, minute, v1.StateProvisioned, false},
+		},
+		"forever, an image that cannot be had": {
+			{CompleteStep, 0, v1.StateProvisioned, false}, {FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true},
+		},
+		"no image any more": {{FailStep, 0, v1.StateError, false}, {DiskStep, minute, v1.StateAvailable, true}},
+		"always the disk":   {{DiskStep, 0, "", true}, {DiskStep, minute, "", true}},
+		"complete at once":  {{CompleteStep, 0, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p inventory.Progress
-			at := epoch
+			at, h := epoch, once
+			if strings.HasPrefix(name, "forever") {
+				h = forever
+			}
 			for i, s := range steps {
 				at = at.Add(s.after)
 				var began bool

@@ -31,6 +31,9 @@ const (
 	ConfigStep
 	// CompleteStep: it said that it is done.
 	CompleteStep
+	// FailStep: it was shown why it cannot boot: its image cannot be had, or its
+	// script cannot be made.
+	FailStep
 )
 
 // Armed tells whether a host that has something to boot does so when it asks,
@@ -62,8 +65,11 @@ func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (
 	case DiskStep:
 		began = p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)
 		p.Script = at
-		if p.State == v1.StateProvisioning {
+		switch p.State {
+		case v1.StateProvisioning:
 			p.State = v1.StateProvisioned
+		case v1.StateError: // it wants no image any more
+			p.State = v1.StateAvailable
 		}
 	case ConfigStep:
 		// Where scripts are given here, they tell of boots.
@@ -73,6 +79,12 @@ func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (
 		}
 	case CompleteStep:
 		p.State = v1.StateProvisioned
+	case FailStep:
+		// One that was armed again is provisioned all the same: without the annotation
+		// it is to boot its disk.
+		if h.Booting().Forever || p.State != v1.StateProvisioning && p.State != v1.StateProvisioned {
+			p.State = v1.StateError
+		}
 	}
 	// What comes later is told by Seen, which never goes back: a clock may have been
 	// set, and that of another server may be ahead. A status is in whole seconds.

@@ -142,8 +142,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 		if b.Host != nil {
 			name = "host " + b.Host.Ref.String()
 		}
-		x.script(w, r.Method, ipxe.Failed(name, failure.Sentence))
-		return
+		script = ipxe.Failed(name, failure.Sentence)
 	case failure != nil:
 		fail(w, r, x, failure)
 		return
@@ -153,9 +152,12 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	if s.opts.Journal == nil || b.Host == nil || x.request.Caller.Believed || r.Method != http.MethodGet || x.broken != nil {
 		return
 	}
-	if b.Local {
+	switch {
+	case failure != nil:
+		s.opts.Journal.Failed(b.Host)
+	case b.Local:
 		s.opts.Journal.LocalBoot(b.Host, b.Reason)
-	} else {
+	default:
 		s.opts.Journal.ScriptServed(b.Host, x.boots)
 	}
 }

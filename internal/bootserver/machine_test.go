@@ -142,7 +142,7 @@ func TestIPXE(t *testing.T) {
 			"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/own script image g10/live"},
 		{"/ipxe?mac=52-54-00-00-00-09", 200, []string{"kernel http://k", "boot"}, "g10/pxe script its own script"},
 		{"/ipxe?mac=52-54-00-00-00-08", 200, []string{
-			"echo glowplug: host g10/gone: there is no image g10/gone, create the ISCSICdrom or correct the host's spec.image", "exit 1"}, ""},
+			"echo glowplug: host g10/gone: there is no image g10/gone, create the ISCSICdrom or correct the host's spec.image", "exit 1"}, "g10/gone failed"},
 		{"/ipxe?mac=zz", 400, []string{"the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"}, ""},
 		{"/boot.ipxe", 200, []string{"set gp-url http://192.168.200.2:8082"}, ""},
 		{"/ipxe/", 404, nil, ""},
@@ -201,11 +201,15 @@ func TestImageThatCannotBeHad(t *testing.T) {
 	if status != 200 || strings.Contains(body, "sanboot") || !strings.Contains(body, "grub.cfg: the argument x='y' cannot be written") || !strings.HasSuffix(body, "\nexit 1\n") {
 		t.Errorf("%d\n%s", status, body)
 	}
-	if len(r.journal.served) > 0 || strings.Join(r.journal.notices, ", ") != boot.ReasonImageUnavailable {
+	if strings.Join(r.journal.served, ", ") != "g10/locked failed" || strings.Join(r.journal.notices, ", ") != boot.ReasonImageUnavailable {
 		t.Errorf("noted %v, noticed %v", r.journal.served, r.journal.notices)
 	}
 	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-02"); !strings.Contains(body, "sanboot") {
 		t.Errorf("another host:\n%s", body)
+	}
+	r.journal.served, r.believe = nil, true
+	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03"); !strings.Contains(body, "grub.cfg") || len(r.journal.served) > 0 {
+		t.Errorf("an operator's look, noted %v:\n%s", r.journal.served, body)
 	}
 }
 

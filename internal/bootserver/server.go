@@ -49,6 +49,8 @@ type Journal interface {
 	// what is named, LocalBoot once it has been given one that boots its disk.
 	ScriptServed(host *inventory.Host, what string)
 	LocalBoot(host *inventory.Host, why string)
+	// Failed is called once a machine has been shown why it cannot boot.
+	Failed(host *inventory.Host)
 	// Complete is called when a machine has said that it is provisioned.
 	Complete(host *inventory.Host)
 }

@@ -93,6 +93,7 @@ func (f *fakeJournal) ScriptServed(host *inventory.Host, what string) {
 func (f *fakeJournal) LocalBoot(host *inventory.Host, why string) {
 	f.note("%s disk %s", host.Ref, why)
 }
+func (f *fakeJournal) Failed(host *inventory.Host)   { f.note("%s failed", host.Ref) }
 func (f *fakeJournal) Complete(host *inventory.Host) { f.note("%s complete", host.Ref) }
 
 // rig is a server with everything around it faked but HTTP.

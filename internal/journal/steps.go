@@ -40,6 +40,10 @@ func (j *Journal) LocalBoot(host *inventory.Host, why string) {
 	j.tell(host, ReasonLocalBoot, "given the script that boots the disk: "+why)
 }
 
+// Failed notes that a host was shown why it cannot boot: of an image there is
+// a notice that says the same.
+func (j *Journal) Failed(host *inventory.Host) { j.advance(host, boot.FailStep, nil) }
+
 // TargetLogin notes that a host has logged in to the target of an image. iPXE
 // does so twice a boot, and the machine's system once more: that is one event.
 func (j *Journal) TargetLogin(host *inventory.Host, image inventory.Ref, initiator string) {

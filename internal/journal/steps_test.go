@@ -107,6 +107,39 @@ func TestBoots(t *testing.T) {
 	})
 }
 
+// TestFailedBoots is a machine whose image cannot be had for a while.
+func TestFailedBoots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		state := func(state string, boots int64) {
+			t.Helper()
+			synctest.Wait()
+			if s := r.host("server1").Status; s.State != state || s.BootCount != boots {
+				t.Fatalf("%+v; want %s, %d boots", s, state, boots)
+			}
+			if armed, why := boot.Armed(host, r.Progress(host)); !armed {
+				t.Fatal(why)
+			}
+		}
+		r.Failed(host)
+		state(v1.StateError, 0)
+		time.Sleep(5 * time.Second)
+		r.Failed(host) // it asks again for a minute
+		settled(hostGap)
+		state(v1.StateError, 0)
+		r.ScriptServed(host, "image g10/live")
+		state(v1.StateBooting, 1)
+		settled(time.Minute)
+		r.Failed(host)
+		state(v1.StateError, 1)
+		again := New(Options{Hosts: r.hosts, Events: r.events})
+		if p := again.Progress(r.stored("server1", 2)); p.State != v1.StateError {
+			t.Fatalf("after a restart: %+v", p)
+		}
+	})
+}
+
 // TestProgressIsRemembered has the store away, and a restart in between.
 func TestProgressIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -159,6 +159,9 @@ spec: {ip: 127.0.0.1, image: linux, kernelArgs: ["x='y'"]}
 		return strings.Contains(events(), "ImageUnavailable 1 ") && strings.Contains(events(), reason)
 	})
 
+	state := func() string { return s.kubectl("", "get", "bmh", "one", "-o", "jsonpath={.status.state}") }
+	eventually(t, "the state", func() bool { return state() == "Error" })
+
 	// A machine that comes all the same, with a script of before.
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
 	if out, err := exec.CommandContext(t.Context(), "qemu-img", "info", "iscsi://"+portal+"/"+iqn+"/0").CombinedOutput(); err == nil {
@@ -174,6 +177,7 @@ spec: {ip: 127.0.0.1, image: linux, kernelArgs: ["x='y'"]}
 		_, script := fetch(t, s.url("/ipxe"), "")
 		return strings.Contains(script, "sanboot iscsi:")
 	})
+	eventually(t, "the state", func() bool { return state() == "Booting" })
 }
 
 // TestForcedDeletion takes an image away from a machine that reads it: not without
