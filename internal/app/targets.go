@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
@@ -249,15 +248,9 @@ func (p *parcel) Size() int64 { return -1 }
 // ReadAt implements io.ReaderAt: there is nothing to read but files.
 func (p *parcel) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// Modified is when the kernel came.
-func (p *parcel) Modified() time.Time {
-	_, _, modified, _ := p.Files.Open(streams.Kernel)
-	return modified
-}
-
 // File implements bootserver.Image.
 func (p *parcel) File(role string) (io.ReadSeeker, bool) {
-	file, size, _, ok := p.Files.Open(role)
+	file, size, ok := p.Files.Open(role)
 	if !ok {
 		return nil, false
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
@@ -74,7 +75,8 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	h["Content-Type"] = bytesType
 	h["X-Content-Type-Options"] = noSniff
 	counted := &counter{ResponseWriter: w, x: x}
-	http.ServeContent(counted, r, "", image.Modified(), content)
+	// No Last-Modified: other kernel arguments are other bytes of the same file.
+	http.ServeContent(counted, r, "", time.Time{}, content)
 }
 
 // counter notes the status and the bytes of an answer.

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
@@ -56,7 +55,6 @@ type Image interface {
 	Size() int64
 	// ETag names the bytes, in quotes.
 	ETag() string
-	Modified() time.Time
 	// File gives a file within; ok is false where there is none.
 	File(path string) (content io.ReadSeeker, ok bool)
 	Release()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
@@ -61,9 +60,8 @@ func (m *memoryImages) Open(ref inventory.Ref, version string, args []string, _ 
 	return &memoryImage{bytes.NewReader([]byte(text)), m, `"` + ref.Name + `"`}, nil
 }
 
-func (i *memoryImage) ETag() string        { return i.etag }
-func (i *memoryImage) Modified() time.Time { return time.Unix(1_800_000_000, 0) }
-func (i *memoryImage) Release()            { i.from.released++ }
+func (i *memoryImage) ETag() string { return i.etag }
+func (i *memoryImage) Release()     { i.from.released++ }
 func (i *memoryImage) File(path string) (io.ReadSeeker, bool) {
 	return strings.NewReader("content of " + path), path == "images/rootfs.img"
 }
@@ -256,6 +254,19 @@ func TestISO(t *testing.T) {
 	}
 	if status, _, _ := r.do(t, http.MethodGet, "/iso/g10/live.iso", "If-None-Match", `"live"`); status != 304 {
 		t.Errorf("unchanged: %d", status)
+	}
+	// A date says nothing: the arguments may have changed, and the file has not.
+	for _, path := range []string{"/iso/g10/live.iso", "/iso/g10/live/files/images/rootfs.img"} {
+		const date = "Thu, 31 Dec 2037 00:00:00 GMT"
+		if status, _, h := r.do(t, http.MethodGet, path, "If-Modified-Since", date); status != 200 || h.Get("Last-Modified") != "" || h.Get("Etag") == "" {
+			t.Errorf("%s since a date: %d, %v", path, status, h)
+		}
+		if status, _, _ := r.do(t, http.MethodGet, path, "Range", "bytes=0-3", "If-Range", date); status != 200 {
+			t.Errorf("a range of %s by its date: %d", path, status)
+		}
+		if status, _, _ := r.do(t, http.MethodGet, path, "Range", "bytes=0-3", "If-Range", `"live"`); status != 206 {
+			t.Errorf("a range of %s by its tag: %d", path, status)
+		}
 	}
 	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/live.iso", "Range", "bytes=0-3", "If-Range", `"other"`); status != 200 || len(body) != 4105 {
 		t.Errorf("a range of another: %d", status)

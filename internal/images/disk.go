@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -188,9 +187,6 @@ func (d *Disk) Lookup(path string) (iso.File, error) { return d.overlay.Image().
 
 // Args are the kernel arguments that are set.
 func (d *Disk) Args() []string { return d.overlay.Args() }
-
-// Modified is when the file was last changed.
-func (d *Disk) Modified() time.Time { return d.volume.id.modTime() }
 
 // ETag names the bytes of the disk, in quotes: the digest of the file and of
 // what is set in it.

@@ -1,9 +1,6 @@
 package images
 
-import (
-	"io/fs"
-	"time"
-)
+import "io/fs"
 
 // identity tells one state of a file from another: a file with the same one has
 // the same content.
@@ -16,5 +13,3 @@ type identity struct {
 func identityOf(info fs.FileInfo) identity {
 	return identity{inode(info), info.Size(), info.ModTime().UnixNano()}
 }
-
-func (id identity) modTime() time.Time { return time.Unix(0, id.Modified) }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"sync"
-	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/fault"
@@ -160,13 +159,13 @@ func goneBy(ref Ref, version string) error {
 func (f *Files) ETag() string { return `"` + f.set.sum + `"` }
 
 // Open gives a file by its role.
-func (f *Files) Open(role string) (file *os.File, size int64, modified time.Time, ok bool) {
+func (f *Files) Open(role string) (file *os.File, size int64, ok bool) {
 	for _, e := range f.set.files {
 		if e.role == role {
-			return e.file, e.id.Size, e.id.modTime(), true
+			return e.file, e.id.Size, true
 		}
 	}
-	return nil, 0, time.Time{}, false
+	return nil, 0, false
 }
 
 // Release ends the use of the files. It may be called again.

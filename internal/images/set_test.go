@@ -58,7 +58,7 @@ func (k *kit) readFile(ref Ref, version, role string) ([]byte, error) {
 		return nil, err
 	}
 	defer files.Release()
-	f, size, _, ok := files.Open(role)
+	f, size, ok := files.Open(role)
 	if !ok {
 		return nil, errors.New("there is no such file")
 	}
