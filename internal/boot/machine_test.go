@@ -252,6 +252,10 @@ func TestAdvance(t *testing.T) {
 			{DiskStep, time.Second, v1.StateProvisioned, true}, {DiskStep, time.Second, v1.StateProvisioned, false},
 			{ConfigStep, minute, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true},
 		},
+		"a boot that comes to nothing": {
+			{ImageStep, 0, v1.StateBooting, true}, {AgainStep, minute, v1.StateBooting, false}, {AgainStep, minute, v1.StateBooting, false},
+			{ImageStep, minute, v1.StateBooting, true},
+		},
 		"forever": {
 			{ImageStep, 0, v1.StateBooting, true}, {ConfigStep, time.Second, v1.StateProvisioning, false},
 			{ImageStep, time.Second, v1.StateBooting, true}, {ImageStep, minute, v1.StateBooting, true},

@@ -25,6 +25,9 @@ type Step uint8
 const (
 	// ImageStep: it was given the script that boots its image, or its own.
 	ImageStep Step = iota
+	// AgainStep: the same, asked for again by the script that every machine starts
+	// with, after a boot that came to nothing.
+	AgainStep
 	// DiskStep: it was given the script that boots its disk.
 	DiskStep
 	// ConfigStep: it was given its config.
@@ -59,8 +62,8 @@ func Armed(h *inventory.Host, p inventory.Progress) (armed bool, reason string) 
 // step is the first of a new boot.
 func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (next inventory.Progress, began bool) {
 	switch step {
-	case ImageStep:
-		began = p.State != v1.StateBooting || apart(p.Script, at, ScriptGap)
+	case ImageStep, AgainStep:
+		began = p.State != v1.StateBooting || step == ImageStep && apart(p.Script, at, ScriptGap)
 		p.State, p.Script, p.Rearmed = v1.StateBooting, at, h.Booting().Rearm
 	case DiskStep:
 		began = p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)

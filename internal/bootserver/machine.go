@@ -156,7 +156,8 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	case b.Local:
 		s.opts.Journal.LocalBoot(b.Host, b.Reason)
 	default:
-		s.opts.Journal.ScriptServed(b.Host, x.boots)
+		try := r.URL.Query().Get("try")
+		s.opts.Journal.ScriptServed(b.Host, x.boots, try != "" && try != "0")
 	}
 }
 

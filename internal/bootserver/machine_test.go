@@ -133,6 +133,8 @@ func TestIPXE(t *testing.T) {
 		{"/ipxe?mac=52-54-00-00-00-02&serial=a%0Ashell", 200, []string{"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/live script image g10/live"},
 		{"/ipxe?mac=52-54-00-00-00-03", 200, []string{"set username node", "set password:hex 70:61:73:73:20:77:6f:72:64",
 			"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:locked"}, "g10/locked script image g10/locked"},
+		{"/ipxe?mac=52-54-00-00-00-04&try=0", 200, []string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
+		{"/ipxe?mac=52-54-00-00-00-04&try=2", 200, []string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web again"},
 		{"/ipxe?mac=52-54-00-00-00-04", 200, []string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
 		{"/ipxe?mac=52-54-00-00-00-05", 200, []string{"exit"}, "g10/disk disk it has no image"},
 		{"/ipxe?mac=52-54-00-00-00-06", 200, []string{"exit"}, "g10/done disk it is provisioned, a new value of the annotation glowplug.dev/rearm arms it again"},

@@ -47,7 +47,7 @@ type Journal interface {
 	Notice(n boot.Notice)
 	// ScriptServed is called once a machine has been given a script that boots
 	// what is named, LocalBoot once it has been given one that boots its disk.
-	ScriptServed(host *inventory.Host, what string)
+	ScriptServed(host *inventory.Host, what string, again bool)
 	LocalBoot(host *inventory.Host, why string)
 	// Failed is called once a machine has been shown why it cannot boot.
 	Failed(host *inventory.Host)

@@ -87,7 +87,10 @@ func (f *fakeJournal) note(format string, args ...any) {
 	f.served = append(f.served, fmt.Sprintf(format, args...))
 }
 
-func (f *fakeJournal) ScriptServed(host *inventory.Host, what string) {
+func (f *fakeJournal) ScriptServed(host *inventory.Host, what string, again bool) {
+	if again {
+		what += " again"
+	}
 	f.note("%s script %s", host.Ref, what)
 }
 func (f *fakeJournal) LocalBoot(host *inventory.Host, why string) {

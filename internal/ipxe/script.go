@@ -16,7 +16,7 @@ const (
 // Boot gives the script that every machine starts with. It asks base, this
 // server's URL without a slash at its end, for the machine's own script: uuid
 // and mac come first, since they are what a machine is known by, free text last,
-// since a vendor may have put anything in it. An answer that does not come, or a
+// since a vendor may have put anything in it; try is 0 the first time. An answer that does not come, or a
 // boot that fails, is asked for again for about a minute; then the firmware goes
 // on to the next device.
 func Boot(base string) (string, error) {
@@ -28,7 +28,7 @@ func Boot(base string) (string, error) {
 		"set gp-url " + base + "\n" +
 		"set gp-try:int32 0\n" +
 		":ask\n" +
-		"chain --autofree ${gp-url}/ipxe?uuid=${uuid}&mac=${netX/mac:hexhyp}&platform=${platform}&arch=${buildarch}" +
+		"chain --autofree ${gp-url}/ipxe?uuid=${uuid}&mac=${netX/mac:hexhyp}&try=${gp-try}&platform=${platform}&arch=${buildarch}" +
 		"&asset=${asset:uristring}&serial=${serial:uristring}&manufacturer=${manufacturer:uristring}&product=${product:uristring}" +
 		" && exit ||\n" +
 		"inc gp-try\n" +

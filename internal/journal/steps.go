@@ -28,9 +28,14 @@ func (j *Journal) Progress(h *inventory.Host) inventory.Progress {
 }
 
 // ScriptServed notes that a host was given the script that boots its image, or
-// one of its own; what says what that boots.
-func (j *Journal) ScriptServed(host *inventory.Host, what string) {
-	j.advance(host, boot.ImageStep, nil)
+// one of its own; what says what that boots. again is true where the machine has
+// asked before in this boot.
+func (j *Journal) ScriptServed(host *inventory.Host, what string, again bool) {
+	step := boot.ImageStep
+	if again {
+		step = boot.AgainStep
+	}
+	j.advance(host, step, nil)
 	j.tell(host, ReasonScriptServed, "given the script that boots "+what)
 }
 

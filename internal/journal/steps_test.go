@@ -44,10 +44,10 @@ func TestBoots(t *testing.T) {
 		image := inventory.Ref{Namespace: "g10", Name: "live"}
 
 		armed(true)
-		r.ScriptServed(host, "image g10/live")
+		r.ScriptServed(host, "image g10/live", false)
 		state(v1.StateBooting, 1)
 		time.Sleep(time.Second)
-		r.ScriptServed(host, "image g10/live") // iPXE asks again
+		r.ScriptServed(host, "image g10/live", false) // iPXE asks again
 		r.TargetLogin(host, image, "iqn.a")
 		r.TargetLogin(host, image, "iqn.a")
 		r.KernelRead(host, image, "/vmlinuz")
@@ -81,7 +81,7 @@ func TestBoots(t *testing.T) {
 		host = r.stored("server1", 7)
 		host.Boot = &inventory.HostBoot{Rearm: "2026-11-20"}
 		armed(true)
-		r.ScriptServed(host, "image g10/live")
+		r.ScriptServed(host, "image g10/live", false)
 		settled(hostGap)
 		state(v1.StateBooting, 4)
 		if s := r.host("server1").Status; s.Rearmed != "2026-11-20" {
@@ -128,7 +128,7 @@ func TestFailedBoots(t *testing.T) {
 		r.Failed(host) // it asks again for a minute
 		settled(hostGap)
 		state(v1.StateError, 0)
-		r.ScriptServed(host, "image g10/live")
+		r.ScriptServed(host, "image g10/live", false)
 		state(v1.StateBooting, 1)
 		settled(time.Minute)
 		r.Failed(host)
@@ -146,7 +146,7 @@ func TestProgressIsRemembered(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
 		r.hosts.fail(apierrors.NewServiceUnavailable("away"))
-		r.ScriptServed(host, "image g10/live")
+		r.ScriptServed(host, "image g10/live", false)
 		r.Served(host, config)
 		settled(time.Minute)
 		if p := r.Progress(host); p.State != v1.StateProvisioning {
