@@ -40,6 +40,9 @@ func walk(node parse.Node, visit func(parse.Node) bool) {
 	case *parse.ActionNode:
 		walk(n.Pipe, visit)
 	case *parse.PipeNode:
+		for _, variable := range n.Decl {
+			walk(variable, visit)
+		}
 		for _, command := range n.Cmds {
 			for _, arg := range command.Args {
 				walk(arg, visit)
@@ -149,63 +152,4 @@ func Functions() []string {
 	all = slices.AppendSeq(all, maps.Keys(functions))
 	slices.Sort(all)
 	return all
-}
-
-// instrument puts the meter in: what a body costs is charged where it begins.
-func (t *Template) instrument() {
-	t.named = map[string]bool{}
-	for _, part := range t.parsed.Templates() {
-		if part.Tree == nil || part.Root == nil {
-			continue
-		}
-		walk(part.Root, func(node parse.Node) bool {
-			switch n := node.(type) {
-			case *parse.IdentifierNode:
-				t.named[n.Ident] = true
-			case *parse.RangeNode:
-				n.Pipe.Cmds = append(n.Pipe.Cmds, rangedCommand())
-				n.List.Nodes = slices.Insert(n.List.Nodes, 0, charge(cost(n.List)+stepCost, int(n.Pos)))
-			}
-			return true
-		})
-		at := 0
-		if len(part.Root.Nodes) > 0 {
-			at = int(part.Root.Nodes[0].Position())
-		}
-		part.Root.Nodes = slices.Insert(part.Root.Nodes, 0, charge(cost(part.Root)+callCost, at))
-	}
-}
-
-// cost is what executing a body costs, without the bodies of loops in it.
-func cost(body *parse.ListNode) int {
-	total := 0
-	walk(body, func(node parse.Node) bool {
-		total += stepCost
-		switch n := node.(type) {
-		case *parse.IdentifierNode:
-			if builtin[n.Ident] {
-				total += compareCost
-			}
-		case *parse.RangeNode:
-			walk(n.Pipe, func(parse.Node) bool { total += stepCost; return true })
-			return false
-		}
-		return true
-	})
-	return total
-}
-
-// charge is the action that charges; at is the offset of what it charges for.
-func charge(cost, at int) parse.Node {
-	return snippet(fmt.Sprintf("{{%s %d %d}}", chargeName, cost, at))
-}
-
-// rangedCommand is the end of a pipeline that is ranged over.
-func rangedCommand() *parse.CommandNode {
-	return snippet("{{0 | " + rangedName + "}}").(*parse.ActionNode).Pipe.Cmds[1]
-}
-
-// snippet parses one action. The library makes nodes in no other way.
-func snippet(source string) parse.Node {
-	return text.Must(text.New(name).Funcs(declared).Parse(source)).Root.Nodes[0]
 }

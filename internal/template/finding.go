@@ -66,15 +66,19 @@ func lineOf(source string, line int) (start int, text string) {
 	return start, text
 }
 
-// maxLine bounds the lines on which the place of an error is looked for, in bytes.
-const maxLine = 4096
+// maxLine bounds the lines on which the place of an error is looked for, and
+// maxBefore what stands before them, in bytes: all of it is parsed for each look.
+const (
+	maxLine   = 4096
+	maxBefore = 256 << 10
+)
 
 // column finds the place of a syntax error on its line: the error is the same for
 // the shortest text that has it, and that ends with what is wrong. 0 is unknown.
 func column(source string, line int, message string) int {
 	start, text := lineOf(source, line)
 	end := len(text)
-	if end > maxLine {
+	if end > maxLine || start > maxBefore {
 		return 0
 	}
 	same := func(length int) bool {

@@ -23,8 +23,8 @@ var fromLibrary = []string{
 	"initial", "sortAlpha", "mustToJson", "int", "add", "add1", "sub", "mul", "div", "mod", "max", "min", "base", "dir",
 }
 
-// builtin are the functions of text/template that a template may call as they
-// are; what a comparison may cost is charged where it stands.
+// builtin are the functions of text/template that a template may call as they are;
+// what they compare is weighed before.
 var builtin = map[string]bool{
 	"and": true, "or": true, "not": true, "len": true, "slice": true,
 	"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true,
@@ -53,7 +53,7 @@ var functions = func() map[string]reflect.Value {
 // declared is what a template is parsed with; no name is called before it has
 // been bound to a meter.
 var declared = func() text.FuncMap {
-	m := text.FuncMap{chargeName: func(int, int) string { return "" }, rangedName: func(v any) any { return v }}
+	m := text.FuncMap{chargeName: func(int, int) string { return "" }, weighName: func(v any) any { return v }}
 	for name, f := range functions {
 		m[name] = f.Interface()
 	}

@@ -74,8 +74,49 @@ var hostile = []struct {
 	{"looked for from the end", repeat("{{$a := 1}}", 9_000) + "{{$z := 1}}" + repeat("{{$b := $a}}", 9_000), nil},
 	{"variables in a loop", repeat("{{$a := 1}}", 9_000) + "{{range 1000000000}}" + repeat("{{$ := $a}}", 100) + "{{end}}", nil},
 	{"the root from far away", repeat("{{$a := 1}}", 18_000) + "{{range 1000000000}}{{$}}{{end}}", nil},
+	{"looked for in long names", variables(10_000, 90) + "{{and" + repeat(" $"+variable(9_999, 90), 8_000) + "}}", nil},
+	{"looked for in a loop", variables(4_000, 90) + "{{range 1000000000}}{{if and" + repeat(" $"+variable(0, 90), 400) + "}}{{end}}{{end}}", nil},
+	{"the root in a loop", variables(9_000, 8) + "{{range 1000000000}}{{if and" + repeat(" $", 900) + "}}{{end}}{{end}}", nil},
+	{"assigned in a loop", variables(4_000, 8) + "{{range 1000000000}}" + repeat("{{$"+variable(0, 8)+" = 1}}", 100) + "{{end}}", nil},
+	{"assigned by a loop", variables(4_000, 8) + "{{range 1000000000}}{{range $" + variable(0, 8) + ", $" + variable(1, 8) + " = $.Labels}}{{end}}{{end}}", crowd(1000)},
+	{"trimmed of many characters", long("c", "丬", 85_000, "€") + long("s", "€", 85_000, "") + "{{range 1000000000}}{{$x := trimAll $c $s}}{{end}}", nil},
+	{"trimmed of some characters", long("c", "丬", 20, "€") + long("s", "€", 8_000, "") + "{{range 1000000000}}{{$x := trimAll $c $s}}{{end}}", nil},
+	{"found nowhere", long("c", spaced, 30_000, "!") + long("s", spaced, 60_000, "") + "{{range 1000000000}}{{$x := contains $c $s}}{{end}}", nil},
+	{"replaced nowhere", long("c", spaced, 7_000, "!") + long("s", spaced, 14_000, "") + `{{range 1000000000}}{{$x := replace $c "" $s}}{{end}}`, nil},
+	{"split nowhere", long("c", spaced, 7_000, "!") + long("s", spaced, 14_000, "") + "{{range 1000000000}}{{$x := splitList $c $s}}{{end}}", nil},
+	{"compared with many", long("a", "a", 900_000, "") + long("b", "a", 900_000, "") + "{{range 1000000000}}{{if ne $a $b" + repeat(" $b", 10_000) + "}}{{end}}{{if eq $a" + repeat(" $b", 10_000) + "}}{{end}}{{end}}", nil},
+	{"compared through a pipe", long("a", "a", 900_000, "") + long("b", "a", 900_000, "") + "{{range 1000000000}}{{if $a | lt $b}}{{end}}{{end}}", nil},
+	{"many comparisons", "{{and" + repeat(` (eq "" "")`, 150_000) + "}}", nil},
+	{"a loop of nothing else", "{{$l := list}}{{range 1000000000}}{{range $l}}{{else}}" + repeat("{{if $.Name}}{{end}}", 6_000) + "{{end}}{{end}}", nil},
+	{"a long way down", `{{$d := dict "a" 1}}{{range 500}}{{$d = dict "a" $d}}{{end}}{{range 1000000000}}{{if $d` + repeat(".a", 500) + "}}{{end}}{{if ($d)" + repeat(".a", 500) + "}}{{end}}{{with $d}}{{if " + repeat(".a", 500) + "}}{{end}}{{end}}{{end}}", nil},
+	{"a long number in a loop", "{{range 1000000000}}{{if " + repeat("0", 1_500_000) + "}}{{end}}{{end}}", nil},
+	{"a map of long keys", long("k", "k", 32_000, "") + "{{$d := dict (print $k 1) 1 (print $k 2) 1 (print $k 3) 1 (print $k 4) 1 (print $k 5) 1 (print $k 6) 1 (print $k 7) 1}}{{range 1000000000}}{{range $d}}{{break}}{{end}}{{end}}", nil},
+	{"a template that includes itself in loops", `{{define "a"}}` + repeat("{{range 1}}", 49) + `{{template "a" .}}` + repeat("{{end}}", 49) + `{{end}}{{template "a" .}}`, nil},
+	{"a syntax error behind a long command", "{{print" + repeat(" (1)", 450_000) + "}}\n{{ ? }}", nil},
+	{"a syntax error behind many variables", variables(4_400, 10) + "{{and" + repeat(" $"+variable(4_399, 10), 4_400) + "}}\n{{ ? }}", nil},
+	{"floats of many digits", "{{range 1000000000}}{{$x := printf `" + repeat("%[1].999g", 80) + "` 1.234567e-300}}{{end}}", nil},
+	{"floats as YAML", "{{$l := list" + repeat(" 1.5e-300", 7_000) + "}}{{range 1000000000}}{{$x := toYaml $l}}{{end}}", nil},
 	{"many definitions", definitions(9_000), nil},
 }
+
+// spaced is such that a text of it is looked for in full at each of its places.
+const spaced = "abxxxxxxxxxxxxxxx"
+
+// long declares a variable with a text.
+func long(name, of string, n int, end string) string {
+	return "{{$" + name + ` := "` + repeat(of, n) + end + `"}}`
+}
+
+// variables declares n variables with names of a length that differ at the end.
+func variables(n, length int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("{{$" + variable(i, length) + " := 1}}")
+	}
+	return b.String()
+}
+
+func variable(i, length int) string { return fmt.Sprintf("v%0*d", length-1, i) }
 
 func doubling(n int) string {
 	var b strings.Builder

@@ -8,9 +8,9 @@ import (
 )
 
 // text/template cannot be told to stop. A template is therefore parsed with calls
-// of a meter put in at the beginning of every loop's body and every definition,
-// and every function that a template can name runs by the meter: what an execution
-// costs is charged before it is spent.
+// of a meter put in at the beginning of every loop's body and every definition, and
+// before what is compared or ranged over; and every function that a template can name
+// runs by the meter: what an execution costs is charged before it is spent.
 const (
 	// budget is what rendering for one host may cost: 500,000 steps, or 32 MB of
 	// text that goes through functions.
@@ -18,11 +18,15 @@ const (
 	// stepCost is what executing one node of a template costs, about 200 ns; a byte
 	// that a function reads or writes costs 1.
 	stepCost = 64
-	// compareCost is what a comparison costs, of the longest texts that there are.
-	compareCost = 8 * stepCost
+	// builtinCost is what a call of one of text/template's own functions costs, without
+	// the texts that it compares.
+	builtinCost = 8 * stepCost
 	// callCost is what {{template}} costs: it takes stack, and bounds the depth of a
 	// template that includes itself.
 	callCost = 400 * stepCost
+	// searchPart is how many pairs of bytes are compared at the cost of one byte, where
+	// all of a text may be looked for at each place of another.
+	searchPart = 64
 	// yamlFactor is how much more than others the YAML library takes for a byte.
 	yamlFactor = 4
 	// maxValue bounds a text or list that a function makes, in bytes.
@@ -70,7 +74,7 @@ func (s *stopped) Unwrap() error { return s.error }
 // Names of the meter's own functions, which a template cannot name.
 const (
 	chargeName = "glowplugCharge"
-	rangedName = "glowplugRanged"
+	weighName  = "glowplugWeigh"
 )
 
 // functions binds all functions to the meter.
@@ -82,14 +86,8 @@ func (m *meter) functions(t *Template) text.FuncMap {
 			}
 			return "", nil
 		},
-		// A map is sorted before it is ranged over.
-		rangedName: func(v any) (any, error) {
-			cost := 0
-			if r := reflect.ValueOf(v); r.Kind() == reflect.Map {
-				cost = r.Len() * stepCost
-			}
-			return v, m.spend(cost)
-		},
+		// A text is compared in full, and a map is sorted before it is ranged over.
+		weighName: func(v any) (any, error) { return v, m.spend(m.size(reflect.ValueOf(v))) },
 	}
 	for name := range t.named {
 		if f, ok := functions[name]; ok {
@@ -128,7 +126,7 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		if name == "toYaml" {
 			cost *= yamlFactor
 		}
-		if err := m.spend(cost); err != nil {
+		if err := m.spend(cost + search(name, flat)); err != nil {
 			return failed(err)
 		}
 		if estimate(name, flat, size) > maxValue {
@@ -187,6 +185,16 @@ func sizeOf(v reflect.Value, total *int, limit int) {
 			sizeOf(it.Value(), total, limit)
 		}
 	}
+}
+
+// search is what a function costs over reading its arguments that looks for the
+// first of them, or for each of its characters, throughout the last.
+func search(name string, args []reflect.Value) int {
+	switch name {
+	case "contains", "replace", "splitList", "trimAll":
+		return (args[0].Len() + searchPart - 1) / searchPart * args[len(args)-1].Len()
+	}
+	return 0
 }
 
 // estimate bounds from above what a function that can make much of little would

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	text "text/template"
 
@@ -20,6 +21,9 @@ const (
 	MaxOutput = 2 << 20
 	// maxActions bounds the {{actions}} of a template: each may nest in another.
 	maxActions = 20_000
+	// maxLookups bounds the variables that are declared, times those that are named:
+	// the library looks for each among all.
+	maxLookups = 20_000_000
 	// maxDepth bounds how deep actions nest: the library unwinds an error through
 	// every loop by itself.
 	maxDepth = 50
@@ -44,6 +48,12 @@ func Parse(source string) (*Template, report.Report) {
 			Hint:     "split the config: ignition.config.merge fetches further ones",
 		}}
 	}
+	if lookups(source) > maxLookups {
+		return nil, report.Report{{
+			Severity: report.Error, Message: "the template declares and names too many variables ($…)",
+			Hint: "let a list or dict hold what belongs together",
+		}}
+	}
 	parsed, err := parseSource(source)
 	if err != nil {
 		return nil, report.Report{syntaxFinding(source, err)}
@@ -54,6 +64,20 @@ func Parse(source string) (*Template, report.Report) {
 	t := &Template{source: source, parsed: parsed}
 	t.instrument()
 	return t, nil
+}
+
+// declaration is how a variable is declared, or assigned, which is the same to the
+// parser.
+var declaration = regexp.MustCompile(`\$[\pL\p{Nd}_]*\s*(:?=|,)`)
+
+// lookups bounds the names that the parser compares. It counts text beside actions
+// too, which has both to no such extent.
+func lookups(source string) int {
+	named := strings.Count(source, "$")
+	if named*named <= maxLookups {
+		return 0
+	}
+	return named * len(declaration.FindAllStringIndex(source, -1))
 }
 
 func parseSource(source string) (*text.Template, error) {
