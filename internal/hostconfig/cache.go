@@ -101,7 +101,8 @@ func NewCache(inv *inventory.Inventory, registerer prometheus.Registerer) *Cache
 	return c
 }
 
-// Close ends what waits to be rendered, and waits for what is being rendered.
+// Close ends what waits to be rendered, and waits for what is being rendered: no more
+// than there are slots, and none takes longer than a template may.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -110,6 +111,15 @@ func (c *Cache) Close() {
 	}
 	c.mu.Unlock()
 	c.jobs.Wait()
+}
+
+func (c *Cache) stopping() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // Busy tells whether anything is being rendered.
@@ -240,9 +250,11 @@ func (c *Cache) begin(job *task, who owner, facts *template.Facts, urgent bool) 
 	c.jobs.Go(func() {
 		defer close(call.done)
 		if c.slots.take(call.turn, c.stop) {
-			began := time.Now()
-			call.rendered = c.make(job, facts)
-			c.metrics.rendered(call.rendered, time.Since(began))
+			if !c.stopping() { // the slot may have come with the end
+				began := time.Now()
+				call.rendered = c.make(job, facts)
+				c.metrics.rendered(call.rendered, time.Since(began))
+			}
 			c.slots.give()
 		}
 		c.mu.Lock()

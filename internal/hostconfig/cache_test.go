@@ -3,6 +3,7 @@ package hostconfig
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -113,6 +114,37 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 	c.Close()
 	if _, err := c.Render(config, node(2), node(2).Facts(), nil); err == nil || err.Kind != fault.Unavailable {
 		t.Errorf("%v after the end", err)
+	}
+}
+
+func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
+	c := NewCache(nil, nil)
+	started, calls := make(chan struct{}, 50), &atomic.Int32{}
+	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+		calls.Add(1)
+		started <- struct{}{}
+		<-c.stop
+		return t.Render(f)
+	}
+	config := kickstart(`{{ $c := "` + strings.Repeat("丬", 85_000) + `€" }}{{ $s := "` + strings.Repeat("€", 85_000) + `" }}{{ range 50 }}{{ $x := trimAll $c $s }}{{ end }}`)
+	job := c.task(config)
+	var waiting []*call
+	for n := range 50 {
+		waiting = append(waiting, c.begin(&job, ownerOf(config, node(n)), node(n).Facts(), n%2 == 0))
+	}
+	<-started
+	closed := make(chan struct{})
+	go func() { c.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it goes on")
+	}
+	if most := int32(runtime.GOMAXPROCS(0)); calls.Load() > most {
+		t.Errorf("%d were rendered, more than %d at a time", calls.Load(), most)
+	}
+	for _, call := range waiting {
+		<-call.done
 	}
 }
 
