@@ -293,7 +293,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are matched by configs, over metadata.labels.",
+							Description: "labels are matched by configs, over metadata.labels; at most 256.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -313,7 +313,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nics are the machine's further network cards.",
+							Description: "nics are the machine's further network cards, at most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -338,7 +338,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP range of another operating system.",
+							Description: "bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP range of another operating system. At most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -371,7 +371,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgs are this machine's own kernel arguments.",
+							Description: "kernelArgs are this machine's own kernel arguments, at most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -573,7 +573,7 @@ func schema_glowplug_api_v1_ConfigMap(ref common.ReferenceCallback) common.OpenA
 					},
 					"data": {
 						SchemaProps: spec.SchemaProps{
-							Description: "data are values that are UTF-8 text, by keys of letters, digits, \"-\", \"_\" and \".\". No key of binaryData may be among them.",
+							Description: "data are values that are UTF-8 text, by keys of letters, digits, \"-\", \"_\" and \".\", at most 256. No key of binaryData may be among them.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -588,7 +588,7 @@ func schema_glowplug_api_v1_ConfigMap(ref common.ReferenceCallback) common.OpenA
 					},
 					"binaryData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "binaryData are values that are any bytes, in base64.",
+							Description: "binaryData are values that are any bytes, in base64, by at most 256 keys.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1126,7 +1126,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgs are set on the image's boot entries; empty: the distro's default.",
+							Description: "kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's default.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1165,7 +1165,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedInitiators are the initiator IQNs that may log in; empty: all.",
+							Description: "allowedInitiators are the initiator IQNs that may log in, at most 1,000; empty: all.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1509,7 +1509,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"matchLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "matchLabels selects hosts that carry all of these labels.",
+							Description: "matchLabels selects hosts that carry all of these labels, at most 256.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1529,7 +1529,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "matchHostnames selects hosts by name, in any case; a short name equals the first label of a full one.",
+							Description: "matchHostnames selects hosts by name, in any case; a short name equals the first label of a full one. At most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1548,7 +1548,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "matchIPs selects hosts by address or CIDR; the longest prefix wins.",
+							Description: "matchIPs selects hosts by address or CIDR, at most 1,000; the longest prefix wins.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1567,7 +1567,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "matchMACs selects hosts by hardware address, in any common notation.",
+							Description: "matchMACs selects hosts by hardware address, at most 1,000, in any common notation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2466,7 +2466,7 @@ func schema_glowplug_api_v1_StreamReleaseSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "mirrors are the URLs of folders that \"glowplug coreos mirror\" has filled, in the order in which they are tried, before the locations of the document.",
+							Description: "mirrors are the URLs of folders that \"glowplug coreos mirror\" has filled, in the order in which they are tried, before the locations of the document. At most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

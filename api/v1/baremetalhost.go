@@ -62,10 +62,10 @@ type BareMetalHostSpec struct {
 	// hostname is the machine's name; metadata.name where it is empty.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
-	// labels are matched by configs, over metadata.labels.
+	// labels are matched by configs, over metadata.labels; at most 256.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// nics are the machine's further network cards.
+	// nics are the machine's further network cards, at most 1,000.
 	// +optional
 	// +listType=atomic
 	NICs []NIC `json:"nics,omitempty"`
@@ -73,7 +73,7 @@ type BareMetalHostSpec struct {
 	// +optional
 	SystemUUID string `json:"systemUUID,omitempty"`
 	// bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP
-	// range of another operating system.
+	// range of another operating system. At most 1,000.
 	// +optional
 	// +listType=atomic
 	BootSources []string `json:"bootSources,omitempty"`
@@ -85,7 +85,7 @@ type BareMetalHostSpec struct {
 	// provisioned) or "forever".
 	// +optional
 	BootMode string `json:"bootMode,omitempty"`
-	// kernelArgs are this machine's own kernel arguments.
+	// kernelArgs are this machine's own kernel arguments, at most 1,000.
 	// +optional
 	// +listType=atomic
 	KernelArgs []string `json:"kernelArgs,omitempty"`

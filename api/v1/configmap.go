@@ -14,10 +14,10 @@ type ConfigMap struct {
 	// +optional
 	Immutable *bool `json:"immutable,omitempty"`
 	// data are values that are UTF-8 text, by keys of letters, digits, "-", "_" and
-	// ".". No key of binaryData may be among them.
+	// ".", at most 256. No key of binaryData may be among them.
 	// +optional
 	Data map[string]string `json:"data,omitempty"`
-	// binaryData are values that are any bytes, in base64.
+	// binaryData are values that are any bytes, in base64, by at most 256 keys.
 	// +optional
 	BinaryData map[string][]byte `json:"binaryData,omitempty"`
 }

@@ -91,19 +91,19 @@ type LayerReference struct {
 // IgnitionConfigSelector is an OR of its fields, tried in the order MAC, IP,
 // hostname, labels, default.
 type IgnitionConfigSelector struct {
-	// matchLabels selects hosts that carry all of these labels.
+	// matchLabels selects hosts that carry all of these labels, at most 256.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 	// matchHostnames selects hosts by name, in any case; a short name equals
-	// the first label of a full one.
+	// the first label of a full one. At most 1,000.
 	// +optional
 	// +listType=atomic
 	MatchHostnames []string `json:"matchHostnames,omitempty"`
-	// matchIPs selects hosts by address or CIDR; the longest prefix wins.
+	// matchIPs selects hosts by address or CIDR, at most 1,000; the longest prefix wins.
 	// +optional
 	// +listType=atomic
 	MatchIPs []string `json:"matchIPs,omitempty"`
-	// matchMACs selects hosts by hardware address, in any common notation.
+	// matchMACs selects hosts by hardware address, at most 1,000, in any common notation.
 	// +optional
 	// +listType=atomic
 	MatchMACs []string `json:"matchMACs,omitempty"`

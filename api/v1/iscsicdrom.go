@@ -73,7 +73,8 @@ type ISCSICdromSpec struct {
 	// readOnly is true: the image is never written.
 	// +optional
 	ReadOnly *bool `json:"readOnly,omitempty"`
-	// kernelArgs are set on the image's boot entries; empty: the distro's default.
+	// kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's
+	// default.
 	// +optional
 	// +listType=atomic
 	KernelArgs []string `json:"kernelArgs,omitempty"`
@@ -88,7 +89,7 @@ type ISCSICdromSpec struct {
 	// chap asks initiators for a name and a password.
 	// +optional
 	CHAP *CHAP `json:"chap,omitempty"`
-	// allowedInitiators are the initiator IQNs that may log in; empty: all.
+	// allowedInitiators are the initiator IQNs that may log in, at most 1,000; empty: all.
 	// +optional
 	// +listType=atomic
 	AllowedInitiators []string `json:"allowedInitiators,omitempty"`

@@ -42,7 +42,8 @@ type StreamReleaseSpec struct {
 	// +optional
 	Current bool `json:"current,omitempty"`
 	// mirrors are the URLs of folders that "glowplug coreos mirror" has filled, in
-	// the order in which they are tried, before the locations of the document.
+	// the order in which they are tried, before the locations of the document. At most
+	// 1,000.
 	// +optional
 	// +listType=atomic
 	Mirrors []string `json:"mirrors,omitempty"`

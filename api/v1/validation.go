@@ -2,6 +2,7 @@ package v1
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -21,14 +21,6 @@ import (
 // object that it sent. It does not count against the size that annotations may
 // have, or a config of more than 256 KiB could not be applied.
 const AnnotationLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
-// validateMeta checks the metadata of a namespaced object, whose name is a
-// DNS-1123 subdomain.
-func validateMeta(meta *metav1.ObjectMeta) field.ErrorList {
-	path := field.NewPath("metadata")
-	return FilterAnnotationSize(meta.Annotations,
-		apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, path))
-}
 
 // FilterAnnotationSize drops the error that annotations are too large where they
 // are not without the last-applied annotation of kubectl.
@@ -51,8 +43,12 @@ func FilterAnnotationSize(annotations map[string]string, errs field.ErrorList) f
 
 // validateLabels checks label keys and values, each error under its key.
 func validateLabels(labels map[string]string, path *field.Path) field.ErrorList {
+	if errs := tooMany(path, len(labels), MaxKeys); errs != nil {
+		return errs
+	}
 	var errs field.ErrorList
-	for key, value := range labels {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		value := labels[key]
 		for _, msg := range validation.IsQualifiedName(key) {
 			errs = append(errs, field.Invalid(path.Key(key), key, msg))
 		}
@@ -75,8 +71,12 @@ func parsed[T any](path *field.Path, value string, parse func(string) (T, error)
 	return nil
 }
 
-// parsedEach is parsed over the items of a list, none of which may be empty.
+// parsedEach is parsed over the items of a list, at most MaxItems, none of which may
+// be empty.
 func parsedEach[T any](path *field.Path, values []string, parse func(string) (T, error)) field.ErrorList {
+	if errs := tooMany(path, len(values), MaxItems); errs != nil {
+		return errs
+	}
 	var errs field.ErrorList
 	for i, value := range values {
 		if value == "" {

@@ -22,7 +22,7 @@ const maxLUN = 16383
 // comes from, and nothing that could break out of a boot script or the ISO
 // directory.
 func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
-	errs := validateMeta(&cdrom.ObjectMeta)
+	errs := validateMeta(&cdrom.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
 	spec := &cdrom.Spec
 

@@ -21,7 +21,7 @@ var formats = map[string][]string{
 // ValidateIgnitionConfig checks the shape of a config. Whether its source
 // compiles is no question of shape: such a config is stored, with phase Error.
 func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
-	errs := validateMeta(&config.ObjectMeta)
+	errs := validateMeta(&config.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
 	spec := &config.Spec
 
@@ -57,8 +57,8 @@ func validateLayers(config *IgnitionConfig, path *field.Path) field.ErrorList {
 	if config.Spec.Type != TypeIgnition {
 		return field.ErrorList{field.Forbidden(path, "only a config of type ignition is merged over layers")}
 	}
-	if len(layers) > MaxLayers {
-		return field.ErrorList{field.TooMany(path, len(layers), MaxLayers)}
+	if errs := tooMany(path, len(layers), MaxLayers); errs != nil {
+		return errs
 	}
 	var errs field.ErrorList
 	seen := map[string]bool{}

@@ -14,9 +14,14 @@ import (
 // MaxConfigMapBytes bounds the values of a ConfigMap together, as in Kubernetes.
 const MaxConfigMapBytes = 1 << 20
 
-// ValidateConfigMap checks a ConfigMap by the rules of Kubernetes.
+// ValidateConfigMap checks a ConfigMap by the rules of Kubernetes, and that it has
+// no more than MaxKeys keys of a sort.
 func ValidateConfigMap(cm *ConfigMap) field.ErrorList {
-	errs := validateMeta(&cm.ObjectMeta)
+	errs := validateMeta(&cm.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
+	many := append(tooMany(field.NewPath("data"), len(cm.Data), MaxKeys), tooMany(field.NewPath("binaryData"), len(cm.BinaryData), MaxKeys)...)
+	if len(many) > 0 {
+		return append(errs, many...)
+	}
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
 		size += len(cm.Data[key])

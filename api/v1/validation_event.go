@@ -13,10 +13,8 @@ const (
 
 // ValidateNamespace checks a namespace, whose name is a DNS-1123 label.
 func ValidateNamespace(namespace *Namespace) field.ErrorList {
-	path := field.NewPath("metadata")
-	errs := FilterAnnotationSize(namespace.Annotations, apivalidation.ValidateObjectMeta(
-		&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName, path))
-	return append(errs, validateScript(path.Child("annotations").Key(AnnotationIPXE), namespace.Annotations[AnnotationIPXE])...)
+	errs := validateMeta(&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName)
+	return append(errs, validateScript(field.NewPath("metadata", "annotations").Key(AnnotationIPXE), namespace.Annotations[AnnotationIPXE])...)
 }
 
 // ValidateNamespaceUpdate checks a namespace that replaces old.
@@ -28,7 +26,7 @@ func ValidateNamespaceUpdate(namespace, old *Namespace) field.ErrorList {
 // ValidateEvent checks an event. It lies in the namespace of the object that it
 // is about, or in "default" where that has none.
 func ValidateEvent(event *Event) field.ErrorList {
-	errs := validateMeta(&event.ObjectMeta)
+	errs := validateMeta(&event.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	about := event.InvolvedObject.Namespace
 	if about == "" {
 		about = NamespaceDefault

@@ -26,7 +26,7 @@ func validateScript(path *field.Path, source string) field.ErrorList {
 // ValidateBareMetalHost checks the shape of a host. Whether another host has the
 // same addresses is no question of shape: that is a warning.
 func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
-	errs := validateMeta(&host.ObjectMeta)
+	errs := validateMeta(&host.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
 	spec := &host.Spec
 
@@ -34,15 +34,7 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 	errs = append(errs, parsed(path.Child("ip"), spec.IP, hostIP)...)
 	errs = append(errs, parsed(path.Child("hostname"), spec.Hostname, netaddr.ParseHostname)...)
 	errs = append(errs, validateLabels(spec.Labels, path.Child("labels"))...)
-	for i, nic := range spec.NICs {
-		at := path.Child("nics").Index(i)
-		if nic == (NIC{}) {
-			errs = append(errs, field.Required(at, "a card has a mac, an ip or a hostname"))
-		}
-		errs = append(errs, parsed(at.Child("mac"), nic.MAC, netaddr.ParseMAC)...)
-		errs = append(errs, parsed(at.Child("ip"), nic.IP, hostIP)...)
-		errs = append(errs, parsed(at.Child("hostname"), nic.Hostname, netaddr.ParseHostname)...)
-	}
+	errs = append(errs, validateNICs(spec.NICs, path.Child("nics"))...)
 	errs = append(errs, parsed(path.Child("systemUUID"), spec.SystemUUID, netaddr.ParseUUID)...)
 	errs = append(errs, parsedEach(path.Child("bootSources"), spec.BootSources, netaddr.ParsePrefix)...)
 	errs = append(errs, parsed(path.Child("image"), spec.Image, reference)...)
@@ -58,6 +50,24 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 		at := path.Child("bmc")
 		errs = append(errs, parsed(at.Child("address"), spec.BMC.Address, scriptSafe)...)
 		errs = append(errs, parsed(at.Child("username"), spec.BMC.Username, scriptSafe)...)
+	}
+	return errs
+}
+
+// validateNICs checks the network cards of a host.
+func validateNICs(nics []NIC, path *field.Path) field.ErrorList {
+	if errs := tooMany(path, len(nics), MaxItems); errs != nil {
+		return errs
+	}
+	var errs field.ErrorList
+	for i, nic := range nics {
+		at := path.Index(i)
+		if nic == (NIC{}) {
+			errs = append(errs, field.Required(at, "a card has a mac, an ip or a hostname"))
+		}
+		errs = append(errs, parsed(at.Child("mac"), nic.MAC, netaddr.ParseMAC)...)
+		errs = append(errs, parsed(at.Child("ip"), nic.IP, hostIP)...)
+		errs = append(errs, parsed(at.Child("hostname"), nic.Hostname, netaddr.ParseHostname)...)
 	}
 	return errs
 }

@@ -20,16 +20,14 @@ var (
 // ValidateStreamRelease checks the shape of a release. What its document says is
 // checked by who reads it.
 func ValidateStreamRelease(release *StreamRelease) field.ErrorList {
-	meta := field.NewPath("metadata")
-	errs := FilterAnnotationSize(release.Annotations, apivalidation.ValidateObjectMeta(
-		&release.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, meta))
+	errs := validateMeta(&release.ObjectMeta, false, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
 	spec := &release.Spec
 	named := validateStreamName(path.Child("stream"), spec.Stream)
 	named = append(named, validateStreamName(path.Child("release"), spec.Release)...)
 	errs = append(errs, named...)
 	if want := StreamReleaseName(spec.Stream, spec.Release); len(named) == 0 && release.Name != want {
-		errs = append(errs, field.Invalid(meta.Child("name"), release.Name, fmt.Sprintf(
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), release.Name, fmt.Sprintf(
 			"must be %s, of spec.stream and spec.release, so that a release of a stream is kept once", want)))
 	}
 	if spec.Document == "" {

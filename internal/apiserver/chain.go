@@ -20,6 +20,7 @@ import (
 // without audit, tracing, cross-origin sharing and the tracking of latencies.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := withExplain(api, s.explain)
+	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)
 	h = withUpload(h, s.upload)

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -34,13 +33,9 @@ func withProtobufBodies(h http.Handler, limit int64) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-		switch {
-		case err != nil:
-			fail(w, r, apierrors.NewBadRequest("the body could not be read"))
-			return
-		case int64(len(body)) > limit:
-			fail(w, r, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit)))
+		body, err := readBody(r, limit)
+		if err != nil {
+			fail(w, r, err)
 			return
 		}
 		if len(body) > 0 {

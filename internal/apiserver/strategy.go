@@ -92,15 +92,16 @@ func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object)
 
 // ValidateDeclaratively is the library's last word on a list of errors. Here it
 // corrects what the library itself has found: the annotation in which kubectl keeps
-// what it applied may be as large as a config, and nothing is said twice.
+// what it applied may be as large as a config, nothing is said twice, and a few
+// errors are enough.
 func (s *strategy[T]) ValidateDeclaratively(_ context.Context, obj, _ runtime.Object, errs field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	seen := map[string]bool{}
-	return slices.DeleteFunc(v1.FilterAnnotationSize(obj.(T).GetAnnotations(), errs), func(err *field.Error) bool {
+	return few(slices.DeleteFunc(v1.FilterAnnotationSize(obj.(T).GetAnnotations(), errs), func(err *field.Error) bool {
 		text := err.Error()
 		was := seen[text]
 		seen[text] = true
 		return was
-	})
+	}))
 }
 
 // DeclarativeValidationConfig is empty: there are no generated validations.

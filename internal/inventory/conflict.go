@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/match"
 	"glowplug/internal/netaddr"
 )
 
@@ -53,12 +54,13 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
 	for _, nic := range nics {
 		if m, err := netaddr.ParseMAC(nic.MAC); err == nil {
-			h.MACs = addOnce(h.MACs, m)
+			h.MACs = append(h.MACs, m)
 		}
 		if a, err := netaddr.ParseIP(nic.IP); err == nil {
-			h.IPs = addOnce(h.IPs, a)
+			h.IPs = append(h.IPs, a)
 		}
 	}
+	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
 	inv.mu.RLock()
 	defer inv.mu.RUnlock()
 	return inv.hosts.conflicts(&h)

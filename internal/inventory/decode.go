@@ -74,6 +74,7 @@ func decodeHost(item kvstore.Item, in *interner) (*Host, error) {
 		}
 		h.More.NICs = append(h.More.NICs, card(nic))
 	}
+	h.MACs, h.IPs, h.Hostnames = match.Unique(h.MACs), match.Unique(h.IPs), match.Unique(h.Hostnames)
 	for i, s := range doc.spec.BootSources {
 		p, err := netaddr.ParsePrefix(s)
 		if err != nil {
@@ -89,17 +90,17 @@ func (h *Host) addCard(path, macField, mac, ip, hostname string) error {
 	if m, err := optional(mac, path+macField, netaddr.ParseMAC); err != nil {
 		return err
 	} else if mac != "" {
-		h.MACs = addOnce(h.MACs, m)
+		h.MACs = append(h.MACs, m)
 	}
 	if a, err := optional(ip, path+"ip", netaddr.ParseIP); err != nil {
 		return err
 	} else if ip != "" {
-		h.IPs = addOnce(h.IPs, a)
+		h.IPs = append(h.IPs, a)
 	}
 	if n, err := optional(hostname, path+"hostname", netaddr.ParseHostname); err != nil {
 		return err
 	} else if hostname != "" {
-		h.Hostnames = addOnce(h.Hostnames, n)
+		h.Hostnames = append(h.Hostnames, n)
 	}
 	return nil
 }
@@ -115,16 +116,6 @@ func optional[T any](s, field string, parse func(string) (T, error)) (T, error) 
 		return v, fmt.Errorf("%s: %w", field, err)
 	}
 	return v, nil
-}
-
-// addOnce appends a value that is not there yet.
-func addOnce[T comparable](to []T, v T) []T {
-	for _, have := range to {
-		if have == v {
-			return to
-		}
-	}
-	return append(to, v)
 }
 
 // overlay lays top over base. It may change base.

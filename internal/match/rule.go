@@ -107,9 +107,20 @@ func parseAll[T comparable](field string, values []string, parse func(string) (T
 		if err != nil {
 			return nil, fmt.Errorf("selector.%s[%d]: %w", field, i, err)
 		}
-		if !slices.Contains(out, v) {
-			out = append(out, v)
-		}
+		out = append(out, v)
 	}
-	return out, nil
+	return Unique(out), nil
+}
+
+// Unique takes out of a list what stands in it before. It may change the list.
+func Unique[T comparable](list []T) []T {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[T]struct{}, len(list))
+	return slices.DeleteFunc(list, func(v T) bool {
+		_, again := seen[v]
+		seen[v] = struct{}{}
+		return again
+	})
 }

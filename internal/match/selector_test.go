@@ -1,6 +1,7 @@
 package match
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,6 +10,30 @@ import (
 
 	"glowplug/internal/netaddr"
 )
+
+// Each value counts once, where it stands first.
+func TestUnique(t *testing.T) {
+	for _, test := range []struct{ in, want string }{
+		{"", ""}, {"a", "a"}, {"aa", "a"}, {"bab", "ba"}, {"abcabcd", "abcd"},
+	} {
+		if got := strings.Join(Unique(strings.Split(test.in, "")), ""); got != test.want {
+			t.Errorf("%q: %q, want %q", test.in, got, test.want)
+		}
+	}
+}
+
+// A list that was stored before there were bounds is read in linear time.
+func TestParseLongSelector(t *testing.T) {
+	macs := make([]string, 200_000)
+	for i := range macs {
+		macs[i] = fmt.Sprintf("02:00:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255)
+	}
+	began := time.Now()
+	sel, err := ParseSelector(nil, nil, nil, macs, false)
+	if took := time.Since(began); err != nil || len(sel.MACs) != len(macs) || took > 5*time.Second {
+		t.Errorf("%d of %d after %v: %v", len(sel.MACs), len(macs), took, err)
+	}
+}
 
 func TestParseSelector(t *testing.T) {
 	sel, err := ParseSelector(
