@@ -19,7 +19,7 @@ type banner struct {
 	version   string
 	doors     []listening
 	store     string // where the data lies
-	kubectl   string // the kubectl command up to its verb
+	ask       string // a command that asks the API
 	manifests string // what became of the manifests; "" where there are none
 	try       string // a URL that shows a config; "" where there is none
 }
@@ -33,7 +33,7 @@ func (b banner) write(w io.Writer) {
 	if b.manifests != "" {
 		fmt.Fprintf(w, "  %-10s %s\n", "manifests", b.manifests)
 	}
-	fmt.Fprintf(w, "\nAsk the API:\n  %s get ign,bmh -A\n", b.kubectl)
+	fmt.Fprintf(w, "\nAsk the API:\n  %s\n", b.ask)
 	if b.try != "" {
 		fmt.Fprintf(w, "See what a machine gets:\n  curl '%s'\n", b.try)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"glowplug/internal/boot"
@@ -19,7 +20,7 @@ func (a *App) greet(ctx context.Context) {
 	if !a.awaitStore(ctx) {
 		return
 	}
-	b := banner{version: version.Line(), store: a.backend.where, kubectl: a.kubectl()}
+	b := banner{version: version.Line(), store: a.backend.where, ask: a.ask()}
 	for _, d := range a.doors {
 		b.doors = append(b.doors, listening{d.name, d.listener.Addr()})
 	}
@@ -58,16 +59,21 @@ func (a *App) awaitStore(ctx context.Context) bool {
 	return true
 }
 
-// kubectl is the command that reaches this server, up to its verb.
-func (a *App) kubectl() string {
+// ask is a command that asks the API. Over plain HTTP kubectl sends no credential,
+// whatever its kubeconfig has: there it is curl that reads the token from the file.
+func (a *App) ask() string {
 	if a.settings.LoopbackAdmin {
 		for _, d := range a.doors {
 			if d.name == "http" && reachesLoopback(d.listener.Addr()) {
-				return "kubectl -s " + localURL(d.name, d.listener.Addr())
+				return "kubectl -s " + localURL(d.name, d.listener.Addr()) + " get ign,bmh -A"
 			}
 		}
 	}
-	return "kubectl --kubeconfig " + a.creds.KubeconfigPath()
+	if server := a.kubeconfigServer(); strings.HasPrefix(server, "http:") {
+		return fmt.Sprintf(`curl -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%s')" %s/api/v1/ignitionconfigs
+  (kubectl sends no credential over plain HTTP: it needs --listen-tls or --loopback-admin)`, a.creds.KubeconfigPath(), server)
+	}
+	return "kubectl --kubeconfig " + a.creds.KubeconfigPath() + " get ign,bmh -A"
 }
 
 // example is a URL on this machine that shows the config of one of these

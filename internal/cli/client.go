@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -51,7 +52,36 @@ func (o *clientOptions) config() (*rest.Config, error) {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
 	config.Timeout = clientTimeout
+	if staysHere(config.Host) {
+		config.BearerToken = tokenOf(o.kubeconfig)
+	}
 	return config, nil
+}
+
+// staysHere tells whether a server is reached over plain HTTP that does not leave
+// this machine: the door of a server without TLS. For plain HTTP the library leaves
+// out the token that a kubeconfig has, wherever it leads.
+func staysHere(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// tokenOf is the token of the current user of a kubeconfig that has been read
+// before; "" where there is none.
+func tokenOf(kubeconfig string) string {
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil || config.Contexts[config.CurrentContext] == nil {
+		return ""
+	}
+	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
+	if user == nil {
+		return ""
+	}
+	return user.Token
 }
 
 // get fetches a path of the server; an error answer is an error with the

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The kubeconfig of a server without TLS has an http:// URL, for which the library
+// keeps back its token: these commands send it, but to this machine alone.
+func TestKubeconfigOverPlainHTTP(t *testing.T) {
+	dir := t.TempDir()
+	server := startServer(t, "--data-dir", dir, "--loopback-admin=false")
+	file := filepath.Join(dir, "admin.kubeconfig")
+	client := &clientOptions{kubeconfig: file}
+	if _, err := client.get(t.Context(), "/api/v1/namespaces", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := (&clientOptions{server: server}).get(t.Context(), "/api/v1/namespaces", nil); !isStatus(err, 401) {
+		t.Errorf("without a credential: %v", err)
+	}
+
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, sent := range map[string]bool{
+		"http://127.0.0.2:80": true, "http://[::1]:80": true, "http://localhost:80": true, "https://192.0.2.1:443": true,
+		"http://192.0.2.1:80": false, "http://localhost.example:80": false,
+	} {
+		if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte(server), []byte(host)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config, err := client.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (config.BearerToken != "") != sent {
+			t.Errorf("%s: a token: %v, want %v", host, !sent, sent)
+		}
+	}
+}
