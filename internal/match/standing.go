@@ -3,7 +3,6 @@ package match
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -33,8 +32,9 @@ type Standing struct {
 // they win; the rest follow by namespace and name.
 func Rank(rules []*Rule, q *Query) []Standing {
 	standings := make([]Standing, len(rules))
+	a := file(q)
 	for i, r := range rules {
-		standings[i] = q.Evaluate(r)
+		standings[i] = a.standing(r)
 	}
 	slices.SortFunc(standings, Standing.compare)
 	return standings
@@ -87,8 +87,8 @@ func (s Standing) Over(o Standing) string {
 	return "a tie of the same age: the order of namespace/name decides"
 }
 
-// Evaluate tells how one rule does.
-func (q *Query) Evaluate(r *Rule) Standing {
+// standing tells how one rule does.
+func (q *asked) standing(r *Rule) Standing {
 	s := Standing{Rule: r, others: q.Namespace == "" || r.Namespace != q.Namespace}
 	switch {
 	case r.Type != q.Type:
@@ -107,7 +107,7 @@ func (q *Query) Evaluate(r *Rule) Standing {
 }
 
 // evaluate goes through the tiers for a rule that is offered.
-func (q *Query) evaluate(r *Rule, s *Standing) {
+func (q *asked) evaluate(r *Rule, s *Standing) {
 	sel := &r.Selector
 	empty := sel.IsEmpty()
 	if q.Role != "" && empty {
@@ -123,11 +123,9 @@ func (q *Query) evaluate(r *Rule, s *Standing) {
 			return
 		}
 	}
-	for _, m := range q.MACs {
-		if slices.Contains(sel.MACs, m) {
-			s.Tier, s.Reason = MAC, "matchMACs has "+m.String()
-			return
-		}
+	if i := slices.IndexFunc(sel.MACs, q.hasMAC); i >= 0 {
+		s.Tier, s.Reason = MAC, "matchMACs has "+sel.MACs[i].String()
+		return
 	}
 	if p, a, ok := q.longest(sel.Prefixes); ok {
 		s.Tier, s.depth = IP, hostBits(p)
@@ -138,13 +136,9 @@ func (q *Query) evaluate(r *Rule, s *Standing) {
 		}
 		return
 	}
-	for _, name := range q.Hostnames {
-		for _, want := range sel.Hostnames {
-			if SameHost(want, name) {
-				s.Tier, s.Reason = Hostname, "matchHostnames has "+want
-				return
-			}
-		}
+	if i := slices.IndexFunc(sel.Hostnames, q.hasHost); i >= 0 {
+		s.Tier, s.Reason = Hostname, "matchHostnames has "+sel.Hostnames[i]
+		return
 	}
 	if len(sel.Labels) > 0 && q.holds(sel.Labels) {
 		s.Tier, s.depth, s.Reason = Labels, -len(sel.Labels), "matchLabels holds: "+joinLabels(sel.Labels)
@@ -169,18 +163,6 @@ func SameHost(a, b string) bool {
 	}
 	firstA, firstB := netaddr.FirstLabel(a), netaddr.FirstLabel(b)
 	return firstA == firstB && (firstA == a || firstB == b)
-}
-
-// longest finds the longest prefix that holds one of the addresses.
-func (f *Facts) longest(prefixes []netip.Prefix) (best netip.Prefix, addr netip.Addr, found bool) {
-	for _, p := range prefixes {
-		for _, a := range f.IPs {
-			if p.Contains(a) && (!found || hostBits(p) < hostBits(best)) {
-				best, addr, found = p, a, true
-			}
-		}
-	}
-	return best, addr, found
 }
 
 // miss says why no field of a selector holds.
