@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -122,7 +123,7 @@ func findLong(document []byte) *field.Error {
 			closed := open[len(open)-1]
 			open = open[:len(open)-1]
 			if n, max := closed.n+1, maxEntries(open, closed.list); n > max {
-				return field.TooMany(field.NewPath(pathOf(open)), n, max)
+				return field.TooMany(field.NewPath(cmp.Or(pathOf(open), "body")), n, max)
 			}
 		}
 	}

@@ -51,6 +51,7 @@ func TestTooManyEntries(t *testing.T) {
 		{"a merge patch", "PATCH", hosts + "/there", "application/merge-patch+json", `{"metadata":{"labels":` + labels + `}}`, "metadata.labels", v1.MaxKeys},
 		{"a strategic patch", "PATCH", hosts + "/there", "application/strategic-merge-patch+json", `{"metadata":{"labels":` + labels + `}}`, "metadata.labels", v1.MaxKeys},
 		{"a JSON patch", "PATCH", hosts + "/there", "application/json-patch+json", `[{"op":"add","path":"/metadata/labels","value":` + labels + `}]`, "[0].value", v1.MaxKeys},
+		{"steps of a JSON patch", "PATCH", hosts + "/there", "application/json-patch+json", `[` + entries(many, `{"op":"add","path":"/metadata/labels/k%d","value":"v"}`) + `]`, "body", v1.MaxItems},
 		{"an apply", "PATCH", hosts + "/x?fieldManager=a", "application/apply-patch+yaml", withMeta(`"labels":` + labels), "metadata.labels", v1.MaxKeys},
 		{"YAML that begins like JSON", "POST", hosts, "application/yaml", "\"kind\": BareMetalHost\napiVersion: v1\nmetadata: {name: x, labels: " + labels + "}\n", "metadata.labels", v1.MaxKeys},
 		{"a status", "PATCH", hosts + "/there/status", "application/merge-patch+json", `{"status":{"conditions":[` + entries(many, `{"type":"t%d"}`) + `]}}`, "status.conditions", v1.MaxItems},
