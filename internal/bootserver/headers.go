@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"unique"
 
 	"glowplug/internal/inventory"
 	"glowplug/internal/match"
@@ -32,6 +33,7 @@ type headerValues struct {
 	size     int
 
 	config, etag, length []string
+	values               [3]string // what those are slices of
 }
 
 func (c *headerCache) of(config *inventory.Config) *headerValues {
@@ -39,17 +41,20 @@ func (c *headerCache) of(config *inventory.Config) *headerValues {
 	v := slot.Load()
 	if v == nil || v.revision != config.Revision || v.size != len(config.Artifact) || v.ref != config.Ref || v.etag[0] != config.ETag {
 		v = &headerValues{
-			ref:      inventory.Ref{Namespace: strings.Clone(config.Namespace), Name: strings.Clone(config.Name)},
+			ref:      inventory.Ref{Namespace: shared(config.Namespace), Name: shared(config.Name)},
 			revision: config.Revision,
 			size:     len(config.Artifact),
-			config:   []string{headerSafe(config.Ref.String())},
-			etag:     []string{config.ETag},
-			length:   []string{strconv.Itoa(len(config.Artifact))},
+			values:   [3]string{shared(headerSafe(config.Ref.String())), config.ETag, shared(strconv.Itoa(len(config.Artifact)))},
 		}
+		v.config, v.etag, v.length = v.values[0:1:1], v.values[1:2:2], v.values[2:3:3]
 		slot.Store(v)
 	}
 	return v
 }
+
+// shared gives a string that all who have the same share: what ten thousand
+// renderings of one template say alike is in the processor's cache for all of them.
+func shared(s string) string { return unique.Make(s).Value() }
 
 // headerSafe keeps a name from ending a header line. The API refuses such names;
 // a store may have been written by others.

@@ -201,8 +201,8 @@ func ownerOf(config *inventory.Config, host *inventory.Host) owner {
 	return owner{config: config.Ref, host: host.Ref, configUID: config.UID, hostUID: host.UID, typ: config.Type}
 }
 
-// unchanged gives the rendering for a host that is as it was when it last asked, and
-// the config that it makes.
+// unchanged gives the config for a host that is as it was when it last asked, or the
+// rendering that makes none.
 func (c *Cache) unchanged(who owner, job *task, host *inventory.Host) (*Rendered, *inventory.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

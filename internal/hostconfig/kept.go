@@ -53,10 +53,12 @@ type given struct {
 	now      *entry
 	source   string
 	revision uint64
-	// pair is what asked for it last, and config what it was given: its template, with
-	// what now has in its place; nil until it has asked again.
+	// pair is what asked for it last, and config what it was given, when so much had
+	// been put: its template, with what now has in its place; nil until it has asked
+	// again.
 	pair   pair
 	config *inventory.Config
+	taken  int
 }
 
 // outdate says that now is not what the host is to be given.
@@ -105,8 +107,8 @@ func (c *kept) use(e *entry) *Rendered {
 	return e.rendered
 }
 
-// unchanged gives the rendering for a host whose revision is the one that it was
-// noted with, and the config that it makes of the template; nil where it has no
+// unchanged gives, for a host whose revision is the one that it was noted with, the
+// config that its rendering makes of the template; the rendering where it has no
 // artifact.
 func (c *kept) unchanged(who owner, by pair, source string) (*Rendered, *inventory.Config) {
 	g := c.asked[by]
@@ -119,7 +121,11 @@ func (c *kept) unchanged(who owner, by pair, source string) (*Rendered, *invento
 	if g.now == nil || g.source != source {
 		return nil, nil
 	}
+	if g.config != nil && g.taken == c.puts {
+		return nil, g.config
+	}
 	r := c.use(g.now)
+	g.taken = c.puts
 	if g.config == nil && r.Artifact != nil {
 		g.config = with(by.config, r, false)
 		g.source = source // the same letters in the same place, which is soon seen
