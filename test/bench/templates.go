@@ -49,9 +49,18 @@ func macOf(i int) string {
 	return fmt.Sprintf("52:54:%02x:%02x:%02x:%02x", i>>24&255, i>>16&255, i>>8&255, i&255)
 }
 
+// ownConfig is the config of the i-th host alone, as its template would be rendered.
+func ownConfig(i int) []byte {
+	name := fmt.Sprintf("host-%06d", i)
+	return object("IgnitionConfig", name, map[string]any{
+		"type": "ignition", "format": "butane", "config": butane(name), "selector": map[string]any{"matchMACs": []string{macOf(i)}},
+	})
+}
+
 // templates measures a template for many hosts: every host once, beginning with the
 // write of the template, so that nothing can have been rendered before; and once all
-// are rendered, beside a config that is the same for all.
+// are rendered, beside a config that is the same for all, and beside as many configs
+// as there are hosts, which are as many bytes in memory.
 func (b *bench) templates(ctx context.Context) error {
 	ours, err := b.glowplug(ctx, "templates")
 	if err != nil {
@@ -63,13 +72,22 @@ func (b *bench) templates(ctx context.Context) error {
 		return err
 	}
 	defer plain.stop()
-	for _, p := range []*process{ours, plain} {
+	own, err := b.glowplug(ctx, "own")
+	if err != nil {
+		return err
+	}
+	defer own.stop()
+	for _, p := range []*process{ours, plain, own} {
 		if err := create(ctx, p.addr, "baremetalhosts", templated, host); err != nil {
 			return err
 		}
 	}
 	configs := "/api/v1/namespaces/bench/ignitionconfigs"
 	if err := send(ctx, http.MethodPost, "http://"+plain.addr+configs, workers(butane("host-000000"), false), http.StatusCreated); err != nil {
+		return err
+	}
+
+	if err := create(ctx, own.addr, "ignitionconfigs", templated, ownConfig); err != nil {
 		return err
 	}
 
@@ -100,9 +118,13 @@ func (b *bench) templates(ctx context.Context) error {
 	if err := os.WriteFile(script, []byte(lua), 0o644); err != nil {
 		return err
 	}
-	ours.script, plain.script = script, script
+	ours.script, plain.script, own.script = script, script, script
 	if _, err := b.compare(ctx, fmt.Sprintf("keep-alive requests/s of %d hosts in turn, a template once rendered", templated),
 		ours, "a config without a template", plain, ">= 0.85"); err != nil {
+		return err
+	}
+	if _, err := b.compare(ctx, "the same, where each host is given other bytes either way",
+		ours, fmt.Sprintf("%d configs without a template", templated), own, "beside it"); err != nil {
 		return err
 	}
 	rss, err := ours.resident()
