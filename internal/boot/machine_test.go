@@ -310,6 +310,9 @@ func TestAdvanceUnderAnotherClock(t *testing.T) {
 		remembered, status = next, next
 		status.Seen = next.Seen.Truncate(time.Second)
 	}
+	if !remembered.Seen.Equal(ahead) {
+		t.Errorf("it has run ahead of every clock: %v", remembered.Seen)
+	}
 	if armed, _ := Armed(h, remembered); armed || remembered.State != v1.StateProvisioned {
 		t.Errorf("%+v", remembered)
 	}

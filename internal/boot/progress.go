@@ -90,10 +90,8 @@ func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (
 		}
 	}
 	// What comes later is told by Seen, which never goes back: a clock may have been
-	// set, and that of another server may be ahead. A status is in whole seconds.
-	if next := p.Seen.Add(time.Second); !at.After(p.Seen) {
-		p.Seen = next
-	} else {
+	// set, and that of another server may be ahead.
+	if at.After(p.Seen) {
 		p.Seen = at
 	}
 	if began {

@@ -9,9 +9,9 @@ import (
 const MediaType = "application/vnd.coreos.ignition+json"
 
 // maxRanges bounds the entries of an Accept header that are kept, those that an
-// Ignition config may be of: more than there are spec versions. The longest header of
-// a real client has three.
-const maxRanges = 24
+// Ignition config may be of: every spec version and wildcard. The longest header of a
+// real client has three.
+const maxRanges = 16
 
 // Accept is what a client takes, as its Accept header says it: every entry, the
 // preferred first. The zero value is a client that sent no header: it takes all.
