@@ -218,6 +218,22 @@ func TestStateIsNotUndone(t *testing.T) {
 	})
 }
 
+// Requests that come at once are one boot, and none is seen later than it came.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		now := time.Now()
+		for range 1000 {
+			r.Served(host, config)
+		}
+		settled(hostGap)
+		if s := r.host("server1").Status; s.BootCount != 1 || !s.LastSeen.Time.Equal(now) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
