@@ -32,6 +32,7 @@ var order = []string{
 	"internal/remote",
 	"internal/manifest",
 	"internal/natsd",
+	"internal/keylog",
 	"internal/kvstore",
 	"internal/kvstore/kvtest",
 	"internal/match",
