@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -147,6 +148,7 @@ func (a *App) index() {
 	for _, kind := range apiserver.Kinds() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
 			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room, Exclusive: a.backend.exclusive,
+			KeyDir: filepath.Join(a.settings.DataDir, "ledger"),
 		}, observers[kind.Resource]...)
 	}
 	a.journal = journal.New(journal.Options{
@@ -157,6 +159,7 @@ func (a *App) index() {
 	})
 	registerMetrics(a.metrics, a.inventory)
 	a.decider.Follow(a.journal.Progress)
+	a.decider.ConsiderLost(a.lost)
 	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
@@ -263,7 +266,7 @@ func (a *App) serveAPI() error {
 func (a *App) serveBoots() {
 	a.boots = bootserver.New(bootserver.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(),
-		Streams: a.streamDoor(), Ready: a.ready, Damaged: a.damaged, Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
+		Streams: a.streamDoor(), Ready: a.ready, Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
 	})
 }
 
@@ -271,11 +274,6 @@ func (a *App) serveBoots() {
 // been read once, and the manifests applied. A store that goes away later leaves
 // them in memory.
 func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
-
-// damaged tells whether a host or a config is stored and cannot be read.
-func (a *App) damaged() bool {
-	return a.stores[apiserver.BareMetalHosts].Damaged() || a.stores[apiserver.IgnitionConfigs].Damaged()
-}
 
 func (a *App) loaded() bool {
 	return a.stores[apiserver.BareMetalHosts].Loaded() && a.stores[apiserver.IgnitionConfigs].Loaded() &&

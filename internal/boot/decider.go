@@ -37,6 +37,8 @@ type Decider struct {
 	progress func(*inventory.Host) inventory.Progress
 	// try tells whether an image can be had; nil: all can.
 	try func(image *inventory.Image, args []string) error
+	// lost tells what the store has lost; nil: nothing.
+	lost func() Lost
 	// renderer renders templates; nil: none are served.
 	renderer Renderer
 }
@@ -81,6 +83,7 @@ func (d *Decider) pick(q *question, t *trace) {
 	if dec.Err == nil {
 		dec.Err = q.choose(&query, t)
 	}
+	dec.Err = q.withoutLost(d.lost, dec.Err, q.doubtConfig)
 }
 
 // question is a request that is yet to be decided.

@@ -65,6 +65,7 @@ func (d *Decider) decideBoot(req *Request) BootDecision {
 	if err == nil {
 		err = q.admit()
 	}
+	err = q.withoutLost(d.lost, err, q.doubtScript)
 	b := BootDecision{Host: dec.Host, FoundBy: dec.FoundBy, Err: err, Notices: dec.Notices}
 	if b.Host != nil {
 		b.Notices = withoutIgnored(b.Notices)

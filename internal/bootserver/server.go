@@ -20,7 +20,6 @@ import (
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
-	"glowplug/internal/match"
 )
 
 // The paths that a Server answers.
@@ -68,8 +67,6 @@ type Options struct {
 	// Ready tells whether the store has been read; nil: it has. Until then
 	// machines are told to come again.
 	Ready func() bool
-	// Damaged tells whether objects of the store cannot be read; nil: all can.
-	Damaged func() bool
 	// Believe tells whether the sender of a request is believed whatever it
 	// claims: a loopback admin or an authenticated caller. It is asked where
 	// there are claims; nil: nobody is.
@@ -225,22 +222,7 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 	x.request.Gone = r.Context().Done()
 	s.opts.Decider.Decide(&x.request, &x.decision)
 	s.noticed(x.decision.Notices)
-	if s.doubtful(&x.decision) {
-		x.decision.Err = damaged
-	}
 	return x.decision.Err
-}
-
-// damaged is told to a machine whose own config or host may be what cannot be
-// read: a 404 would be final for it, and another's config worse.
-var damaged = fault.New(fault.Unavailable, "the server's store is damaged, and the config of this machine may be among what it lost; apply what its log names again")
-
-// doubtful tells whether what was decided may be wrong for want of an object that
-// is damaged: nothing was found, or only what is for everybody.
-func (s *Server) doubtful(d *boot.Decision) bool {
-	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
-	anybody := d.Err == nil && d.Tier == match.Default
-	return (nothing || anybody) && s.opts.Damaged != nil && s.opts.Damaged()
 }
 
 // noticed passes on what deserves an event.

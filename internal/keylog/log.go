@@ -22,10 +22,12 @@ type Record struct {
 	Deleted bool
 }
 
-// Log is the file of one bucket, and its content in memory. Put, Delete and Get
-// take no disk; Write and Close do, and are called by one goroutine.
+// Log is the file of one bucket, and its content in memory. Only Read, Write and
+// Close touch the disk. Its methods are safe for concurrent use.
 type Log struct {
 	path string
+	// writing is held by whoever writes the file.
+	writing sync.Mutex
 
 	mu      sync.Mutex
 	created time.Time // of the bucket; zero: not known
@@ -41,21 +43,30 @@ type Log struct {
 	dirty   bool
 }
 
-// Open reads the file of a bucket. One that is not there, or whose beginning is
-// damaged, gives an empty Log; of one whose end is damaged the rest is left out.
-// An error means that it could not be read.
-func Open(path string) (*Log, error) {
-	l := &Log{path: path, keys: map[string]Record{}, whole: true}
-	raw, err := os.ReadFile(path)
+// New makes an empty Log of a file. With no path it is kept in memory alone.
+func New(path string) *Log {
+	return &Log{path: path, keys: map[string]Record{}, whole: true}
+}
+
+// Read reads the file. One that is not there, or whose beginning is damaged,
+// leaves the Log empty; of one whose end is damaged the rest is left out. An error
+// means that it could not be read.
+func (l *Log) Read() error {
+	if l.path == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("key log: %w", err)
+		return fmt.Errorf("key log: %w", err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	// What follows a damaged record is of no use; the next Write leaves it out.
 	l.read(raw)
-	return l, nil
+	return nil
 }
 
 // Created is when the bucket was made that the Log is of; zero if that is not
@@ -78,6 +89,13 @@ func (l *Log) Deleted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deleted
+}
+
+// Get gives the record of a key; its revision is 0 if there is none.
+func (l *Log) Get(key string) Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keys[key]
 }
 
 // Keys is a copy of what is known of every key.
@@ -162,8 +180,11 @@ func (l *Log) append(kind byte, rev uint64, key string) {
 // Write brings the file up to date. It is on the disk when Write returns if sync
 // is true, else when the system pleases.
 func (l *Log) Write(sync bool) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	l.mu.Lock()
-	if l.created.IsZero() {
+	if l.path == "" || l.created.IsZero() {
+		l.pending = nil
 		l.mu.Unlock()
 		return nil
 	}
@@ -243,6 +264,8 @@ func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) err
 // Close writes what is left, and closes the file.
 func (l *Log) Close() error {
 	err := l.Write(true)
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	if l.file != nil {
 		err = errors.Join(err, l.file.Close())
 		l.file = nil

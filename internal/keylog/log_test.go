@@ -13,8 +13,8 @@ var born = time.Unix(1_800_000_000, 42)
 
 func open(t testing.TB, path string) *Log {
 	t.Helper()
-	l, err := Open(path)
-	if err != nil {
+	l := New(path)
+	if err := l.Read(); err != nil {
 		t.Fatal(err)
 	}
 	return l

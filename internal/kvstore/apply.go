@@ -7,22 +7,28 @@ import (
 
 	"github.com/google/btree"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/keylog"
 )
 
 // loading is a bucket that is being read.
 type loading struct {
 	tree *btree.BTreeG[*entry]
-	seen map[string]bool // keys, deleted ones too
-	size int64
-	rev  uint64
+	// last is each key's last message, a tombstone or a damaged value, too.
+	last map[string]keylog.Record
+	// unreadable are keys that the server lists and cannot read.
+	unreadable map[string]bool
+	size       int64
+	rev        uint64
 }
 
 func (l *loading) add(f *follower, c change) {
 	l.rev = max(l.rev, c.rev)
+	f.own.applied(c.write, c.rev)
 	if c.skip {
 		return
 	}
-	l.seen[c.key] = true
+	l.last[c.key] = keylog.Record{Revision: c.rev, Deleted: c.put == nil && !c.corrupt}
 	if c.corrupt {
 		f.alarm(c)
 		return
@@ -43,7 +49,10 @@ func (l *loading) add(f *follower, c change) {
 // load reads the whole bucket and replaces the mirror by it.
 func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream, info *jetstream.StreamInfo) error {
 	began := time.Now()
-	l := &loading{tree: newTree(), seen: make(map[string]bool, feed.pending), rev: max(info.State.LastSeq, firstSeq-1)}
+	l := &loading{
+		tree: newTree(), last: make(map[string]keylog.Record, feed.pending), unreadable: map[string]bool{},
+		rev: max(info.State.LastSeq, firstSeq-1),
+	}
 	for pending := feed.pending; pending > 0; {
 		c, left, err := feed.next()
 		if errors.Is(err, errBehind) {
@@ -62,6 +71,8 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 		l.add(f, c)
 		pending = left
 	}
+	f.buried = f.verify(l, cleanedUpTo(info))
+	f.keys.Replace(info.Created, f.known(l), l.rev)
 	f.replace(l)
 	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "bytes", l.size, "took", time.Since(began))
 	return ctx.Err()
@@ -88,6 +99,8 @@ func (f *follower) replace(l *loading) {
 // apply brings one change into the mirror and to the observers, then lets those
 // go on who wait for it.
 func (s *Store) apply(c change) {
+	s.remember(c)
+	s.own.applied(c.write, c.rev)
 	switch {
 	case c.skip:
 		s.mirror.observe(c.rev)
@@ -97,6 +110,7 @@ func (s *Store) apply(c change) {
 	case c.put != nil:
 		s.applyPut(c)
 	default:
+		s.metrics.healed(c.key)
 		if s.mirror.remove(c.key, c.rev) != nil {
 			s.observeDelete(c.key, c.rev)
 		}

@@ -7,30 +7,26 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
-	// tombstoneTTL is how long the marker of a deleted key stays. A session that
-	// was away for longer than half of that must not resume: it would miss deletes.
-	tombstoneTTL = time.Hour
-
-	// maxAge is for ever. With per-message TTLs allowed, and neither an age nor a
-	// message with a TTL at hand, the server looks for expired messages after
-	// every write, under the lock that the next write needs: a tenth of the
-	// throughput.
-	maxAge = 200 * 365 * 24 * time.Hour
-
 	// firstSeq begins a bucket at revision 1 while it is empty, since the API
 	// library refuses lists of revision 0.
 	firstSeq = 2
+
+	// cleanedKey is the member of the stream's metadata with the revision up to
+	// which the bucket was cleaned, see clean. Buckets of earlier releases, whose
+	// tombstones expired, have none.
+	cleanedKey = "glowplug-cleaned"
 )
 
-// errBucketLost says that a bucket is missing that held data.
-var errBucketLost = errors.New("the bucket existed and is missing: restore it from a backup, or make an empty one by hand")
-
 // streamConfig is what jetstream.CreateKeyValue would make, and differs in that
-// reads never go to a replica that is behind, and in that tombstones expire.
+// reads never go to a replica that is behind. Nothing in it expires: the server
+// takes an expired tombstone out of its memory and its index only, and the value
+// that the tombstone hid is still in a block. After a kill -9 the index is made
+// anew from the blocks, and the deleted object would be back.
 func (s *Store) streamConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              s.streamName,
@@ -44,37 +40,26 @@ func (s *Store) streamConfig() jetstream.StreamConfig {
 		MaxBytes:          -1,
 		MaxMsgSize:        -1,
 		MaxConsumers:      -1,
-		MaxAge:            maxAge,
 		AllowRollup:       true,
 		DenyDelete:        true,
-		AllowMsgTTL:       true,
 		FirstSeq:          firstSeq,
+		Metadata:          map[string]string{cleanedKey: "0"},
 	}
 }
 
 // openBucket finds the stream, or makes it where none ever was.
-func (s *Store) openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, *jetstream.StreamInfo, error) {
+func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, *jetstream.StreamInfo, error) {
+	stream, err := f.findBucket(ctx, js)
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	stream, err := js.Stream(ctx, s.streamName)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		if s.Loaded() || s.opts.Ledger != nil && s.opts.Ledger.Has(s.kind.Bucket) {
-			return nil, nil, errBucketLost
-		}
-		if stream, err = js.CreateStream(ctx, s.streamConfig()); err != nil {
-			return nil, nil, fmt.Errorf("making the bucket: %w", err)
-		}
-		s.opts.Logger.Debug("made the bucket")
-	case err != nil:
-		return nil, nil, fmt.Errorf("opening the bucket: %w", err)
-	default:
-		if err := s.adjustBucket(ctx, js, stream); err != nil {
-			return nil, nil, err
-		}
+	if err := f.adjustBucket(ctx, js, stream); err != nil {
+		return nil, nil, err
 	}
-	if s.opts.Ledger != nil {
-		if err := s.opts.Ledger.Add(s.kind.Bucket); err != nil {
+	if f.opts.Ledger != nil {
+		if err := f.opts.Ledger.Add(f.kind.Bucket); err != nil {
 			return nil, nil, fmt.Errorf("recording the bucket: %w", err)
 		}
 	}
@@ -82,7 +67,42 @@ func (s *Store) openBucket(ctx context.Context, js jetstream.JetStream) (jetstre
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the bucket's state: %w", err)
 	}
+	if leaderless(info) {
+		return nil, nil, errNoLeader
+	}
 	return stream, info, nil
+}
+
+// findBucket asks for the stream, for a short time at first.
+func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
+	patience := callTimeout
+	if !f.opts.Exclusive {
+		patience = min(callTimeout, firstAsk<<min(f.asks, 4))
+	}
+	askCtx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stream, err := js.Stream(askCtx, f.streamName)
+	switch {
+	case err == nil && leaderless(stream.CachedInfo()):
+		return nil, errNoLeader
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		if f.Loaded() || !f.keys.Created().IsZero() || f.opts.Ledger != nil && f.opts.Ledger.Has(f.kind.Bucket) {
+			return nil, errBucketLost
+		}
+		makeCtx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		if stream, err = js.CreateStream(makeCtx, f.streamConfig()); err != nil {
+			return nil, fmt.Errorf("making the bucket: %w", err)
+		}
+		f.opts.Logger.Debug("made the bucket")
+	case err != nil:
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
+			f.asks++
+		}
+		return nil, fmt.Errorf("opening the bucket: %w", err)
+	}
+	f.asks = 0
+	return stream, nil
 }
 
 // adjustBucket brings a stream that others made, with "nats kv add" say, to what
@@ -92,8 +112,8 @@ func (s *Store) adjustBucket(ctx context.Context, js jetstream.JetStream, stream
 	if !slices.Equal(cfg.Subjects, []string{s.subjectPrefix + ">"}) {
 		return fmt.Errorf("stream %s is no KV bucket: it has the subjects %q", s.streamName, cfg.Subjects)
 	}
-	if !cfg.AllowMsgTTL || cfg.AllowDirect {
-		cfg.AllowMsgTTL, cfg.AllowDirect = true, false
+	if cfg.AllowDirect {
+		cfg.AllowDirect = false
 		if _, err := js.UpdateStream(ctx, cfg); err != nil {
 			return fmt.Errorf("adjusting the bucket: %w", err)
 		}

@@ -3,6 +3,7 @@ package kvstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,8 +78,9 @@ func TestBitFlipIsAlarmedByName(t *testing.T) {
 	}
 }
 
-// Without its index the server cuts a damaged file at the damage.
-func TestLostEndIsAlarmed(t *testing.T) {
+// Without its index the server cuts a damaged file at the damage: the bucket is
+// older than what was acknowledged.
+func TestLostEndIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	server := startEmbedded(t, dir)
 	s := New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server})
@@ -96,8 +98,11 @@ func TestLostEndIsAlarmed(t *testing.T) {
 	logger, lines := logLines()
 	s = New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server, Logger: logger})
 	run(t, s, connect(t, server))
-	awaitReady(t, s)
-	if !strings.Contains(lines(), "writes are lost") || s.metrics.lost.Load() != 13 {
+	eventually(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errOlder) })
+	if s.Loaded() {
+		t.Error("what is left was loaded")
+	}
+	if !strings.Contains(lines(), "level=ERROR") || !strings.Contains(lines(), "revision 8, and this server has seen 21") || s.metrics.lost.Load() != 13 {
 		t.Errorf("lost %d revisions, want 13; log:\n%s", s.metrics.lost.Load(), lines())
 	}
 }

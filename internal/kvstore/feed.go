@@ -95,8 +95,12 @@ func (f *feed) next() (c change, left uint64, err error) {
 		return change{}, 0, errGap
 	}
 	f.waiting = f.waiting && meta.NumPending > 0
+	if msg.Subject() == f.subjectPrefix+barrierKey {
+		return change{rev: meta.Sequence.Stream, skip: true}, meta.NumPending, nil
+	}
 	c, err = f.readChange(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
 	if err != nil {
+		f.foreign.Store(true)
 		f.opts.Logger.Warn("leaving out a value whose key is not ours", "err", err)
 		c = change{rev: meta.Sequence.Stream, skip: true}
 	}

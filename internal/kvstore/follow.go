@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,28 +20,36 @@ const (
 	// stallTimeout is how long an outstanding message may take to come. After
 	// that it was expired meanwhile, or it cannot be read.
 	stallTimeout = 3 * time.Second
-	maxBackoff   = 2 * time.Second
+	// maxBackoff is the longest pause between two sessions; refusedPause is the one
+	// after a bucket that is not followed until somebody does something about it.
+	maxBackoff   = 500 * time.Millisecond
+	refusedPause = 2 * time.Second
+	// firstAsk is how long a question to an external server may take before it is
+	// asked again. It is doubled each time, up to callTimeout: a server that has
+	// just started, or has no leader yet, does not answer at all.
+	firstAsk = 500 * time.Millisecond
 	// recordInterval is how often the ledger learns of the revision reached.
 	recordInterval = 30 * time.Second
 )
 
 var (
-	errAway      = errors.New("NATS is away")
-	errGap       = errors.New("a message of the bucket was missed")
-	errRecreated = errors.New("the bucket was made anew")
-	errBehind    = errors.New("the bucket's last messages did not come")
-	errUnsure    = errors.New("the outcome of a write is not known")
+	errAway   = errors.New("NATS is away")
+	errGap    = errors.New("a message of the bucket was missed")
+	errBehind = errors.New("the bucket's last messages did not come")
+	errUnsure = errors.New("the outcome of a write is not known")
+	errMoved  = errors.New("the bucket's state has changed; looking at it again")
 )
 
 // Run follows the bucket until ctx ends, over every loss of the server. It makes
 // the bucket if it never existed. It always returns nil.
 func (s *Store) Run(ctx context.Context, js jetstream.JetStream) error {
-	expired := make(chan struct{})
-	go func() {
-		defer close(expired)
-		s.expire(ctx)
-	}()
-	defer func() { <-expired }()
+	if err := s.keys.Read(); err != nil {
+		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "err", err)
+	}
+	var side sync.WaitGroup
+	side.Go(func() { s.expire(ctx) })
+	side.Go(func() { s.writeKeys(ctx) })
+	defer side.Wait()
 
 	f := &follower{Store: s, js: js}
 	defer f.recordRevision(0)
@@ -56,7 +65,12 @@ func (s *Store) Run(ctx context.Context, js jetstream.JetStream) error {
 			backoff = 0
 		}
 		backoff = min(maxBackoff, max(2*backoff, 20*time.Millisecond))
-		f.pause(ctx, backoff)
+		if errors.Is(err, errRefused) {
+			f.link.Store(nil) // nothing more is written
+			f.pause(ctx, refusedPause)
+		} else {
+			f.pause(ctx, backoff)
+		}
 	}
 	s.setDown(errors.New("the store is stopped"))
 	return nil
@@ -68,25 +82,16 @@ type follower struct {
 	js jetstream.JetStream
 	// created tells a bucket from another of the same name.
 	created time.Time
-	// contact is when the mirror was last known to be complete.
-	contact time.Time
-	logged  string
+	// doubted is since when the bucket has looked like another, or an older, one.
+	doubted time.Time
+	// asks counts the questions in a row that were not answered in time.
+	asks int
+	// buried are objects that were deleted and are back, with their revisions.
+	buried map[string]uint64
+	logged string
 	// recorded is the revision in the ledger, and recordedAt since when.
 	recorded   uint64
 	recordedAt time.Time
-}
-
-// checkRevision raises an alarm if the bucket has lost its end.
-func (f *follower) checkRevision(info *jetstream.StreamInfo) {
-	ledger, ok := f.opts.Ledger.(RevisionLedger)
-	if !ok {
-		return
-	}
-	if had := ledger.Reached(f.kind.Bucket); info.State.LastSeq < had {
-		f.metrics.lost.Store(had - info.State.LastSeq)
-		f.opts.Logger.Error("the bucket ends before a revision that it had reached: writes are lost, or an older backup was restored. Compare it with a backup",
-			"revision", info.State.LastSeq, "reached", had)
-	}
 }
 
 // recordRevision puts the revision into the ledger, if it has changed and the
@@ -108,7 +113,11 @@ func (f *follower) down(err error) {
 	f.setDown(err)
 	if msg := err.Error(); msg != f.logged {
 		f.logged = msg
-		f.opts.Logger.Warn("not following the bucket", "err", err)
+		level := slog.LevelWarn
+		if errors.Is(err, errRefused) {
+			level = slog.LevelError
+		}
+		f.opts.Logger.Log(context.Background(), level, "not following the bucket", "err", err)
 	}
 }
 
@@ -133,7 +142,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	if !nc.IsConnected() {
-		timer.Reset(maxBackoff)
+		timer.Reset(max(d, maxBackoff))
 	}
 	select {
 	case <-ctx.Done():
@@ -154,13 +163,16 @@ func (f *follower) session(ctx context.Context) error {
 	defer stopStatus()
 
 	stream, info, err := f.openBucket(ctx, f.js)
+	if err == nil {
+		err = f.checkHistory(info)
+	}
 	if err != nil {
 		return sessionError(ctx, err)
 	}
-	f.link.Store(&link{js: f.js, stream: stream})
+	f.link.Store(&link{js: f.js, stream: stream, replicas: info.Config.Replicas})
 	reached := f.mirror.revision()
-	resume := f.Loaded() && info.Created.Equal(f.created) && info.State.LastSeq >= reached &&
-		time.Since(f.contact) < tombstoneTTL/2
+	// One who was away while the bucket was cleaned has missed the tombstones.
+	resume := f.Loaded() && info.Created.Equal(f.created) && cleanedUpTo(info) <= reached
 	feed, err := f.openFeed(ctx, info, reached, resume)
 	if err != nil {
 		return sessionError(ctx, err)
@@ -170,11 +182,10 @@ func (f *follower) session(ctx context.Context) error {
 			f.created = time.Time{} // what cannot be read is found by a load
 		}
 	} else {
-		f.checkRevision(info)
 		err = f.load(ctx, feed, stream, info)
 	}
 	if err == nil {
-		f.created, f.contact = info.Created, time.Now()
+		f.created = info.Created
 		level := slog.LevelDebug
 		if f.logged != "" { // an operator who read of the loss reads of its end
 			level = slog.LevelInfo
@@ -182,14 +193,12 @@ func (f *follower) session(ctx context.Context) error {
 		f.logged = ""
 		f.setUp()
 		f.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.count(), "revision", f.mirror.revision(), "resumed", resume)
-		checked := make(chan struct{})
-		go func() {
-			defer close(checked)
-			cancel(f.check(ctx, stream, info.Created))
-		}()
+		var side sync.WaitGroup
+		side.Go(func() { cancel(f.check(ctx, stream, info.Created)) })
+		side.Go(func() { f.keepClean(ctx, stream, info) })
 		err = f.live(ctx, feed)
 		cancel(nil)
-		<-checked
+		side.Wait()
 	}
 	feed.close()
 	return sessionError(ctx, err)
@@ -257,7 +266,7 @@ func (f *follower) catchUp(feed *feed, info *jetstream.StreamInfo) error {
 }
 
 // check asks the server now and then whether the bucket is still the one that is
-// followed. It returns when it is not, or when ctx ends.
+// followed. It returns when it may not be, or when ctx ends.
 func (f *follower) check(ctx context.Context, stream jetstream.Stream, created time.Time) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
@@ -275,18 +284,17 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 		cancel()
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
-			return errBucketLost
-		case err != nil:
+			return errMoved
+		case err != nil || leaderless(info):
 			continue // the feed's heartbeat tells whether the server is away
 		case !info.Created.Equal(created) || info.State.LastSeq < reached:
-			return errRecreated
+			return errMoved
 		case info.State.LastSeq > reached && behind == reached:
 			return fmt.Errorf("%w: revision %d of %d", errBehind, reached, info.State.LastSeq)
 		case info.State.LastSeq > reached:
 			behind = reached
 		default:
 			behind = 0
-			f.contact = time.Now()
 			f.recordRevision(recordInterval)
 		}
 		f.metrics.observeLast(info.State.LastSeq)

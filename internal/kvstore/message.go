@@ -22,7 +22,6 @@ const (
 	metaHeader   = "Glowplug"
 	kvOperation  = "KV-Operation"
 	markerReason = "Nats-Marker-Reason"
-	ttlHeader    = "Nats-TTL"
 )
 
 type messageMeta struct {

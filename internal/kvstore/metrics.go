@@ -2,6 +2,8 @@ package kvstore
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,8 @@ type metrics struct {
 
 	mu  sync.Mutex
 	bad map[string]bool // keys whose value is damaged
+
+	badKeys atomic.Pointer[[]string] // the same, sorted; nil: none
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -53,7 +57,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		gauge("glowplug_store_lost_revisions", "Revisions that the bucket had reached before the start, and has no more.", func() float64 {
 			return float64(m.lost.Load())
 		}),
-		gauge("glowplug_store_damaged_objects", "Objects whose stored value does not agree with its checksum, or is missing.", m.damagedCount),
+		gauge("glowplug_store_damaged_objects", "Objects that were stored, and whose value is lost or does not agree with its checksum.", m.damagedCount),
 	)
 	return m
 }
@@ -79,26 +83,48 @@ func (m *metrics) wrote(took time.Duration, err error) {
 	m.write.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (m *metrics) damaged(key string) {
+func (m *metrics) damaged(keys ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.bad[key] = true
+	for _, key := range keys {
+		m.bad[key] = true
+	}
+	m.listBad()
 }
 
 func (m *metrics) healed(key string) {
+	if m.badKeys.Load() == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.bad, key)
+	m.listBad()
 }
 
-func (m *metrics) damagedCount() float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return float64(len(m.bad))
+// listBad lists the keys for those who ask often.
+func (m *metrics) listBad() {
+	if len(m.bad) == 0 {
+		m.badKeys.Store(nil)
+		return
+	}
+	keys := slices.Sorted(maps.Keys(m.bad))
+	m.badKeys.Store(&keys)
 }
 
-func (m *metrics) anyDamaged() bool {
+func (m *metrics) lostKeys() []string {
+	if keys := m.badKeys.Load(); keys != nil {
+		return *keys
+	}
+	return nil
+}
+
+func (m *metrics) isDamaged(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.bad) > 0
+	return m.bad[key]
 }
+
+func (m *metrics) damagedCount() float64 { return float64(len(m.lostKeys())) }
+
+func (m *metrics) anyDamaged() bool { return m.badKeys.Load() != nil }

@@ -20,6 +20,15 @@ type Options struct {
 	// Exclusive says that nobody else writes into the bucket, as with the
 	// embedded server: a read then need not ask the server how far it is.
 	Exclusive bool
+	// KeyDir is the folder of the key logs, with which a store finds out at its
+	// start what the bucket has lost. Empty: the store takes what it finds.
+	KeyDir string
+	// TombstoneLimit is how many tombstones a bucket may have before it is cleaned,
+	// if it has fewer objects; 0 means 10,000.
+	TombstoneLimit int
+	// CleanDelay is how long a tombstone stays at least, where other servers may
+	// still have to read it; 0 means 10 minutes.
+	CleanDelay time.Duration
 	// Room says why nothing more should be written, other than deletes: a full
 	// disk. It is asked at every write. Nil: there is always room.
 	Room func() error
@@ -56,6 +65,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Replicas == 0 {
 		o.Replicas = 1
+	}
+	if o.TombstoneLimit == 0 {
+		o.TombstoneLimit = 10_000
+	}
+	if o.CleanDelay == 0 {
+		o.CleanDelay = 10 * time.Minute
 	}
 	if o.BookmarkInterval == 0 {
 		o.BookmarkInterval = time.Minute

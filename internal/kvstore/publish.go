@@ -81,16 +81,23 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	if err != nil {
 		return 0, err
 	}
+	s.own.add(id)
+	defer s.own.remove(id)
 	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
+	reached := s.mirror.revision()
 	ack, err := l.js.PublishMsg(publishCtx, msg, jetstream.WithRetryAttempts(0))
-	if err == nil {
+	switch {
+	case err == nil && ack.Sequence > reached:
 		return ack.Sequence, nil
+	case err == nil: // by another bucket, or an older one, in the place of ours
+		s.doubt()
+		return 0, s.timeout("writing")
 	}
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
-		return 0, errConflict
+		return s.conflict(ctx, l, w, id, api)
 	case errors.As(err, &api):
 		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource, api.Description))
 		refused.ErrStatus.Details = retryDetails
@@ -113,22 +120,6 @@ func insufficientStorage(cause error) error {
 	}}
 }
 
-// confirm finds out what became of a write that was not acknowledged, by reading
-// its key back.
-func (s *Store) confirm(ctx context.Context, l *link, w write, id string) (rev uint64, err error) {
-	if l.js.Conn().IsConnected() {
-		last, err := s.lastMessage(ctx, l, w.key)
-		if err == nil && last.write == id {
-			return last.rev, nil
-		}
-	}
-	select {
-	case s.unsure <- struct{}{}:
-	default:
-	}
-	return 0, s.timeout("writing")
-}
-
 // message builds the message of a write, and the write's id.
 func (s *Store) message(w write) (msg *nats.Msg, id string, err error) {
 	subject, err := s.subject(w.key)
@@ -140,7 +131,6 @@ func (s *Store) message(w write) (msg *nats.Msg, id string, err error) {
 	msg.Data = w.value
 	if w.value == nil {
 		msg.Header.Set(kvOperation, "DEL")
-		msg.Header.Set(ttlHeader, tombstoneTTL.String())
 	} else {
 		meta.sum, meta.hasSum = checksum(w.value), true
 	}
@@ -164,26 +154,4 @@ func (s *Store) lastMessage(ctx context.Context, l *link, key string) (change, e
 		return change{}, err
 	}
 	return s.readChange(raw.Subject, raw.Header, raw.Data, raw.Sequence)
-}
-
-// settle is called after a conflict: it brings the mirror up to the key's last
-// message and returns the entry, nil if there is none, with the revision that
-// the next write of the key has to expect. That is not the entry's own where a
-// tombstone, or a damaged value, came after it.
-func (s *Store) settle(ctx context.Context, key string) (e *entry, expect uint64, err error) {
-	l, ok := s.connected()
-	if !ok {
-		return nil, 0, s.unavailable()
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	last, err := s.lastMessage(ctx, l, key)
-	if err != nil || !s.progress.await(ctx, last.rev) {
-		return nil, 0, s.timeout("reading after a conflict")
-	}
-	e = s.mirror.get(key)
-	if e != nil {
-		return e, max(e.Revision, last.rev), nil
-	}
-	return nil, last.rev, nil
 }

@@ -26,12 +26,13 @@ func (f *follower) salvage(ctx context.Context, l *loading, stream jetstream.Str
 	}
 	for subject := range info.State.Subjects {
 		key, err := decodeKey(strings.TrimPrefix(subject, f.subjectPrefix))
-		if err != nil || l.seen[key] {
+		if _, seen := l.last[key]; err != nil || seen {
 			continue
 		}
 		c, err := f.salvageKey(ctx, stream, subject)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
+			l.unreadable[key] = true
 			f.metrics.damaged(key)
 			f.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it from a backup",
 				"object", f.kind.Resource+"/"+key)

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"glowplug/internal/keylog"
 )
 
 const (
@@ -23,6 +25,8 @@ const (
 	publishTimeout = 3500 * time.Millisecond
 	// barrierTimeout bounds the question how far the bucket is.
 	barrierTimeout = 2 * time.Second
+	// anyTimeout bounds it for a read that need not be current.
+	anyTimeout = 300 * time.Millisecond
 )
 
 // Store is one bucket. It is made with New and lives while Run does; after that,
@@ -40,12 +44,18 @@ type Store struct {
 	mirror    *mirror
 	progress  progress // what the observers have seen
 	sequencer sequencer
+	barriers  rounds
+	own       ownWrites
 	expiries  expiries
-	unsure    chan struct{} // a write's outcome is not known
-	loaded    atomic.Bool
-	up        atomic.Bool
-	sized     atomic.Bool // EnableResourceSizeEstimation was called
-	link      atomic.Pointer[link]
+	// keys is what the bucket holds and held, as this server knows it.
+	keys *keylog.Log
+	// foreign is set once the bucket holds a message that is not a store's.
+	foreign atomic.Bool
+	unsure  chan struct{} // a write's outcome is not known
+	loaded  atomic.Bool
+	up      atomic.Bool
+	sized   atomic.Bool // EnableResourceSizeEstimation was called
+	link    atomic.Pointer[link]
 
 	mu        sync.Mutex
 	appliedAt time.Time
@@ -56,6 +66,8 @@ type Store struct {
 type link struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
+	// replicas is how many servers of a cluster hold the bucket.
+	replicas int
 }
 
 var _ storage.Interface = (*Store)(nil)
@@ -77,6 +89,7 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 	}
 	s.expiries.wake = make(chan struct{}, 1)
 	s.unsure = make(chan struct{}, 1)
+	s.keys = keylog.New(s.keyPath())
 	s.metrics = newMetrics(opts.Registerer, s)
 	return s
 }
@@ -84,9 +97,10 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 // Loaded tells whether the bucket was read once.
 func (s *Store) Loaded() bool { return s.loaded.Load() }
 
-// Damaged tells whether stored objects are damaged, so that the mirror lacks
-// what was once acknowledged.
-func (s *Store) Damaged() bool { return s.metrics.anyDamaged() }
+// Lost gives the keys of the objects that were stored and are lost or damaged, so
+// that the mirror lacks them or has an older value; nil if there are none. It must
+// not be changed.
+func (s *Store) Lost() []string { return s.metrics.lostKeys() }
 
 // LastApplied gives the revision that the mirror has reached, and when it did.
 func (s *Store) LastApplied() (revision uint64, at time.Time) {
@@ -136,15 +150,21 @@ func (s *Store) decode(key string, value []byte, rev uint64, out runtime.Object)
 }
 
 // awaitRevision makes the mirror new enough for a read: not older than the given
-// revision, and as new as the bucket for "". So it is for "0", which would allow
-// anything: the answer is as cheap, and a client never goes back in time by
-// asking another replica.
+// revision, and as new as the bucket for "". So it is for "0", which allows
+// anything, where NATS answers soon: a client does not go back in time by asking
+// another replica. While NATS does not answer, "0" is what can still be read.
 func (s *Store) awaitRevision(ctx context.Context, resourceVersion string) error {
 	if !s.Loaded() {
 		return s.unavailable()
 	}
-	if resourceVersion == "" || resourceVersion == "0" {
+	switch resourceVersion {
+	case "":
 		return s.barrier(ctx)
+	case "0":
+		ctx, cancel := context.WithTimeout(ctx, anyTimeout)
+		defer cancel()
+		_ = s.barrier(ctx)
+		return nil
 	}
 	rev, err := s.versioner.ParseResourceVersion(resourceVersion)
 	if err != nil {
@@ -164,36 +184,6 @@ func (s *Store) awaitReached(ctx context.Context, rev uint64) error {
 	}
 	if reached := s.mirror.revision(); rev > reached {
 		return storage.NewTooLargeResourceVersionError(rev, reached, 1)
-	}
-	return nil
-}
-
-// barrier returns once the mirror holds all that the bucket held when it was
-// called. Every write of this process that was answered is in the mirror anyway;
-// others' writes need a question to the server. While the server is away, the
-// mirror is the best there is.
-func (s *Store) barrier(ctx context.Context) error {
-	if !s.Loaded() {
-		return s.unavailable()
-	}
-	l := s.link.Load()
-	if s.opts.Exclusive || l == nil || !s.up.Load() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	infoCtx, cancelInfo := context.WithTimeout(ctx, barrierTimeout)
-	defer cancelInfo()
-	info, err := l.stream.Info(infoCtx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return s.timeout("reading the bucket's state")
-		}
-		return nil
-	}
-	s.metrics.observeLast(info.State.LastSeq)
-	if !s.progress.await(ctx, info.State.LastSeq) {
-		return s.timeout("catching up with the bucket")
 	}
 	return nil
 }

@@ -48,15 +48,10 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 		return err
 	}
 	w.expires = expiry(ttl)
-	if s.mirror.get(bucketKey) != nil {
-		if err := s.barrier(ctx); err != nil {
+	for {
+		if err := s.refuseExisting(ctx, key, bucketKey); err != nil {
 			return err
 		}
-		if s.mirror.get(bucketKey) != nil {
-			return storage.NewKeyExistsError(key, 0)
-		}
-	}
-	for {
 		rev, err := s.publish(ctx, w)
 		if err == nil {
 			return s.answer(w.key, w.value, rev, out)
@@ -64,15 +59,25 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		e, expect, err := s.settle(ctx, bucketKey)
-		if err != nil {
+		// It is there now, or this is a tombstone's revision, or a damaged value's.
+		if _, w.expect, err = s.settle(ctx, bucketKey); err != nil {
 			return err
 		}
-		if e != nil && e.Revision == expect {
-			return storage.NewKeyExistsError(key, 0)
-		}
-		w.expect = expect // a tombstone's, or a damaged value's
 	}
+}
+
+// refuseExisting returns an error if the object is there, or nobody knows.
+func (s *Store) refuseExisting(ctx context.Context, key, bucketKey string) error {
+	if s.mirror.get(bucketKey) == nil {
+		return nil
+	}
+	if err := s.barrier(ctx); err != nil {
+		return err
+	}
+	if s.mirror.get(bucketKey) == nil {
+		return nil
+	}
+	return storage.NewKeyExistsError(key, 0)
 }
 
 // encode prepares the write of an object.
@@ -111,6 +116,11 @@ func (s *Store) currentState(ctx context.Context, key string, like reflect.Value
 	if err := s.barrier(ctx); err != nil {
 		return nil, err
 	}
+	return s.mirroredState(key, like, ignoreNotFound, unreadable)
+}
+
+// mirroredState reads what the mirror has.
+func (s *Store) mirroredState(key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
 	e := s.mirror.get(key)
 	expect := uint64(0)
 	if e != nil {
@@ -119,13 +129,27 @@ func (s *Store) currentState(ctx context.Context, key string, like reflect.Value
 	return s.stateOf(key, e, expect, like, ignoreNotFound, unreadable)
 }
 
-// settledState reads what made a write fail.
-func (s *Store) settledState(ctx context.Context, key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
+// settledState reads what made a write fail. It is what the bucket's leader says,
+// and a server that was deposed meanwhile may still take itself for that.
+func (s *Store) settledState(
+	ctx context.Context, key string, like reflect.Value, ignoreNotFound, unreadable bool, current func() (*state, error),
+) (st *state, isCurrent bool, err error) {
 	e, expect, err := s.settle(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return s.stateOf(key, e, expect, like, ignoreNotFound, unreadable)
+	st, err = s.stateOf(key, e, expect, like, ignoreNotFound, unreadable)
+	return s.orCurrent(st, err, current)
+}
+
+// orCurrent gives a state that may be old, or the current one in place of an error
+// that may be about an old one. In an exclusive store nothing is old.
+func (s *Store) orCurrent(old *state, oldErr error, current func() (*state, error)) (st *state, isCurrent bool, err error) {
+	if oldErr == nil || s.opts.Exclusive {
+		return old, s.opts.Exclusive, oldErr
+	}
+	st, err = current()
+	return st, true, err
 }
 
 // stateOf decodes an entry into a new object like the caller's. unreadable turns
@@ -196,7 +220,8 @@ func (s *Store) GuaranteedUpdate(
 		return fmt.Errorf("unable to convert output object to pointer: %w", err)
 	}
 	current := func() (*state, error) { return s.currentState(ctx, bucketKey, like, ignoreNotFound, false) }
-	st, isCurrent, err := s.firstState(bucketKey, cachedExistingObject, current)
+	mirrored := func() (*state, error) { return s.mirroredState(bucketKey, like, ignoreNotFound, false) }
+	st, isCurrent, err := s.firstState(bucketKey, cachedExistingObject, mirrored, current)
 	if err != nil {
 		return err
 	}
@@ -225,21 +250,24 @@ func (s *Store) GuaranteedUpdate(
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		if st, err = s.settledState(ctx, bucketKey, like, ignoreNotFound, false); err != nil {
+		if st, isCurrent, err = s.settledState(ctx, bucketKey, like, ignoreNotFound, false, current); err != nil {
 			return err
 		}
-		isCurrent = true
 	}
 }
 
-// firstState begins with the suggestion, if there is one.
-func (s *Store) firstState(key string, suggestion runtime.Object, current func() (*state, error)) (st *state, isCurrent bool, err error) {
+// firstState begins with the suggestion, if there is one, else with what the
+// mirror has: if that is old the write is a conflict, and is tried again.
+func (s *Store) firstState(key string, suggestion runtime.Object, mirrored, current func() (*state, error)) (st *state, isCurrent bool, err error) {
 	if suggestion != nil {
 		st, err = s.suggestedState(key, suggestion)
 		return st, false, err
 	}
-	st, err = current()
-	return st, true, err
+	if !s.Loaded() {
+		return nil, false, s.unavailable()
+	}
+	st, err = mirrored()
+	return s.orCurrent(st, err, current)
 }
 
 // refresh reads the current state in place of a suggested one. If they are the
@@ -293,7 +321,8 @@ func (s *Store) Delete(
 		cachedExistingObject = nil
 	}
 	current := func() (*state, error) { return s.currentState(ctx, bucketKey, like, false, unreadable) }
-	st, isCurrent, err := s.firstState(bucketKey, cachedExistingObject, current)
+	mirrored := func() (*state, error) { return s.mirroredState(bucketKey, like, false, unreadable) }
+	st, isCurrent, err := s.firstState(bucketKey, cachedExistingObject, mirrored, current)
 	if err != nil {
 		return err
 	}
@@ -318,10 +347,9 @@ func (s *Store) Delete(
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		if st, err = s.settledState(ctx, bucketKey, like, false, unreadable); err != nil {
+		if st, isCurrent, err = s.settledState(ctx, bucketKey, like, false, unreadable, current); err != nil {
 			return err
 		}
-		isCurrent = true
 	}
 }
 

@@ -1,0 +1,198 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Tombstones stay, so that no deleted object comes back, and there would be more
+// of them for ever. A bucket that has many is cleaned: every object whose last
+// message is older than the newest tombstone is written again as it is, which
+// moves it to the end of the stream; then the server removes all that is before.
+// It removes whole files, the oldest first, so that a value never outlives the
+// tombstone that hides it, whenever the power goes; a file that holds later
+// messages, too, stays as it is. An object that was written again has a new
+// resourceVersion, as after a storage migration in Kubernetes.
+//
+// In the files of an earlier release there are values whose tombstones have
+// expired. They have to go as files: padding makes the server begin a new one.
+
+const (
+	cleanInterval = 2 * time.Second
+	// cleanPause is between two objects that are written again.
+	cleanPause = 2 * time.Millisecond
+	// paddingBytes is the size of the largest file that the server makes of a bucket.
+	paddingBytes = 8 << 20
+)
+
+var errNotCleaned = errors.New("the bucket was not cleaned")
+
+// cleanedUpTo is the revision up to which a bucket was cleaned; 0 if it never was.
+func cleanedUpTo(info *jetstream.StreamInfo) uint64 {
+	rev, err := strconv.ParseUint(info.Config.Metadata[cleanedKey], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return rev
+}
+
+// keepClean deletes again what is back, and cleans the bucket when it is due, until
+// ctx ends.
+func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info *jetstream.StreamInfo) {
+	ticker := time.NewTicker(cleanInterval)
+	defer ticker.Stop()
+	_, final := info.Config.Metadata[cleanedKey] // no tombstone has ever expired
+	delay := f.opts.CleanDelay
+	if f.opts.Exclusive {
+		delay = 0
+	}
+	var upTo uint64
+	var since time.Time
+	for {
+		f.bury(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		switch {
+		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), f.metrics.anyDamaged(), f.foreign.Load():
+			upTo = 0
+			continue
+		case upTo == 0:
+			if err := f.beginCleaning(ctx, final); err != nil {
+				f.opts.Logger.Debug("cleaning the bucket", "err", err)
+				continue
+			}
+			upTo, since = f.mirror.revision(), time.Now()
+		}
+		if time.Since(since) < delay {
+			continue
+		}
+		began := time.Now()
+		moved, err := f.clean(ctx, stream, upTo)
+		upTo = 0
+		if err != nil {
+			f.opts.Logger.Debug("cleaning the bucket", "err", err)
+			continue
+		}
+		final = true
+		f.opts.Logger.Info("cleaned the bucket of tombstones", "rewritten", moved, "took", time.Since(began))
+	}
+}
+
+// beginCleaning lets the server begin a new file, unless all tombstones are there.
+func (f *follower) beginCleaning(ctx context.Context, final bool) error {
+	l, ok := f.connected()
+	if final || !ok {
+		return nil
+	}
+	size := min(paddingBytes, int(l.js.Conn().MaxPayload())-1024)
+	for sent := 0; sent <= paddingBytes; sent += size {
+		msg := nats.NewMsg(f.subjectPrefix + barrierKey)
+		msg.Data = make([]byte, size)
+		if err := f.publishPlain(ctx, l, msg); err != nil {
+			return err
+		}
+	}
+	return f.publishPlain(ctx, l, nats.NewMsg(f.subjectPrefix+barrierKey))
+}
+
+// publishPlain stores a message that is no object.
+func (f *follower) publishPlain(ctx context.Context, l *link, msg *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		f.doubt()
+		return fmt.Errorf("%w: %w", errNotCleaned, err)
+	}
+	if f.opts.Exclusive {
+		f.acked(change{rev: ack.Sequence, skip: true})
+	}
+	if !f.progress.await(ctx, ack.Sequence) {
+		return fmt.Errorf("%w: %w", errNotCleaned, ctx.Err())
+	}
+	return nil
+}
+
+// clean moves every object that was last written at or before a revision, then
+// removes the messages up to there.
+func (f *follower) clean(ctx context.Context, stream jetstream.Stream, upTo uint64) (moved int, err error) {
+	for _, key := range f.writtenUpTo(upTo) {
+		for e := f.mirror.get(key); e != nil && e.Revision <= upTo; e = f.mirror.get(key) {
+			if err := pause(ctx, cleanPause); err != nil {
+				return moved, err
+			}
+			_, err := f.publish(ctx, write{key: key, expect: e.Revision, value: e.Value, uid: e.uid, expires: e.expires})
+			if err != nil && !errors.Is(err, errConflict) {
+				return moved, err
+			}
+			moved++
+		}
+	}
+	if err := f.barrier(ctx); err != nil {
+		return moved, err
+	}
+	if left := f.writtenUpTo(upTo); len(left) > 0 || f.metrics.anyDamaged() || f.foreign.Load() {
+		return moved, fmt.Errorf("%w: %d objects are still before revision %d", errNotCleaned, len(left), upTo)
+	}
+	// The key log has to know of the tombstones that go, or what they hid would
+	// count as lost.
+	f.keys.Reach(f.mirror.revision())
+	if err := f.keys.Write(true); err != nil {
+		return moved, err
+	}
+	return moved, f.removeUpTo(ctx, stream, upTo)
+}
+
+// writtenUpTo lists the keys whose last message is not after a revision.
+func (f *follower) writtenUpTo(rev uint64) (keys []string) {
+	f.mirror.current().tree.Ascend(func(e *entry) bool {
+		if e.Revision <= rev {
+			keys = append(keys, e.Key)
+		}
+		return true
+	})
+	return keys
+}
+
+// removeUpTo removes the messages up to a revision, and lets other servers know:
+// one that was away meanwhile cannot resume, since it missed the tombstones.
+func (f *follower) removeUpTo(ctx context.Context, stream jetstream.Stream, rev uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotCleaned, err)
+	}
+	cfg := info.Config
+	if cfg.Metadata == nil {
+		cfg.Metadata = map[string]string{}
+	}
+	cfg.Metadata[cleanedKey] = strconv.FormatUint(max(rev, cleanedUpTo(info)), 10)
+	if _, err := f.js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("%w: %w", errNotCleaned, err)
+	}
+	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(rev+1)); err != nil {
+		return fmt.Errorf("%w: %w", errNotCleaned, err)
+	}
+	f.keys.Forget(rev)
+	return nil
+}
+
+// pause waits, or returns the error of a context that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

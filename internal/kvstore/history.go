@@ -1,0 +1,80 @@
+package kvstore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// doubtTime is for how long a bucket has to look like another one before it
+// counts as that: servers that were apart contradict each other for a moment.
+const doubtTime = 3 * time.Second
+
+// A bucket that is not the one which this server knows is neither followed nor
+// written, until an operator says that it is right.
+var (
+	errRefused = errors.New("the store is not used")
+
+	errBucketLost = fmt.Errorf("%w: the bucket existed and is missing. Restore it from a backup, or accept what NATS has now with glowplug store adopt", errRefused)
+	errReplaced   = fmt.Errorf("%w: the bucket was deleted and made anew by somebody else. Restore it from a backup, or accept what NATS has now with glowplug store adopt", errRefused)
+	errOlder      = fmt.Errorf("%w: the bucket is older than what this server has seen. Restore the newer data, or accept what NATS has now with glowplug store adopt", errRefused)
+
+	errNoLeader = errors.New("the bucket has no leader at the moment")
+	errDoubted  = errors.New("the bucket looks older than what this server has seen; asking again")
+)
+
+// maxSilence is for how long a leader may have heard nothing of a follower that
+// still counts as its own: NATS elects another leader after 4 s at the earliest.
+const maxSilence = 4 * time.Second
+
+// leaderless tells whether an answer about a bucket comes from a server that
+// follows no leader of it, or from a leader that a majority may have left: what it
+// says may be old, or not true any more.
+func leaderless(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil {
+		return false
+	}
+	heard := 1
+	for _, peer := range info.Cluster.Replicas {
+		if !peer.Offline && peer.Active < maxSilence {
+			heard++
+		}
+	}
+	return info.Cluster.Leader == "" || 2*heard <= 1+len(info.Cluster.Replicas)
+}
+
+// checkHistory returns an error unless the bucket is the one that this server
+// knows, from this process's life or from its files, and has all of its revisions.
+func (f *follower) checkHistory(info *jetstream.StreamInfo) error {
+	reached := f.keys.Revision()
+	if f.Loaded() {
+		reached = max(reached, f.mirror.revision())
+	}
+	if ledger, ok := f.opts.Ledger.(RevisionLedger); ok {
+		reached = max(reached, ledger.Reached(f.kind.Bucket))
+	}
+	var err error
+	switch {
+	case replaced(f.created, info.Created) || replaced(f.keys.Created(), info.Created):
+		err = errReplaced
+	case info.State.LastSeq < reached:
+		err = fmt.Errorf("%w (revision %d, and this server has seen %d)", errOlder, info.State.LastSeq, reached)
+	default:
+		f.doubted = time.Time{}
+		f.metrics.lost.Store(0)
+		return nil
+	}
+	if f.doubted.IsZero() {
+		f.doubted = time.Now()
+	}
+	if !f.opts.Exclusive && time.Since(f.doubted) < doubtTime {
+		return errDoubted
+	}
+	f.metrics.lost.Store(reached - min(reached, info.State.LastSeq))
+	return err
+}
+
+// replaced tells whether a bucket that was made at a known time is another one.
+func replaced(known, created time.Time) bool { return !known.IsZero() && !known.Equal(created) }

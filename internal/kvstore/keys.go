@@ -1,0 +1,138 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"glowplug/internal/keylog"
+)
+
+const (
+	// keyWrite and keySync are how often the key log is written, and brought to the
+	// disk.
+	keyWrite = 100 * time.Millisecond
+	keySync  = 5 * time.Second
+	// maxNamed is how many lost objects the log names.
+	maxNamed = 20
+)
+
+// keyPath is the file of the key log; "" for none.
+func (s *Store) keyPath() string {
+	if s.opts.KeyDir == "" {
+		return ""
+	}
+	return filepath.Join(s.opts.KeyDir, s.kind.Bucket+".keys")
+}
+
+// remember brings a change into the key log.
+func (s *Store) remember(c change) {
+	switch {
+	case c.skip:
+	case c.put != nil || c.corrupt:
+		s.keys.Put(c.key, c.rev)
+	default:
+		s.keys.Delete(c.key, c.rev)
+	}
+}
+
+// writeKeys keeps the file of the key log up to date until ctx ends.
+func (s *Store) writeKeys(ctx context.Context) {
+	ticker := time.NewTicker(keyWrite)
+	defer ticker.Stop()
+	failed := false
+	synced := time.Now()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			if err := s.keys.Close(); err != nil {
+				s.opts.Logger.Warn("the key log cannot be written", "err", err)
+			}
+			return
+		case <-ticker.C:
+			s.keys.Reach(s.mirror.revision())
+			sync := time.Since(synced) >= keySync
+			if err = s.keys.Write(sync); sync {
+				synced = time.Now()
+			}
+		}
+		if err != nil && !failed {
+			s.opts.Logger.Warn("the key log cannot be written; what the bucket loses meanwhile is not noticed at the next start", "err", err)
+		}
+		failed = err != nil
+	}
+}
+
+// verify holds what was loaded against the key log. An object that the log knows
+// and the bucket lacks, or has an older value of, is lost: it is left out of the
+// mirror, counts as damaged, and is named. A deleted object that is back is left
+// out as well; its keys and revisions are returned. cleaned is up to where the
+// bucket was cleaned: of what was deleted until then there is no trace.
+func (f *follower) verify(l *loading, cleaned uint64) (back map[string]uint64) {
+	if f.keys.Created().IsZero() {
+		return nil
+	}
+	complete := f.keys.Revision() >= cleaned
+	var lost []string
+	back = map[string]uint64{}
+	for key, had := range f.keys.Keys() {
+		has, there := l.last[key]
+		switch {
+		case there && has.Revision >= had.Revision || l.unreadable[key] || !there && (had.Deleted || !complete):
+			continue
+		case !had.Deleted:
+			lost = append(lost, key)
+		case !has.Deleted:
+			back[key] = has.Revision
+		}
+		if e, ok := l.tree.Delete(&entry{Item: Item{Key: key}}); ok {
+			l.size -= int64(len(e.Value))
+		}
+	}
+	f.alarmLost(lost)
+	if len(back) > 0 {
+		f.opts.Logger.Warn("objects that had been deleted are in the bucket again, after a loss of files: they are deleted again",
+			"objects", slices.Sorted(maps.Keys(back))[:min(maxNamed, len(back))], "count", len(back))
+	}
+	return back
+}
+
+// alarmLost reports objects that were stored and are no more.
+func (f *follower) alarmLost(keys []string) {
+	slices.Sort(keys)
+	f.metrics.damaged(keys...)
+	for _, key := range keys[:min(maxNamed, len(keys))] {
+		f.opts.Logger.Error("a stored object is lost: its file is damaged. Apply it again, or restore the store from a backup",
+			"object", f.kind.Resource+"/"+key)
+	}
+	if len(keys) > maxNamed {
+		f.opts.Logger.Error("more stored objects are lost", "bucket", f.kind.Bucket, "lost", len(keys))
+	}
+}
+
+// known is what the key log says after a load: what was read, and of what is lost,
+// or was deleted and is back, what the log said before.
+func (f *follower) known(l *loading) map[string]keylog.Record {
+	known := l.last
+	for key, had := range f.keys.Keys() {
+		if has, there := known[key]; there && has.Revision < had.Revision || !there && (f.metrics.isDamaged(key) || l.unreadable[key]) {
+			known[key] = had
+		}
+	}
+	return known
+}
+
+// bury deletes again what was deleted before; what fails is tried again later. A
+// conflict says that somebody has written the key since.
+func (f *follower) bury(ctx context.Context) {
+	for key, rev := range f.buried {
+		_, err := f.publish(ctx, write{key: key, expect: rev})
+		if err == nil || errors.Is(err, errConflict) {
+			delete(f.buried, key)
+		}
+	}
+}
