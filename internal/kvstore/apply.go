@@ -24,7 +24,7 @@ type loading struct {
 
 func (l *loading) add(f *follower, c change) {
 	l.rev = max(l.rev, c.rev)
-	f.own.applied(c.write, c.rev)
+	f.own.observe(c)
 	if c.skip {
 		return
 	}
@@ -100,7 +100,7 @@ func (f *follower) replace(l *loading) {
 // go on who wait for it.
 func (s *Store) apply(c change) {
 	s.remember(c)
-	s.own.applied(c.write, c.rev)
+	s.own.observe(c)
 	switch {
 	case c.skip:
 		s.mirror.observe(c.rev)

@@ -27,7 +27,7 @@ var (
 
 // maxSilence is for how long a leader may have heard nothing of a follower that
 // still counts as its own: NATS elects another leader after 4 s at the earliest.
-const maxSilence = 4 * time.Second
+const maxSilence = 3 * time.Second
 
 // leaderless tells whether an answer about a bucket comes from a server that
 // follows no leader of it, or from a leader that a majority may have left: what it

@@ -13,11 +13,12 @@ import (
 
 // Every message of ours carries one header line,
 //
-//	Glowplug: sum=1c291ca3;uid=7f0c…;write=qK…;expires=1735689600000
+//	Glowplug: sum=1c291ca3;uid=7f0c…;write=qK…;prev=42;expires=1735689600000
 //
 // with a checksum of the value (CRC-32C, hex), the object's UID, the id of the
-// write, and for an object that expires the time in milliseconds since 1970. All
-// members are optional: values that another program has put have none.
+// write, the revision of the message that it replaces (0: none), and for an object
+// that expires the time in milliseconds since 1970. All members are optional:
+// values that another program has put have none.
 const (
 	metaHeader   = "Glowplug"
 	kvOperation  = "KV-Operation"
@@ -29,6 +30,8 @@ type messageMeta struct {
 	hasSum  bool
 	uid     string
 	write   string
+	prev    uint64
+	hasPrev bool
 	expires time.Time
 }
 
@@ -52,6 +55,9 @@ func (m messageMeta) String() string {
 	}
 	if m.write != "" {
 		member("write", m.write)
+	}
+	if m.hasPrev {
+		member("prev", strconv.FormatUint(m.prev, 10))
 	}
 	if !m.expires.IsZero() {
 		member("expires", strconv.FormatInt(m.expires.UnixMilli(), 10))
@@ -78,6 +84,9 @@ func parseMeta(header string) messageMeta {
 			m.uid = value
 		case "write":
 			m.write = value
+		case "prev":
+			prev, err := strconv.ParseUint(value, 10, 64)
+			m.prev, m.hasPrev = prev, err == nil
 		case "expires":
 			if ms, err := strconv.ParseInt(value, 10, 64); err == nil {
 				m.expires = time.UnixMilli(ms)
@@ -101,6 +110,8 @@ type change struct {
 	rev     uint64
 	put     *entry
 	write   string
+	prev    uint64 // the revision that it replaced, if hasPrev
+	hasPrev bool
 	corrupt bool // the value does not agree with its checksum; put is nil
 	skip    bool // the message is none of ours; only rev counts
 }
@@ -113,7 +124,7 @@ func (s *Store) readChange(subject string, header nats.Header, data []byte, seq 
 		return change{}, err
 	}
 	meta := parseMeta(header.Get(metaHeader))
-	c := change{key: key, rev: seq, write: meta.write}
+	c := change{key: key, rev: seq, write: meta.write, prev: meta.prev, hasPrev: meta.hasPrev}
 	if op := header.Get(kvOperation); op == "DEL" || op == "PURGE" || header.Get(markerReason) != "" {
 		return c, nil
 	}

@@ -3,6 +3,7 @@ package kvstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,71 +15,103 @@ import (
 // the first answer counts. Of a write without an answer nothing is known at all.
 // Only a message that is in the bucket is proof, and the bucket's consumer shows it.
 
-// ownWrites are the writes under way, by their ids.
+// ownWrites are the writes under way, by key.
 type ownWrites struct {
-	mu   sync.Mutex
-	byID map[string]uint64 // the revision, once it is known
+	mu    sync.Mutex
+	byKey map[string][]*ownWrite
 }
 
-func (o *ownWrites) add(id string) {
+// ownWrite is a write and what the consumer has shown of it.
+type ownWrite struct {
+	key    string
+	id     string
+	expect uint64
+	// rev is its revision; 0 while its message was not seen.
+	rev uint64
+	// beaten is set once another message was seen that replaced what this one
+	// expects.
+	beaten bool
+}
+
+func (o *ownWrites) add(w write, id string) *ownWrite {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.byID == nil {
-		o.byID = map[string]uint64{}
+	if o.byKey == nil {
+		o.byKey = map[string][]*ownWrite{}
 	}
-	o.byID[id] = 0
+	own := &ownWrite{key: w.key, id: id, expect: w.expect}
+	o.byKey[w.key] = append(o.byKey[w.key], own)
+	return own
 }
 
-func (o *ownWrites) remove(id string) {
+func (o *ownWrites) remove(own *ownWrite) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.byID, id)
+	left := slices.DeleteFunc(o.byKey[own.key], func(other *ownWrite) bool { return other == own })
+	if len(left) == 0 {
+		delete(o.byKey, own.key)
+		return
+	}
+	o.byKey[own.key] = left
 }
 
-// applied takes the id and the revision of a message that the bucket holds.
-func (o *ownWrites) applied(id string, rev uint64) {
+// observe takes a message that the bucket holds.
+func (o *ownWrites) observe(c change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.byID[id]; ok {
-		o.byID[id] = rev
+	for _, own := range o.byKey[c.key] {
+		switch {
+		case c.write == own.id:
+			own.rev = c.rev
+		case c.hasPrev && c.prev == own.expect:
+			own.beaten = true
+		}
 	}
 }
 
-// revision gives the revision of a write that is in the bucket; 0 if it was not
-// seen there.
-func (o *ownWrites) revision(id string) uint64 {
+// seen gives what the consumer has shown of a write.
+func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.byID[id]
+	return own.rev, own.beaten
 }
 
 // conflict decides about a write that was refused because the key has changed.
-func (s *Store) conflict(ctx context.Context, l *link, w write, id string, refusal *jetstream.APIError) (rev uint64, err error) {
+func (s *Store) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64, err error) {
 	if s.opts.Exclusive || l.replicas < 2 {
 		return 0, errConflict // by the only server
 	}
+	// The leader has decided about the write before it takes the barrier's message,
+	// which comes after it on the same connection.
 	if err := s.barrier(ctx); err != nil {
 		return 0, s.timeout("reading after a conflict")
 	}
-	if rev := s.own.revision(id); rev != 0 {
+	rev, beaten := s.own.seen(own)
+	if rev != 0 {
 		return rev, nil
 	}
 	var last uint64
 	_, _ = fmt.Sscanf(refusal.Description, "wrong last sequence: %d", &last) // another refusal names none
-	if last > w.expect || s.keys.Get(w.key).Revision <= w.expect {
+	if beaten || last > own.expect || s.keys.Get(own.key).Revision <= own.expect {
 		return 0, errConflict
 	}
-	// The server that refused it did not know what the key is now, and the one that
-	// does may have taken it before another write replaced it.
+	// Some messages of the key were replaced before the consumer came to them.
 	return 0, s.timeout("writing")
 }
 
 // confirm finds out what became of a write that was not acknowledged.
-func (s *Store) confirm(ctx context.Context, l *link, w write, id string) (rev uint64, err error) {
+func (s *Store) confirm(ctx context.Context, l *link, own *ownWrite) (rev uint64, err error) {
 	if l.js.Conn().IsConnected() {
-		if rev := s.lookUp(ctx, l, w, id); rev != 0 {
-			return rev, nil
+		if l.replicas < 2 {
+			if last, err := s.lastMessage(ctx, l, own.key); err == nil && last.write == own.id {
+				return last.rev, nil
+			}
+		} else {
+			_ = s.barrier(ctx) // what the consumer has shown counts all the same
 		}
+	}
+	if rev, _ := s.own.seen(own); rev != 0 {
+		return rev, nil
 	}
 	s.doubt()
 	return 0, s.timeout("writing")
@@ -90,18 +123,6 @@ func (s *Store) doubt() {
 	case s.unsure <- struct{}{}:
 	default:
 	}
-}
-
-// lookUp gives the revision of a write if the bucket holds it, or held it; else 0.
-func (s *Store) lookUp(ctx context.Context, l *link, w write, id string) uint64 {
-	if l.replicas < 2 {
-		if last, err := s.lastMessage(ctx, l, w.key); err == nil && last.write == id {
-			return last.rev
-		}
-	} else {
-		_ = s.barrier(ctx) // what the consumer has shown counts all the same
-	}
-	return s.own.revision(id)
 }
 
 // settle is called after a conflict: it brings the mirror up to the key's last

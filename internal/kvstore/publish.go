@@ -81,8 +81,8 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	if err != nil {
 		return 0, err
 	}
-	s.own.add(id)
-	defer s.own.remove(id)
+	own := s.own.add(w, id)
+	defer s.own.remove(own)
 	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	reached := s.mirror.revision()
@@ -97,7 +97,7 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
-		return s.conflict(ctx, l, w, id, api)
+		return s.conflict(ctx, l, own, api)
 	case errors.As(err, &api):
 		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource, api.Description))
 		refused.ErrStatus.Details = retryDetails
@@ -109,7 +109,7 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
 		return 0, s.unavailable()
 	}
-	return s.confirm(ctx, l, w, id)
+	return s.confirm(ctx, l, own)
 }
 
 // insufficientStorage is the 507 of a write that the disk has no room for.
@@ -126,7 +126,7 @@ func (s *Store) message(w write) (msg *nats.Msg, id string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires}
+	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires, prev: w.expect, hasPrev: true}
 	msg = nats.NewMsg(subject)
 	msg.Data = w.value
 	if w.value == nil {
