@@ -183,6 +183,32 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
+// After an outage of some seconds the store works again within two seconds of the
+// server's return.
+func TestStoreWorksSoonAfterNATSIsBack(t *testing.T) {
+	t.Parallel()
+	server := startExternal(t)
+	s := New(hostKind("HOSTS"), Options{})
+	run(t, s, newJetStream(t, server.dial()))
+	awaitReady(t, s)
+	createHosts(t, s, 0, 20)
+	server.cmd.Process.Kill()
+	server.cmd.Wait()
+	time.Sleep(5 * time.Second)
+	server.restart()
+	back := time.Now()
+	eventually(t, "a write is taken", func() bool {
+		err := s.Create(context.Background(), hostKey(99), host(99), nil, 0)
+		return err == nil || storage.IsExist(err)
+	})
+	get(t, s, 99)
+	took := time.Since(back)
+	t.Logf("a write and a read after %v", took)
+	if took > 2*time.Second {
+		t.Errorf("a write and a read took %v after the server was back", took)
+	}
+}
+
 // record is an observer that writes down what it sees.
 type record struct {
 	mu    sync.Mutex

@@ -36,11 +36,13 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 		nats.Name(serverName),
 		nats.RetryOnFailedConnect(true),
 		nats.MaxReconnects(-1),
-		nats.ReconnectWait(500*time.Millisecond),
+		nats.ReconnectWait(200*time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
 		nats.ReconnectBufSize(-1),
-		nats.Timeout(3*time.Second),
-		nats.PingInterval(5*time.Second),
+		nats.Timeout(2*time.Second),
+		// A connection over which nothing comes is given up after a few seconds: after
+		// a partition TCP would wait for longer than that before it tries again.
+		nats.PingInterval(1500*time.Millisecond),
 		nats.MaxPingsOutstanding(2),
 		nats.ConnectHandler(connected),
 		nats.ReconnectHandler(connected),
