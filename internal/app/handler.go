@@ -35,6 +35,9 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 			metrics.ServeHTTP(w, r)
 		case first == "livez" || first == "readyz" || first == "healthz":
 			health.ServeHTTP(w, r)
+			if first == "readyz" && r.URL.Query().Has("verbose") {
+				a.writeLost(w)
+			}
 		default:
 			api.ServeHTTP(w, r)
 		}

@@ -1,8 +1,25 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+
+	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
+)
+
+const (
+	// lostInterval is how often the stores are asked what they have lost.
+	lostInterval = 2 * time.Second
+	// maxLostEvents bounds the events of one store.
+	maxLostEvents = 100
+
+	reasonLost = "ObjectLost"
 )
 
 // lost gives the objects that the store has lost and that decide about machines.
@@ -12,5 +29,48 @@ func (a *App) lost() boot.Lost {
 		Configs:    a.stores[apiserver.IgnitionConfigs].Lost(),
 		Images:     a.stores[apiserver.ISCSICdroms].Lost(),
 		Namespaces: a.stores[apiserver.Namespaces].Lost(),
+	}
+}
+
+// announceLost makes an event of each object that a store has lost, until ctx ends.
+func (a *App) announceLost(ctx context.Context) {
+	ticker := time.NewTicker(lostInterval)
+	defer ticker.Stop()
+	announced := map[string]bool{}
+	for {
+		for _, kind := range apiserver.Kinds() {
+			keys := a.stores[kind.Resource].Lost()
+			for _, key := range keys[:min(maxLostEvents, len(keys))] {
+				if name := kind.Resource + "/" + key; !announced[name] {
+					announced[name] = true
+					a.journal.Record(reference(reflect.TypeOf(kind.New()).Elem().Name(), key), v1.EventWarning, reasonLost,
+						"the stored object is lost or damaged; apply it again, or restore the store from a backup")
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// reference names an object by its kind and its bucket key.
+func reference(kind, key string) v1.ObjectReference {
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok {
+		namespace, name = "", key
+	}
+	return v1.ObjectReference{Kind: kind, APIVersion: "v1", Namespace: namespace, Name: name}
+}
+
+// writeLost adds to /readyz?verbose what the stores have lost. The server is ready
+// all the same: what is left has to be served, and the rest to be applied again.
+func (a *App) writeLost(w io.Writer) {
+	for _, kind := range apiserver.Kinds() {
+		if n := len(a.stores[kind.Resource].Lost()); n > 0 {
+			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n", kind.Resource, n, reasonLost)
+		}
 	}
 }

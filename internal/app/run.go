@@ -19,6 +19,7 @@ func (a *App) Run(ctx context.Context) error {
 	for _, store := range a.stores {
 		background.Go(func() { _ = store.Run(work, a.backend.js) })
 	}
+	background.Go(func() { a.announceLost(work) })
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)

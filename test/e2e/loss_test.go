@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const lossManifest = `
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: everybody, namespace: default}
+spec: {type: ignition, format: ignition, config: '{"ignition":{"version":"3.4.0"}}', selector: {default: true}}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: intact, namespace: default}
+spec: {bootMACAddress: "52:54:00:aa:00:01"}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: lost, namespace: default}
+spec: {bootMACAddress: "52:54:00:aa:00:02"}
+`
+
+// TestDamagedFileIsAlarmed damages the file of the hosts while the server is down.
+// The machine whose host is left gets its config, the one whose host is gone is
+// told to come again, and the operator reads everywhere what to do.
+func TestDamagedFileIsAlarmed(t *testing.T) {
+	needs(t)
+	s := start(t, "--loopback-admin", "--identity-claims=trust")
+	s.kubectl(lossManifest, "apply", "-f", "-")
+	s.kubectl("", "annotate", "bmh", "lost", "note="+strings.Repeat("damage ", 100))
+	time.Sleep(time.Second) // the key log trails by a moment
+	if code := s.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	blocks, err := filepath.Glob(filepath.Join(s.dir, "nats/jetstream/*/streams/KV_BAREMETALHOSTS/msgs/*.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("blocks %q, %v", blocks, err)
+	}
+	raw, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.LastIndex(string(raw), "damage ")
+	raw[at] ^= 1
+	if err := os.WriteFile(blocks[0], raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	s.restart()
+	boot := func(mac string) int { return get(t, s.url("/api/v1/ignition?mac="+mac)).status }
+	if got := boot("52:54:00:aa:00:01"); got != 200 {
+		t.Errorf("the machine whose host is left gets %d", got)
+	}
+	if got := boot("52:54:00:aa:00:02"); got != 503 {
+		t.Errorf("the machine whose host is lost gets %d, and not its own config", got)
+	}
+	if got := get(t, s.url("/readyz?verbose")); got.status != 200 || !strings.Contains(got.body, "[!]store-baremetalhosts: 1 objects are lost") {
+		t.Errorf("readyz: %d\n%s", got.status, got.body)
+	}
+	if got := get(t, s.url("/metrics")).body; !strings.Contains(got, `glowplug_store_damaged_objects{bucket="BAREMETALHOSTS"} 1`) {
+		t.Error("the metric does not tell")
+	}
+	if log := s.log.String(); !strings.Contains(log, "object=baremetalhosts/default/lost") {
+		t.Errorf("the log does not name the object:\n%s", tail(log, 2000))
+	}
+	eventually(t, "an event tells", func() bool {
+		return strings.Contains(s.kubectl("", "get", "events"), "ObjectLost")
+	})
+	s.kubectl(lossManifest, "apply", "-f", "-")
+	if got := boot("52:54:00:aa:00:02"); got != 200 {
+		t.Errorf("after it was applied again the machine gets %d", got)
+	}
+}
+
+// TestDeletedStaysDeleted deletes hosts, waits for what earlier releases waited for
+// with their tombstones, in seconds, and kills.
+func TestDeletedStaysDeleted(t *testing.T) {
+	needs(t)
+	s := start(t, "--loopback-admin")
+	for round := range 3 {
+		for i := range 10 {
+			if err := createHost(t.Context(), s, fmt.Sprintf("gone-%d-%d", round, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.kubectl("", "delete", "bmh", "-n", "kill", "--all", "--wait=true")
+		time.Sleep(time.Second)
+		s.kill()
+		s.restart()
+		if got := s.kubectl("", "get", "bmh", "-n", "kill", "-o", "name"); got != "" {
+			t.Fatalf("round %d: these are back:\n%s", round, got)
+		}
+	}
+}
