@@ -149,6 +149,9 @@ func (b *bench) large(ctx context.Context, small *process) error {
 		return err
 	}
 	p.stop()
+	if err := b.starts(ctx, "large"); err != nil {
+		return err
+	}
 	if p, err = b.glowplug(ctx, "large"); err != nil {
 		return err
 	}
