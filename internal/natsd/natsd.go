@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"glowplug/internal/ledger"
 )
 
 const (
@@ -29,13 +30,15 @@ type Options struct {
 	DataDir string
 	// Logger takes the server's own messages. Nil discards them.
 	Logger *slog.Logger
+	// Repair starts although the data and the ledger do not agree, for an operator
+	// who says what is right.
+	Repair bool
 }
 
-// Server is a running embedded NATS server.
+// Server is a running embedded NATS server. Its Ledger is that of the directory.
 type Server struct {
+	*ledger.Ledger
 	nats     *server.Server
-	marker   *marker
-	unlock   func()
 	storeDir string
 	room     room
 
@@ -43,9 +46,9 @@ type Server struct {
 	conns []*nats.Conn
 }
 
-// Start locks the data directory, checks its marker, and starts a server on it.
-// It returns once JetStream has recovered every stream and answers. The error of
-// a directory that somebody else holds is a *LockedError.
+// Start locks the data directory, compares its ledger with the data, and starts a
+// server on it. It returns once JetStream has recovered every stream and answers.
+// The error of a directory that somebody else holds is a *ledger.LockedError.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	logger := opts.Logger
 	if logger == nil {
@@ -55,35 +58,26 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	unlock, err := lock(dir)
-	if err != nil {
+	s := &Server{storeDir: filepath.Join(dir, "nats")}
+	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair}); err != nil {
 		return nil, err
 	}
-	s := &Server{unlock: unlock}
-	if err := s.start(ctx, dir, logger); err != nil {
-		unlock()
+	if err := s.start(ctx, logger); err != nil {
+		s.Ledger.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, dir string, logger *slog.Logger) error {
-	storeDir := filepath.Join(dir, "nats")
-	s.storeDir = storeDir
+func (s *Server) start(ctx context.Context, logger *slog.Logger) error {
 	var err error
-	if s.marker, err = openMarker(dir, storeDir); err != nil {
-		return err
-	}
 	s.nats, err = server.NewServer(&server.Options{
 		ServerName:        serverName,
 		DontListen:        true,
 		NoSigs:            true,
 		JetStream:         true,
 		JetStreamMaxStore: maxStore,
-		StoreDir:          storeDir,
+		StoreDir:          s.storeDir,
 		SyncAlways:        true,
 		MaxPayload:        MaxPayload,
 	})
@@ -95,7 +89,7 @@ func (s *Server) start(ctx context.Context, dir string, logger *slog.Logger) err
 	if err := s.awaitReady(ctx); err != nil {
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()
-		return fmt.Errorf("embedded NATS server on %s: %w", storeDir, err)
+		return fmt.Errorf("embedded NATS server on %s: %w", s.storeDir, err)
 	}
 	return nil
 }
@@ -133,20 +127,6 @@ func (s *Server) Connect() (*nats.Conn, error) {
 	return nc, nil
 }
 
-// Has tells whether a bucket was ever recorded in this data directory.
-func (s *Server) Has(bucket string) bool { return s.marker.has(bucket) }
-
-// Add records that a bucket exists, durably.
-func (s *Server) Add(bucket string) error { return s.marker.add(bucket) }
-
-// Reached gives the revision that was recorded for a bucket; 0 if none was.
-func (s *Server) Reached(bucket string) uint64 { return s.marker.reached(bucket) }
-
-// Reach records that a bucket has a revision, durably.
-func (s *Server) Reach(bucket string, revision uint64) error {
-	return s.marker.reach(bucket, revision)
-}
-
 // Shutdown closes the connections, stops the server and unlocks the directory.
 // When ctx ends first the lock is kept, since the server may still write.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -165,7 +145,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	select {
 	case <-stopped:
-		s.unlock()
+		s.Ledger.Close()
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("embedded NATS server is still stopping: %w", context.Cause(ctx))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
+
+	"glowplug/internal/ledger"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +71,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 				t.Errorf("after the restart: %v, %v", e, err)
 			}
 			if !s.Has("B") || s.Reached("B") != 7 {
-				t.Errorf("the marker forgot: %v, %d", s.Has("B"), s.Reached("B"))
+				t.Errorf("the ledger forgot: %v, %d", s.Has("B"), s.Reached("B"))
 			}
 		}
 		stop(t, s)
@@ -80,7 +82,7 @@ func TestSecondProcessIsToldWhoHolds(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)
 	_, err := Start(t.Context(), Options{DataDir: dir})
-	var locked *LockedError
+	var locked *ledger.LockedError
 	if !errors.As(err, &locked) {
 		t.Fatalf("a second start gives %v", err)
 	}
@@ -91,21 +93,21 @@ func TestSecondProcessIsToldWhoHolds(t *testing.T) {
 	stop(t, start(t, dir))
 }
 
-func TestMarkerAndDataBelongTogether(t *testing.T) {
+func TestLedgerAndDataBelongTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(dir string) error
 		want  string
 	}{
-		"the marker is missing": {
-			func(dir string) error { return os.Remove(filepath.Join(dir, "store.json")) }, "its marker",
+		"the record is missing": {
+			func(dir string) error { return os.Remove(filepath.Join(dir, "store.json")) }, "its record",
 		},
 		"the data is missing": {
-			func(dir string) error { return os.RemoveAll(filepath.Join(dir, "nats")) }, "restore it from a backup",
+			func(dir string) error { return os.RemoveAll(filepath.Join(dir, "nats")) }, "is empty",
 		},
-		"the marker is damaged": {
+		"the record is damaged": {
 			func(dir string) error { return os.WriteFile(filepath.Join(dir, "store.json"), []byte("{"), 0o600) }, "is damaged",
 		},
-		"the marker is from the future": {
+		"the record is from the future": {
 			func(dir string) error {
 				return os.WriteFile(filepath.Join(dir, "store.json"), []byte(`{"version":99}`), 0o600)
 			}, "another release",

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"glowplug/internal/replicas"
+)
+
+const (
+	// Bucket holds the identity, and nothing else.
+	Bucket = "GLOWPLUG"
+
+	identityStream  = "KV_" + Bucket
+	identitySubject = "$KV." + Bucket + ".identity"
+	identityVersion = 1
+)
+
+var (
+	// errTaken says that somebody else wrote the identity first.
+	errTaken = errors.New("somebody else wrote the identity at the same time")
+	// errNoLeader says that the answer came from a server that cannot know.
+	errNoLeader = errors.New("the stream has no leader at the moment")
+)
+
+// identity is what a store says about itself.
+type identity struct {
+	Version int       `json:"version"`
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	// Buckets are those that exist, each with the revision that it has reached.
+	Buckets map[string]uint64 `json:"buckets"`
+}
+
+func newIdentity() identity {
+	return identity{Version: identityVersion, ID: rand.Text(), Created: time.Now().UTC(), Buckets: map[string]uint64{}}
+}
+
+// found is a bucket as NATS has it.
+type found struct {
+	exists   bool
+	revision uint64
+	messages uint64
+}
+
+// sight is what NATS holds.
+type sight struct {
+	identity *identity // nil: there is none
+	revision uint64    // of the identity's key
+	buckets  map[string]found
+}
+
+// readIdentity reads the identity; nil where there is none.
+func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint64, error) {
+	stream, err := js.Stream(ctx, identityStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if !led(stream.CachedInfo()) {
+		return nil, 0, errNoLeader
+	}
+	raw, err := stream.GetLastMsgForSubject(ctx, identitySubject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	var id identity
+	if err := json.Unmarshal(raw.Data, &id); err != nil || id.ID == "" {
+		return nil, raw.Sequence, &Mismatch{
+			Reason: fmt.Sprintf("the identity of the store, key identity of bucket %s, cannot be read", Bucket),
+			Remedy: "restore NATS from a backup; or stop the servers, delete the bucket " + Bucket + " and run `glowplug store adopt`",
+		}
+	}
+	if id.Version != identityVersion {
+		return nil, 0, fmt.Errorf("the identity of the store has version %d, this program knows %d: it was written by another release", id.Version, identityVersion)
+	}
+	return &id, raw.Sequence, nil
+}
+
+// writeIdentity stores the identity if its key still has the revision expect; 0:
+// if there is none. errTaken says that it has not.
+func writeIdentity(ctx context.Context, js jetstream.JetStream, id identity, expect uint64, wanted int) error {
+	if expect == 0 {
+		if _, err := replicas.Create(ctx, js, identityConfig(), wanted); err != nil {
+			return fmt.Errorf("making the bucket %s: %w", Bucket, err)
+		}
+	}
+	msg := nats.NewMsg(identitySubject)
+	var err error
+	if msg.Data, err = json.Marshal(id); err != nil {
+		return err
+	}
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
+	_, err = js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return errTaken
+	}
+	return err
+}
+
+func identityConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              identityStream,
+		Subjects:          []string{"$KV." + Bucket + ".>"},
+		Storage:           jetstream.FileStorage,
+		MaxMsgsPerSubject: 1,
+		Discard:           jetstream.DiscardNew,
+		Duplicates:        2 * time.Minute,
+		AllowRollup:       true,
+		DenyDelete:        true,
+	}
+}
+
+// lookAt asks how each bucket is. It answers for all of them or for none.
+func lookAt(ctx context.Context, js jetstream.JetStream, names []string) (map[string]found, error) {
+	var mu sync.Mutex
+	buckets := map[string]found{}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, name := range names {
+		group.Go(func() error {
+			f := found{}
+			stream, err := js.Stream(ctx, "KV_"+name)
+			switch {
+			case errors.Is(err, jetstream.ErrStreamNotFound):
+			case err != nil:
+				return fmt.Errorf("bucket %s: %w", name, err)
+			case !led(stream.CachedInfo()):
+				return fmt.Errorf("bucket %s: %w", name, errNoLeader)
+			default:
+				state := stream.CachedInfo().State
+				f = found{exists: true, revision: state.LastSeq, messages: state.Msgs}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			buckets[name] = f
+			return nil
+		})
+	}
+	return buckets, group.Wait()
+}
+
+// led tells whether an answer about a stream came from its leader. After a
+// partition a server that was its leader answers for a moment, and is behind.
+func led(info *jetstream.StreamInfo) bool {
+	return info.Cluster == nil || info.Cluster.Leader != ""
+}

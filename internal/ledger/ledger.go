@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// Options says which store a data directory is opened for.
+type Options struct {
+	// Data is the folder of an embedded store; empty for an external one.
+	Data string
+	// Repair opens a directory whose record is damaged, or does not agree with its
+	// data, for an operator who says what is right.
+	Repair bool
+}
+
+// Ledger is the record in a data directory, and the lock on it.
+type Ledger struct {
+	dir    string
+	place  Place
+	unlock func()
+
+	mu    sync.Mutex
+	state record
+}
+
+// Open locks a data directory, makes it if it is missing, and reads its record.
+// A directory that somebody else holds is a *LockedError; one whose record does
+// not agree with an embedded store's data is a *Mismatch: an empty store must
+// never take the place of a lost one.
+func Open(dir string, opts Options) (*Ledger, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{dir: dir, place: External, unlock: unlock}
+	if opts.Data != "" {
+		l.place = Embedded
+	}
+	if err := l.open(opts); err != nil {
+		unlock()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Ledger) path() string { return filepath.Join(l.dir, recordFile) }
+
+func (l *Ledger) open(opts Options) error {
+	state, err := readRecord(l.path())
+	missing := errors.Is(err, errNoRecord)
+	if opts.Repair {
+		if err != nil {
+			state = newRecord(l.place)
+		}
+		l.state = state
+		return nil
+	}
+	if err != nil && !missing {
+		return err
+	}
+	if l.place == Embedded {
+		if err := l.checkData(opts.Data, state, missing); err != nil {
+			return err
+		}
+	}
+	if missing {
+		state = newRecord(l.place)
+		if err := writeRecord(l.path(), state); err != nil {
+			return err
+		}
+	}
+	l.state = state
+	return nil
+}
+
+// checkData compares the record with the folder of an embedded store.
+func (l *Ledger) checkData(data string, state record, missing bool) error {
+	holdsData, err := notEmpty(data)
+	switch {
+	case err != nil:
+		return err
+	case missing && holdsData:
+		return &Mismatch{
+			Reason: fmt.Sprintf("%s holds data but its record %s is missing", data, l.path()),
+			Remedy: "restore the record with the data, or choose another data directory; or `glowplug store adopt` takes the data as it is",
+		}
+	case missing || holdsData || state.isNew():
+		return nil
+	case state.Place == External:
+		return &Mismatch{
+			Reason: fmt.Sprintf("the data directory %s belongs to the external store %s, and holds no store itself", l.dir, state.ID),
+			Remedy: "start with the --nats-url of that store, or choose another data directory; or `glowplug store init` begins a new, empty store here",
+		}
+	}
+	return &Mismatch{
+		Reason: fmt.Sprintf("%s says that %v were stored, but %s is empty", l.path(), state.Buckets, data),
+		Remedy: "restore it from a backup; or `glowplug store init` begins a new, empty store",
+	}
+}
+
+func notEmpty(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(entries) > 0, err
+}
+
+// Close gives the directory back.
+func (l *Ledger) Close() { l.unlock() }
+
+// Has tells whether a bucket was ever recorded.
+func (l *Ledger) Has(bucket string) bool {
+	return slices.Contains(l.snapshot().Buckets, bucket)
+}
+
+// Add records that a bucket exists, durably.
+func (l *Ledger) Add(bucket string) error {
+	return l.change(func(next *record) bool {
+		if slices.Contains(next.Buckets, bucket) {
+			return false
+		}
+		next.Buckets = append(next.Buckets, bucket)
+		slices.Sort(next.Buckets)
+		return true
+	})
+}
+
+// Reached gives the revision that was recorded for a bucket; 0 if none was.
+func (l *Ledger) Reached(bucket string) uint64 { return l.snapshot().Revisions[bucket] }
+
+// Reach records that a bucket has a revision, durably.
+func (l *Ledger) Reach(bucket string, revision uint64) error {
+	return l.change(func(next *record) bool {
+		if next.Revisions[bucket] == revision {
+			return false
+		}
+		if next.Revisions == nil {
+			next.Revisions = map[string]uint64{}
+		}
+		next.Revisions[bucket] = revision
+		return true
+	})
+}
+
+// join records whose store this is, durably.
+func (l *Ledger) join(id string) error {
+	return l.change(func(next *record) bool {
+		if next.ID == id && next.Place == l.place {
+			return false
+		}
+		next.ID, next.Place = id, l.place
+		return true
+	})
+}
+
+// replace puts the record of another store, or of another state of it, in the
+// place of what was recorded: an operator has said so. Whatever else the data
+// directory remembers about the former one has to go here.
+func (l *Ledger) replace(next record) error {
+	return l.change(func(r *record) bool {
+		*r = next
+		return true
+	})
+}
+
+func (l *Ledger) snapshot() record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// change writes what f makes of a copy of the record, if it has changed. The copy
+// takes the record's place only once it is on the disk.
+func (l *Ledger) change(f func(*record) (changed bool)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.state.clone()
+	if !f(&next) {
+		return nil
+	}
+	if err := writeRecord(l.path(), next); err != nil {
+		return err
+	}
+	l.state = next
+	return nil
+}

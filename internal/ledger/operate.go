@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Survey is what an operator is shown of a store before it is taken for the truth.
+type Survey struct {
+	// Expected is the identity that the data directory knows, Found the one that
+	// NATS has; empty where there is none.
+	Expected, Found string
+	// Buckets are those that exist, and those that are recorded, by name.
+	Buckets []SurveyedBucket
+	// Mismatch is why a server would refuse the store; nil where it would not.
+	Mismatch *Mismatch
+
+	known record
+	seen  sight
+}
+
+// SurveyedBucket is one bucket of a Survey.
+type SurveyedBucket struct {
+	Name   string
+	Exists bool
+	// Objects are the keys that have a value.
+	Objects int
+	// Revision is the one that it has, Reached the highest that was recorded.
+	Revision, Reached uint64
+}
+
+// Objects counts the objects of all buckets.
+func (s *Survey) Objects() int {
+	n := 0
+	for _, b := range s.Buckets {
+		n += b.Objects
+	}
+	return n
+}
+
+// Survey looks at what is stored, and changes nothing.
+func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, error) {
+	known, seen, err := k.look(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	s := &Survey{Expected: known.ID, known: known, seen: seen}
+	if seen.identity != nil {
+		s.Found = seen.identity.ID
+	}
+	_, s.Mismatch = judge(known, k.ledger.place, seen)
+	reached := expectations(known, seen)
+	for _, name := range slices.Sorted(maps.Keys(seen.buckets)) {
+		f := seen.buckets[name]
+		b := SurveyedBucket{Name: name, Exists: f.exists, Revision: f.revision, Reached: reached[name]}
+		if f.messages > 0 {
+			if b.Objects, err = countObjects(ctx, js, name); err != nil {
+				return nil, fmt.Errorf("counting the objects of %s: %w", name, err)
+			}
+		}
+		_, recorded := reached[name]
+		if f.exists || recorded {
+			s.Buckets = append(s.Buckets, b)
+		}
+	}
+	return s, nil
+}
+
+func countObjects(ctx context.Context, js jetstream.JetStream, bucket string) (int, error) {
+	kv, err := js.KeyValue(ctx, bucket)
+	if err != nil {
+		return 0, err
+	}
+	keys, err := kv.ListKeys(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for range keys.Keys() {
+		n++
+	}
+	return n, ctx.Err()
+}
+
+// errNothing says that there is nothing to adopt.
+var errNothing = &Mismatch{
+	Reason: "there is nothing to adopt: NATS holds neither the identity of a store nor any of our buckets",
+	Remedy: "check that this is the right NATS; `glowplug store init` begins a new, empty store there",
+}
+
+// Adopt takes what is stored for the truth, whatever the data directory knew, and
+// returns the identity of the store. One that has none gets the one that the data
+// directory knew, or a new one.
+func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
+	if s.seen.identity == nil && existing(s.seen) == 0 {
+		return "", errNothing
+	}
+	id := newIdentity()
+	switch {
+	case s.seen.identity != nil:
+		id = *s.seen.identity
+	case s.Expected != "":
+		id.ID = s.Expected
+	}
+	return k.take(ctx, js, s, id)
+}
+
+// Init begins a new store where nothing is stored, and returns its identity. One
+// that another server has begun, and that is still empty, is joined.
+func (k *Keeper) Init(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
+	if n := s.Objects(); n > 0 {
+		m := &Mismatch{
+			Reason: fmt.Sprintf("this is no place for a new store: there are %d objects", n),
+			Remedy: "`glowplug store adopt` takes them as they are; delete the KV buckets by hand if they are worth nothing",
+		}
+		if s.Mismatch == nil {
+			m.Remedy = "it is what the server expects to find: start it"
+		}
+		return "", m
+	}
+	id := newIdentity()
+	if s.seen.identity != nil {
+		id = *s.seen.identity
+	}
+	return k.take(ctx, js, s, id)
+}
+
+// take writes an identity with the buckets as they are, first to the store and
+// then to the data directory.
+func (k *Keeper) take(ctx context.Context, js jetstream.JetStream, s *Survey, id identity) (string, error) {
+	id.Buckets = revisions(s.seen)
+	err := writeIdentity(ctx, js, id, s.seen.revision, k.wanted())
+	if errors.Is(err, errTaken) {
+		return "", &Mismatch{Reason: err.Error(), Remedy: "run the command again"}
+	}
+	if err != nil {
+		return "", err
+	}
+	next := newRecord(k.ledger.place)
+	next.ID, next.Revisions = id.ID, id.Buckets
+	next.Buckets = slices.AppendSeq(next.Buckets, maps.Keys(id.Buckets))
+	slices.Sort(next.Buckets)
+	return id.ID, k.ledger.replace(next)
+}
