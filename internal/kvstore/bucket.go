@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/replicas"
 )
 
 const (
@@ -32,7 +34,6 @@ func (s *Store) streamConfig() jetstream.StreamConfig {
 		Name:              s.streamName,
 		Subjects:          []string{s.subjectPrefix + ">"},
 		Storage:           jetstream.FileStorage,
-		Replicas:          s.opts.Replicas,
 		MaxMsgsPerSubject: 1,
 		Discard:           jetstream.DiscardNew,
 		Duplicates:        2 * time.Minute,
@@ -91,7 +92,7 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 		}
 		makeCtx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		if stream, err = js.CreateStream(makeCtx, f.streamConfig()); err != nil {
+		if stream, err = replicas.Create(makeCtx, js, f.streamConfig(), f.opts.Replicas); err != nil {
 			return nil, fmt.Errorf("making the bucket: %w", err)
 		}
 		f.opts.Logger.Debug("made the bucket")

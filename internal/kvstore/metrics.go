@@ -18,6 +18,9 @@ type metrics struct {
 	last  atomic.Uint64 // the newest revision that the server told of
 	lost  atomic.Uint64 // revisions that were recorded and are gone
 	write *prometheus.HistogramVec
+	// replicas is how many servers of NATS hold the bucket, currentReplicas how many
+	// of them have its newest state; 0 until they were counted.
+	replicas, currentReplicas atomic.Int64
 
 	mu  sync.Mutex
 	bad map[string]bool // keys whose value is damaged
@@ -58,6 +61,12 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			return float64(m.lost.Load())
 		}),
 		gauge("glowplug_store_damaged_objects", "Objects that were stored, and whose value is lost or does not agree with its checksum.", m.damagedCount),
+		gauge("glowplug_store_replicas", "NATS servers that hold the bucket; 0 while that is not known.", func() float64 {
+			return float64(m.replicas.Load())
+		}),
+		gauge("glowplug_store_current_replicas", "NATS servers that hold the newest state of the bucket; 0 while that is not known.", func() float64 {
+			return float64(m.currentReplicas.Load())
+		}),
 	)
 	return m
 }

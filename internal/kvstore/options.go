@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/replicas"
 )
 
 // Options are the settings that the stores of a program share.
@@ -32,11 +34,14 @@ type Options struct {
 	// Room says why nothing more should be written, other than deletes: a full
 	// disk. It is asked at every write. Nil: there is always room.
 	Room func() error
-	// Replicas is how many servers of a cluster hold a new bucket; 0 means 1.
+	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
+	// the cluster has that many, else one. A bucket that has more keeps them.
 	Replicas int
 	// BookmarkInterval is how often a watch that wants bookmarks gets one; 0
 	// means a minute.
 	BookmarkInterval time.Duration
+
+	askedReplicas int // Replicas before the default
 }
 
 // Ledger remembers buckets over restarts.
@@ -63,9 +68,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
+	o.askedReplicas, o.Replicas = o.Replicas, replicas.Wanted(o.Replicas)
 	if o.TombstoneLimit == 0 {
 		o.TombstoneLimit = 10_000
 	}

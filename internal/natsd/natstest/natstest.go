@@ -107,6 +107,9 @@ func (s *Server) Stop() {
 	}
 }
 
+// Name is the server's name, by which a cluster knows it.
+func (s *Server) Name() string { return s.opts.ServerName }
+
 // Dir is the folder of what the server stores.
 func (s *Server) Dir() string { return s.opts.StoreDir }
 
@@ -126,8 +129,7 @@ func (s *Server) Copy() string {
 // URL is where clients reach the server.
 func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.opts.Port) }
 
-// JetStream connects to a server, and to no other of its cluster unless more are
-// named, until the test ends. The connection survives a restart.
+// JetStream connects to a server, or to the next of others where it is away, until the test ends. The connection survives a restart.
 func (s *Server) JetStream(others ...*Server) jetstream.JetStream {
 	s.t.Helper()
 	urls := []string{s.URL()}
