@@ -50,6 +50,9 @@ func (s *Store) streamConfig() jetstream.StreamConfig {
 
 // openBucket finds the stream, or makes it where none ever was.
 func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, *jetstream.StreamInfo, error) {
+	if err := f.askGuard(ctx, js); err != nil {
+		return nil, nil, err
+	}
 	stream, err := f.findBucket(ctx, js)
 	if err != nil {
 		return nil, nil, err
@@ -72,6 +75,21 @@ func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jets
 		return nil, nil, errNoLeader
 	}
 	return stream, info, nil
+}
+
+// askGuard asks whether the store may be used at all.
+func (f *follower) askGuard(ctx context.Context, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	connection := js.Conn().Stats().Reconnects
+	if f.opts.Guard != nil {
+		if err := f.opts.Guard(ctx, js); err != nil {
+			f.link.Store(nil) // what it refuses is not written either
+			return err
+		}
+	}
+	f.connection.Store(connection)
+	return nil
 }
 
 // findBucket asks for the stream, for a short time at first.

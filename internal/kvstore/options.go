@@ -1,9 +1,11 @@
 package kvstore
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"glowplug/internal/replicas"
@@ -34,6 +36,10 @@ type Options struct {
 	// Room says why nothing more should be written, other than deletes: a full
 	// disk. It is asked at every write. Nil: there is always room.
 	Room func() error
+	// Guard says why the store must not be touched: it is not the one that is
+	// expected. It is asked at the beginning of every session, before the bucket is
+	// opened or made. Nil: nothing speaks against it.
+	Guard func(ctx context.Context, js jetstream.JetStream) error
 	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
 	// the cluster has that many, else one. A bucket that has more keeps them.
 	Replicas int

@@ -56,6 +56,9 @@ type Store struct {
 	up      atomic.Bool
 	sized   atomic.Bool // EnableResourceSizeEstimation was called
 	link    atomic.Pointer[link]
+	// connection is the one that Guard was last asked about, by the number of
+	// reconnects before it.
+	connection atomic.Uint64
 
 	mu        sync.Mutex
 	appliedAt time.Time
@@ -245,8 +248,13 @@ func (s *Store) timeout(doing string) error {
 	return apierrors.NewTimeoutError(fmt.Sprintf("the store of %s did not answer in time (%s)", s.kind.Resource, doing), 1)
 }
 
-// connected tells whether there is a server to write to.
+// connected tells whether there is a server to write to. After a reconnect there is
+// none until Guard was asked again: it may be another one, or an emptied one.
 func (s *Store) connected() (*link, bool) {
 	l := s.link.Load()
-	return l, l != nil && l.js.Conn().Status() == nats.CONNECTED
+	if l == nil {
+		return nil, false
+	}
+	conn := l.js.Conn()
+	return l, conn.Status() == nats.CONNECTED && conn.Stats().Reconnects == s.connection.Load()
 }
