@@ -102,7 +102,7 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	apiserver.BridgeLogs(a.log)
 
 	var err error
-	if a.backend, err = openBackend(ctx, s, a.log); err != nil {
+	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, false); err != nil {
 		return err
 	}
 	a.onClose(a.backend.close)
@@ -149,6 +149,7 @@ func (a *App) index() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
 			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room, Exclusive: a.backend.exclusive,
 			KeyDir: filepath.Join(a.settings.DataDir, "ledger"),
+			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
 		}, observers[kind.Resource]...)
 	}
 	a.journal = journal.New(journal.Options{

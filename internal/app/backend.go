@@ -8,30 +8,55 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/kvstore"
+	"glowplug/internal/apiserver"
+	"glowplug/internal/ledger"
 	"glowplug/internal/natsd"
 )
 
 // backend is the NATS that the stores lie in: embedded, or somebody else's.
 type backend struct {
-	js        jetstream.JetStream
-	ledger    kvstore.Ledger // of the embedded store; nil for an external one
-	room      func() error   // likewise
+	js     jetstream.JetStream
+	ledger *ledger.Ledger
+	// keeper guards against another store than the ledger's.
+	keeper    *ledger.Keeper
+	room      func() error // of the embedded store; nil for an external one
 	exclusive bool
+	replicas  int
 	where     string // for the banner
 	close     func()
 }
 
-func openBackend(ctx context.Context, s *settings, log *slog.Logger) (*backend, error) {
+// openBackend opens the data directory and the store. repair is for an operator who
+// says what is right: a ledger that does not agree with the data is no error then.
+func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics prometheus.Registerer, repair bool) (*backend, error) {
+	var b *backend
+	var err error
 	if s.NATSURL != "" {
-		return dialBackend(s, log)
+		b, err = dialBackend(s, log, repair)
+	} else {
+		b, err = startBackend(ctx, s, log, repair)
 	}
-	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{ledger: server, room: server.Room, exclusive: true, close: func() {
+	var buckets []string
+	for _, kind := range apiserver.Kinds() {
+		buckets = append(buckets, kind.Bucket)
+	}
+	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
+		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics,
+	})
+	return b, nil
+}
+
+func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair bool) (*backend, error) {
+	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair})
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{ledger: server.Ledger, room: server.Room, exclusive: true, replicas: 1, close: func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
@@ -52,19 +77,27 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger) (*backend, 
 	return b, nil
 }
 
-func dialBackend(s *settings, log *slog.Logger) (*backend, error) {
+func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
+	known, err := ledger.Open(s.DataDir, ledger.Options{Repair: repair})
+	if err != nil {
+		return nil, err
+	}
 	var options []nats.Option
 	if s.NATSCreds != "" {
 		options = append(options, nats.UserCredentials(s.NATSCreds))
 	}
 	conn, err := natsd.Dial(s.NATSURL, log, options...)
 	if err != nil {
+		known.Close()
 		return nil, &OptionError{Flag: "nats-url", Reason: err.Error()}
 	}
-	js, err := jetstream.New(conn)
-	if err != nil {
+	b := &backend{ledger: known, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL), close: func() {
 		conn.Close()
+		known.Close()
+	}}
+	if b.js, err = jetstream.New(conn); err != nil {
+		b.close()
 		return nil, fmt.Errorf("external store: %w", err)
 	}
-	return &backend{js: js, where: "NATS at " + redacted(s.NATSURL), close: conn.Close}, nil
+	return b, nil
 }

@@ -46,7 +46,9 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 
 // checks are the parts of /readyz.
 func (a *App) checks() []healthz.HealthChecker {
-	checks := []healthz.HealthChecker{healthz.PingHealthz}
+	checks := []healthz.HealthChecker{healthz.PingHealthz, healthz.NamedCheck("store-identity", func(*http.Request) error {
+		return a.backend.keeper.Mismatch()
+	})}
 	for _, kind := range apiserver.Kinds() {
 		store := a.stores[kind.Resource]
 		checks = append(checks, healthz.NamedCheck("store-"+kind.Resource, func(*http.Request) error {

@@ -17,13 +17,15 @@ import (
 	"glowplug/internal/ipxe"
 	"glowplug/internal/netaddr"
 	"glowplug/internal/remote"
+	"glowplug/internal/replicas"
 	"glowplug/internal/transfer"
 )
 
 // Options is what `glowplug serve` can be told. Each field is a flag and an
 // environment variable; docs/reference/commands.md is generated from the flags.
 type Options struct {
-	// DataDir holds the embedded store, the certificates and admin.kubeconfig.
+	// DataDir holds the embedded store, the record of the store's identity, the
+	// certificates and admin.kubeconfig.
 	DataDir string
 	// Listen are the addresses of plain HTTP.
 	Listen []string
@@ -37,6 +39,9 @@ type Options struct {
 	NATSURL string
 	// NATSCreds is the credentials file for NATSURL.
 	NATSCreds string
+	// NATSReplicas is how many servers of NATSURL's cluster hold each bucket; 0: three
+	// where it has that many, else one.
+	NATSReplicas int
 
 	// LoopbackAdmin lets loopback callers be admin without a credential.
 	LoopbackAdmin bool
@@ -103,6 +108,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Manifests, "manifests", nil, "YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
 	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster with JetStream, instead of the embedded store")
 	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
+	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0, "NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
 	fs.BoolVar(&o.LoopbackAdmin, "loopback-admin", false, "callers from this machine are admin without a credential")
 	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false, "serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "PEM file of CAs whose client certificates are accepted besides the own CA's")
@@ -185,13 +191,11 @@ func (o Options) check() (*settings, error) {
 			return bad("manifests", "%v", err)
 		}
 	}
-	if o.NATSURL != "" {
-		for u := range strings.SplitSeq(o.NATSURL, ",") {
-			parsed, err := url.Parse(u)
-			if err != nil || parsed.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, parsed.Scheme) {
-				return bad("nats-url", "not a URL such as nats://nats.example:4222")
-			}
-		}
+	if err := checkNATSURL(o.NATSURL); err != nil {
+		return nil, err
+	}
+	if o.NATSReplicas < 0 || o.NATSReplicas > replicas.Max {
+		return bad("nats-replicas", "%d is not between 0 and %d", o.NATSReplicas, replicas.Max)
 	}
 	for _, p := range o.TrustedProxies {
 		prefix, err := netaddr.ParsePrefix(p)
@@ -229,6 +233,20 @@ func (o Options) check() (*settings, error) {
 		return bad("log-format", "%q is neither text nor json", o.LogFormat)
 	}
 	return s, nil
+}
+
+// checkNATSURL looks at a list of URLs of NATS servers; it may be empty.
+func checkNATSURL(urls string) error {
+	if urls == "" {
+		return nil
+	}
+	for u := range strings.SplitSeq(urls, ",") {
+		parsed, err := url.Parse(u)
+		if err != nil || parsed.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, parsed.Scheme) {
+			return &OptionError{Flag: "nats-url", Reason: "not a URL such as nats://nats.example:4222"}
+		}
+	}
+	return nil
 }
 
 // checkBoot parses the options of the boot path.

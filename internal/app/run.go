@@ -18,8 +18,12 @@ func (a *App) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	for _, store := range a.stores {
 		background.Go(func() { _ = store.Run(work, a.backend.js) })
+		if !a.backend.exclusive {
+			background.Go(func() { store.KeepReplicas(work, a.backend.js) })
+		}
 	}
 	background.Go(func() { a.announceLost(work) })
+	background.Go(func() { a.backend.keeper.Run(work, a.backend.js) })
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)

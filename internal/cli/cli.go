@@ -72,6 +72,7 @@ GLOWPLUG_DATA_DIR.`,
 		newRenderCommand(),
 		newISOCommand(),
 		newCoreOSCommand(),
+		newStoreCommand(),
 		newVersionCommand(),
 	)
 	strictBuiltins(root)

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"glowplug/internal/ledger"
+)
+
+const (
+	// storeTimeout bounds how long a store may take to answer an operator at all.
+	storeTimeout = 15 * time.Second
+	storeRetry   = 100 * time.Millisecond
+)
+
+// StoreOptions name a store for an operator, as serve's flags of the same names do.
+type StoreOptions struct {
+	DataDir   string
+	NATSURL   string
+	NATSCreds string
+}
+
+// AddFlags declares the flags with their defaults.
+func (o *StoreOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data", "the server's data directory")
+	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster, instead of the embedded store")
+	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
+}
+
+// Store is a store that is open for an operator. No server has its data directory
+// meanwhile.
+type Store struct{ backend *backend }
+
+// OpenStore takes the data directory and reaches the store, whether or not they
+// belong together.
+func OpenStore(ctx context.Context, o StoreOptions) (*Store, error) {
+	if o.DataDir == "" {
+		return nil, &OptionError{Flag: "data-dir", Reason: "is empty: name the folder that the server has"}
+	}
+	if err := checkNATSURL(o.NATSURL); err != nil {
+		return nil, err
+	}
+	s := &settings{Options: Options{DataDir: o.DataDir, NATSURL: o.NATSURL, NATSCreds: o.NATSCreds}}
+	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{backend: b}, nil
+}
+
+// Where names the store.
+func (s *Store) Where() string { return s.backend.where }
+
+// Survey looks at the store and the data directory, once the store answers.
+func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	for {
+		survey, err := s.backend.keeper.Survey(ctx, s.backend.js)
+		if err == nil || errors.As(err, new(*ledger.Mismatch)) {
+			return survey, err
+		}
+		select {
+		case <-ctx.Done():
+			if last := s.backend.js.Conn().LastError(); !s.backend.js.Conn().IsConnected() && last != nil {
+				err = last
+			}
+			return nil, fmt.Errorf("%s does not answer: %w", s.backend.where, err)
+		case <-time.After(storeRetry):
+		}
+	}
+}
+
+// Adopt takes what is stored for the truth; see ledger.Keeper.
+func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.backend.keeper.Adopt(ctx, s.backend.js, survey)
+}
+
+// Init begins a new store where nothing is stored; see ledger.Keeper.
+func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.backend.keeper.Init(ctx, s.backend.js, survey)
+}
+
+// Close gives the store and the data directory back.
+func (s *Store) Close() { s.backend.close() }
