@@ -1,0 +1,333 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"glowplug/internal/natsd/natstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a data directory for an external store, until the test ends.
+func open(t testing.TB, dir string) *Ledger {
+	t.Helper()
+	l, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// keep gives the keeper of a ledger for the buckets A and B.
+func keep(l *Ledger) *Keeper {
+	return NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"}})
+}
+
+// fill makes a bucket with n objects, as a server does: after the guard, and
+// recorded.
+func fill(t testing.TB, js jetstream.JetStream, l *Ledger, bucket string, n int) {
+	t.Helper()
+	if l != nil {
+		if err := keep(l).Guard(t.Context(), js); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kv, err := js.CreateOrUpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rev uint64
+	for i := range n {
+		if rev, err = kv.Put(t.Context(), fmt.Sprint("key-", i), []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l != nil {
+		if err := errors.Join(l.Add(bucket), l.Reach(bucket, rev)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// refused expects a *Mismatch with these words.
+func refused(t testing.TB, err error, words ...string) {
+	t.Helper()
+	var m *Mismatch
+	if !errors.As(err, &m) {
+		t.Fatalf("the guard says %v, want a mismatch", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(m.Reason+"; "+m.Remedy, w) {
+			t.Errorf("the mismatch %q (%s) does not speak of %q", m.Reason, m.Remedy, w)
+		}
+	}
+}
+
+func names(t testing.TB, js jetstream.JetStream) []string {
+	t.Helper()
+	var all []string
+	for name := range js.StreamNames(t.Context()).Name() {
+		all = append(all, name)
+	}
+	return all
+}
+
+func TestNewStoreGetsAnIdentity(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	for range 2 {
+		if err := keep(l).Guard(t.Context(), js); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, _, err := readIdentity(t.Context(), js)
+	if err != nil || id == nil || id.ID == "" || id.ID != l.snapshot().ID {
+		t.Errorf("NATS has %+v, %v; the data directory has %q", id, err, l.snapshot().ID)
+	}
+}
+
+func TestNewDataDirectoryJoins(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	one, two := open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, js, one, "A", 3)
+	if err := keep(two).Guard(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if one.snapshot().ID != two.snapshot().ID {
+		t.Errorf("two servers of one store have %q and %q", one.snapshot().ID, two.snapshot().ID)
+	}
+}
+
+// Servers that start at once on an empty NATS agree on one identity.
+func TestTwoServersBeginOneStore(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	ledgers := make([]*Ledger, 8)
+	for i := range ledgers {
+		ledgers[i] = open(t, t.TempDir())
+	}
+	var starting sync.WaitGroup
+	for _, l := range ledgers {
+		starting.Go(func() {
+			if err := keep(l).Guard(context.Background(), js); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	for _, l := range ledgers {
+		if id := l.snapshot().ID; id == "" || id != ledgers[0].snapshot().ID {
+			t.Errorf("one server has identity %q, another %q", ledgers[0].snapshot().ID, id)
+		}
+	}
+}
+
+// NATS that lost everything, or was started on another folder, is not taken for a
+// new store, and nothing is made in it.
+func TestWipedNATSIsRefused(t *testing.T) {
+	server := natstest.Start(t)
+	js, dir := server.JetStream(), t.TempDir()
+	l := open(t, dir)
+	fill(t, js, l, "A", 3)
+	id := l.snapshot().ID
+	server.Stop()
+	server.Use(t.TempDir())
+	server.Restart()
+	l.Close()
+	l = open(t, dir) // after a restart of the server, too
+	for range 2 {
+		refused(t, keep(l).Guard(t.Context(), server.JetStream()), id, "no store", "glowplug store init", "A")
+	}
+	if all := names(t, server.JetStream()); len(all) > 0 {
+		t.Errorf("these streams were made: %v", all)
+	}
+}
+
+func TestForeignStoreIsRefused(t *testing.T) {
+	one, two := natstest.Start(t).JetStream(), natstest.Start(t).JetStream()
+	l, other := open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, one, l, "A", 3)
+	fill(t, two, other, "A", 5)
+	refused(t, keep(l).Guard(t.Context(), two), l.snapshot().ID, other.snapshot().ID, "glowplug store adopt")
+	if err := keep(l).Guard(t.Context(), one); err != nil {
+		t.Errorf("its own store gives %v", err)
+	}
+}
+
+// A backup that is older than what was seen is refused: after a restart of
+// everything, and under a server that is running.
+func TestOlderBackupIsRefused(t *testing.T) {
+	server := natstest.Start(t)
+	js, dir := server.JetStream(), t.TempDir()
+	l := open(t, dir)
+	fill(t, js, l, "A", 3)
+	fill(t, js, l, "B", 1)
+	server.Stop()
+	backup := server.Copy()
+	server.Restart()
+	js = server.JetStream()
+	running := keep(l)
+	fill(t, js, l, "A", 5)
+	if err := running.Guard(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+
+	server.Stop()
+	server.Use(backup)
+	server.Restart()
+	js = server.JetStream()
+	refused(t, running.Guard(t.Context(), js), "older", "A is at revision 3 and had reached 8")
+	l.Close()
+	refused(t, keep(open(t, dir)).Guard(t.Context(), js), "older", "A is at revision 3 and had reached 8", "glowplug store adopt")
+}
+
+func TestMissingBucketIsRefused(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 3)
+	fill(t, js, l, "B", 3)
+	if err := keep(l).record(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "KV_A"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, keep(l).Guard(t.Context(), js), "lacks buckets that existed: A")
+	// A server with a new data directory learns of it from the store's own record.
+	refused(t, keep(open(t, t.TempDir())).Guard(t.Context(), js), "lacks buckets that existed: A")
+}
+
+// A store of a release without identities gets one, once.
+func TestExternalStoreOfAnEarlierReleaseIsAdopted(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	fill(t, js, nil, "A", 3)
+	one, two := open(t, t.TempDir()), open(t, t.TempDir())
+	for _, l := range []*Ledger{one, two, one} {
+		if err := keep(l).Guard(t.Context(), js); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, _, err := readIdentity(t.Context(), js)
+	if err != nil || id == nil || id.ID != one.snapshot().ID || id.ID != two.snapshot().ID || id.Buckets["A"] != 3 {
+		t.Errorf("the store has %+v, %v; the servers %q and %q", id, err, one.snapshot().ID, two.snapshot().ID)
+	}
+}
+
+// A data directory with an embedded store of a release without identities is not
+// used for whatever NATS holds.
+func TestDataDirectoryOfAnEmbeddedStoreIsRefused(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	dir := t.TempDir()
+	if err := replaceFile(dir+"/store.json", []byte(`{"version":1,"buckets":["A"],"revisions":{"A":7}}`)); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, keep(open(t, dir)).Guard(t.Context(), js), "embedded store", "without --nats-url")
+}
+
+// What cannot be known is not taken for an empty store: NATS is away, or the
+// cluster has no leader.
+func TestNoAnswerIsNoNews(t *testing.T) {
+	t.Parallel()
+	nodes := natstest.Cluster(t, 3)
+	js := nodes[0].JetStream()
+	known, unused := open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, js, known, "A", 3)
+	nodes[1].Stop()
+	nodes[2].Stop()
+	for name, l := range map[string]*Ledger{"known": known, "new": unused} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		err := keep(l).Guard(ctx, js)
+		cancel()
+		if err == nil || errors.As(err, new(*Mismatch)) {
+			t.Errorf("%s: a cluster without a majority gives %v, want an error that is no mismatch", name, err)
+		}
+	}
+	nodes[0].Stop()
+	if err := keep(known).Guard(t.Context(), js); err == nil || errors.As(err, new(*Mismatch)) {
+		t.Errorf("NATS that is away gives %v", err)
+	}
+	for _, n := range nodes {
+		n.Restart()
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for err := keep(known).Guard(t.Context(), js); err != nil; err = keep(known).Guard(t.Context(), js) {
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if unused.snapshot().ID != "" {
+		t.Error("the new data directory took an identity from a cluster that did not answer")
+	}
+}
+
+// A mismatch that lasts is logged once, as an error with the remedy, and is a
+// metric; its end is told as well.
+func TestMismatchIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	js, other := natstest.Start(t).JetStream(), natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 1)
+	var log bytes.Buffer
+	reg := prometheus.NewRegistry()
+	k := NewKeeper(l, KeeperOptions{Buckets: []string{"A"}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: reg})
+	metric := func(want int) {
+		t.Helper()
+		expected := fmt.Sprintf("# HELP glowplug_store_identity_mismatch 1 while what NATS holds is not the store of this data directory, or not all of it: nothing is followed or written.\n# TYPE glowplug_store_identity_mismatch gauge\nglowplug_store_identity_mismatch %d\n", want)
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(expected), "glowplug_store_identity_mismatch"); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, k.Guard(t.Context(), other), "no store")
+	metric(0) // a cluster may say so for a moment
+	for began := time.Now(); time.Since(began) < alarmAfter+200*time.Millisecond; time.Sleep(100 * time.Millisecond) {
+		refused(t, k.Guard(t.Context(), other), "no store")
+	}
+	metric(1)
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "glowplug store init") || k.Mismatch() == nil {
+		t.Errorf("%d errors in the log, want one with the remedy:\n%s", n, log.String())
+	}
+	if err := k.Guard(t.Context(), js); err != nil || k.Mismatch() != nil {
+		t.Errorf("the right store gives %v, %v", err, k.Mismatch())
+	}
+	metric(0)
+	if !strings.Contains(log.String(), "is again the one") {
+		t.Errorf("the end of the alarm is not logged:\n%s", log.String())
+	}
+}
+
+// The store itself learns which revisions its servers have seen.
+func TestStoreRemembersTheRevisionsReached(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 4)
+	for range 2 {
+		if err := keep(l).record(t.Context(), js); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, rev, err := readIdentity(t.Context(), js)
+	if err != nil || id.Buckets["A"] != 4 || rev != 2 {
+		t.Errorf("the store has %+v at revision %d, %v; want A at 4, written once", id, rev, err)
+	}
+	// One that was exchanged is left alone.
+	other := natstest.Start(t).JetStream()
+	fill(t, other, open(t, t.TempDir()), "B", 1)
+	refused(t, keep(l).record(t.Context(), other), l.snapshot().ID)
+	if _, rev, _ := readIdentity(t.Context(), other); rev != 1 {
+		t.Errorf("a foreign store was written: revision %d", rev)
+	}
+}

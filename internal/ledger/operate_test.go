@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/natsd/natstest"
+)
+
+// decide surveys a store and carries one of an operator's decisions out.
+func decide(t *testing.T, l *Ledger, js jetstream.JetStream, f func(*Keeper, *Survey) (string, error)) (*Survey, string, error) {
+	t.Helper()
+	k := keep(l)
+	s, err := k.Survey(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := f(k, s)
+	return s, id, err
+}
+
+func TestAdoptTakesWhatIsThere(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, server *natstest.Server, l *Ledger){
+		"an older backup": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			fill(t, server.JetStream(), l, "A", 3)
+			server.Stop()
+			backup := server.Copy()
+			server.Restart()
+			js := server.JetStream()
+			fill(t, js, l, "A", 9)
+			if err := keep(l).record(t.Context(), js); err != nil {
+				t.Fatal(err)
+			}
+			server.Stop()
+			server.Use(backup)
+			server.Restart()
+		},
+		"one bucket of a backup": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			js := server.JetStream()
+			fill(t, js, l, "A", 9)
+			fill(t, js, l, "B", 9)
+			if err := keep(l).record(t.Context(), js); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"KV_A", "KV_B"} {
+				if err := js.DeleteStream(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fill(t, js, nil, "A", 3)
+		},
+		"a foreign store": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			fill(t, natstest.Start(t).JetStream(), l, "B", 9)
+			fill(t, server.JetStream(), open(t, t.TempDir()), "A", 3)
+		},
+		"a store without an identity": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			fill(t, natstest.Start(t).JetStream(), l, "A", 9)
+			fill(t, server.JetStream(), nil, "A", 3)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, l := natstest.Start(t), open(t, t.TempDir())
+			prepare(t, server, l)
+			js := server.JetStream()
+			refused(t, keep(l).Guard(t.Context(), js), "glowplug store adopt")
+			s, id, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+			if err != nil || id == "" || s.Objects() != 3 || s.Mismatch == nil {
+				t.Fatalf("adopting gives %q, %v; shown were %+v", id, err, s)
+			}
+			if err := keep(l).Guard(t.Context(), js); err != nil {
+				t.Errorf("after it the guard says %v", err)
+			}
+			if l.Reached("A") != 3 || l.Has("B") {
+				t.Errorf("recorded are %+v", l.snapshot())
+			}
+			// A server that comes new agrees.
+			if err := keep(open(t, t.TempDir())).Guard(t.Context(), js); err != nil {
+				t.Errorf("a new server says %v", err)
+			}
+		})
+	}
+}
+
+func TestAdoptRefusesAnEmptyNATS(t *testing.T) {
+	js, l := natstest.Start(t).JetStream(), open(t, t.TempDir())
+	fill(t, natstest.Start(t).JetStream(), l, "A", 1)
+	_, _, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+	refused(t, err, "nothing to adopt", "glowplug store init")
+	refused(t, keep(l).Guard(t.Context(), js), "no store") // it has changed nothing
+}
+
+// After NATS was lost every server is told to begin anew, and they begin the same
+// store.
+func TestInitBeginsOneNewStore(t *testing.T) {
+	old, js := natstest.Start(t).JetStream(), natstest.Start(t).JetStream()
+	one, two := open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, old, one, "A", 3)
+	fill(t, old, two, "A", 3)
+	former := one.snapshot().ID
+	begin := func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) }
+	var ids []string
+	for _, l := range []*Ledger{one, two} {
+		_, id, err := decide(t, l, js, begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keep(l).Guard(t.Context(), js); err != nil {
+			t.Errorf("after it the guard says %v", err)
+		}
+		ids = append(ids, id)
+	}
+	if ids[0] != ids[1] || ids[0] == former || one.Has("A") {
+		t.Errorf("two servers began %v, the former store is %s; recorded are %+v", ids, former, one.snapshot())
+	}
+	refused(t, keep(one).Guard(t.Context(), old), former)
+}
+
+func TestInitRefusesWhereThereAreObjects(t *testing.T) {
+	js, own, other := natstest.Start(t).JetStream(), open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, js, own, "A", 3)
+	fill(t, natstest.Start(t).JetStream(), other, "A", 1)
+	for l, remedy := range map[*Ledger]string{own: "start it", other: "glowplug store adopt"} {
+		before := l.snapshot().ID
+		_, _, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) })
+		refused(t, err, "3 objects", remedy)
+		if l.snapshot().ID != before {
+			t.Error("the refusal has changed the data directory")
+		}
+	}
+}
