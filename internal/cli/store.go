@@ -70,8 +70,11 @@ func newStoreDecision(name, short, long, example, done string,
 			}
 			defer store.Close()
 			survey, err := store.Survey(cmd.Context())
-			if err != nil {
+			switch {
+			case errors.As(err, new(*ledger.Mismatch)):
 				return err
+			case err != nil:
+				return withHint(err, "is NATS running with JetStream, reachable from here, and are the credentials right?")
 			}
 			out := cmd.OutOrStdout()
 			if err := writeSurvey(out, store.Where(), survey); err != nil || dryRun {

@@ -94,20 +94,27 @@ var errNothing = &Mismatch{
 }
 
 // Adopt takes what is stored for the truth, whatever the data directory knew, and
-// returns the identity of the store. One that has none gets the one that the data
-// directory knew, or a new one.
+// returns the identity of the store. A state that other servers may know better, an
+// older one or one that lacks buckets, gets a new identity: what is written from now
+// on is another history, and each of them is to be told so.
 func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
 	if s.seen.identity == nil && existing(s.seen) == 0 {
 		return "", errNothing
 	}
 	id := newIdentity()
-	switch {
-	case s.seen.identity != nil:
+	if k.isWhole(s) {
 		id = *s.seen.identity
-	case s.Expected != "":
-		id.ID = s.Expected
 	}
 	return k.take(ctx, js, s, id)
+}
+
+// isWhole tells whether a store has an identity and all that was ever known of it.
+func (k *Keeper) isWhole(s *Survey) bool {
+	if s.seen.identity == nil || s.Mismatch == nil {
+		return s.seen.identity != nil
+	}
+	_, m := judge(newRecord(k.ledger.place), k.ledger.place, s.seen)
+	return m == nil && s.Expected != s.Found
 }
 
 // Init begins a new store where nothing is stored, and returns its identity. One
@@ -124,7 +131,7 @@ func (k *Keeper) Init(ctx context.Context, js jetstream.JetStream, s *Survey) (s
 		return "", m
 	}
 	id := newIdentity()
-	if s.seen.identity != nil {
+	if k.isWhole(s) {
 		id = *s.seen.identity
 	}
 	return k.take(ctx, js, s, id)

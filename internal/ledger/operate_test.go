@@ -63,7 +63,7 @@ func TestAdoptTakesWhatIsThere(t *testing.T) {
 			t.Parallel()
 			server, l := natstest.Start(t), open(t, t.TempDir())
 			prepare(t, server, l)
-			js := server.JetStream()
+			js, former := server.JetStream(), l.snapshot().ID
 			refused(t, keep(l).Guard(t.Context(), js), "glowplug store adopt")
 			s, id, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
 			if err != nil || id == "" || s.Objects() != 3 || s.Mismatch == nil {
@@ -75,9 +75,21 @@ func TestAdoptTakesWhatIsThere(t *testing.T) {
 			if l.Reached("A") != 3 || l.Has("B") {
 				t.Errorf("recorded are %+v", l.snapshot())
 			}
-			// A server that comes new agrees.
+			// A server that comes new agrees; one that knew another state has to be told.
 			if err := keep(open(t, t.TempDir())).Guard(t.Context(), js); err != nil {
 				t.Errorf("a new server says %v", err)
+			}
+			if id == former {
+				t.Error("another history has the identity of the former one")
+			}
+			knew := open(t, t.TempDir())
+			if err := knew.join(former); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, keep(knew).Guard(t.Context(), js), former, id)
+			_, second, err := decide(t, knew, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+			if err != nil || second != id || keep(l).Guard(t.Context(), js) != nil {
+				t.Errorf("adopting at a second server gives %q, %v, want %q", second, err, id)
 			}
 		})
 	}

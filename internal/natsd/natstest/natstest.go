@@ -129,24 +129,31 @@ func (s *Server) Copy() string {
 // URL is where clients reach the server.
 func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.opts.Port) }
 
-// JetStream connects to a server, or to the next of others where it is away, until the test ends. The connection survives a restart.
+// JetStream connects to a server, or to the next of others where it is away, until
+// the test ends. The connection survives a restart.
 func (s *Server) JetStream(others ...*Server) jetstream.JetStream {
 	s.t.Helper()
 	urls := []string{s.URL()}
 	for _, other := range others {
 		urls = append(urls, other.URL())
 	}
+	return JetStream(s.t, urls...)
+}
+
+// JetStream connects to the first server that answers, until the test ends.
+func JetStream(t testing.TB, urls ...string) jetstream.JetStream {
+	t.Helper()
 	nc, err := nats.Connect(strings.Join(urls, ","), nats.DontRandomize(), nats.IgnoreDiscoveredServers(),
 		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s.t.Cleanup(nc.Close)
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s.t.Cleanup(js.CleanupPublisher)
+	t.Cleanup(js.CleanupPublisher)
 	return js
 }
 
