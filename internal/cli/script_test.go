@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds: natsCommands(t),
+		Cmds:                natsCommands(t),
 		// Each script's files are served over HTTP, too.
 		Setup: func(env *testscript.Env) error {
 			files := httptest.NewServer(http.FileServer(http.Dir(env.WorkDir)))

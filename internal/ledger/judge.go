@@ -32,17 +32,17 @@ func judge(r record, place Place, s sight) (verdict, *Mismatch) {
 	switch {
 	case r.ID != "" && s.identity == nil:
 		return 0, &Mismatch{
-			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to store %s, of which %s", holdings(s), r.ID, known(r)),
+			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to store %s", holdings(s), r.ID),
 			Remedy: remedyAway + remedyOf(s),
 		}
 	case r.ID != "" && r.ID != s.identity.ID:
 		return 0, &Mismatch{
-			Reason: fmt.Sprintf("NATS holds store %s, and the data directory belongs to store %s, of which %s", s.identity.ID, r.ID, known(r)),
+			Reason: fmt.Sprintf("NATS holds store %s, and the data directory belongs to store %s", s.identity.ID, r.ID),
 			Remedy: remedyAway + remedyAdopt,
 		}
 	case r.ID == "" && place == External && !r.isNew():
 		return 0, &Mismatch{
-			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to an embedded store, of which %s", holdings(s), known(r)),
+			Reason: fmt.Sprintf("NATS holds %s, and the data directory belongs to an embedded store", holdings(s)),
 			Remedy: "start without --nats-url, or choose another data directory" + remedyOf(s),
 		}
 	}
@@ -122,14 +122,6 @@ func holdings(s sight) string {
 		return fmt.Sprintf("%d of our buckets without the identity of a store", n)
 	}
 	return "no store"
-}
-
-// known describes what a data directory has seen of its store.
-func known(r record) string {
-	if len(r.Buckets) == 0 {
-		return "no bucket was ever made"
-	}
-	return "these buckets were made: " + strings.Join(r.Buckets, ", ")
 }
 
 func existing(s sight) int {

@@ -194,7 +194,7 @@ func (k *Keeper) accept() {
 func (k *Keeper) alarming() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.mismatch != nil && time.Since(k.since) >= alarmAfter
+	return k.alarmed != ""
 }
 
 // Mismatch says why the store is not followed; nil where nothing speaks against it.

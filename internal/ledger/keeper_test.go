@@ -149,7 +149,7 @@ func TestWipedNATSIsRefused(t *testing.T) {
 	l.Close()
 	l = open(t, dir) // after a restart of the server, too
 	for range 2 {
-		refused(t, keep(l).Guard(t.Context(), server.JetStream()), id, "no store", "glowplug store init", "A")
+		refused(t, keep(l).Guard(t.Context(), server.JetStream()), id, "no store", "glowplug store init")
 	}
 	if all := names(t, server.JetStream()); len(all) > 0 {
 		t.Errorf("these streams were made: %v", all)
