@@ -15,13 +15,19 @@ func commandReference() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\nGenerated from the program by `make generate`. Every flag is also an environment variable; " +
 		"repeatable flags take a comma-separated list there. Exit codes: 0 success, 1 the thing asked for failed, 2 wrong usage.\n")
-	for _, cmd := range cli.Root().Commands() {
-		if cmd.Hidden || cmd.Name() == "help" {
+	writeCommands(&b, cli.Root())
+	return b.String()
+}
+
+// writeCommands writes the commands of a command, each before its own.
+func writeCommands(b *strings.Builder, of *cobra.Command) {
+	for _, cmd := range of.Commands() {
+		if cmd.Hidden || cmd.Name() == "help" || of.Name() == "completion" {
 			continue
 		}
-		writeCommand(&b, cmd)
+		writeCommand(b, cmd)
+		writeCommands(b, cmd)
 	}
-	return b.String()
 }
 
 func writeCommand(b *strings.Builder, cmd *cobra.Command) {

@@ -36,14 +36,13 @@ Both commands need the data directory for themselves: stop the server first.`,
 backup was restored, say, or when a server moves to another NATS. What is lost
 compared with what was recorded is shown, and from then on given up.
 
-Every server has a data directory of its own, so run it for each of them.`,
+Every server has a data directory of its own: run it for one after the other.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
 			"adopted", (*app.Store).Adopt),
 		newStoreDecision("init", "Begin a new, empty store", `Begin a new, empty store where nothing is stored, although the data directory knows
 of one: when NATS was lost without a backup, say. A store that has objects is
-refused. One that another server has begun meanwhile, and that is still empty, is
-joined: run the command for each server before any of them writes.
+refused. Of several servers one begins the store, and the others adopt it.
 
 Where neither the data directory nor NATS know of a store it is not needed.`,
 			`  glowplug store init --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,

@@ -274,6 +274,37 @@ func TestNoAnswerIsNoNews(t *testing.T) {
 	}
 }
 
+// deposed answers as a server does for a moment that was the leader before a
+// partition: without a leader, and behind.
+type deposed struct{ jetstream.JetStream }
+
+func (d deposed) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := d.JetStream.Stream(ctx, name)
+	return deposedStream{s}, err
+}
+
+type deposedStream struct{ jetstream.Stream }
+
+func (d deposedStream) CachedInfo() *jetstream.StreamInfo {
+	info := *d.Stream.CachedInfo()
+	info.Cluster = &jetstream.ClusterInfo{Name: "test"}
+	info.State.LastSeq /= 2
+	return &info
+}
+
+func TestAnswerWithoutALeaderIsNoNews(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 8)
+	if err := keep(l).Guard(t.Context(), deposed{js}); !errors.Is(err, errNoLeader) {
+		t.Errorf("the guard says %v, want an error that is no mismatch", err)
+	}
+	// The same of the objects' bucket alone.
+	if _, err := lookAt(t.Context(), deposed{js}, []string{"A"}); !errors.Is(err, errNoLeader) {
+		t.Errorf("the bucket is believed: %v", err)
+	}
+}
+
 // A mismatch that lasts is logged once, as an error with the remedy, and is a
 // metric; its end is told as well.
 func TestMismatchIsAnAlarm(t *testing.T) {

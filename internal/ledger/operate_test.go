@@ -127,6 +127,14 @@ func TestInitBeginsOneNewStore(t *testing.T) {
 		t.Errorf("two servers began %v, the former store is %s; recorded are %+v", ids, former, one.snapshot())
 	}
 	refused(t, keep(one).Guard(t.Context(), old), former)
+	// A third one comes when the first has written: it adopts.
+	three := open(t, t.TempDir())
+	fill(t, old, three, "A", 1)
+	fill(t, js, one, "A", 3)
+	_, id, err := decide(t, three, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+	if err != nil || id != ids[0] || keep(three).Guard(t.Context(), js) != nil {
+		t.Errorf("adopting what another server has begun gives %q, %v", id, err)
+	}
 }
 
 func TestInitRefusesWhereThereAreObjects(t *testing.T) {
