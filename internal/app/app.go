@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -148,8 +147,8 @@ func (a *App) index() {
 	for _, kind := range apiserver.Kinds() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
 			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room, Exclusive: a.backend.exclusive,
-			KeyDir: filepath.Join(a.settings.DataDir, "ledger"),
-			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
+			KeyDir: a.backend.ledger.KeyDir(),
+			Guard:  a.backend.keeper.Guard, Replicas: a.backend.replicas,
 		}, observers[kind.Resource]...)
 	}
 	a.journal = journal.New(journal.Options{

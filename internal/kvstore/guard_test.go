@@ -9,7 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/ledger"
 	"glowplug/internal/natsd/natstest"
 )
@@ -106,7 +108,8 @@ func TestExchangedNATSIsNeitherFollowedNorWritten(t *testing.T) {
 			if before != nil || keeper.Mismatch() == nil {
 				t.Errorf("the keeper says %v before and %v after", before, keeper.Mismatch())
 			}
-			if h := get(t, s, 1); h.Name != host(1).Name {
+			h := &v1.BareMetalHost{}
+			if err := s.Get(t.Context(), hostKey(1), storage.GetOptions{ResourceVersion: "0"}, h); err != nil || h.Name != host(1).Name {
 				t.Errorf("read %q from memory", h.Name)
 			}
 			err := s.Create(t.Context(), hostKey(9), host(9), nil, 0)

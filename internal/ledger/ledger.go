@@ -56,6 +56,9 @@ func Open(dir string, opts Options) (*Ledger, error) {
 	return l, nil
 }
 
+// keyDir is the folder of the key logs in the data directory.
+const keyDir = "ledger"
+
 func (l *Ledger) path() string { return filepath.Join(l.dir, recordFile) }
 
 func (l *Ledger) open(opts Options) error {
@@ -167,10 +170,16 @@ func (l *Ledger) join(id string) error {
 	})
 }
 
+// KeyDir is the folder of the key logs, which are of this store alone.
+func (l *Ledger) KeyDir() string { return filepath.Join(l.dir, keyDir) }
+
 // replace puts the record of another store, or of another state of it, in the
-// place of what was recorded: an operator has said so. Whatever else the data
-// directory remembers about the former one has to go here.
+// place of what was recorded: an operator has said so. The key logs of the former
+// one go, so that nothing counts as lost which it had.
 func (l *Ledger) replace(next record) error {
+	if err := os.RemoveAll(l.KeyDir()); err != nil {
+		return fmt.Errorf("removing the key logs: %w", err)
+	}
 	return l.change(func(r *record) bool {
 		*r = next
 		return true

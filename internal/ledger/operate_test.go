@@ -1,6 +1,10 @@
 package ledger
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -148,5 +152,29 @@ func TestInitRefusesWhereThereAreObjects(t *testing.T) {
 		if l.snapshot().ID != before {
 			t.Error("the refusal has changed the data directory")
 		}
+	}
+}
+
+// What the data directory knew of the objects of another store, or of another state
+// of it, would count as lost.
+func TestAdoptForgetsTheKeyLogs(t *testing.T) {
+	server := natstest.Start(t)
+	l := open(t, t.TempDir())
+	fill(t, server.JetStream(), nil, "A", 3)
+	if err := os.MkdirAll(l.KeyDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(l.KeyDir(), "A.keys")
+	if err := os.WriteFile(file, []byte("what it knew"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := decide(t, l, server.JetStream(), func(k *Keeper, s *Survey) (string, error) {
+		return k.Adopt(t.Context(), server.JetStream(), s)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the key log is still there: %v", err)
 	}
 }
