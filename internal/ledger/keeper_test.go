@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -132,6 +133,39 @@ func TestTwoServersBeginOneStore(t *testing.T) {
 		if id := l.snapshot().ID; id == "" || id != ledgers[0].snapshot().ID {
 			t.Errorf("one server has identity %q, another %q", ledgers[0].snapshot().ID, id)
 		}
+	}
+}
+
+// late writes only when it is told to.
+type late struct {
+	jetstream.JetStream
+	arrived, proceed chan struct{}
+}
+
+func (l late) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	close(l.arrived)
+	<-l.proceed
+	return l.JetStream.PublishMsg(ctx, msg, opts...)
+}
+
+// Of two servers that both found NATS empty the one that writes last takes the
+// identity of the first.
+func TestLateServerTakesTheIdentityOfTheFirst(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	first, second := open(t, t.TempDir()), open(t, t.TempDir())
+	slow := late{js, make(chan struct{}), make(chan struct{})}
+	done := make(chan error)
+	go func() { done <- keep(second).Guard(context.Background(), slow) }()
+	<-slow.arrived
+	if err := keep(first).Guard(t.Context(), js); err != nil {
+		t.Error(err)
+	}
+	close(slow.proceed)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := keep(first).Guard(t.Context(), js); err != nil || first.snapshot().ID != second.snapshot().ID {
+		t.Errorf("the first has %q, the second %q; the first is told %v", first.snapshot().ID, second.snapshot().ID, err)
 	}
 }
 
