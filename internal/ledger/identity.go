@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"glowplug/internal/replicas"
 )
@@ -24,6 +23,8 @@ const (
 	identityStream  = "KV_" + Bucket
 	identitySubject = "$KV." + Bucket + ".identity"
 	identityVersion = 1
+	// lookTimeout bounds the questions how the buckets are.
+	lookTimeout = time.Second
 )
 
 var (
@@ -49,6 +50,7 @@ func newIdentity() identity {
 // found is a bucket as NATS has it.
 type found struct {
 	exists   bool
+	unknown  bool // nobody who could know has answered
 	revision uint64
 	messages uint64
 }
@@ -127,32 +129,40 @@ func identityConfig() jetstream.StreamConfig {
 	}
 }
 
-// lookAt asks how each bucket is. It answers for all of them or for none.
-func lookAt(ctx context.Context, js jetstream.JetStream, names []string) (map[string]found, error) {
+// lookAt asks how each bucket is. It leaves its caller half of the time there is:
+// one bucket that does not answer must not keep the others from being followed.
+func lookAt(ctx context.Context, js jetstream.JetStream, names []string) map[string]found {
+	timeout := lookTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	var mu sync.Mutex
+	var asking sync.WaitGroup
 	buckets := map[string]found{}
-	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range names {
-		group.Go(func() error {
-			f := found{}
-			stream, err := js.Stream(ctx, "KV_"+name)
-			switch {
-			case errors.Is(err, jetstream.ErrStreamNotFound):
-			case err != nil:
-				return fmt.Errorf("bucket %s: %w", name, err)
-			case !led(stream.CachedInfo()):
-				return fmt.Errorf("bucket %s: %w", name, errNoLeader)
-			default:
-				state := stream.CachedInfo().State
-				f = found{exists: true, revision: state.LastSeq, messages: state.Msgs}
-			}
+		asking.Go(func() {
+			f := ask(ctx, js, name)
 			mu.Lock()
 			defer mu.Unlock()
 			buckets[name] = f
-			return nil
 		})
 	}
-	return buckets, group.Wait()
+	asking.Wait()
+	return buckets
+}
+
+func ask(ctx context.Context, js jetstream.JetStream, bucket string) found {
+	stream, err := js.Stream(ctx, "KV_"+bucket)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return found{}
+	case err != nil || !led(stream.CachedInfo()):
+		return found{unknown: true}
+	}
+	state := stream.CachedInfo().State
+	return found{exists: true, revision: state.LastSeq, messages: state.Msgs}
 }
 
 // led tells whether an answer about a stream came from its leader. After a

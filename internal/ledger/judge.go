@@ -58,12 +58,14 @@ func judge(r record, place Place, s sight) (verdict, *Mismatch) {
 	return follow, nil
 }
 
-// compare looks for buckets that are missing, or are not as new as they were.
+// compare looks for buckets that are missing, or are not as new as they were. One
+// that does not answer is not judged: nobody can follow it either.
 func compare(r record, s sight) *Mismatch {
 	expected := expectations(r, s)
 	var missing, older []string
 	for name, reached := range expected {
 		switch f := s.buckets[name]; {
+		case f.unknown:
 		case !f.exists:
 			missing = append(missing, name)
 		case f.revision < reached:

@@ -125,8 +125,8 @@ func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sigh
 	if s.identity, s.revision, err = readIdentity(ctx, js); err != nil {
 		return known, s, err
 	}
-	s.buckets, err = lookAt(ctx, js, k.names(known, s.identity))
-	return known, s, err
+	s.buckets = lookAt(ctx, js, k.names(known, s.identity))
+	return known, s, nil
 }
 
 // names are the buckets that matter: ours, and those that are recorded.

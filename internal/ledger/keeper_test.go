@@ -310,11 +310,17 @@ func TestNoAnswerIsNoNews(t *testing.T) {
 
 // deposed answers as a server does for a moment that was the leader before a
 // partition: without a leader, and behind.
-type deposed struct{ jetstream.JetStream }
+type deposed struct {
+	jetstream.JetStream
+	stream string // only of this one; empty: of all
+}
 
 func (d deposed) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	s, err := d.JetStream.Stream(ctx, name)
-	return deposedStream{s}, err
+	if err != nil || d.stream != "" && d.stream != name {
+		return s, err
+	}
+	return deposedStream{s}, nil
 }
 
 type deposedStream struct{ jetstream.Stream }
@@ -330,12 +336,16 @@ func TestAnswerWithoutALeaderIsNoNews(t *testing.T) {
 	js := natstest.Start(t).JetStream()
 	l := open(t, t.TempDir())
 	fill(t, js, l, "A", 8)
-	if err := keep(l).Guard(t.Context(), deposed{js}); !errors.Is(err, errNoLeader) {
+	if err := keep(l).Guard(t.Context(), deposed{js, ""}); !errors.Is(err, errNoLeader) {
 		t.Errorf("the guard says %v, want an error that is no mismatch", err)
 	}
-	// The same of the objects' bucket alone.
-	if _, err := lookAt(t.Context(), deposed{js}, []string{"A"}); !errors.Is(err, errNoLeader) {
-		t.Errorf("the bucket is believed: %v", err)
+	// One bucket whose leader is away is not judged, and the others are followed.
+	if err := keep(l).Guard(t.Context(), deposed{js, "KV_A"}); err != nil {
+		t.Errorf("a bucket without a leader gives %v", err)
+	}
+	k := keep(l)
+	if _, err := k.Survey(t.Context(), deposed{js, "KV_A"}); err == nil || !strings.Contains(err.Error(), "bucket A does not answer") {
+		t.Errorf("an operator is shown a bucket that nobody knows: %v", err)
 	}
 }
 

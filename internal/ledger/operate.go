@@ -57,6 +57,9 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 	reached := expectations(known, seen)
 	for _, name := range slices.Sorted(maps.Keys(seen.buckets)) {
 		f := seen.buckets[name]
+		if f.unknown {
+			return nil, fmt.Errorf("bucket %s does not answer", name)
+		}
 		b := SurveyedBucket{Name: name, Exists: f.exists, Revision: f.revision, Reached: reached[name]}
 		if f.messages > 0 {
 			if b.Objects, err = countObjects(ctx, js, name); err != nil {
