@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// never is when a call returned whose outcome nobody knows.
+const never = math.MaxInt64
+
+// checkTimeout bounds the search for an order. The histories of these rounds take
+// milliseconds.
+const checkTimeout = time.Minute
+
+// history is what the clients asked and were told.
+type history struct {
+	mu         sync.Mutex
+	began      time.Time
+	operations []porcupine.Operation
+	counts     map[string]int
+}
+
+func newHistory() *history { return &history{began: time.Now(), counts: map[string]int{}} }
+
+func (h *history) now() int64 { return int64(time.Since(h.began)) }
+
+// add records a call that ended now.
+func (h *history) add(client int, from int64, c call, a answer) {
+	o := porcupine.Operation{ClientId: client, Input: c, Call: from, Output: a, Return: h.now()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[c.operation.String()+" "+a.outcome.String()]++
+	if a.outcome == unknown {
+		if c.operation == read {
+			return // it says nothing
+		}
+		o.Return = never
+	}
+	h.operations = append(h.operations, o)
+}
+
+// count notes a call that said nothing about the object.
+func (h *history) count(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[what]++
+}
+
+func (h *history) summary() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Sprint(h.counts)
+}
+
+// check searches for an order of the calls, object by object. Each object without
+// one is written to a file that a browser shows.
+func (h *history) check(t *testing.T, dir, name string) {
+	t.Helper()
+	h.mu.Lock()
+	parts := byObject(h.operations)
+	h.mu.Unlock()
+	bad := 0
+	for _, part := range parts {
+		result, info := porcupine.CheckOperationsVerbose(model, part, checkTimeout)
+		if result == porcupine.Ok {
+			continue
+		}
+		bad++
+		path := filepath.Join(dir, fmt.Sprintf("%s-%s.html", name, part[0].Input.(call).object))
+		if err := porcupine.VisualizePath(model, info, path); err != nil {
+			t.Error(err)
+		}
+		if bad <= 3 {
+			text := filepath.Join(dir, fmt.Sprintf("%s-%s.txt", name, part[0].Input.(call).object))
+			_ = os.WriteFile(text, []byte(listing(part)), 0o644)
+			t.Errorf("%s: no single copy could have answered so (%s): see %s and %s", part[0].Input.(call).object, result, path, text)
+		}
+	}
+	if bad > 0 {
+		t.Errorf("%d of %d objects are not linearizable", bad, len(parts))
+	}
+}
+
+// listing is an object's calls, one a line, in the order in which they began.
+func listing(part []porcupine.Operation) string {
+	var text []byte
+	for _, o := range part {
+		end := "      never"
+		if o.Return != never {
+			end = fmt.Sprintf("%11.3f", float64(o.Return)/1e9)
+		}
+		text = fmt.Appendf(text, "%11.3f %s client %2d %s\n", float64(o.Call)/1e9, end, o.ClientId, describe(o.Input.(call), o.Output.(answer)))
+	}
+	return string(text)
+}

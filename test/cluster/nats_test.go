@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// natsNode is one NATS server of the cluster.
+type natsNode struct {
+	process
+	conn *nats.Conn // the test's own
+	js   jetstream.JetStream
+}
+
+func (c *cluster) startNATS(nodes []node) {
+	var routes []string
+	for _, n := range nodes {
+		routes = append(routes, fmt.Sprintf("nats://%s:6222", n.data))
+	}
+	for _, n := range nodes {
+		dir := filepath.Join(c.dir, n.name)
+		config := filepath.Join(c.dir, n.name+".conf")
+		// It must not tell its direct address: that is no way around a partition.
+		text := fmt.Sprintf(`
+server_name: %s
+listen: 0.0.0.0:4222
+client_advertise: %s:4222
+http: 0.0.0.0:8222
+max_payload: 16MB
+jetstream { store_dir: %q, sync_interval: always }
+cluster { name: test, listen: %s:6222, routes: [%s] }
+`, n.name, n.data, dir, n.data, strings.Join(routes, ", "))
+		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+			c.t.Fatal(err)
+		}
+		s := &natsNode{process: process{t: c.t, at: n, log: filepath.Join(c.dir, n.name+".log"), argv: []string{natsServer, "-c", config}}}
+		s.start()
+		s.connect(c)
+		c.nats = append(c.nats, s)
+	}
+}
+
+// connect keeps a connection to this one server, and no other.
+func (n *natsNode) connect(c *cluster) {
+	c.t.Helper()
+	nc, err := nats.Connect(fmt.Sprintf("nats://%s:4222", n.at.direct), nats.SetCustomDialer(natsDialer{c.net}), nats.IgnoreDiscoveredServers(),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond), nats.ReconnectBufSize(-1))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(nc.Close)
+	n.conn = nc
+	if n.js, err = jetstream.New(nc); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// serves tells whether a client at this address is connected to the server.
+func (n *natsNode) serves(c *cluster, address string) bool {
+	client := http.Client{Transport: &http.Transport{DialContext: c.net.dial, DisableKeepAlives: true}, Timeout: 2 * time.Second}
+	resp, err := client.Get(fmt.Sprintf("http://%s:8222/connz", n.at.direct))
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var list struct {
+		Connections []struct {
+			IP string `json:"ip"`
+		} `json:"connections"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return false
+	}
+	for _, conn := range list.Connections {
+		if conn.IP == address {
+			return true
+		}
+	}
+	return false
+}
+
+// natsDialer dials from the hub for the library.
+type natsDialer struct{ network *network }
+
+func (d natsDialer) Dial(network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return d.network.dial(ctx, network, address)
+}
+
+// info gives what a leader says about a bucket, nil if none answers.
+func (c *cluster) info(bucket string) *jetstream.StreamInfo {
+	for _, n := range c.nats {
+		if !n.conn.IsConnected() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.t.Context(), 500*time.Millisecond)
+		stream, err := n.js.Stream(ctx, bucket)
+		cancel()
+		if err == nil && stream.CachedInfo().Cluster != nil && stream.CachedInfo().Cluster.Leader != "" {
+			return stream.CachedInfo()
+		}
+	}
+	return nil
+}
+
+// whole tells whether every bucket has a leader that hears from all its replicas.
+func (c *cluster) whole() bool {
+	return !slices.ContainsFunc(c.buckets, func(b string) bool {
+		info := c.info(b)
+		return info == nil || !healthy(info)
+	})
+}
+
+func healthy(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil || info.Cluster.Leader == "" {
+		return false
+	}
+	return !slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool {
+		return !p.Current || p.Offline || p.Active > 3*time.Second
+	})
+}
+
+// replicate puts every bucket on all three servers, where they are not yet.
+func (c *cluster) replicate() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	defer cancel()
+	names := c.nats[0].js.StreamNames(ctx)
+	for name := range names.Name() {
+		if strings.HasPrefix(name, "KV_") {
+			c.buckets = append(c.buckets, name)
+		}
+	}
+	if names.Err() != nil || !slices.Contains(c.buckets, bucket) {
+		c.t.Fatalf("the buckets are %v: %v", c.buckets, names.Err())
+	}
+	for _, name := range c.buckets {
+		eventually(c.t, 20*time.Second, name+" is on three servers", func() bool {
+			info := c.info(name)
+			if info == nil || info.Config.Replicas == len(c.nats) {
+				return info != nil && healthy(info)
+			}
+			info.Config.Replicas = len(c.nats)
+			if _, err := c.nats[0].js.UpdateStream(ctx, info.Config); err != nil {
+				c.t.Logf("%s: %v", name, err)
+			}
+			return false
+		})
+	}
+}
+
+// leader gives the server that leads the bucket under test.
+func (c *cluster) leader() *natsNode {
+	c.t.Helper()
+	var leader *natsNode
+	eventually(c.t, 30*time.Second, "every bucket has a leader and its replicas", func() bool {
+		if !c.whole() {
+			return false
+		}
+		info := c.info(bucket)
+		for _, n := range c.nats {
+			if info != nil && n.at.name == info.Cluster.Leader {
+				leader = n
+			}
+		}
+		return leader != nil
+	})
+	return leader
+}
+
+// leadAt makes the NATS server that this server of glowplug is connected to the
+// bucket's leader.
+func (c *cluster) leadAt(s *server) *natsNode {
+	c.t.Helper()
+	var leader *natsNode
+	eventually(c.t, 30*time.Second, "the server's own NATS server leads the bucket", func() bool {
+		if leader = c.leader(); leader.serves(c, s.at.data) {
+			return true
+		}
+		for _, n := range c.nats {
+			if n.serves(c, s.at.data) {
+				request := fmt.Sprintf(`{"placement":{"preferred":%q}}`, n.at.name)
+				_, _ = leader.conn.Request("$JS.API.STREAM.LEADER.STEPDOWN."+bucket, []byte(request), time.Second)
+				time.Sleep(500 * time.Millisecond)
+			}
+		}
+		return false
+	})
+	return leader
+}
