@@ -18,11 +18,11 @@ const (
 
 // runClients lets clients write and read a round's objects until ctx ends. One third
 // of them stays with each server, and one third goes from one to the other.
-func (c *cluster) runClients(ctx context.Context, h *history, round string, seed uint64) (wait func()) {
+func (c *cluster) runClients(ctx context.Context, round string, seed uint64) (wait func()) {
 	var group sync.WaitGroup
 	for i := range clients {
 		group.Go(func() {
-			client{cluster: c, number: i, round: round, history: h, random: rand.New(rand.NewPCG(seed, uint64(i))),
+			client{cluster: c, number: i, round: round, random: rand.New(rand.NewPCG(seed, uint64(i))),
 				versions: map[string]string{}}.run(ctx)
 		})
 	}
@@ -33,7 +33,6 @@ type client struct {
 	*cluster
 	number   int
 	round    string
-	history  *history
 	random   *rand.Rand
 	versions map[string]string // that it has seen of each object
 }

@@ -2,8 +2,8 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -62,13 +62,15 @@ func number(variable string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// faults is what happens to the cluster, one at a time. begin returns what ends it.
-var faults = []struct {
+type fault struct {
 	name string
 	// lasts is long enough for another leader to be elected (4 to 9 s), where one can be.
 	lasts time.Duration
 	begin func(c *cluster) (end func())
-}{
+}
+
+// faults is what happens to the cluster, one at a time. begin returns what ends it.
+var faults = []fault{
 	{"kill -9 of the leader", 6 * time.Second, func(c *cluster) func() {
 		n := c.leader()
 		n.kill()
@@ -86,6 +88,16 @@ var faults = []struct {
 	{"partition of the leader with one server", 10 * time.Second, func(c *cluster) func() {
 		c.net.partition(c.leadAt(c.servers[0]).at, c.servers[0].at)
 		return c.net.heal
+	}},
+	{"kill -9 of all three", 5 * time.Second, func(c *cluster) func() {
+		for _, n := range c.nats {
+			n.kill()
+		}
+		return func() {
+			for _, n := range c.nats {
+				n.start()
+			}
+		}
 	}},
 	{"partition of one server from all", 5 * time.Second, func(c *cluster) func() {
 		c.net.partition(c.servers[0].at)
@@ -110,17 +122,18 @@ func TestCluster(t *testing.T) {
 		if err != nil || !strings.Contains(config, bootContent) {
 			t.Fatalf("the config of the machine: %s %v", config, err)
 		}
-		versions, last := c.list(s)
-		w := &watcher{server: s, versions: versions, last: last}
-		m := &machine{server: s, want: config}
+		w, m := &watcher{server: s}, &machine{server: s, want: config}
+		if err := w.list(ctx); err != nil {
+			t.Fatal(err)
+		}
 		watchers, machines = append(watchers, w), append(machines, m)
 		background.Go(func() { w.follow(ctx) })
 		background.Go(func() { m.boot(ctx) })
 	}
 	for pass := range int(number("GLOWPLUG_CLUSTER_PASSES", 2)) {
 		for i, f := range faults {
-			t.Run(fmt.Sprintf("%d %s", pass+1, f.name), func(t *testing.T) {
-				c.round(t, fmt.Sprintf("r%d%d", pass+1, i+1), f.lasts, f.begin)
+			t.Run(f.name, func(t *testing.T) {
+				c.round(t, pass*len(faults)+i, f)
 			})
 		}
 	}
@@ -128,7 +141,7 @@ func TestCluster(t *testing.T) {
 	stop()
 	background.Wait()
 	t.Log(c.history.summary())
-	c.history.check(t, c.dir, "history")
+	c.history.check(t, c.dir)
 	for i, s := range c.servers {
 		for _, fault := range watchers[i].faults {
 			t.Errorf("%s: %s", s.at.name, fault)
@@ -165,18 +178,22 @@ func (c *cluster) prepare() {
 	}
 }
 
+// recoveryTime is how long a server may take after NATS is whole again.
+const recoveryTime = 2 * time.Second
+
 // round lets clients work while a fault begins and ends, and measures how long the
 // servers need after it.
-func (c *cluster) round(t *testing.T, name string, lasts time.Duration, begin func(*cluster) func()) {
-	random := rand.New(rand.NewPCG(c.seed, uint64(len(c.history.operations))))
+func (c *cluster) round(t *testing.T, number int, f fault) {
+	c.spread()
+	random := rand.New(rand.NewPCG(c.seed, uint64(number)))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	wait := c.runClients(ctx, c.history, name, random.Uint64())
+	wait := c.runClients(ctx, fmt.Sprintf("round%d", number+1), random.Uint64())
 	defer wait()
 	defer stop()
 	time.Sleep(time.Second)
-	end := begin(c)
-	time.Sleep(lasts + time.Duration(random.Int64N(int64(time.Second))))
+	end := f.begin(c)
+	time.Sleep(f.lasts + time.Duration(random.Int64N(int64(time.Second))))
 	end()
 	c.recovery(t)
 	time.Sleep(time.Second)
@@ -205,6 +222,11 @@ func (c *cluster) recovery(t *testing.T) {
 	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 	t.Logf("after the end of the fault: NATS is whole after %s, %s writes after %s, %s after %s", round(nats),
 		c.servers[0].at.name, round(took[0]), c.servers[1].at.name, round(took[1]))
+	for i, s := range c.servers {
+		if took[i] > nats+recoveryTime {
+			t.Errorf("%s is ready and writes %s after NATS is whole: want at most %s", s.at.name, round(took[i]-nats), recoveryTime)
+		}
+	}
 }
 
 // writes tells whether a write succeeds within half a second.
@@ -213,29 +235,6 @@ func (s *server) writes() bool {
 	defer cancel()
 	status, _, err := s.ask(ctx, http.MethodPut, objects+"/first", fmt.Sprintf(`{"metadata":{"name":"first"},"data":{"t":%q}}`, time.Now()))
 	return err == nil && status == http.StatusOK
-}
-
-// list gives the version of each object, and that of the list.
-func (c *cluster) list(s *server) (versions map[string]string, last uint64) {
-	c.t.Helper()
-	_, text, err := s.ask(c.t.Context(), http.MethodGet, objects, "")
-	var list struct {
-		Metadata struct {
-			ResourceVersion uint64 `json:"resourceVersion,string"`
-		} `json:"metadata"`
-		Items []object `json:"items"`
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &list)
-	}
-	if err != nil {
-		c.t.Fatalf("the list of %s: %v in %.200s", s.at.name, err, text)
-	}
-	versions = map[string]string{}
-	for _, o := range list.Items {
-		versions[o.Metadata.Name] = o.Metadata.ResourceVersion
-	}
-	return versions, list.Metadata.ResourceVersion
 }
 
 // compare reads every object through both servers and through one that begins with
@@ -259,11 +258,17 @@ func (c *cluster) compare(watchers []*watcher) {
 			c.history.add(clients, from, op, a)
 		}
 	}
-	versions, _ := c.list(third)
+	want, _, err := third.list(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	time.Sleep(time.Second) // for the last events
 	for _, w := range watchers {
-		if diff := w.differs(versions); diff != "" {
+		if diff := w.differs(want); diff != "" {
 			c.t.Errorf("the watch at %s has a gap: %s", w.server.at.name, diff)
+		}
+		if listed, _, err := w.server.list(c.t.Context()); err != nil || !maps.Equal(listed, want) {
+			c.t.Errorf("%s lists %v %v, and %s %v", w.server.at.name, listed, err, third.at.name, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,30 +62,33 @@ func (h *history) summary() string {
 
 // check searches for an order of the calls, object by object. Each object without
 // one is written to a file that a browser shows.
-func (h *history) check(t *testing.T, dir, name string) {
+func (h *history) check(t *testing.T, dir string) {
 	t.Helper()
 	h.mu.Lock()
 	parts := byObject(h.operations)
 	h.mu.Unlock()
-	bad := 0
+	bad := map[string]int{} // by round
 	for _, part := range parts {
 		result, info := porcupine.CheckOperationsVerbose(model, part, checkTimeout)
 		if result == porcupine.Ok {
 			continue
 		}
-		bad++
-		path := filepath.Join(dir, fmt.Sprintf("%s-%s.html", name, part[0].Input.(call).object))
-		if err := porcupine.VisualizePath(model, info, path); err != nil {
+		object := part[0].Input.(call).object
+		round, _, _ := strings.Cut(object, "-")
+		bad[round]++
+		path := filepath.Join(dir, object)
+		if err := porcupine.VisualizePath(model, info, path+".html"); err != nil {
 			t.Error(err)
 		}
-		if bad <= 3 {
-			text := filepath.Join(dir, fmt.Sprintf("%s-%s.txt", name, part[0].Input.(call).object))
-			_ = os.WriteFile(text, []byte(listing(part)), 0o644)
-			t.Errorf("%s: no single copy could have answered so (%s): see %s and %s", part[0].Input.(call).object, result, path, text)
+		if err := os.WriteFile(path+".txt", []byte(listing(part)), 0o644); err != nil {
+			t.Error(err)
+		}
+		if bad[round] == 1 {
+			t.Errorf("%s: no single copy could have answered so (%s): see %s.html and %s.txt", object, result, path, path)
 		}
 	}
-	if bad > 0 {
-		t.Errorf("%d of %d objects are not linearizable", bad, len(parts))
+	if len(bad) > 0 {
+		t.Errorf("objects that are not linearizable, of %d, by round: %v", len(parts), bad)
 	}
 }
 

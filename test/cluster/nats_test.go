@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,22 +181,50 @@ func (c *cluster) leader() *natsNode {
 	return leader
 }
 
+// home gives the NATS server that this server of glowplug is connected to, nil if
+// none says so.
+func (c *cluster) home(s *server) *natsNode {
+	for _, n := range c.nats {
+		if n.serves(c, s.at.data) {
+			return n
+		}
+	}
+	return nil
+}
+
+// spread sees that the two servers are connected to different NATS servers: a fault
+// of one is then seen from both sides. Where the kernel cannot end a connection from
+// outside, it is left to chance.
+func (c *cluster) spread() {
+	c.t.Helper()
+	one, two := c.servers[0], c.servers[1]
+	for range 20 {
+		shared := c.home(one)
+		if shared != nil && c.home(two) != nil && c.home(two) != shared {
+			return
+		}
+		if shared != nil {
+			_ = exec.Command("ip", "netns", "exec", two.at.namespace, "ss", "-K", "dst", shared.at.data, "dport", "=", "4222").Run()
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	c.t.Logf("%s and %s are connected to one NATS server", one.at.name, two.at.name)
+}
+
 // leadAt makes the NATS server that this server of glowplug is connected to the
 // bucket's leader.
 func (c *cluster) leadAt(s *server) *natsNode {
 	c.t.Helper()
 	var leader *natsNode
 	eventually(c.t, 30*time.Second, "the server's own NATS server leads the bucket", func() bool {
-		if leader = c.leader(); leader.serves(c, s.at.data) {
-			return true
+		leader = c.leader()
+		home := c.home(s)
+		if home == nil || home == leader {
+			return home != nil
 		}
-		for _, n := range c.nats {
-			if n.serves(c, s.at.data) {
-				request := fmt.Sprintf(`{"placement":{"preferred":%q}}`, n.at.name)
-				_, _ = leader.conn.Request("$JS.API.STREAM.LEADER.STEPDOWN."+bucket, []byte(request), time.Second)
-				time.Sleep(500 * time.Millisecond)
-			}
-		}
+		request := fmt.Sprintf(`{"placement":{"preferred":%q}}`, home.at.name)
+		_, _ = leader.conn.Request("$JS.API.STREAM.LEADER.STEPDOWN."+bucket, []byte(request), time.Second)
+		time.Sleep(500 * time.Millisecond)
 		return false
 	})
 	return leader

@@ -105,6 +105,31 @@ type object struct {
 	Data map[string]string `json:"data,omitempty"`
 }
 
+// list gives the version of each object, and that of the list.
+func (s *server) list(ctx context.Context) (versions map[string]string, last uint64, err error) {
+	status, text, err := s.ask(ctx, http.MethodGet, objects, "")
+	var list struct {
+		Metadata struct {
+			ResourceVersion uint64 `json:"resourceVersion,string"`
+		} `json:"metadata"`
+		Items []object `json:"items"`
+	}
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("the list of %s: %w", s.at.name, err)
+	case status != http.StatusOK:
+		return nil, 0, fmt.Errorf("the list of %s: %d %.200s", s.at.name, status, text)
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, 0, fmt.Errorf("the list of %s: %w", s.at.name, err)
+	}
+	versions = map[string]string{}
+	for _, o := range list.Items {
+		versions[o.Metadata.Name] = o.Metadata.ResourceVersion
+	}
+	return versions, list.Metadata.ResourceVersion, nil
+}
+
 // call does one operation and interprets the answer. The text is empty unless the
 // answer says nothing about the object: then it says what it was.
 func (s *server) call(ctx context.Context, c call) (a answer, text string) {

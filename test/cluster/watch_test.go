@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,8 +20,19 @@ type watcher struct {
 	mu       sync.Mutex
 	versions map[string]string // of the objects that are there
 	last     uint64
-	resumed  int
 	faults   []string
+}
+
+// list begins with what is there.
+func (w *watcher) list(ctx context.Context) error {
+	versions, last, err := w.server.list(ctx)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.versions, w.last = versions, last
+	return nil
 }
 
 // follow watches until ctx ends. A connection that breaks is resumed.
@@ -29,18 +41,17 @@ func (w *watcher) follow(ctx context.Context) {
 		w.mu.Lock()
 		path := fmt.Sprintf("%s?watch=true&allowWatchBookmarks=true&resourceVersion=%d", objects, w.last)
 		w.mu.Unlock()
-		err := w.watch(ctx, path)
-		w.mu.Lock()
-		if w.resumed++; ctx.Err() == nil && w.resumed < 20 {
-			w.server.t.Logf("the watch at %s ended: %v", w.server.at.name, err)
+		if err := w.watch(ctx, path); errors.Is(err, errExpired) {
+			_ = w.list(ctx) // as clients do; the fault is recorded
 		}
-		w.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
+
+var errExpired = errors.New("410")
 
 func (w *watcher) watch(ctx context.Context, path string) error {
 	resp, err := w.server.request(ctx, http.MethodGet, path, "")
@@ -53,7 +64,7 @@ func (w *watcher) watch(ctx context.Context, path string) error {
 		if resp.StatusCode < 500 {
 			w.fault("the watch is answered %d %s", resp.StatusCode, text)
 		}
-		return fmt.Errorf("%d %s", resp.StatusCode, text)
+		return fmt.Errorf("%d", resp.StatusCode)
 	}
 	decoder := json.NewDecoder(resp.Body)
 	for {
@@ -69,8 +80,8 @@ func (w *watcher) watch(ctx context.Context, path string) error {
 			return err
 		}
 		if event.Type == "ERROR" {
-			w.fault("the watch ends with %d %s", event.Object.Code, event.Object.Message)
-			return fmt.Errorf("%d %s", event.Object.Code, event.Object.Message)
+			w.fault("the watch at version %d ends with %d %s", w.last, event.Object.Code, event.Object.Message)
+			return errExpired
 		}
 		w.take(event.Type, event.Object.object)
 	}
@@ -108,7 +119,7 @@ func (w *watcher) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// has tells whether the watch has led to exactly these objects and versions.
+// differs says where the watch has not led to these objects and versions.
 func (w *watcher) differs(versions map[string]string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
