@@ -122,7 +122,7 @@ func TestCluster(t *testing.T) {
 		if err != nil || !strings.Contains(config, bootContent) {
 			t.Fatalf("the config of the machine: %s %v", config, err)
 		}
-		w, m := &watcher{server: s}, &machine{server: s, want: config}
+		w, m := &watcher{server: s, values: map[string]bool{}}, &machine{server: s, want: config}
 		if err := w.list(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +141,7 @@ func TestCluster(t *testing.T) {
 	stop()
 	background.Wait()
 	t.Log(c.history.summary())
+	c.history.refused(t, watchers)
 	c.history.check(t, c.dir)
 	for i, s := range c.servers {
 		for _, fault := range watchers[i].faults {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -89,6 +90,28 @@ func (h *history) check(t *testing.T, dir string) {
 	}
 	if len(bad) > 0 {
 		t.Errorf("objects that are not linearizable, of %d, by round: %v", len(parts), bad)
+	}
+}
+
+// refused finds the writes that were answered 409 or 404 although their value was
+// read, or seen by a watch. They are not linearizable either, if it was read; this
+// names the reason.
+func (h *history) refused(t *testing.T, watchers []*watcher) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	stored := map[string]bool{}
+	for _, o := range h.operations {
+		stored[o.Input.(call).object+" "+o.Output.(answer).value] = true
+	}
+	for _, w := range watchers {
+		maps.Copy(stored, w.values)
+	}
+	for _, o := range h.operations {
+		c, a := o.Input.(call), o.Output.(answer)
+		if c.value != "" && (a.outcome == conflict || a.outcome == missing) && stored[c.object+" "+c.value] {
+			t.Errorf("%s was written although the writer was refused: %s at %.3f s", c.object, describe(c, a), float64(o.Call)/1e9)
+		}
 	}
 }
 

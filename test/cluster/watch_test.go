@@ -20,6 +20,7 @@ type watcher struct {
 	mu       sync.Mutex
 	versions map[string]string // of the objects that are there
 	last     uint64
+	values   map[string]bool // each object and value that it was told, "object value"
 	faults   []string
 }
 
@@ -100,6 +101,7 @@ func (w *watcher) take(kind string, o object) {
 		delete(w.versions, o.Metadata.Name)
 	}
 	w.last = max(w.last, version)
+	w.values[o.Metadata.Name+" "+o.Data["value"]] = true
 	w.mu.Unlock()
 	switch {
 	case err != nil:
