@@ -270,17 +270,6 @@ func (a *App) serveBoots() {
 	})
 }
 
-// ready tells whether machines can be answered: hosts, configs and images have
-// been read once, and the manifests applied. A store that goes away later leaves
-// them in memory.
-func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
-
-func (a *App) loaded() bool {
-	return a.stores[apiserver.BareMetalHosts].Loaded() && a.stores[apiserver.IgnitionConfigs].Loaded() &&
-		a.stores[apiserver.ISCSICdroms].Loaded() && a.stores[apiserver.Namespaces].Loaded() &&
-		a.stores[apiserver.StreamReleases].Loaded()
-}
-
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }
 
 // close takes down what New opened, the last first.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,6 +20,7 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 	health := http.NewServeMux()
 	healthz.InstallLivezHandler(health, healthz.PingHealthz)
 	healthz.InstallReadyzHandler(health, a.checks()...)
+	healthz.InstallPathHandler(health, "/readyz/boot", a.bootChecks()...)
 	healthz.InstallHandler(health, a.checks()...)
 	metrics := apiserver.MetricsHandler(a.metrics, a.log)
 	api := a.api.Handler(rule)
@@ -42,25 +42,6 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 			api.ServeHTTP(w, r)
 		}
 	})
-}
-
-// checks are the parts of /readyz.
-func (a *App) checks() []healthz.HealthChecker {
-	checks := []healthz.HealthChecker{healthz.PingHealthz, healthz.NamedCheck("store-identity", func(*http.Request) error {
-		return a.backend.keeper.Mismatch()
-	})}
-	for _, kind := range apiserver.Kinds() {
-		store := a.stores[kind.Resource]
-		checks = append(checks, healthz.NamedCheck("store-"+kind.Resource, func(*http.Request) error {
-			return store.ReadinessCheck()
-		}))
-	}
-	return append(checks, healthz.NamedCheck("manifests", func(*http.Request) error {
-		if !a.seeded.Load() {
-			return errors.New("not yet applied")
-		}
-		return nil
-	}))
 }
 
 // addCAs adds the certificates of a PEM file to a pool.
