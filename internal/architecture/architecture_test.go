@@ -36,6 +36,7 @@ var order = []string{
 	"internal/natsd",
 	"internal/keylog",
 	"internal/natsd/natstest",
+	"internal/budget",
 	"internal/kvstore",
 	"internal/kvstore/kvtest",
 	"internal/match",
