@@ -45,6 +45,11 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
+	if opts.Recursive {
+		if err := holdList(ctx, snap, prefix, start, opts); err != nil {
+			return err
+		}
+	}
 	l := lister{
 		Store:   s,
 		pred:    opts.Predicate,
@@ -55,6 +60,9 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if opts.Recursive {
 		l.collect(ctx, snap, prefix, start)
 	} else if e, ok := snap.tree.Get(&entry{Item: Item{Key: prefix}}); ok {
+		if err := holdValue(ctx, e); err != nil {
+			return err
+		}
 		l.add(ctx, e)
 	}
 	if l.err != nil {

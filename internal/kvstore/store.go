@@ -141,6 +141,9 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		}
 		return storage.NewKeyNotFoundError(key, 0)
 	}
+	if err := holdValue(ctx, e); err != nil {
+		return err
+	}
 	return s.decode(e.Key, e.Value, e.Revision, out)
 }
 

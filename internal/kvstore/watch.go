@@ -19,7 +19,9 @@ import (
 )
 
 const (
-	watchBuffer = 100
+	// watchBuffer is how many events wait for the client, decoded, as long as they
+	// are small.
+	watchBuffer = 16
 	watchBatch  = 64
 	// lastBookmark is how long before its deadline a watch gets one more bookmark.
 	lastBookmark = 2 * time.Second
@@ -230,6 +232,11 @@ func (w *watcher) bookmark(rev uint64, initialEventsEnd bool) error {
 // emit sends what an event is for this watch: an object that begins to be
 // selected is added, one that ceases to be is deleted.
 func (w *watcher) emit(e *event) error {
+	everything := w.pred.Empty()
+	needsOld := e.prev != nil && (e.put == nil || !everything)
+	if err := w.hold(e, needsOld); err != nil {
+		return err
+	}
 	var cur, old runtime.Object
 	var err error
 	if e.put != nil {
@@ -237,8 +244,7 @@ func (w *watcher) emit(e *event) error {
 			return err
 		}
 	}
-	everything := w.pred.Empty()
-	if e.prev != nil && (e.put == nil || !everything) {
+	if needsOld {
 		if old, err = w.decode(e.prev, e.rev); err != nil {
 			if e.put == nil && errors.Is(err, ErrDamaged) {
 				return damagedDelete(err)

@@ -122,6 +122,9 @@ func (s *Store) currentState(ctx context.Context, key string, like reflect.Value
 // mirroredState reads what the mirror has.
 func (s *Store) mirroredState(key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
 	e := s.mirror.get(key)
+	if err := holdValue(ctx, e); err != nil {
+		return nil, err
+	}
 	expect := uint64(0)
 	if e != nil {
 		expect = e.Revision
