@@ -23,6 +23,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)
+	h = withBudget(h, s.requests, s.watches, c.LongRunningFunc)
 	h = withUpload(h, s.upload)
 	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)

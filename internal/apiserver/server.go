@@ -21,6 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
+	"glowplug/internal/budget"
 	"glowplug/internal/compile"
 	"glowplug/internal/inventory"
 	"glowplug/internal/remote"
@@ -76,6 +77,10 @@ type Options struct {
 	// whose organizations are the groups; nil: no certificate is accepted.
 	ClientCAs *x509.CertPool
 
+	// Requests and Watches bound the memory that requests take, and watches; nil:
+	// they are not bounded.
+	Requests, Watches *budget.Budget
+
 	// Logger takes what the server does in the background; nil discards it.
 	Logger *slog.Logger
 	// Registerer takes the server's own metrics; nil keeps none.
@@ -94,6 +99,8 @@ type Server struct {
 	stores     map[string]storage.Interface
 	compiler   *compiler
 	finisher   *finisher
+	requests   *budget.Budget
+	watches    *budget.Budget
 
 	// ctx ends with Shutdown: watches, background work.
 	ctx        context.Context
@@ -121,6 +128,8 @@ func New(opts Options) (*Server, error) {
 		upload:     opts.Upload,
 		inUse:      opts.InUse,
 		stores:     opts.Stores,
+		requests:   opts.Requests,
+		watches:    opts.Watches,
 		compiler:   newCompiler(opts.Compile, &layering{opts.Inventory}, opts.Registerer),
 	}
 	s.finisher = newFinisher(s.compiler, opts.Stores[IgnitionConfigs], opts.Recorder, opts.Logger)
