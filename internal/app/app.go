@@ -230,6 +230,7 @@ func (a *App) serveAPI() error {
 	}
 	renderer := remote.New(remote.Options{Allow: a.settings.allow})
 	a.onClose(renderer.Close)
+	budgets := newBudgets(limitMemory(a.log), a.metrics)
 	var err error
 	a.api, err = apiserver.New(apiserver.Options{
 		Stores:    stores,
@@ -247,6 +248,8 @@ func (a *App) serveAPI() error {
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,
 		ClientCAs:    cas,
+		Requests:     budgets.requests,
+		Watches:      budgets.watches,
 		Logger:       a.log,
 		Registerer:   a.metrics,
 	})

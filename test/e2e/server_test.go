@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,10 +21,11 @@ import (
 // server is a running glowplug.
 type server struct {
 	t          *testing.T
-	dir        string // --data-dir
-	host       string // address it listens on
-	plain, tls string // ports
-	prefix     []string
+	dir        string   // --data-dir
+	host       string   // address it listens on
+	plain, tls string   // ports
+	prefix     []string // runs it in another network namespace
+	wrap       []string // runs it otherwise, a control group say
 	args       []string
 	cmd        *exec.Cmd
 	log        *lockedBuffer
@@ -61,7 +63,7 @@ func start(t *testing.T, args ...string) *server {
 func (s *server) launch() {
 	s.t.Helper()
 	s.log = &lockedBuffer{}
-	argv := append(append([]string{}, s.prefix...), program, "serve", "--data-dir", s.dir,
+	argv := append(slices.Concat(s.prefix, s.wrap), program, "serve", "--data-dir", s.dir,
 		"--listen", net.JoinHostPort(s.listenHost(), s.plain), "--listen-tls", net.JoinHostPort(s.listenHost(), s.tls))
 	argv = append(argv, s.args...)
 	s.cmd = exec.Command(argv[0], argv[1:]...)
