@@ -142,6 +142,18 @@ func (l *Ledger) Add(bucket string) error {
 	})
 }
 
+// Forget takes a bucket out, durably: an empty one takes its place.
+func (l *Ledger) Forget(bucket string) error {
+	if err := os.Remove(filepath.Join(l.KeyDir(), bucket+".keys")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the key log of %s: %w", bucket, err)
+	}
+	return l.change(func(next *record) bool {
+		next.Buckets = slices.DeleteFunc(next.Buckets, func(b string) bool { return b == bucket })
+		delete(next.Revisions, bucket)
+		return true
+	})
+}
+
 // Reached gives the revision that was recorded for a bucket; 0 if none was.
 func (l *Ledger) Reached(bucket string) uint64 { return l.snapshot().Revisions[bucket] }
 

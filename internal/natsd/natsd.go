@@ -33,6 +33,9 @@ type Options struct {
 	// Repair starts although the data and the ledger do not agree, for an operator
 	// who says what is right.
 	Repair bool
+	// Transient are the buckets that hold nothing lasting: where one is damaged, an
+	// empty one takes its place.
+	Transient []string
 }
 
 // Server is a running embedded NATS server. Its Ledger is that of the directory.
@@ -41,6 +44,7 @@ type Server struct {
 	nats     *server.Server
 	storeDir string
 	room     room
+	damages  []*Damage
 
 	mu    sync.Mutex
 	conns []*nats.Conn
@@ -62,15 +66,18 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair}); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, logger); err != nil {
+	if err := s.start(ctx, dir, opts.Transient, logger); err != nil {
 		s.Ledger.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, logger *slog.Logger) error {
+func (s *Server) start(ctx context.Context, dir string, transient []string, logger *slog.Logger) error {
 	var err error
+	if s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, logger); err != nil {
+		return err
+	}
 	s.nats, err = server.NewServer(&server.Options{
 		ServerName:        serverName,
 		DontListen:        true,
