@@ -106,7 +106,7 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 		return nil, errNoLeader
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		if f.Loaded() || !f.keys.Created().IsZero() || f.opts.Ledger != nil && f.opts.Ledger.Has(f.kind.Bucket) {
-			return nil, errBucketLost
+			return nil, f.bucketLost()
 		}
 		makeCtx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
