@@ -40,6 +40,10 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 		fail(w, r, x, failure)
 		return
 	}
+	if s.opts.Lost.Images {
+		fail(w, r, x, lost)
+		return
+	}
 	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
 	x.decision.Host, x.decision.FoundBy = i.Host, i.FoundBy
 	x.boots = "image " + ref.String()

@@ -126,6 +126,9 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
 	s.noticed(b.Notices)
 	script, failure := "", b.Err
+	if s.opts.Lost.fromBoot(&b, s.opts.Boot.Unknown != UnknownExit) {
+		failure = lost
+	}
 	if failure == nil {
 		if script, failure = s.render(r, x, &b); failure != nil && b.Image != nil {
 			s.noticed([]boot.Notice{boot.ImageUnavailable(b.Host, b.Image.Ref, failure)})

@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
+	"glowplug/internal/match"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 )
@@ -67,6 +68,8 @@ type Options struct {
 	// Ready tells whether the store has been read; nil: it has. Until then
 	// machines are told to come again.
 	Ready func() bool
+	// Lost are the kinds of objects that are missing as a whole.
+	Lost Lost
 	// Believe tells whether the sender of a request is believed whatever it
 	// claims: a loopback admin or an authenticated caller. It is asked where
 	// there are claims; nil: nobody is.
@@ -222,7 +225,18 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 	x.request.Gone = r.Context().Done()
 	s.opts.Decider.Decide(&x.request, &x.decision)
 	s.noticed(x.decision.Notices)
+	if s.doubtful(&x.decision) {
+		x.decision.Err = lost
+	}
 	return x.decision.Err
+}
+
+// doubtful tells whether what was decided may be wrong for want of a whole kind of
+// objects: nothing was found, or only what is for everybody.
+func (s *Server) doubtful(d *boot.Decision) bool {
+	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
+	anybody := d.Err == nil && d.Tier == match.Default
+	return (nothing || anybody) && s.opts.Lost.fromConfig(d.Host)
 }
 
 // noticed passes on what deserves an event.

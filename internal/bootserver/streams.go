@@ -72,6 +72,10 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, x *exchange
 	}
 	x.boots = "stream " + clip(name, 64)
 	document, hash, ok := s.opts.Streams.Document(name, query.Get("release"))
+	if !ok && s.opts.Lost.Streams {
+		fail(w, r, x, lost)
+		return
+	}
 	if !ok {
 		sentence := "there is no stream " + clip(name, 64)
 		if release := query.Get("release"); release != "" {

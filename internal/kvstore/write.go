@@ -116,11 +116,11 @@ func (s *Store) currentState(ctx context.Context, key string, like reflect.Value
 	if err := s.barrier(ctx); err != nil {
 		return nil, err
 	}
-	return s.mirroredState(key, like, ignoreNotFound, unreadable)
+	return s.mirroredState(ctx, key, like, ignoreNotFound, unreadable)
 }
 
 // mirroredState reads what the mirror has.
-func (s *Store) mirroredState(key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
+func (s *Store) mirroredState(ctx context.Context, key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
 	e := s.mirror.get(key)
 	if err := holdValue(ctx, e); err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (s *Store) GuaranteedUpdate(
 		return fmt.Errorf("unable to convert output object to pointer: %w", err)
 	}
 	current := func() (*state, error) { return s.currentState(ctx, bucketKey, like, ignoreNotFound, false) }
-	mirrored := func() (*state, error) { return s.mirroredState(bucketKey, like, ignoreNotFound, false) }
+	mirrored := func() (*state, error) { return s.mirroredState(ctx, bucketKey, like, ignoreNotFound, false) }
 	st, isCurrent, err := s.firstState(bucketKey, cachedExistingObject, mirrored, current)
 	if err != nil {
 		return err
@@ -324,7 +324,7 @@ func (s *Store) Delete(
 		cachedExistingObject = nil
 	}
 	current := func() (*state, error) { return s.currentState(ctx, bucketKey, like, false, unreadable) }
-	mirrored := func() (*state, error) { return s.mirroredState(bucketKey, like, false, unreadable) }
+	mirrored := func() (*state, error) { return s.mirroredState(ctx, bucketKey, like, false, unreadable) }
 	st, isCurrent, err := s.firstState(bucketKey, cachedExistingObject, mirrored, current)
 	if err != nil {
 		return err
