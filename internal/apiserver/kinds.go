@@ -24,6 +24,9 @@ const (
 	Events          = "events"
 )
 
+// Transient are the buckets that hold nothing lasting.
+var Transient = []string{"EVENTS"}
+
 // Kinds describes the buckets that Options.Stores are made of.
 func Kinds() []kvstore.Kind {
 	return []kvstore.Kind{

@@ -158,8 +158,9 @@ func (a *App) index() {
 		Registerer: a.metrics,
 	})
 	registerMetrics(a.metrics, a.inventory)
+	registerDamages(a.metrics, a.backend.damages)
 	a.decider.Follow(a.journal.Progress)
-	a.decider.ConsiderLost(a.lost)
+	a.decider.ConsiderLost(a.lostObjects)
 	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
@@ -269,7 +270,11 @@ func (a *App) serveAPI() error {
 func (a *App) serveBoots() {
 	a.boots = bootserver.New(bootserver.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(),
-		Streams: a.streamDoor(), Ready: a.ready, Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
+		Streams: a.streamDoor(), Ready: a.ready,
+		Lost: bootserver.Lost{
+			Images: a.lost(apiserver.ISCSICdroms), Namespaces: a.lost(apiserver.Namespaces), Streams: a.lost(apiserver.StreamReleases),
+		},
+		Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,8 +21,11 @@ type backend struct {
 	js     jetstream.JetStream
 	ledger *ledger.Ledger
 	// keeper guards against another store than the ledger's.
-	keeper    *ledger.Keeper
-	room      func() error // of the embedded store; nil for an external one
+	keeper *ledger.Keeper
+	room   func() error // of the embedded store; nil for an external one
+	// lost says why a bucket of the embedded store is missing; nil: it is not.
+	lost      func(bucket string) error
+	damages   []*natsd.Damage
 	exclusive bool
 	replicas  int
 	where     string // for the banner
@@ -46,17 +50,22 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 		buckets = append(buckets, kind.Bucket)
 	}
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
-		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics,
+		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside,
 	})
 	return b, nil
 }
 
+// setAside tells whether the folder of a bucket is damaged and was set aside.
+func (b *backend) setAside(bucket string) bool {
+	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool { return d.Bucket == bucket })
+}
+
 func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair bool) (*backend, error) {
-	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair})
+	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair, Transient: apiserver.Transient})
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{ledger: server.Ledger, room: server.Room, exclusive: true, replicas: 1, close: func() {
+	b := &backend{ledger: server.Ledger, room: server.Room, lost: server.Lost, damages: server.Damages(), exclusive: true, replicas: 1, close: func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
@@ -91,7 +100,8 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		known.Close()
 		return nil, &OptionError{Flag: "nats-url", Reason: err.Error()}
 	}
-	b := &backend{ledger: known, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL), close: func() {
+	none := func(string) error { return nil }
+	b := &backend{ledger: known, lost: none, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL), close: func() {
 		conn.Close()
 		known.Close()
 	}}

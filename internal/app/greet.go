@@ -41,18 +41,18 @@ func (a *App) greet(ctx context.Context) {
 	b.write(a.stdout)
 }
 
-// awaitStore waits until the store has been read.
+// awaitStore waits until the store has been read, but for what is lost of it.
 func (a *App) awaitStore(ctx context.Context) bool {
 	reminder := time.NewTimer(5 * time.Second)
 	defer reminder.Stop()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
-	for !a.loaded() || a.api.Ready() != nil {
+	for !a.loaded() || a.followed() != nil {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-reminder.C:
-			a.log.Warn("still waiting for the store", "store", a.backend.where, "error", a.api.Ready())
+			a.log.Warn("still waiting for the store", "store", a.backend.where, "error", a.missing())
 		case <-poll.C:
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	reasonLost = "ObjectLost"
 )
 
-// lost gives the objects that the store has lost and that decide about machines.
-func (a *App) lost() boot.Lost {
+// lostObjects gives the objects that the store has lost and that decide about machines.
+func (a *App) lostObjects() boot.Lost {
 	return boot.Lost{
 		Hosts:      a.stores[apiserver.BareMetalHosts].Lost(),
 		Configs:    a.stores[apiserver.IgnitionConfigs].Lost(),

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"glowplug/internal/inventory"
+	"glowplug/internal/natsd"
 	"glowplug/internal/version"
 )
 
@@ -22,6 +23,18 @@ func registerMetrics(r prometheus.Registerer, inv *inventory.Inventory) {
 		Help:        "The version of the program; always 1.",
 		ConstLabels: prometheus.Labels{"version": version.Version, "commit": version.Commit()},
 	}, func() float64 { return 1 }))
+}
+
+// registerDamages shows which buckets were set aside; there is no series where
+// none was.
+func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "glowplug_store_set_aside", Help: "Folders of damaged buckets that were set aside and are still there.",
+	}, []string{"bucket"})
+	for _, d := range damages {
+		gauge.WithLabelValues(d.Bucket).Inc()
+	}
+	r.MustRegister(gauge)
 }
 
 // Describe implements prometheus.Collector.

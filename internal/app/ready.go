@@ -29,6 +29,9 @@ func (a *App) checks() []healthz.HealthChecker {
 func (a *App) bootChecks() []healthz.HealthChecker {
 	checks := []healthz.HealthChecker{healthz.PingHealthz}
 	for _, resource := range bootResources {
+		if a.lost(resource) && mayBeLost(resource) {
+			continue
+		}
 		store := a.stores[resource]
 		checks = append(checks, healthz.NamedCheck("memory-"+resource, func(*http.Request) error {
 			if !store.Loaded() {
@@ -54,6 +57,23 @@ var bootResources = []string{
 	apiserver.BareMetalHosts, apiserver.IgnitionConfigs, apiserver.ISCSICdroms, apiserver.Namespaces, apiserver.StreamReleases,
 }
 
+// mayBeLost tells whether machines are answered although the bucket of a kind is
+// lost: without the hosts or the configs any answer may be wrong; of the others
+// those are answered that do not need them, see bootserver.Lost.
+func mayBeLost(resource string) bool {
+	return resource != apiserver.BareMetalHosts && resource != apiserver.IgnitionConfigs
+}
+
+// lost tells whether the bucket of a kind is damaged and was set aside.
+func (a *App) lost(resource string) bool {
+	for _, kind := range apiserver.Kinds() {
+		if kind.Resource == resource {
+			return a.backend.lost(kind.Bucket) != nil
+		}
+	}
+	return false
+}
+
 // ready tells whether machines can be answered: what they are answered from has
 // been read once, and the manifests applied. A store that goes away later leaves
 // it in memory.
@@ -61,9 +81,29 @@ func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
 
 func (a *App) loaded() bool {
 	for _, resource := range bootResources {
-		if !a.stores[resource].Loaded() {
+		if !a.stores[resource].Loaded() && !(a.lost(resource) && mayBeLost(resource)) {
 			return false
 		}
 	}
 	return true
+}
+
+// followed says which store is not ready that could be; nil: none.
+func (a *App) followed() error {
+	for _, kind := range apiserver.Kinds() {
+		if err := a.stores[kind.Resource].ReadinessCheck(); err != nil && !a.lost(kind.Resource) {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing says what machines wait for, be it lost or yet to be read.
+func (a *App) missing() error {
+	for _, resource := range bootResources {
+		if store := a.stores[resource]; !store.Loaded() {
+			return store.ReadinessCheck()
+		}
+	}
+	return a.followed()
 }

@@ -18,9 +18,9 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/match"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
+	"glowplug/internal/match"
 )
 
 // The paths that a Server answers.

@@ -55,9 +55,11 @@ func (f *follower) checkHistory(info *jetstream.StreamInfo) error {
 	if ledger, ok := f.opts.Ledger.(RevisionLedger); ok {
 		reached = max(reached, ledger.Reached(f.kind.Bucket))
 	}
+	// Of an embedded bucket the description may have been restored by hand; its keys
+	// are verified all the same.
 	var err error
 	switch {
-	case replaced(f.created, info.Created) || replaced(f.keys.Created(), info.Created):
+	case replaced(f.created, info.Created) || !f.opts.Exclusive && replaced(f.keys.Created(), info.Created):
 		err = errReplaced
 	case info.State.LastSeq < reached:
 		err = fmt.Errorf("%w (revision %d, and this server has seen %d)", errOlder, info.State.LastSeq, reached)

@@ -34,6 +34,9 @@ const (
 type KeeperOptions struct {
 	// Buckets are those that this program keeps its objects in.
 	Buckets []string
+	// Exempt tells whether a bucket is known to be missing, or made anew: nothing is
+	// expected of it. Nil: none is.
+	Exempt func(bucket string) bool
 	// Replicas is how many servers of a cluster hold the identity; 0: the default.
 	Replicas int
 	// Logger takes the alarm. Nil discards it.
@@ -125,8 +128,23 @@ func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sigh
 	if s.identity, s.revision, err = readIdentity(ctx, js); err != nil {
 		return known, s, err
 	}
+	k.exempt(&known, s.identity)
 	s.buckets = lookAt(ctx, js, k.names(known, s.identity))
 	return known, s, nil
+}
+
+// exempt takes out of what is known the buckets of which nothing is expected.
+func (k *Keeper) exempt(known *record, id *identity) {
+	if k.opts.Exempt == nil {
+		return
+	}
+	*known = known.clone()
+	known.Buckets = slices.DeleteFunc(known.Buckets, k.opts.Exempt)
+	drop := func(bucket string, _ uint64) bool { return k.opts.Exempt(bucket) }
+	maps.DeleteFunc(known.Revisions, drop)
+	if id != nil {
+		maps.DeleteFunc(id.Buckets, drop)
+	}
 }
 
 // names are the buckets that matter: ours, and those that are recorded.

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const damageObjects = `
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: plain, namespace: default}
+spec: {bootMACAddress: "02:00:00:00:00:01"}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: imaged, namespace: default}
+spec: {bootMACAddress: "02:00:00:00:00:02", image: cd}
+---
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: cd, namespace: default}
+spec: {external: {portal: 192.0.2.1, iqn: "iqn.2020-01.example:cd"}}
+`
+
+// TestDamagedMetaFile damages the meta file of each bucket in turn and restarts:
+// the server starts at once, names file, bucket and remedy, answers the machines
+// that it can answer and no other, refuses to write what is lost, and has all of
+// it again after the remedy.
+func TestDamagedMetaFile(t *testing.T) {
+	needs(t)
+	s := &server{t: t, host: "127.0.0.1", dir: filepath.Join(t.TempDir(), "data"), plain: freePort(t), tls: freePort(t), args: []string{"--loopback-admin"}}
+	s.launch()
+	s.waitReady()
+	s.kubectl(damageObjects+"---\n"+configFor("a"), "apply", "-f", "-")
+	if code := s.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	fresh := start(t, "--loopback-admin") // the remedy takes meta files from here
+	if code := fresh.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	// The status codes of: a plain host's config, that of a host with an image, the
+	// boot script of the latter, what the buckets' API answers, and /readyz/boot.
+	for _, c := range []struct {
+		bucket, resource              string
+		plain, imaged, api, bootReady int
+		script                        string
+	}{
+		{"BAREMETALHOSTS", "baremetalhosts", 503, 503, 503, 500, ""},
+		{"IGNITIONCONFIGS", "ignitionconfigs", 503, 503, 503, 500, ""},
+		{"ISCSICDROMS", "iscsicdroms", 200, 503, 503, 200, "the server's store is damaged"},
+		{"NAMESPACES", "namespaces", 200, 200, 503, 200, "the server's store is damaged"},
+		{"STREAMRELEASES", "streamreleases", 200, 200, 503, 200, "sanboot"},
+		{"CONFIGMAPS", "configmaps", 200, 200, 503, 200, "sanboot"},
+		{"EVENTS", "events", 200, 200, 200, 200, "sanboot"},
+	} {
+		t.Run(c.bucket, func(t *testing.T) {
+			s := *s
+			s.t = t
+			home := filepath.Join("nats", "jetstream", "$G", "streams", "KV_"+c.bucket)
+			meta := filepath.Join(s.dir, home, "meta.inf")
+			flipByte(t, meta)
+			s.launch()
+			code := func(path string) func() int { return func() int { return getOrNothing(s.url(path)).status } }
+			for what, check := range map[string]struct {
+				got  func() int
+				want int
+			}{
+				"/readyz/boot":        {code("/readyz/boot"), c.bootReady},
+				"the plain host":      {code("/api/v1/ignition?mac=02:00:00:00:00:01"), c.plain},
+				"the host with image": {code("/api/v1/ignition?mac=02:00:00:00:00:02"), c.imaged},
+				"the API":             {code("/api/v1/" + c.resource), c.api},
+			} {
+				deadline := time.Now().Add(10 * time.Second)
+				for check.got() != check.want {
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: %d, want %d", what, check.got(), check.want)
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			if c.script != "" {
+				if a := get(t, s.url("/ipxe?mac=02:00:00:00:00:02")); !strings.Contains(a.body, c.script) {
+					t.Errorf("the boot script has no %q: %d %s", c.script, a.status, a.body)
+				}
+			}
+			for _, want := range []string{c.bucket, "meta.inf"} {
+				if !strings.Contains(s.log.String(), want) {
+					t.Errorf("the log has no %q", want)
+				}
+			}
+			if a := get(t, s.url("/metrics")); !strings.Contains(a.body, `glowplug_store_set_aside{bucket="`+c.bucket+`"} 1`) {
+				t.Error("no metric names the bucket")
+			}
+			if code := s.terminate(); code != 0 {
+				t.Fatalf("exit code %d", code)
+			}
+			aside, _ := filepath.Glob(filepath.Join(s.dir, "damaged", "KV_"+c.bucket+"-*"))
+			if len(aside) != 1 {
+				t.Fatalf("set aside: %v", aside)
+			}
+			if c.bucket == "EVENTS" {
+				if err := os.RemoveAll(aside[0]); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			for _, name := range []string{"meta.inf", "meta.sum"} {
+				write(t, filepath.Join(aside[0], name), read(t, filepath.Join(fresh.dir, home, name)))
+			}
+			if err := os.Rename(aside[0], filepath.Join(s.dir, home)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	s.restart()
+	for _, mac := range []string{"1", "2"} {
+		if a := get(t, s.url("/api/v1/ignition?mac=02:00:00:00:00:0"+mac)); a.status != http.StatusOK {
+			t.Errorf("after all was put back: %d %s", a.status, a.body)
+		}
+	}
+	if out := s.kubectl("", "get", "bmh,ign,cdrom", "-o", "name"); strings.Count(out, "\n") != 4 {
+		t.Errorf("after all was put back there is: %s", out)
+	}
+}
+
+// getOrNothing is an answer without a status while nobody listens.
+func getOrNothing(url string) answer {
+	resp, err := http.Get(url)
+	if err != nil {
+		return answer{}
+	}
+	resp.Body.Close()
+	return answer{status: resp.StatusCode}
+}
+
+func flipByte(t *testing.T, path string) {
+	t.Helper()
+	raw := []byte(read(t, path))
+	raw[len(raw)/2] ^= 1
+	write(t, path, string(raw))
+}
