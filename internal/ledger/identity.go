@@ -89,7 +89,8 @@ func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint6
 		}
 	}
 	if id.Version != identityVersion {
-		return nil, 0, fmt.Errorf("the identity of the store has version %d, this program knows %d: it was written by another release", id.Version, identityVersion)
+		return nil, 0, fmt.Errorf("the identity of the store has version %d, this program knows %d: it was written by another release",
+			id.Version, identityVersion)
 	}
 	return &id, raw.Sequence, nil
 }
@@ -110,7 +111,8 @@ func writeIdentity(ctx context.Context, js jetstream.JetStream, id identity, exp
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	_, err = js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		return errTaken
 	}
 	return err

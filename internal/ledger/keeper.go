@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 	// guardTries bounds how often others may write the identity in between.
 	guardTries = 5
 )
+
+// errReconnected says that the answers came from two servers, perhaps.
+var errReconnected = errors.New("the connection to NATS was lost while the store was looked at")
 
 // KeeperOptions say what a keeper compares, and where it reports.
 type KeeperOptions struct {
@@ -80,9 +84,18 @@ func NewKeeper(l *Ledger, opts KeeperOptions) *Keeper {
 // Guard says whether the store may be followed and written. It gives a store that
 // is new an identity, and a data directory that is new the store's. A *Mismatch
 // says that the store must not be touched; any other error is no news of it. Calls
-// at the same time share one answer.
+// at the same time, on the same connection, share one answer.
 func (k *Keeper) Guard(ctx context.Context, js jetstream.JetStream) error {
-	_, err, _ := k.asking.Do("", func() (any, error) { return nil, k.guard(ctx, js) })
+	connection := js.Conn().Stats().Reconnects
+	_, err, _ := k.asking.Do(strconv.FormatUint(connection, 10), func() (any, error) {
+		if err := k.guard(ctx, js); err != nil {
+			return nil, err
+		}
+		if js.Conn().Stats().Reconnects != connection {
+			return nil, errReconnected
+		}
+		return nil, nil
+	})
 	return err
 }
 

@@ -80,7 +80,8 @@ func readRecord(path string) (record, error) {
 		r.Version, r.Place = recordVersion, Embedded
 	case recordVersion:
 	default:
-		return record{}, fmt.Errorf("store record %s has version %d, this program knows %d: it was written by another release", path, r.Version, recordVersion)
+		return record{}, fmt.Errorf("store record %s has version %d, this program knows %d: it was written by another release",
+			path, r.Version, recordVersion)
 	}
 	return r, nil
 }
