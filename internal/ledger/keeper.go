@@ -256,7 +256,7 @@ func (k *Keeper) Run(ctx context.Context, js jetstream.JetStream) {
 }
 
 // record brings the identity's list of buckets up to date. A store that is not the
-// expected one is left alone: Guard speaks of it.
+// expected one any more is left alone, and is an alarm as in Guard.
 func (k *Keeper) record(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -266,10 +266,11 @@ func (k *Keeper) record(ctx context.Context, js jetstream.JetStream) error {
 	}
 	switch what, mismatch := judge(known, k.ledger.place, seen); {
 	case mismatch != nil:
-		return mismatch
+		return k.refuse(mismatch)
 	case what != follow:
 		return nil
 	}
+	k.accept()
 	next := *seen.identity
 	next.Buckets = expectations(known, seen)
 	if !maps.Equal(next.Buckets, seen.identity.Buckets) {

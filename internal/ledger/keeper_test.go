@@ -239,6 +239,11 @@ func TestMissingBucketIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, keep(l).Guard(t.Context(), js), "lacks buckets that existed: A")
+	// A server that is running notices it without a reconnect.
+	running := keep(l)
+	if refused(t, running.record(t.Context(), js), "lacks buckets that existed: A"); running.Mismatch() == nil {
+		t.Error("the keeper of a running server is content")
+	}
 	// A server with a new data directory learns of it from the store's own record.
 	refused(t, keep(open(t, t.TempDir())).Guard(t.Context(), js), "lacks buckets that existed: A")
 }
