@@ -3,11 +3,13 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -155,6 +157,27 @@ func (n *named) Update(ctx context.Context, name string, info rest.UpdatedObject
 	return out, created, clientsFault(err)
 }
 
+// DeleteCollection deletes all objects of one list. The library would list page by
+// page while its deletes are under way, and these move the window, in which a list
+// can be continued, past the end of a page: beyond its 10,000 changes the next page
+// is 410. A list without pages never needs the window.
+func (n *named) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	return n.Store.DeleteCollection(ctx, validate, options, inOnePage(list))
+}
+
+// inOnePage asks for all objects, unless the caller has asked for pages.
+func inOnePage(list *metainternalversion.ListOptions) *metainternalversion.ListOptions {
+	if list == nil {
+		list = &metainternalversion.ListOptions{}
+	}
+	if list.Limit != 0 || list.Continue != "" {
+		return list
+	}
+	list = list.DeepCopy()
+	list.Limit = math.MaxInt64
+	return list
+}
+
 // listed is named for kinds that kubectl get all does not show.
 type listed struct{ named }
 
@@ -173,6 +196,11 @@ func clientsFault(err error) error {
 type eventREST struct{ *registry.Store }
 
 func (*eventREST) ShortNames() []string { return []string{"ev"} }
+
+// DeleteCollection is that of named.
+func (e *eventREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	return e.Store.DeleteCollection(ctx, validate, options, inOnePage(list))
+}
 
 // statusREST is the status subresource of a registry.
 type statusREST struct{ store *registry.Store }
