@@ -34,7 +34,7 @@ type guard struct {
 
 // newGuard knows the admin's token, a file of static tokens (CSV: token, user, uid,
 // "groups") where tokenFile names one, and client certificates of clientCAs.
-func newGuard(isAdminToken func(string) bool, tokenFile string, clientCAs *x509.CertPool) (*guard, error) {
+func newGuard(isAdminToken func(string) bool, tokenFile string, clientCAs func() *x509.CertPool) (*guard, error) {
 	var tokens []authenticator.Token
 	if isAdminToken != nil {
 		tokens = append(tokens, adminToken(isAdminToken))
@@ -51,9 +51,12 @@ func newGuard(isAdminToken func(string) bool, tokenFile string, clientCAs *x509.
 		requests = append(requests, bearertoken.New(tokenunion.New(tokens...)))
 	}
 	if clientCAs != nil {
-		opts := requestx509.DefaultVerifyOptions()
-		opts.Roots = clientCAs
-		requests = append(requests, requestx509.New(opts, requestx509.CommonNameUserConversion))
+		verify := func() (x509.VerifyOptions, bool) {
+			opts := requestx509.DefaultVerifyOptions()
+			opts.Roots = clientCAs()
+			return opts, true
+		}
+		requests = append(requests, requestx509.NewDynamic(verify, requestx509.CommonNameUserConversion))
 	}
 	return &guard{credentials: group.NewAuthenticatedGroupAdder(union.New(requests...))}, nil
 }

@@ -211,7 +211,7 @@ func TestClientCertificates(t *testing.T) {
 	otherCA, otherKey := signed(t, "other CA", x509.ExtKeyUsageAny, nil, nil)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	guard, err := newGuard(nil, "", pool)
+	guard, err := newGuard(nil, "", func() *x509.CertPool { return pool })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,9 +73,9 @@ type Options struct {
 	IsAdminToken func(token string) bool
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"); empty: none.
 	TokenFile string
-	// ClientCAs verify client certificates, whose common name is the user and
-	// whose organizations are the groups; nil: no certificate is accepted.
-	ClientCAs *x509.CertPool
+	// ClientCAs gives what verifies client certificates, whose common name is the user
+	// and whose organizations are the groups; nil: no certificate is accepted.
+	ClientCAs func() *x509.CertPool
 
 	// Requests and Watches bound the memory that requests take, and watches; nil:
 	// they are not bounded.

@@ -225,14 +225,13 @@ func (a *App) serveAPI() error {
 	for resource, store := range a.stores {
 		stores[resource] = store
 	}
-	cas := a.creds.ClientCAs()
-	if err := addCAs(cas, a.settings.ClientCAFile); err != nil {
+	cas, err := a.clientCAs(a.settings.ClientCAFile)
+	if err != nil {
 		return err
 	}
 	renderer := remote.New(remote.Options{Allow: a.settings.allow})
 	a.onClose(renderer.Close)
 	budgets := newBudgets(limitMemory(a.log), a.metrics)
-	var err error
 	a.api, err = apiserver.New(apiserver.Options{
 		Stores:    stores,
 		Inventory: a.inventory,

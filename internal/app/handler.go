@@ -44,19 +44,24 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 	})
 }
 
-// addCAs adds the certificates of a PEM file to a pool.
-func addCAs(pool *x509.CertPool, file string) error {
-	if file == "" {
-		return nil
+// clientCAs gives the CAs that sign client certificates: the own one, which may be
+// renewed, and those of a PEM file where one is named.
+func (a *App) clientCAs(file string) (func() *x509.CertPool, error) {
+	var others []byte
+	if file != "" {
+		var err error
+		if others, err = os.ReadFile(file); err != nil {
+			return nil, &OptionError{Flag: "client-ca-file", Reason: err.Error()}
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(others) {
+			return nil, &OptionError{Flag: "client-ca-file", Reason: fmt.Sprintf("%s holds no PEM certificate", file)}
+		}
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return &OptionError{Flag: "client-ca-file", Reason: err.Error()}
-	}
-	if !pool.AppendCertsFromPEM(data) {
-		return &OptionError{Flag: "client-ca-file", Reason: fmt.Sprintf("%s holds no PEM certificate", file)}
-	}
-	return nil
+	return func() *x509.CertPool {
+		pool := a.creds.ClientCAs()
+		pool.AppendCertsFromPEM(others)
+		return pool
+	}, nil
 }
 
 // redacted is a list of URLs without their passwords.

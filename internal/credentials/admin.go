@@ -73,6 +73,16 @@ func (c *Credentials) ensureAdmin() error {
 	return nil
 }
 
+// refreshAdmin writes the present CA into an admin.kubeconfig that holds the admin's
+// token. One that the admin has taken away or changed is left alone until the next start.
+func (c *Credentials) refreshAdmin() error {
+	token, current, err := c.readKubeconfig()
+	if err != nil || current || !c.token.matches(token) {
+		return err
+	}
+	return writeFile(c.KubeconfigPath(), c.kubeconfig(token))
+}
+
 func (c *Credentials) readHash() (*hashedToken, error) {
 	data, err := os.ReadFile(c.path(tokenHash))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -29,23 +29,55 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// ensureAuthority reads the CA, or makes it where there is none or it has ended.
-func (c *Credentials) ensureAuthority() (*authority, error) {
+// ensureAuthority reads the CA, or makes it where there is none. One that is not
+// fit for use is prolonged.
+func (c *Credentials) ensureAuthority() error {
 	cert, key, err := readPair(c.path(caCert), c.path(caKey))
-	switch {
-	case err != nil:
-		return nil, err
-	case cert == nil:
-		c.opts.Logger.Info("making a CA", "file", c.path(caCert))
-	case nearEnd(cert, c.opts.Now()):
-		c.opts.Logger.Warn("the CA is near its end: making a new one; clients need the new admin.kubeconfig", "end", cert.NotAfter)
-	default:
-		return &authority{cert, key}, nil
+	if err != nil {
+		return err
 	}
 	now := c.opts.Now()
-	template := &x509.Certificate{
+	if cert == nil {
+		c.opts.Logger.Info("making a CA", "file", c.path(caCert))
+		template := authorityTemplate(now)
+		template.Subject = pkix.Name{CommonName: fmt.Sprintf("glowplug CA %d", now.Unix())}
+		cert, key, err = issue(template, nil, c.path(caCert), c.path(caKey))
+		if err != nil {
+			return err
+		}
+	}
+	c.authority.Store(&authority{cert, key})
+	return c.prolongAuthority(now)
+}
+
+// prolongAuthority makes the certificate of a CA that is not fit for use anew, with
+// the same name and key: what it has signed stays good, and the old certificate stays
+// good for clients as long as it is valid. So a clock that is wrong for a while, which
+// may be now, costs nobody the trust in this server.
+func (c *Credentials) prolongAuthority(now time.Time) error {
+	old := c.authority.Load()
+	why := unfit(old.cert, authorityLife, now)
+	if why == "" {
+		return nil
+	}
+	c.opts.Logger.Warn("renewing the certificate of the CA: clients need the new admin.kubeconfig",
+		"because", why, "file", c.path(caCert), "kubeconfig", c.KubeconfigPath())
+	template := authorityTemplate(now)
+	template.RawSubject, template.SubjectKeyId = old.cert.RawSubject, old.cert.SubjectKeyId
+	cert, err := sign(template, &authority{template, old.key}, old.key.Public())
+	if err != nil {
+		return err
+	}
+	if err := writeFile(c.path(caCert), certPEM(cert.Raw)); err != nil {
+		return err
+	}
+	c.authority.Store(&authority{cert, old.key})
+	return nil
+}
+
+func authorityTemplate(now time.Time) *x509.Certificate {
+	return &x509.Certificate{
 		SerialNumber:          serial(),
-		Subject:               pkix.Name{CommonName: fmt.Sprintf("glowplug CA %d", now.Unix())},
 		NotBefore:             now.Add(-headStart),
 		NotAfter:              now.Add(authorityLife),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -53,17 +85,19 @@ func (c *Credentials) ensureAuthority() (*authority, error) {
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
-	cert, key, err = issue(template, nil, c.path(caCert), c.path(caKey))
-	if err != nil {
-		return nil, err
-	}
-	return &authority{cert, key}, nil
 }
 
-// nearEnd tells whether less than a fifth of a certificate's life is left. Before
-// its life it is fine: then the clock is wrong, not the certificate.
-func nearEnd(cert *x509.Certificate, now time.Time) bool {
-	return cert.NotAfter.Sub(now) < cert.NotAfter.Sub(cert.NotBefore)/5
+// unfit says why a certificate needs to be renewed, "" where it does not: its life
+// has not begun, or less than a fifth of what it is given at first is left.
+func unfit(cert *x509.Certificate, life time.Duration, now time.Time) string {
+	switch {
+	case now.Before(cert.NotBefore):
+		return fmt.Sprintf("it is not valid before %s: it was made while the clock was ahead, or the clock is behind now",
+			cert.NotBefore.UTC().Format(time.RFC3339))
+	case cert.NotAfter.Sub(now) < life/5:
+		return "it ends " + cert.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return ""
 }
 
 // issue makes a key and a certificate, signed by parent or, where that is nil, by
@@ -76,11 +110,7 @@ func issue(template *x509.Certificate, parent *authority, certPath, keyPath stri
 	if parent == nil {
 		parent = &authority{template, key}
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent.cert, key.Public(), parent.key)
-	if err != nil {
-		return nil, nil, err
-	}
-	cert, err := x509.ParseCertificate(raw)
+	cert, err := sign(template, parent, key.Public())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +121,15 @@ func issue(template *x509.Certificate, parent *authority, certPath, keyPath stri
 	if err := writeFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
 		return nil, nil, err
 	}
-	return cert, key, writeFile(certPath, certPEM(raw))
+	return cert, key, writeFile(certPath, certPEM(cert.Raw))
+}
+
+func sign(template *x509.Certificate, parent *authority, key crypto.PublicKey) (*x509.Certificate, error) {
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent.cert, key, parent.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(raw)
 }
 
 // readPair reads a certificate and its key; all nil where there is none. A key

@@ -44,17 +44,17 @@ type Options struct {
 // Credentials is what Ensure found or made.
 type Credentials struct {
 	opts      Options
-	authority *authority
 	names     *names
 	token     hashedToken
+	authority atomic.Pointer[authority]
 	serving   atomic.Pointer[tls.Certificate]
 
 	renewing sync.Mutex
 	retryAt  time.Time // after a renewal that failed; under renewing
 }
 
-// Ensure makes what is missing in the data directory and renews what is near its
-// end or names another machine. On a directory where all is well it changes
+// Ensure makes what is missing in the data directory and renews what is not valid
+// yet, is near its end or names another machine. On a directory where all is well it changes
 // nothing. Errors name the file and say what to do.
 func Ensure(opts Options) (*Credentials, error) {
 	if opts.Logger == nil {
@@ -67,10 +67,10 @@ func Ensure(opts Options) (*Credentials, error) {
 	if err := os.MkdirAll(c.path(""), 0o700); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	var err error
-	if c.authority, err = c.ensureAuthority(); err != nil {
+	if err := c.ensureAuthority(); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
+	var err error
 	if c.names, err = allNames(opts.Names); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
@@ -84,8 +84,8 @@ func Ensure(opts Options) (*Credentials, error) {
 }
 
 // TLSConfig is for the listener of HTTPS. Client certificates are asked for but
-// not demanded, and verified by the API. The server's certificate is renewed
-// while it is served.
+// not demanded, and verified by the API. The server's certificate and the CA's are
+// renewed while they are served.
 func (c *Credentials) TLSConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -97,15 +97,15 @@ func (c *Credentials) TLSConfig() *tls.Config {
 	}
 }
 
-// ClientCAs is a new pool that holds the own CA.
+// ClientCAs is a new pool that holds the own CA as it is now.
 func (c *Credentials) ClientCAs() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(c.authority.cert)
+	pool.AddCert(c.authority.Load().cert)
 	return pool
 }
 
 // CAPEM is the CA's certificate, for clients.
-func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.cert.Raw) }
+func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.Load().cert.Raw) }
 
 // IsAdminToken tells whether a bearer token is the admin's.
 func (c *Credentials) IsAdminToken(token string) bool { return c.token.matches(token) }

@@ -3,6 +3,7 @@ package credentials
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"net"
 	"net/http"
 	"os"
@@ -104,6 +105,8 @@ func TestChanges(t *testing.T) {
 	}{
 		{name: "nothing", token: true},
 		{name: "a clock a day behind", opts: Options{Now: at(-1)}, token: true},
+		{name: "made while the clock was a year ahead", opts: Options{Now: at(-365)},
+			changed: []string{"pki/ca.crt", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
 		{name: "another name", opts: Options{Names: []string{"new.example.org"}}, changed: []string{"pki/server.crt", "pki/server.key"}, token: true},
 		{name: "near the end", opts: Options{Now: at(330)}, changed: []string{"pki/server.crt", "pki/server.key"}, token: true},
 		{name: "another address", opts: Options{Server: "https://192.0.2.1:8443"}, changed: []string{Kubeconfig}, token: true},
@@ -112,7 +115,7 @@ func TestChanges(t *testing.T) {
 		{name: "the CA is gone", change: func(dir string) error { return os.Remove(dir + "/pki/ca.crt") },
 			changed: []string{"pki/ca.crt", "pki/ca.key", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
 		{name: "the CA is near its end", opts: Options{Now: at(9 * 365)},
-			changed: []string{"pki/ca.crt", "pki/ca.key", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
+			changed: []string{"pki/ca.crt", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -199,6 +202,101 @@ func TestRenewedWhileServing(t *testing.T) {
 	after := c.current().Leaf
 	if !after.NotAfter.After(before.NotAfter) {
 		t.Errorf("still the certificate that ends %v", before.NotAfter)
+	}
+}
+
+// TestCertificatesFromTheFuture: a server whose clock was ahead when it first started
+// is reached by TLS once the clock is right: by its next start, and while it runs.
+// What the CA has signed stays good, and so does the CA in the hands of clients when
+// the clock goes the other way.
+func TestCertificatesFromTheFuture(t *testing.T) {
+	right := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	trusted := func(t *testing.T, c *Credentials, kubeconfigOf string, at time.Time) error {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(kubeconfigOf, Kubeconfig))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k kubeconfig
+		if err := yaml.Unmarshal(data, &k); err != nil {
+			t.Fatal(err)
+		}
+		pem, err := base64.StdEncoding.DecodeString(k.Clusters[0].Cluster.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(pem)
+		_, err = c.current().Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at})
+		return err
+	}
+	for name, wrong := range map[string]time.Time{
+		"years ahead": right.AddDate(6, 0, 0), "days ahead": right.AddDate(0, 0, 3), "since 1970": time.Unix(1000, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, dir := wrong, t.TempDir()
+			clock := func() time.Time { return now }
+			running := ensure(t, Options{DataDir: dir, Now: clock})
+			token, key := tokenIn(t, running), files(t, dir)["pki/ca.key"]
+			client, _, err := issue(&x509.Certificate{
+				SerialNumber: serial(), NotBefore: time.Unix(0, 0), NotAfter: right.AddDate(10, 0, 0),
+				ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			}, running.authority.Load(), t.TempDir()+"/c.crt", t.TempDir()+"/c.key")
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := t.TempDir() // a copy in the hands of a client
+			if err := os.Mkdir(before+"/pki", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, content := range files(t, dir) {
+				if err := os.WriteFile(filepath.Join(before, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now = right
+			running.current()
+			restarted := ensure(t, Options{DataDir: before, Now: clock}) // another copy, renewed by a start
+			for how, c := range map[string]*Credentials{"running": running, "restarted": restarted} {
+				if err := trusted(t, c, c.opts.DataDir, right); err != nil {
+					t.Errorf("%s: %v", how, err)
+				}
+				if tokenIn(t, c) != token || !c.IsAdminToken(token) || files(t, c.opts.DataDir)["pki/ca.key"] != key {
+					t.Errorf("%s: the token or the key of the CA has changed", how)
+				}
+				_, err := client.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), CurrentTime: right, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+				if err != nil {
+					t.Errorf("%s: a client certificate of this CA: %v", how, err)
+				}
+			}
+			// Either copy's kubeconfig does for the other: they share the key.
+			if err := trusted(t, running, restarted.opts.DataDir, right); err != nil {
+				t.Error(err)
+			}
+			settled := files(t, dir)
+			ensure(t, Options{DataDir: dir, Now: clock})
+			for file, content := range files(t, dir) {
+				if settled[file] != content {
+					t.Errorf("the next start changes %s again", file)
+				}
+			}
+		})
+	}
+}
+
+// TestClockThatIsBehindEndsNoTrust: a start with the clock of 1970 does not make the
+// CA that clients hold worthless for the time when the clock is right again.
+func TestClockThatIsBehindEndsNoTrust(t *testing.T) {
+	right := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	now, dir := right, t.TempDir()
+	opts := Options{DataDir: dir, Now: func() time.Time { return now }}
+	held := ensure(t, opts).ClientCAs()
+	now = time.Unix(1000, 0)
+	ensure(t, opts)
+	now = right
+	c := ensure(t, opts)
+	if _, err := c.current().Leaf.Verify(x509.VerifyOptions{Roots: held, CurrentTime: right}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -75,20 +75,20 @@ func (n *names) of(cert *x509.Certificate) bool {
 }
 
 // ensureServing reads the server's certificate, or makes it where there is none,
-// or it is another CA's, near its end or names another machine.
+// or it is another CA's, is not valid yet, is near its end or names another machine.
 func (c *Credentials) ensureServing() error {
 	cert, key, err := readPair(c.path(serverCrt), c.path(serverKey))
 	if err != nil {
 		return err
 	}
-	why := ""
+	why := "there is none"
+	if cert != nil {
+		why = unfit(cert, servingLife, c.opts.Now())
+	}
 	switch {
-	case cert == nil:
-		why = "there is none"
-	case cert.CheckSignatureFrom(c.authority.cert) != nil:
+	case why != "":
+	case cert.CheckSignatureFrom(c.authority.Load().cert) != nil:
 		why = "it is of another CA"
-	case nearEnd(cert, c.opts.Now()):
-		why = "it is near its end"
 	case !c.names.of(cert):
 		why = "the names or addresses of this machine have changed"
 	default:
@@ -100,12 +100,12 @@ func (c *Credentials) ensureServing() error {
 }
 
 func (c *Credentials) issueServing() error {
-	now := c.opts.Now()
+	now, authority := c.opts.Now(), c.authority.Load()
 	template := &x509.Certificate{
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: "glowplug"},
 		NotBefore:    now.Add(-headStart),
-		NotAfter:     earlier(now.Add(servingLife), c.authority.cert.NotAfter),
+		NotAfter:     earlier(now.Add(servingLife), authority.cert.NotAfter),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:     c.names.dns,
@@ -113,7 +113,7 @@ func (c *Credentials) issueServing() error {
 	for _, ip := range c.names.ips {
 		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
 	}
-	cert, key, err := issue(template, c.authority, c.path(serverCrt), c.path(serverKey))
+	cert, key, err := issue(template, authority, c.path(serverCrt), c.path(serverKey))
 	if err != nil {
 		return err
 	}
@@ -121,23 +121,39 @@ func (c *Credentials) issueServing() error {
 	return nil
 }
 
-// current is the server's certificate, renewed first where it is near its end.
-// Where that fails the old one is still better than none.
+// current is the server's certificate, renewed first where it, or the CA, is not fit
+// for use. Where that fails the old one is still better than none.
 func (c *Credentials) current() *tls.Certificate {
-	serving := c.serving.Load()
-	if !nearEnd(serving.Leaf, c.opts.Now()) {
-		return serving
+	if c.fit() {
+		return c.serving.Load()
 	}
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
-	if serving = c.serving.Load(); !nearEnd(serving.Leaf, c.opts.Now()) || c.opts.Now().Before(c.retryAt) {
-		return serving
+	if c.fit() || c.opts.Now().Before(c.retryAt) {
+		return c.serving.Load()
 	}
-	if err := c.issueServing(); err != nil {
-		c.opts.Logger.Error("the server certificate could not be renewed", "end", serving.Leaf.NotAfter, "error", err)
+	if err := c.renew(); err != nil {
+		c.opts.Logger.Error("the server certificate could not be renewed", "end", c.serving.Load().Leaf.NotAfter, "error", err)
 		c.retryAt = c.opts.Now().Add(time.Hour)
 	}
 	return c.serving.Load()
+}
+
+func (c *Credentials) fit() bool {
+	now := c.opts.Now()
+	return unfit(c.authority.Load().cert, authorityLife, now) == "" && unfit(c.serving.Load().Leaf, servingLife, now) == ""
+}
+
+// renew makes the server's certificate anew, and before it the CA's where need be.
+func (c *Credentials) renew() error {
+	if err := c.prolongAuthority(c.opts.Now()); err != nil {
+		return err
+	}
+	if err := c.refreshAdmin(); err != nil {
+		return err
+	}
+	c.opts.Logger.Info("renewing the server certificate", "end", c.serving.Load().Leaf.NotAfter)
+	return c.issueServing()
 }
 
 func earlier(a, b time.Time) time.Time {
