@@ -118,6 +118,15 @@ func (d segmented) AppendSegments(dst []iscsi.Segment, off, n int64) []iscsi.Seg
 	return dst
 }
 
+// Check implements iscsi.Checker.
+func (d segmented) Check() error {
+	err := d.Disk.Check()
+	if errors.Is(err, images.ErrChanging) {
+		err = fmt.Errorf("%w: %w", iscsi.ErrNotReady, err)
+	}
+	return err
+}
+
 // visit is a machine that reads an image.
 type visit struct {
 	disk      *images.Disk

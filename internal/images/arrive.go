@@ -96,18 +96,13 @@ func (l *Library) place(ref Ref, cdrom *v1.ISCSICdrom, p *transfer.Part, sum str
 	if err := l.wanted(ref, cdrom, wanted); err != nil {
 		return err
 	}
-	info, err := p.Stat()
-	if err != nil {
-		return err
-	}
 	streamed := o != nil && o.of.Stream != ""
 	if streamed {
 		if err := l.addRelease(cdrom, o, l.opts.Keyring != nil); err != nil {
 			return err
 		}
 	}
-	l.digests.remember(identityOf(info), sum)
-	if err := p.Commit(imageFile); err != nil {
+	if err := l.commit(p, imageFile, sum); err != nil {
 		return err
 	}
 	if streamed {
@@ -159,12 +154,18 @@ func (l *Library) keepFile(p *transfer.Part, f *ordered) error {
 	if err := p.Sync(); err != nil {
 		return err
 	}
-	info, err := p.Stat()
-	if err != nil {
+	return l.commit(p, f.name, strings.ToLower(f.source.SHA256))
+}
+
+// commit gives a part that has come whole its name, which changes its identity.
+func (l *Library) commit(p *transfer.Part, name, sum string) error {
+	if err := p.Commit(name); err != nil {
 		return err
 	}
-	l.digests.remember(identityOf(info), strings.ToLower(f.source.SHA256))
-	return p.Commit(f.name)
+	if info, err := p.Stat(); err == nil {
+		l.digests.remember(identityOf(info), sum)
+	}
+	return nil
 }
 
 // arriveSet makes a set that has come whole the one that is served.

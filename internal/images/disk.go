@@ -20,8 +20,8 @@ import (
 )
 
 // Disk is an image as one machine is to see it: the file with kernel arguments
-// set. Its bytes never change, and it can be read until Release by any number of
-// goroutines.
+// set. Its bytes never change: where the file's do, reading fails. It can be read until
+// Release by any number of goroutines.
 type Disk struct {
 	lib     *Library
 	image   *image
@@ -108,7 +108,7 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 	d := &Disk{lib: l, image: im, volume: v, uid: cdrom.UID}
 	var err error
 	if !older { // one that has no name any more is not written to
-		err = l.fresh(im, v)
+		err = l.check(im, v)
 	}
 	if err == nil {
 		d.overlay, err = l.customize(v, cdrom, args)
@@ -122,21 +122,6 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 
 func unavailable(ref Ref, cause error) error {
 	return fault.New(fault.Unavailable, fmt.Sprintf("the image of ISCSICdrom %s cannot be read: %v", ref, cause))
-}
-
-// fresh looks whether the file is still the one that was opened. One that was
-// written to in place is not; one that another has taken the place of is good
-// until that other one has been read.
-func (l *Library) fresh(im *image, v *volume) error {
-	info, err := v.file.Stat()
-	if err == nil && identityOf(info) == v.id {
-		return nil
-	}
-	l.queue.Add(im.ref)
-	if err != nil {
-		return err
-	}
-	return errors.New("its file has changed and is being read again")
 }
 
 // customize sets the arguments of the CD-ROM, and a machine's own.
@@ -158,8 +143,19 @@ func (l *Library) customize(v *volume, cdrom *v1.ISCSICdrom, own []string) (*iso
 // Size is the number of bytes.
 func (d *Disk) Size() int64 { return d.overlay.Size() }
 
-// ReadAt reads the disk, its patches included.
-func (d *Disk) ReadAt(p []byte, off int64) (int, error) { return d.overlay.ReadAt(p, off) }
+// ReadAt reads the disk, its patches included. It fails as Check does.
+func (d *Disk) ReadAt(p []byte, off int64) (int, error) {
+	n, err := d.overlay.ReadAt(p, off)
+	if changed := d.Check(); changed != nil {
+		return 0, changed
+	}
+	return n, err
+}
+
+// Check says why what was read before is not to be delivered: the file was written to
+// in place. Whoever reads the segments asks for himself, after he has read them. The
+// error is ErrChanging where the file may prove to have the same content still.
+func (d *Disk) Check() error { return d.lib.check(d.image, d.volume) }
 
 // AppendSegments tells where the n bytes at off are. What lies beyond the end is
 // left out. It does not allocate where dst has room and the range is not made of

@@ -221,6 +221,10 @@ func (l *Library) Close() error {
 			im.set = nil
 		}
 		im.former.clear()
+		for _, v := range im.doubted {
+			errs = append(errs, v.drop())
+		}
+		im.doubted = nil
 	}
 	if l.root != nil {
 		errs = append(errs, l.root.Close())
@@ -292,6 +296,8 @@ type image struct {
 	set *set
 	// former were served before.
 	former former
+	// doubted are the volumes whose files have changed while they were read, each held.
+	doubted []*volume
 	// failure says why nothing is served although there is a file, or why not yet.
 	failure error
 	// seen is the identity that the file had at the last look.

@@ -45,7 +45,7 @@ func (l *Library) open(ctx context.Context, im *image, name string, hashing func
 	l.mu.Lock()
 	current := im.current
 	l.mu.Unlock()
-	if current != nil && current.id == id && current.path == name {
+	if current != nil && *current.id.Load() == id && current.path == name {
 		return current, nil
 	}
 	if !info.Mode().IsRegular() {
@@ -95,7 +95,9 @@ func (l *Library) read(ctx context.Context, f *os.File, id identity, hashing fun
 		return nil, err
 	}
 	l.digests.remember(id, sum)
-	return &volume{file: f, id: id, img: img, sha256: sum, holders: 1}, nil
+	v := &volume{file: f, img: img, sha256: sum, holders: 1}
+	v.id.Store(&id)
+	return v, nil
 }
 
 func (l *Library) saw(im *image, id identity) {

@@ -3,14 +3,26 @@ package images
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"syscall"
 )
 
-func inode(info fs.FileInfo) uint64 {
+// details gives a file's inode, and when it was changed last.
+func details(info fs.FileInfo) (inode uint64, changed int64) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Ino
+		return stat.Ino, stat.Ctim.Nano()
 	}
-	return 0
+	return 0, 0
+}
+
+// stateOf gives the identity of an open file, and how many names it has. It is asked
+// with every read, and does not allocate.
+func stateOf(f *os.File) (id identity, links uint64, err error) {
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &stat); err != nil {
+		return identity{}, 0, err
+	}
+	return identity{stat.Ino, stat.Size, stat.Mtim.Nano(), stat.Ctim.Nano()}, uint64(stat.Nlink), nil
 }
 
 // freeSpace gives the bytes that may still be written below dir.

@@ -6,10 +6,19 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
 	"syscall"
 )
 
-func inode(fs.FileInfo) uint64 { return 0 }
+func details(fs.FileInfo) (inode uint64, changed int64) { return 0, 0 }
+
+func stateOf(f *os.File) (id identity, links uint64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return identity{}, 0, err
+	}
+	return identityOf(info), 1, nil
+}
 
 // freeSpace is not known here: a disk that is full shows when it is written to.
 func freeSpace(string) (uint64, error) { return math.MaxUint64, nil }

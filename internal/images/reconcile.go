@@ -72,13 +72,14 @@ func (l *Library) reconcile(ctx context.Context, ref Ref) (again time.Duration, 
 	l.mu.Lock()
 	cdrom := im.cdrom
 	l.mu.Unlock()
+	verify := l.verify(ctx, im, cdrom)
 	if cdrom == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if im.cdrom == nil && len(im.doomed) == 0 && len(im.readers) == 0 && l.shelf[ref] == im && im.upload == nil {
+		if im.cdrom == nil && len(im.doomed) == 0 && len(im.doubted) == 0 && len(im.readers) == 0 && l.shelf[ref] == im && im.upload == nil {
 			delete(l.shelf, ref)
 		}
-		return 0, nil
+		return verify, nil
 	}
 
 	found := l.look(ctx, im, cdrom)
@@ -98,7 +99,10 @@ func (l *Library) reconcile(ctx context.Context, ref Ref) (again time.Duration, 
 		if set != nil {
 			_ = set.drop()
 		}
-		return 0, nil
+		return verify, nil
+	}
+	if verify > 0 && (found.again == 0 || verify < found.again) {
+		found.again = verify
 	}
 	l.exchange(im, found.volume, found.set)
 	im.failure = found.failure

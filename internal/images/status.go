@@ -59,7 +59,7 @@ func (l *Library) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
 	}
 	if v := f.volume; v != nil {
 		s.ISOPath = filepath.Join(l.opts.Dir, filepath.FromSlash(v.path))
-		s.ISOSize = v.id.Size
+		s.ISOSize = v.id.Load().Size
 		s.SHA256 = v.sha256
 		s.VolumeID = v.img.VolumeID()
 		s.Distro = v.img.Distro()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"glowplug/internal/iso"
@@ -18,10 +19,15 @@ const maxOverlays = 64
 // somebody holds it, whatever takes its place in the directory.
 type volume struct {
 	file   *os.File
-	id     identity
-	path   string // below the ISO directory
+	id     atomic.Pointer[identity] // in which the digest was computed
+	path   string                   // below the ISO directory
 	img    *iso.Image
 	sha256 string
+
+	// doubted is set once the file was seen to differ from id: nothing that is read of
+	// it is delivered until its digest has been computed again. spoiled is set where
+	// that is another one; it stays.
+	doubted, spoiled atomic.Bool
 
 	mu      sync.Mutex
 	holders int

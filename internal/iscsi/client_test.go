@@ -122,6 +122,9 @@ type client struct {
 	tag   uint32
 	cmdSN uint32
 	isid  byte
+	// statSN is that of the last status, and gaps counts those that were left out.
+	statSN uint32
+	gaps   int
 }
 
 func dial(t testing.TB, address string) *client {
@@ -277,6 +280,13 @@ func (c *client) collect() outcome {
 	var o outcome
 	for {
 		head, data := c.must()
+		if head[0] == opResponse || head[0] == opDataIn && head[1]&1 != 0 {
+			sn := binary.BigEndian.Uint32(head[24:])
+			if c.statSN != 0 && sn != c.statSN+1 {
+				c.gaps++
+			}
+			c.statSN = sn
+		}
 		switch head[0] {
 		case opDataIn:
 			if sn := binary.BigEndian.Uint32(head[36:]); sn != uint32(o.pdus) {

@@ -35,6 +35,7 @@ func (c *conn) command(r request) error {
 		}
 		c.session.read.Add(reading.size)
 		reading.from = c.extent(off, reading.size)
+		reading.checker, _ = c.target.Disk.(Checker)
 	} else {
 		c.scratch = result.data[:0]
 		reading.size, reading.rest = compare(int64(len(result.data)), expected)
@@ -46,14 +47,27 @@ func (c *conn) command(r request) error {
 	}
 	err := c.sendData(&reading)
 	if errors.Is(err, errMedium) {
-		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "cause", err)
 		rest := residual{residualUnder, uint32(expected - reading.sent)}
-		return c.status(r, checkCondition(senseUnreadable), reading.dataSN, rest)
+		return c.status(r, checkCondition(c.failure(err)), reading.dataSN, rest)
 	}
 	if err != nil {
 		return fmt.Errorf("sending data: %w", err)
 	}
 	return nil
+}
+
+// failure is the sense data of a read that failed. An initiator that tries again and
+// again fills no log.
+func (c *conn) failure(err error) sense {
+	found := senseUnreadable
+	if errors.Is(err, ErrNotReady) {
+		found = senseBecoming
+	}
+	if c.failed != found {
+		c.failed = found
+		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "initiator", c.session.Initiator, "cause", err)
+	}
+	return found
 }
 
 // extent finds where n bytes of the disk are.

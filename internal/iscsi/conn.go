@@ -63,6 +63,7 @@ type conn struct {
 	segments  []Segment
 	scratch   []byte // for the data of small answers
 	announced bool   // Hooks.Login has been called
+	failed    sense  // of the last read that could not be answered
 
 	active  atomic.Int64  // when a request came or data was taken, Unix nanoseconds
 	busy    atomic.Bool   // a request is being answered

@@ -45,12 +45,37 @@ type reading struct {
 	rest    residual
 	sent    int64
 	dataSN  uint32
+	checker Checker // nil: what was read is good
+}
+
+func (r *reading) check() error {
+	if r.checker == nil {
+		return nil
+	}
+	if err := r.checker.Check(); err != nil {
+		return fmt.Errorf("%w: %w", errMedium, err)
+	}
+	return nil
 }
 
 // sendData sends Data-In PDUs, the last of them with the status GOOD.
 func (c *conn) sendData(r *reading) error {
 	if c.zeroCopy(r) && r.from.plain() {
-		return c.sendFiles(r)
+		last := r.size
+		if r.checker != nil {
+			// What tells that all of it is good follows the data, so the end goes through
+			// a buffer and is checked first.
+			last -= blockSize
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+		if err := c.sendFiles(r, last); err != nil {
+			return err
+		}
+	}
+	if r.sent == r.size {
+		return nil
 	}
 	return c.sendCopies(r)
 }
@@ -68,10 +93,11 @@ func (c *conn) zeroCopy(r *reading) bool {
 		r.size >= least && r.size%4 == 0
 }
 
-// sendFiles sends from the page cache and from memory that stays as it is.
-func (c *conn) sendFiles(r *reading) error {
-	for r.sent < r.size {
-		h, n := c.dataHeader(r, c.params.maxSend)
+// sendFiles sends the first bytes of the data, from the page cache and from memory
+// that stays as it is.
+func (c *conn) sendFiles(r *reading, last int64) error {
+	for r.sent < last {
+		h, n := c.dataHeader(r, int(min(int64(c.params.maxSend), last-r.sent)))
 		c.out.buf = appendHeader(c.out.buf[:0], &h, c.params.digests)
 		head := c.out.buf
 		for n > 0 {
@@ -106,7 +132,7 @@ func (c *conn) sendCopies(r *reading) error {
 	defer buffers.Put(pooled)
 	b := (*pooled)[:0]
 	for r.sent < r.size {
-		before := *r
+		before, statSN := *r, c.statSN
 		h, n := c.dataHeader(r, maxCopied)
 		if len(b) > 0 && len(b)+headerLen+2*digestLen+n+3 > cap(b) {
 			if _, err := c.out.net.Write(b); err != nil {
@@ -118,12 +144,18 @@ func (c *conn) sendCopies(r *reading) error {
 		b = appendHeader(b, &h, c.params.digests)
 		start := len(b)
 		b = b[:start+n]
-		if err := r.from.read(b[start:]); err != nil {
-			*r = before
+		err := r.from.read(b[start:])
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errMedium, err)
+		} else {
+			err = r.check()
+		}
+		if err != nil {
+			*r, c.statSN = before, statSN
 			if _, err := c.out.net.Write(b[:begin]); err != nil {
 				return err
 			}
-			return fmt.Errorf("%w: %w", errMedium, err)
+			return err
 		}
 		b = appendTail(b, start, c.params.digests)
 	}

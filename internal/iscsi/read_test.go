@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -16,10 +17,12 @@ import (
 func TestReads(t *testing.T) {
 	const blocks = 600
 	disk, content := newOverlaid(t, blocks*blockSize)
+	always := &checked{overlaid: disk}
+	always.good.Store(1 << 30)
 	for _, way := range []struct {
 		name string
 		disk Disk
-	}{{"segments", disk}, {"reader", newMemory(content)}} {
+	}{{"segments", disk}, {"reader", newMemory(content)}, {"checked", always}} {
 		_, address := start(t, serving(way.disk))
 		for _, keys := range []pairs{
 			nil,
@@ -174,5 +177,60 @@ func TestReadAllocatesNothing(t *testing.T) {
 	cdb := append(cdbRead10(1, 32), make([]byte, 6)...)
 	if n := testing.AllocsPerRun(100, func() { d.execute(0, cdb, nil) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// checked is a disk that proves to be another one at some check.
+type checked struct {
+	*overlaid
+	good atomic.Int32 // checks that still succeed
+	then error
+}
+
+func (c *checked) Check() error {
+	if c.good.Add(-1) < 0 {
+		return c.then
+	}
+	return nil
+}
+
+// TestDataOfAChangedDiskIsNotGood: a read of a disk that changes before it, or while
+// it is sent, does not end with the status GOOD, and the session goes on.
+func TestDataOfAChangedDiskIsNotGood(t *testing.T) {
+	for _, segment := range []string{"8192", "262144"} { // through a buffer, and from the page cache
+		for name, c := range map[string]struct {
+			then error
+			want [3]byte
+		}{
+			"lost":      {errors.New("overwritten"), [3]byte{keyMedium, 0x11, 0}},
+			"not ready": {fmt.Errorf("%w: for a moment", ErrNotReady), [3]byte{keyNotReady, 0x04, 0x01}},
+		} {
+			for good := range int32(2) {
+				t.Run(fmt.Sprintf("%s, segments of %s, after %d checks", name, segment, good), func(t *testing.T) {
+					plain, content := newOverlaid(t, 256*blockSize)
+					disk := &checked{overlaid: plain, then: c.then}
+					_, address := start(t, serving(disk))
+					client := dial(t, address)
+					client.login(testTarget, pair{"MaxRecvDataSegmentLength", segment})
+					disk.good.Store(1)
+					client.readBlocks(0, 1)
+					disk.good.Store(good)
+					o := client.scsi(0, 128*blockSize, cdbRead10(0, 128)...)
+					if o.status != statusCheck || o.key() != c.want {
+						t.Errorf("status %d, sense % x after %d bytes", o.status, o.sense, len(o.data))
+					}
+					if int(o.rest)+len(o.data) != 128*blockSize || o.flags != residualUnder {
+						t.Errorf("%d bytes came, %d are said to be missing", len(o.data), o.rest)
+					}
+					disk.good.Store(1 << 20)
+					if got := client.readBlocks(100, 128); !bytes.Equal(got, content[100*blockSize:228*blockSize]) {
+						t.Error("the session does not go on")
+					}
+					if client.gaps > 0 {
+						t.Errorf("%d status numbers were left out", client.gaps)
+					}
+				})
+			}
+		}
 	}
 }

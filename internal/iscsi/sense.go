@@ -33,6 +33,7 @@ var (
 	senseSaved        = sense{keyIllegal, 0x39, 0x00, 0}
 	senseLocked       = sense{keyIllegal, 0x53, 0x02, 0}
 	senseNoMedium     = sense{keyNotReady, 0x3a, 0x02, 0}
+	senseBecoming     = sense{keyNotReady, 0x04, 0x01, 0}
 	senseWriteProtect = sense{keyDataProtect, 0x27, 0x00, 0}
 	senseUnreadable   = sense{keyMedium, 0x11, 0x00, 0}
 )

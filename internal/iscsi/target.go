@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -24,6 +25,17 @@ type Segmenter interface {
 	Disk
 	AppendSegments(dst []Segment, off, n int64) []Segment
 }
+
+// Checker is a Disk whose bytes may cease to be its own, as those of a file that is
+// written to. Check is asked once they have been read and before the initiator is told
+// that they are good; also for many reads at once. Its error becomes that of the read.
+type Checker interface {
+	Check() error
+}
+
+// ErrNotReady is wrapped by the error of a read that may succeed later: the initiator
+// is told so, and tries again. Any other error is a bad medium.
+var ErrNotReady = errors.New("the disk is not ready")
 
 // Segment is a stretch of a disk: Len bytes of File at Off, or Data, which
 // nobody changes any more. The file stays open until Target.Release.
