@@ -3,11 +3,13 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,12 +18,16 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/natsd"
 )
 
 const (
 	finishWorkers = 2
 	finishTimeout = 30 * time.Second
-	scanPage      = 500
+	// refusedRetry is the pause after a result that the store does not take: the NATS
+	// server may be given another configuration.
+	refusedRetry = time.Minute
+	scanPage     = 500
 )
 
 // finisher compiles what was stored as Pending, and writes the result where the
@@ -107,7 +113,7 @@ func (f *finisher) finish(ctx context.Context, key string) error {
 	switch {
 	case ownOf(&config) != nil:
 		return f.relay(ctx, key)
-	case config.Status.Phase != v1.PhasePending, awaitsHosts(&config):
+	case !isUnfinished(&config), awaitsHosts(&config):
 		return nil
 	}
 	src := Source(&config)
@@ -118,7 +124,7 @@ func (f *finisher) finish(ctx context.Context, key string) error {
 	var out v1.IgnitionConfig
 	err := f.store.GuaranteedUpdate(ctx, key, &out, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 		current := obj.(*v1.IgnitionConfig)
-		if current.Status.Phase != v1.PhasePending || Source(current) != src {
+		if !isUnfinished(current) || Source(current) != src {
 			return nil, errSettled
 		}
 		settle(current, j, time.Now())
@@ -128,12 +134,53 @@ func (f *finisher) finish(ctx context.Context, key string) error {
 	switch {
 	case errors.Is(err, errSettled):
 		return nil
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return f.refused(ctx, &config, err)
 	case err != nil:
 		return ignoreNotFound(err)
 	}
 	if out.Status.Phase != v1.PhasePending {
 		f.record(&out)
 	}
+	return nil
+}
+
+// refusedResult begins the message of a config whose compilation the store does not
+// take.
+const refusedResult = "what it compiles to cannot be stored: "
+
+// isUnfinished tells whether a config is still to be compiled: it was not, or what it
+// compiles to was refused by the store.
+func isUnfinished(config *v1.IgnitionConfig) bool {
+	return config.Status.Phase == v1.PhasePending ||
+		config.Status.Phase == v1.PhaseError && strings.HasPrefix(config.Status.ErrorMessage, refusedResult)
+}
+
+// refused says in the status of a config that its newest compilation cannot be stored,
+// and tries again later. What is served stays.
+func (f *finisher) refused(ctx context.Context, config *v1.IgnitionConfig, cause error) error {
+	key := configKey(config.Namespace, config.Name)
+	f.queue.AddAfter(key, refusedRetry)
+	message := fmt.Sprintf("%s%v: %s, or make the config or its layers smaller", refusedResult, cause, natsd.PayloadRemedy)
+	err := f.store.GuaranteedUpdate(ctx, key, &v1.IgnitionConfig{}, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+		current := obj.(*v1.IgnitionConfig)
+		status := &current.Status
+		if current.UID != config.UID || current.Generation != config.Generation || status.Phase == v1.PhaseError && status.ErrorMessage == message {
+			return nil, errSettled
+		}
+		status.Phase, status.ErrorMessage, status.Warnings = v1.PhaseError, message, nil
+		status.ObservedGeneration = current.Generation
+		return current, nil
+	}), nil)
+	switch {
+	case errors.Is(err, errSettled):
+		return nil
+	case err != nil && !apierrors.IsRequestEntityTooLargeError(err):
+		return ignoreNotFound(err)
+	}
+	told := &v1.IgnitionConfig{ObjectMeta: config.ObjectMeta}
+	told.Status.Phase, told.Status.ErrorMessage = v1.PhaseError, message
+	f.record(told) // also where there is no room even for the sentence
 	return nil
 }
 
@@ -163,7 +210,7 @@ func (f *finisher) scan(ctx context.Context) error {
 			return err
 		}
 		for i := range list.Items {
-			if list.Items[i].Status.Phase == v1.PhasePending {
+			if isUnfinished(&list.Items[i]) {
 				f.queue.Add(configKey(list.Items[i].Namespace, list.Items[i].Name))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -133,7 +134,7 @@ func looksTheSame(a, b *inventory.Config) bool {
 // relay merges a config over its layers as they are when it is written: whoever was
 // faster has seen no newer ones.
 func (f *finisher) relay(ctx context.Context, key string) error {
-	var out v1.IgnitionConfig
+	var out, last v1.IgnitionConfig
 	var phase, message string
 	err := f.store.GuaranteedUpdate(ctx, key, &out, false, nil, storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 		current := obj.(*v1.IgnitionConfig)
@@ -141,12 +142,15 @@ func (f *finisher) relay(ctx context.Context, key string) error {
 			return nil, errSettled
 		}
 		phase, message = current.Status.Phase, current.Status.ErrorMessage
+		last.ObjectMeta = current.ObjectMeta
 		f.compiler.layering.lay(current, math.MaxInt, time.Now())
 		return current, nil
 	}), nil)
 	switch {
 	case errors.Is(err, errSettled):
 		return nil
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return f.refused(ctx, &last, err)
 	case err != nil:
 		return ignoreNotFound(err)
 	}
@@ -203,7 +207,11 @@ func (f *finisher) judge(ctx context.Context, key string) error {
 		current.Status.Servable = config.Status.Servable
 		return current, nil
 	}), nil)
-	if errors.Is(err, errSettled) {
+	switch {
+	case errors.Is(err, errSettled):
+		return nil
+	case apierrors.IsRequestEntityTooLargeError(err):
+		f.logger.Warn("it cannot be said what a config can be given as", "config", key, "error", err)
 		return nil
 	}
 	return ignoreNotFound(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +52,11 @@ func start(t *testing.T, change ...func(*Options)) *api {
 
 func newStores(t *testing.T) map[string]storage.Interface {
 	t.Helper()
+	return storesOn(t, kvtest.JetStream(t))
+}
+
+func storesOn(t *testing.T, js jetstream.JetStream) map[string]storage.Interface {
+	t.Helper()
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
 	inv := inventory.New(inventory.Options{})
@@ -69,7 +75,7 @@ func newStores(t *testing.T) map[string]storage.Interface {
 		}
 		running = append(running, store)
 	}
-	kvtest.Run(t, kvtest.JetStream(t), running...)
+	kvtest.Run(t, js, running...)
 	return stores
 }
 

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,8 +26,10 @@ type backend struct {
 	keeper *ledger.Keeper
 	room   func() error // of the embedded store; nil for an external one
 	// lost says why a bucket of the embedded store is missing; nil: it is not.
-	lost      func(bucket string) error
-	damages   []*natsd.Damage
+	lost    func(bucket string) error
+	damages []*natsd.Damage
+	// conn is to an external store; nil for the embedded one.
+	conn      *nats.Conn
 	exclusive bool
 	replicas  int
 	where     string // for the banner
@@ -101,7 +105,7 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		return nil, &OptionError{Flag: "nats-url", Reason: err.Error()}
 	}
 	none := func(string) error { return nil }
-	b := &backend{ledger: known, lost: none, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL), close: func() {
+	b := &backend{ledger: known, conn: conn, lost: none, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL), close: func() {
 		conn.Close()
 		known.Close()
 	}}
@@ -110,4 +114,34 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		return nil, fmt.Errorf("external store: %w", err)
 	}
 	return b, nil
+}
+
+// payloadInterval is how often a NATS server whose messages are too small is asked
+// again: it may have been given another configuration.
+const payloadInterval = 2 * time.Second
+
+// check says why nothing can be read from or written to an external NATS server.
+func (b *backend) check() error {
+	switch {
+	case b.conn == nil:
+		return nil
+	case !b.conn.IsConnected():
+		return errors.New("the NATS server is away")
+	}
+	return natsd.CheckPayload(b.conn)
+}
+
+// awaitUsable returns once there is a NATS server that can hold the store, or ctx has
+// ended. A server tells its limits when it is connected to, so one that cannot is
+// connected to again.
+func (b *backend) awaitUsable(ctx context.Context) {
+	for looks := 1; b.check() != nil && ctx.Err() == nil; looks++ {
+		select {
+		case <-ctx.Done():
+		case <-time.After(payloadInterval / 40):
+		}
+		if looks%40 == 0 && b.conn.IsConnected() {
+			_ = b.conn.ForceReconnect()
+		}
+	}
 }

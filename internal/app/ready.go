@@ -12,7 +12,9 @@ import (
 // checks are the parts of /readyz: machines are answered, and the API reads and
 // writes.
 func (a *App) checks() []healthz.HealthChecker {
-	checks := []healthz.HealthChecker{healthz.PingHealthz, healthz.NamedCheck("store-identity", func(*http.Request) error {
+	checks := []healthz.HealthChecker{healthz.PingHealthz, healthz.NamedCheck("nats", func(*http.Request) error {
+		return a.backend.check()
+	}), healthz.NamedCheck("store-identity", func(*http.Request) error {
 		return a.backend.keeper.Mismatch()
 	})}
 	for _, kind := range apiserver.Kinds() {

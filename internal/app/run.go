@@ -16,14 +16,16 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopWork()
 
 	var background sync.WaitGroup
+	usable := make(chan struct{})
+	background.Go(func() { defer close(usable); a.backend.awaitUsable(work) })
 	for _, store := range a.stores {
-		background.Go(func() { _ = store.Run(work, a.backend.js) })
+		background.Go(func() { <-usable; _ = store.Run(work, a.backend.js) })
 		if !a.backend.exclusive {
 			background.Go(func() { store.KeepReplicas(work, a.backend.js) })
 		}
 	}
 	background.Go(func() { a.announceLost(work) })
-	background.Go(func() { a.backend.keeper.Run(work, a.backend.js) })
+	background.Go(func() { <-usable; a.backend.keeper.Run(work, a.backend.js) })
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)

@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
@@ -47,6 +49,8 @@ type site struct {
 	*replica
 	client *http.Client
 	events events
+	// cramped has the store refuse a status that names hosts.
+	cramped atomic.Bool
 }
 
 // replica is what one server makes of the store.
@@ -125,7 +129,14 @@ func (s *site) serve(policy boot.Policy) *replica {
 type later struct{ site *site }
 
 func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtimeObject, ignoreNotFound bool, p *storage.Preconditions, update storage.UpdateFunc, cached runtimeObject) error {
-	return l.site.stores[apiserver.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p, update, cached)
+	return l.site.stores[apiserver.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p,
+		func(input runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			obj, ttl, err := update(input, meta)
+			if err == nil && l.site.cramped.Load() && obj.(*v1.IgnitionConfig).Status.Hosts != nil {
+				err = apierrors.NewRequestEntityTooLargeError("the object is 2 bytes; the NATS server takes messages of at most 1 (max_payload)")
+			}
+			return obj, ttl, err
+		}, cached)
 }
 
 func (s *site) await(what string, done func() bool) {

@@ -28,6 +28,9 @@ const (
 	retryFirst, retryMax = 200 * time.Millisecond, time.Minute
 	writeTimeout         = 30 * time.Second
 	statusWriters        = 2
+	// refusedRetry is the pause after a status that the store does not take: the NATS
+	// server may be given another configuration.
+	refusedRetry = time.Minute
 	// lookStride is the number of hosts that are looked at while the inventory is
 	// held still.
 	lookStride = 256

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/inventory"
+	"glowplug/internal/natsd"
 )
 
 const (
@@ -137,10 +140,43 @@ func (f *Follower) write(ctx context.Context, s *summary) error {
 	switch {
 	case errors.Is(err, errSame), storage.IsNotFound(err):
 		return nil
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return f.refused(ctx, s, err)
 	case err != nil:
 		return err
 	}
 	f.record(out, was)
+	return nil
+}
+
+// refused says in the status of a template, in few words, that the store does not take
+// the whole of it, and tries again later.
+func (f *Follower) refused(ctx context.Context, s *summary, cause error) error {
+	f.queue.AddAfter(s.config.Ref, refusedRetry)
+	message := fmt.Sprintf("its status cannot be stored: %v: %s, or make the template smaller", cause, natsd.PayloadRemedy)
+	told := &v1.IgnitionConfig{}
+	told.Namespace, told.Name, told.UID = s.config.Namespace, s.config.Name, types.UID(s.config.UID)
+	told.Status = v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: message, Hosts: &v1.RenderedHosts{}}
+	was := ""
+	err := f.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+s.config.Ref.String(), &v1.IgnitionConfig{}, false, nil,
+		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			config := obj.(*v1.IgnitionConfig)
+			status := &config.Status
+			if !s.is(config) || status.Phase == v1.PhaseError && status.ErrorMessage == message {
+				return nil, errSame
+			}
+			was = status.Phase
+			status.Phase, status.ErrorMessage, status.Warnings, status.Hosts = v1.PhaseError, message, nil, nil
+			status.ObservedGeneration = config.Generation
+			return config, nil
+		}), nil)
+	if errors.Is(err, errSame) || storage.IsNotFound(err) {
+		return nil
+	}
+	if err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
+		return err
+	}
+	f.record(told, was) // also where there is no room even for the sentence
 	return nil
 }
 

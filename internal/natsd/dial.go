@@ -8,10 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// minPayload is what an external server should take: a source of 2 MiB, escaped
-// in JSON, with its compilation beside it.
-const minPayload = 8 << 20
-
 // Dial prepares a connection to an external server or cluster. It returns at
 // once, whether or not anybody answers there, and connects, and reconnects, for
 // as long as the connection is open. url may list several servers, separated by
@@ -27,9 +23,8 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 	}
 	connected := func(nc *nats.Conn) {
 		logger.Info("connected to NATS", "url", nc.ConnectedUrlRedacted(), "server", nc.ConnectedServerName())
-		if limit := nc.MaxPayload(); limit < minPayload {
-			logger.Warn("the NATS server takes only small messages: raise its max_payload, or large configs are refused",
-				"max_payload", limit, "wanted", minPayload)
+		if err := CheckPayload(nc); err != nil {
+			logger.Error("the NATS server cannot hold the store", "error", err)
 		}
 	}
 	nc, err := nats.Connect(url, append(extra,

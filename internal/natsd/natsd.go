@@ -16,10 +16,6 @@ import (
 )
 
 const (
-	// MaxPayload is the largest message, in bytes, that the embedded server
-	// takes: an object of 2 MiB of source, its compilation and its history.
-	MaxPayload = 16 << 20
-
 	serverName   = "glowplug"
 	startTimeout = 30 * time.Second
 )

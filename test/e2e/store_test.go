@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -111,6 +113,44 @@ func TestExternalNATS(t *testing.T) {
 			return strings.Contains(get(t, s.url("/api/v1/ignition")).body, "/etc/b")
 		})
 	}
+}
+
+// TestNATSWithSmallMessagesIsRefused: a server on a NATS whose max_payload is too small
+// is not ready and says what to do, writes nothing, and goes on once that is done.
+func TestNATSWithSmallMessagesIsRefused(t *testing.T) {
+	needs(t)
+	nats := newNATS(t)
+	conf := filepath.Join(nats.dir, "nats.conf")
+	good, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, conf, strings.Replace(string(good), "16MB", "8MB", 1))
+	nats.start()
+	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
+		args: []string{"--loopback-admin", "--nats-url", "nats://127.0.0.1:" + nats.port}}
+	s.launch()
+	eventually(t, "the reason and the remedy", func() bool {
+		resp, err := http.Get(s.url("/readyz/nats"))
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode == http.StatusInternalServerError && strings.Contains(string(text), "at most 8388608 bytes") &&
+			strings.Contains(string(text), "set max_payload: 16MB")
+	})
+	if a := get(t, s.url("/api/v1/ignition")); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("a machine: %d %v", a.status, a.header)
+	}
+	if found, _ := filepath.Glob(filepath.Join(nats.dir, "js", "jetstream", "$G", "streams", "*")); len(found) > 0 {
+		t.Errorf("buckets were made: %v", found)
+	}
+	write(t, conf, string(good))
+	if err := nats.cmd.Process.Signal(syscall.SIGHUP); err != nil { // reload
+		t.Fatal(err)
+	}
+	s.waitReady()
 }
 
 func configFor(file string) string {
