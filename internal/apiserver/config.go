@@ -73,8 +73,10 @@ func configStrategies(c *compiler, warnings func(*v1.IgnitionConfig) []string) (
 	status = &strategy[*v1.IgnitionConfig]{
 		namespaced: true,
 		update: func(_ context.Context, config, old *v1.IgnitionConfig) {
+			// All of the status follows from the source, and whoever derives it writes to
+			// the store: nothing of it is a client's to set.
 			keepMeta(&config.ObjectMeta, &old.ObjectMeta)
-			config.Spec = old.Spec
+			config.Spec, config.Status = old.Spec, old.Status
 			config.Compiled = old.Compiled
 		},
 		validateUpdate: v1.ValidateIgnitionConfigUpdate,

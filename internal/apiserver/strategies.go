@@ -35,8 +35,10 @@ func hostStrategies(conflicts func(*v1.BareMetalHost) []string) (main, status *s
 	status = &strategy[*v1.BareMetalHost]{
 		namespaced: true,
 		update: func(_ context.Context, host, old *v1.BareMetalHost) {
+			// How far the machine is may be set, for a restore. Conditions are derived.
 			keepMeta(&host.ObjectMeta, &old.ObjectMeta)
 			host.Spec = old.Spec
+			host.Status.Conditions = old.Status.Conditions
 		},
 		validateUpdate: v1.ValidateBareMetalHostUpdate,
 		reset:          resetSpec,
@@ -70,8 +72,15 @@ func cdromStrategies(warnings func(*v1.ISCSICdrom) []string) (main, status *stra
 	status = &strategy[*v1.ISCSICdrom]{
 		namespaced: true,
 		update: func(_ context.Context, cdrom, old *v1.ISCSICdrom) {
+			// The release that an image of a stream is pinned to may be set, for a restore.
+			// The rest is what the server finds of the file.
 			keepMeta(&cdrom.ObjectMeta, &old.ObjectMeta)
 			cdrom.Spec = old.Spec
+			release := cdrom.Status.Release
+			cdrom.Status = old.Status
+			if cdrom.Spec.Stream != nil {
+				cdrom.Status.Release = release
+			}
 		},
 		validateUpdate: v1.ValidateISCSICdromUpdate,
 		reset:          resetSpec,

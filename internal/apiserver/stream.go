@@ -39,8 +39,13 @@ func streamStrategies() (main, status *strategy[*v1.StreamRelease]) {
 	}
 	status = &strategy[*v1.StreamRelease]{
 		update: func(_ context.Context, release, old *v1.StreamRelease) {
+			// What the document lists is derived from it; who is current is written here by
+			// the server itself, as by any client of the API.
 			keepMeta(&release.ObjectMeta, &old.ObjectMeta)
 			release.Spec = old.Spec
+			current := release.Status.Current
+			release.Status = old.Status
+			release.Status.Current = current
 		},
 		validateUpdate: v1.ValidateStreamReleaseUpdate,
 		reset:          resetSpec,

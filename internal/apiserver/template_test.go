@@ -94,7 +94,7 @@ func TestTemplateIsRenderedForAHost(t *testing.T) {
 	}
 	a.must(http.StatusServiceUnavailable, "GET", configs+"/x/rendered?host=bad", nil)
 	// That it fails for one host says nothing of the others.
-	a.must(http.StatusOK, "PATCH", configs+"/x/status", `{"status": {"phase": "Error", "errorMessage": "1 of 3 hosts fails"}}`, "Content-Type", "application/merge-patch+json")
+	a.setStatus("x", func(s *v1.IgnitionConfigStatus) { s.Phase, s.ErrorMessage = v1.PhaseError, "1 of 3 hosts fails" })
 	for name, want := range map[string]string{"good": "", "old": "true"} {
 		if got := a.must(http.StatusOK, "GET", configs+"/x/rendered?host="+name, nil).header.Get("X-Glowplug-Stale"); got != want {
 			t.Errorf("for %s it is stale: %q", name, got)
