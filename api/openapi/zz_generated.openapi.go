@@ -458,6 +458,13 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"bootRecord": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bootRecord is the position in the boot log of the newest record that this status includes. The server keeps it: a record is never applied twice.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
 							Description: "lastSeen is when the machine last asked for anything.",

@@ -148,6 +148,10 @@ type BareMetalHostStatus struct {
 	// followed.
 	// +optional
 	Rearmed string `json:"rearmed,omitempty"`
+	// bootRecord is the position in the boot log of the newest record that this
+	// status includes. The server keeps it: a record is never applied twice.
+	// +optional
+	BootRecord int64 `json:"bootRecord,omitempty"`
 	// lastSeen is when the machine last asked for anything.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`

@@ -39,6 +39,9 @@ func hostStrategies(conflicts func(*v1.BareMetalHost) []string) (main, status *s
 			keepMeta(&host.ObjectMeta, &old.ObjectMeta)
 			host.Spec = old.Spec
 			host.Status.Conditions = old.Status.Conditions
+			// A status that comes from elsewhere, from a backup say, does not make
+			// records of the boot log new that this one includes.
+			host.Status.BootRecord = old.Status.BootRecord
 		},
 		validateUpdate: v1.ValidateBareMetalHostUpdate,
 		reset:          resetSpec,

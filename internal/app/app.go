@@ -14,6 +14,7 @@ import (
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
+	"glowplug/internal/bootlog"
 	"glowplug/internal/bootserver"
 	"glowplug/internal/bulletin"
 	"glowplug/internal/credentials"
@@ -55,6 +56,7 @@ type App struct {
 	follower *hostconfig.Follower
 	skew     *skew.Watcher
 	resolver *identity.Resolver
+	bootLog  *bootlog.Log
 	journal  *journal.Journal
 	creds    *credentials.Credentials
 	api      *apiserver.Server
@@ -151,9 +153,15 @@ func (a *App) index() {
 			Guard:  a.backend.keeper.Guard, Replicas: a.backend.replicas,
 		}, observers[kind.Resource]...)
 	}
+	a.bootLog = bootlog.New(bootlog.Options{
+		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
+		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room, Exclusive: a.backend.exclusive,
+	})
 	a.journal = journal.New(journal.Options{
 		Hosts:      a.stores[apiserver.BareMetalHosts],
 		Events:     a.stores[apiserver.Events],
+		Log:        a.bootLog,
+		Host:       a.host,
 		Logger:     a.log,
 		Registerer: a.metrics,
 	})
@@ -275,6 +283,13 @@ func (a *App) serveBoots() {
 		},
 		Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
 	})
+}
+
+// host gives a host as it is stored; nil where there is none.
+func (a *App) host(ref inventory.Ref) *inventory.Host {
+	view := a.inventory.View()
+	defer view.End()
+	return view.Host(ref)
 }
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }

@@ -23,6 +23,7 @@ func (a *App) checks() []healthz.HealthChecker {
 			return store.ReadinessCheck()
 		}))
 	}
+	checks = append(checks, healthz.NamedCheck("boot-log", func(*http.Request) error { return a.bootLog.ReadinessCheck() }))
 	return append(checks, a.manifestsCheck())
 }
 
@@ -42,6 +43,12 @@ func (a *App) bootChecks() []healthz.HealthChecker {
 			return nil
 		}))
 	}
+	checks = append(checks, healthz.NamedCheck("memory-boot-log", func(*http.Request) error {
+		if !a.bootLog.Loaded() {
+			return a.bootLog.ReadinessCheck()
+		}
+		return nil
+	}))
 	return append(checks, a.manifestsCheck())
 }
 
@@ -87,7 +94,7 @@ func (a *App) loaded() bool {
 			return false
 		}
 	}
-	return true
+	return a.bootLog.Loaded()
 }
 
 // followed says which store is not ready that could be; nil: none.
@@ -106,6 +113,9 @@ func (a *App) missing() error {
 		if store := a.stores[resource]; !store.Loaded() {
 			return store.ReadinessCheck()
 		}
+	}
+	if !a.bootLog.Loaded() {
+		return a.bootLog.ReadinessCheck()
 	}
 	return a.followed()
 }

@@ -26,6 +26,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background.Go(func() { a.announceLost(work) })
 	background.Go(func() { <-usable; a.backend.keeper.Run(work, a.backend.js) })
+	background.Go(func() { <-usable; _ = a.bootLog.Run(work, a.backend.js) })
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)

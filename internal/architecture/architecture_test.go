@@ -46,6 +46,7 @@ var order = []string{
 	"internal/bulletin",
 	"internal/identity",
 	"internal/boot",
+	"internal/bootlog",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/iso",

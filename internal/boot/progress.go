@@ -96,6 +96,7 @@ func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (
 	}
 	if began {
 		p.Boot = at
+		p.Boots++
 	}
 	return p, began
 }
@@ -103,19 +104,32 @@ func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (
 // apart tells whether two moments are of two boots. The clock may have been set.
 func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
 
-// Later gives the later of what a process remembers of a machine and what the
-// machine's status says, which another process may have written. A status is in
-// whole seconds, so that the memory wins within one.
-func Later(remembered, status inventory.Progress) inventory.Progress {
-	if status.Seen.After(remembered.Seen) {
-		return status
-	}
-	return remembered
+// Same tells whether two steps decide the same of the next boot: a step after which
+// they differ goes into the boot log.
+func Same(a, b inventory.Progress) bool {
+	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
 }
 
-// Told tells whether a status says all of what is remembered.
-func Told(status, remembered inventory.Progress) bool {
-	same := func(a, b time.Time) bool { return a.Unix() == b.Unix() || a.IsZero() && b.IsZero() }
-	return status.State == remembered.State && status.Rearmed == remembered.Rearmed && same(status.Script, remembered.Script) &&
-		same(status.Seen, remembered.Seen) && same(status.Boot, remembered.Boot)
+// Fold gives how far a host is by what is known of it and a record of the boot log.
+// after is the position of the newest record that the writer of this one knew.
+// Records come in the order of their positions, and one that is included already
+// changes nothing. A record succeeds what its writer knew. Where another server had
+// gone on meanwhile, the one that has seen the machine later counts.
+func Fold(known, record inventory.Progress, after uint64) inventory.Progress {
+	if record.Position <= known.Position {
+		return known
+	}
+	next := record
+	if after < known.Position && LaterSeen(known, record) {
+		next = known
+		next.Position = record.Position
+	}
+	if known.Seen.After(next.Seen) {
+		next.Seen = known.Seen
+	}
+	return next
 }
+
+// LaterSeen tells whether a machine was seen later in one than in the other. A
+// status is in whole seconds, so that these are compared.
+func LaterSeen(a, b inventory.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }

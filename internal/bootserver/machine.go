@@ -269,7 +269,11 @@ func (x *exchange) script(w http.ResponseWriter, method, script string) {
 	}
 }
 
-// serveComplete answers PathComplete: the machine says that it is provisioned.
+// notDurable is told to a machine whose word is noted and could be lost yet.
+const notDurable = "that this machine is provisioned could not be stored yet; say it again in a moment"
+
+// serveComplete answers PathComplete: the machine says that it is provisioned. A 200
+// says that this is written down for good.
 func (s *Server) serveComplete(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if failure := s.hear(r, x); failure != nil {
 		fail(w, r, x, failure)
@@ -285,7 +289,10 @@ func (s *Server) serveComplete(w http.ResponseWriter, r *http.Request, x *exchan
 		fail(w, r, x, fault.New(fault.NoMatch, "this machine is no known host; create a BareMetalHost with its address"))
 	default:
 		if s.opts.Journal != nil {
-			s.opts.Journal.Complete(b.Host)
+			if err := s.opts.Journal.Complete(r.Context(), b.Host); err != nil {
+				fail(w, r, x, &fault.Error{Kind: fault.Unavailable, Sentence: notDurable, Cause: err})
+				return
+			}
 		}
 		x.write(w, r.Method, http.StatusOK, "host "+b.Host.Ref.String()+" is provisioned")
 	}

@@ -2,6 +2,7 @@ package bootserver
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -315,6 +316,10 @@ func TestComplete(t *testing.T) {
 	}
 	if len(r.journal.served) != 1 {
 		t.Errorf("noted %v", r.journal.served)
+	}
+	r.journal.failure = errors.New("the store is away")
+	if status, body, h := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 503 || h.Get("Retry-After") == "" || strings.Contains(body, "away") {
+		t.Errorf("while it cannot be stored: %d %q %v", status, body, h)
 	}
 	r, _ = bootRig(t, boot.Policy{}, nil)
 	if status, _, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete?mac=52-54-00-00-00-02"); status != 403 || len(r.journal.served) > 0 {

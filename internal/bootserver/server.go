@@ -5,6 +5,7 @@
 package bootserver
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -40,7 +41,7 @@ type Resolver interface {
 	Caller(r *http.Request) identity.Caller
 }
 
-// Journal writes down what happened. Its methods do not block.
+// Journal writes down what happened. Its methods do not block, but for Complete.
 type Journal interface {
 	// Served is called once a machine has been given a config.
 	Served(host *inventory.Host, config *inventory.Config)
@@ -51,8 +52,9 @@ type Journal interface {
 	LocalBoot(host *inventory.Host, why string)
 	// Failed is called once a machine has been shown why it cannot boot.
 	Failed(host *inventory.Host)
-	// Complete is called when a machine has said that it is provisioned.
-	Complete(host *inventory.Host)
+	// Complete is called when a machine has said that it is provisioned. It returns
+	// nil once that is durable, and an error where that is not known.
+	Complete(ctx context.Context, host *inventory.Host) error
 }
 
 // Options are what a Server stands on.

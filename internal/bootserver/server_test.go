@@ -2,6 +2,7 @@ package bootserver
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -67,6 +68,7 @@ type fakeJournal struct {
 	mu      sync.Mutex
 	served  []string
 	notices []string
+	failure error
 }
 
 func (f *fakeJournal) Served(host *inventory.Host, config *inventory.Config) {
@@ -96,8 +98,11 @@ func (f *fakeJournal) ScriptServed(host *inventory.Host, what string, again bool
 func (f *fakeJournal) LocalBoot(host *inventory.Host, why string) {
 	f.note("%s disk %s", host.Ref, why)
 }
-func (f *fakeJournal) Failed(host *inventory.Host)   { f.note("%s failed", host.Ref) }
-func (f *fakeJournal) Complete(host *inventory.Host) { f.note("%s complete", host.Ref) }
+func (f *fakeJournal) Failed(host *inventory.Host) { f.note("%s failed", host.Ref) }
+func (f *fakeJournal) Complete(_ context.Context, host *inventory.Host) error {
+	f.note("%s complete", host.Ref)
+	return f.failure
+}
 
 // rig is a server with everything around it faked but HTTP.
 type rig struct {

@@ -104,7 +104,7 @@ func scanStatus(s *scanner, d *hostDoc) {
 	for key := range s.object {
 		switch key {
 		case "state":
-			p.State = stateOf(s.str())
+			p.State = StateOf(s.str())
 		case "lastScript":
 			p.Script = s.time()
 		case "lastSeen":
@@ -113,6 +113,10 @@ func scanStatus(s *scanner, d *hostDoc) {
 			p.Boot = s.time()
 		case "rearmed":
 			p.Rearmed = s.str()
+		case "bootCount":
+			p.Boots = s.integer()
+		case "bootRecord":
+			p.Position = uint64(max(0, s.integer()))
 		case "conditions":
 			for range s.array {
 				if scanCondition(s) {
@@ -141,9 +145,9 @@ func scanCondition(s *scanner) bool {
 	return kind == v1.ConditionConfigReadable && status == "False"
 }
 
-// stateOf gives the constant that a state is: it is one of a few words, which a
+// StateOf gives the constant that a state is: it is one of a few words, which a
 // hundred thousand hosts need not keep each for itself.
-func stateOf(state string) string {
+func StateOf(state string) string {
 	for _, known := range [...]string{v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError} {
 		if state == known {
 			return known

@@ -94,6 +94,11 @@ type Progress struct {
 	Script, Seen, Boot time.Time
 	// Rearmed is the value of the annotation that was last followed.
 	Rearmed string
+	// Boots counts the boots that began.
+	Boots int64
+	// Position is the position in the boot log of the newest record that is
+	// included; 0: none is.
+	Position uint64
 }
 
 // compare is the order in which hosts win what they share: the older, then

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -27,16 +28,9 @@ const (
 	reasonUnreadable = "IgnitionTooOld"
 )
 
-// hostNews is what is to be written into the status of a host.
+// hostNews is what is to be written into the status of a host, besides how far it is.
 type hostNews struct {
 	uid string
-	// progress is how far the host is, zero where that is no news; boots counts
-	// those that began since it was last written.
-	progress inventory.Progress
-	boots    int64
-	// config is the config that it was given last; zero: none since.
-	config inventory.Ref
-	hash   string
 	// conflicts is a sentence for each conflict; nil: nothing is new.
 	conflicts *[]string
 	// unreadable says why the image cannot read the config, "" that it can; nil:
@@ -52,17 +46,13 @@ func (n *hostNews) add(newer hostNews) {
 	if newer.unreadable != nil {
 		n.unreadable = newer.unreadable
 	}
-	if n.uid != newer.uid {
-		*n = newer
-		return
-	}
-	if !newer.progress.Seen.IsZero() {
-		n.progress = newer.progress
-	}
-	n.boots += newer.boots
-	if newer.config != (inventory.Ref{}) {
-		n.config, n.hash = newer.config, newer.hash
-	}
+	n.uid = newer.uid
+}
+
+// hostStatus is one write of a status: how far the host is, as remembered, and news.
+type hostStatus struct {
+	machine machine
+	news    hostNews
 }
 
 // errGone is for news of an object that is no longer the same.
@@ -70,15 +60,17 @@ var errGone = errors.New("the object is another one by now")
 
 // update gives the update of a host's status. *transitions are the conditions that
 // it changes.
-func (n *hostNews) update(now time.Time, unique bool, transitions *[]*metav1.Condition) storage.UpdateFunc {
+func (w *hostStatus) update(now time.Time, unique bool, transitions *[]*metav1.Condition) storage.UpdateFunc {
 	return func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		*transitions = nil
 		host := input.(*v1.BareMetalHost)
-		if n.uid != "" && string(host.UID) != n.uid {
+		if uid := w.uid(); uid != "" && string(host.UID) != uid {
 			return nil, nil, errGone
 		}
-		n.updateProgress(&host.Status)
-		for _, condition := range []*metav1.Condition{n.condition(host, now, unique), n.readable(host, now)} {
+		if w.machine.uid != "" {
+			w.machine.updateStatus(&host.Status)
+		}
+		for _, condition := range []*metav1.Condition{w.news.condition(host, now, unique), w.news.readable(host, now)} {
 			if condition != nil && meta.SetStatusCondition(&host.Status.Conditions, *condition) {
 				*transitions = append(*transitions, condition)
 			}
@@ -87,27 +79,29 @@ func (n *hostNews) update(now time.Time, unique bool, transitions *[]*metav1.Con
 	}
 }
 
-// updateProgress writes how far the host is.
-func (n *hostNews) updateProgress(s *v1.BareMetalHostStatus) {
-	if n.progress.Seen.IsZero() {
+func (w *hostStatus) uid() string { return cmp.Or(w.machine.uid, w.news.uid) }
+
+// updateStatus writes how far the machine is.
+func (m *machine) updateStatus(s *v1.BareMetalHostStatus) {
+	status := progressOf(s)
+	p := m.with(status)
+	if p.Seen.IsZero() { // it has done nothing
 		return
 	}
-	p := boot.Later(n.progress, progressOf(s))
 	// Within one boot, what came after the config was served is not undone.
-	if p.State == v1.StateProvisioning && s.State == v1.StateProvisioned && n.boots == 0 {
+	if p.State == v1.StateProvisioning && s.State == v1.StateProvisioned && p.Boots == s.BootCount {
 		p.State = s.State
 	}
-	s.State, s.Rearmed = p.State, p.Rearmed
-	s.BootCount += n.boots
+	s.State, s.Rearmed, s.BootCount, s.BootRecord = p.State, p.Rearmed, p.Boots, int64(p.Position)
 	s.LastSeen, s.LastScript, s.LastBoot = timeOf(p.Seen), timeOf(p.Script), timeOf(p.Boot)
-	if n.config != (inventory.Ref{}) {
-		s.LastConfig, s.LastConfigHash = n.config.String(), n.hash
+	if m.config != (inventory.Ref{}) && !status.Seen.After(m.progress.Seen) {
+		s.LastConfig, s.LastConfigHash = m.config.String(), m.hash
 	}
 }
 
 // progressOf is how far a host is by its status.
 func progressOf(s *v1.BareMetalHostStatus) inventory.Progress {
-	p := inventory.Progress{State: s.State, Rearmed: s.Rearmed}
+	p := inventory.Progress{State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord))}
 	for to, from := range map[*time.Time]*metav1.Time{&p.Seen: s.LastSeen, &p.Script: s.LastScript, &p.Boot: s.LastBoot} {
 		if from != nil {
 			*to = from.Time

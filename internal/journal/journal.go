@@ -1,7 +1,8 @@
-// Package journal writes down what happens to machines: the status of hosts,
-// and events. What happens is noted in memory, at once; it is written later, a
-// few writes a second, so that a storm of boots, or an address scan, neither
-// waits for the store nor fills it.
+// Package journal writes down what happens to machines. What happens is noted in
+// memory, at once. What decides the next boot of a machine then goes into the boot
+// log, many hosts in one write, and from there into the status of hosts. Events,
+// and when a machine was last seen, are written a few a second, so that a storm of
+// boots, or an address scan, neither waits for the store nor fills it.
 package journal
 
 import (
@@ -22,8 +23,8 @@ import (
 )
 
 const (
-	// maxHosts and maxEvents bound what waits to be written.
-	maxHosts  = 1 << 14
+	// maxEvents bounds the events that wait to be written. What waits of hosts is
+	// bounded by their number.
 	maxEvents = 1 << 12
 	// hostGap and eventGap are the least times between two writes of the same
 	// object.
@@ -31,11 +32,12 @@ const (
 	eventGap = 10 * time.Second
 	// eventKeep is how long an event is remembered, to be seen again for free.
 	eventKeep = 10 * time.Minute
-	// writesPerSecond bounds all writes together.
-	writesPerSecond = 100
-	// eventTurn gives events one write in so many while there are both: what a
-	// machine boots next hangs on its status, not on them.
-	eventTurn = 5
+	// eventsPerSecond bounds the writes of events, statusesPerSecond those of
+	// statuses, of which fewer are written while a storm goes on: the boot log has
+	// what they would say.
+	eventsPerSecond   = 100
+	statusesPerSecond = 500
+	statusesInRush    = 100
 	// writeBurst may be written at once.
 	writeBurst = 20
 
@@ -56,6 +58,11 @@ type Store interface {
 type Options struct {
 	// Hosts and Events are the stores of baremetalhosts and events.
 	Hosts, Events Store
+	// Log is the boot log, whose messages are given to Take.
+	Log Log
+	// Host gives a host as the inventory has it, nil where it has none; nil: it is
+	// not asked.
+	Host func(inventory.Ref) *inventory.Host
 	// Logger takes what goes wrong; nil: nobody.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil keeps none.
@@ -64,27 +71,37 @@ type Options struct {
 	Instance string
 }
 
-// Journal is the news that waits to be written. Its methods do not block and are
-// safe for concurrent use.
+// Journal is the news that waits to be written. Its methods are safe for concurrent
+// use and, but for Complete, do not block.
 type Journal struct {
 	opts    Options
 	metrics *metrics
-	// wake holds one: there may be something due.
-	wake      chan struct{}
-	writes    *rate.Limiter
+	// The channels hold one: there may be something due.
+	wakeLog, wakeHosts, wakeEvents chan struct{}
+
+	statuses  *rate.Limiter
+	happened  *rate.Limiter
 	strangers *rate.Limiter
 	refusals  *rate.Limiter
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// unlogged are the machines whose state is to be written into the boot log, in
+	// order.
+	unlogged []*machine
+	// rushUntil is when the storm of boots is over, as far as is known.
+	rushUntil time.Time
+	// taken is the newest message of the boot log that was taken.
+	taken uint64
+	// states are the hosts whose status lacks what the boot log has, hosts those of
+	// which there is other news.
+	states *queue[inventory.Ref, struct{}]
 	hosts  *queue[inventory.Ref, hostNews]
 	events *queue[eventKey, eventNews]
 	// machines are the hosts that have done something since the start.
 	machines machines
 	// conflicting are the hosts that have a conflict now.
 	conflicting map[inventory.Ref]struct{}
-	// turn counts the writes, to give hosts and events their turns.
-	turn   int
-	closed bool
+	closed      bool
 }
 
 // New makes a Journal. It needs no store before Run.
@@ -97,11 +114,15 @@ func New(opts Options) *Journal {
 	}
 	j := &Journal{
 		opts:        opts,
-		wake:        make(chan struct{}, 1),
-		writes:      rate.NewLimiter(writesPerSecond, writeBurst),
+		wakeLog:     make(chan struct{}, 1),
+		wakeHosts:   make(chan struct{}, 1),
+		wakeEvents:  make(chan struct{}, 1),
+		statuses:    rate.NewLimiter(statusesPerSecond, writeBurst),
+		happened:    rate.NewLimiter(eventsPerSecond, writeBurst),
 		strangers:   rate.NewLimiter(strangersPerMinute/60.0, strangersBurst),
 		refusals:    rate.NewLimiter(refusalsPerMinute/60.0, refusalsBurst),
-		hosts:       newQueue[inventory.Ref, hostNews](maxHosts, hostGap, 0),
+		states:      newQueue[inventory.Ref, struct{}](0, 0, 0),
+		hosts:       newQueue[inventory.Ref, hostNews](0, hostGap, 0),
 		events:      newQueue[eventKey, eventNews](maxEvents, eventGap, eventKeep),
 		machines:    newMachines(),
 		conflicting: make(map[inventory.Ref]struct{}),
@@ -112,10 +133,7 @@ func New(opts Options) *Journal {
 
 // hostNews gives the news of a host, to be added to.
 func (j *Journal) hostNews(host *inventory.Host, now time.Time) (news *hostNews, wake bool) {
-	news, wake, lost := j.hosts.touch(host.Ref, now)
-	if lost {
-		j.metrics.drop(kindHost, causeFull)
-	}
+	news, wake, _ = j.hosts.touch(host.Ref, now)
 	if news.uid != host.UID {
 		*news = hostNews{uid: host.UID}
 	}
@@ -128,7 +146,7 @@ func (j *Journal) ConflictChanged(change inventory.ConflictChange) {
 	for _, c := range change.Conflicts {
 		sentences = append(sentences, c.String())
 	}
-	j.note(func() bool {
+	j.note(j.wakeHosts, func() bool {
 		if len(sentences) > 0 {
 			j.conflicting[change.Host.Ref] = struct{}{}
 		} else {
@@ -144,7 +162,7 @@ func (j *Journal) ConflictChanged(change inventory.ConflictChange) {
 // with "" that it can.
 func (j *Journal) ConfigReadable(host *inventory.Host, sentence string) {
 	now := time.Now()
-	j.note(func() bool {
+	j.note(j.wakeHosts, func() bool {
 		news, wake := j.hostNews(host, now)
 		news.unreadable = &sentence
 		return wake
@@ -173,7 +191,7 @@ func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message s
 func (j *Journal) event(key eventKey, message string, limit *rate.Limiter) {
 	now := time.Now()
 	message = clip(message, maxMessage)
-	j.note(func() (wake bool) {
+	j.note(j.wakeEvents, func() (wake bool) {
 		if limit != nil && !j.events.known(key) && !limit.AllowN(now, 1) {
 			j.metrics.drop(kindEvent, causeLimited)
 			return false
@@ -188,21 +206,27 @@ func (j *Journal) event(key eventKey, message string, limit *rate.Limiter) {
 }
 
 // note takes news under the lock. take tells whether the writer is to be woken.
-func (j *Journal) note(take func() (wake bool)) {
+func (j *Journal) note(writer chan struct{}, take func() (wake bool)) {
 	j.mu.Lock()
 	wake := !j.closed && take()
 	j.mu.Unlock()
 	if wake {
-		select {
-		case j.wake <- struct{}{}:
-		default:
-		}
+		signal(writer)
 	}
 }
 
-// pending counts what waits.
-func (j *Journal) pending() (hosts, events int) {
+// signal wakes a writer.
+func signal(writer chan struct{}) {
+	select {
+	case writer <- struct{}{}:
+	default:
+	}
+}
+
+// pending counts what waits: records for the boot log, and what is in it and in no
+// status yet; other news of hosts; and events.
+func (j *Journal) pending() (records, states, hosts, events int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.hosts.dirty, j.events.dirty
+	return len(j.unlogged), j.states.dirty, j.hosts.dirty, j.events.dirty
 }

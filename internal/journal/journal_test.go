@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
+	"glowplug/internal/bootlog"
 	"glowplug/internal/inventory"
 	"glowplug/internal/netaddr"
 )
@@ -85,18 +87,75 @@ func (m *memory) count() (objects, writes int) {
 	return len(m.objects), m.writes
 }
 
+// memoryLog is a boot log in memory, which can be away.
+type memoryLog struct {
+	mu       sync.Mutex
+	journal  *Journal
+	messages []bootlog.Batch
+	sequence uint64
+	trimmed  uint64
+	failure  error
+}
+
+func (l *memoryLog) Append(_ context.Context, records []bootlog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil {
+		return l.failure
+	}
+	l.journal.Take(l.add(records, true))
+	return nil
+}
+
+// add makes a message as the boot log would.
+func (l *memoryLog) add(records []bootlog.Record, own bool) bootlog.Batch {
+	l.sequence++
+	batch := bootlog.Batch{Sequence: l.sequence, Own: own, Live: true, Records: slices.Clone(records)}
+	for i := range batch.Records {
+		batch.Records[i].Progress.Position = l.sequence
+	}
+	l.messages = append(l.messages, batch)
+	return batch
+}
+
+func (l *memoryLog) Trim(_ context.Context, upTo uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trimmed = upTo
+	return nil
+}
+
+func (l *memoryLog) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = err
+}
+
+// replay gives the messages after a sequence to a journal that has started.
+func (l *memoryLog) replay(j *Journal, after uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.messages {
+		if m.Sequence > after {
+			j.Take(bootlog.Batch{Sequence: m.Sequence, Records: slices.Clone(m.Records)})
+		}
+	}
+}
+
 // rig is a running journal over stores in memory, in a bubble of its own time.
 type rig struct {
 	*Journal
 	hosts, events *memory
+	log           *memoryLog
 	metrics       *prometheus.Registry
 	stop          func()
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{hosts: newMemory(), events: newMemory(), metrics: prometheus.NewRegistry()}
-	r.Journal = New(Options{Hosts: r.hosts, Events: r.events, Registerer: r.metrics, Instance: "here"})
+	r := &rig{hosts: newMemory(), events: newMemory(), log: &memoryLog{}, metrics: prometheus.NewRegistry()}
+	r.Journal = New(Options{Hosts: r.hosts, Events: r.events, Log: r.log, Registerer: r.metrics, Instance: "here"})
+	r.log.journal = r.Journal
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
@@ -250,8 +309,8 @@ func TestStoreAway(t *testing.T) {
 		last := time.Now()
 		r.Served(host, config)
 		settled(time.Minute)
-		if hosts, events := r.pending(); hosts != 1 || events != 2 {
-			t.Fatalf("%d, %d wait", hosts, events)
+		if _, states, hosts, events := r.pending(); states+hosts < 1 || events != 2 {
+			t.Fatalf("%d, %d, %d wait", states, hosts, events)
 		}
 		r.hosts.fail(nil)
 		r.events.fail(nil)
@@ -267,52 +326,90 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-func TestQueueIsBounded(t *testing.T) {
+// TestNoStateIsDropped has the stores away while more hosts boot than the journal
+// once kept.
+func TestNoStateIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const many = 20_000
 		r := newRig(t)
+		r.log.fail(errors.New("away"))
 		r.hosts.fail(apierrors.NewServiceUnavailable("away"))
-		for i := range maxHosts + 100 {
-			r.Served(&inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: fmt.Sprintf("h%d", i)}}, config)
+		for i := range many {
+			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
 			if i%1000 == 0 {
 				time.Sleep(time.Second)
 			}
 		}
 		synctest.Wait()
-		if hosts, _ := r.pending(); hosts != maxHosts {
-			t.Errorf("%d wait", hosts)
+		if records, states, _, _ := r.pending(); records+states < many {
+			t.Errorf("%d and %d wait", records, states)
 		}
-		r.mu.Lock()
-		oldest, newest := r.Journal.hosts.known(inventory.Ref{Namespace: "g10", Name: "h1"}), r.Journal.hosts.known(inventory.Ref{Namespace: "g10", Name: fmt.Sprintf("h%d", maxHosts+99)})
-		r.mu.Unlock()
-		if oldest || !newest {
-			t.Errorf("the oldest is kept: %v, the newest: %v", oldest, newest)
+		r.log.fail(nil)
+		settled(logAwayMax + time.Second)
+		logged := map[string]bool{}
+		for _, m := range r.log.messages {
+			for _, record := range m.Records {
+				logged[record.Host.Name] = record.Progress.State == v1.StateProvisioning
+			}
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindHost, causeFull)); got != 100 {
+		if len(logged) != many {
+			t.Errorf("%d of %d hosts are in the boot log", len(logged), many)
+		}
+		r.hosts.fail(nil)
+		settled(awayMax + many/statusesPerSecond*time.Second)
+		for i := range many {
+			if s := r.host(fmt.Sprintf("h%d", i)).Status; s.State != v1.StateProvisioning {
+				t.Fatalf("h%d: %+v", i, s)
+			}
+		}
+		settled(trimInterval)
+		if r.log.trimmed != r.log.sequence {
+			t.Errorf("trimmed up to %d of %d", r.log.trimmed, r.log.sequence)
+		}
+	})
+}
+
+// TestEventsAreBounded has more events than are kept.
+func TestEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.events.fail(apierrors.NewServiceUnavailable("away"))
+		for i := range maxEvents + 100 {
+			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: "server1"}, v1.EventNormal, "Test", fmt.Sprint(i))
+		}
+		synctest.Wait()
+		if _, _, _, events := r.pending(); events != maxEvents {
+			t.Errorf("%d wait", events)
+		}
+		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindEvent, causeFull)); got != 100 {
 			t.Errorf("%v dropped", got)
 		}
 		r.stop()
-		if err := r.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "16384 host status") {
+		if err := r.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "4096 events") {
 			t.Errorf("Shutdown: %v", err)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindHost, causeShutdown)); got != maxHosts {
+		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindEvent, causeShutdown)); got != maxEvents {
 			t.Errorf("%v lost", got)
 		}
 	})
 }
 
-func TestWriteRate(t *testing.T) {
+// TestStatusesFollow: fewer statuses are written while machines boot.
+func TestStatusesFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		for i := range 2000 {
+		for i := range 4000 { // in 4 s
+			if i%20 == 0 {
+				time.Sleep(20 * time.Millisecond)
+			}
 			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
 		}
-		settled(10 * time.Second)
-		if _, writes := r.hosts.count(); writes > 10*writesPerSecond+writeBurst+1 || writes < 7*writesPerSecond {
-			t.Errorf("%d writes in 10 s", writes)
+		if _, writes := r.hosts.count(); writes > 5*statusesInRush || writes < 3*statusesInRush {
+			t.Errorf("%d writes in 4 s of a storm", writes)
 		}
-		settled(15 * time.Second)
-		if _, writes := r.hosts.count(); writes != 2000 {
-			t.Errorf("%d writes for 2000 hosts", writes)
+		settled(10 * time.Second)
+		if _, writes := r.hosts.count(); writes != 4000 {
+			t.Errorf("%d writes for 4000 hosts", writes)
 		}
 	})
 }
@@ -454,23 +551,36 @@ func TestGoneAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
+		r.Served(&inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: "deleted"}, UID: "u"}, config)
 		r.Served(&inventory.Host{Ref: host.Ref, UID: "of its predecessor"}, config)
-		r.Served(&inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: "deleted"}}, config)
 		settled(time.Minute)
 		if s := r.host("server1").Status; s.BootCount != 0 {
 			t.Errorf("the news of another object: %+v", s)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.writes.WithLabelValues(kindHost, resultGone)); got != 2 {
+		if got := testutil.ToFloat64(r.Journal.metrics.writes.WithLabelValues(kindState, resultGone)); got != 2 {
 			t.Errorf("%v gone", got)
 		}
+		if r.log.trimmed != r.log.sequence {
+			t.Errorf("trimmed up to %d of %d", r.log.trimmed, r.log.sequence)
+		}
 		r.hosts.fail(errors.New("damaged"))
+		other := r.add("server2")
+		r.ConfigReadable(other, "host g10/server2 boots an old image")
 		r.Served(host, config)
 		settled(5 * time.Minute)
-		if hosts, _ := r.pending(); hosts != 0 {
-			t.Error("a write that the store refuses is tried for ever")
+		if _, states, hosts, _ := r.pending(); hosts != 0 || states != 1 {
+			t.Errorf("%d and %d wait: a write that the store refuses is tried for ever, or a state is given up", states, hosts)
 		}
 		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindHost, causeFailed)); got != 1 {
 			t.Errorf("%v given up", got)
+		}
+		if r.log.trimmed >= r.log.sequence {
+			t.Error("a state that no status has is trimmed")
+		}
+		r.hosts.fail(nil)
+		settled(stateRetry + trimInterval)
+		if s := r.host("server1").Status; s.State != v1.StateProvisioning || r.log.trimmed != r.log.sequence {
+			t.Errorf("once the store takes it: %+v, trimmed up to %d of %d", s, r.log.trimmed, r.log.sequence)
 		}
 	})
 }
@@ -498,11 +608,11 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("%d events", objects)
 		}
 		r.Served(host, config)
-		if hosts, _ := r.pending(); hosts != 0 {
+		if records, states, hosts, _ := r.pending(); records+states+hosts != 0 {
 			t.Error("news is taken after Shutdown")
 		}
 
-		late := New(Options{Hosts: r.hosts, Events: r.events})
+		late := New(Options{Hosts: r.hosts, Events: r.events, Log: r.log})
 		late.Served(host, config)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -510,23 +620,6 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("Shutdown out of time: %v", err)
 		}
 	})
-}
-
-func TestHostNewsAdd(t *testing.T) {
-	at := func(s int64) inventory.Progress { return inventory.Progress{Seen: time.Unix(1_800_000_000+s, 0)} }
-	ref, sentences := inventory.Ref{Namespace: "a", Name: "b"}, []string{"shares"}
-	older := hostNews{uid: "u", progress: at(1), boots: 1, config: ref, hash: "1", conflicts: &sentences}
-	for want, newer := range map[hostNews]hostNews{
-		older: {uid: "u"},
-		{uid: "u", progress: at(2), boots: 3, config: ref, hash: "1", conflicts: &sentences}: {uid: "u", progress: at(2), boots: 2},
-		{uid: "u", progress: at(1), boots: 1, config: ref, hash: "2", conflicts: &sentences}: {uid: "u", config: ref, hash: "2"},
-		{uid: "other", progress: at(2)}: {uid: "other", progress: at(2)},
-	} {
-		got := older
-		if got.add(newer); got != want {
-			t.Errorf("%+v: %+v; want %+v", newer, got, want)
-		}
-	}
 }
 
 func BenchmarkServed(b *testing.B) {

@@ -4,8 +4,10 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Values of the metrics' labels.
 const (
-	kindHost  = "host"
-	kindEvent = "event"
+	kindRecord = "record"
+	kindState  = "state"
+	kindHost   = "host"
+	kindEvent  = "event"
 
 	resultOK    = "ok"
 	resultRetry = "retry"
@@ -35,15 +37,18 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 			Help: "News of hosts and events that was given up: the queue was full, too many different ones came, the store refused it, or the server stopped.",
 		}, []string{"kind", "cause"}),
 	}
-	pending := func(kind string, of func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "glowplug_journal_pending", Help: "Host status and events that wait to be written.",
+	reg.MustRegister(m.writes, m.dropped)
+	for i, kind := range []string{kindRecord, kindState, kindHost, kindEvent} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "glowplug_journal_pending",
+			Help: "What waits to be written: record, a state that goes into the boot log; state, one that is there and goes into a status; " +
+				"host, other news of a status; event.",
 			ConstLabels: prometheus.Labels{"kind": kind},
-		}, func() float64 { return float64(of()) })
+		}, func() float64 {
+			records, states, hosts, events := j.pending()
+			return float64([]int{records, states, hosts, events}[i])
+		}))
 	}
-	reg.MustRegister(m.writes, m.dropped,
-		pending(kindHost, func() int { hosts, _ := j.pending(); return hosts }),
-		pending(kindEvent, func() int { _, events := j.pending(); return events }))
 	return m
 }
 
@@ -52,11 +57,10 @@ func (m *metrics) wrote(kind, result string) { m.writes.WithLabelValues(kind, re
 func (m *metrics) drop(kind, cause string) { m.dropped.WithLabelValues(kind, cause).Inc() }
 
 // lose counts what was pending when the server stopped.
-func (m *metrics) lose(hosts, events int) {
-	if hosts > 0 {
-		m.dropped.WithLabelValues(kindHost, causeShutdown).Add(float64(hosts))
-	}
-	if events > 0 {
-		m.dropped.WithLabelValues(kindEvent, causeShutdown).Add(float64(events))
+func (m *metrics) lose(records, hosts, events int) {
+	for kind, n := range map[string]int{kindRecord: records, kindHost: hosts, kindEvent: events} {
+		if n > 0 {
+			m.dropped.WithLabelValues(kind, causeShutdown).Add(float64(n))
+		}
 	}
 }

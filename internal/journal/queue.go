@@ -6,9 +6,10 @@ import (
 )
 
 // queue holds what is to be written, one item a key, so that news of the same
-// thing is one write. It is bounded, and gives up the oldest first. Its owner
+// thing is one write. One that is bounded gives up the oldest first. Its owner
 // holds a lock.
 type queue[K comparable, V any] struct {
+	// limit is how many items there may be; 0: any number.
 	limit int
 	// gap is the least time between two writes of one key.
 	gap time.Duration
@@ -48,7 +49,7 @@ func (q *queue[K, V]) known(key K) bool {
 func (q *queue[K, V]) touch(key K, now time.Time) (news *V, first, lost bool) {
 	it := q.byKey[key]
 	if it == nil {
-		if len(q.heap) >= q.limit {
+		if q.limit > 0 && len(q.heap) >= q.limit {
 			oldest := q.heap[0]
 			lost = oldest.dirty
 			q.remove(oldest)
@@ -69,16 +70,48 @@ func (q *queue[K, V]) touch(key K, now time.Time) (news *V, first, lost bool) {
 	return &it.news, first, lost
 }
 
-// hurry makes the news of a key due now, however lately it was written. first
-// is true where it is now what is due first.
-func (q *queue[K, V]) hurry(key K, now time.Time) (first bool) {
+// schedule has news of a key that is due at a time, or earlier where it was so
+// before. first is true where it is now what is due first.
+func (q *queue[K, V]) schedule(key K, due time.Time) (first bool) {
 	it := q.byKey[key]
-	if it == nil || !it.dirty || it.attempts > 0 {
-		return false
+	known := it != nil && it.dirty
+	if !known {
+		q.touch(key, due)
+		it = q.byKey[key]
 	}
-	it.due = now
-	heap.Fix(&q.heap, it.index)
+	if !known || due.Before(it.due) && it.attempts == 0 {
+		it.due = due
+		heap.Fix(&q.heap, it.index)
+	}
 	return it.index == 0
+}
+
+// news gives the news of a key, empty where there is none.
+func (q *queue[K, V]) news(key K) (news V) {
+	if it := q.byKey[key]; it != nil && it.dirty {
+		news = it.news
+	}
+	return news
+}
+
+// take takes the news of a key, due or not.
+func (q *queue[K, V]) take(key K, now time.Time) (taken item[K, V], ok bool) {
+	it := q.byKey[key]
+	if it == nil || !it.dirty {
+		return taken, false
+	}
+	return q.clean(it, now), true
+}
+
+// clean takes the news of an item.
+func (q *queue[K, V]) clean(it *item[K, V], now time.Time) (taken item[K, V]) {
+	taken = *it
+	var none V
+	it.news, it.dirty, it.attempts = none, false, 0
+	q.dirty--
+	it.written, it.due = now, now.Add(q.gap)
+	heap.Fix(&q.heap, it.index)
+	return taken
 }
 
 // next takes the news of the item that is due first, and forgets items that have
@@ -99,13 +132,7 @@ func (q *queue[K, V]) next(now time.Time, all bool) (taken item[K, V], wait time
 			}
 			continue
 		}
-		taken = *it
-		var none V
-		it.news, it.dirty, it.attempts = none, false, 0
-		q.dirty--
-		it.written, it.due = now, now.Add(q.gap)
-		heap.Fix(&q.heap, 0)
-		return taken, 0, true
+		return q.clean(it, now), 0, true
 	}
 	return taken, -1, false
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"time"
 
 	v1 "glowplug/api/v1"
@@ -75,43 +76,48 @@ func (j *Journal) InitrdRead(host *inventory.Host, image inventory.Ref, path str
 // Served notes that a host was given a config. Retries are no event.
 func (j *Journal) Served(host *inventory.Host, config *inventory.Config) {
 	isNews := false
-	j.advance(host, boot.ConfigStep, func(m *machine, news *hostNews, began, changed bool) {
+	j.advance(host, boot.ConfigStep, func(m *machine, began, changed bool) {
 		isNews = began || changed || m.config != config.Ref || m.hash != config.Hash
 		m.config, m.hash = config.Ref, config.Hash
-		news.config, news.hash = config.Ref, config.Hash
 	})
 	if isNews {
 		j.tell(host, ReasonConfigServed, "given the config "+config.Ref.String()+", "+config.Hash)
 	}
 }
 
-// Complete notes that a host has said that it is done.
-func (j *Journal) Complete(host *inventory.Host) {
+// Complete notes that a host has said that it is done, and returns once that is
+// durable. After an error it may not be, and the machine is to say it again.
+func (j *Journal) Complete(ctx context.Context, host *inventory.Host) error {
 	j.advance(host, boot.CompleteStep, nil)
+	if err := j.durable(ctx, host); err != nil {
+		return err
+	}
 	j.tell(host, ReasonBootComplete, "said that it is provisioned")
+	return nil
 }
 
-// advance brings a host forward, at once in memory and soon in its status; more,
-// which may be nil, is called under the lock.
-func (j *Journal) advance(host *inventory.Host, step boot.Step, more func(m *machine, news *hostNews, began, changed bool)) {
+// advance brings a host forward, at once in memory and soon in the boot log and
+// its status; more, which may be nil, is called under the lock.
+func (j *Journal) advance(host *inventory.Host, step boot.Step, more func(m *machine, began, changed bool)) {
 	now := time.Now()
-	j.note(func() (wake bool) {
-		m, began, changed := j.machines.step(host, step, now)
-		news, wake := j.hostNews(host, now)
-		news.progress = m.progress
-		if began {
-			news.boots++
-		}
+	changed := false
+	j.note(j.wakeHosts, func() (wake bool) {
+		var m *machine
+		var began bool
+		m, began, changed = j.machines.step(host, step, now)
 		if more != nil {
-			more(m, news, began, changed)
+			more(m, began, changed)
 		}
-		if began || changed {
-			// A machine that is rebooted now must find it written down, whatever
-			// happens to this process.
-			wake = j.hosts.hurry(host.Ref, now) || wake
+		if changed {
+			j.enqueue(m)
+			return j.states.schedule(host.Ref, now.Add(unloggedGrace))
 		}
+		_, wake = j.hostNews(host, now)
 		return wake
 	})
+	if changed {
+		signal(j.wakeLog)
+	}
 }
 
 // first tells whether something happens for the first time in a host's boot.

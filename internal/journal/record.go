@@ -1,0 +1,204 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/bootlog"
+	"glowplug/internal/inventory"
+)
+
+const (
+	// maxRecords are written into the boot log at once.
+	maxRecords = 2000
+	// recordGap is the least time between the begins of two writes: in a storm each
+	// takes the states of many hosts.
+	recordGap = 10 * time.Millisecond
+	// completeTimeout bounds how long a machine waits until its state is durable.
+	completeTimeout = 3 * time.Second
+	// otherGrace is how long the status of a host is left to the server that wrote
+	// the record, which may be gone.
+	otherGrace = 10 * time.Second
+	// unloggedGrace is how long a status waits until its record is in the boot log.
+	unloggedGrace = time.Second
+
+	// rushRecords of one write tell of a storm, in which statuses wait; rush is how
+	// long one write tells so.
+	rushRecords = 16
+	rush        = 500 * time.Millisecond
+)
+
+// Log is the boot log.
+type Log interface {
+	// Append returns once the records are durable.
+	Append(ctx context.Context, records []bootlog.Record) error
+	// Trim removes the messages up to a sequence.
+	Trim(ctx context.Context, upTo uint64) error
+}
+
+// errClosed is told to those who wait for a state when the journal closes.
+var errClosed = errors.New("the server stops")
+
+// durable waits until the state of a host is in the boot log.
+func (j *Journal) durable(ctx context.Context, host *inventory.Host) error {
+	j.mu.Lock()
+	m := j.machines.byRef[host.Ref]
+	if m == nil || m.uid != host.UID || m.logged {
+		j.mu.Unlock()
+		return nil
+	}
+	if j.closed {
+		j.mu.Unlock()
+		return errClosed
+	}
+	if m.outcome == nil {
+		m.outcome = &outcome{done: make(chan struct{})}
+	}
+	waited := m.outcome
+	j.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	select {
+	case <-waited.done:
+		return waited.err
+	case <-ctx.Done():
+		return fmt.Errorf("the state of host %s is not in the boot log yet: %w", host.Ref, ctx.Err())
+	}
+}
+
+// enqueue has a machine written into the boot log. The caller holds the lock.
+func (j *Journal) enqueue(m *machine) {
+	if !m.queued {
+		m.queued = true
+		j.unlogged = append(j.unlogged, m)
+	}
+}
+
+// records takes what is to be written into the boot log next.
+func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := min(len(j.unlogged), maxRecords)
+	for _, m := range j.unlogged[:n] {
+		m.queued = false
+		if m.logged && !m.carried { // another server's record says it, or the host is no more
+			continue
+		}
+		m.carried = false
+		taken = append(taken, m)
+		records = append(records, bootlog.Record{
+			Host: m.ref, UID: m.uid, Progress: m.progress, After: m.progress.Position, Config: m.config, Hash: m.hash,
+		})
+	}
+	if j.unlogged = j.unlogged[n:]; len(j.unlogged) == 0 {
+		j.unlogged = nil
+	}
+	if len(records) >= rushRecords {
+		j.rushUntil = time.Now().Add(rush)
+	}
+	return taken, records
+}
+
+// appendRecords writes what there is into the boot log. wait is 0 where that was
+// something, and negative where there was nothing.
+func (j *Journal) appendRecords(ctx context.Context) (wait time.Duration, err error) {
+	taken, records := j.records()
+	if len(records) == 0 {
+		return -1, nil
+	}
+	if err = j.opts.Log.Append(ctx, records); err == nil {
+		return 0, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range taken {
+		if !m.logged {
+			j.enqueue(m)
+			m.resolve(err)
+		}
+	}
+	return 0, err
+}
+
+// Take is given every message of the boot log, in order.
+func (j *Journal) Take(batch bootlog.Batch) {
+	// The inventory is asked before the lock is taken: who holds that asks us.
+	current := make([]*inventory.Host, len(batch.Records))
+	if !batch.Own && j.opts.Host != nil {
+		for i := range batch.Records {
+			current[i] = j.opts.Host(batch.Records[i].Host)
+		}
+	}
+	now := time.Now()
+	due := now
+	if batch.Live && !batch.Own {
+		due = now.Add(otherGrace)
+	}
+	j.note(j.wakeHosts, func() (wake bool) {
+		j.taken = max(j.taken, batch.Sequence)
+		for i := range batch.Records {
+			r := &batch.Records[i]
+			if !j.takeRecord(r, current[i], batch) {
+				continue
+			}
+			wake = j.states.schedule(r.Host, due) || wake
+		}
+		return wake
+	})
+}
+
+// takeRecord folds a record into what is remembered. It is false where the record
+// is of a host that is no more.
+func (j *Journal) takeRecord(r *bootlog.Record, current *inventory.Host, batch bootlog.Batch) bool {
+	m := j.machines.byRef[r.Host]
+	if m == nil || m.uid != r.UID {
+		if batch.Own || current != nil && current.UID != r.UID {
+			return false
+		}
+		m = j.machines.put(machine{ref: r.Host, uid: r.UID, progress: r.Progress, after: r.After, logged: true, config: r.Config, hash: r.Hash})
+		m.oldest = batch.Sequence
+		return true
+	}
+	before := m.progress.Position
+	if r.Progress.Position <= before {
+		return m.oldest != 0
+	}
+	adopted := m.fold(r, batch.Own)
+	if m.oldest == 0 || adopted && r.After >= before {
+		m.oldest = batch.Sequence // it says what all older ones do
+	}
+	return true
+}
+
+// fold brings a machine to where a record is that comes after what it includes. It
+// tells whether the machine is now as the record says.
+func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
+	before := m.progress
+	switch {
+	case own:
+		m.progress.Position = r.Progress.Position
+		m.after = max(m.after, r.After)
+		adopted = boot.Same(m.progress, r.Progress)
+	case m.logged:
+		m.progress = boot.Fold(before, r.Progress, r.After)
+		adopted = boot.Same(m.progress, r.Progress)
+	case boot.LaterSeen(r.Progress, before):
+		m.progress, adopted = r.Progress, true
+	default: // what this server has to write comes after it
+		m.progress.Position = r.Progress.Position
+	}
+	if adopted {
+		m.logged = true
+		m.resolve(nil)
+		if !own {
+			m.after, m.config, m.hash = r.After, r.Config, r.Hash
+		}
+	}
+	if m.progress.Boots != before.Boots {
+		m.done = 0
+	}
+	return adopted
+}

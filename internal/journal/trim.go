@@ -1,0 +1,58 @@
+package journal
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// trimInterval is how often the boot log is trimmed.
+	trimInterval = 2 * time.Second
+	// maxLag is how many messages of the boot log may wait for one host, whose status
+	// cannot be written: its state is then written into the log anew.
+	maxLag = 1 << 12
+)
+
+// trim removes from the boot log what every status includes, until ctx ends.
+func (j *Journal) trim(ctx context.Context) {
+	ticker := time.NewTicker(trimInterval)
+	defer ticker.Stop()
+	trimmed := uint64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if upTo := j.included(); upTo > trimmed {
+			if err := j.opts.Log.Trim(ctx, upTo); err != nil {
+				j.opts.Logger.Debug("the boot log is not trimmed", "error", err)
+				continue
+			}
+			trimmed = upTo
+		}
+	}
+}
+
+// included gives the sequence up to which all messages of the boot log are in the
+// status of hosts.
+func (j *Journal) included() (upTo uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	upTo = j.taken
+	carry := false
+	for _, m := range j.machines.byRef {
+		if m.oldest == 0 {
+			continue
+		}
+		upTo = min(upTo, m.oldest-1)
+		if m.oldest+maxLag < j.taken && !m.carried {
+			m.carried, carry = true, true
+			j.enqueue(m)
+		}
+	}
+	if carry {
+		signal(j.wakeLog)
+	}
+	return upTo
+}

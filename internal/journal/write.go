@@ -1,0 +1,164 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/inventory"
+)
+
+// eventStep writes one event.
+func (j *Journal) eventStep(ctx context.Context, all bool) (time.Duration, error) {
+	j.mu.Lock()
+	event, wait, ok := j.events.next(time.Now(), all)
+	j.mu.Unlock()
+	if !ok {
+		return wait, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	key := "/events/" + event.key.namespace() + "/" + event.key.name()
+	err := j.opts.Events.GuaranteedUpdate(ctx, key, &v1.Event{}, true, nil, event.news.update(event.key, j.opts.Instance), nil)
+	return 0, settle(j, j.events, kindEvent, event, key, err, (*eventNews).add)
+}
+
+// hostStep writes one status: of a host whose state it lacks, and only where there
+// is none one of which there is other news.
+func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error) {
+	now := time.Now()
+	j.mu.Lock()
+	state, stateWait, isState := j.states.next(now, all)
+	ref := state.key
+	var news item[inventory.Ref, hostNews]
+	var newsWait time.Duration
+	var isNews bool
+	if !isState {
+		news, newsWait, isNews = j.hosts.next(now, all)
+		ref = news.key
+	}
+	var write hostStatus
+	m := j.machines.byRef[ref]
+	if isState && (m == nil || j.hosts.news(ref).uid == m.uid) {
+		news, isNews = j.hosts.take(ref, now) // one write for both
+	}
+	if write.news = news.news; m != nil && (isState || m.uid == news.news.uid) {
+		write.machine = *m
+	}
+	j.mu.Unlock()
+	switch {
+	case isState && write.machine.uid == "" && !isNews: // the host is no more
+		return 0, nil
+	case isState || isNews:
+	case stateWait < 0:
+		return newsWait, nil
+	case newsWait < 0:
+		return stateWait, nil
+	default:
+		return min(stateWait, newsWait), nil
+	}
+	key := "/baremetalhosts/" + ref.String()
+	err := j.writeHost(ctx, key, ref, &write, isNews)
+	j.settleMachine(&write.machine, err)
+	if isState {
+		failure := settle(j, j.states, kindState, state, key, err, func(*struct{}, struct{}) {})
+		if isNews {
+			settle(j, j.hosts, kindHost, news, key, err, (*hostNews).add)
+		}
+		return 0, failure
+	}
+	return 0, settle(j, j.hosts, kindHost, news, key, err, (*hostNews).add)
+}
+
+// writeHost writes a status. A change of a condition is an event, too.
+func (j *Journal) writeHost(ctx context.Context, key string, ref inventory.Ref, write *hostStatus, isNews bool) error {
+	if !isNews && j.includes(ref, &write.machine) {
+		return nil
+	}
+	j.mu.Lock()
+	_, conflicting := j.conflicting[ref]
+	j.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	var stored v1.BareMetalHost
+	var transitions []*metav1.Condition
+	update := write.update(time.Now(), !conflicting, &transitions)
+	if err := j.opts.Hosts.GuaranteedUpdate(ctx, key, &stored, false, nil, update, nil); err != nil {
+		return err
+	}
+	for _, c := range transitions {
+		object := v1.ObjectReference{
+			Kind: "BareMetalHost", APIVersion: "v1", Namespace: ref.Namespace, Name: ref.Name, UID: string(stored.UID),
+		}
+		if c.Status == metav1.ConditionFalse {
+			j.Record(object, v1.EventWarning, c.Reason, c.Message)
+		} else {
+			j.Record(object, v1.EventNormal, c.Type, c.Message)
+		}
+	}
+	return nil
+}
+
+// includes tells whether the status of a host, as the inventory has it, says all
+// that the boot log does: another server may have written it.
+func (j *Journal) includes(ref inventory.Ref, m *machine) bool {
+	if j.opts.Host == nil || !m.logged {
+		return false
+	}
+	host := j.opts.Host(ref)
+	return host != nil && host.UID == m.uid && host.Progress.Position >= m.progress.Position
+}
+
+// settleMachine notes what the status of a host includes after a write, or that the
+// host is no more.
+func (j *Journal) settleMachine(written *machine, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	m := j.machines.byRef[written.ref]
+	switch {
+	case m == nil || m.uid != written.uid:
+	case err == nil && written.progress.Position >= m.progress.Position:
+		m.oldest = 0
+	case isGone(err):
+		j.machines.drop(m)
+	}
+}
+
+// settle counts how a write went, and keeps its news where it is worth another
+// try. The error is not nil where the store is away.
+func settle[K comparable, V any](j *Journal, q *queue[K, V], kind string, it item[K, V], key string, err error, add func(*V, V)) error {
+	away := isAway(err)
+	switch {
+	case err == nil:
+		j.metrics.wrote(kind, resultOK)
+		return nil
+	case isGone(err):
+		j.metrics.wrote(kind, resultGone)
+		return nil
+	case away:
+		it.attempts = -1 // that was none
+	case it.attempts+1 >= maxAttempts && kind != kindState:
+		j.metrics.drop(kind, causeFailed)
+		j.opts.Logger.Error("gave up a write", "key", key, "error", err)
+		return nil
+	case it.attempts+1 >= maxAttempts:
+		it.due = time.Now().Add(stateRetry)
+		if it.attempts+1 == maxAttempts {
+			j.opts.Logger.Error("the status of a host cannot be written; the boot log keeps its state", "key", key, "error", err)
+		}
+	default:
+		it.due = time.Now().Add(time.Duration(it.attempts+1) * retryGap)
+	}
+	j.metrics.wrote(kind, resultRetry)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if q.putBack(it, time.Now(), add) {
+		j.metrics.drop(kind, causeFull)
+	}
+	if away {
+		return err
+	}
+	return nil
+}
