@@ -80,7 +80,7 @@ func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) 
 		l.take(ack.Sequence, h, append([]Record(nil), records[:n]...), true)
 	} else {
 		l.mu.Lock()
-		l.base = max(l.base, h.base)
+		l.base, l.last = max(l.base, h.base), max(l.last, ack.Sequence)
 		l.mu.Unlock()
 	}
 	return n, nil
