@@ -33,11 +33,12 @@ const (
 	// eventKeep is how long an event is remembered, to be seen again for free.
 	eventKeep = 10 * time.Minute
 	// eventsPerSecond bounds the writes of events, statusesPerSecond those of
-	// statuses, of which fewer are written while a storm goes on: the boot log has
-	// what they would say.
+	// statuses. Fewer are written while a storm of boots goes on: the boot log has
+	// what the statuses would say.
 	eventsPerSecond   = 100
+	eventsInRush      = 20
 	statusesPerSecond = 500
-	statusesInRush    = 100
+	statusesInRush    = 50
 	// writeBurst may be written at once.
 	writeBurst = 20
 

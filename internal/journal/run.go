@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -56,26 +57,29 @@ func (j *Journal) Run(ctx context.Context) error {
 		})
 	}
 	running.Go(func() {
-		j.run(ctx, writer{name: "host status", wake: j.wakeHosts, maxAway: awayMax, pace: j.statusPace,
+		j.run(ctx, writer{name: "host status", wake: j.wakeHosts, maxAway: awayMax, pace: j.pace(j.statuses, statusesPerSecond, statusesInRush),
 			step: func(ctx context.Context) (time.Duration, error) { return j.hostStep(ctx, false) }})
 	})
 	j.run(ctx, writer{name: "events", wake: j.wakeEvents, maxAway: awayMax,
-		pace: func(time.Time) time.Duration { return j.happened.Reserve().Delay() },
+		pace: j.pace(j.happened, eventsPerSecond, eventsInRush),
 		step: func(ctx context.Context) (time.Duration, error) { return j.eventStep(ctx, false) }})
 	return nil
 }
 
-// statusPace is how long to wait between two writes of statuses.
-func (j *Journal) statusPace(time.Time) time.Duration {
-	j.mu.Lock()
-	storm := time.Now().Before(j.rushUntil)
-	j.mu.Unlock()
-	if storm {
-		j.statuses.SetLimit(statusesInRush)
-	} else {
-		j.statuses.SetLimit(statusesPerSecond)
+// pace gives the time to wait between two writes: there are so many a second, and
+// fewer while a storm of boots goes on.
+func (j *Journal) pace(limiter *rate.Limiter, perSecond, inRush rate.Limit) func(time.Time) time.Duration {
+	return func(time.Time) time.Duration {
+		j.mu.Lock()
+		storm := time.Now().Before(j.rushUntil)
+		j.mu.Unlock()
+		if storm {
+			limiter.SetLimit(inRush)
+		} else {
+			limiter.SetLimit(perSecond)
+		}
+		return limiter.Reserve().Delay()
 	}
-	return j.statuses.Reserve().Delay()
 }
 
 // run lets a writer write until ctx ends.

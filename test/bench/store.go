@@ -109,6 +109,11 @@ func send(ctx context.Context, method, url string, body []byte, want int) error 
 	if method == http.MethodPatch {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
 	}
+	return perform(req, want)
+}
+
+// perform makes a request that is to be answered so.
+func perform(req *http.Request, want int) error {
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -116,7 +121,7 @@ func send(ctx context.Context, method, url string, body []byte, want int) error 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != want {
-		err = fmt.Errorf("%s %s: %d: %.300s", method, url, resp.StatusCode, text)
+		err = fmt.Errorf("%s %s: %d: %.300s", req.Method, req.URL, resp.StatusCode, text)
 	}
 	return err
 }
