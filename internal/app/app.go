@@ -27,6 +27,7 @@ import (
 	"glowplug/internal/kvstore"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
+	"glowplug/internal/replicas"
 	"glowplug/internal/skew"
 	"glowplug/internal/streams"
 )
@@ -156,6 +157,7 @@ func (a *App) index() {
 	a.bootLog = bootlog.New(bootlog.Options{
 		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
 		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room, Exclusive: a.backend.exclusive,
+		Guard: a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})
 	a.journal = journal.New(journal.Options{
 		Hosts:      a.stores[apiserver.BareMetalHosts],

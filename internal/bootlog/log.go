@@ -23,12 +23,13 @@ import (
 
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
+	"glowplug/internal/ledger"
+	"glowplug/internal/replicas"
 )
 
 const (
-	// Stream is the name of the stream; Bucket names it in the ledger.
-	Stream = "GLOWPLUG_BOOTSTATES"
-	Bucket = "BOOTSTATES"
+	// Stream is the name of the stream, in NATS and in the ledger.
+	Stream = ledger.StreamPrefix + "BOOTSTATES"
 	// subjects are those of the messages; the last part is the server's own.
 	subjects = "GLOWPLUG.bootstates."
 
@@ -45,7 +46,7 @@ var (
 	errReplaced = errors.New("the stream " + Stream + " is another one, or an older one, than this server has read: " +
 		"restore it and the other streams from one backup, and start the server again")
 	errLost = errors.New("the stream " + Stream + " existed and is missing: restore it from a backup; or, where there is none, " +
-		"make an empty one with the subject " + subjects + "*, and look at the state of hosts that booted last")
+		"stop the server, accept the loss with glowplug store adopt, and look at the state of hosts that booted last")
 )
 
 // Record is how far a host is, as far as its next boot depends on it.
@@ -79,11 +80,14 @@ type Options struct {
 	// Ledger remembers that the stream was made, so that a lost one is never
 	// replaced by an empty one. Nil remembers for as long as the process lives.
 	Ledger kvstore.Ledger
+	// Guard is asked before the log is opened or made; its error says that it must
+	// not be touched. Nil: it may.
+	Guard func(ctx context.Context, js jetstream.JetStream) error
 	// Exclusive says that no other process writes into the log.
 	Exclusive bool
 	// Room says why nothing more should be written; nil: there is always room.
 	Room func() error
-	// Replicas is how many servers of a cluster hold the stream; 0 means 1.
+	// Replicas is how many servers of a cluster are to hold the stream; 0 means 1.
 	Replicas int
 	// Logger takes what goes wrong; nil: nobody.
 	Logger *slog.Logger
@@ -213,27 +217,29 @@ func (l *Log) session(ctx context.Context, js jetstream.JetStream) error {
 func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if l.opts.Guard != nil {
+		if err := l.opts.Guard(ctx, js); err != nil {
+			return nil, err
+		}
+	}
 	stream, err := js.Stream(ctx, Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if l.Loaded() || l.opts.Ledger != nil && l.opts.Ledger.Has(Bucket) {
+		if l.Loaded() || l.opts.Ledger != nil && l.opts.Ledger.Has(Stream) {
 			return nil, errLost
 		}
-		stream, err = js.CreateStream(ctx, l.config())
+		stream, err = replicas.Create(ctx, js, l.config(), l.opts.Replicas)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the stream %s: %w", Stream, err)
 	}
 	if l.opts.Ledger != nil {
-		if err := l.opts.Ledger.Add(Bucket); err != nil {
+		if err := l.opts.Ledger.Add(Stream); err != nil {
 			return nil, fmt.Errorf("recording the stream %s: %w", Stream, err)
 		}
 	}
 	info := stream.CachedInfo()
-	if cfg := info.Config; cfg.Replicas < l.opts.Replicas {
-		cfg.Replicas = l.opts.Replicas
-		if _, err := js.UpdateStream(ctx, cfg); err != nil {
-			l.opts.Logger.Warn("the boot log has fewer copies than it should", "copies", info.Config.Replicas, "wanted", cfg.Replicas, "error", err)
-		}
+	if has, err := replicas.Raise(ctx, js, info, l.opts.Replicas); err != nil || has < l.opts.Replicas {
+		l.opts.Logger.Debug("the boot log has fewer replicas than it should", "replicas", has, "wanted", l.opts.Replicas, "error", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,7 +259,6 @@ func (l *Log) config() jetstream.StreamConfig {
 		Description:  "what machines have done, until the status of their hosts says it",
 		Subjects:     []string{subjects + "*"},
 		Storage:      jetstream.FileStorage,
-		Replicas:     l.opts.Replicas,
 		Discard:      jetstream.DiscardNew,
 		MaxMsgs:      -1,
 		MaxBytes:     -1,

@@ -24,11 +24,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for what is to come in a moment.
 const patience = 10 * time.Second
 
-// ledger remembers in memory.
-type ledger struct{ has bool }
+// remembered remembers in memory.
+type remembered struct{ has bool }
 
-func (l *ledger) Has(string) bool  { return l.has }
-func (l *ledger) Add(string) error { l.has = true; return nil }
+func (l *remembered) Has(string) bool  { return l.has }
+func (l *remembered) Add(string) error { l.has = true; return nil }
 
 // rig is a running log and what it has handed on.
 type rig struct {
@@ -215,7 +215,7 @@ func TestPositionsRise(t *testing.T) {
 // TestLostLogIsNotReplaced: a log that existed and is missing is never made anew.
 func TestLostLogIsNotReplaced(t *testing.T) {
 	js := kvtest.JetStream(t)
-	known := &ledger{}
+	known := &remembered{}
 	a := run(t, js, Options{Exclusive: true, Ledger: known}).ready(t)
 	a.append(t, record("a", v1.StateBooting, 0))
 	a.stop()

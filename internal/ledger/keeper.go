@@ -109,6 +109,8 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 		}
 		what, mismatch := judge(known, k.ledger.place, seen)
 		switch {
+		case seen.identity == nil && known.ID != "" && k.isExempt(Bucket):
+			// The bucket with the identity alone is damaged, and is made anew.
 		case mismatch != nil:
 			return k.refuse(mismatch)
 		case what == follow:
@@ -123,6 +125,9 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 			return nil
 		}
 		id := newIdentity()
+		if known.ID != "" {
+			id.ID = known.ID
+		}
 		id.Buckets = revisions(seen)
 		if err := writeIdentity(ctx, js, id, seen.revision, k.wanted()); err != nil && !errors.Is(err, errTaken) {
 			return k.noNews(err)
@@ -144,6 +149,10 @@ func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sigh
 	k.exempt(&known, s.identity)
 	s.buckets = lookAt(ctx, js, k.names(known, s.identity))
 	return known, s, nil
+}
+
+func (k *Keeper) isExempt(bucket string) bool {
+	return k.opts.Exempt != nil && k.opts.Exempt(bucket)
 }
 
 // exempt takes out of what is known the buckets of which nothing is expected.

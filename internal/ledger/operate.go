@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -61,7 +62,7 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 			return nil, fmt.Errorf("bucket %s does not answer", name)
 		}
 		b := SurveyedBucket{Name: name, Exists: f.exists, Revision: f.revision, Reached: reached[name]}
-		if f.messages > 0 {
+		if f.messages > 0 && !strings.HasPrefix(name, StreamPrefix) {
 			if b.Objects, err = countObjects(ctx, js, name); err != nil {
 				return nil, fmt.Errorf("counting the objects of %s: %w", name, err)
 			}

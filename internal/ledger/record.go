@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,29 @@ const (
 	// unnamedVersion had no identity, and was written for embedded stores alone.
 	unnamedVersion = 1
 )
+
+// StreamPrefix begins the name of a stream that is recorded as it is. Any other
+// name is that of a KV bucket.
+const StreamPrefix = "GLOWPLUG_"
+
+// kvPrefix begins the name of the stream of a KV bucket.
+const kvPrefix = "KV_"
+
+// streamOf is the name of the stream of what is recorded under a name.
+func streamOf(name string) string {
+	if strings.HasPrefix(name, StreamPrefix) {
+		return name
+	}
+	return kvPrefix + name
+}
+
+// NameOf is the inverse of streamOf; ok is false for a stream that is none of ours.
+func NameOf(stream string) (name string, ok bool) {
+	if strings.HasPrefix(stream, StreamPrefix) {
+		return stream, true
+	}
+	return strings.CutPrefix(stream, kvPrefix)
+}
 
 // Place is where a store lies.
 type Place string

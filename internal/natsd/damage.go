@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	streamPrefix = "KV_" // of the stream of a bucket
-	metaFile     = "meta.inf"
-	sumFile      = "meta.sum"
-	keyFile      = "meta.key" // there where the store is encrypted
+	metaFile = "meta.inf"
+	sumFile  = "meta.sum"
+	keyFile  = "meta.key" // there where the store is encrypted
 	// asideDir holds, beside the store, the folders of buckets that cannot be used.
 	asideDir    = "damaged"
 	asideFormat = "20060102T150405Z"
@@ -76,7 +75,10 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		if reason == nil {
 			continue
 		}
-		bucket := strings.TrimPrefix(e.Name(), streamPrefix)
+		bucket, ours := ledger.NameOf(e.Name())
+		if !ours {
+			bucket = e.Name()
+		}
 		if slices.Contains(transient, bucket) {
 			if err := l.Forget(bucket); err != nil {
 				return nil, err
@@ -156,7 +158,7 @@ func listAside(dir, streams string, l *ledger.Ledger) ([]*Damage, error) {
 	var damages []*Damage
 	for _, e := range entries {
 		stream, _, found := strings.Cut(e.Name(), "-")
-		bucket, ours := strings.CutPrefix(stream, streamPrefix)
+		bucket, ours := ledger.NameOf(stream)
 		if !e.IsDir() || !found || !ours {
 			continue
 		}

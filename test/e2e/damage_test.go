@@ -57,11 +57,17 @@ func TestDamagedMetaFile(t *testing.T) {
 		{"STREAMRELEASES", "streamreleases", 200, 200, 503, 200, "sanboot"},
 		{"CONFIGMAPS", "configmaps", 200, 200, 503, 200, "sanboot"},
 		{"EVENTS", "events", 200, 200, 200, 200, "sanboot"},
+		{"GLOWPLUG", "events", 200, 200, 200, 200, "sanboot"},             // the identity of the store
+		{"GLOWPLUG_BOOTSTATES", "baremetalhosts", 503, 503, 200, 500, ""}, // how far machines are
 	} {
 		t.Run(c.bucket, func(t *testing.T) {
 			s := *s
 			s.t = t
-			home := filepath.Join("nats", "jetstream", "$G", "streams", "KV_"+c.bucket)
+			stream := "KV_" + c.bucket
+			if c.bucket == "GLOWPLUG_BOOTSTATES" {
+				stream = c.bucket
+			}
+			home := filepath.Join("nats", "jetstream", "$G", "streams", stream)
 			meta := filepath.Join(s.dir, home, "meta.inf")
 			flipByte(t, meta)
 			s.launch()
@@ -99,11 +105,11 @@ func TestDamagedMetaFile(t *testing.T) {
 			if code := s.terminate(); code != 0 {
 				t.Fatalf("exit code %d", code)
 			}
-			aside, _ := filepath.Glob(filepath.Join(s.dir, "damaged", "KV_"+c.bucket+"-*"))
+			aside, _ := filepath.Glob(filepath.Join(s.dir, "damaged", stream+"-*"))
 			if len(aside) != 1 {
 				t.Fatalf("set aside: %v", aside)
 			}
-			if c.bucket == "EVENTS" {
+			if c.bucket == "EVENTS" || c.bucket == "GLOWPLUG" {
 				if err := os.RemoveAll(aside[0]); err != nil {
 					t.Fatal(err)
 				}
