@@ -89,6 +89,10 @@ type Journal struct {
 	// unlogged are the machines whose state is to be written into the boot log, in
 	// order.
 	unlogged []*machine
+	// urgent is true where a machine waits for one of them, and recorded is when some
+	// were written last.
+	urgent   bool
+	recorded time.Time
 	// rushUntil is when the storm of boots is over, as far as is known.
 	rushUntil time.Time
 	// taken is the newest message of the boot log that was taken.

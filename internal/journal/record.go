@@ -15,8 +15,9 @@ const (
 	// maxRecords are written into the boot log at once.
 	maxRecords = 2000
 	// recordGap is the least time between the begins of two writes: in a storm each
-	// takes the states of many hosts.
+	// takes the states of many hosts. lazyGap is the same while no machine waits.
 	recordGap = 10 * time.Millisecond
+	lazyGap   = 50 * time.Millisecond
 	// completeTimeout bounds how long a machine waits until its state is durable.
 	completeTimeout = 3 * time.Second
 	// otherGrace is how long the status of a host is left to the server that wrote
@@ -58,7 +59,9 @@ func (j *Journal) durable(ctx context.Context, host *inventory.Host) error {
 		m.outcome = &outcome{done: make(chan struct{})}
 	}
 	waited := m.outcome
+	j.urgent = true
 	j.mu.Unlock()
+	signal(j.wakeLog)
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	select {
@@ -81,9 +84,10 @@ func (j *Journal) enqueue(m *machine) {
 func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := min(len(j.unlogged), maxRecords)
-	for _, m := range j.unlogged[:n] {
-		m.queued = false
+	j.urgent, j.recorded = false, time.Now()
+	for len(j.unlogged) > 0 && len(records) < maxRecords {
+		m := j.unlogged[0]
+		j.unlogged, m.queued = j.unlogged[1:], false
 		if m.logged && !m.carried { // another server's record says it, or the host is no more
 			continue
 		}
@@ -93,18 +97,28 @@ func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 			Host: m.ref, UID: m.uid, Progress: m.progress, After: m.progress.Position, Config: m.config, Hash: m.hash,
 		})
 	}
-	if j.unlogged = j.unlogged[n:]; len(j.unlogged) == 0 {
-		j.unlogged = nil
-	}
 	if len(records) >= rushRecords {
-		j.rushUntil = time.Now().Add(rush)
+		j.rushUntil = j.recorded.Add(rush)
 	}
 	return taken, records
 }
 
-// appendRecords writes what there is into the boot log. wait is 0 where that was
-// something, and negative where there was nothing.
-func (j *Journal) appendRecords(ctx context.Context) (wait time.Duration, err error) {
+// lazy is how long what there is for the boot log can wait for more; 0: it cannot.
+func (j *Journal) lazy() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.urgent || len(j.unlogged) == 0 {
+		return 0
+	}
+	return max(0, lazyGap-time.Since(j.recorded))
+}
+
+// recordStep writes what there is into the boot log, all of it or where it is time
+// to. wait is 0 where that was something, and negative where there was nothing.
+func (j *Journal) recordStep(ctx context.Context, all bool) (wait time.Duration, err error) {
+	if wait := j.lazy(); wait > 0 && !all {
+		return wait, nil
+	}
 	taken, records := j.records()
 	if len(records) == 0 {
 		return -1, nil

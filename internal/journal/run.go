@@ -52,7 +52,8 @@ func (j *Journal) Run(ctx context.Context) error {
 	if j.opts.Log != nil {
 		running.Go(func() { j.trim(ctx) })
 		running.Go(func() {
-			j.run(ctx, writer{name: "states of hosts", wake: j.wakeLog, step: j.appendRecords, maxAway: logAwayMax,
+			j.run(ctx, writer{name: "states of hosts", wake: j.wakeLog, maxAway: logAwayMax,
+				step: func(ctx context.Context) (time.Duration, error) { return j.recordStep(ctx, false) },
 				pace: func(began time.Time) time.Duration { return recordGap - time.Since(began) }})
 		})
 	}
@@ -131,10 +132,11 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 // state is in the boot log is not. News that comes later is ignored.
 func (j *Journal) Shutdown(ctx context.Context) error {
 	var err error
-	if j.opts.Log != nil {
-		err = flush(ctx, j.appendRecords)
+	steps := []func(context.Context, bool) (time.Duration, error){j.recordStep, j.hostStep, j.eventStep}
+	if j.opts.Log == nil {
+		steps = steps[1:]
 	}
-	for _, step := range []func(context.Context, bool) (time.Duration, error){j.hostStep, j.eventStep} {
+	for _, step := range steps {
 		err = errors.Join(err, flush(ctx, func(ctx context.Context) (time.Duration, error) { return step(ctx, true) }))
 	}
 	j.mu.Lock()

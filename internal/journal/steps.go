@@ -100,22 +100,21 @@ func (j *Journal) Complete(ctx context.Context, host *inventory.Host) error {
 // its status; more, which may be nil, is called under the lock.
 func (j *Journal) advance(host *inventory.Host, step boot.Step, more func(m *machine, began, changed bool)) {
 	now := time.Now()
-	changed := false
+	first := false
 	j.note(j.wakeHosts, func() (wake bool) {
-		var m *machine
-		var began bool
-		m, began, changed = j.machines.step(host, step, now)
+		m, began, changed := j.machines.step(host, step, now)
 		if more != nil {
 			more(m, began, changed)
 		}
 		if changed {
+			first = len(j.unlogged) == 0
 			j.enqueue(m)
 			return j.states.schedule(host.Ref, now.Add(unloggedGrace))
 		}
 		_, wake = j.hostNews(host, now)
 		return wake
 	})
-	if changed {
+	if first {
 		signal(j.wakeLog)
 	}
 }
