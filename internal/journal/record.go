@@ -26,9 +26,10 @@ const (
 	// unloggedGrace is how long a status waits until its record is in the boot log.
 	unloggedGrace = time.Second
 
-	// rushRecords of one write tell of a storm, in which statuses wait; rush is how
-	// long one write tells so.
-	rushRecords = 16
+	// rushRecords in a second, and rushLeast in one write, are a storm, in which
+	// statuses and events wait; rush is how long one write tells so.
+	rushRecords = 500
+	rushLeast   = 8
 	rush        = 500 * time.Millisecond
 )
 
@@ -84,7 +85,9 @@ func (j *Journal) enqueue(m *machine) {
 func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.urgent, j.recorded = false, time.Now()
+	now := time.Now()
+	since := now.Sub(j.recorded)
+	j.urgent, j.recorded = false, now
 	for len(j.unlogged) > 0 && len(records) < maxRecords {
 		m := j.unlogged[0]
 		j.unlogged, m.queued = j.unlogged[1:], false
@@ -97,8 +100,11 @@ func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 			Host: m.ref, UID: m.uid, Progress: m.progress, After: m.progress.Position, Config: m.config, Hash: m.hash,
 		})
 	}
-	if len(records) >= rushRecords {
-		j.rushUntil = j.recorded.Add(rush)
+	if len(j.unlogged) == 0 {
+		j.unlogged = nil
+	}
+	if len(records) >= rushLeast && float64(len(records)) >= rushRecords*since.Seconds() {
+		j.rushUntil = now.Add(rush)
 	}
 	return taken, records
 }
