@@ -20,12 +20,14 @@ import (
 
 // Keys in the queue with these in front ask for something else than to finish a
 // config: to see whether it has to be merged anew, to see that of those right above
-// it or of all above it, and to judge it.
+// it or of all above it, to judge it, and to take in one that another program has put
+// into the bucket.
 const (
 	checkPrefix = "check:"
 	abovePrefix = "above:"
 	towerPrefix = "tower:"
 	judgePrefix = "judge:"
+	adoptPrefix = "adopt:"
 )
 
 // changed is told of every config that changes, by whomever, and of those with layers
@@ -33,6 +35,9 @@ const (
 func (f *finisher) changed(old, now *inventory.Config) {
 	c := cmp.Or(now, old)
 	key := configKey(c.Namespace, c.Name)
+	if now != nil && now.Foreign {
+		f.queue.Add(adoptPrefix + key)
+	}
 	if now != nil && now.Stack != nil {
 		f.queue.Add(checkPrefix + key)
 	}
@@ -57,6 +62,8 @@ func (f *finisher) special(ctx context.Context, prefix, key string) error {
 	switch prefix {
 	case judgePrefix:
 		return f.judge(ctx, key)
+	case adoptPrefix:
+		return f.adopt(ctx, key, ref)
 	case checkPrefix:
 		unsettled, unjudged := f.compiler.layering.look(ref)
 		if unsettled {

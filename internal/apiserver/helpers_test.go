@@ -52,10 +52,10 @@ func start(t *testing.T, change ...func(*Options)) *api {
 
 func newStores(t *testing.T) map[string]storage.Interface {
 	t.Helper()
-	return storesOn(t, kvtest.JetStream(t))
+	return storesOn(t, kvtest.JetStream(t), true)
 }
 
-func storesOn(t *testing.T, js jetstream.JetStream) map[string]storage.Interface {
+func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]storage.Interface {
 	t.Helper()
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
@@ -68,7 +68,7 @@ func storesOn(t *testing.T, js jetstream.JetStream) map[string]storage.Interface
 		case BareMetalHosts:
 			observers = append(observers, inv.Hosts())
 		}
-		store := kvstore.New(kind, kvstore.Options{Exclusive: true}, observers...)
+		store := kvstore.New(kind, kvstore.Options{Exclusive: exclusive}, observers...)
 		stores[kind.Resource] = store
 		if kind.Resource == IgnitionConfigs {
 			stores[kind.Resource] = followed{store, inv}

@@ -228,6 +228,18 @@ func TestFileAppearsChangesAndGoes(t *testing.T) {
 	k.phase(ref, v1.PhaseError)
 }
 
+// TestSpecWithoutAGeneration: a spec that another program has put into the bucket is
+// followed, although its generation is that of the one before it.
+func TestSpecWithoutAGeneration(t *testing.T) {
+	k := newKit(t)
+	k.write("a.iso", isoImage("FIRST", 64*sector, 1))
+	k.write("b.iso", isoImage("SECOND", 64*sector, 2))
+	ref := k.create("x", v1.ISCSICdromSpec{ISOFile: "a.iso"})
+	k.phase(ref, v1.PhaseReady)
+	k.update(ref, func(c *v1.ISCSICdrom) { c.Generation--; c.Spec.ISOFile = "b.iso" })
+	k.reaches(ref, "SECOND", func(s v1.ISCSICdromStatus) bool { return s.VolumeID == "SECOND" })
+}
+
 func TestFileWrittenInPlace(t *testing.T) {
 	// Nobody looks by himself: the disk does.
 	k := newKit(t, func(l *Library, _ *Options) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
@@ -104,7 +105,9 @@ func (l *Library) put(cdrom *v1.ISCSICdrom) {
 	}
 	// Servers with directories of their own may see an image in different states. Were
 	// each to answer the other's status with its own, they would never come to rest.
-	told := im.cdrom != nil && im.cdrom.Generation == cdrom.Generation && im.cdrom.Status.Release == cdrom.Status.Release
+	// A spec of another program's need not have another generation.
+	told := im.cdrom != nil && im.cdrom.Generation == cdrom.Generation && im.cdrom.Status.Release == cdrom.Status.Release &&
+		apiequality.Semantic.DeepEqual(im.cdrom.Spec, cdrom.Spec)
 	im.cdrom = cdrom
 	l.iqns[foldIQN(IQN(ref))] = ref
 	l.mu.Unlock()

@@ -138,6 +138,7 @@ func decodeConfig(item kvstore.Item, _ *interner) (*Config, error) {
 		Ref: refOf(item.Key), UID: doc.metadata.uid, Created: doc.metadata.created, Revision: item.Revision, Generation: doc.metadata.generation,
 		Type: doc.spec.Type, Format: formatOf(doc.spec.Format), Installer: doc.spec.KickstartVersion, Source: doc.spec.Config, ErrorMessage: doc.status.ErrorMessage,
 		Pending: doc.status.Phase == v1.PhasePending, Failing: doc.status.Phase == v1.PhaseError,
+		Foreign: item.Foreign,
 	}
 	switch c.Type {
 	case v1.TypeIgnition:

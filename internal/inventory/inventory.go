@@ -141,6 +141,9 @@ type Config struct {
 	Pending, Failing bool
 	// Unjudged is true while status.servable is not of what is served.
 	Unjudged bool
+	// Foreign is true where another program has put the config into the bucket: what
+	// it is served as need not be what its source compiles to.
+	Foreign bool
 	// ErrorMessage is status.errorMessage.
 	ErrorMessage string
 	// Stack is what the config is merged over; nil where it has no layers.

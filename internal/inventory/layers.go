@@ -15,25 +15,26 @@ func (v View) Above(ref Ref) []*Config {
 // IsLayer tells whether a config has a config as a layer, that is whether Above gives any.
 func (v View) IsLayer(ref Ref) bool { return len(v.inv.above[ref]) > 0 }
 
-// FollowConfigs calls f with each config that is there and has layers, as new, and
-// from then on with every change of a config: old is nil where it is new, now where
+// FollowConfigs calls f with each config that is there and has layers, or is foreign,
+// as new, and from then on with every change of a config: old is nil where it is new, now where
 // it has ended. Calls come one at a time and without a lock held; f may read the
 // inventory, and must not block. To be called before the stores run, or after them.
 func (inv *Inventory) FollowConfigs(f func(old, now *Config)) {
 	inv.mu.Lock()
 	inv.followers = append(inv.followers, f)
-	layered := inv.layered()
+	unsure := inv.unsure()
 	inv.mu.Unlock()
-	for _, c := range layered {
+	for _, c := range unsure {
 		f(nil, c)
 	}
 }
 
-// layered lists the configs that have layers. The lock is held.
-func (inv *Inventory) layered() []*Config {
+// unsure lists the configs that need not be what they are to be: those that have layers,
+// and those that are foreign. The lock is held.
+func (inv *Inventory) unsure() []*Config {
 	var all []*Config
 	for _, c := range inv.configs {
-		if c.Stack != nil {
+		if c.Stack != nil || c.Foreign {
 			all = append(all, c)
 		}
 	}
@@ -54,14 +55,14 @@ func (inv *Inventory) tell(old, now *Config) func() {
 }
 
 // tellAll gives what is to be done after a load: each of the configs with layers may
-// have been written over others than are there now.
+// have been written over others than are there now, and a foreign one by hand.
 func (inv *Inventory) tellAll() func() {
 	inv.mu.RLock()
 	defer inv.mu.RUnlock()
-	layered, followers := inv.layered(), inv.followers
+	unsure, followers := inv.unsure(), inv.followers
 	return func() {
 		for _, f := range followers {
-			for _, c := range layered {
+			for _, c := range unsure {
 				f(nil, c)
 			}
 		}

@@ -30,6 +30,8 @@ type Item struct {
 	Revision uint64
 	// Value is the stored JSON. It must not be changed.
 	Value []byte
+	// Foreign is true where another program has put the value into the bucket.
+	Foreign bool
 }
 
 // Observer follows a bucket. Calls for one bucket come one at a time, in the

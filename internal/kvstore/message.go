@@ -133,7 +133,7 @@ func (s *Store) readChange(subject string, header nats.Header, data []byte, seq 
 		return c, nil
 	}
 	c.put = &entry{
-		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(data)},
+		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(data), Foreign: meta.write == ""},
 		uid:     meta.uid,
 		expires: meta.expires,
 	}
