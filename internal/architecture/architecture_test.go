@@ -31,6 +31,7 @@ var order = []string{
 	"internal/compile",
 	"internal/remote",
 	"internal/manifest",
+	"internal/question",
 	"internal/replicas",
 	"internal/ledger",
 	"internal/natsd",

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"glowplug/internal/question"
 	"glowplug/internal/replicas"
 )
 
@@ -67,7 +67,7 @@ func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jets
 			return nil, nil, fmt.Errorf("recording the bucket: %w", err)
 		}
 	}
-	info, err := stream.Info(ctx)
+	info, err := question.Ask(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) { return stream.Info(ctx) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the bucket's state: %w", err)
 	}
@@ -92,15 +92,11 @@ func (f *follower) askGuard(ctx context.Context, js jetstream.JetStream) error {
 	return nil
 }
 
-// findBucket asks for the stream, for a short time at first.
+// findBucket asks for the stream.
 func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
-	patience := callTimeout
-	if !f.opts.Exclusive {
-		patience = min(callTimeout, firstAsk<<min(f.asks, 4))
-	}
-	askCtx, cancel := context.WithTimeout(ctx, patience)
+	askCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	stream, err := js.Stream(askCtx, f.streamName)
+	stream, err := question.Ask(askCtx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, f.streamName) })
 	switch {
 	case err == nil && leaderless(stream.CachedInfo()):
 		return nil, errNoLeader
@@ -115,12 +111,8 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 		}
 		f.opts.Logger.Debug("made the bucket")
 	case err != nil:
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
-			f.asks++
-		}
 		return nil, fmt.Errorf("opening the bucket: %w", err)
 	}
-	f.asks = 0
 	return stream, nil
 }
 

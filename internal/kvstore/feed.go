@@ -8,6 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"glowplug/internal/question"
 )
 
 // feed reads the messages of a bucket, in order and without a gap, from one
@@ -21,7 +24,9 @@ type feed struct {
 	pending   uint64
 	delivered uint64
 	waiting   bool
-	closed    bool
+	// patience is how long an outstanding message may take to come.
+	patience time.Duration
+	closed   bool
 }
 
 // openFeed begins after the revision reached, or with the first message.
@@ -39,7 +44,15 @@ func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, rea
 	}
 	createCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	consumer, err := f.js.CreateConsumer(createCtx, info.Config.Name, cfg)
+	// With a name of our own the second of two questions finds what the first has made.
+	cfg.Name = nuid.Next()
+	consumer, err := question.Ask(createCtx, func(ctx context.Context) (jetstream.Consumer, error) {
+		consumer, err := f.js.CreateConsumer(ctx, info.Config.Name, cfg)
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			return f.js.Consumer(ctx, info.Config.Name, cfg.Name)
+		}
+		return consumer, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the bucket: %w", err)
 	}
@@ -51,6 +64,10 @@ func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, rea
 	if err != nil {
 		return nil, fmt.Errorf("reading the bucket: %w", err)
 	}
+	patience := stallTimeout
+	if resume && f.mayLag(info) {
+		patience = lagTimeout
+	}
 	state := consumer.CachedInfo()
 	return &feed{
 		follower:  f,
@@ -59,6 +76,7 @@ func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, rea
 		stopAfter: context.AfterFunc(ctx, messages.Stop),
 		pending:   state.NumPending,
 		waiting:   state.NumPending > 0,
+		patience:  patience,
 	}, nil
 }
 
@@ -77,7 +95,7 @@ func (f *follower) reopen(ctx context.Context, fd *feed, info *jetstream.StreamI
 func (f *feed) next() (c change, left uint64, err error) {
 	var opts []jetstream.NextOpt
 	if f.waiting {
-		opts = []jetstream.NextOpt{jetstream.NextMaxWait(stallTimeout)}
+		opts = []jetstream.NextOpt{jetstream.NextMaxWait(f.patience)}
 	}
 	msg, err := f.messages.Next(opts...)
 	switch {

@@ -20,14 +20,15 @@ const (
 	// stallTimeout is how long an outstanding message may take to come. After
 	// that it was expired meanwhile, or it cannot be read.
 	stallTimeout = 3 * time.Second
+	// lagTimeout is the same in a cluster for the first maxLags consumers: one that
+	// lives on a server which is behind brings nothing, and the next may live on
+	// another.
+	lagTimeout = time.Second
+	maxLags    = 5
 	// maxBackoff is the longest pause between two sessions; refusedPause is the one
 	// after a bucket that is not followed until somebody does something about it.
 	maxBackoff   = 500 * time.Millisecond
 	refusedPause = 2 * time.Second
-	// firstAsk is how long a question to an external server may take before it is
-	// asked again. It is doubled each time, up to callTimeout: a server that has
-	// just started, or has no leader yet, does not answer at all.
-	firstAsk = 500 * time.Millisecond
 	// recordInterval is how often the ledger learns of the revision reached.
 	recordInterval = 30 * time.Second
 )
@@ -82,10 +83,10 @@ type follower struct {
 	js jetstream.JetStream
 	// created tells a bucket from another of the same name.
 	created time.Time
+	// stalls counts the sessions in a row whose consumer brought less than there is.
+	stalls int
 	// doubted is since when the bucket has looked like another, or an older, one.
 	doubted time.Time
-	// asks counts the questions in a row that were not answered in time.
-	asks int
 	// buried are objects that were deleted and are back, with their revisions.
 	buried map[string]uint64
 	logged string
@@ -179,13 +180,15 @@ func (f *follower) session(ctx context.Context) error {
 	}
 	if resume {
 		if err = f.catchUp(feed, info); errors.Is(err, errBehind) {
-			f.created = time.Time{} // what cannot be read is found by a load
+			if f.stalls++; !f.mayLag(info) {
+				f.created = time.Time{} // what cannot be read is found by a load
+			}
 		}
 	} else {
 		err = f.load(ctx, feed, stream, info)
 	}
 	if err == nil {
-		f.created = info.Created
+		f.created, f.stalls = info.Created, 0
 		level := slog.LevelDebug
 		if f.logged != "" { // an operator who read of the loss reads of its end
 			level = slog.LevelInfo
@@ -202,6 +205,12 @@ func (f *follower) session(ctx context.Context) error {
 	}
 	feed.close()
 	return sessionError(ctx, err)
+}
+
+// mayLag tells whether a message that does not come may be one that the consumer's
+// server does not have yet.
+func (f *follower) mayLag(info *jetstream.StreamInfo) bool {
+	return info.Config.Replicas > 1 && f.stalls < maxLags
 }
 
 // live keeps the mirror up to date until the session ends.

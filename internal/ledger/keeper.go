@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
+	"glowplug/internal/question"
 	"glowplug/internal/replicas"
 )
 
@@ -141,9 +142,11 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 // must not be newer than the latter, or a store that grows would look older.
 func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sight, error) {
 	known := k.ledger.snapshot()
-	s := sight{}
-	var err error
-	if s.identity, s.revision, err = readIdentity(ctx, js); err != nil {
+	s, err := question.Ask(ctx, func(ctx context.Context) (s sight, err error) {
+		s.identity, s.revision, err = readIdentity(ctx, js)
+		return s, err
+	})
+	if err != nil {
 		return known, s, err
 	}
 	k.exempt(&known, s.identity)
