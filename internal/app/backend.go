@@ -16,6 +16,7 @@ import (
 	"glowplug/internal/apiserver"
 	"glowplug/internal/ledger"
 	"glowplug/internal/natsd"
+	"glowplug/internal/replicas"
 )
 
 // backend is the NATS that the stores lie in: embedded, or somebody else's.
@@ -24,7 +25,8 @@ type backend struct {
 	ledger *ledger.Ledger
 	// keeper guards against another store than the ledger's.
 	keeper *ledger.Keeper
-	room   func() error // of the embedded store; nil for an external one
+	// room gives what a bucket's store asks before it writes.
+	room func(bucket string) func(bytes int) error
 	// lost says why a bucket of the embedded store is missing; nil: it is not.
 	lost    func(bucket string) error
 	damages []*natsd.Damage
@@ -69,7 +71,7 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair boo
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{ledger: server.Ledger, room: server.Room, lost: server.Lost, damages: server.Damages(), exclusive: true, replicas: 1, close: func() {
+	b := &backend{ledger: server.Ledger, room: always(server.Room), lost: server.Lost, damages: server.Damages(), exclusive: true, replicas: 1, close: func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
@@ -113,7 +115,19 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		b.close()
 		return nil, fmt.Errorf("external store: %w", err)
 	}
+	quota := natsd.NewQuota(b.js, s.natsMaxBytes, replicas.Wanted(s.NATSReplicas))
+	b.room = func(bucket string) func(int) error {
+		if slices.Contains(apiserver.Transient, bucket) {
+			return quota.SpareRoom
+		}
+		return quota.Room
+	}
 	return b, nil
+}
+
+// always gives every bucket the same room.
+func always(room func(int) error) func(string) func(int) error {
+	return func(string) func(int) error { return room }
 }
 
 // payloadInterval is how often a NATS server whose messages are too small is asked

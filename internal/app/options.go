@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"glowplug/internal/bootserver"
 	"glowplug/internal/identity"
@@ -42,6 +43,9 @@ type Options struct {
 	// NATSReplicas is how many servers of NATSURL's cluster hold each bucket; 0: three
 	// where it has that many, else one.
 	NATSReplicas int
+	// NATSMaxBytes is what the store may take of NATSURL, as a Kubernetes quantity;
+	// empty: what the account may.
+	NATSMaxBytes string
 
 	// LoopbackAdmin lets loopback callers be admin without a credential.
 	LoopbackAdmin bool
@@ -109,6 +113,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster with JetStream, instead of the embedded store")
 	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
 	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0, "NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
+	fs.StringVar(&o.NATSMaxBytes, "nats-max-bytes", "", "what the store may take of --nats-url, as 2Gi, where the account has no JetStream quota of its own (max_file)")
 	fs.BoolVar(&o.LoopbackAdmin, "loopback-admin", false, "callers from this machine are admin without a credential")
 	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false, "serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "PEM file of CAs whose client certificates are accepted besides the own CA's")
@@ -149,6 +154,8 @@ type settings struct {
 	neighbors identity.NeighborMode
 	level     slog.Level
 	allow     remote.Allow
+	// natsMaxBytes is --nats-max-bytes; 0 without it.
+	natsMaxBytes int64
 	// keyring is --keyring; nil without it.
 	keyring *transfer.Keyring
 	// portalHost and portalPort are --iscsi-portal.
@@ -163,6 +170,9 @@ var (
 	claimModes    = map[string]identity.Mode{"verify": identity.Verify, "trust": identity.Trust, "deny": identity.Deny}
 	neighborModes = map[string]identity.NeighborMode{"auto": identity.NeighborsAuto, "enforce": identity.NeighborsEnforce, "off": identity.NeighborsOff}
 )
+
+// minNATSBytes is the least that --nats-max-bytes may be: the reserves, and a config.
+const minNATSBytes = 16 << 20
 
 // check parses the options and names the first flag that cannot be used.
 func (o Options) check() (*settings, error) {
@@ -196,6 +206,13 @@ func (o Options) check() (*settings, error) {
 	}
 	if o.NATSReplicas < 0 || o.NATSReplicas > replicas.Max {
 		return bad("nats-replicas", "%d is not between 0 and %d", o.NATSReplicas, replicas.Max)
+	}
+	if o.NATSMaxBytes != "" {
+		quantity, err := resource.ParseQuantity(o.NATSMaxBytes)
+		if err != nil || quantity.Value() < minNATSBytes {
+			return bad("nats-max-bytes", "%q is not a size such as 2Gi, or is less than 16Mi", o.NATSMaxBytes)
+		}
+		s.natsMaxBytes = quantity.Value()
 	}
 	for _, p := range o.TrustedProxies {
 		prefix, err := netaddr.ParsePrefix(p)

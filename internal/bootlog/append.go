@@ -12,6 +12,8 @@ import (
 const (
 	// maxMessage bounds a message, in bytes, but for its last record.
 	maxMessage = 256 << 10
+	// usualRecord is about the size of a record, in bytes.
+	usualRecord = 256
 	// publishTimeout bounds the write of one message.
 	publishTimeout = 2500 * time.Millisecond
 	// trimTimeout bounds the removal of old ones.
@@ -25,7 +27,7 @@ func (l *Log) Append(ctx context.Context, records []Record) error {
 	defer l.appending.Unlock()
 	for len(records) > 0 {
 		if l.opts.Room != nil {
-			if err := l.opts.Room(); err != nil {
+			if err := l.opts.Room(min(maxMessage, len(records)*usualRecord)); err != nil {
 				return err
 			}
 		}

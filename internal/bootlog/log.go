@@ -85,8 +85,9 @@ type Options struct {
 	Guard func(ctx context.Context, js jetstream.JetStream) error
 	// Exclusive says that no other process writes into the log.
 	Exclusive bool
-	// Room says why nothing more should be written; nil: there is always room.
-	Room func() error
+	// Room says why a message of so many bytes should not be written; nil: there is
+	// always room.
+	Room func(bytes int) error
 	// Replicas is how many servers of a cluster are to hold the stream; 0 means 1.
 	Replicas int
 	// Logger takes what goes wrong; nil: nobody.

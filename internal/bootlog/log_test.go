@@ -235,7 +235,7 @@ func TestLostLogIsNotReplaced(t *testing.T) {
 // TestNoRoom: a full disk is told at once, and ends.
 func TestNoRoom(t *testing.T) {
 	full := errors.New("the disk is full")
-	a := run(t, kvtest.JetStream(t), Options{Exclusive: true, Room: func() error { return full }}).ready(t)
+	a := run(t, kvtest.JetStream(t), Options{Exclusive: true, Room: func(int) error { return full }}).ready(t)
 	if err := a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); !errors.Is(err, full) {
 		t.Errorf("%v", err)
 	}

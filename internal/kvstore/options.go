@@ -33,9 +33,10 @@ type Options struct {
 	// CleanDelay is how long a tombstone stays at least, where other servers may
 	// still have to read it; 0 means 10 minutes.
 	CleanDelay time.Duration
-	// Room says why nothing more should be written, other than deletes: a full
-	// disk. It is asked at every write. Nil: there is always room.
-	Room func() error
+	// Room says why a value of so many bytes should not be written: a full disk, or
+	// a quota. It is asked at every write, but for deletes. Nil: there is always
+	// room.
+	Room func(bytes int) error
 	// Guard says why the store must not be touched: it is not the one that is
 	// expected. It is asked at the beginning of every session, before the bucket is
 	// opened or made. Nil: nothing speaks against it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -73,7 +74,7 @@ func (s *Store) publish(ctx context.Context, w write) (rev uint64, err error) {
 
 func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err error) {
 	if w.value != nil && s.opts.Room != nil {
-		if err := s.opts.Room(); err != nil {
+		if err := s.opts.Room(len(w.value)); err != nil {
 			return 0, insufficientStorage(err)
 		}
 	}
@@ -98,6 +99,9 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	switch {
 	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return s.conflict(ctx, l, own, api)
+	case errors.As(err, &api) && noRoom(api):
+		return 0, insufficientStorage(fmt.Errorf("NATS has no room for a write of %s (%s): delete objects, or raise its JetStream limits (max_file, max_bytes)",
+			s.kind.Resource, api.Description))
 	case errors.As(err, &api):
 		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource, api.Description))
 		refused.ErrStatus.Details = retryDetails
@@ -112,7 +116,19 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	return s.confirm(ctx, l, own)
 }
 
-// insufficientStorage is the 507 of a write that the disk has no room for.
+// noRoom tells whether the server refused a write for want of room: a quota of the
+// account or the server, or the bound of the stream.
+func noRoom(api *jetstream.APIError) bool {
+	switch api.ErrorCode {
+	case 10002, 10023, 10047: // the account's limits, the server's, its storage
+		return true
+	case 10077: // the stream's store, whatever the reason
+		return strings.Contains(api.Description, "maximum bytes") || strings.Contains(api.Description, "no space left")
+	}
+	return false
+}
+
+// insufficientStorage is the 507 of a write that there is no room for.
 func insufficientStorage(cause error) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage,

@@ -39,9 +39,9 @@ type room struct {
 	full   atomic.Pointer[FullError]
 }
 
-// Room says why nothing more should be written: a *FullError. It is cheap, and
-// notices within a moment that room was made.
-func (s *Server) Room() error {
+// Room says why nothing more should be written, however small: a *FullError. It is
+// cheap, and notices within a moment that room was made.
+func (s *Server) Room(int) error {
 	now := time.Now().UnixNano()
 	if last := s.room.looked.Load(); now-last > int64(roomInterval) && s.room.looked.CompareAndSwap(last, now) {
 		s.room.full.Store(look(s.storeDir))

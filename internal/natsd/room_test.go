@@ -13,17 +13,17 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown(t.Context())
-	if err := s.Room(); err != nil {
+	if err := s.Room(1); err != nil {
 		t.Skipf("the disk of this machine is full: %v", err)
 	}
 	s.room.looked.Store(time.Now().Add(time.Hour).UnixNano())
 	s.room.full.Store(&FullError{Dir: "d", Free: 1 << 20})
 	var full *FullError
-	if err := s.Room(); !errors.As(err, &full) || err.Error() != "the disk of d is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
+	if err := s.Room(1); !errors.As(err, &full) || err.Error() != "the disk of d is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
 		t.Errorf("%v", err)
 	}
 	s.room.looked.Store(0)
-	if err := s.Room(); err != nil {
+	if err := s.Room(1); err != nil {
 		t.Errorf("after room was made: %v", err)
 	}
 }

@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestJetStreamQuota fills an account of an external NATS: writes are refused with
+// 507 and the remedy before the quota is reached, events before objects, every
+// delete is done, and then writes are.
+func TestJetStreamQuota(t *testing.T) {
+	needs(t)
+	for _, c := range []struct{ name, accounts, url, flag string }{
+		{"the account's quota", "accounts { A { jetstream { max_file: 32MB, max_mem: 8MB }, users [ {user: a, password: a} ] } }\n", "nats://a:a@127.0.0.1:", ""},
+		{"the server's quota", "", "nats://127.0.0.1:", "32Mi"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nats := newNATS(t)
+			limit := ""
+			if c.flag != "" {
+				limit = ", max_file: 32MB"
+			}
+			write(t, filepath.Join(nats.dir, "nats.conf"), fmt.Sprintf(
+				"listen: 127.0.0.1:%s\nmax_payload: 16MB\njetstream { store_dir: %q, sync_interval: always%s }\n%s", nats.port, filepath.Join(nats.dir, "js"), limit, c.accounts))
+			nats.start()
+			args := []string{"--loopback-admin", "--nats-url", c.url + nats.port}
+			if c.flag != "" {
+				args = append(args, "--nats-max-bytes", c.flag)
+			}
+			fillAndEmpty(t, start(t, args...))
+		})
+	}
+}
+
+func fillAndEmpty(t *testing.T, s *server) {
+	var names []string
+	refused := answer{}
+	for i := range 100 {
+		name := fmt.Sprint("c-", i)
+		a := request(t, "POST", s.url("/api/v1/namespaces/default/configmaps"),
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, strings.Repeat("x", 900_000)), "Content-Type", "application/json")
+		if a.status != http.StatusCreated {
+			refused = a
+			break
+		}
+		names = append(names, name)
+	}
+	if refused.status != http.StatusInsufficientStorage || !strings.Contains(refused.body, "max_file") || !strings.Contains(refused.body, "delete objects") {
+		t.Fatalf("after %d objects: %d %s", len(names), refused.status, refused.body)
+	}
+	if len(names) < 20 {
+		t.Errorf("only %d MB were taken of 32", len(names))
+	}
+	event := `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e","namespace":"default"},"involvedObject":{"kind":"ConfigMap","namespace":"default","name":"a"},"reason":"R","message":"m","type":"Normal"}`
+	if a := request(t, "POST", s.url("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json"); a.status != http.StatusInsufficientStorage {
+		t.Errorf("an event: %d %s", a.status, a.body)
+	}
+	for _, name := range names {
+		if a := request(t, "DELETE", s.url("/api/v1/namespaces/default/configmaps/"+name), ""); a.status != http.StatusOK {
+			t.Fatalf("a delete in a full store: %d %s", a.status, a.body)
+		}
+	}
+	var list struct{ Items []any }
+	if a := get(t, s.url("/api/v1/namespaces/default/configmaps")); json.Unmarshal([]byte(a.body), &list) != nil || len(list.Items) > 0 {
+		t.Errorf("%d objects are left", len(list.Items))
+	}
+	eventually(t, "writes are taken again", func() bool {
+		return request(t, "POST", s.url("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json").status == http.StatusCreated
+	})
+}
