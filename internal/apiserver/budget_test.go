@@ -135,7 +135,13 @@ func TestUnreadWatchesAreEnded(t *testing.T) {
 func TestIdleWatchIsEndedCleanly(t *testing.T) {
 	a, _, watches := bounded(t, 1<<30, 16<<20, 20*time.Second)
 	a.must(http.StatusCreated, "POST", configsPath, largeConfig("watched", 900_000))
-	resp, err := a.client.Get(a.url + configsPath + "?watch=1&resourceVersion=0")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", a.url+configsPath+"?watch=1&resourceVersion=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := a.client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
