@@ -29,7 +29,9 @@ const (
 // withBudget bounds the memory of the requests under way: a request has an account,
 // from which a body is taken here, and what is read in the stores. A request whose
 // turn does not come is answered 429. The server's own requests are not bounded.
-func withBudget(h http.Handler, requests, watches *budget.Budget, longRunning request.LongRunningRequestCheck) http.Handler {
+func withBudget(
+	h http.Handler, requests, watches *budget.Budget, longRunning request.LongRunningRequestCheck,
+) http.Handler {
 	if requests == nil || watches == nil {
 		return h
 	}

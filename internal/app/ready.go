@@ -63,7 +63,8 @@ func (a *App) manifestsCheck() healthz.HealthChecker {
 
 // bootResources are the kinds that the answers to machines are made of.
 var bootResources = []string{
-	apiserver.BareMetalHosts, apiserver.IgnitionConfigs, apiserver.ISCSICdroms, apiserver.Namespaces, apiserver.StreamReleases,
+	apiserver.BareMetalHosts, apiserver.IgnitionConfigs, apiserver.ISCSICdroms, apiserver.Namespaces,
+	apiserver.StreamReleases,
 }
 
 // mayBeLost tells whether machines are answered although the bucket of a kind is

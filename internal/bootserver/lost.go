@@ -11,7 +11,8 @@ import (
 type Lost struct{ Images, Namespaces, Streams bool }
 
 // lost is told to machines that need what is missing.
-var lost = fault.New(fault.Unavailable, "the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
+var lost = fault.New(fault.Unavailable,
+	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
 
 // fromConfig tells whether a host's config may depend on what is missing: its image
 // may name one.

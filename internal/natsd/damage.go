@@ -44,15 +44,17 @@ type Damage struct {
 func (d *Damage) Error() string {
 	what := "the bucket " + d.Bucket + " is damaged and was set aside"
 	if d.Reason != nil {
-		what = fmt.Sprintf("the bucket %s is damaged: %v. Its folder was set aside, unchanged, as %s", d.Bucket, d.Reason, d.Aside)
+		what = fmt.Sprintf("the bucket %s is damaged: %v. Its folder was set aside, unchanged, as %s",
+			d.Bucket, d.Reason, d.Aside)
 	} else {
 		what += " at a former start; its folder is " + d.Aside
 	}
 	if !d.Lost {
 		return what + ". The bucket holds nothing lasting and is made anew; remove that folder to end this warning"
 	}
-	return what + fmt.Sprintf(". What needs it is answered 503. To get it back: stop the server; put %s and %s into that folder, both from a backup of"+
-		" this data directory or both from the same folder of a new, empty data directory of this release; move the folder to %s; start the server",
+	return what + fmt.Sprintf(". What needs it is answered 503. To get it back: stop the server; put %s and %s into"+
+		" that folder, both from a backup of this data directory or both from the same folder of a new, empty data"+
+		" directory of this release; move the folder to %s; start the server",
 		metaFile, sumFile, d.Home)
 }
 

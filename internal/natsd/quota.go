@@ -59,7 +59,8 @@ func newQuota(info func(context.Context) (*jetstream.AccountInfo, error), most i
 type QuotaError struct{ Left, Limit, Reserve int64 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("the NATS account is full: of %d MiB %d are left, and %d are kept for deletes; delete objects, or raise the account's JetStream max_file (or --nats-max-bytes)",
+	return fmt.Sprintf("the NATS account is full: of %d MiB %d are left, and %d are kept for deletes;"+
+		" delete objects, or raise the account's JetStream max_file (or --nats-max-bytes)",
 		e.Limit>>20, max(0, e.Left)>>20, e.Reserve>>20)
 }
 
