@@ -15,9 +15,10 @@ const (
 	// maxRecords are written into the boot log at once.
 	maxRecords = 2000
 	// recordGap is the least time between the begins of two writes: in a storm each
-	// takes the states of many hosts. lazyGap is the same while no machine waits.
+	// takes the states of many hosts. stormGap is the same in a storm, while no machine
+	// waits.
 	recordGap = 10 * time.Millisecond
-	lazyGap   = 50 * time.Millisecond
+	stormGap  = 50 * time.Millisecond
 	// completeTimeout bounds how long a machine waits until its state is durable.
 	completeTimeout = 3 * time.Second
 	// otherGrace is how long the status of a host is left to the server that wrote
@@ -113,10 +114,11 @@ func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 func (j *Journal) lazy() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.urgent || len(j.unlogged) == 0 {
+	now := time.Now()
+	if j.urgent || len(j.unlogged) == 0 || !now.Before(j.rushUntil) {
 		return 0
 	}
-	return max(0, lazyGap-time.Since(j.recorded))
+	return max(0, stormGap-now.Sub(j.recorded))
 }
 
 // recordStep writes what there is into the boot log, all of it or where it is time
