@@ -20,7 +20,7 @@ import (
 func (a *api) stored(name string) *v1.IgnitionConfig {
 	a.t.Helper()
 	out := &v1.IgnitionConfig{}
-	if err := a.stores[IgnitionConfigs].Get(context.Background(), configKey("g10", name), storage.GetOptions{}, out); err != nil {
+	if err := a.stores[IgnitionConfigs].Get(context.Background(), configKey("g10", name), storage.GetOptions{ResourceVersion: "0"}, out); err != nil {
 		a.t.Fatal(err)
 	}
 	return out
