@@ -179,8 +179,9 @@ func (c *cluster) prepare() {
 	}
 }
 
-// recoveryTime is how long a server may take after NATS is whole again.
-const recoveryTime = 2 * time.Second
+// recoveryTime is how long a server may take, after NATS is whole again, until it is
+// ready and writes: 2 s, and one try of the test, whose write may wait for its end.
+const recoveryTime = 3 * time.Second
 
 // round lets clients work while a fault begins and ends, and measures how long the
 // servers need after it.
