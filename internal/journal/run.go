@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"net/http"
 	"fmt"
 	"sync"
 	"time"
@@ -172,8 +173,15 @@ func isGone(err error) bool {
 }
 
 // isAway tells whether an error says that the store cannot be reached, or not
-// in time, and nothing about what was to be written.
+// in time, or is full, and nothing about what was to be written.
 func isAway(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || storage.IsUnreachable(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || isFull(err)
+}
+
+// isFull tells whether an error says that the store has no room.
+func isFull(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }

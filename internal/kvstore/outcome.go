@@ -26,6 +26,8 @@ type ownWrite struct {
 	key    string
 	id     string
 	expect uint64
+	// connection is the one that it was sent over, by the number of reconnects.
+	connection uint64
 	// rev is its revision; 0 while its message was not seen.
 	rev uint64
 	// beaten is set once another message was seen that replaced what this one
@@ -33,13 +35,13 @@ type ownWrite struct {
 	beaten bool
 }
 
-func (o *ownWrites) add(w write, id string) *ownWrite {
+func (o *ownWrites) add(w write, id string, connection uint64) *ownWrite {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byKey == nil {
 		o.byKey = map[string][]*ownWrite{}
 	}
-	own := &ownWrite{key: w.key, id: id, expect: w.expect}
+	own := &ownWrite{key: w.key, id: id, expect: w.expect, connection: connection}
 	o.byKey[w.key] = append(o.byKey[w.key], own)
 	return own
 }
@@ -86,16 +88,18 @@ func (s *Store) conflict(ctx context.Context, l *link, own *ownWrite, refusal *j
 	if err := s.barrier(ctx); err != nil {
 		return 0, s.timeout("reading after a conflict")
 	}
+	inOrder := l.js.Conn().Stats().Reconnects == own.connection
 	rev, beaten := s.own.seen(own)
 	if rev != 0 {
 		return rev, nil
 	}
 	var last uint64
 	_, _ = fmt.Sscanf(refusal.Description, "wrong last sequence: %d", &last) // another refusal names none
-	if beaten || last > own.expect || s.keys.Get(own.key).Revision <= own.expect {
+	if beaten || last > own.expect || inOrder && s.keys.Get(own.key).Revision <= own.expect {
 		return 0, errConflict
 	}
-	// Some messages of the key were replaced before the consumer came to them.
+	// Some messages of the key were replaced before the consumer came to them, or the
+	// write may still be on its way.
 	return 0, s.timeout("writing")
 }
 

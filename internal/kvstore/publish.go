@@ -82,7 +82,7 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	if err != nil {
 		return 0, err
 	}
-	own := s.own.add(w, id)
+	own := s.own.add(w, id, l.js.Conn().Stats().Reconnects)
 	defer s.own.remove(own)
 	publishCtx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
