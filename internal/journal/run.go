@@ -3,8 +3,8 @@ package journal
 import (
 	"context"
 	"errors"
-	"net/http"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
