@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
 )
 
@@ -31,7 +32,7 @@ var Transient = []string{"EVENTS"}
 func Kinds() []kvstore.Kind {
 	return []kvstore.Kind{
 		{
-			Bucket: "IGNITIONCONFIGS", Resource: IgnitionConfigs, Codec: configCodec{},
+			Bucket: "IGNITIONCONFIGS", Resource: IgnitionConfigs, Codec: configCodec{}, Note: inventory.Outline,
 			New:     func() runtime.Object { return &v1.IgnitionConfig{} },
 			NewList: func() runtime.Object { return &v1.IgnitionConfigList{} },
 		},

@@ -32,13 +32,13 @@ func letters(n int) string {
 	return string(b)
 }
 
-// refused tells whether a status says that the store does not take the result, and what
+// refused reports whether a status says that the store does not take the result, and what
 // to do.
 func (a *api) refused(name string) bool {
 	return a.fails(name, "cannot be stored") && a.fails(name, natsd.PayloadRemedy) && strings.Contains(a.events.all(), name+" Warning CompileFailed")
 }
 
-// stale tells whether machines that are served a config are told that it is an older one.
+// stale reports whether machines that are served a config are told that it is an older one.
 func (a *api) stale(name string) bool {
 	view := a.stores[IgnitionConfigs].(followed).inv.View()
 	defer view.End()

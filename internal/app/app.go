@@ -56,13 +56,15 @@ type App struct {
 	rendered *hostconfig.Cache
 	follower *hostconfig.Follower
 	skew     *skew.Watcher
-	resolver *identity.Resolver
-	bootLog  *bootlog.Log
-	journal  *journal.Journal
-	creds    *credentials.Credentials
-	api      *apiserver.Server
-	boots    *bootserver.Server
-	images   *images.Library
+	// lostConfigs are the configs that the store has lost.
+	lostConfigs lostConfigs
+	resolver    *identity.Resolver
+	bootLog     *bootlog.Log
+	journal     *journal.Journal
+	creds       *credentials.Credentials
+	api         *apiserver.Server
+	boots       *bootserver.Server
+	images      *images.Library
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *iscsi.Server
 	portalListener net.Listener

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
+	"glowplug/internal/inventory"
+	"glowplug/internal/kvstore"
 )
 
 const (
@@ -26,10 +30,36 @@ const (
 func (a *App) lostObjects() boot.Lost {
 	return boot.Lost{
 		Hosts:      a.stores[apiserver.BareMetalHosts].Lost(),
-		Configs:    a.stores[apiserver.IgnitionConfigs].Lost(),
+		Configs:    a.lostConfigs.of(a.stores[apiserver.IgnitionConfigs]),
 		Images:     a.stores[apiserver.ISCSICdroms].Lost(),
 		Namespaces: a.stores[apiserver.Namespaces].Lost(),
 	}
+}
+
+// lostConfigs keeps what is known of the lost configs until others are lost.
+type lostConfigs struct {
+	mu      sync.Mutex
+	keys    []string
+	configs []boot.LostConfig
+}
+
+func (l *lostConfigs) of(store *kvstore.Store) []boot.LostConfig {
+	keys := store.Lost()
+	if len(keys) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(keys, l.keys) {
+		l.keys, l.configs = keys, nil
+		for _, key := range keys {
+			namespace, name, _ := strings.Cut(key, "/")
+			l.configs = append(l.configs, boot.LostConfig{
+				Ref: inventory.Ref{Namespace: namespace, Name: name}, Outline: inventory.ReadOutline(key, store.Note(key)),
+			})
+		}
+	}
+	return l.configs
 }
 
 // announceLost makes an event of each object that a store has lost, until ctx ends.

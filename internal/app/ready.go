@@ -67,14 +67,14 @@ var bootResources = []string{
 	apiserver.StreamReleases,
 }
 
-// mayBeLost tells whether machines are answered although the bucket of a kind is
+// mayBeLost reports whether machines are answered although the bucket of a kind is
 // lost: without the hosts or the configs any answer may be wrong; of the others
 // those are answered that do not need them, see bootserver.Lost.
 func mayBeLost(resource string) bool {
 	return resource != apiserver.BareMetalHosts && resource != apiserver.IgnitionConfigs
 }
 
-// lost tells whether the bucket of a kind is damaged and was set aside.
+// lost reports whether the bucket of a kind is damaged and was set aside.
 func (a *App) lost(resource string) bool {
 	for _, kind := range apiserver.Kinds() {
 		if kind.Resource == resource {
@@ -84,7 +84,7 @@ func (a *App) lost(resource string) bool {
 	return false
 }
 
-// ready tells whether machines can be answered: what they are answered from has
+// ready reports whether machines can be answered: what they are answered from has
 // been read once, and the manifests applied. A store that goes away later leaves
 // it in memory.
 func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }

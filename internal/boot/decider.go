@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"net/netip"
 
 	"glowplug/internal/fault"
@@ -83,7 +84,11 @@ func (d *Decider) pick(q *question, t *trace) {
 	if dec.Err == nil {
 		dec.Err = q.choose(&query, t)
 	}
-	dec.Err = q.withoutLost(d.lost, dec.Err, q.doubtConfig)
+	if lost, ok := d.whatIsLost(dec.Err); ok {
+		if doubt := cmp.Or(q.doubtHost(&lost), q.doubtConfig(&lost, &query)); doubt != nil {
+			dec.Err = doubt
+		}
+	}
 }
 
 // question is a request that is yet to be decided.

@@ -2,16 +2,23 @@ package boot
 
 import (
 	"slices"
-	"strings"
 
 	"glowplug/internal/fault"
+	"glowplug/internal/inventory"
 	"glowplug/internal/match"
 )
 
 // Lost are objects that were stored and can no longer be read, as namespace/name.
-// What they said is not known.
 type Lost struct {
-	Hosts, Configs, Images, Namespaces []string
+	Hosts, Images, Namespaces []string
+	Configs                   []LostConfig
+}
+
+// LostConfig is a config that can no longer be read.
+type LostConfig struct {
+	Ref inventory.Ref
+	// Outline is how it is matched; nil where that is not known.
+	Outline *inventory.Config
 }
 
 func (l *Lost) none() bool {
@@ -20,27 +27,18 @@ func (l *Lost) none() bool {
 
 // ConsiderLost makes the decider ask, at each decision, what the store has lost.
 // A machine whose answer a lost object could have changed is told to
-// come again, since it takes most answers for final. It is to be called before the
+// come again, since it takes most answers for final. Call it before the
 // first decision.
 func (d *Decider) ConsiderLost(lost func() Lost) { d.lost = lost }
 
-// withoutLost gives the error of a decision, or the one of what the store has lost
-// where that could have changed the decision.
-func (q *question) withoutLost(lost func() Lost, err *fault.Error, doubt func(*Lost) *fault.Error) *fault.Error {
-	if lost == nil || err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed) {
-		return err
+// whatIsLost asks what the store has lost; ok is false where that does not matter
+// for a decision that ended with err.
+func (d *Decider) whatIsLost(err *fault.Error) (lost Lost, ok bool) {
+	if d.lost == nil || err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed) {
+		return Lost{}, false
 	}
-	what := lost()
-	if what.none() {
-		return err
-	}
-	if doubted := q.doubtHost(&what); doubted != nil {
-		return doubted
-	}
-	if doubted := doubt(&what); doubted != nil {
-		return doubted
-	}
-	return err
+	lost = d.lost()
+	return lost, !lost.none()
 }
 
 // doubtHost says that the machine may be a lost host: it is no other, or another
@@ -54,10 +52,10 @@ func (q *question) doubtHost(lost *Lost) *fault.Error {
 }
 
 // doubtConfig says that a lost config could have been chosen.
-func (q *question) doubtConfig(lost *Lost) *fault.Error {
-	for _, key := range lost.Configs {
-		if q.couldWin(key) {
-			return lostObject("config", key, "it may be the one of this machine")
+func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
+	for i := range lost.Configs {
+		if c := &lost.Configs[i]; q.couldWin(c, *query) {
+			return lostObject("config", c.Ref.String(), "it may be the one of this machine")
 		}
 	}
 	h := q.dec.Host
@@ -67,22 +65,40 @@ func (q *question) doubtConfig(lost *Lost) *fault.Error {
 	return nil
 }
 
-// couldWin tells whether a config of which only the name is known could have been
-// chosen before the one that was.
-func (q *question) couldWin(key string) bool {
+// couldWin reports whether a lost config could have been chosen before the one that
+// was.
+func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
+	chosen, outline := q.dec.Config, lost.Outline
+	if outline == nil {
+		return q.couldWinByName(lost.Ref)
+	}
+	query.Type = outline.Type
+	if matching, _ := inventory.Alone(outline).Pick(&query); matching == nil {
+		return false
+	}
+	switch {
+	case q.req.Type == Kickstart && outline.Type == Ignition:
+		return false
+	case chosen == nil || chosen.Type != outline.Type:
+		return chosen == nil || outline.Type == q.req.Type // which is asked for first
+	}
+	return q.view.Wins(&query, outline)
+}
+
+// couldWinByName is couldWin where only the name of the lost config is known.
+func (q *question) couldWinByName(ref inventory.Ref) bool {
 	h, chosen := q.dec.Host, q.dec.Config
-	namespace, _, _ := strings.Cut(key, "/")
 	switch {
 	case h == nil:
-		return !q.policy.Isolate || namespace == match.DefaultNamespace
-	case q.policy.Isolate && namespace != h.Namespace:
+		return !q.policy.Isolate || ref.Namespace == match.DefaultNamespace
+	case q.policy.Isolate && ref.Namespace != h.Namespace:
 		return false
 	case chosen == nil || chosen.Namespace != h.Namespace:
 		return true
 	}
 	// The host's own namespace comes first. One that names the machine is its own,
 	// whatever else there was.
-	return namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
+	return ref.Namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
 }
 
 // doubtScript says that the script of a namespace is lost.

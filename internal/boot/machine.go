@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"cmp"
+
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
 	"glowplug/internal/match"
@@ -65,7 +67,11 @@ func (d *Decider) decideBoot(req *Request) BootDecision {
 	if err == nil {
 		err = q.admit()
 	}
-	err = q.withoutLost(d.lost, err, q.doubtScript)
+	if lost, ok := d.whatIsLost(err); ok {
+		if doubt := cmp.Or(q.doubtHost(&lost), q.doubtScript(&lost)); doubt != nil {
+			err = doubt
+		}
+	}
 	b := BootDecision{Host: dec.Host, FoundBy: dec.FoundBy, Err: err, Notices: dec.Notices}
 	if b.Host != nil {
 		b.Notices = withoutIgnored(b.Notices)

@@ -134,7 +134,7 @@ func New(opts Options) *Log {
 	return l
 }
 
-// Loaded tells whether the log was read once: until then nobody knows how far
+// Loaded reports whether the log was read once: until then nobody knows how far
 // machines are.
 func (l *Log) Loaded() bool {
 	l.mu.Lock()

@@ -14,14 +14,14 @@ type Lost struct{ Images, Namespaces, Streams bool }
 var lost = fault.New(fault.Unavailable,
 	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
 
-// fromConfig tells whether a host's config may depend on what is missing: its image
+// fromConfig reports whether a host's config may depend on what is missing: its image
 // may name one.
 func (l Lost) fromConfig(h *inventory.Host) bool {
 	return l.Images && h != nil && h.Image != (inventory.Ref{})
 }
 
-// fromBoot tells whether what a machine boots may depend on what is missing: its
-// image, or the script of its namespace. menu tells whether unknown machines are
+// fromBoot reports whether what a machine boots may depend on what is missing: its
+// image, or the script of its namespace. menu reports whether unknown machines are
 // offered images.
 func (l Lost) fromBoot(b *boot.BootDecision, menu bool) bool {
 	switch refused := b.Err != nil && b.Err.Kind != fault.Unavailable; {

@@ -65,7 +65,7 @@ func (l *Library) verify(ctx context.Context, im *image, cdrom *v1.ISCSICdrom) (
 }
 
 // settle finds out whether the file of a volume still has the content that it had. It
-// tells whether that could be told: not while the file is written to.
+// reports whether that could be told: not while the file is written to.
 func (l *Library) settle(ctx context.Context, v *volume) bool {
 	info, err := v.file.Stat()
 	if err != nil || info.Size() != v.id.Load().Size {

@@ -196,7 +196,7 @@ func (j *Journal) takeRecord(r *bootlog.Record, current *inventory.Host, batch b
 }
 
 // fold brings a machine to where a record is that comes after what it includes. It
-// tells whether the machine is now as the record says.
+// reports whether the machine is now as the record says.
 func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
 	before := m.progress
 	switch {

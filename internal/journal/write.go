@@ -101,7 +101,7 @@ func (j *Journal) writeHost(ctx context.Context, key string, ref inventory.Ref, 
 	return nil
 }
 
-// includes tells whether the status of a host, as the inventory has it, says all
+// includes reports whether the status of a host, as the inventory has it, says all
 // that the boot log does: another server may have written it.
 func (j *Journal) includes(ref inventory.Ref, m *machine) bool {
 	if j.opts.Host == nil || !m.logged {

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// maxNote bounds a note, in bytes. A longer one is left out.
+const maxNote = 16 << 10
+
 // slack is how many records a file may have beyond three for each key, before it
 // is written anew.
 const slack = 100_000
@@ -20,6 +23,8 @@ type Record struct {
 	Revision uint64
 	// Deleted is true where it was a tombstone.
 	Deleted bool
+	// Note says what the store wants to know of an object that is lost; "": nothing.
+	Note string
 }
 
 // Log is the file of one bucket, and its content in memory. Only Read, Write and
@@ -106,7 +111,7 @@ func (l *Log) Keys() map[string]Record {
 }
 
 // Put records that a key has a value since a revision.
-func (l *Log) Put(key string, rev uint64) { l.add(key, Record{Revision: rev}) }
+func (l *Log) Put(key string, rev uint64, note string) { l.add(key, Record{Revision: rev, Note: note}) }
 
 // Delete records that a key was deleted at a revision.
 func (l *Log) Delete(key string, rev uint64) { l.add(key, Record{Revision: rev, Deleted: true}) }
@@ -115,7 +120,7 @@ func (l *Log) add(key string, r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(key, r)
-	l.append(kindOf(r), r.Revision, key)
+	l.append(kindOf(r), r.Revision, key, r.Note)
 }
 
 // Reach records that the bucket has a revision, whatever it was of.
@@ -124,7 +129,7 @@ func (l *Log) Reach(rev uint64) {
 	defer l.mu.Unlock()
 	if rev > l.rev {
 		l.rev = rev
-		l.append(kindReach, rev, "")
+		l.append(kindReach, rev, "", "")
 	}
 }
 
@@ -134,7 +139,7 @@ func (l *Log) Forget(rev uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(rev)
-	l.append(kindForget, rev, "")
+	l.append(kindForget, rev, "", "")
 }
 
 // Replace makes keys all that is known, of a bucket that was made at a time.
@@ -151,6 +156,9 @@ func (l *Log) Replace(created time.Time, keys map[string]Record, rev uint64) {
 }
 
 func (l *Log) set(key string, r Record) {
+	if len(r.Note) > maxNote {
+		r.Note = ""
+	}
 	if l.keys[key].Deleted {
 		l.deleted--
 	}
@@ -170,9 +178,9 @@ func (l *Log) forget(rev uint64) {
 	}
 }
 
-func (l *Log) append(kind byte, rev uint64, key string) {
+func (l *Log) append(kind byte, rev uint64, key, note string) {
 	if !l.whole {
-		l.pending = appendRecord(l.pending, kind, rev, key)
+		l.pending = appendRecord(l.pending, kind, rev, key, note)
 		l.records++
 	}
 }
@@ -233,9 +241,9 @@ func (l *Log) write(pending []byte, sync bool) error {
 func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) error {
 	content := appendHeader(nil, created)
 	for key, r := range keys {
-		content = appendRecord(content, kindOf(r), r.Revision, key)
+		content = appendRecord(content, kindOf(r), r.Revision, key, r.Note)
 	}
-	content = appendRecord(content, kindReach, rev, "")
+	content = appendRecord(content, kindReach, rev, "", "")
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return fmt.Errorf("key log: %w", err)
 	}

@@ -9,13 +9,13 @@ import (
 // The file begins with the magic, the time at which the bucket was made in
 // nanoseconds since 1970, and the checksum of both. Records follow, each
 //
-//	checksum of the rest, 4 bytes · revision, 8 · kind, 1 · length of the key, 2 · key
+//	checksum of the rest, 4 bytes · revision, 8 · kind, 1 · length of the key, 2 · length of the note, 2 · key · note
 //
 // with numbers in big endian and CRC-32C as the checksum.
 const (
 	magic      = "gpkeys1\n"
 	headerSize = len(magic) + 8 + 4
-	recordSize = 4 + 8 + 1 + 2
+	recordSize = 4 + 8 + 1 + 2 + 2
 
 	kindPut    = 1
 	kindDelete = 2
@@ -39,13 +39,17 @@ func appendHeader(b []byte, created time.Time) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[begin:], castagnoli))
 }
 
-func appendRecord(b []byte, kind byte, rev uint64, key string) []byte {
+func appendRecord(b []byte, kind byte, rev uint64, key, note string) []byte {
+	if len(note) > maxNote {
+		note = ""
+	}
 	begin := len(b)
 	b = append(b, 0, 0, 0, 0)
 	b = binary.BigEndian.AppendUint64(b, rev)
 	b = append(b, kind)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(key)))
-	b = append(b, key...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(note)))
+	b = append(append(b, key...), note...)
 	binary.BigEndian.PutUint32(b[begin:], crc32.Checksum(b[begin+4:], castagnoli))
 	return b
 }
@@ -58,14 +62,15 @@ func (l *Log) read(raw []byte) {
 	}
 	l.created = time.Unix(0, int64(binary.BigEndian.Uint64(raw[len(magic):])))
 	for raw = raw[headerSize:]; len(raw) >= recordSize; {
-		size := recordSize + int(binary.BigEndian.Uint16(raw[recordSize-2:]))
+		keyEnd := recordSize + int(binary.BigEndian.Uint16(raw[recordSize-4:]))
+		size := keyEnd + int(binary.BigEndian.Uint16(raw[recordSize-2:]))
 		if len(raw) < size || binary.BigEndian.Uint32(raw) != crc32.Checksum(raw[4:size], castagnoli) {
 			return
 		}
-		rev, kind, key := binary.BigEndian.Uint64(raw[4:]), raw[12], string(raw[recordSize:size])
+		rev, kind, key := binary.BigEndian.Uint64(raw[4:]), raw[12], string(raw[recordSize:keyEnd])
 		switch kind {
 		case kindPut:
-			l.set(key, Record{Revision: rev})
+			l.set(key, Record{Revision: rev, Note: string(raw[keyEnd:size])})
 		case kindDelete:
 			l.set(key, Record{Revision: rev, Deleted: true})
 		case kindForget:

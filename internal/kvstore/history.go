@@ -29,7 +29,7 @@ var (
 // still counts as its own: NATS elects another leader after 4 s at the earliest.
 const maxSilence = 3 * time.Second
 
-// leaderless tells whether an answer about a bucket comes from a server that
+// leaderless reports whether an answer about a bucket comes from a server that
 // follows no leader of it, or from a leader that a majority may have left: what it
 // says may be old, or not true any more.
 func leaderless(info *jetstream.StreamInfo) bool {
@@ -78,5 +78,5 @@ func (f *follower) checkHistory(info *jetstream.StreamInfo) error {
 	return err
 }
 
-// replaced tells whether a bucket that was made at a known time is another one.
+// replaced reports whether a bucket that was made at a known time is another one.
 func replaced(known, created time.Time) bool { return !known.IsZero() && !known.Equal(created) }

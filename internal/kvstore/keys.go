@@ -32,11 +32,21 @@ func (s *Store) keyPath() string {
 func (s *Store) remember(c change) {
 	switch {
 	case c.skip:
-	case c.put != nil || c.corrupt:
-		s.keys.Put(c.key, c.rev)
+	case c.put != nil:
+		s.keys.Put(c.key, c.rev, s.noteOf(c.put))
+	case c.corrupt:
+		s.keys.Put(c.key, c.rev, s.keys.Get(c.key).Note) // of the value before it
 	default:
 		s.keys.Delete(c.key, c.rev)
 	}
+}
+
+// noteOf is what has to be known of an object if it is lost.
+func (s *Store) noteOf(e *entry) string {
+	if s.kind.Note == nil {
+		return ""
+	}
+	return s.kind.Note(e.Value)
 }
 
 // writeKeys keeps the file of the key log up to date until ctx ends.
@@ -118,8 +128,20 @@ func (f *follower) alarmLost(keys []string) {
 // or was deleted and is back, what the log said before.
 func (f *follower) known(l *loading) map[string]keylog.Record {
 	known := l.last
+	if f.kind.Note != nil {
+		l.tree.Ascend(func(e *entry) bool {
+			r := known[e.Key]
+			r.Note = f.noteOf(e)
+			known[e.Key] = r
+			return true
+		})
+	}
 	for key, had := range f.keys.Keys() {
-		if has, there := known[key]; there && has.Revision < had.Revision || !there && (f.metrics.isDamaged(key) || l.unreadable[key]) {
+		has, there := known[key]
+		if there && has.Revision == had.Revision && f.metrics.isDamaged(key) {
+			known[key] = had // with its note
+		}
+		if there && has.Revision < had.Revision || !there && (f.metrics.isDamaged(key) || l.unreadable[key]) {
 			known[key] = had
 		}
 	}

@@ -12,6 +12,9 @@ type Kind struct {
 	Resource string
 	// New and NewList give empty objects.
 	New, NewList func() runtime.Object
+	// Note gives what has to be known of an object that is lost, of its stored value;
+	// nil: nothing.
+	Note func(value []byte) string
 	// Codec is how objects are written into the bucket.
 	Codec Codec
 }

@@ -105,6 +105,10 @@ func (s *Store) Loaded() bool { return s.loaded.Load() }
 // not be changed.
 func (s *Store) Lost() []string { return s.metrics.lostKeys() }
 
+// Note gives what Kind.Note said of an object while it was there; "" if that is not
+// known.
+func (s *Store) Note(key string) string { return s.keys.Get(key).Note }
+
 // LastApplied gives the revision that the mirror has reached, and when it did.
 func (s *Store) LastApplied() (revision uint64, at time.Time) {
 	s.mu.Lock()

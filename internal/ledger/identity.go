@@ -167,7 +167,7 @@ func ask(ctx context.Context, js jetstream.JetStream, bucket string) found {
 	return found{exists: true, revision: state.LastSeq, messages: state.Msgs}
 }
 
-// led tells whether an answer about a stream came from its leader. After a
+// led reports whether an answer about a stream came from its leader. After a
 // partition a server that was its leader answers for a moment, and is behind.
 func led(info *jetstream.StreamInfo) bool {
 	return info.Cluster == nil || info.Cluster.Leader != ""

@@ -39,7 +39,7 @@ var errReconnected = errors.New("the connection to NATS was lost while the store
 type KeeperOptions struct {
 	// Buckets are those that this program keeps its objects in.
 	Buckets []string
-	// Exempt tells whether a bucket is known to be missing, or made anew: nothing is
+	// Exempt reports whether a bucket is known to be missing, or made anew: nothing is
 	// expected of it. Nil: none is.
 	Exempt func(bucket string) bool
 	// Replicas is how many servers of a cluster hold the identity; 0: the default.

@@ -125,7 +125,7 @@ func notEmpty(dir string) (bool, error) {
 // Close gives the directory back.
 func (l *Ledger) Close() { l.unlock() }
 
-// Has tells whether a bucket was ever recorded.
+// Has reports whether a bucket was ever recorded.
 func (l *Ledger) Has(bucket string) bool {
 	return slices.Contains(l.snapshot().Buckets, bucket)
 }

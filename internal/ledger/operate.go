@@ -112,7 +112,7 @@ func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (
 	return k.take(ctx, js, s, id)
 }
 
-// isWhole tells whether a store has an identity and all that was ever known of it.
+// isWhole reports whether a store has an identity and all that was ever known of it.
 func (k *Keeper) isWhole(s *Survey) bool {
 	if s.seen.identity == nil || s.Mismatch == nil {
 		return s.seen.identity != nil

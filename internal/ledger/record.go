@@ -67,7 +67,7 @@ type record struct {
 	Revisions map[string]uint64 `json:"revisions,omitempty"`
 }
 
-// isNew tells whether nothing was ever stored with this record.
+// isNew reports whether nothing was ever stored with this record.
 func (r record) isNew() bool { return r.ID == "" && len(r.Buckets) == 0 }
 
 // clone gives a copy that can be changed.

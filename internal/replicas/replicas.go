@@ -74,7 +74,7 @@ func Raise(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamIn
 	return had, nil
 }
 
-// Clustered tells whether the server that answered is one of a cluster.
+// Clustered reports whether the server that answered is one of a cluster.
 func Clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
 }

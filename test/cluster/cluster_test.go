@@ -231,7 +231,7 @@ func (c *cluster) recovery(t *testing.T) {
 	}
 }
 
-// writes tells whether a write succeeds within half a second.
+// writes reports whether a write succeeds within half a second.
 func (s *server) writes() bool {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 500*time.Millisecond)
 	defer cancel()

@@ -73,7 +73,7 @@ var model = porcupine.Model{
 }
 
 func step(r register, c call, a answer) (bool, register) {
-	// would tells whether the call does something to the object as it is.
+	// would reports whether the call does something to the object as it is.
 	var would bool
 	switch c.operation {
 	case read:

@@ -67,7 +67,7 @@ func (n *natsNode) connect(c *cluster) {
 	}
 }
 
-// serves tells whether a client at this address is connected to the server.
+// serves reports whether a client at this address is connected to the server.
 func (n *natsNode) serves(c *cluster, address string) bool {
 	client := http.Client{Transport: &http.Transport{DialContext: c.net.dial, DisableKeepAlives: true}, Timeout: 2 * time.Second}
 	resp, err := client.Get(fmt.Sprintf("http://%s:8222/connz", n.at.direct))
@@ -116,7 +116,7 @@ func (c *cluster) info(bucket string) *jetstream.StreamInfo {
 	return nil
 }
 
-// whole tells whether every bucket has a leader that hears from all its replicas.
+// whole reports whether every bucket has a leader that hears from all its replicas.
 func (c *cluster) whole() bool {
 	return !slices.ContainsFunc(c.buckets, func(b string) bool {
 		info := c.info(b)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,11 @@ apiVersion: v1
 kind: IgnitionConfig
 metadata: {name: everybody, namespace: default}
 spec: {type: ignition, format: ignition, config: '{"ignition":{"version":"3.4.0"}}', selector: {default: true}}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: special, namespace: default}
+spec: {type: ignition, format: ignition, config: '{"ignition":{"version":"3.4.0"},"passwd":{}}', selector: {matchMACs: ["52:54:00:aa:00:03"]}}
 ---
 apiVersion: v1
 kind: BareMetalHost
@@ -38,19 +42,7 @@ func TestDamagedFileIsAlarmed(t *testing.T) {
 	if code := s.terminate(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	blocks, err := filepath.Glob(filepath.Join(s.dir, "nats/jetstream/*/streams/KV_BAREMETALHOSTS/msgs/*.blk"))
-	if err != nil || len(blocks) != 1 {
-		t.Fatalf("blocks %q, %v", blocks, err)
-	}
-	raw, err := os.ReadFile(blocks[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := strings.LastIndex(string(raw), "damage ")
-	raw[at] ^= 1
-	if err := os.WriteFile(blocks[0], raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	damage(t, s.dir, "BAREMETALHOSTS", "damage ")
 
 	s.restart()
 	boot := func(mac string) int { return get(t, s.url("/api/v1/ignition?mac="+mac)).status }
@@ -76,6 +68,31 @@ func TestDamagedFileIsAlarmed(t *testing.T) {
 	if got := boot("52:54:00:aa:00:02"); got != 200 {
 		t.Errorf("after it was applied again the machine gets %d", got)
 	}
+
+	// A lost config holds up the machine that it is for, and no other.
+	if code := s.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	damage(t, s.dir, "IGNITIONCONFIGS", "52:54:00:aa:00:03")
+	s.restart()
+	if got := boot("52:54:00:aa:00:03"); got != 503 {
+		t.Errorf("the machine whose config is lost gets %d", got)
+	}
+	if got := boot("52:54:00:aa:00:01"); got != 200 {
+		t.Errorf("a machine that the lost config is not for gets %d", got)
+	}
+}
+
+// damage flips a bit of the last stored record of a bucket that has a text.
+func damage(t *testing.T, dir, bucket, text string) {
+	t.Helper()
+	blocks, err := filepath.Glob(filepath.Join(dir, "nats/jetstream/*/streams/KV_"+bucket+"/msgs/*.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("blocks %q, %v", blocks, err)
+	}
+	raw := []byte(read(t, blocks[0]))
+	raw[strings.LastIndex(string(raw), text)] ^= 1
+	write(t, blocks[0], string(raw))
 }
 
 // TestDeletedStaysDeleted deletes hosts, waits for what earlier releases waited for

@@ -97,7 +97,7 @@ func (f *fleet) ask(i int, method, path string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// bootsDisk tells whether a host is told to boot its disk now.
+// bootsDisk reports whether a host is told to boot its disk now.
 func (f *fleet) bootsDisk(i int) bool {
 	status, body := f.ask(i, http.MethodGet, "/ipxe")
 	return status == http.StatusOK && strings.Contains(body, "\nexit\n")
