@@ -62,7 +62,7 @@ func Kinds() []kvstore.Kind {
 			NewList: func() runtime.Object { return &v1.NamespaceList{} },
 		},
 		{
-			Bucket: "EVENTS", Resource: Events, Codec: plainCodec{"Event"},
+			Bucket: "EVENTS", Resource: Events, Codec: plainCodec{"Event"}, Transient: true,
 			New:     func() runtime.Object { return &v1.Event{} },
 			NewList: func() runtime.Object { return &v1.EventList{} },
 		},

@@ -258,8 +258,12 @@ func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) err
 	if err == nil {
 		err = os.Rename(tmp, l.path)
 	}
+	if err == nil {
+		err = syncDir(filepath.Dir(l.path))
+	}
 	if err != nil {
 		_ = f.Close()
+		_ = os.Remove(tmp)
 		return fmt.Errorf("key log: %w", err)
 	}
 	if l.file != nil {
@@ -267,6 +271,14 @@ func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) err
 	}
 	l.file, l.dirty = f, false
 	return nil
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Close writes what is left, and closes the file.

@@ -16,10 +16,11 @@ type loading struct {
 	tree *btree.BTreeG[*entry]
 	// last is each key's last message, a tombstone or a damaged value, too.
 	last map[string]keylog.Record
-	// unreadable are keys that the server lists and cannot read.
-	unreadable map[string]bool
-	size       int64
-	rev        uint64
+	// bad are the keys whose value is damaged or lost; unreadable those of them that
+	// the server lists and cannot read.
+	bad, unreadable map[string]bool
+	size            int64
+	rev             uint64
 }
 
 func (l *loading) add(f *follower, c change) {
@@ -30,12 +31,13 @@ func (l *loading) add(f *follower, c change) {
 	}
 	l.last[c.key] = keylog.Record{Revision: c.rev, Deleted: c.put == nil && !c.corrupt}
 	if c.corrupt {
-		f.alarm(c)
+		l.bad[c.key] = true
+		f.logDamaged(c)
 		return
 	}
+	delete(l.bad, c.key)
 	var prev *entry
 	if c.put != nil {
-		f.metrics.healed(c.key)
 		l.size += int64(len(c.put.Value))
 		prev, _ = l.tree.ReplaceOrInsert(c.put)
 	} else {
@@ -50,12 +52,13 @@ func (l *loading) add(f *follower, c change) {
 func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream, info *jetstream.StreamInfo) error {
 	began := time.Now()
 	l := &loading{
-		tree: newTree(), last: make(map[string]keylog.Record, feed.pending), unreadable: map[string]bool{},
+		tree: newTree(), last: make(map[string]keylog.Record, feed.left), bad: map[string]bool{}, unreadable: map[string]bool{},
 		rev: max(info.State.LastSeq, firstSeq-1),
 	}
-	for pending := feed.pending; pending > 0; {
-		c, left, err := feed.next()
-		if errors.Is(err, errBehind) {
+	f.foreign.Store(false)
+	for !feed.complete() {
+		c, err := feed.next()
+		if errors.Is(err, errBehind) && !f.mayLag(info) {
 			if err := f.salvage(ctx, l, stream); err != nil {
 				return err
 			}
@@ -69,10 +72,10 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 			return err
 		}
 		l.add(f, c)
-		pending = left
 	}
 	f.buried = f.verify(l, cleanedUpTo(info))
 	f.keys.Replace(info.Created, f.known(l), l.rev)
+	f.metrics.setDamaged(l.bad)
 	f.replace(l)
 	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "bytes", l.size, "took", time.Since(began))
 	return ctx.Err()
@@ -156,6 +159,10 @@ func (s *Store) stamp() {
 // alarm reports a value that is not what was written.
 func (s *Store) alarm(c change) {
 	s.metrics.damaged(c.key)
+	s.logDamaged(c)
+}
+
+func (s *Store) logDamaged(c change) {
 	s.opts.Logger.Error("a stored object is damaged: its checksum does not agree. Apply it again, or restore it from a backup",
 		"object", s.kind.Resource+"/"+c.key, "revision", c.rev)
 }

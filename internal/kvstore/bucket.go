@@ -18,6 +18,9 @@ const (
 	// library refuses lists of revision 0.
 	firstSeq = 2
 
+	// longAge is more than any bucket lives.
+	longAge = 100 * 365 * 24 * time.Hour
+
 	// cleanedKey is the member of the stream's metadata with the revision up to
 	// which the bucket was cleaned, see clean. Buckets of earlier releases, whose
 	// tombstones expired, have none.
@@ -123,7 +126,13 @@ func (s *Store) adjustBucket(ctx context.Context, js jetstream.JetStream, stream
 	if !slices.Equal(cfg.Subjects, []string{s.subjectPrefix + ">"}) {
 		return fmt.Errorf("stream %s is no KV bucket: it has the subjects %q", s.streamName, cfg.Subjects)
 	}
-	if cfg.AllowDirect {
+	// A short age is of a bucket that "nats kv add --ttl" has made; a long one, which
+	// earlier releases gave, means for ever.
+	expires := cfg.MaxAge > 0 && cfg.MaxAge < longAge
+	if expires {
+		cfg.MaxAge = 0
+	}
+	if cfg.AllowDirect || expires {
 		cfg.AllowDirect = false
 		if _, err := js.UpdateStream(ctx, cfg); err != nil {
 			return fmt.Errorf("adjusting the bucket: %w", err)

@@ -27,6 +27,8 @@ const (
 	cleanInterval = 2 * time.Second
 	// cleanPause is between two objects that are written again.
 	cleanPause = 2 * time.Millisecond
+	// cleanRetry is the pause after a cleaning that failed.
+	cleanRetry = time.Minute
 	// paddingBytes is the size of the largest file that the server makes of a bucket.
 	paddingBytes = 8 << 20
 )
@@ -53,7 +55,11 @@ func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info 
 		delay = 0
 	}
 	var upTo uint64
-	var since time.Time
+	var since, notBefore time.Time
+	failed := func(err error) {
+		upTo, notBefore = 0, time.Now().Add(cleanRetry)
+		f.opts.Logger.Debug("cleaning the bucket", "err", err)
+	}
 	for {
 		f.bury(ctx)
 		select {
@@ -62,12 +68,14 @@ func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info 
 		case <-ticker.C:
 		}
 		switch {
+		case time.Now().Before(notBefore):
+			continue
 		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), f.metrics.anyDamaged(), f.foreign.Load():
 			upTo = 0
 			continue
 		case upTo == 0:
 			if err := f.beginCleaning(ctx, final); err != nil {
-				f.opts.Logger.Debug("cleaning the bucket", "err", err)
+				failed(err)
 				continue
 			}
 			upTo, since = f.mirror.revision(), time.Now()
@@ -77,12 +85,11 @@ func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info 
 		}
 		began := time.Now()
 		moved, err := f.clean(ctx, stream, upTo)
-		upTo = 0
 		if err != nil {
-			f.opts.Logger.Debug("cleaning the bucket", "err", err)
+			failed(err)
 			continue
 		}
-		final = true
+		final, upTo = true, 0
 		f.opts.Logger.Info("cleaned the bucket of tombstones", "rewritten", moved, "took", time.Since(began))
 	}
 }
@@ -92,6 +99,11 @@ func (f *follower) beginCleaning(ctx context.Context, final bool) error {
 	l, ok := f.connected()
 	if final || !ok {
 		return nil
+	}
+	if f.opts.Room != nil {
+		if err := f.opts.Room(2 * paddingBytes); err != nil {
+			return err
+		}
 	}
 	size := min(paddingBytes, int(l.js.Conn().MaxPayload())-1024)
 	for sent := 0; sent <= paddingBytes; sent += size {
@@ -109,7 +121,11 @@ func (f *follower) publishPlain(ctx context.Context, l *link, msg *nats.Msg) err
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
-	if err != nil {
+	var refused *jetstream.APIError
+	switch {
+	case errors.As(err, &refused):
+		return fmt.Errorf("%w: %w", errNotCleaned, err)
+	case err != nil:
 		f.doubt()
 		return fmt.Errorf("%w: %w", errNotCleaned, err)
 	}

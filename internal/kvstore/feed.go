@@ -20,10 +20,15 @@ type feed struct {
 	messages  jetstream.MessagesContext
 	consumer  string
 	stopAfter func() bool
-	// pending is how many messages were outstanding at the beginning.
-	pending   uint64
+	// left is how many messages are outstanding, by the server that the consumer
+	// lives on.
+	left      uint64
 	delivered uint64
-	waiting   bool
+	// mark is a revision that the bucket has; 0 where left can be believed. seen is
+	// the last one that came.
+	mark, seen uint64
+	// waiting is true until the feed was complete once.
+	waiting bool
 	// patience is how long an outstanding message may take to come.
 	patience time.Duration
 	closed   bool
@@ -65,7 +70,7 @@ func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, rea
 		return nil, fmt.Errorf("reading the bucket: %w", err)
 	}
 	patience := stallTimeout
-	if resume && f.mayLag(info) {
+	if f.mayLag(info) {
 		patience = lagTimeout
 	}
 	state := consumer.CachedInfo()
@@ -74,7 +79,7 @@ func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, rea
 		messages:  messages,
 		consumer:  state.Name,
 		stopAfter: context.AfterFunc(ctx, messages.Stop),
-		pending:   state.NumPending,
+		left:      state.NumPending,
 		waiting:   state.NumPending > 0,
 		patience:  patience,
 	}, nil
@@ -91,8 +96,22 @@ func (f *follower) reopen(ctx context.Context, fd *feed, info *jetstream.StreamI
 	return nil
 }
 
-// next waits for a message. left is how many more the bucket had when it was sent.
-func (f *feed) next() (c change, left uint64, err error) {
+// until makes the feed complete only once it has brought a revision.
+func (f *feed) until(mark uint64) {
+	f.mark = mark
+	f.waiting = !f.complete()
+}
+
+// complete reports whether the feed has brought what there was when it was opened.
+func (f *feed) complete() bool {
+	if f.mark > 0 {
+		return f.seen >= f.mark
+	}
+	return f.left == 0
+}
+
+// next waits for a message.
+func (f *feed) next() (c change, err error) {
 	var opts []jetstream.NextOpt
 	if f.waiting {
 		opts = []jetstream.NextOpt{jetstream.NextMaxWait(f.patience)}
@@ -100,21 +119,22 @@ func (f *feed) next() (c change, left uint64, err error) {
 	msg, err := f.messages.Next(opts...)
 	switch {
 	case errors.Is(err, nats.ErrTimeout):
-		return change{}, 0, errBehind
+		return change{}, errBehind
 	case err != nil:
-		return change{}, 0, fmt.Errorf("reading the bucket: %w", err)
+		return change{}, fmt.Errorf("reading the bucket: %w", err)
 	}
 	meta, err := msg.Metadata()
 	if err != nil {
-		return change{}, 0, fmt.Errorf("reading the bucket: %w", err)
+		return change{}, fmt.Errorf("reading the bucket: %w", err)
 	}
 	f.delivered++
 	if meta.Sequence.Consumer != f.delivered {
-		return change{}, 0, errGap
+		return change{}, errGap
 	}
-	f.waiting = f.waiting && meta.NumPending > 0
+	f.left, f.seen = meta.NumPending, meta.Sequence.Stream
+	f.waiting = f.waiting && !f.complete()
 	if msg.Subject() == f.subjectPrefix+barrierKey {
-		return change{rev: meta.Sequence.Stream, skip: true}, meta.NumPending, nil
+		return change{rev: meta.Sequence.Stream, skip: true}, nil
 	}
 	c, err = f.readChange(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
 	if err != nil {
@@ -122,7 +142,7 @@ func (f *feed) next() (c change, left uint64, err error) {
 		f.opts.Logger.Warn("leaving out a value whose key is not ours", "err", err)
 		c = change{rev: meta.Sequence.Stream, skip: true}
 	}
-	return c, meta.NumPending, nil
+	return c, nil
 }
 
 // close ends the consumer; a server that is away forgets it by itself.

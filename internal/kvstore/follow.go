@@ -178,14 +178,22 @@ func (f *follower) session(ctx context.Context) error {
 	if err != nil {
 		return sessionError(ctx, err)
 	}
-	if resume {
-		if err = f.catchUp(feed, info); errors.Is(err, errBehind) {
-			if f.stalls++; !f.mayLag(info) {
-				f.created = time.Time{} // what cannot be read is found by a load
-			}
+	if info.Config.Replicas > 1 {
+		// The consumer may live on a server that is behind, and that has nothing left
+		// to send. Where NATS takes no message, it is believed.
+		if mark, err := f.publishBarrier(f.link.Load()); err == nil {
+			feed.until(mark)
 		}
+	}
+	if resume {
+		err = f.catchUp(feed, info)
 	} else {
 		err = f.load(ctx, feed, stream, info)
+	}
+	if errors.Is(err, errBehind) {
+		if f.stalls++; !f.mayLag(info) {
+			f.created = time.Time{} // what cannot be read is found by a load
+		}
 	}
 	if err == nil {
 		f.created, f.stalls = info.Created, 0
@@ -227,7 +235,7 @@ func (f *follower) live(ctx context.Context, feed *feed) error {
 		}
 	}
 	for {
-		c, _, err := feed.next()
+		c, err := feed.next()
 		if err != nil {
 			return err
 		}
@@ -262,13 +270,12 @@ func onDisconnect(nc *nats.Conn, f func()) (stop func()) {
 
 // catchUp applies what was missed since the last session.
 func (f *follower) catchUp(feed *feed, info *jetstream.StreamInfo) error {
-	for pending := feed.pending; pending > 0; {
-		c, left, err := feed.next()
+	for !feed.complete() {
+		c, err := feed.next()
 		if err != nil {
 			return err
 		}
 		f.apply(c)
-		pending = left
 	}
 	f.reach(info.State.LastSeq)
 	return nil

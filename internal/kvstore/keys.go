@@ -73,15 +73,22 @@ func (s *Store) writeKeys(ctx context.Context) {
 		if err != nil && !failed {
 			s.opts.Logger.Warn("the key log cannot be written; what the bucket loses meanwhile is not noticed at the next start", "err", err)
 		}
+		switch {
+		case err != nil && !failed: // it has to be written anew as a whole: less often
+			ticker.Reset(keySync)
+		case err == nil && failed:
+			ticker.Reset(keyWrite)
+		}
 		failed = err != nil
 	}
 }
 
 // verify holds what was loaded against the key log. An object that the log knows
 // and the bucket lacks, or has an older value of, is lost: it is left out of the
-// mirror, counts as damaged, and is named. A deleted object that is back is left
-// out as well; its keys and revisions are returned. cleaned is up to where the
-// bucket was cleaned: of what was deleted until then there is no trace.
+// mirror, counts as damaged, and is named. What is back although it was deleted is
+// left out as well, and of transient objects an older value: their keys and
+// revisions are returned. cleaned is up to where the bucket was cleaned: of what was
+// deleted until then there is no trace.
 func (f *follower) verify(l *loading, cleaned uint64) (back map[string]uint64) {
 	if f.keys.Created().IsZero() {
 		return nil
@@ -94,8 +101,11 @@ func (f *follower) verify(l *loading, cleaned uint64) (back map[string]uint64) {
 		switch {
 		case there && has.Revision >= had.Revision || l.unreadable[key] || !there && (had.Deleted || !complete):
 			continue
+		case !had.Deleted && f.kind.Transient:
+			back[key] = has.Revision // there will be no other of it
 		case !had.Deleted:
 			lost = append(lost, key)
+			l.bad[key] = true
 		case !has.Deleted:
 			back[key] = has.Revision
 		}
@@ -104,8 +114,9 @@ func (f *follower) verify(l *loading, cleaned uint64) (back map[string]uint64) {
 		}
 	}
 	f.alarmLost(lost)
+	maps.DeleteFunc(back, func(_ string, rev uint64) bool { return rev == 0 }) // nothing is there
 	if len(back) > 0 {
-		f.opts.Logger.Warn("objects that had been deleted are in the bucket again, after a loss of files: they are deleted again",
+		f.opts.Logger.Warn("objects that had been deleted or replaced are in the bucket again, after a loss of files: they are deleted again",
 			"objects", slices.Sorted(maps.Keys(back))[:min(maxNamed, len(back))], "count", len(back))
 	}
 	return back
@@ -114,7 +125,6 @@ func (f *follower) verify(l *loading, cleaned uint64) (back map[string]uint64) {
 // alarmLost reports objects that were stored and are no more.
 func (f *follower) alarmLost(keys []string) {
 	slices.Sort(keys)
-	f.metrics.damaged(keys...)
 	for _, key := range keys[:min(maxNamed, len(keys))] {
 		f.opts.Logger.Error("a stored object is lost: its file is damaged. Apply it again, or restore the store from a backup",
 			"object", f.kind.Resource+"/"+key)
@@ -138,10 +148,8 @@ func (f *follower) known(l *loading) map[string]keylog.Record {
 	}
 	for key, had := range f.keys.Keys() {
 		has, there := known[key]
-		if there && has.Revision == had.Revision && f.metrics.isDamaged(key) {
-			known[key] = had // with its note
-		}
-		if there && has.Revision < had.Revision || !there && (f.metrics.isDamaged(key) || l.unreadable[key]) {
+		older := there && has.Revision < had.Revision
+		if older || l.bad[key] && (!there || has.Revision == had.Revision) {
 			known[key] = had
 		}
 	}

@@ -12,6 +12,8 @@ type Kind struct {
 	Resource string
 	// New and NewList give empty objects.
 	New, NewList func() runtime.Object
+	// Transient objects hold nothing lasting: one that is lost is no alarm.
+	Transient bool
 	// Note gives what has to be known of an object that is lost, of its stored value;
 	// nil: nothing.
 	Note func(value []byte) string

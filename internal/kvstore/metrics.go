@@ -92,12 +92,18 @@ func (m *metrics) wrote(took time.Duration, err error) {
 	m.write.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (m *metrics) damaged(keys ...string) {
+func (m *metrics) damaged(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, key := range keys {
-		m.bad[key] = true
-	}
+	m.bad[key] = true
+	m.listBad()
+}
+
+// setDamaged replaces all that is known of damage by what a load has found.
+func (m *metrics) setDamaged(keys map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bad = keys
 	m.listBad()
 }
 

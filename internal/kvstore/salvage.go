@@ -32,8 +32,7 @@ func (f *follower) salvage(ctx context.Context, l *loading, stream jetstream.Str
 		c, err := f.salvageKey(ctx, stream, subject)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
-			l.unreadable[key] = true
-			f.metrics.damaged(key)
+			l.bad[key], l.unreadable[key] = true, true
 			f.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it from a backup",
 				"object", f.kind.Resource+"/"+key)
 		case err != nil:
