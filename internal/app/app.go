@@ -69,8 +69,10 @@ type App struct {
 	targets        *iscsi.Server
 	portalListener net.Listener
 	landmarks      *landmarks
-	streams        *streams.Library
-	bulletin       *bulletin.Bulletin
+	// memoryLimit is what the process may take, in bytes.
+	memoryLimit int64
+	streams     *streams.Library
+	bulletin    *bulletin.Bulletin
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry
@@ -110,6 +112,7 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	a.onClose(a.backend.close)
+	a.memoryLimit = limitMemory(a.log)
 	a.index()
 	if err := a.openDoors(); err != nil {
 		return err
@@ -148,12 +151,13 @@ func (a *App) index() {
 		apiserver.StreamReleases:  {a.streams.Observer()},
 		apiserver.ConfigMaps:      {a.bulletin.Observer()},
 	}
+	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range apiserver.Kinds() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
-			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room(kind.Bucket), Exclusive: a.backend.exclusive,
-			KeyDir: a.backend.ledger.KeyDir(),
-			Guard:  a.backend.keeper.Guard, Replicas: a.backend.replicas,
+			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: memory.within(a.backend.room(kind.Bucket)), Exclusive: a.backend.exclusive,
+			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
+			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
 		}, observers[kind.Resource]...)
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
@@ -243,7 +247,7 @@ func (a *App) serveAPI() error {
 	}
 	renderer := remote.New(remote.Options{Allow: a.settings.allow})
 	a.onClose(renderer.Close)
-	budgets := newBudgets(limitMemory(a.log), a.metrics)
+	budgets := newBudgets(a.memoryLimit, a.metrics)
 	a.api, err = apiserver.New(apiserver.Options{
 		Stores:    stores,
 		Inventory: a.inventory,

@@ -10,7 +10,7 @@ import (
 const (
 	// A watch resumes, and a page of a list is completed, within the last
 	// maxWindowEvents changes, as long as their values take no more than
-	// maxWindowBytes.
+	// its bytes, by default maxWindowBytes.
 	maxWindowEvents = 10_000
 	maxWindowBytes  = 64 << 20
 
@@ -55,6 +55,7 @@ type mirror struct {
 	events      []event
 	first       uint64
 	windowBytes int
+	maxWindow   int
 	// floor is the oldest revision that the window can go back to.
 	floor     uint64
 	compacted uint64
@@ -66,8 +67,8 @@ func newTree() *btree.BTreeG[*entry] {
 	return btree.NewG(treeDegree, func(a, b *entry) bool { return a.Key < b.Key })
 }
 
-func newMirror() *mirror {
-	return &mirror{tree: newTree(), changed: make(chan struct{})}
+func newMirror(maxWindow int) *mirror {
+	return &mirror{tree: newTree(), changed: make(chan struct{}), maxWindow: maxWindow}
 }
 
 func (m *mirror) get(key string) *entry {
@@ -122,7 +123,7 @@ func (m *mirror) append(e event) {
 	m.events = append(m.events, e)
 	m.windowBytes += e.size()
 	drop := 0
-	for drop < len(m.events) && (len(m.events)-drop > maxWindowEvents || m.windowBytes > maxWindowBytes) {
+	for drop < len(m.events) && (len(m.events)-drop > maxWindowEvents || m.windowBytes > m.maxWindow) {
 		m.windowBytes -= m.events[drop].size()
 		drop++
 	}

@@ -44,6 +44,9 @@ type Options struct {
 	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
 	// the cluster has that many, else one. A bucket that has more keeps them.
 	Replicas int
+	// WindowBytes bounds what is kept of former values, for watches and lists that go
+	// on; 0 means 64 MiB.
+	WindowBytes int
 	// BookmarkInterval is how often a watch that wants bookmarks gets one; 0
 	// means a minute.
 	BookmarkInterval time.Duration
@@ -81,6 +84,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CleanDelay == 0 {
 		o.CleanDelay = 10 * time.Minute
+	}
+	if o.WindowBytes == 0 {
+		o.WindowBytes = maxWindowBytes
 	}
 	if o.BookmarkInterval == 0 {
 		o.BookmarkInterval = time.Minute

@@ -87,7 +87,7 @@ func New(kind Kind, opts Options, observers ...Observer) *Store {
 		prefix:        "/" + kind.Resource + "/",
 		streamName:    "KV_" + kind.Bucket,
 		subjectPrefix: "$KV." + kind.Bucket + ".",
-		mirror:        newMirror(),
+		mirror:        newMirror(opts.WindowBytes),
 		downCause:     errors.New("the bucket was not read yet"),
 	}
 	s.expiries.wake = make(chan struct{}, 1)
