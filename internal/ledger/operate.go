@@ -75,6 +75,10 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 	return s, nil
 }
 
+// plainPrefix begins the keys of messages in a bucket that are no objects. A store
+// writes one to learn the last revision of a cluster, and before a cleaning.
+const plainPrefix = "="
+
 func countObjects(ctx context.Context, js jetstream.JetStream, bucket string) (int, error) {
 	kv, err := js.KeyValue(ctx, bucket)
 	if err != nil {
@@ -85,8 +89,10 @@ func countObjects(ctx context.Context, js jetstream.JetStream, bucket string) (i
 		return 0, err
 	}
 	n := 0
-	for range keys.Keys() {
-		n++
+	for key := range keys.Keys() {
+		if !strings.HasPrefix(key, plainPrefix) {
+			n++
+		}
 	}
 	return n, ctx.Err()
 }

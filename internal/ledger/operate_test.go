@@ -155,6 +155,21 @@ func TestInitRefusesWhereThereAreObjects(t *testing.T) {
 	}
 }
 
+// A store that another server has begun holds a message of its own in each bucket
+// that was read. It is no object: the store is still empty, and is joined.
+func TestBarrierIsNoObject(t *testing.T) {
+	js, own, other := natstest.Start(t).JetStream(), open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, js, own, "A", 0)
+	fill(t, natstest.Start(t).JetStream(), other, "A", 1)
+	if _, err := js.Publish(t.Context(), "$KV.A.=barrier", nil); err != nil {
+		t.Fatal(err)
+	}
+	s, id, err := decide(t, other, js, func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) })
+	if err != nil || id != own.snapshot().ID || s.Objects() != 0 {
+		t.Errorf("joining a store that is empty gives %q, %v, want %q; it has %d objects", id, err, own.snapshot().ID, s.Objects())
+	}
+}
+
 // What the data directory knew of the objects of another store, or of another state
 // of it, would count as lost.
 func TestAdoptForgetsTheKeyLogs(t *testing.T) {
