@@ -28,6 +28,8 @@ const (
 	// at once; but a cluster that has just started, or healed, may say for a moment
 	// that it has no such stream, or that it is behind.
 	alarmAfter = 3 * time.Second
+	// confirmInterval is between two questions that confirm a mismatch.
+	confirmInterval = 500 * time.Millisecond
 	// guardTries bounds how often others may write the identity in between.
 	guardTries = 5
 )
@@ -113,7 +115,7 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 		case seen.identity == nil && known.ID != "" && k.isExempt(Bucket):
 			// The bucket with the identity alone is damaged, and is made anew.
 		case mismatch != nil:
-			return k.refuse(mismatch)
+			return k.refuse(mismatch, time.Now())
 		case what == follow:
 			k.accept()
 			return nil
@@ -205,18 +207,19 @@ func (k *Keeper) wanted() int {
 func (k *Keeper) noNews(err error) error {
 	var m *Mismatch
 	if errors.As(err, &m) {
-		return k.refuse(m)
+		return k.refuse(m, time.Now())
 	}
 	return fmt.Errorf("reading the identity of the store: %w", err)
 }
 
-// refuse notes a mismatch, and raises the alarm once it has lasted.
-func (k *Keeper) refuse(m *Mismatch) error {
+// refuse notes a mismatch that was first seen at a time, and raises the alarm once
+// it has lasted.
+func (k *Keeper) refuse(m *Mismatch, since time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mismatch = m
 	if k.since.IsZero() {
-		k.since = time.Now()
+		k.since = since
 	}
 	if time.Since(k.since) >= alarmAfter && k.alarmed != m.Reason {
 		k.alarmed = m.Reason
@@ -268,8 +271,28 @@ func (k *Keeper) Run(ctx context.Context, js jetstream.JetStream) {
 }
 
 // record brings the identity's list of buckets up to date. A store that is not the
-// expected one any more is left alone, and is an alarm as in Guard.
+// expected one any more is left alone, and is an alarm as in Guard. It is asked
+// again before that: a server that was the leader, or has just come back, gives a
+// wrong answer for a moment.
 func (k *Keeper) record(ctx context.Context, js jetstream.JetStream) error {
+	for began := time.Now(); ; {
+		err := k.recordOnce(ctx, js)
+		var m *Mismatch
+		switch {
+		case !errors.As(err, &m):
+			return err
+		case time.Since(began) >= alarmAfter:
+			return k.refuse(m, began)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(confirmInterval):
+		}
+	}
+}
+
+func (k *Keeper) recordOnce(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	known, seen, err := k.look(ctx, js)
@@ -278,7 +301,7 @@ func (k *Keeper) record(ctx context.Context, js jetstream.JetStream) error {
 	}
 	switch what, mismatch := judge(known, k.ledger.place, seen); {
 	case mismatch != nil:
-		return k.refuse(mismatch)
+		return mismatch
 	case what != follow:
 		return nil
 	}

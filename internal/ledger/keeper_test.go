@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -434,6 +435,46 @@ func TestMismatchIsAnAlarm(t *testing.T) {
 	metric(0)
 	if !strings.Contains(log.String(), "is again the one") {
 		t.Errorf("the end of the alarm is not logged:\n%s", log.String())
+	}
+}
+
+// forgetful says for some time that there is no such stream, as a server may do
+// that has just come back.
+type forgetful struct {
+	jetstream.JetStream
+	stream string
+	wrong  *atomic.Int32 // how many answers are wrong
+}
+
+func (f forgetful) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if name == f.stream && f.wrong.Add(-1) >= 0 {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	return f.JetStream.Stream(ctx, name)
+}
+
+// A running server asks again before it takes a wrong answer for a mismatch: until
+// the next question, half a minute later, it would not be ready.
+func TestMomentaryWrongAnswerIsNoMismatch(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 3)
+	for _, stream := range []string{"KV_A", identityStream} {
+		wrong := &atomic.Int32{}
+		wrong.Store(2)
+		k := keep(l)
+		if err := k.record(t.Context(), forgetful{js, stream, wrong}); err != nil || k.Mismatch() != nil || wrong.Load() >= 0 {
+			t.Errorf("two wrong answers about %s give %v, and the mismatch %v; %d are left", stream, err, k.Mismatch(), wrong.Load())
+		}
+	}
+	var log bytes.Buffer
+	lasting := &atomic.Int32{}
+	lasting.Store(1 << 20)
+	k := NewKeeper(l, KeeperOptions{Buckets: []string{"A"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	refused(t, k.record(t.Context(), forgetful{js, "KV_A", lasting}), "lacks buckets that existed: A")
+	if k.Mismatch() == nil || strings.Count(log.String(), "level=ERROR") != 1 {
+		t.Errorf("an answer that stays gives the mismatch %v, and the log:\n%s", k.Mismatch(), log.String())
 	}
 }
 
