@@ -60,6 +60,7 @@ type sight struct {
 	identity *identity // nil: there is none
 	revision uint64    // of the identity's key
 	buckets  map[string]found
+	dropped  bool // the identity names buckets of which nothing is expected
 }
 
 // readIdentity reads the identity; nil where there is none.

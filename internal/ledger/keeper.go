@@ -118,6 +118,9 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 			return k.refuse(mismatch, time.Now())
 		case what == follow:
 			k.accept()
+			if seen.dropped {
+				k.forget(ctx, js, known, seen)
+			}
 			return nil
 		case what == join:
 			if err := k.ledger.join(seen.identity.ID); err != nil {
@@ -151,7 +154,7 @@ func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sigh
 	if err != nil {
 		return known, s, err
 	}
-	k.exempt(&known, s.identity)
+	s.dropped = k.exempt(&known, s.identity)
 	s.buckets = lookAt(ctx, js, k.names(known, s.identity))
 	return known, s, nil
 }
@@ -160,18 +163,22 @@ func (k *Keeper) isExempt(bucket string) bool {
 	return k.opts.Exempt != nil && k.opts.Exempt(bucket)
 }
 
-// exempt takes out of what is known the buckets of which nothing is expected.
-func (k *Keeper) exempt(known *record, id *identity) {
+// exempt takes out of what is known the buckets of which nothing is expected. It
+// reports whether the identity has named one.
+func (k *Keeper) exempt(known *record, id *identity) (dropped bool) {
 	if k.opts.Exempt == nil {
-		return
+		return false
 	}
 	*known = known.clone()
 	known.Buckets = slices.DeleteFunc(known.Buckets, k.opts.Exempt)
 	drop := func(bucket string, _ uint64) bool { return k.opts.Exempt(bucket) }
 	maps.DeleteFunc(known.Revisions, drop)
-	if id != nil {
-		maps.DeleteFunc(id.Buckets, drop)
+	if id == nil {
+		return false
 	}
+	named := len(id.Buckets)
+	maps.DeleteFunc(id.Buckets, drop)
+	return len(id.Buckets) < named
 }
 
 // names are the buckets that matter: ours, and those that are recorded.
@@ -306,14 +313,30 @@ func (k *Keeper) recordOnce(ctx context.Context, js jetstream.JetStream) error {
 		return nil
 	}
 	k.accept()
-	next := *seen.identity
-	next.Buckets = expectations(known, seen)
-	if !maps.Equal(next.Buckets, seen.identity.Buckets) {
-		if err := writeIdentity(ctx, js, next, seen.revision, k.wanted()); err != nil {
-			return err
-		}
+	if err := k.update(ctx, js, known, seen); err != nil {
+		return err
 	}
 	return k.raise(ctx, js)
+}
+
+// update writes the identity with the buckets of now, if it names others.
+func (k *Keeper) update(ctx context.Context, js jetstream.JetStream, known record, seen sight) error {
+	next := *seen.identity
+	next.Buckets = expectations(known, seen)
+	if !seen.dropped && maps.Equal(next.Buckets, seen.identity.Buckets) {
+		return nil
+	}
+	return writeIdentity(ctx, js, next, seen.revision, k.wanted())
+}
+
+// forget takes the buckets of which nothing is expected out of the identity at
+// once. What has taken the place of one begins at its first revision, and would be
+// older than it was as soon as it is no exemption any more.
+func (k *Keeper) forget(ctx context.Context, js jetstream.JetStream, known record, seen sight) {
+	if err := k.update(ctx, js, known, seen); err != nil {
+		k.opts.Logger.Warn("the identity of the store still names a bucket that was set aside; it is written again within a minute",
+			"error", err)
+	}
 }
 
 // raise gives the identity as many copies as the other buckets have.

@@ -478,6 +478,42 @@ func TestMomentaryWrongAnswerIsNoMismatch(t *testing.T) {
 	}
 }
 
+// A bucket that was set aside and made anew is no older state of itself, even where
+// the folder is removed and the server started again within the first half minute.
+func TestBucketMadeAnewIsNotOlder(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 9)
+	fill(t, js, l, "B", 9)
+	if err := keep(l).record(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "KV_A"); err != nil { // its folder was set aside
+		t.Fatal(err)
+	}
+	if err := l.Forget("A"); err != nil {
+		t.Fatal(err)
+	}
+	exempting := NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"}, Exempt: func(bucket string) bool { return bucket == "A" }})
+	if err := exempting.Guard(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, js, nil, "A", 2)
+	if err := keep(l).Guard(t.Context(), js); err != nil { // after a restart, without the exemption
+		t.Errorf("the new bucket gives %v", err)
+	}
+	id, rev, err := readIdentity(t.Context(), js)
+	if err != nil || id.Buckets["B"] != 9 {
+		t.Errorf("the identity is %+v, %v", id, err)
+	}
+	if err := exempting.Guard(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if _, again, _ := readIdentity(t.Context(), js); again != rev {
+		t.Errorf("an identity that names no such bucket was written again: revision %d, then %d", rev, again)
+	}
+}
+
 // The store itself learns which revisions its servers have seen.
 func TestStoreRemembersTheRevisionsReached(t *testing.T) {
 	js := natstest.Start(t).JetStream()
