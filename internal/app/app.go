@@ -155,14 +155,14 @@ func (a *App) index() {
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range apiserver.Kinds() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
-			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: memory.within(a.backend.room(kind.Bucket)), Exclusive: a.backend.exclusive,
+			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: memory.within(a.backend.room(kind.Bucket)), Exclusive: a.backend.exclusive,
 			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
 			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
 		}, observers[kind.Resource]...)
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
 		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
-		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.ledger, Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
+		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
 		Guard: a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})
 	a.journal = journal.New(journal.Options{

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"glowplug/internal/apiserver"
+	"glowplug/internal/kvstore"
 	"glowplug/internal/ledger"
 	"glowplug/internal/natsd"
 	"glowplug/internal/replicas"
@@ -23,6 +24,9 @@ import (
 type backend struct {
 	js     jetstream.JetStream
 	ledger *ledger.Ledger
+	// buckets is the same for the stores; that of the embedded one knows as well why a
+	// bucket is missing.
+	buckets kvstore.RevisionLedger
 	// keeper guards against another store than the ledger's.
 	keeper *ledger.Keeper
 	// room gives what a bucket's store asks before it writes.
@@ -71,13 +75,15 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair boo
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{ledger: server.Ledger, room: always(server.Room), lost: server.Lost, damages: server.Damages(), exclusive: true, replicas: 1, close: func() {
+	b := &backend{ledger: server.Ledger, buckets: server, room: always(server.Room), lost: server.Lost, damages: server.Damages(),
+		exclusive: true, replicas: 1}
+	b.close = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			log.Error("stopping the store", "error", err)
 		}
-	}}
+	}
 	if b.where, err = filepath.Abs(s.DataDir); err != nil {
 		b.where = s.DataDir
 	}
@@ -107,10 +113,11 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		return nil, &OptionError{Flag: "nats-url", Reason: err.Error()}
 	}
 	none := func(string) error { return nil }
-	b := &backend{ledger: known, conn: conn, lost: none, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL), close: func() {
+	b := &backend{ledger: known, buckets: known, conn: conn, lost: none, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL)}
+	b.close = func() {
 		conn.Close()
 		known.Close()
-	}}
+	}
 	if b.js, err = jetstream.New(conn); err != nil {
 		b.close()
 		return nil, fmt.Errorf("external store: %w", err)

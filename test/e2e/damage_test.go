@@ -89,6 +89,9 @@ func TestDamagedMetaFile(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 				}
 			}
+			if c.api == 503 {
+				s.namesRemedy("/api/v1/"+c.resource, c.bucket, filepath.Join(s.dir, home))
+			}
 			if c.script != "" {
 				if a := get(t, s.url("/ipxe?mac=02:00:00:00:00:02")); !strings.Contains(a.body, c.script) {
 					t.Errorf("the boot script has no %q: %d %s", c.script, a.status, a.body)
@@ -131,6 +134,27 @@ func TestDamagedMetaFile(t *testing.T) {
 	}
 	if out := s.kubectl("", "get", "bmh,ign,cdrom", "-o", "name"); strings.Count(out, "\n") != 4 {
 		t.Errorf("after all was put back there is: %s", out)
+	}
+}
+
+// namesRemedy waits for an answer that names the damaged file of a bucket and how to
+// get the bucket back. To adopt the store would make it anew, and empty.
+func (s *server) namesRemedy(path, bucket, home string) {
+	s.t.Helper()
+	var body string
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(body, "damaged"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the API does not say that the bucket is damaged: %s", body)
+		}
+		body = get(s.t, s.url(path)).body // before the bucket was looked for: it was not read yet
+	}
+	for _, want := range []string{bucket, filepath.Join(home, "meta.inf"), "stop the server", "move the folder to " + home} {
+		if !strings.Contains(body, want) {
+			s.t.Errorf("the API's answer has no %q: %s", want, body)
+		}
+	}
+	if strings.Contains(body+s.log.String(), "adopt") {
+		s.t.Errorf("the wrong remedy is named: %s\n%s", body, s.log)
 	}
 }
 
