@@ -157,7 +157,7 @@ func lookAt(ctx context.Context, js jetstream.JetStream, names []string) map[str
 }
 
 func ask(ctx context.Context, js jetstream.JetStream, bucket string) found {
-	stream, err := js.Stream(ctx, streamOf(bucket))
+	stream, err := js.Stream(ctx, StreamOf(bucket))
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return found{}

@@ -270,7 +270,7 @@ func TestExternalStoreOfAnEarlierReleaseIsAdopted(t *testing.T) {
 func TestDataDirectoryOfAnEmbeddedStoreIsRefused(t *testing.T) {
 	js := natstest.Start(t).JetStream()
 	dir := t.TempDir()
-	if err := replaceFile(dir+"/store.json", []byte(`{"version":1,"buckets":["A"],"revisions":{"A":7}}`)); err != nil {
+	if err := ReplaceFile(dir+"/store.json", []byte(`{"version":1,"buckets":["A"],"revisions":{"A":7}}`)); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, keep(open(t, dir)).Guard(t.Context(), js), "embedded store", "without --nats-url")

@@ -27,15 +27,15 @@ const StreamPrefix = "GLOWPLUG_"
 // kvPrefix begins the name of the stream of a KV bucket.
 const kvPrefix = "KV_"
 
-// streamOf is the name of the stream of what is recorded under a name.
-func streamOf(name string) string {
+// StreamOf is the name of the stream of what is recorded under a name.
+func StreamOf(name string) string {
 	if strings.HasPrefix(name, StreamPrefix) {
 		return name
 	}
 	return kvPrefix + name
 }
 
-// NameOf is the inverse of streamOf; ok is false for a stream that is none of ours.
+// NameOf is the inverse of StreamOf; ok is false for a stream that is none of ours.
 func NameOf(stream string) (name string, ok bool) {
 	if strings.HasPrefix(stream, StreamPrefix) {
 		return stream, true
@@ -116,13 +116,14 @@ func writeRecord(path string, r record) error {
 	if err != nil {
 		return fmt.Errorf("store record: %w", err)
 	}
-	if err := replaceFile(path, append(raw, '\n')); err != nil {
+	if err := ReplaceFile(path, append(raw, '\n')); err != nil {
 		return fmt.Errorf("store record: %w", err)
 	}
 	return nil
 }
 
-func replaceFile(path string, content []byte) error {
+// ReplaceFile writes a file in one step and waits until it is on the disk.
+func ReplaceFile(path string, content []byte) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -1,10 +1,6 @@
 package natsd
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,15 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/minio/highwayhash"
-
 	"glowplug/internal/ledger"
 )
 
 const (
-	metaFile = "meta.inf"
-	sumFile  = "meta.sum"
-	keyFile  = "meta.key" // there where the store is encrypted
 	// asideDir holds, beside the store, the folders of buckets that cannot be used.
 	asideDir    = "damaged"
 	asideFormat = "20060102T150405Z"
@@ -59,11 +50,12 @@ func (d *Damage) Error() string {
 }
 
 // setAside looks at the folders of all streams before the server does: it waits
-// for ever for a stream whose meta file is damaged. Such a folder is moved away,
-// and is never changed or removed. A bucket that was recorded stays recorded, so
+// for ever for a stream whose meta file is damaged. Where there is a copy of the
+// file, it takes its place. Without one the folder is moved away, and is never
+// changed or removed. A bucket that was recorded stays recorded, so
 // that nothing takes its place, unless it is among transient.
 func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *slog.Logger) ([]*Damage, error) {
-	streams := filepath.Join(storeDir, "jetstream", "$G", "streams")
+	streams := streamsOf(storeDir)
 	entries, err := os.ReadDir(streams)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for damaged buckets: %w", err)
@@ -73,13 +65,22 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a dot marks one that is being removed
 			continue
 		}
-		reason := checkMeta(filepath.Join(streams, e.Name()), e.Name())
+		_, reason := readMeta(filepath.Join(streams, e.Name()), e.Name())
 		if reason == nil {
 			continue
 		}
 		bucket, ours := ledger.NameOf(e.Name())
 		if !ours {
 			bucket = e.Name()
+		}
+		err := restoreMeta(filepath.Join(streams, e.Name()), copyOf(l, e.Name()), e.Name())
+		if err == nil {
+			log.Error("the description of a bucket was damaged, or half written when the server was killed. It was restored from a copy, and"+
+				" nothing is lost. If this comes again without a kill, look at the disk", "bucket", bucket, "reason", reason)
+			continue
+		}
+		if !errors.Is(err, errNoCopy) {
+			reason = fmt.Errorf("%w; restoring it from the copy failed: %w", reason, err)
 		}
 		if slices.Contains(transient, bucket) {
 			if err := l.Forget(bucket); err != nil {
@@ -98,36 +99,6 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		log.Error(d.Error(), "bucket", d.Bucket)
 	}
 	return damages, err
-}
-
-// checkMeta verifies a stream's meta file as the server does.
-func checkMeta(dir, stream string) error {
-	path := filepath.Join(dir, metaFile)
-	meta, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("its file cannot be read: %w", err)
-	}
-	sum, err := os.ReadFile(filepath.Join(dir, sumFile))
-	if err != nil {
-		return fmt.Errorf("the checksum of its file cannot be read: %w", err)
-	}
-	key := sha256.Sum256([]byte(stream))
-	hash, err := highwayhash.NewDigest64(key[:])
-	if err != nil {
-		return err
-	}
-	_, _ = hash.Write(meta) // a hash takes all
-	if !bytes.Equal(sum, []byte(hex.EncodeToString(hash.Sum(nil)))) {
-		return fmt.Errorf("its file %s does not agree with its checksum in %s", path, sumFile)
-	}
-	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
-		return nil // encrypted: the server alone can read it
-	}
-	var config struct{ Name string }
-	if err := json.Unmarshal(meta, &config); err != nil || config.Name != stream {
-		return fmt.Errorf("its file %s does not describe the stream %s", path, stream)
-	}
-	return nil
 }
 
 // moveAside moves a folder into another under a name that nothing has there.

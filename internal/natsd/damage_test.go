@@ -36,6 +36,14 @@ func fill(t *testing.T, dir string, buckets ...string) {
 	}
 }
 
+// dropCopies removes the copies of the meta files.
+func dropCopies(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(dir, "ledger", "meta")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func connected(t *testing.T, s *Server) jetstream.JetStream {
 	t.Helper()
 	nc, err := s.Connect()
@@ -49,21 +57,25 @@ func connected(t *testing.T, s *Server) jetstream.JetStream {
 	return js
 }
 
-// TestDamagedMetaFileDoesNotStopTheServer: the bucket is set aside at once, with
+// spoils are the ways to damage the meta files in a bucket's folder.
+var spoils = map[string]func(folder string) error{
+	"meta.inf is flipped":   func(f string) error { return flip(filepath.Join(f, "meta.inf")) },
+	"meta.inf is empty":     func(f string) error { return os.Truncate(filepath.Join(f, "meta.inf"), 0) },
+	"meta.inf is removed":   func(f string) error { return os.Remove(filepath.Join(f, "meta.inf")) },
+	"meta.sum is flipped":   func(f string) error { return flip(filepath.Join(f, "meta.sum")) },
+	"meta.sum is cut short": func(f string) error { return os.Truncate(filepath.Join(f, "meta.sum"), 7) },
+	"meta.sum is removed":   func(f string) error { return os.Remove(filepath.Join(f, "meta.sum")) },
+}
+
+// TestDamagedMetaFileDoesNotStopTheServer: without a copy of the file the bucket is set aside at once, with
 // its file and the remedy named; the others are there, and what was set aside can
 // be put back.
 func TestDamagedMetaFileDoesNotStopTheServer(t *testing.T) {
-	for name, spoil := range map[string]func(folder string) error{
-		"meta.inf is flipped":   func(f string) error { return flip(filepath.Join(f, "meta.inf")) },
-		"meta.inf is empty":     func(f string) error { return os.Truncate(filepath.Join(f, "meta.inf"), 0) },
-		"meta.inf is removed":   func(f string) error { return os.Remove(filepath.Join(f, "meta.inf")) },
-		"meta.sum is flipped":   func(f string) error { return flip(filepath.Join(f, "meta.sum")) },
-		"meta.sum is cut short": func(f string) error { return os.Truncate(filepath.Join(f, "meta.sum"), 7) },
-		"meta.sum is removed":   func(f string) error { return os.Remove(filepath.Join(f, "meta.sum")) },
-	} {
+	for name, spoil := range spoils {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			fill(t, dir, "HOSTS", "CONFIGS")
+			dropCopies(t, dir)
 			if err := spoil(bucketFolder(dir, "HOSTS")); err != nil {
 				t.Fatal(err)
 			}
@@ -132,6 +144,7 @@ func putBack(t *testing.T, d *Damage) {
 func TestTransientBucketIsSetAsideForGood(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "EVENTS", "HOSTS")
+	dropCopies(t, dir)
 	if err := flip(filepath.Join(bucketFolder(dir, "EVENTS"), "meta.inf")); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,8 @@ type Server struct {
 	storeDir string
 	room     room
 	damages  []*Damage
+	log      *slog.Logger
+	copying  sync.Mutex // of the streams' meta files
 
 	mu    sync.Mutex
 	conns []*nats.Conn
@@ -58,20 +60,20 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	s := &Server{storeDir: filepath.Join(dir, "nats")}
+	s := &Server{storeDir: filepath.Join(dir, "nats"), log: logger}
 	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair}); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, dir, opts.Transient, logger); err != nil {
+	if err := s.start(ctx, dir, opts.Transient); err != nil {
 		s.Ledger.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, dir string, transient []string, logger *slog.Logger) error {
+func (s *Server) start(ctx context.Context, dir string, transient []string) error {
 	var err error
-	if s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, logger); err != nil {
+	if s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, s.log); err != nil {
 		return err
 	}
 	s.nats, err = server.NewServer(&server.Options{
@@ -87,13 +89,14 @@ func (s *Server) start(ctx context.Context, dir string, transient []string, logg
 	if err != nil {
 		return fmt.Errorf("embedded NATS server: %w", err)
 	}
-	s.nats.SetLoggerV2(serverLog{logger}, false, false, false)
+	s.nats.SetLoggerV2(serverLog{s.log}, false, false, false)
 	s.nats.Start()
 	if err := s.awaitReady(ctx); err != nil {
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()
 		return fmt.Errorf("embedded NATS server on %s: %w", s.storeDir, err)
 	}
+	s.keepAll()
 	return nil
 }
 

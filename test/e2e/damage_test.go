@@ -26,8 +26,8 @@ metadata: {name: cd, namespace: default}
 spec: {external: {portal: 192.0.2.1, iqn: "iqn.2020-01.example:cd"}}
 `
 
-// TestDamagedMetaFile damages the meta file of each bucket in turn and restarts:
-// the server starts at once, names file, bucket and remedy, answers the machines
+// TestDamagedMetaFile damages the meta file of each bucket in turn, removes the
+// copies, and restarts: the server starts at once, names file, bucket and remedy, answers the machines
 // that it can answer and no other, refuses to write what is lost, and has all of
 // it again after the remedy.
 func TestDamagedMetaFile(t *testing.T) {
@@ -69,6 +69,9 @@ func TestDamagedMetaFile(t *testing.T) {
 			}
 			home := filepath.Join("nats", "jetstream", "$G", "streams", stream)
 			meta := filepath.Join(s.dir, home, "meta.inf")
+			if err := os.RemoveAll(filepath.Join(s.dir, "ledger", "meta")); err != nil {
+				t.Fatal(err)
+			}
 			flipByte(t, meta)
 			s.launch()
 			code := func(path string) func() int { return func() int { return getOrNothing(s.url(path)).status } }
@@ -134,6 +137,38 @@ func TestDamagedMetaFile(t *testing.T) {
 	}
 	if out := s.kubectl("", "get", "bmh,ign,cdrom", "-o", "name"); strings.Count(out, "\n") != 4 {
 		t.Errorf("after all was put back there is: %s", out)
+	}
+}
+
+// TestDamagedMetaFileIsRestored damages the meta files of all buckets at once: the
+// server restores them from its copies, says so, and has everything.
+func TestDamagedMetaFileIsRestored(t *testing.T) {
+	needs(t)
+	s := start(t, "--loopback-admin")
+	s.kubectl(damageObjects+"---\n"+configFor("a"), "apply", "-f", "-")
+	s.kill()
+	s.restart() // the first start has made the bucket of the identity: the second copies its file
+	s.kill()
+	metas, err := filepath.Glob(filepath.Join(s.dir, "nats", "jetstream", "$G", "streams", "*", "meta.inf"))
+	if err != nil || len(metas) < 9 {
+		t.Fatalf("the meta files are %v, %v", metas, err)
+	}
+	for _, meta := range metas {
+		flipByte(t, meta)
+	}
+	s.launch()
+	s.waitReady()
+	if n := strings.Count(s.log.String(), "restored from a copy"); n != len(metas) {
+		t.Errorf("%d of %d files were restored:\n%s", n, len(metas), s.log)
+	}
+	if a := get(t, s.url("/metrics")); strings.Contains(a.body, "glowplug_store_set_aside{") {
+		t.Error("a bucket was set aside")
+	}
+	if out := s.kubectl("", "get", "bmh,ign,cdrom", "-o", "name"); strings.Count(out, "\n") != 4 {
+		t.Errorf("after the restoration there is: %s", out)
+	}
+	if a := get(t, s.url("/api/v1/ignition?mac=02:00:00:00:00:01")); a.status != http.StatusOK {
+		t.Errorf("a machine is answered %d %s", a.status, a.body)
 	}
 }
 
