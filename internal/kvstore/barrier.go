@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/replicas"
 )
 
 // barrierKey is the key, in the characters of a subject, of the message that a
@@ -55,7 +57,7 @@ func (s *Store) lastRevision(ctx context.Context, l *link) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if leaderless(info) {
+		if !replicas.Led(info) {
 			return 0, errNoLeader
 		}
 		return info.State.LastSeq, nil

@@ -74,7 +74,7 @@ func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jets
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the bucket's state: %w", err)
 	}
-	if leaderless(info) {
+	if !replicas.Led(info) {
 		return nil, nil, errNoLeader
 	}
 	return stream, info, nil
@@ -101,7 +101,7 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 	defer cancel()
 	stream, err := question.Ask(askCtx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, f.streamName) })
 	switch {
-	case err == nil && leaderless(stream.CachedInfo()):
+	case err == nil && !replicas.Led(stream.CachedInfo()):
 		return nil, errNoLeader
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		if f.Loaded() || !f.keys.Created().IsZero() || f.opts.Ledger != nil && f.opts.Ledger.Has(f.kind.Bucket) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/replicas"
 )
 
 const (
@@ -301,7 +303,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			return errMoved
-		case err != nil || leaderless(info):
+		case err != nil || !replicas.Led(info):
 			continue // the feed's heartbeat tells whether the server is away
 		case !info.Created.Equal(created) || info.State.LastSeq < reached:
 			return errMoved

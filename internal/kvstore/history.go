@@ -25,26 +25,6 @@ var (
 	errDoubted  = errors.New("the bucket looks older than what this server has seen; asking again")
 )
 
-// maxSilence is for how long a leader may have heard nothing of a follower that
-// still counts as its own: NATS elects another leader after 4 s at the earliest.
-const maxSilence = 3 * time.Second
-
-// leaderless reports whether an answer about a bucket comes from a server that
-// follows no leader of it, or from a leader that a majority may have left: what it
-// says may be old, or not true any more.
-func leaderless(info *jetstream.StreamInfo) bool {
-	if info.Cluster == nil {
-		return false
-	}
-	heard := 1
-	for _, peer := range info.Cluster.Replicas {
-		if !peer.Offline && peer.Active < maxSilence {
-			heard++
-		}
-	}
-	return info.Cluster.Leader == "" || 2*heard <= 1+len(info.Cluster.Replicas)
-}
-
 // checkHistory returns an error unless the bucket is the one that this server
 // knows, from this process's life or from its files, and has all of its revisions.
 func (f *follower) checkHistory(info *jetstream.StreamInfo) error {

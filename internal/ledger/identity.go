@@ -170,6 +170,4 @@ func ask(ctx context.Context, js jetstream.JetStream, bucket string) found {
 
 // led reports whether an answer about a stream came from its leader. After a
 // partition a server that was its leader answers for a moment, and is behind.
-func led(info *jetstream.StreamInfo) bool {
-	return info.Cluster == nil || info.Cluster.Leader != ""
-}
+func led(info *jetstream.StreamInfo) bool { return replicas.Led(info) }

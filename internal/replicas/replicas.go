@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -77,6 +78,26 @@ func Raise(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamIn
 // Clustered reports whether the server that answered is one of a cluster.
 func Clustered(info *jetstream.StreamInfo) bool {
 	return info.Cluster != nil && info.Cluster.Name != ""
+}
+
+// maxSilence is for how long a leader may have heard nothing of a follower that
+// still counts as its own: NATS elects another leader after 4 s at the earliest.
+const maxSilence = 3 * time.Second
+
+// Led reports whether an answer about a stream comes from a server that follows a
+// leader of it, and that a majority has not left. What another server says may be
+// old, or not true any more: a leader that was replaced names itself for a while.
+func Led(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil {
+		return true
+	}
+	heard := 1
+	for _, peer := range info.Cluster.Replicas {
+		if !peer.Offline && peer.Active < maxSilence {
+			heard++
+		}
+	}
+	return info.Cluster.Leader != "" && 2*heard > 1+len(info.Cluster.Replicas)
 }
 
 // Current counts the servers that hold the newest state of a stream.

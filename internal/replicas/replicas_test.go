@@ -70,3 +70,29 @@ func TestClusterOfThreeHoldsThreeReplicas(t *testing.T) {
 		t.Errorf("asking for fewer gives %d, %v; want 3", n, err)
 	}
 }
+
+// TestLed: an answer counts while the server that gave it follows a leader, and a
+// majority follows that one.
+func TestLed(t *testing.T) {
+	heard, silent, gone := &jetstream.PeerInfo{Active: time.Second}, &jetstream.PeerInfo{Active: time.Minute}, &jetstream.PeerInfo{Offline: true}
+	for name, c := range map[string]struct {
+		leader string
+		peers  []*jetstream.PeerInfo
+		want   bool
+	}{
+		"no leader":                     {"", []*jetstream.PeerInfo{heard, heard}, false},
+		"all follow":                    {"a", []*jetstream.PeerInfo{heard, heard}, true},
+		"a majority follows":            {"a", []*jetstream.PeerInfo{heard, silent}, true},
+		"deposed, and names itself":     {"a", []*jetstream.PeerInfo{silent, silent}, false},
+		"deposed, and knows of the end": {"a", []*jetstream.PeerInfo{gone, silent}, false},
+		"half of two is no majority":    {"a", []*jetstream.PeerInfo{silent}, false},
+		"one copy":                      {"a", nil, true},
+	} {
+		if got := Led(&jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Leader: c.leader, Replicas: c.peers}}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !Led(&jetstream.StreamInfo{}) {
+		t.Error("a server that is no cluster needs no leader")
+	}
+}
