@@ -84,6 +84,7 @@ func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) 
 		l.mu.Lock()
 		l.base, l.last = max(l.base, h.base), max(l.last, ack.Sequence)
 		l.mu.Unlock()
+		l.keys.Reach(ack.Sequence)
 	}
 	return n, nil
 }
@@ -100,6 +101,9 @@ func (l *Log) Trim(ctx context.Context, upTo uint64) error {
 	l.mu.Unlock()
 	if down != nil {
 		return down
+	}
+	if err := l.recordFloor(upTo); err != nil {
+		return fmt.Errorf("trimming the boot log: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()

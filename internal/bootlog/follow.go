@@ -8,6 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"glowplug/internal/question"
 )
 
 const (
@@ -17,9 +20,17 @@ const (
 	// stallTimeout is how long a message that is there may take to come. After that
 	// it cannot be read.
 	stallTimeout = 3 * time.Second
+	// lagTimeout is the same for the first maxLags consumers of a log that others
+	// write as well: one that lives on a server which is behind brings nothing, and
+	// the next may live on another.
+	lagTimeout = time.Second
+	maxLags    = 5
 )
 
-var errGap = errors.New("a message of the boot log was missed")
+var (
+	errGap    = errors.New("a message of the boot log was missed")
+	errBehind = errors.New("the newest messages of the boot log did not come; asking again")
+)
 
 // follow reads what the log has and, where others write into it, what comes.
 func (l *Log) follow(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo) error {
@@ -28,7 +39,9 @@ func (l *Log) follow(ctx context.Context, js jetstream.JetStream, info *jetstrea
 	l.mu.Unlock()
 	unread := info.State.Msgs > 0 && info.State.LastSeq >= from
 	if !unread {
-		l.setLoaded(info.State.LastSeq)
+		if err := l.finish(info.State.LastSeq); err != nil {
+			return err
+		}
 	}
 	if unread || !l.opts.Exclusive {
 		if err := l.consume(ctx, js, from, info.State.LastSeq, unread); err != nil {
@@ -44,14 +57,22 @@ func (l *Log) follow(ctx context.Context, js jetstream.JetStream, info *jetstrea
 func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last uint64, unread bool) error {
 	createCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	consumer, err := js.CreateConsumer(createCtx, Stream, jetstream.ConsumerConfig{
-		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
-		InactiveThreshold: time.Minute, MemoryStorage: true, Replicas: 1,
+	// With a name of our own the second of two questions finds what the first has made.
+	name := nuid.Next()
+	consumer, err := question.Ask(createCtx, func(ctx context.Context) (jetstream.Consumer, error) {
+		consumer, err := js.CreateConsumer(ctx, Stream, jetstream.ConsumerConfig{
+			Name:      name,
+			AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
+			InactiveThreshold: time.Minute, MemoryStorage: true, Replicas: 1,
+		})
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			return js.Consumer(ctx, Stream, name)
+		}
+		return consumer, err
 	})
 	if err != nil {
 		return fmt.Errorf("reading the boot log: %w", err)
 	}
-	name := consumer.CachedInfo().Name
 	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes),
 		jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
@@ -67,17 +88,27 @@ func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last ui
 			_ = js.DeleteConsumer(ctx, Stream, name)
 		}
 	}()
+	// What the consumer's server has is all that there is only where no other server
+	// can be ahead of it, and where nobody else trims.
+	mayLag, stall := !l.opts.Exclusive && l.stalls < maxLags, stallTimeout
+	if mayLag {
+		stall = lagTimeout
+	}
 	for delivered := uint64(1); ; delivered++ {
 		var opts []jetstream.NextOpt
 		if unread {
-			opts = []jetstream.NextOpt{jetstream.NextMaxWait(stallTimeout)}
+			opts = []jetstream.NextOpt{jetstream.NextMaxWait(stall)}
 		}
 		msg, err := messages.Next(opts...)
 		switch {
+		case errors.Is(err, nats.ErrTimeout) && mayLag:
+			l.stalls++
+			return errBehind
 		case errors.Is(err, nats.ErrTimeout): // what is left cannot be read
 			unread = false
-			l.miss(last + 1)
-			l.setLoaded(last)
+			if err := l.finish(last); err != nil {
+				return err
+			}
 		case err != nil:
 			return fmt.Errorf("reading the boot log: %w", err)
 		default:
@@ -89,9 +120,11 @@ func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last ui
 				return errGap
 			}
 			l.received(meta.Sequence.Stream, msg.Data(), msg.Subject() == l.subject)
-			if unread && (meta.Sequence.Stream >= last || meta.NumPending == 0) {
+			if unread && (meta.Sequence.Stream >= last || meta.NumPending == 0 && !mayLag) {
 				unread = false
-				l.setLoaded(last)
+				if err := l.finish(last); err != nil {
+					return err
+				}
 			}
 		}
 		if !unread && l.opts.Exclusive {
@@ -116,6 +149,7 @@ func (l *Log) take(sequence uint64, h header, records []Record, own bool) {
 	l.mu.Lock()
 	l.last, l.taken = max(l.last, sequence), sequence
 	l.base, l.floor = max(l.base, h.base), max(l.floor, h.floor)
+	l.keys.Reach(sequence)
 	live := l.loaded
 	l.mu.Unlock()
 	for i := range records {
@@ -125,11 +159,12 @@ func (l *Log) take(sequence uint64, h header, records []Record, own bool) {
 }
 
 // miss notes the messages before a sequence that did not come. Those after the
-// first of the log are at hand in order, since it is trimmed at its beginning only.
+// first of the log are at hand in order, since it is trimmed at its beginning only;
+// which is the first of a log that others trim is not known.
 func (l *Log) miss(sequence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.taken > 0 && sequence > l.taken+1 && !l.loaded {
+	if (l.taken > 0 || l.opts.Exclusive) && sequence > l.taken+1 && !l.loaded {
 		l.holes = append(l.holes, hole{l.taken + 1, sequence - 1})
 	}
 }

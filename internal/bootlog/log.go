@@ -22,8 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"glowplug/internal/inventory"
+	"glowplug/internal/keylog"
 	"glowplug/internal/kvstore"
 	"glowplug/internal/ledger"
+	"glowplug/internal/question"
 	"glowplug/internal/replicas"
 )
 
@@ -41,12 +43,8 @@ const (
 )
 
 var (
-	errAway     = errors.New("NATS is away")
-	errUnread   = errors.New("the boot log was not read yet")
-	errReplaced = errors.New("the stream " + Stream + " is another one, or an older one, than this server has read: " +
-		"restore it and the other streams from one backup, and start the server again")
-	errLost = errors.New("the stream " + Stream + " existed and is missing: restore it from a backup; or, where there is none, " +
-		"stop the server, accept the loss with glowplug store adopt, and look at the state of hosts that booted last")
+	errAway   = errors.New("NATS is away")
+	errUnread = errors.New("the boot log was not read yet")
 )
 
 // Record is how far a host is, as far as its next boot depends on it.
@@ -88,6 +86,9 @@ type Options struct {
 	// Room says why a message of so many bytes should not be written; nil: there is
 	// always room.
 	Room func(bytes int) error
+	// KeyDir is the folder of the file with the newest sequence, by which a log whose
+	// end is lost is noticed at the next start; "": it is not.
+	KeyDir string
 	// Replicas is how many servers of a cluster are to hold the stream; 0 means 1.
 	Replicas int
 	// Logger takes what goes wrong; nil: nobody.
@@ -101,6 +102,9 @@ type Log struct {
 	opts    Options
 	subject string
 	metrics *metrics
+
+	// keys remembers the newest sequence and the floor.
+	keys *keylog.Log
 
 	// appending is held while a message is written, so that there is one at a time.
 	appending sync.Mutex
@@ -116,6 +120,10 @@ type Log struct {
 	// holes are sequences between first and last that did not come.
 	holes  []hole
 	loaded bool
+	// doubted is since when the stream has looked like another, or an older, one.
+	doubted time.Time
+	// stalls counts the consumers in a row that brought less than there is.
+	stalls int
 	// down says why the log cannot be used; nil while it can.
 	down error
 }
@@ -129,7 +137,7 @@ func New(opts Options) *Log {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Replicas = max(opts.Replicas, 1)
-	l := &Log{opts: opts, subject: subjects + nuid.Next(), down: errUnread}
+	l := &Log{opts: opts, subject: subjects + nuid.Next(), keys: newKeys(opts.KeyDir), down: errUnread}
 	l.metrics = newMetrics(opts.Registerer, l)
 	return l
 }
@@ -152,6 +160,13 @@ func (l *Log) ReadinessCheck() error {
 // Run opens the log, reads it, and follows what others write until ctx ends. It
 // makes the stream if it never existed. It always returns nil.
 func (l *Log) Run(ctx context.Context, js jetstream.JetStream) error {
+	if err := l.keys.Read(); err != nil {
+		l.opts.Logger.Error("the newest sequence of the boot log cannot be read; what the log has lost is not noticed", "error", err)
+	}
+	var side sync.WaitGroup
+	defer side.Wait()
+	side.Go(func() { l.writeKeys(ctx) })
+
 	pause, logged := firstPause, ""
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -159,17 +174,20 @@ func (l *Log) Run(ctx context.Context, js jetstream.JetStream) error {
 		if ctx.Err() != nil {
 			break
 		}
+		if l.ReadinessCheck() == nil {
+			logged = ""
+		}
 		l.setDown(err)
 		if message := err.Error(); message != logged {
 			logged = message
 			level := slog.LevelWarn
-			if errors.Is(err, errLost) || errors.Is(err, errReplaced) {
+			if refused(err) {
 				level = slog.LevelError
 			}
 			l.opts.Logger.Log(ctx, level, "the boot log cannot be used: a boot-complete is answered 503", "error", err)
 		}
 		if time.Since(began) > 2*maxPause {
-			pause, logged = firstPause, ""
+			pause = firstPause
 		}
 		select {
 		case <-ctx.Done():
@@ -223,9 +241,9 @@ func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.Stre
 			return nil, err
 		}
 	}
-	stream, err := js.Stream(ctx, Stream)
+	stream, err := question.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if l.Loaded() || l.opts.Ledger != nil && l.opts.Ledger.Has(Stream) {
+		if l.existed() {
 			return nil, errLost
 		}
 		stream, err = replicas.Create(ctx, js, l.config(), l.opts.Replicas)
@@ -239,18 +257,16 @@ func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.Stre
 		}
 	}
 	info := stream.CachedInfo()
+	if !replicas.Led(info) {
+		return nil, errNoLeader
+	}
 	if has, err := replicas.Raise(ctx, js, info, l.opts.Replicas); err != nil || has < l.opts.Replicas {
 		l.opts.Logger.Debug("the boot log has fewer replicas than it should", "replicas", has, "wanted", l.opts.Replicas, "error", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case info.Cluster != nil && info.Cluster.Leader == "":
-		return nil, errors.New("the stream " + Stream + " has no leader")
-	case l.loaded && (!info.Created.Equal(l.created) || info.State.LastSeq < l.last):
-		return nil, errReplaced
+	if err := l.checkHistory(info); err != nil {
+		return nil, err
 	}
-	l.js, l.created, l.last = js, info.Created, max(l.last, info.State.LastSeq)
+	l.begin(js, info)
 	return info, nil
 }
 
