@@ -3,6 +3,7 @@ package bootlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/natsd/natstest"
 )
 
 // cluster answers as servers of a cluster do that are behind, or that say nothing.
@@ -160,6 +162,40 @@ func TestTrimmedByAnotherServerIsNoLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, js, opts).ready(t)
+	if strings.Contains(lines(), "level=ERROR") {
+		t.Error(lines())
+	}
+}
+
+// TestServerOfAClusterDies: a log with three copies goes on, and a server that starts
+// meanwhile reads all of it.
+func TestServerOfAClusterDies(t *testing.T) {
+	nodes := natstest.Cluster(t, 3)
+	js := nodes[0].JetStream(nodes[1:]...)
+	logger, lines := logLines()
+	opts := Options{Replicas: 3, KeyDir: t.TempDir(), Logger: logger}
+	a := run(t, js, opts)
+	eventuallyIn(t, time.Minute, "the log is ready", func() bool { return a.ReadinessCheck() == nil })
+	a.append(t, record("a", v1.StateBooting, 0), record("b", v1.StateBooting, 0))
+	stream, err := js.Stream(t.Context(), Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := stream.CachedInfo().Cluster.Leader
+	for _, n := range nodes {
+		if n.Name() == leader {
+			n.Stop()
+		}
+	}
+	eventuallyIn(t, time.Minute, "a record is written", func() bool {
+		return a.Append(t.Context(), []Record{record("c", v1.StateBooting, 0)}) == nil
+	})
+	a.stop()
+	b := run(t, js, opts)
+	eventuallyIn(t, time.Minute, "the log is read", b.Loaded)
+	if got := fmt.Sprint(b.taken()); !strings.Contains(got, "a Booting at 1 b Booting at 1 c Booting at") {
+		t.Errorf("read: %s", got)
+	}
 	if strings.Contains(lines(), "level=ERROR") {
 		t.Error(lines())
 	}

@@ -81,6 +81,11 @@ func (r *rig) last() Batch {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
+	eventuallyIn(t, patience, what, ok)
+}
+
+func eventuallyIn(t *testing.T, patience time.Duration, what string, ok func() bool) {
+	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
