@@ -136,7 +136,8 @@ func (l *Log) writeKeys(ctx context.Context) {
 			synced = time.Now()
 		}
 		if err != nil && !failed {
-			l.opts.Logger.Warn("the newest sequence of the boot log cannot be recorded: what the log loses meanwhile is not noticed at the next start", "error", err)
+			l.opts.Logger.Warn("the newest sequence of the boot log cannot be recorded: "+
+				"what the log loses meanwhile is not noticed at the next start", "error", err)
 		}
 		failed = err != nil
 	}
