@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/keylog"
+	"glowplug/internal/kvstore"
 )
 
 const (
@@ -150,4 +151,14 @@ func (l *Log) recordFloor(floor uint64) error {
 		l.keys.Put(floorKey, floor, "")
 	}
 	return l.keys.Write(true)
+}
+
+// lost is the error of a stream that is missing: why, where the ledger knows.
+func (l *Log) lost() error {
+	if ledger, ok := l.opts.Ledger.(kvstore.LossLedger); ok {
+		if err := ledger.Lost(Stream); err != nil {
+			return err
+		}
+	}
+	return errLost
 }

@@ -244,7 +244,7 @@ func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.Stre
 	stream, err := question.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if l.existed() {
-			return nil, errLost
+			return nil, l.lost()
 		}
 		stream, err = replicas.Create(ctx, js, l.config(), l.opts.Replicas)
 	}
