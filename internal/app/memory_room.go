@@ -12,7 +12,7 @@ const (
 	// storeShare is the part of the memory limit, in percent, that may be alive
 	// before no more values are stored; deletes are. The rest is for requests under
 	// way, for what machines are answered, and for garbage.
-	storeShare = 60
+	storeShare = 45
 	// valueFactor is what a value takes in memory for each of its bytes: in the
 	// store's mirror, in the index, and in the cache of the embedded NATS server.
 	valueFactor = 3

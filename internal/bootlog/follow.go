@@ -23,8 +23,8 @@ const (
 	// lagTimeout is the same for the first maxLags consumers of a log that others
 	// write as well: one that lives on a server which is behind brings nothing, and
 	// the next may live on another.
-	lagTimeout = time.Second
-	maxLags    = 5
+	lagTimeout = 400 * time.Millisecond
+	maxLags    = 8
 )
 
 var (

@@ -25,8 +25,8 @@ const (
 	// lagTimeout is the same in a cluster for the first maxLags consumers: one that
 	// lives on a server which is behind brings nothing, and the next may live on
 	// another.
-	lagTimeout = time.Second
-	maxLags    = 5
+	lagTimeout = 400 * time.Millisecond
+	maxLags    = 8
 	// maxBackoff is the longest pause between two sessions; refusedPause is the one
 	// after a bucket that is not followed until somebody does something about it.
 	maxBackoff   = 500 * time.Millisecond
