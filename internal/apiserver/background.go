@@ -149,8 +149,8 @@ func (f *finisher) finish(ctx context.Context, key string) error {
 // take.
 const refusedResult = "what it compiles to cannot be stored: "
 
-// isUnfinished tells whether a config is still to be compiled: it was not, or what it
-// compiles to was refused by the store.
+// isUnfinished reports whether the compilation of a config is pending, or its result
+// was refused by the store.
 func isUnfinished(config *v1.IgnitionConfig) bool {
 	return config.Status.Phase == v1.PhasePending ||
 		config.Status.Phase == v1.PhaseError && strings.HasPrefix(config.Status.ErrorMessage, refusedResult)

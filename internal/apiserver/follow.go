@@ -132,7 +132,7 @@ func layersOf(c *inventory.Config) []string {
 	return c.Stack.Layers
 }
 
-// looksTheSame tells whether configs above one see no difference.
+// looksTheSame reports whether two versions of a layer give the same merged configs.
 func looksTheSame(a, b *inventory.Config) bool {
 	return a.Hash == b.Hash && a.Type == b.Type && a.Template == b.Template && a.Failing == b.Failing && a.Pending == b.Pending &&
 		a.ErrorMessage == b.ErrorMessage && slices.Equal(layersOf(a), layersOf(b))

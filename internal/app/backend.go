@@ -65,7 +65,7 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 	return b, nil
 }
 
-// setAside tells whether the folder of a bucket is damaged and was set aside.
+// setAside reports whether the damaged folder of a bucket was set aside.
 func (b *backend) setAside(bucket string) bool {
 	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool { return d.Bucket == bucket })
 }

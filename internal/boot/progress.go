@@ -104,13 +104,13 @@ func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (
 // apart tells whether two moments are of two boots. The clock may have been set.
 func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
 
-// Same tells whether two steps decide the same of the next boot: a step after which
-// they differ goes into the boot log.
+// Same reports whether two states lead to the same next boot. A change of that goes
+// into the boot log.
 func Same(a, b inventory.Progress) bool {
 	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
 }
 
-// Fold gives how far a host is by what is known of it and a record of the boot log.
+// Fold gives the state of a host from the known state and a record of the boot log.
 // after is the position of the newest record that the writer of this one knew.
 // Records come in the order of their positions, and one that is included already
 // changes nothing. A record succeeds what its writer knew. Where another server had
@@ -130,6 +130,6 @@ func Fold(known, record inventory.Progress, after uint64) inventory.Progress {
 	return next
 }
 
-// LaterSeen tells whether a machine was seen later in one than in the other. A
-// status is in whole seconds, so that these are compared.
+// LaterSeen reports whether the machine was seen later in a than in b. A status has
+// whole seconds, so whole seconds are compared.
 func LaterSeen(a, b inventory.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }

@@ -47,7 +47,7 @@ var (
 	errUnread = errors.New("the boot log was not read yet")
 )
 
-// Record is how far a host is, as far as its next boot depends on it.
+// Record is the state of a host that decides its next boot.
 type Record struct {
 	Host inventory.Ref
 	UID  string

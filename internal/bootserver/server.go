@@ -233,8 +233,8 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 	return x.decision.Err
 }
 
-// doubtful tells whether what was decided may be wrong for want of a whole kind of
-// objects: nothing was found, or only what is for everybody.
+// doubtful reports whether a decision may be wrong because a whole bucket is missing:
+// no config was found, or only a default one.
 func (s *Server) doubtful(d *boot.Decision) bool {
 	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
 	anybody := d.Err == nil && d.Tier == match.Default
