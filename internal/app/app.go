@@ -155,7 +155,8 @@ func (a *App) index() {
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range apiserver.Kinds() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
-			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: memory.within(a.backend.room(kind.Bucket)), Exclusive: a.backend.exclusive,
+			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: memory.within(a.backend.room(kind.Bucket)),
+			Release: a.backend.release(), Exclusive: a.backend.exclusive,
 			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
 			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
 		}, observers[kind.Resource]...)

@@ -31,6 +31,9 @@ type backend struct {
 	keeper *ledger.Keeper
 	// room gives what a bucket's store asks before it writes.
 	room func(bucket string) func(bytes int) error
+	// quota and ballast are of an external store; nil for the embedded one.
+	quota   *natsd.Quota
+	ballast *natsd.Ballast
 	// lost says why a bucket of the embedded store is missing; nil: it is not.
 	lost    func(bucket string) error
 	damages []*natsd.Damage
@@ -62,7 +65,20 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
 		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside,
 	})
+	if b.quota != nil {
+		b.ballast = natsd.NewBallast(natsd.BallastOptions{
+			Quota: b.quota, Guard: b.keeper.Guard, Replicas: replicas.Wanted(b.replicas), Logger: log, Registerer: metrics,
+		})
+	}
 	return b, nil
+}
+
+// release is what the stores call to give up ballast; nil where there is none.
+func (b *backend) release() func(context.Context, jetstream.JetStream, int) bool {
+	if b.ballast == nil {
+		return nil
+	}
+	return b.ballast.Release
 }
 
 // setAside reports whether the damaged folder of a bucket was set aside.
@@ -122,12 +138,12 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		b.close()
 		return nil, fmt.Errorf("external store: %w", err)
 	}
-	quota := natsd.NewQuota(b.js, s.natsMaxBytes, replicas.Wanted(s.NATSReplicas))
+	b.quota = natsd.NewQuota(b.js, s.natsMaxBytes, replicas.Wanted(s.NATSReplicas))
 	b.room = func(bucket string) func(int) error {
 		if slices.Contains(apiserver.Transient, bucket) {
-			return quota.SpareRoom
+			return b.quota.SpareRoom
 		}
-		return quota.Room
+		return b.quota.Room
 	}
 	return b, nil
 }

@@ -26,6 +26,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background.Go(func() { a.announceLost(work) })
 	background.Go(func() { <-usable; a.backend.keeper.Run(work, a.backend.js) })
+	if a.backend.ballast != nil {
+		background.Go(func() { <-usable; a.backend.ballast.Run(work, a.backend.js) })
+	}
 	background.Go(func() { <-usable; _ = a.bootLog.Run(work, a.backend.js) })
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })

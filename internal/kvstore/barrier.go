@@ -34,7 +34,10 @@ func (s *Store) barrier(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	last, err := s.lastRevision(ctx, l)
-	if err != nil {
+	switch {
+	case isFull(err):
+		return insufficientStorage(fmt.Errorf("NATS has no room for the message that a read of %s needs: make room in its account, or raise its JetStream limits (max_file)", s.kind.Resource))
+	case err != nil:
 		return s.timeout("reading the bucket's state")
 	}
 	s.metrics.observeLast(last)
@@ -72,9 +75,23 @@ func (s *Store) lastRevision(ctx context.Context, l *link) (uint64, error) {
 }
 
 func (s *Store) publishBarrier(l *link) (uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), barrierTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	ack, err := l.js.PublishMsg(ctx, nats.NewMsg(s.subjectPrefix+barrierKey), jetstream.WithRetryAttempts(0))
+	subject := s.subjectPrefix + barrierKey
+	var ack *jetstream.PubAck
+	publish := func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, barrierTimeout)
+		defer cancel()
+		ack, err = l.js.PublishMsg(ctx, nats.NewMsg(subject), jetstream.WithRetryAttempts(0))
+		return err
+	}
+	err := publish()
+	if isFull(err) { // the barrier before leaves the room of one
+		if err := l.stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return 0, fmt.Errorf("making room for a barrier: %w", err)
+		}
+		err = s.makeRoom(ctx, l, publish)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("asking the bucket's servers: %w", err)
 	}

@@ -37,6 +37,11 @@ type Options struct {
 	// a quota. It is asked at every write, but for deletes. Nil: there is always
 	// room.
 	Room func(bytes int) error
+	// Release gives up room that is kept for deletes, and for the reads that come
+	// before them: more with each attempt, which counts from 0. It is asked when NATS
+	// refuses one for want of room, until that is done or Release is false. Nil: there
+	// is none to give up.
+	Release func(ctx context.Context, js jetstream.JetStream, attempt int) bool
 	// Guard says why the store must not be touched: it is not the one that is
 	// expected. It is asked at the beginning of every session, before the bucket is
 	// opened or made. Nil: nothing speaks against it.

@@ -59,7 +59,11 @@ func (s *Store) publish(ctx context.Context, w write) (rev uint64, err error) {
 	// the mirror would have to be read anew to learn of it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	rev, err = s.send(ctx, l, w)
+	if w.value == nil {
+		err = s.makeRoom(ctx, l, func() (err error) { rev, err = s.send(ctx, l, w); return err })
+	} else {
+		rev, err = s.send(ctx, l, w)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +103,7 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	switch {
 	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return s.conflict(ctx, l, own, api)
-	case errors.As(err, &api) && noRoom(api):
+	case isFull(err):
 		return 0, insufficientStorage(fmt.Errorf("NATS has no room for a write of %s (%s): delete objects, or raise its JetStream limits (max_file, max_bytes)",
 			s.kind.Resource, api.Description))
 	case errors.As(err, &api):
@@ -116,6 +120,16 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 	return s.confirm(ctx, l, own)
 }
 
+// makeRoom does a write, again and again while NATS has no room for it and some can
+// be given up.
+func (s *Store) makeRoom(ctx context.Context, l *link, write func() error) error {
+	err := write()
+	for attempt := 0; isFull(err) && s.opts.Release != nil && s.opts.Release(ctx, l.js, attempt); attempt++ {
+		err = write()
+	}
+	return err
+}
+
 // noRoom tells whether the server refused a write for want of room: a quota of the
 // account or the server, or the bound of the stream.
 func noRoom(api *jetstream.APIError) bool {
@@ -126,6 +140,13 @@ func noRoom(api *jetstream.APIError) bool {
 		return strings.Contains(api.Description, "maximum bytes") || strings.Contains(api.Description, "no space left")
 	}
 	return false
+}
+
+// isFull reports whether an error says that a write was refused for want of room.
+func isFull(err error) bool {
+	var api *jetstream.APIError
+	var status *apierrors.StatusError
+	return errors.As(err, &api) && noRoom(api) || errors.As(err, &status) && status.ErrStatus.Code == http.StatusInsufficientStorage
 }
 
 // insufficientStorage is the 507 of a write that there is no room for.

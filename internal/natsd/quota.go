@@ -66,17 +66,22 @@ func (e *QuotaError) Error() string {
 
 // Room says why a value of so many bytes should not be written: a *QuotaError. It
 // asks the server once a second at most.
-func (q *Quota) Room(bytes int) error { return q.room(bytes, 1) }
+func (q *Quota) Room(bytes int) error { return q.room(bytes, 2) }
 
 // SpareRoom is Room for what objects are preferred to, such as events: these leave
 // a second reserve to objects.
-func (q *Quota) SpareRoom(bytes int) error { return q.room(bytes, 2) }
+func (q *Quota) SpareRoom(bytes int) error { return q.room(bytes, 4) }
 
-func (q *Quota) room(bytes int, reserves int64) error {
+// ballastRoom is Room for the ballast, which may take half of the reserve: both are
+// for deletes, and nobody else can take the ballast.
+func (q *Quota) ballastRoom(bytes int) error { return q.room(bytes, 1) }
+
+// room leaves so many halves of the reserve.
+func (q *Quota) room(bytes int, halves int64) error {
 	size := int64(bytes+overhead) * q.copies
 	q.refresh(quotaInterval)
 	for tries := 0; ; tries++ {
-		full, certain := q.take(size, reserves)
+		full, certain := q.take(size, halves)
 		switch {
 		case full == nil:
 			return nil
@@ -91,10 +96,10 @@ func (q *Quota) room(bytes int, reserves int64) error {
 
 // take counts a write in, where there is room for it. certain is false where there
 // may be, once it is known what became of the writes before.
-func (q *Quota) take(size, reserves int64) (full *QuotaError, certain bool) {
+func (q *Quota) take(size, halves int64) (full *QuotaError, certain bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	reserve := reserves * min(quotaReserve, max(minReserve, q.limit/reserveShare))
+	reserve := halves * min(quotaReserve, max(minReserve, q.limit/reserveShare)) / 2
 	pending := q.begun - q.before
 	if q.left-pending-size < reserve {
 		return &QuotaError{Left: q.left, Limit: q.limit, Reserve: reserve}, q.left-size < reserve

@@ -37,29 +37,32 @@ func quotaOf(limit, used, most int64) (*Quota, *account) {
 }
 
 // TestQuotaKeepsAReserve: values are refused while there is still room for
-// deletes, and what objects are preferred to before that.
+// deletes, and what objects are preferred to before that. The ballast for deletes
+// takes half of the reserve.
 func TestQuotaKeepsAReserve(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
 		limit, used, most int64
 		bytes             int
+		ballast           bool
 		objects, events   bool
 	}{
-		"no quota":                            {-1, 1000 * mib, 0, mib, true, true},
-		"plenty":                              {128 * mib, 16 * mib, 0, mib, true, true},
-		"less than two reserves":              {128 * mib, 114 * mib, 0, mib, true, false},
-		"less than one":                       {128 * mib, 121 * mib, 0, 1, false, false},
-		"a value that would leave too little": {128 * mib, 100 * mib, 0, 25 * mib, false, false},
-		"over the quota":                      {128 * mib, 130 * mib, 0, 1, false, false},
-		"the operator's own bound":            {-1, 121 * mib, 128 * mib, 1, false, false},
-		"a large quota keeps 64 MiB":          {10_000 * mib, 9_930 * mib, 0, mib, true, false},
+		"no quota":                            {-1, 1000 * mib, 0, mib, true, true, true},
+		"plenty":                              {128 * mib, 16 * mib, 0, mib, true, true, true},
+		"less than two reserves":              {128 * mib, 114 * mib, 0, mib, true, true, false},
+		"less than one":                       {128 * mib, 121 * mib, 0, 1, true, false, false},
+		"less than half of one":               {128 * mib, 125 * mib, 0, 1, false, false, false},
+		"a value that would leave too little": {128 * mib, 100 * mib, 0, 25 * mib, false, false, false},
+		"over the quota":                      {128 * mib, 130 * mib, 0, 1, false, false, false},
+		"the operator's own bound":            {-1, 121 * mib, 128 * mib, 1, true, false, false},
+		"a large quota keeps 64 MiB":          {10_000 * mib, 9_930 * mib, 0, mib, true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q, _ := quotaOf(c.limit, c.used, c.most)
-				objects, events := q.Room(c.bytes), q.SpareRoom(c.bytes)
-				if (objects == nil) != c.objects || (events == nil) != c.events {
-					t.Errorf("objects: %v, events: %v", objects, events)
+				ballast, objects, events := q.ballastRoom(c.bytes), q.Room(c.bytes), q.SpareRoom(c.bytes)
+				if (ballast == nil) != c.ballast || (objects == nil) != c.objects || (events == nil) != c.events {
+					t.Errorf("ballast: %v, objects: %v, events: %v", ballast, objects, events)
 				}
 				var full *QuotaError
 				if objects != nil && (!errors.As(objects, &full) || !strings.Contains(objects.Error(), "max_file")) {

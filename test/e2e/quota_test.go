@@ -2,11 +2,17 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/natsd/natstest"
 )
 
 // TestJetStreamQuota fills an account of an external NATS: writes are refused with
@@ -31,9 +37,65 @@ func TestJetStreamQuota(t *testing.T) {
 			if c.flag != "" {
 				args = append(args, "--nats-max-bytes", c.flag)
 			}
-			fillAndEmpty(t, start(t, args...))
+			s := start(t, args...)
+			fillAndEmpty(t, s)
+			strangerFills(t, s, c.url+nats.port)
 		})
 	}
+}
+
+// strangerFills fills the account by another program until NATS refuses the
+// smallest message: objects are read and deleted all the same, after a restart in
+// the full account as well.
+func strangerFills(t *testing.T, s *server, natsURL string) {
+	for i := range 20 {
+		createConfigMap(t, s, fmt.Sprint("kept-", i), 100)
+	}
+	eventually(t, "the ballast is whole", func() bool {
+		_, ballast, _ := strings.Cut(get(t, s.url("/metrics")).body, "\nglowplug_store_ballast_bytes ")
+		ballast, _, _ = strings.Cut(ballast, "\n")
+		bytes, err := strconv.ParseFloat(ballast, 64)
+		return err == nil && bytes >= 1<<20
+	})
+	js := natstest.JetStream(t, natsURL)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "STRANGER", Subjects: []string{"stranger"}}); err != nil {
+		t.Fatal(err)
+	}
+	fill := func(size int) {
+		for ; size >= 1; size /= 8 {
+			for {
+				_, err := js.Publish(t.Context(), "stranger", make([]byte, size))
+				var full *jetstream.APIError
+				if errors.As(err, &full) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	fill(64 << 10)
+	for i := range 20 {
+		if i == 10 {
+			s.kill()
+			s.restart()
+		}
+		path := s.url("/api/v1/namespaces/default/configmaps/kept-" + fmt.Sprint(i))
+		if a := get(t, path); a.status != http.StatusOK {
+			t.Errorf("a read in a full account: %d %s", a.status, a.body)
+		}
+		if a := request(t, "DELETE", path, ""); a.status != http.StatusOK {
+			t.Fatalf("delete %d of 20 in an account that a stranger has filled: %d %s", i, a.status, a.body)
+		}
+		fill(512)
+	}
+}
+
+func createConfigMap(t *testing.T, s *server, name string, bytes int) answer {
+	t.Helper()
+	return request(t, "POST", s.url("/api/v1/namespaces/default/configmaps"),
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, strings.Repeat("x", bytes)), "Content-Type", "application/json")
 }
 
 func fillAndEmpty(t *testing.T, s *server) {
@@ -41,8 +103,7 @@ func fillAndEmpty(t *testing.T, s *server) {
 	refused := answer{}
 	for i := range 100 {
 		name := fmt.Sprint("c-", i)
-		a := request(t, "POST", s.url("/api/v1/namespaces/default/configmaps"),
-			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, strings.Repeat("x", 900_000)), "Content-Type", "application/json")
+		a := createConfigMap(t, s, name, 900_000)
 		if a.status != http.StatusCreated {
 			refused = a
 			break

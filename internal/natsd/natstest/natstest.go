@@ -107,6 +107,21 @@ func (s *Server) Stop() {
 	}
 }
 
+// SetQuota bounds what the account of all connections may store, in bytes.
+func (s *Server) SetQuota(bytes int64) {
+	s.t.Helper()
+	account, err := s.running.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
+	if err == nil {
+		limits := map[string]server.JetStreamAccountLimits{"": {
+			MaxMemory: -1, MaxStore: bytes, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
+		}}
+		err = account.UpdateJetStreamLimits(limits)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Name is the server's name, by which a cluster knows it.
 func (s *Server) Name() string { return s.opts.ServerName }
 
