@@ -36,6 +36,21 @@ type eventKey struct {
 	eventType, reason, key string
 }
 
+// stepKey is the key of an event of what a machine has done. There are two of each
+// boot and more, so it is quick to hash.
+type stepKey struct {
+	machine         *machine
+	reason, message string
+}
+
+// event gives the key of the event.
+func (k *stepKey) event() eventKey {
+	object := v1.ObjectReference{
+		Kind: "BareMetalHost", APIVersion: "v1", Namespace: k.machine.ref.Namespace, Name: k.machine.ref.Name, UID: k.machine.uid,
+	}
+	return eventKey{object: object, eventType: v1.EventNormal, reason: k.reason, key: clip(k.message, maxMessage)}
+}
+
 // namespace is the event's namespace: its object's.
 func (k *eventKey) namespace() string {
 	if k.object.Namespace == "" {

@@ -26,6 +26,9 @@ const (
 	// maxEvents bounds the events that wait to be written. What waits of hosts is
 	// bounded by their number.
 	maxEvents = 1 << 12
+	// maxSteps bounds the events of what machines have done, of which a storm of boots
+	// makes some for each.
+	maxSteps = 1 << 16
 	// hostGap and eventGap are the least times between two writes of the same
 	// object.
 	hostGap  = 5 * time.Second
@@ -36,9 +39,9 @@ const (
 	// statuses. Fewer are written while a storm of boots goes on: the boot log has
 	// what the statuses would say.
 	eventsPerSecond   = 100
-	eventsInRush      = 20
+	eventsInRush      = 5
 	statusesPerSecond = 500
-	statusesInRush    = 50
+	statusesInRush    = 10
 	// writeBurst may be written at once.
 	writeBurst = 20
 
@@ -101,7 +104,9 @@ type Journal struct {
 	// which there is other news.
 	states *queue[inventory.Ref, struct{}]
 	hosts  *queue[inventory.Ref, hostNews]
+	// events are those that wait to be written, but for those of machines' steps.
 	events *queue[eventKey, eventNews]
+	steps  *queue[stepKey, eventNews]
 	// machines are the hosts that have done something since the start.
 	machines machines
 	// conflicting are the hosts that have a conflict now.
@@ -129,6 +134,7 @@ func New(opts Options) *Journal {
 		states:      newQueue[inventory.Ref, struct{}](0, 0, 0),
 		hosts:       newQueue[inventory.Ref, hostNews](0, hostGap, 0),
 		events:      newQueue[eventKey, eventNews](maxEvents, eventGap, eventKeep),
+		steps:       newQueue[stepKey, eventNews](maxSteps, eventGap, 0),
 		machines:    newMachines(),
 		conflicting: make(map[inventory.Ref]struct{}),
 	}
@@ -233,5 +239,5 @@ func signal(writer chan struct{}) {
 func (j *Journal) pending() (records, states, hosts, events int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.unlogged), j.states.dirty, j.hosts.dirty, j.events.dirty
+	return len(j.unlogged), j.states.dirty, j.hosts.dirty, j.events.dirty + j.steps.dirty
 }

@@ -144,8 +144,8 @@ func (m *machines) forget() {
 // step brings a host forward. began tells of a new boot, changed of anything that
 // decides the next one.
 func (m *machines) step(h *inventory.Host, step boot.Step, now time.Time) (known *machine, began, changed bool) {
-	p := m.progress(h)
 	known = m.of(h)
+	p := known.with(h.Progress)
 	known.progress, began = boot.Advance(h, p, step, now)
 	if began {
 		known.done = 0

@@ -13,12 +13,12 @@ import (
 
 const (
 	// maxRecords are written into the boot log at once.
-	maxRecords = 2000
+	maxRecords = 10_000
 	// recordGap is the least time between the begins of two writes: in a storm each
 	// takes the states of many hosts. stormGap is the same in a storm, while no machine
-	// waits.
+	// waits: every state is durable within a second all the same.
 	recordGap = 10 * time.Millisecond
-	stormGap  = 50 * time.Millisecond
+	stormGap  = 400 * time.Millisecond
 	// completeTimeout bounds how long a machine waits until its state is durable.
 	completeTimeout = 3 * time.Second
 	// otherGrace is how long the status of a host is left to the server that wrote
@@ -115,7 +115,7 @@ func (j *Journal) lazy() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
-	if j.urgent || len(j.unlogged) == 0 || !now.Before(j.rushUntil) {
+	if j.urgent || len(j.unlogged) == 0 || len(j.unlogged) >= maxRecords || !now.Before(j.rushUntil) {
 		return 0
 	}
 	return max(0, stormGap-now.Sub(j.recorded))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/inventory"
 )
@@ -36,14 +35,16 @@ func (j *Journal) ScriptServed(host *inventory.Host, what string, again bool) {
 	if again {
 		step = boot.AgainStep
 	}
-	j.advance(host, step, nil)
-	j.tell(host, ReasonScriptServed, "given the script that boots "+what)
+	j.advance(host, step, func(*machine, bool, bool) (string, string) {
+		return ReasonScriptServed, "given the script that boots " + what
+	})
 }
 
 // LocalBoot notes that a host was given the script that boots its disk.
 func (j *Journal) LocalBoot(host *inventory.Host, why string) {
-	j.advance(host, boot.DiskStep, nil)
-	j.tell(host, ReasonLocalBoot, "given the script that boots the disk: "+why)
+	j.advance(host, boot.DiskStep, func(*machine, bool, bool) (string, string) {
+		return ReasonLocalBoot, "given the script that boots the disk: " + why
+	})
 }
 
 // Failed notes that a host was shown why it cannot boot: of an image there is
@@ -75,14 +76,14 @@ func (j *Journal) InitrdRead(host *inventory.Host, image inventory.Ref, path str
 
 // Served notes that a host was given a config. Retries are no event.
 func (j *Journal) Served(host *inventory.Host, config *inventory.Config) {
-	isNews := false
-	j.advance(host, boot.ConfigStep, func(m *machine, began, changed bool) {
-		isNews = began || changed || m.config != config.Ref || m.hash != config.Hash
+	j.advance(host, boot.ConfigStep, func(m *machine, began, changed bool) (reason, message string) {
+		isNews := began || changed || m.config != config.Ref || m.hash != config.Hash
 		m.config, m.hash = config.Ref, config.Hash
+		if !isNews {
+			return "", ""
+		}
+		return ReasonConfigServed, "given the config " + config.Ref.String() + ", " + config.Hash
 	})
-	if isNews {
-		j.tell(host, ReasonConfigServed, "given the config "+config.Ref.String()+", "+config.Hash)
-	}
 }
 
 // Complete notes that a host has said that it is done, and returns once that is
@@ -97,25 +98,38 @@ func (j *Journal) Complete(ctx context.Context, host *inventory.Host) error {
 }
 
 // advance brings a host forward, at once in memory and soon in the boot log and
-// its status; more, which may be nil, is called under the lock.
-func (j *Journal) advance(host *inventory.Host, step boot.Step, more func(m *machine, began, changed bool)) {
+// its status. tell, which may be nil, is called under the lock, and gives the event
+// to make of it; no reason: none.
+func (j *Journal) advance(host *inventory.Host, step boot.Step, tell func(m *machine, began, changed bool) (reason, message string)) {
 	now := time.Now()
-	first := false
-	j.note(j.wakeHosts, func() (wake bool) {
-		m, began, changed := j.machines.step(host, step, now)
-		if more != nil {
-			more(m, began, changed)
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return
+	}
+	m, began, changed := j.machines.step(host, step, now)
+	var wakeEvents, wakeLog, wakeHosts bool
+	if tell != nil {
+		if reason, message := tell(m, began, changed); reason != "" {
+			wakeEvents = j.noteStep(m, reason, message, now)
 		}
-		if changed {
-			first = len(j.unlogged) == 0
-			j.enqueue(m)
-			return j.states.schedule(host.Ref, now.Add(unloggedGrace))
-		}
-		_, wake = j.hostNews(host, now)
-		return wake
-	})
-	if first {
+	}
+	if changed {
+		wakeLog = len(j.unlogged) == 0
+		j.enqueue(m)
+		wakeHosts = j.states.schedule(host.Ref, now.Add(unloggedGrace))
+	} else {
+		_, wakeHosts = j.hostNews(host, now)
+	}
+	j.mu.Unlock()
+	if wakeEvents {
+		signal(j.wakeEvents)
+	}
+	if wakeLog {
 		signal(j.wakeLog)
+	}
+	if wakeHosts {
+		signal(j.wakeHosts)
 	}
 }
 
@@ -126,9 +140,18 @@ func (j *Journal) first(host *inventory.Host, what once) (first bool) {
 	return j.machines.first(host, what)
 }
 
-// tell makes an event on a host.
+// tell makes an event of what a host has done.
 func (j *Journal) tell(host *inventory.Host, reason, message string) {
-	j.Record(v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: host.UID,
-	}, v1.EventNormal, reason, message)
+	now := time.Now()
+	j.note(j.wakeEvents, func() bool { return j.noteStep(j.machines.of(host), reason, message, now) })
+}
+
+// noteStep notes the event of what a machine has done. The caller holds the lock.
+func (j *Journal) noteStep(m *machine, reason, message string, now time.Time) (wake bool) {
+	news, wake, lost := j.steps.touch(stepKey{machine: m, reason: reason, message: message}, now)
+	if lost {
+		j.metrics.drop(kindEvent, causeFull)
+	}
+	news.seen(now, clip(message, maxMessage))
+	return wake
 }

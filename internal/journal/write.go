@@ -10,19 +10,43 @@ import (
 	"glowplug/internal/inventory"
 )
 
-// eventStep writes one event.
+// eventStep writes one event: of what machines have done only where no other is due.
 func (j *Journal) eventStep(ctx context.Context, all bool) (time.Duration, error) {
+	now := time.Now()
 	j.mu.Lock()
-	event, wait, ok := j.events.next(time.Now(), all)
-	j.mu.Unlock()
-	if !ok {
-		return wait, nil
+	event, wait, isEvent := j.events.next(now, all)
+	var step item[stepKey, eventNews]
+	var stepWait time.Duration
+	var isStep bool
+	if !isEvent {
+		step, stepWait, isStep = j.steps.next(now, all)
 	}
+	j.mu.Unlock()
+	switch {
+	case isEvent:
+		key, err := j.writeEvent(ctx, event.key, &event.news)
+		return 0, settle(j, j.events, kindEvent, event, key, err, (*eventNews).add)
+	case isStep:
+		key, err := j.writeEvent(ctx, step.key.event(), &step.news)
+		return 0, settle(j, j.steps, kindEvent, step, key, err, (*eventNews).add)
+	}
+	return sooner(wait, stepWait), nil
+}
+
+// writeEvent writes an event, and gives its key in the store.
+func (j *Journal) writeEvent(ctx context.Context, key eventKey, news *eventNews) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	key := "/events/" + event.key.namespace() + "/" + event.key.name()
-	err := j.opts.Events.GuaranteedUpdate(ctx, key, &v1.Event{}, true, nil, event.news.update(event.key, j.opts.Instance), nil)
-	return 0, settle(j, j.events, kindEvent, event, key, err, (*eventNews).add)
+	stored := "/events/" + key.namespace() + "/" + key.name()
+	return stored, j.opts.Events.GuaranteedUpdate(ctx, stored, &v1.Event{}, true, nil, news.update(key, j.opts.Instance), nil)
+}
+
+// sooner is the shorter of two times to wait, of which a negative one is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // hostStep writes one status: of a host whose state it lacks, and only where there
@@ -51,13 +75,8 @@ func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error)
 	switch {
 	case isState && write.machine.uid == "" && !isNews: // the host is no more
 		return 0, nil
-	case isState || isNews:
-	case stateWait < 0:
-		return newsWait, nil
-	case newsWait < 0:
-		return stateWait, nil
-	default:
-		return min(stateWait, newsWait), nil
+	case !isState && !isNews:
+		return sooner(stateWait, newsWait), nil
 	}
 	key := "/baremetalhosts/" + ref.String()
 	err := j.writeHost(ctx, key, ref, &write, isNews)

@@ -33,6 +33,10 @@ func (p *process) stop() {
 	_ = p.cmd.Wait()
 }
 
+// pause stops the process from running, and resume lets it go on.
+func (p *process) pause() error  { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
 // resident is the process's resident memory in MB.
 func (p *process) resident() (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
