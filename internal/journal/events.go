@@ -43,6 +43,9 @@ type stepKey struct {
 	reason, message string
 }
 
+// stepItem is such an event that waits to be written, or was written lately.
+type stepItem = item[stepKey, eventNews]
+
 // event gives the key of the event.
 func (k *stepKey) event() eventKey {
 	object := v1.ObjectReference{

@@ -144,7 +144,8 @@ func New(opts Options) *Journal {
 
 // hostNews gives the news of a host, to be added to.
 func (j *Journal) hostNews(host *inventory.Host, now time.Time) (news *hostNews, wake bool) {
-	news, wake, _ = j.hosts.touch(host.Ref, now)
+	it, wake, _ := j.hosts.touch(host.Ref, now)
+	news = &it.news
 	if news.uid != host.UID {
 		*news = hostNews{uid: host.UID}
 	}
@@ -207,11 +208,11 @@ func (j *Journal) event(key eventKey, message string, limit *rate.Limiter) {
 			j.metrics.drop(kindEvent, causeLimited)
 			return false
 		}
-		news, wake, lost := j.events.touch(key, now)
+		it, wake, lost := j.events.touch(key, now)
 		if lost {
 			j.metrics.drop(kindEvent, causeFull)
 		}
-		news.seen(now, message)
+		it.news.seen(now, message)
 		return wake
 	})
 }

@@ -10,6 +10,9 @@ import (
 // fewMachines are remembered without a look at which of them can be forgotten.
 const fewMachines = 1 << 14
 
+// keptSteps is how many of its events a machine keeps at hand: those of one boot.
+const keptSteps = 8
+
 // machine is what is remembered of a host: what it boots next must not hang on
 // whether its status has been written yet.
 type machine struct {
@@ -36,6 +39,11 @@ type machine struct {
 	// config is what it was given last.
 	config inventory.Ref
 	hash   string
+	// status is its item in the journal's queue, and steps are its newest ones; some may
+	// have been removed from there. Looking them up would cost more than the rest of
+	// noting a step.
+	status *item[inventory.Ref, struct{}]
+	steps  []*stepItem
 }
 
 // outcome is closed once a state is in the boot log, or could not be written.

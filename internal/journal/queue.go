@@ -31,8 +31,11 @@ type item[K comparable, V any] struct {
 	// due is when the item is next looked at: to be written or forgotten.
 	due     time.Time
 	written time.Time
-	index   int
+	index   int // in the heap; -1: the item was removed
 }
+
+// kept tells whether an item, which may be nil, is still in its queue.
+func (it *item[K, V]) kept() bool { return it != nil && it.index >= 0 }
 
 func newQueue[K comparable, V any](limit int, gap, keep time.Duration) *queue[K, V] {
 	return &queue[K, V]{limit: limit, gap: gap, keep: keep, byKey: make(map[K]*item[K, V])}
@@ -44,10 +47,10 @@ func (q *queue[K, V]) known(key K) bool {
 	return ok
 }
 
-// touch gives the news of key, to be added to. first is true where it is now
-// what is due first, lost where the oldest news had to go for it.
-func (q *queue[K, V]) touch(key K, now time.Time) (news *V, first, lost bool) {
-	it := q.byKey[key]
+// touch gives the item of key, to whose news is to be added. first is true where it
+// is now what is due first, lost where the oldest news had to go for it.
+func (q *queue[K, V]) touch(key K, now time.Time) (it *item[K, V], first, lost bool) {
+	it = q.byKey[key]
 	if it == nil {
 		if q.limit > 0 && len(q.heap) >= q.limit {
 			oldest := q.heap[0]
@@ -58,32 +61,39 @@ func (q *queue[K, V]) touch(key K, now time.Time) (news *V, first, lost bool) {
 		q.byKey[key] = it
 		heap.Push(&q.heap, it)
 	}
-	if !it.dirty {
-		it.dirty = true
-		q.dirty++
-		if it.due = now; !it.written.IsZero() && it.written.Add(q.gap).After(now) {
-			it.due = it.written.Add(q.gap)
-		}
-		heap.Fix(&q.heap, it.index)
-		first = it.index == 0
+	return it, q.renew(it, now), lost
+}
+
+// renew is touch for an item that is in the queue.
+func (q *queue[K, V]) renew(it *item[K, V], now time.Time) (first bool) {
+	if it.dirty {
+		return false
 	}
-	return &it.news, first, lost
+	it.dirty = true
+	q.dirty++
+	if it.due = now; !it.written.IsZero() && it.written.Add(q.gap).After(now) {
+		it.due = it.written.Add(q.gap)
+	}
+	heap.Fix(&q.heap, it.index)
+	return it.index == 0
 }
 
 // schedule has news of a key that is due at a time, or earlier where it was so
-// before. first is true where it is now what is due first.
-func (q *queue[K, V]) schedule(key K, due time.Time) (first bool) {
-	it := q.byKey[key]
-	known := it != nil && it.dirty
-	if !known {
-		q.touch(key, due)
+// before. known is the key's item, if the caller has kept it. first is true where it
+// is now what is due first.
+func (q *queue[K, V]) schedule(known *item[K, V], key K, due time.Time) (it *item[K, V], first bool) {
+	if it = known; !it.kept() {
 		it = q.byKey[key]
 	}
-	if !known || due.Before(it.due) && it.attempts == 0 {
+	isNew := it == nil || !it.dirty
+	if isNew {
+		it, _, _ = q.touch(key, due)
+	}
+	if isNew || due.Before(it.due) && it.attempts == 0 {
 		it.due = due
 		heap.Fix(&q.heap, it.index)
 	}
-	return it.index == 0
+	return it, it.index == 0
 }
 
 // news gives the news of a key, empty where there is none.
@@ -142,12 +152,11 @@ func (q *queue[K, V]) next(now time.Time, all bool) (taken item[K, V], wait time
 func (q *queue[K, V]) putBack(taken item[K, V], now time.Time, add func(older *V, newer V)) (lost bool) {
 	old := q.byKey[taken.key]
 	hadNews := old != nil && old.dirty
-	news, _, lost := q.touch(taken.key, now)
+	it, _, lost := q.touch(taken.key, now)
 	if hadNews {
-		add(&taken.news, *news)
+		add(&taken.news, it.news)
 	}
-	*news = taken.news
-	it := q.byKey[taken.key]
+	it.news = taken.news
 	it.attempts = taken.attempts + 1
 	it.due = taken.due
 	heap.Fix(&q.heap, it.index)
@@ -160,6 +169,7 @@ func (q *queue[K, V]) remove(it *item[K, V]) {
 	}
 	delete(q.byKey, it.key)
 	heap.Remove(&q.heap, it.index)
+	it.index = -1
 }
 
 // itemHeap orders items by when they are due.

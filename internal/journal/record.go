@@ -163,36 +163,39 @@ func (j *Journal) Take(batch bootlog.Batch) {
 		j.taken = max(j.taken, batch.Sequence)
 		for i := range batch.Records {
 			r := &batch.Records[i]
-			if !j.takeRecord(r, current[i], batch) {
+			m, isNews := j.takeRecord(r, current[i], batch)
+			if !isNews {
 				continue
 			}
-			wake = j.states.schedule(r.Host, due) || wake
+			var first bool
+			m.status, first = j.states.schedule(m.status, r.Host, due)
+			wake = first || wake
 		}
 		return wake
 	})
 }
 
-// takeRecord folds a record into what is remembered. It is false where the record
-// is of a host that is no more.
-func (j *Journal) takeRecord(r *bootlog.Record, current *inventory.Host, batch bootlog.Batch) bool {
-	m := j.machines.byRef[r.Host]
+// takeRecord folds a record into what is remembered of its machine. isNews is false
+// where the host is no more, or its status says what the record does.
+func (j *Journal) takeRecord(r *bootlog.Record, current *inventory.Host, batch bootlog.Batch) (m *machine, isNews bool) {
+	m = j.machines.byRef[r.Host]
 	if m == nil || m.uid != r.UID {
 		if batch.Own || current != nil && current.UID != r.UID {
-			return false
+			return nil, false
 		}
 		m = j.machines.put(machine{ref: r.Host, uid: r.UID, progress: r.Progress, after: r.After, logged: true, config: r.Config, hash: r.Hash})
 		m.oldest = batch.Sequence
-		return true
+		return m, true
 	}
 	before := m.progress.Position
 	if r.Progress.Position <= before {
-		return m.oldest != 0
+		return m, m.oldest != 0
 	}
 	adopted := m.fold(r, batch.Own)
 	if m.oldest == 0 || adopted && r.After >= before {
 		m.oldest = batch.Sequence // it says what all older ones do
 	}
-	return true
+	return m, true
 }
 
 // fold brings a machine to where a record is that comes after what it includes. It

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"glowplug/internal/boot"
@@ -117,7 +118,7 @@ func (j *Journal) advance(host *inventory.Host, step boot.Step, tell func(m *mac
 	if changed {
 		wakeLog = len(j.unlogged) == 0
 		j.enqueue(m)
-		wakeHosts = j.states.schedule(host.Ref, now.Add(unloggedGrace))
+		m.status, wakeHosts = j.states.schedule(m.status, m.ref, now.Add(unloggedGrace))
 	} else {
 		_, wakeHosts = j.hostNews(host, now)
 	}
@@ -148,10 +149,22 @@ func (j *Journal) tell(host *inventory.Host, reason, message string) {
 
 // noteStep notes the event of what a machine has done. The caller holds the lock.
 func (j *Journal) noteStep(m *machine, reason, message string, now time.Time) (wake bool) {
-	news, wake, lost := j.steps.touch(stepKey{machine: m, reason: reason, message: message}, now)
+	for _, it := range m.steps {
+		if it.key.reason == reason && it.key.message == message && it.kept() {
+			wake = j.steps.renew(it, now)
+			it.news.seen(now, it.key.message)
+			return wake
+		}
+	}
+	message = clip(message, maxMessage)
+	it, wake, lost := j.steps.touch(stepKey{machine: m, reason: reason, message: message}, now)
 	if lost {
 		j.metrics.drop(kindEvent, causeFull)
 	}
-	news.seen(now, clip(message, maxMessage))
+	it.news.seen(now, message)
+	if len(m.steps) == keptSteps {
+		m.steps = slices.Delete(m.steps, 0, 1)
+	}
+	m.steps = append(m.steps, it)
 	return wake
 }
