@@ -20,8 +20,9 @@ const (
 	trimTimeout = 10 * time.Second
 )
 
-// Append writes records. When it returns nil they are durable, and with an
-// exclusive log Taken has them. After an error some of them may be in the log.
+// Append writes records, which are the log's from then on. When it returns nil they
+// are durable, and with an exclusive log Taken has them. After an error some of them
+// may be in the log.
 func (l *Log) Append(ctx context.Context, records []Record) error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
@@ -79,7 +80,7 @@ func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) 
 		return 0, errReplaced
 	}
 	if l.opts.Exclusive {
-		l.take(ack.Sequence, h, append([]Record(nil), records[:n]...), true)
+		l.take(ack.Sequence, h, records[:n:n], true)
 	} else {
 		l.mu.Lock()
 		l.base, l.last = max(l.base, h.base), max(l.last, ack.Sequence)

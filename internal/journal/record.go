@@ -89,6 +89,8 @@ func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 	now := time.Now()
 	since := now.Sub(j.recorded)
 	j.urgent, j.recorded = false, now
+	most := min(len(j.unlogged), maxRecords)
+	taken, records = make([]*machine, 0, most), make([]bootlog.Record, 0, most)
 	for len(j.unlogged) > 0 && len(records) < maxRecords {
 		m := j.unlogged[0]
 		j.unlogged, m.queued = j.unlogged[1:], false

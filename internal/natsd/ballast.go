@@ -124,10 +124,15 @@ func (b *Ballast) report(err error) {
 func (b *Ballast) fill(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, ballastTimeout)
 	defer cancel()
-	if err := b.opts.Guard(ctx, js); err != nil {
-		return err
-	}
+	whole := b.opts.Quota.ballast()
 	stream, err := js.Stream(ctx, BallastStream)
+	if err == nil && b.isComplete(stream.CachedInfo(), whole) {
+		b.saw(int64(stream.CachedInfo().State.Bytes))
+		return nil
+	}
+	if guarded := b.opts.Guard(ctx, js); guarded != nil {
+		return guarded
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = replicas.Create(ctx, js, ballastConfig(), b.opts.Replicas)
 	}
@@ -140,7 +145,7 @@ func (b *Ballast) fill(ctx context.Context, js jetstream.JetStream) error {
 	stored := int64(stream.CachedInfo().State.Bytes)
 	defer func() { b.saw(stored) }()
 	chunk := make([]byte, ballastChunk)
-	for whole := b.opts.Quota.ballast(); stored < whole; stored += ballastChunk {
+	for ; stored < whole; stored += ballastChunk {
 		if err := b.opts.Quota.ballastRoom(ballastChunk); err != nil {
 			return err
 		}
@@ -149,6 +154,11 @@ func (b *Ballast) fill(ctx context.Context, js jetstream.JetStream) error {
 		}
 	}
 	return nil
+}
+
+// isComplete tells whether nothing is to be written.
+func (b *Ballast) isComplete(info *jetstream.StreamInfo, whole int64) bool {
+	return int64(info.State.Bytes) >= whole && (info.Config.Replicas >= b.opts.Replicas || !replicas.Clustered(info))
 }
 
 func ballastConfig() jetstream.StreamConfig {

@@ -75,14 +75,16 @@ func TestMemoryIsBounded(t *testing.T) {
 		}},
 		{"200 watches that nobody reads", unreadWatches},
 	} {
-		before, failed := boots.served.Load(), boots.failed.Load()
+		before, failed, began := boots.served.Load(), boots.failed.Load(), time.Now()
 		attack.begin(t, s)
+		// One machine asks 50 times a second; some of the attacks take less than one.
+		want := min(10, int64(time.Since(began)/(100*time.Millisecond)))
 		select {
 		case <-exited:
 			t.Fatalf("%s: the server is gone: %v", attack.name, s.cmd.ProcessState)
 		default:
 		}
-		if served := boots.served.Load() - before; served < 10 || boots.failed.Load() > failed {
+		if served := boots.served.Load() - before; served < want || boots.failed.Load() > failed {
 			t.Errorf("%s: %d boots were served and %d not", attack.name, served, boots.failed.Load()-failed)
 		}
 		t.Logf("%s: %d boots served", attack.name, boots.served.Load()-before)
