@@ -18,6 +18,7 @@ var order = []string{
 	"internal/netaddr",
 	"internal/version",
 	"internal/logs",
+	"internal/logs/logstest",
 	"internal/transfer",
 	"internal/ipxe",
 	"internal/report",

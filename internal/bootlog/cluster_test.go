@@ -13,6 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/logs/logstest"
 	"glowplug/internal/natsd/natstest"
 )
 
@@ -50,7 +51,9 @@ func (c *cluster) Stream(ctx context.Context, name string) (jetstream.Stream, er
 	return answer{stream, &info}, nil
 }
 
-func (c *cluster) CreateConsumer(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+func (c *cluster) CreateConsumer(
+	ctx context.Context, stream string, cfg jetstream.ConsumerConfig,
+) (jetstream.Consumer, error) {
 	if c.feeds.Add(-1) >= 0 {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -135,7 +138,7 @@ func TestOlderAnswerIsDoubted(t *testing.T) {
 			run(t, js, opts).ready(t).stop()
 			var older atomic.Int32
 			older.Store(c.answers)
-			logger, lines := logLines()
+			logger, lines := logstest.Logger()
 			opts.Logger = logger
 			l := run(t, &cluster{JetStream: js, said: func(info *jetstream.StreamInfo) {
 				if older.Add(-1) >= 0 {
@@ -154,7 +157,7 @@ func TestOlderAnswerIsDoubted(t *testing.T) {
 // was away is not missing.
 func TestTrimmedByAnotherServerIsNoLoss(t *testing.T) {
 	js, _ := filled(t)
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	opts := Options{KeyDir: t.TempDir(), Logger: logger}
 	run(t, js, opts).ready(t).stop()
 	other := run(t, js, Options{}).ready(t)
@@ -172,7 +175,7 @@ func TestTrimmedByAnotherServerIsNoLoss(t *testing.T) {
 func TestServerOfAClusterDies(t *testing.T) {
 	nodes := natstest.Cluster(t, 3)
 	js := nodes[0].JetStream(nodes[1:]...)
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	opts := Options{Replicas: 3, KeyDir: t.TempDir(), Logger: logger}
 	a := run(t, js, opts)
 	eventuallyIn(t, time.Minute, "the log is ready", func() bool { return a.ReadinessCheck() == nil })

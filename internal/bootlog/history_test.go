@@ -1,10 +1,8 @@
 package bootlog
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,31 +14,10 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/keylog"
+	"glowplug/internal/logs/logstest"
 	"glowplug/internal/natsd"
+	"glowplug/internal/natsd/natstest"
 )
-
-// logLines collects what a logger is given.
-func logLines() (*slog.Logger, func() string) {
-	lines := &buffer{}
-	return slog.New(slog.NewTextHandler(lines, nil)), lines.String
-}
-
-type buffer struct {
-	mu    sync.Mutex
-	lines bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lines.String()
-}
 
 // embedded runs a log on a folder, as a server alone does, until stop or the test's end.
 func embedded(t *testing.T, dir string) (r *rig, lines func() string, stop func()) {
@@ -57,7 +34,7 @@ func embedded(t *testing.T, dir string) (r *rig, lines func() string, stop func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	r = run(t, js, Options{Exclusive: true, KeyDir: filepath.Join(dir, "ledger"), Logger: logger})
 	var once sync.Once
 	stop = func() {
@@ -74,17 +51,6 @@ func embedded(t *testing.T, dir string) (r *rig, lines func() string, stop func(
 	}
 	t.Cleanup(stop)
 	return r, lines, stop
-}
-
-// crashed gives a copy of a running server's folder: what a kill -9 at this moment
-// would leave.
-func crashed(t *testing.T, dir string) string {
-	t.Helper()
-	copied := t.TempDir()
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	return copied
 }
 
 // lastBlock is the file with the newest messages.
@@ -132,16 +98,16 @@ func TestLostEndIsRefused(t *testing.T) {
 		r.append(t, record(fmt.Sprint(i), v1.StateBooting, 0))
 	}
 	settle(t, r)
-	killed := crashed(t, dir)
+	killed := natstest.CopyRunning(t, dir)
 	if err := r.Trim(t.Context(), 4); err != nil {
 		t.Fatal(err)
 	}
-	trimmed := crashed(t, dir)
+	trimmed := natstest.CopyRunning(t, dir)
 	stop()
 	for state, from := range map[string]string{"stopped": dir, "killed": killed, "trimmed and killed": trimmed} {
 		for name, harm := range harms {
 			t.Run(name+", "+state, func(t *testing.T) {
-				dir := crashed(t, from)
+				dir := natstest.CopyRunning(t, from)
 				if err := harm(lastBlock(t, dir)); err != nil {
 					t.Fatal(err)
 				}
@@ -201,9 +167,9 @@ func TestLostBeginningIsReported(t *testing.T) {
 func TestNoLossNoAlarm(t *testing.T) {
 	dir := t.TempDir()
 	r, _, stop := embedded(t, dir)
-	moments := map[string]string{"started": crashed(t, dir)}
+	moments := map[string]string{"started": natstest.CopyRunning(t, dir)}
 	r.ready(t)
-	moments["ready"] = crashed(t, dir)
+	moments["ready"] = natstest.CopyRunning(t, dir)
 	appended := func(n int) {
 		for range n {
 			r.append(t, record("a", v1.StateBooting, 0))
@@ -216,27 +182,27 @@ func TestNoLossNoAlarm(t *testing.T) {
 	}
 	for i := range 5 {
 		appended(1)
-		moments[fmt.Sprint("appended ", i)] = crashed(t, dir)
+		moments[fmt.Sprint("appended ", i)] = natstest.CopyRunning(t, dir)
 	}
 	trimmed(3)
-	moments["trimmed"] = crashed(t, dir)
+	moments["trimmed"] = natstest.CopyRunning(t, dir)
 	trimmed(5)
-	moments["all trimmed"] = crashed(t, dir)
+	moments["all trimmed"] = natstest.CopyRunning(t, dir)
 	appended(2)
-	moments["appended after it"] = crashed(t, dir)
+	moments["appended after it"] = natstest.CopyRunning(t, dir)
 	settle(t, r)
-	moments["written"] = crashed(t, dir)
+	moments["written"] = natstest.CopyRunning(t, dir)
 	if err := r.recordFloor(6); err != nil {
 		t.Fatal(err)
 	}
-	moments["about to trim"] = crashed(t, dir)
+	moments["about to trim"] = natstest.CopyRunning(t, dir)
 	trimmed(7)
 	stop()
 	moments["stopped"] = dir
 	for name, from := range moments {
 		for _, earlier := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", of an earlier release ", earlier), func(t *testing.T) {
-				dir := crashed(t, from)
+				dir := natstest.CopyRunning(t, from)
 				if earlier {
 					if err := os.RemoveAll(filepath.Join(dir, "ledger")); err != nil {
 						t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/fault"
 	"glowplug/internal/iso"
+	"glowplug/internal/logs/logstest"
 )
 
 func TestFileBecomesReady(t *testing.T) {
@@ -431,28 +431,11 @@ func TestDisksOfDeleted(t *testing.T) {
 func TestStrays(t *testing.T) {
 	k := newKit(t)
 	k.write(ownDir+"/stray/image.iso", isoImage("STRAY", 50*sector, 1))
-	var log lockedBuffer
+	var log logstest.Buffer
 	k.change = append(k.change, func(_ *Library, o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	k.restart()
 	await(t, func() bool { return strings.Contains(log.String(), "folders=[stray] count=1 bytes=102400") })
 	if _, err := os.Stat(filepath.Join(k.dir, ownDir, "stray", "image.iso")); err != nil {
 		t.Error(err)
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
 }

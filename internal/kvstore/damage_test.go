@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	v1 "glowplug/api/v1"
+
+	"glowplug/internal/logs/logstest"
 )
 
 func createHosts(t testing.TB, s *Store, from, to int) {
@@ -59,7 +61,7 @@ func TestBitFlipIsAlarmedByName(t *testing.T) {
 	flipBit(t, dir, "HOSTS", "host-000007.example.com")
 
 	server = startEmbedded(t, dir)
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	s = New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server, Logger: logger})
 	run(t, s, connect(t, server))
 	awaitReady(t, s)
@@ -95,7 +97,7 @@ func TestLostEndIsRefused(t *testing.T) {
 	}
 
 	server = startEmbedded(t, dir)
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	s = New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server, Logger: logger})
 	run(t, s, connect(t, server))
 	eventually(t, "the loss is noticed", func() bool { return errors.Is(s.ReadinessCheck(), errOlder) })
@@ -111,7 +113,7 @@ func TestLostEndIsRefused(t *testing.T) {
 // can be written again.
 func TestChecksumMismatch(t *testing.T) {
 	js := connect(t, startEmbedded(t, t.TempDir()))
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	s := New(hostKind("HOSTS"), Options{Logger: logger})
 	run(t, s, js)
 	awaitReady(t, s)

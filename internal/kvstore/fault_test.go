@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,26 +22,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/natsd"
 )
-
-// logLines gives a logger and what it has logged.
-func logLines() (*slog.Logger, func() string) {
-	var mu sync.Mutex
-	var buf bytes.Buffer
-	w := writerFunc(func(p []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return buf.Write(p)
-	})
-	return slog.New(slog.NewTextHandler(w, nil)), func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return buf.String()
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func hostKey(i int) string { return fmt.Sprintf("/baremetalhosts/default/host-%06d", i) }
 

@@ -3,7 +3,6 @@ package kvstore
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,18 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/natsd/natstest"
 )
-
-// crashed gives a copy of a running server's folder: what a kill -9 at this moment
-// would leave.
-func crashed(t testing.TB, dir string) string {
-	t.Helper()
-	copied := t.TempDir()
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	return copied
-}
 
 // reopen starts a store on a folder, until stop or the test's end.
 func reopen(t testing.TB, dir string, opts Options) (s *Store, stop func()) {
@@ -62,7 +51,7 @@ func TestDeletedObjectsStayDeletedAfterKill(t *testing.T) {
 	createHosts(t, s, 3, 4) // over its tombstone
 	eventually(t, "the tombstones are removed", func() bool { return s.keys.Deleted() == 0 })
 	for _, keyDir := range []string{"", "ledger"} { // without the key log, and with it
-		copied := crashed(t, dir)
+		copied := natstest.CopyRunning(t, dir)
 		again, stop := reopen(t, copied, Options{KeyDir: filepath.Join(copied, keyDir)})
 		awaitReady(t, again)
 		if got := fmt.Sprint(names(again)); got != "[host-000003 host-000029]" {
@@ -102,7 +91,7 @@ func TestBucketOfEarlierReleaseIsCleaned(t *testing.T) {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs == 5
 	})
-	if left := storedIn(t, crashed(t, dir)); left != 10 {
+	if left := storedIn(t, natstest.CopyRunning(t, dir)); left != 10 {
 		t.Logf("after a kill %d objects are there; nats-server has mended what this test is about", left)
 	}
 	s := New(hostKind("HOSTS"), Options{Exclusive: true, Ledger: server})
@@ -112,7 +101,7 @@ func TestBucketOfEarlierReleaseIsCleaned(t *testing.T) {
 		info, err := stream.Info(t.Context())
 		return err == nil && cleanedUpTo(info) > 0 && info.State.FirstSeq > cleanedUpTo(info)
 	})
-	if left := storedIn(t, crashed(t, dir)); left != 5 {
+	if left := storedIn(t, natstest.CopyRunning(t, dir)); left != 5 {
 		t.Errorf("after a kill %d objects are there, want 5", left)
 	}
 }

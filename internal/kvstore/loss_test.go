@@ -9,6 +9,10 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+
+	"glowplug/internal/keylog"
+	"glowplug/internal/logs/logstest"
+	"glowplug/internal/natsd/natstest"
 )
 
 // blocks lists the files with a bucket's messages, the oldest first.
@@ -63,19 +67,19 @@ func TestLostFilesAreAlarmedByName(t *testing.T) {
 		update(t, s, i, func(h *v1.BareMetalHost) { h.Annotations["note"] = note })
 	}
 	all := names(s)
-	time.Sleep(3 * keyWrite) // what the key log does not know yet is not verified
-	killed := crashed(t, dir)
+	time.Sleep(3 * keylog.WriteInterval) // what the key log does not know yet is not verified
+	killed := natstest.CopyRunning(t, dir)
 	stop()
 	for name, harm := range harms {
 		for state, from := range map[string]string{"stopped": dir, "killed": killed} {
 			t.Run(name+", "+state, func(t *testing.T) {
 				t.Parallel()
-				dir := crashed(t, from)
+				dir := natstest.CopyRunning(t, from)
 				if err := harm(blocks(t, dir)[1]); err != nil {
 					t.Fatal(err)
 				}
 				for start := range 2 {
-					logger, lines := logLines()
+					logger, lines := logstest.Logger()
 					s, stop := reopen(t, dir, Options{KeyDir: filepath.Join(dir, keyDir), Logger: logger})
 					eventually(t, "the bucket is read, or refused", func() bool {
 						return s.ReadinessCheck() == nil || s.metrics.lost.Load() > 0

@@ -59,7 +59,8 @@ func TestFullQuotaStillAllowsDeletes(t *testing.T) {
 			}
 			for i := range 100 {
 				get(t, s, i)
-				if err := s.Delete(ctx, hostKey(i), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}); err != nil {
+				err := s.Delete(ctx, hostKey(i), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+				if err != nil {
 					t.Fatalf("delete %d of 100: %v", i, err)
 				}
 				if i%50 == 0 || nodes == 1 {
@@ -70,7 +71,9 @@ func TestFullQuotaStillAllowsDeletes(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "the ballast is filled again", isWhole)
-			eventually(t, "objects are taken again", func() bool { return s.Create(ctx, hostKey(1000), host(1000), nil, 0) == nil })
+			eventually(t, "objects are taken again", func() bool {
+				return s.Create(ctx, hostKey(1000), host(1000), nil, 0) == nil
+			})
 		})
 	}
 }
@@ -78,7 +81,9 @@ func TestFullQuotaStillAllowsDeletes(t *testing.T) {
 // stranger makes a stream that is not glowplug's, of so many bytes on all nodes.
 func stranger(t testing.TB, js jetstream.JetStream, nodes, bytes int) {
 	t.Helper()
-	_, err := js.CreateStream(context.Background(), jetstream.StreamConfig{Name: "STRANGER", Subjects: []string{"stranger"}, Replicas: nodes})
+	_, err := js.CreateStream(context.Background(), jetstream.StreamConfig{
+		Name: "STRANGER", Subjects: []string{"stranger"}, Replicas: nodes,
+	})
 	for size := 256 << 10; bytes > 0 && err == nil; bytes -= size * nodes {
 		_, err = js.Publish(context.Background(), "stranger", make([]byte, size))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"glowplug/internal/logs/logstest"
 	"glowplug/internal/natsd/natstest"
 	"glowplug/internal/replicas"
 )
@@ -48,7 +49,7 @@ func TestBucketOfOneReplicaIsRaisedAndSurvivesANode(t *testing.T) {
 		t.Fatalf("the bucket has %d replicas to begin with, want 1", n)
 	}
 
-	logger, lines := logLines()
+	logger, lines := logstest.Logger()
 	s := New(hostKind("HOSTS"), Options{Logger: logger})
 	run(t, s, js)
 	keepReplicas(t, s, js)
@@ -109,7 +110,7 @@ func TestTooFewServersForTheReplicasIsAWarning(t *testing.T) {
 		warns bool
 	}{"by default": {0, false}, "one": {1, false}, "three": {3, true}} {
 		t.Run(name, func(t *testing.T) {
-			logger, lines := logLines()
+			logger, lines := logstest.Logger()
 			s := New(hostKind("HOSTS"), Options{Replicas: c.asked, Logger: logger})
 			run(t, s, js)
 			keepReplicas(t, s, js)

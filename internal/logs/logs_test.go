@@ -15,31 +15,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"glowplug/internal/logs/logstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lockedBuffer is an output that a test can read while it is written to.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func TestBuffering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
+		var out logstest.Buffer
 		h := NewHandler(&out, Options{})
 		log := slog.New(h).With("a", 1).WithGroup("g")
 		log.Info("one", "b", 2)
@@ -72,7 +56,7 @@ func TestBuffering(t *testing.T) {
 }
 
 func TestNothingIsDropped(t *testing.T) {
-	var out lockedBuffer
+	var out logstest.Buffer
 	h := NewHandler(&out, Options{Interval: time.Millisecond})
 	const writers, each = 8, 5000
 	var wg sync.WaitGroup

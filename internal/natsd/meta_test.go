@@ -7,34 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/logs/logstest"
 )
 
-// lockedBuffer takes the log of a server that goes on logging while it is read.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // startLogged starts a server and gives what it logs.
-func startLogged(t *testing.T, dir string) (*Server, *lockedBuffer) {
+func startLogged(t *testing.T, dir string) (*Server, *logstest.Buffer) {
 	t.Helper()
-	log := &lockedBuffer{}
+	log := &logstest.Buffer{}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	s, err := Start(t.Context(), Options{DataDir: dir, Logger: logger})
 	if err != nil {

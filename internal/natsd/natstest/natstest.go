@@ -4,7 +4,9 @@
 package natstest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -113,7 +115,8 @@ func (s *Server) SetQuota(bytes int64) {
 	account, err := s.running.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
 	if err == nil {
 		limits := map[string]server.JetStreamAccountLimits{"": {
-			MaxMemory: -1, MaxStore: bytes, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
+			MaxMemory: -1, MaxStore: bytes, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1,
+			MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
 		}}
 		err = account.UpdateJetStreamLimits(limits)
 	}
@@ -139,6 +142,23 @@ func (s *Server) Copy() string {
 		s.t.Fatal(err)
 	}
 	return dir
+}
+
+// CopyRunning puts a copy of a running server's folder into a folder of the test's:
+// what a kill -9 at this moment would leave. The server removes purged blocks in the
+// background, so a copy that misses a file is made again.
+func CopyRunning(t testing.TB, dir string) string {
+	t.Helper()
+	for tries := 1; ; tries++ {
+		copied := t.TempDir()
+		err := os.CopyFS(copied, os.DirFS(dir))
+		if err == nil {
+			return copied
+		}
+		if !errors.Is(err, fs.ErrNotExist) || tries == 10 {
+			t.Fatal(err)
+		}
+	}
 }
 
 // URL is where clients reach the server.
