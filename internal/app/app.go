@@ -163,7 +163,8 @@ func (a *App) index() {
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
 		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
-		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
+		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
+		Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
 		KeyDir: a.backend.ledger.KeyDir(),
 		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})

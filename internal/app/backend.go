@@ -91,8 +91,10 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair boo
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{ledger: server.Ledger, buckets: server, room: always(server.Room), lost: server.Lost, damages: server.Damages(),
-		exclusive: true, replicas: 1}
+	b := &backend{
+		ledger: server.Ledger, buckets: server, room: always(server.Room), lost: server.Lost,
+		damages: server.Damages(), exclusive: true, replicas: 1,
+	}
 	b.close = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -129,7 +131,10 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 		return nil, &OptionError{Flag: "nats-url", Reason: err.Error()}
 	}
 	none := func(string) error { return nil }
-	b := &backend{ledger: known, buckets: known, conn: conn, lost: none, replicas: s.NATSReplicas, where: "NATS at " + redacted(s.NATSURL)}
+	b := &backend{
+		ledger: known, buckets: known, conn: conn, lost: none, replicas: s.NATSReplicas,
+		where: "NATS at " + redacted(s.NATSURL),
+	}
 	b.close = func() {
 		conn.Close()
 		known.Close()

@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"glowplug/internal/kvstore"
 )
 
 const (
@@ -56,8 +58,8 @@ func (m *memoryRoom) room(bytes int) error {
 	}
 	most, takes := m.limit/100*storeShare, int64(bytes)*valueFactor
 	if m.live+m.since+takes > most {
-		return fmt.Errorf("the server has no memory for this object: %d MiB of the %d MiB that it may take are in use, and the rest is kept "+
-			"for machines; delete objects, or raise the memory limit", (m.live+m.since)>>20, m.limit>>20)
+		return fmt.Errorf("the server has no memory for this object: %d MiB of the %d MiB that it may take are in use, "+
+			"and the rest is kept for machines; delete objects, or raise the memory limit", (m.live+m.since)>>20, m.limit>>20)
 	}
 	m.since += takes
 	return nil
@@ -76,5 +78,5 @@ func (m *memoryRoom) within(other func(int) error) func(int) error {
 // windowBytes is what each store may keep of the past for its watches: its usual
 // amount, or less of a small limit.
 func windowBytes(limit int64) int {
-	return int(min(64<<20, max(4<<20, limit/32)))
+	return int(min(kvstore.MaxWindowBytes, max(4<<20, limit/32)))
 }

@@ -14,10 +14,6 @@ import (
 )
 
 const (
-	// keyWrite and keySync are how often the file of the newest sequence is written,
-	// and brought to the disk.
-	keyWrite = 100 * time.Millisecond
-	keySync  = 5 * time.Second
 	// floorKey is the key in that file whose revision is the floor.
 	floorKey = "trimmed"
 
@@ -27,15 +23,16 @@ const (
 	doubtTime = 3 * time.Second
 )
 
-const remedy = "restore it and the other streams from one backup; or stop the server, accept what is there with glowplug store adopt, " +
-	"and look at the state of hosts that booted last"
+const remedy = "restore it and the other streams from one backup; or stop the server, " +
+	"accept what is there with glowplug store adopt, and look at the state of hosts that booted last"
 
 // A stream that is not the one which this server knows is neither read nor written,
 // until an operator says that it is right.
 var (
-	errReplaced = errors.New("the stream " + Stream + " is another one, or an older one, than this server has read: " + remedy)
-	errLost     = errors.New("the stream " + Stream + " existed and is missing: " + remedy)
-	errCut      = errors.New("the newest messages of the stream " + Stream + " are missing: " + remedy)
+	errReplaced = errors.New("the stream " + Stream + " is another one, or an older one, " +
+		"than this server has read: " + remedy)
+	errLost = errors.New("the stream " + Stream + " existed and is missing: " + remedy)
+	errCut  = errors.New("the newest messages of the stream " + Stream + " are missing: " + remedy)
 
 	errNoLeader = errors.New("the stream " + Stream + " has no leader at the moment")
 	errDoubted  = errors.New("the stream " + Stream + " looks older than what this server has read; asking again")
@@ -79,7 +76,8 @@ func (l *Log) checkHistory(info *jetstream.StreamInfo) error {
 	if !l.opts.Exclusive && time.Since(l.doubted) < doubtTime {
 		return errDoubted
 	}
-	return fmt.Errorf("%w (its newest message is %d, and this server knows of %d)", errReplaced, info.State.LastSeq, reached)
+	return fmt.Errorf("%w (its newest message is %d, and this server knows of %d)",
+		errReplaced, info.State.LastSeq, reached)
 }
 
 // begin takes over what is known of the stream before it is read.
@@ -119,29 +117,10 @@ func (l *Log) finish(last uint64) error {
 
 // writeKeys keeps the file of the newest sequence up to date until ctx ends.
 func (l *Log) writeKeys(ctx context.Context) {
-	ticker := time.NewTicker(keyWrite)
-	defer ticker.Stop()
-	failed, synced := false, time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			if err := l.keys.Close(); err != nil {
-				l.opts.Logger.Warn("the newest sequence of the boot log cannot be recorded", "error", err)
-			}
-			return
-		case <-ticker.C:
-		}
-		sync := time.Since(synced) >= keySync
-		err := l.keys.Write(sync)
-		if sync {
-			synced = time.Now()
-		}
-		if err != nil && !failed {
-			l.opts.Logger.Warn("the newest sequence of the boot log cannot be recorded: "+
-				"what the log loses meanwhile is not noticed at the next start", "error", err)
-		}
-		failed = err != nil
-	}
+	l.keys.Keep(ctx, nil, func(err error) {
+		l.opts.Logger.Warn("the newest sequence of the boot log cannot be recorded: "+
+			"what the log loses meanwhile is not noticed at the next start", "error", err)
+	})
 }
 
 // recordFloor brings to the disk up to where the log is trimmed, before it is: after

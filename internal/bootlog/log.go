@@ -161,7 +161,8 @@ func (l *Log) ReadinessCheck() error {
 // makes the stream if it never existed. It always returns nil.
 func (l *Log) Run(ctx context.Context, js jetstream.JetStream) error {
 	if err := l.keys.Read(); err != nil {
-		l.opts.Logger.Error("the newest sequence of the boot log cannot be read; what the log has lost is not noticed", "error", err)
+		l.opts.Logger.Error("the newest sequence of the boot log cannot be read; what the log has lost is not noticed",
+			"error", err)
 	}
 	var side sync.WaitGroup
 	defer side.Wait()

@@ -49,7 +49,8 @@ type stepItem = item[stepKey, eventNews]
 // event gives the key of the event.
 func (k *stepKey) event() eventKey {
 	object := v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: k.machine.ref.Namespace, Name: k.machine.ref.Name, UID: k.machine.uid,
+		Kind: "BareMetalHost", APIVersion: "v1",
+		Namespace: k.machine.ref.Namespace, Name: k.machine.ref.Name, UID: k.machine.uid,
 	}
 	return eventKey{object: object, eventType: v1.EventNormal, reason: k.reason, key: clip(k.message, maxMessage)}
 }

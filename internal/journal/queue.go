@@ -34,8 +34,8 @@ type item[K comparable, V any] struct {
 	index   int // in the heap; -1: the item was removed
 }
 
-// kept tells whether an item, which may be nil, is still in its queue.
-func (it *item[K, V]) kept() bool { return it != nil && it.index >= 0 }
+// isQueued reports whether the item is in its queue. A nil item is not.
+func (it *item[K, V]) isQueued() bool { return it != nil && it.index >= 0 }
 
 func newQueue[K comparable, V any](limit int, gap, keep time.Duration) *queue[K, V] {
 	return &queue[K, V]{limit: limit, gap: gap, keep: keep, byKey: make(map[K]*item[K, V])}
@@ -47,8 +47,9 @@ func (q *queue[K, V]) known(key K) bool {
 	return ok
 }
 
-// touch gives the item of key, to whose news is to be added. first is true where it
-// is now what is due first, lost where the oldest news had to go for it.
+// touch returns the item of a key and marks it dirty; the caller adds to its news.
+// first is true if the item is now the first that is due, lost if the queue was full
+// and gave up its oldest item for it.
 func (q *queue[K, V]) touch(key K, now time.Time) (it *item[K, V], first, lost bool) {
 	it = q.byKey[key]
 	if it == nil {
@@ -82,7 +83,7 @@ func (q *queue[K, V]) renew(it *item[K, V], now time.Time) (first bool) {
 // before. known is the key's item, if the caller has kept it. first is true where it
 // is now what is due first.
 func (q *queue[K, V]) schedule(known *item[K, V], key K, due time.Time) (it *item[K, V], first bool) {
-	if it = known; !it.kept() {
+	if it = known; !it.isQueued() {
 		it = q.byKey[key]
 	}
 	isNew := it == nil || !it.dirty

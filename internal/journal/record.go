@@ -179,7 +179,9 @@ func (j *Journal) Take(batch bootlog.Batch) {
 
 // takeRecord folds a record into what is remembered of its machine. isNews is false
 // where the host is no more, or its status says what the record does.
-func (j *Journal) takeRecord(r *bootlog.Record, current *inventory.Host, batch bootlog.Batch) (m *machine, isNews bool) {
+func (j *Journal) takeRecord(
+	r *bootlog.Record, current *inventory.Host, batch bootlog.Batch,
+) (m *machine, isNews bool) {
 	m = j.machines.byRef[r.Host]
 	if m == nil || m.uid != r.UID {
 		if batch.Own || current != nil && current.UID != r.UID {

@@ -101,7 +101,9 @@ func (j *Journal) Complete(ctx context.Context, host *inventory.Host) error {
 // advance brings a host forward, at once in memory and soon in the boot log and
 // its status. tell, which may be nil, is called under the lock, and gives the event
 // to make of it; no reason: none.
-func (j *Journal) advance(host *inventory.Host, step boot.Step, tell func(m *machine, began, changed bool) (reason, message string)) {
+func (j *Journal) advance(
+	host *inventory.Host, step boot.Step, tell func(m *machine, began, changed bool) (reason, message string),
+) {
 	now := time.Now()
 	j.mu.Lock()
 	if j.closed {
@@ -150,7 +152,7 @@ func (j *Journal) tell(host *inventory.Host, reason, message string) {
 // noteStep notes the event of what a machine has done. The caller holds the lock.
 func (j *Journal) noteStep(m *machine, reason, message string, now time.Time) (wake bool) {
 	for _, it := range m.steps {
-		if it.key.reason == reason && it.key.message == message && it.kept() {
+		if it.key.reason == reason && it.key.message == message && it.isQueued() {
 			wake = j.steps.renew(it, now)
 			it.news.seen(now, it.key.message)
 			return wake

@@ -38,7 +38,8 @@ func (j *Journal) writeEvent(ctx context.Context, key eventKey, news *eventNews)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	stored := "/events/" + key.namespace() + "/" + key.name()
-	return stored, j.opts.Events.GuaranteedUpdate(ctx, stored, &v1.Event{}, true, nil, news.update(key, j.opts.Instance), nil)
+	update := news.update(key, j.opts.Instance)
+	return stored, j.opts.Events.GuaranteedUpdate(ctx, stored, &v1.Event{}, true, nil, update, nil)
 }
 
 // sooner is the shorter of two times to wait, of which a negative one is none.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"glowplug/internal/ledger"
 )
 
 // maxNote bounds a note, in bytes. A longer one is left out.
@@ -259,7 +261,7 @@ func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) err
 		err = os.Rename(tmp, l.path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(l.path))
+		err = ledger.SyncDir(filepath.Dir(l.path))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -271,14 +273,6 @@ func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) err
 	}
 	l.file, l.dirty = f, false
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Close writes what is left, and closes the file.

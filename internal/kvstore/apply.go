@@ -52,7 +52,8 @@ func (l *loading) add(f *follower, c change) {
 func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream, info *jetstream.StreamInfo) error {
 	began := time.Now()
 	l := &loading{
-		tree: newTree(), last: make(map[string]keylog.Record, feed.left), bad: map[string]bool{}, unreadable: map[string]bool{},
+		tree: newTree(), last: make(map[string]keylog.Record, feed.left),
+		bad: map[string]bool{}, unreadable: map[string]bool{},
 		rev: max(info.State.LastSeq, firstSeq-1),
 	}
 	f.foreign.Store(false)

@@ -36,7 +36,8 @@ func (s *Store) barrier(ctx context.Context) error {
 	last, err := s.lastRevision(ctx, l)
 	switch {
 	case isFull(err):
-		return insufficientStorage(fmt.Errorf("NATS has no room for the message that a read of %s needs: make room in its account, or raise its JetStream limits (max_file)", s.kind.Resource))
+		return insufficientStorage(fmt.Errorf("NATS has no room for the message that a read of %s needs: "+
+			"make room in its account, or raise its JetStream limits (max_file)", s.kind.Resource))
 	case err != nil:
 		return s.timeout("reading the bucket's state")
 	}

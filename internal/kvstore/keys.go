@@ -6,19 +6,12 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"glowplug/internal/keylog"
 )
 
-const (
-	// keyWrite and keySync are how often the key log is written, and brought to the
-	// disk.
-	keyWrite = 100 * time.Millisecond
-	keySync  = 5 * time.Second
-	// maxNamed is how many lost objects the log names.
-	maxNamed = 20
-)
+// maxNamed is how many lost objects the log names.
+const maxNamed = 20
 
 // keyPath is the file of the key log; "" for none.
 func (s *Store) keyPath() string {
@@ -51,36 +44,10 @@ func (s *Store) noteOf(e *entry) string {
 
 // writeKeys keeps the file of the key log up to date until ctx ends.
 func (s *Store) writeKeys(ctx context.Context) {
-	ticker := time.NewTicker(keyWrite)
-	defer ticker.Stop()
-	failed := false
-	synced := time.Now()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			if err := s.keys.Close(); err != nil {
-				s.opts.Logger.Warn("the key log cannot be written", "err", err)
-			}
-			return
-		case <-ticker.C:
-			s.keys.Reach(s.mirror.revision())
-			sync := time.Since(synced) >= keySync
-			if err = s.keys.Write(sync); sync {
-				synced = time.Now()
-			}
-		}
-		if err != nil && !failed {
-			s.opts.Logger.Warn("the key log cannot be written; what the bucket loses meanwhile is not noticed at the next start", "err", err)
-		}
-		switch {
-		case err != nil && !failed: // it has to be written anew as a whole: less often
-			ticker.Reset(keySync)
-		case err == nil && failed:
-			ticker.Reset(keyWrite)
-		}
-		failed = err != nil
-	}
+	s.keys.Keep(ctx, func() { s.keys.Reach(s.mirror.revision()) }, func(err error) {
+		s.opts.Logger.Warn("the key log cannot be written; what the bucket loses meanwhile is not noticed at the next start",
+			"err", err)
+	})
 }
 
 // verify holds what was loaded against the key log. An object that the log knows
@@ -116,7 +83,8 @@ func (f *follower) verify(l *loading, cleaned uint64) (back map[string]uint64) {
 	f.alarmLost(lost)
 	maps.DeleteFunc(back, func(_ string, rev uint64) bool { return rev == 0 }) // nothing is there
 	if len(back) > 0 {
-		f.opts.Logger.Warn("objects that had been deleted or replaced are in the bucket again, after a loss of files: they are deleted again",
+		f.opts.Logger.Warn("objects that had been deleted or replaced are in the bucket again, "+
+			"after a loss of files: they are deleted again",
 			"objects", slices.Sorted(maps.Keys(back))[:min(maxNamed, len(back))], "count", len(back))
 	}
 	return back

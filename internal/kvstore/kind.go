@@ -12,7 +12,7 @@ type Kind struct {
 	Resource string
 	// New and NewList give empty objects.
 	New, NewList func() runtime.Object
-	// Transient objects hold nothing lasting: one that is lost is no alarm.
+	// Transient marks a kind whose objects may be lost without an alarm, such as events.
 	Transient bool
 	// Note gives what has to be known of an object that is lost, of its stored value;
 	// nil: nothing.

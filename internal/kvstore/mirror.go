@@ -9,10 +9,10 @@ import (
 
 const (
 	// A watch resumes, and a page of a list is completed, within the last
-	// maxWindowEvents changes, as long as their values take no more than
-	// its bytes, by default maxWindowBytes.
+	// maxWindowEvents changes, as long as their values fit into Options.WindowBytes.
 	maxWindowEvents = 10_000
-	maxWindowBytes  = 64 << 20
+	// MaxWindowBytes is the default of Options.WindowBytes.
+	MaxWindowBytes = 64 << 20
 
 	treeDegree = 32
 )

@@ -49,8 +49,8 @@ type Options struct {
 	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
 	// the cluster has that many, else one. A bucket that has more keeps them.
 	Replicas int
-	// WindowBytes bounds what is kept of former values, for watches and lists that go
-	// on; 0 means 64 MiB.
+	// WindowBytes bounds the memory for former values, from which watches resume and
+	// lists continue; 0 means MaxWindowBytes.
 	WindowBytes int
 	// BookmarkInterval is how often a watch that wants bookmarks gets one; 0
 	// means a minute.
@@ -91,7 +91,7 @@ func (o Options) withDefaults() Options {
 		o.CleanDelay = 10 * time.Minute
 	}
 	if o.WindowBytes == 0 {
-		o.WindowBytes = maxWindowBytes
+		o.WindowBytes = MaxWindowBytes
 	}
 	if o.BookmarkInterval == 0 {
 		o.BookmarkInterval = time.Minute

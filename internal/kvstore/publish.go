@@ -146,7 +146,8 @@ func noRoom(api *jetstream.APIError) bool {
 func isFull(err error) bool {
 	var api *jetstream.APIError
 	var status *apierrors.StatusError
-	return errors.As(err, &api) && noRoom(api) || errors.As(err, &status) && status.ErrStatus.Code == http.StatusInsufficientStorage
+	return errors.As(err, &api) && noRoom(api) ||
+		errors.As(err, &status) && status.ErrStatus.Code == http.StatusInsufficientStorage
 }
 
 // insufficientStorage is the 507 of a write that there is no room for.

@@ -72,7 +72,7 @@ func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint6
 	if err != nil {
 		return nil, 0, err
 	}
-	if !led(stream.CachedInfo()) {
+	if !replicas.Led(stream.CachedInfo()) {
 		return nil, 0, errNoLeader
 	}
 	raw, err := stream.GetLastMsgForSubject(ctx, identitySubject)
@@ -161,13 +161,9 @@ func ask(ctx context.Context, js jetstream.JetStream, bucket string) found {
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return found{}
-	case err != nil || !led(stream.CachedInfo()):
+	case err != nil || !replicas.Led(stream.CachedInfo()):
 		return found{unknown: true}
 	}
 	state := stream.CachedInfo().State
 	return found{exists: true, revision: state.LastSeq, messages: state.Msgs}
 }
-
-// led reports whether an answer about a stream came from its leader. After a
-// partition a server that was its leader answers for a moment, and is behind.
-func led(info *jetstream.StreamInfo) bool { return replicas.Led(info) }

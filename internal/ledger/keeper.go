@@ -334,8 +334,8 @@ func (k *Keeper) update(ctx context.Context, js jetstream.JetStream, known recor
 // older than it was as soon as it is no exemption any more.
 func (k *Keeper) forget(ctx context.Context, js jetstream.JetStream, known record, seen sight) {
 	if err := k.update(ctx, js, known, seen); err != nil {
-		k.opts.Logger.Warn("the identity of the store still names a bucket that was set aside; it is written again within a minute",
-			"error", err)
+		k.opts.Logger.Warn("the identity of the store still names a bucket that was set aside; "+
+			"it is written again within a minute", "error", err)
 	}
 }
 

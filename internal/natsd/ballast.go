@@ -74,7 +74,8 @@ func NewBallast(opts BallastOptions) *Ballast {
 	if opts.Registerer != nil {
 		opts.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_store_ballast_bytes",
-			Help: "Padding in the external NATS that is given up for deletes when the quota of its account is used up, in bytes for each replica.",
+			Help: "Padding in the external NATS that is given up for deletes when the quota of its account is used up, " +
+				"in bytes for each replica.",
 		}, func() float64 {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -114,7 +115,8 @@ func (b *Ballast) report(err error) {
 	var full *QuotaError
 	switch {
 	case none && errors.As(err, &full):
-		b.warn("the NATS account has no room for the ballast that is given up for deletes: they are refused once the account is full", err)
+		b.warn("the NATS account has no room for the ballast that is given up for deletes: "+
+			"they are refused once the account is full", err)
 	case err != nil:
 		b.opts.Logger.Debug("the ballast is not filled", "error", err)
 	}
@@ -149,14 +151,16 @@ func (b *Ballast) fill(ctx context.Context, js jetstream.JetStream) error {
 		if err := b.opts.Quota.ballastRoom(ballastChunk); err != nil {
 			return err
 		}
-		if _, err := js.Publish(ctx, ballastSubject, chunk, jetstream.WithExpectStream(BallastStream), jetstream.WithRetryAttempts(0)); err != nil {
+		_, err := js.Publish(ctx, ballastSubject, chunk,
+			jetstream.WithExpectStream(BallastStream), jetstream.WithRetryAttempts(0))
+		if err != nil {
 			return fmt.Errorf("filling the stream %s: %w", BallastStream, err)
 		}
 	}
 	return nil
 }
 
-// isComplete tells whether nothing is to be written.
+// isComplete reports whether the ballast has its full size and all its replicas.
 func (b *Ballast) isComplete(info *jetstream.StreamInfo, whole int64) bool {
 	return int64(info.State.Bytes) >= whole && (info.Config.Replicas >= b.opts.Replicas || !replicas.Clustered(info))
 }

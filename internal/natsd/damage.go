@@ -75,8 +75,8 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		}
 		err := restoreMeta(filepath.Join(streams, e.Name()), copyOf(l, e.Name()), e.Name())
 		if err == nil {
-			log.Error("the description of a bucket was damaged, or half written when the server was killed. It was restored from a copy, and"+
-				" nothing is lost. If this comes again without a kill, look at the disk", "bucket", bucket, "reason", reason)
+			log.Error("the description of a bucket was damaged, or half written when the server was killed. "+
+				"It was restored from a copy, and nothing is lost. If this comes again without a kill, look at the disk", "bucket", bucket, "reason", reason)
 			continue
 		}
 		if !errors.Is(err, errNoCopy) {
@@ -119,7 +119,7 @@ func moveAside(from, into string) (to string, err error) {
 	if err := os.Rename(from, to); err != nil {
 		return "", err
 	}
-	return to, errors.Join(syncDir(into), syncDir(filepath.Dir(from)))
+	return to, errors.Join(ledger.SyncDir(into), ledger.SyncDir(filepath.Dir(from)))
 }
 
 // listAside gives what was ever set aside and is still there.
@@ -157,12 +157,4 @@ func (s *Server) Lost(bucket string) error {
 		}
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
