@@ -95,6 +95,10 @@ func (s *server) url(path string) string {
 	return "http://" + net.JoinHostPort(s.host, s.plain) + path
 }
 
+// admin is a URL for callers that need no credential: the API, and machine endpoints
+// that believe what is claimed.
+func (s *server) admin(path string) string { return s.url(path) }
+
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
 func (s *server) waitReady() {
@@ -164,7 +168,7 @@ func (s *server) tryKubectl(stdin string, args ...string) (stdout, stderr string
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, kubectlPath(s.t), append([]string{"-s", s.url("")}, args...)...)
+	cmd := exec.CommandContext(ctx, kubectlPath(s.t), append([]string{"-s", s.admin("")}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null", "HOME="+filepath.Dir(s.dir), "KUBE_EDITOR="+os.Getenv("E2E_EDITOR"))
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errOut bytes.Buffer
