@@ -13,7 +13,7 @@ build:
 	$(GO) build -o glowplug ./cmd/glowplug
 
 run: build
-	./glowplug serve --loopback-admin --manifests examples/
+	./glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/
 
 test-fast:
 	$(GO) test ./...

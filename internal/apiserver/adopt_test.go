@@ -16,7 +16,7 @@ import (
 func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 	nats := newExternal(t, natsd.MaxPayload)
 	js := nats.jetStream()
-	a := startOn(t, storesOn(t, js, false), Door{NeedsLoopback: true, LoopbackAdmin: true})
+	a := startOn(t, storesOn(t, js, false), Door{Admin: true, Admitted: true})
 	bucket, err := js.KeyValue(t.Context(), "IGNITIONCONFIGS")
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +76,6 @@ func TestConfigPutIntoTheBucketWhileNoServerRanIsCompiled(t *testing.T) {
 	if _, err := bucket.PutString(t.Context(), "g10/x", value); err != nil {
 		t.Fatal(err)
 	}
-	a := startOn(t, storesOn(t, js, false), Door{NeedsLoopback: true, LoopbackAdmin: true})
+	a := startOn(t, storesOn(t, js, false), Door{Admin: true, Admitted: true})
 	await(t, func() bool { return a.holds("x", "3.4.0") && a.stored("x").Status.Phase == v1.PhaseReady })
 }

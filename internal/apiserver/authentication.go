@@ -20,14 +20,13 @@ import (
 // Names of the callers that need no entry in a file.
 const (
 	adminUser    = "admin"
-	loopbackUser = "loopback-admin"
+	localUser    = "local-admin"
 	internalUser = "glowplug"
 )
 
 type internalKey struct{}
 
-// guard says who a caller is: the rule of the doors first, then credentials, then
-// the loopback rule.
+// guard says who a caller is: the rule of the doors first, then credentials.
 type guard struct {
 	credentials authenticator.Request
 }
@@ -79,6 +78,9 @@ func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, b
 		return privileged(internalUser), true, nil
 	}
 	door := doorOf(r)
+	if door.Admin {
+		return privileged(localUser), door.refusal(r) == "", nil
+	}
 	if door.NeedsLoopback && !fromLoopback(r) {
 		return nil, false, nil
 	}
@@ -89,9 +91,6 @@ func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, b
 		if response, ok, err := g.credentials.AuthenticateRequest(&asked); err == nil && ok {
 			return response, true, nil
 		}
-	}
-	if door.LoopbackAdmin && isLoopbackProgram(r) {
-		return privileged(loopbackUser), true, nil
 	}
 	return nil, false, nil
 }
@@ -115,8 +114,6 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 		reason = "the API is not served to other machines over plain HTTP: use the server's HTTPS address"
 	case bringsCredential(r):
 		reason = "the credential is not valid here"
-	case door.LoopbackAdmin:
-		reason = "no credential: --loopback-admin admits programs on the server itself that call a loopback address directly, not proxies or pages in a browser"
 	}
 	w.Header().Set("Cache-Control", "no-cache, private")
 	fail(w, r, apierrors.NewUnauthorized(reason))

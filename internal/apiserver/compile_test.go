@@ -192,7 +192,7 @@ func TestPendingIsResumedByTheNextServer(t *testing.T) {
 	if err := stores[IgnitionConfigs].Create(t.Context(), configKey("g10", "x"), left, &v1.IgnitionConfig{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	a := startOn(t, stores, Door{LoopbackAdmin: true})
+	a := startOn(t, stores, Door{Admin: true, Admitted: true})
 	await(t, func() bool { return a.stored("x").Status.Phase == v1.PhaseReady })
 }
 

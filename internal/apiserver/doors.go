@@ -1,11 +1,14 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Door is a listener, as far as the rule for callers of the API goes.
@@ -14,9 +17,14 @@ type Door struct {
 	// bring: plain HTTP, unless --allow-insecure-api. A credential is worth
 	// nothing once it has crossed the network in the clear.
 	NeedsLoopback bool
-	// LoopbackAdmin makes a caller admin without a credential where it is
-	// certainly a program of this machine (--loopback-admin).
-	LoopbackAdmin bool
+	// Admin makes every caller admin without a credential, if it is certainly a
+	// program of this machine that acts for itself (--admin-listen). Others get
+	// nothing, whatever they bring.
+	Admin bool
+	// Admitted is true where the user of this connection may use the admin
+	// listener; Refusal says why not.
+	Admitted bool
+	Refusal  string
 }
 
 type doorKey struct{}
@@ -36,46 +44,75 @@ func doorOf(r *http.Request) Door {
 	return Door{NeedsLoopback: r.TLS == nil}
 }
 
-// fromLoopback tells whether the peer is this machine.
+// fromLoopback reports whether the peer is this machine.
 func fromLoopback(r *http.Request) bool {
 	return isLoopback(r.RemoteAddr)
 }
 
-// isLoopbackProgram tells whether a request was certainly made by a program on
-// this machine for itself, and neither passed on by a proxy nor caused by a page
-// in a browser: peer and local address are loopback, Host names loopback, and no
-// header says that somebody else stands behind it. A reverse proxy that sets no
-// such header speaks HTTP/1.0 as nginx does by default, which no client of ours
-// does.
-func isLoopbackProgram(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !isLoopback(local.String()) || !fromLoopback(r) || !isLoopbackHost(r.Host) || !r.ProtoAtLeast(1, 1) {
-		return false
+// notForItself says why a request through the admin listener may have been passed
+// on by a proxy, or caused by a page in a browser; "" where a program of this
+// machine made it for itself: Host names loopback, and no header says that somebody
+// else stands behind it. A reverse proxy that sets no such header may speak
+// HTTP/1.0, which no client of ours does.
+func notForItself(r *http.Request) string {
+	if !isLoopbackHost(r.Host) {
+		return "its Host is not localhost or a loopback address"
+	}
+	if !r.ProtoAtLeast(1, 1) {
+		return "it is HTTP/1.0, which proxies speak"
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 	default:
-		return false
+		return "a page of another site in a browser caused it"
 	}
 	for name := range r.Header {
 		switch name {
 		case "Forwarded", "Via", "Origin", "X-Real-Ip":
-			return false
+			return "it has the header " + name
 		}
 		if strings.HasPrefix(name, "X-Forwarded-") {
-			return false
+			return "it has a header X-Forwarded-…, which proxies send"
 		}
 	}
-	return true
+	return ""
 }
 
-// isLoopback tells whether "address:port" is of this machine alone.
+// refusal says why a request through the admin listener is refused; "" where it is
+// an admin's.
+func (d Door) refusal(r *http.Request) string {
+	if !d.Admitted {
+		return cmp.Or(d.Refusal, "nobody knows which user this connection is of")
+	}
+	if reason := notForItself(r); reason != "" {
+		return "the admin listener serves programs of this machine that act for themselves, not this request: " + reason
+	}
+	return ""
+}
+
+// Guarded makes a handler behind a door: what the admin listener refuses does not
+// reach it, whatever it asks for.
+func Guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if door := doorOf(r); door.Admin {
+			if reason := door.refusal(r); reason != "" {
+				w.Header().Set("Cache-Control", "no-cache, private")
+				w.Header().Set("Connection", "close")
+				fail(w, r, apierrors.NewUnauthorized(reason+": use the server's HTTPS address and a credential"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLoopback reports whether "address:port" is of this machine alone.
 func isLoopback(hostport string) bool {
 	ap, err := netip.ParseAddrPort(hostport)
 	return err == nil && ap.Addr().Unmap().IsLoopback()
 }
 
-// isLoopbackHost tells whether a Host header names this machine: localhost, or a
+// isLoopbackHost reports whether a Host header names this machine: localhost, or a
 // loopback address. A page that a browser was tricked into loading from here by
 // DNS has its own name there.
 func isLoopbackHost(host string) bool {

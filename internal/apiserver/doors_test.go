@@ -82,7 +82,7 @@ func TestDoors(t *testing.T) {
 		{"unmarked, remote, token", nil, with(remote, "Authorization", token), ""},
 		{"unmarked, local, token", nil, with(local, "Authorization", token), "admin"},
 	}
-	admin := &Door{NeedsLoopback: true, LoopbackAdmin: true}
+	admin := &Door{Admin: true, Admitted: true}
 	for name, who := range map[string]caller{
 		"itself":             local,
 		"by name":            but(func(c *caller) { c.host = "localhost:8082" }),
@@ -93,6 +93,7 @@ func TestDoors(t *testing.T) {
 		"mapped":             but(func(c *caller) { c.peer, c.local = "[::ffff:127.0.0.1]:1", "[::ffff:127.0.0.1]:80" }),
 		"a user at a window": with(local, "Sec-Fetch-Site", "none"),
 		"a page of its own":  with(local, "Sec-Fetch-Site", "same-origin"),
+		"a Unix socket":      but(func(c *caller) { c.peer, c.local, c.host = "@", "", "localhost" }),
 		"a foreign token":    with(local, "Authorization", "Bearer of another cluster"),
 	} {
 		tests = append(tests, struct {
@@ -100,37 +101,45 @@ func TestDoors(t *testing.T) {
 			door *Door
 			who  caller
 			user string
-		}{"loopback admin: " + name, admin, who, "loopback-admin"})
+		}{"admin listener: " + name, admin, who, "local-admin"})
 	}
 	for name, who := range map[string]caller{
-		"remote":                   remote,
-		"remote claiming loopback": but(func(c *caller) { c.peer = "192.0.2.9:1" }),
-		"local by its address":     but(func(c *caller) { c.peer, c.local = "192.0.2.1:1", "192.0.2.1:8082" }),
-		"through NAT to itself":    but(func(c *caller) { c.local = "192.0.2.1:8082" }),
-		"no local address":         but(func(c *caller) { c.local = "" }),
-		"another name":             but(func(c *caller) { c.host = "attacker.example" }),
-		"a name that looks local":  but(func(c *caller) { c.host = "localhost.attacker.example" }),
-		"an address as a name":     but(func(c *caller) { c.host = "127.0.0.1.nip.io:8082" }),
-		"no host":                  but(func(c *caller) { c.host = "" }),
-		"a zone":                   but(func(c *caller) { c.host = "[::1%25lo]:80" }),
-		"HTTP/1.0 of a proxy":      but(func(c *caller) { c.proto = 0 }),
-		"Forwarded":                with(local, "Forwarded", "for=192.0.2.9"),
-		"X-Forwarded-For":          with(local, "X-Forwarded-For", "127.0.0.1"),
-		"X-Forwarded-Proto":        with(local, "X-Forwarded-Proto", "http"),
-		"empty X-Forwarded-Host":   with(local, "X-Forwarded-Host", ""),
-		"X-Real-IP":                with(local, "X-Real-IP", "192.0.2.9"),
-		"Via":                      with(local, "Via", "1.1 proxy"),
-		"Origin":                   with(local, "Origin", "http://attacker.example"),
-		"Origin null":              with(local, "Origin", "null"),
-		"cross-site":               with(local, "Sec-Fetch-Site", "cross-site"),
-		"same-site":                with(local, "Sec-Fetch-Site", "same-site"),
+		"another name":            but(func(c *caller) { c.host = "attacker.example" }),
+		"a name that looks local": but(func(c *caller) { c.host = "localhost.attacker.example" }),
+		"an address as a name":    but(func(c *caller) { c.host = "127.0.0.1.nip.io:8082" }),
+		"no host":                 but(func(c *caller) { c.host = "" }),
+		"a zone":                  but(func(c *caller) { c.host = "[::1%25lo]:80" }),
+		"HTTP/1.0 of a proxy":     but(func(c *caller) { c.proto = 0 }),
+		"Forwarded":               with(local, "Forwarded", "for=192.0.2.9"),
+		"X-Forwarded-For":         with(local, "X-Forwarded-For", "127.0.0.1"),
+		"X-Forwarded-Proto":       with(local, "X-Forwarded-Proto", "http"),
+		"empty X-Forwarded-Host":  with(local, "X-Forwarded-Host", ""),
+		"X-Real-IP":               with(local, "X-Real-IP", "192.0.2.9"),
+		"Via":                     with(local, "Via", "1.1 proxy"),
+		"Origin":                  with(local, "Origin", "http://attacker.example"),
+		"Origin null":             with(local, "Origin", "null"),
+		"cross-site":              with(local, "Sec-Fetch-Site", "cross-site"),
+		"same-site":               with(local, "Sec-Fetch-Site", "same-site"),
 	} {
 		tests = append(tests, struct {
 			name string
 			door *Door
 			who  caller
 			user string
-		}{"not loopback admin: " + name, admin, who, ""})
+		}{"not the admin listener's: " + name, admin, who, ""})
+	}
+	for name, door := range map[string]*Door{
+		"another user": {Admin: true, Refusal: "this connection is of user 1000"},
+		"no user":      {Admin: true},
+	} {
+		for who, c := range map[string]caller{"nothing": local, "a token": with(local, "Authorization", token)} {
+			tests = append(tests, struct {
+				name string
+				door *Door
+				who  caller
+				user string
+			}{"admin listener: " + name + ", " + who, door, c, ""})
+		}
 	}
 
 	guard, err := newGuard(func(token string) bool { return token == "admin-token" }, "", nil)
@@ -153,6 +162,10 @@ func TestDoors(t *testing.T) {
 			if !ok {
 				w := httptest.NewRecorder()
 				guard.refuse(w, test.who.request(test.door))
+				if test.door != nil && test.door.Admin {
+					w = httptest.NewRecorder()
+					Guarded(http.NotFoundHandler()).ServeHTTP(w, test.who.request(test.door))
+				}
 				if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
 					t.Errorf("%d %s", w.Code, w.Body)
 				}

@@ -44,10 +44,10 @@ type api struct {
 	events *recorder
 }
 
-// start gives an API whose door admits loopback programs, on a store of its own.
+// start gives an API whose callers need no credential, on a store of its own.
 func start(t *testing.T, change ...func(*Options)) *api {
 	t.Helper()
-	return startOn(t, newStores(t), Door{NeedsLoopback: true, LoopbackAdmin: true}, change...)
+	return startOn(t, newStores(t), Door{Admin: true, Admitted: true}, change...)
 }
 
 func newStores(t *testing.T) map[string]storage.Interface {

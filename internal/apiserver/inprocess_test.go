@@ -122,7 +122,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := httptest.NewServer(server.Handler(Door{LoopbackAdmin: true}))
+	listener := httptest.NewServer(server.Handler(Door{Admin: true, Admitted: true}))
 	defer listener.Close()
 	resp, err := http.Get(listener.URL + hosts + "?watch=true")
 	if err != nil {

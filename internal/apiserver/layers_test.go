@@ -292,7 +292,7 @@ func TestLayersThatCannotBeNamed(t *testing.T) {
 func TestLayersThatChangedMeanwhile(t *testing.T) {
 	stores := newStores(t)
 	func() {
-		a := startOn(t, stores, Door{LoopbackAdmin: true})
+		a := startOn(t, stores, Door{Admin: true, Admitted: true})
 		a.must(http.StatusCreated, "POST", configs, over("base", "one"))
 		a.must(http.StatusCreated, "POST", configs, over("x", "x", "base"))
 		a.must(http.StatusCreated, "POST", configs, over("same", "x", "x"))
@@ -311,16 +311,16 @@ func TestLayersThatChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := startOn(t, stores, Door{LoopbackAdmin: true})
+	a := startOn(t, stores, Door{Admin: true, Admitted: true})
 	await(t, func() bool { return a.holds("x", "data:,two") && a.holds("same", "data:,two") })
-	b := startOn(t, stores, Door{LoopbackAdmin: true}) // a second server on the same store
+	b := startOn(t, stores, Door{Admin: true, Admitted: true}) // a second server on the same store
 	a.must(http.StatusOK, "PUT", configs+"/base", over("base", "three"))
 	await(t, func() bool { return b.holds("x", "data:,three") && b.holds("same", "data:,three") })
 	await(t, func() bool {
 		return len(b.stored("same").Status.Servable) > 0 && len(b.stored("x").Status.Servable) > 0
 	})
 	was := b.stored("x").ResourceVersion + b.stored("same").ResourceVersion
-	c := startOn(t, stores, Door{LoopbackAdmin: true})
+	c := startOn(t, stores, Door{Admin: true, Admitted: true})
 	time.Sleep(100 * time.Millisecond)
 	if c.stored("x").ResourceVersion+c.stored("same").ResourceVersion != was {
 		t.Error("a start has written what is the same")

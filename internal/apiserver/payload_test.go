@@ -18,7 +18,7 @@ import (
 func startSmall(t *testing.T, change ...func(*Options)) (*api, *external) {
 	t.Helper()
 	nats := newExternal(t, 1<<20)
-	return startOn(t, storesOn(t, nats.jetStream(), false), Door{NeedsLoopback: true, LoopbackAdmin: true}, change...), nats
+	return startOn(t, storesOn(t, nats.jetStream(), false), Door{Admin: true, Admitted: true}, change...), nats
 }
 
 // letters is text that cannot be compressed to speak of.

@@ -272,7 +272,8 @@ func (s *Server) install(all stores, rooms *rooms, opts Options) error {
 }
 
 // Handler serves /api, /apis, /openapi, /version and explain to callers who come
-// through a door. Nothing of it but /version is open.
+// through a door: the one that their connection was marked with, else this one.
+// Nothing of it but /version is open.
 func (s *Server) Handler(door Door) http.Handler {
 	info, err := json.MarshalIndent(versionInfo(), "", "  ")
 	if err != nil {
@@ -284,19 +285,19 @@ func (s *Server) Handler(door Door) http.Handler {
 			w.Write(info)
 			return
 		}
-		if known, ok := r.Context().Value(doorKey{}).(Door); !ok || known != door {
+		if _, marked := r.Context().Value(doorKey{}).(Door); !marked {
 			r = r.WithContext(WithDoor(r.Context(), door))
 		}
 		s.generic.Handler.ServeHTTP(w, r)
 	})
 }
 
-// Believe tells whether a request to another part of the program comes from a
+// Believe reports whether a request to another part of the program comes from a
 // caller who may use the API. Its context must have been marked WithDoor, or it
 // is held to be plain HTTP that needs loopback.
 func (s *Server) Believe(r *http.Request) bool {
 	door := doorOf(r)
-	if !bringsCredential(r) && !door.LoopbackAdmin {
+	if !bringsCredential(r) && !door.Admin {
 		return false
 	}
 	response, ok, err := s.guard.AuthenticateRequest(r)

@@ -76,7 +76,9 @@ type App struct {
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry
-	doors     []*door
+	// refused counts connections that were refused, by listener.
+	refused *prometheus.CounterVec
+	doors   []*door
 	// seeded is set once the manifests have been applied. A machine that asks
 	// before is told to come again: a 404 would be final for it.
 	seeded atomic.Bool
@@ -196,14 +198,19 @@ func (a *App) index() {
 // openDoors listens, and makes the credentials that name where.
 func (a *App) openDoors() error {
 	s := a.settings
+	a.refused = newRefusedConnections(a.metrics)
 	for _, address := range s.Listen {
-		rule := apiserver.Door{NeedsLoopback: !s.AllowInsecureAPI, LoopbackAdmin: s.LoopbackAdmin}
-		if err := a.openDoor("listen", address, rule); err != nil {
+		if err := a.openDoor("http", "listen", address, apiserver.Door{NeedsLoopback: !s.AllowInsecureAPI}); err != nil {
 			return err
 		}
 	}
 	if s.ListenTLS != "" {
-		if err := a.openDoor("listen-tls", s.ListenTLS, apiserver.Door{LoopbackAdmin: s.LoopbackAdmin}); err != nil {
+		if err := a.openDoor("https", "listen-tls", s.ListenTLS, apiserver.Door{}); err != nil {
+			return err
+		}
+	}
+	if s.AdminListen != "" {
+		if err := a.openAdmin(s.AdminListen); err != nil {
 			return err
 		}
 	}
@@ -222,21 +229,16 @@ func (a *App) openDoors() error {
 	return nil
 }
 
-func (a *App) openDoor(flag, address string, rule apiserver.Door) error {
-	d, err := open(flag, address, a.settings.MaxConnections, rule, a.log)
-	if err != nil {
-		return err
-	}
-	a.doors = append(a.doors, d)
-	a.onClose(func() { _ = d.server.Close(); _ = d.listener.Close() })
-	return nil
-}
-
 // kubeconfigServer is the URL in admin.kubeconfig: HTTPS where there is such a
 // door, else plain HTTP from this machine.
 func (a *App) kubeconfigServer() string {
-	last := a.doors[len(a.doors)-1]
-	return localURL(last.name, last.listener.Addr())
+	server := ""
+	for _, d := range a.doors {
+		if d.name != "admin" {
+			server = localURL(d.name, d.listener.Addr())
+		}
+	}
+	return server
 }
 
 func (a *App) serveAPI() error {

@@ -9,7 +9,7 @@ import (
 
 // listening is one door that is open.
 type listening struct {
-	name string // "http" or "https"
+	name string // http, https, admin or iscsi
 	addr net.Addr
 }
 
@@ -21,7 +21,7 @@ type banner struct {
 	store     string // where the data lies
 	ask       string // a command that asks the API
 	manifests string // what became of the manifests; "" where there are none
-	try       string // a URL that shows a config; "" where there is none
+	try       string // a command that shows a config; "" where there is none
 }
 
 func (b banner) write(w io.Writer) {
@@ -35,13 +35,20 @@ func (b banner) write(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\nAsk the API:\n  %s\n", b.ask)
 	if b.try != "" {
-		fmt.Fprintf(w, "See what a machine gets:\n  curl '%s'\n", b.try)
+		fmt.Fprintf(w, "See what a machine gets:\n  %s\n", b.try)
 	}
 	fmt.Fprintln(w)
 }
 
 // reachable is a URL of a listener: the wildcard is shown with its port.
-func reachable(scheme string, addr net.Addr) string {
+func reachable(name string, addr net.Addr) string {
+	scheme := name
+	if name == "admin" {
+		scheme = "http"
+	}
+	if addr.Network() == "unix" {
+		return unixPrefix + addr.String()
+	}
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()
@@ -53,7 +60,7 @@ func reachable(scheme string, addr net.Addr) string {
 }
 
 // localURL is a listener's URL as a client on this machine uses it.
-func localURL(scheme string, addr net.Addr) string {
-	url, _, _ := strings.Cut(reachable(scheme, addr), " ")
+func localURL(name string, addr net.Addr) string {
+	url, _, _ := strings.Cut(reachable(name, addr), " ")
 	return url
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -62,46 +61,51 @@ func (a *App) awaitStore(ctx context.Context) bool {
 // ask is a command that asks the API. Over plain HTTP kubectl sends no credential,
 // whatever its kubeconfig has: there it is curl that reads the token from the file.
 func (a *App) ask() string {
-	if a.settings.LoopbackAdmin {
-		for _, d := range a.doors {
-			if d.name == "http" && reachesLoopback(d.listener.Addr()) {
-				return "kubectl -s " + localURL(d.name, d.listener.Addr()) + " get ign,bmh -A"
-			}
+	if admin := a.adminDoor(); admin != nil {
+		if path, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
+			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
 		}
+		return "kubectl -s " + localURL(admin.name, admin.listener.Addr()) + " get ign,bmh -A"
 	}
 	if server := a.kubeconfigServer(); strings.HasPrefix(server, "http:") {
 		return fmt.Sprintf(`curl -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%s')" %s/api/v1/ignitionconfigs
-  (kubectl sends no credential over plain HTTP: it needs --listen-tls or --loopback-admin)`, a.creds.KubeconfigPath(), server)
+  (kubectl sends no credential over plain HTTP: it needs --listen-tls or --admin-listen)`, a.creds.KubeconfigPath(), server)
 	}
 	return "kubectl --kubeconfig " + a.creds.KubeconfigPath() + " get ign,bmh -A"
 }
 
-// example is a URL on this machine that shows the config of one of these
-// hosts; "" where a caller here would not be believed, or none has a config.
-func (a *App) example(macs []string) string {
-	if !a.settings.LoopbackAdmin {
-		return ""
-	}
+// adminDoor is the admin listener; nil without one.
+func (a *App) adminDoor() *door {
 	for _, d := range a.doors {
-		if d.name != "http" || !reachesLoopback(d.listener.Addr()) {
-			continue
-		}
-		for _, text := range macs {
-			mac, err := netaddr.ParseMAC(text)
-			if err != nil {
-				continue
-			}
-			request := boot.Request{Type: boot.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac}}
-			decision := boot.Decision{}
-			if a.decider.Decide(&request, &decision); decision.Err == nil {
-				return localURL(d.name, d.listener.Addr()) + bootserver.PathIgnition + "?mac=" + mac.String()
-			}
+		if d.rule.Admin {
+			return d
 		}
 	}
-	return ""
+	return nil
 }
 
-func reachesLoopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && (tcp.IP.IsUnspecified() || tcp.IP.IsLoopback())
+// example is a command that shows the config of one of these hosts; "" where there
+// is no admin listener, where a caller is believed, or none has a config.
+func (a *App) example(macs []string) string {
+	admin := a.adminDoor()
+	if admin == nil {
+		return ""
+	}
+	for _, text := range macs {
+		mac, err := netaddr.ParseMAC(text)
+		if err != nil {
+			continue
+		}
+		request := boot.Request{Type: boot.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac}}
+		decision := boot.Decision{}
+		if a.decider.Decide(&request, &decision); decision.Err != nil {
+			continue
+		}
+		path := bootserver.PathIgnition + "?mac=" + mac.String()
+		if socket, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
+			return "curl --unix-socket '" + socket + "' 'http://localhost" + path + "'"
+		}
+		return "curl '" + localURL(admin.name, admin.listener.Addr()) + path + "'"
+	}
+	return ""
 }

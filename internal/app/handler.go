@@ -26,7 +26,7 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 	api := a.api.Handler(rule)
 	// No ServeMux for the whole: it cleans paths by redirecting, and a client that
 	// deletes the object ".." would be sent on to delete the namespace.
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		switch {
 		case bootserver.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "":
@@ -42,6 +42,10 @@ func (a *App) handler(rule apiserver.Door) http.Handler {
 			api.ServeHTTP(w, r)
 		}
 	})
+	if rule.Admin {
+		return apiserver.Guarded(routes)
+	}
+	return routes
 }
 
 // clientCAs gives the CAs that sign client certificates: the own one, which may be

@@ -7,17 +7,23 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bootserver"
+	"glowplug/internal/identity"
+	"glowplug/internal/listener"
+	"glowplug/internal/netaddr"
 )
 
 // Limits of a connection: a client that sends its request a byte a minute does
-// not hold one for ever. One that never reads the answer: see stall.go.
+// not hold one for ever. For bodies, and answers that nobody reads, see the
+// package listener.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 30 * time.Second
@@ -51,52 +57,106 @@ func (e *ListenError) Hint() string {
 
 // door is an open listener with its HTTP server.
 type door struct {
-	name     string
+	name     string // http, https or admin
 	rule     apiserver.Door
 	listener net.Listener
 	server   *http.Server
 }
 
-// open listens on the address that a flag gives; --listen-tls is an HTTPS door,
+// openDoor listens on the address that a flag gives. --listen-tls is an HTTPS door,
 // whose certificate is yet to be set.
-func open(flag, address string, maxConnections int, rule apiserver.Door, log *slog.Logger) (*door, error) {
-	l, err := net.Listen("tcp", address)
+func (a *App) openDoor(name, flag, address string, rule apiserver.Door) error {
+	l, err := listen(flag, address)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err
-		}
-		return nil, &ListenError{Flag: flag, Address: address, Err: err}
+		return err
 	}
-	d := &door{name: "http", rule: rule, listener: unstalled(netutil.LimitListener(l, maxConnections), writeTimeout, writeRearm)}
+	if rule.Admin {
+		l = listener.Users(l)
+	}
+	if limit := a.settings.MaxConnectionsPerSource; limit > 0 {
+		l = listener.PerSource(l, limit, a.source, a.refusedSource(name, limit))
+	}
+	l = listener.Unstalled(netutil.LimitListener(l, a.settings.MaxConnections))
+	d := &door{name: name, rule: rule, listener: l}
 	d.server = &http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return apiserver.WithDoor(context.Background(), rule) },
 		Protocols:         new(http.Protocols),
 	}
 	d.server.Protocols.SetHTTP1(true)
-	if flag == "listen-tls" {
-		d.name = "https"
+	if name == "https" {
 		d.server.Protocols.SetHTTP2(true)
 	} else {
 		d.server.Protocols.SetUnencryptedHTTP2(true)
-		d.listener, d.server.ConnContext = bootserver.Gather(d.listener), bootserver.ConnContext
+		d.listener, d.server.ConnContext = bootserver.Gather(listener.Heads(l)), bootserver.ConnContext
 	}
-	return d, nil
+	if rule.Admin {
+		d.server.ConnContext = withUser(rule, d.server.ConnContext)
+	}
+	a.doors = append(a.doors, d)
+	a.onClose(func() { _ = d.server.Close(); _ = d.listener.Close() })
+	return nil
+}
+
+// listen opens the address that a flag gives.
+func listen(flag, address string) (net.Listener, error) {
+	network, address := networkOf(address)
+	l, err := net.Listen(network, address)
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	if err != nil {
+		return nil, &ListenError{Flag: flag, Address: address, Err: err}
+	}
+	return l, nil
+}
+
+// source is what a connection counts as where connections are bounded: the user of
+// one of the admin listener, the address of others. Trusted proxies, who speak for
+// many, and users who are admitted are not bounded.
+func (a *App) source(remote net.Addr) string {
+	if user, ok := remote.(listener.UserAddr); ok {
+		if user.Err == nil && isOwn(user.User) {
+			return ""
+		}
+		return "user " + strconv.FormatUint(uint64(user.User), 10)
+	}
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	addr := tcp.AddrPort().Addr()
+	if identity.Contains(a.settings.proxies, addr.WithZone("").Unmap()) {
+		return ""
+	}
+	return netaddr.Source(addr).String()
+}
+
+// refusedSource counts the connections that are closed since their source has too
+// many, and says so in the log, once a second at most.
+func (a *App) refusedSource(name string, limit int) func(string) {
+	refused, lines := a.refused.WithLabelValues(name), rate.NewLimiter(1, 1)
+	return func(source string) {
+		refused.Inc()
+		if lines.Allow() {
+			a.log.Warn("a connection was refused: its source has too many open",
+				"listener", name, "source", source, "limit", limit, "flag", "--max-connections-per-source")
+		}
+	}
 }
 
 // serve answers requests until the door is shut.
 func (d *door) serve(handler http.Handler) error {
-	d.server.Handler = handler
-	var err error
-	if d.name == "https" {
-		err = d.server.ServeTLS(d.listener, "", "")
-	} else {
-		err = d.server.Serve(d.listener)
+	d.server.Handler = listener.Bodies(handler)
+	l := d.listener
+	if d.server.TLSConfig != nil {
+		l = listener.TLS(l, d.server.TLSConfig, readHeaderTimeout)
 	}
+	err := d.server.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -25,6 +25,17 @@ func registerMetrics(r prometheus.Registerer, inv *inventory.Inventory) {
 	}, func() float64 { return 1 }))
 }
 
+// newRefusedConnections counts the connections that are closed since their source
+// has too many.
+func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "glowplug_http_connections_refused_total",
+		Help: "Connections closed at once, since their source had as many open as --max-connections-per-source.",
+	}, []string{"listener"})
+	r.MustRegister(refused)
+	return refused
+}
+
 // registerDamages shows which buckets were set aside; there is no series where
 // none was.
 func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {

@@ -47,8 +47,10 @@ type Options struct {
 	// empty: what the account may.
 	NATSMaxBytes string
 
-	// LoopbackAdmin lets loopback callers be admin without a credential.
-	LoopbackAdmin bool
+	// AdminListen is the address of the admin listener, a loopback address or
+	// unix:PATH: the API without a credential, for root and the server's own user;
+	// empty: none.
+	AdminListen string
 	// AllowInsecureAPI serves the API over plain HTTP to other addresses than loopback.
 	AllowInsecureAPI bool
 	// ClientCAFile holds CAs whose client certificates are accepted besides the own CA's.
@@ -97,6 +99,9 @@ type Options struct {
 
 	// MaxConnections bounds the open connections of each listener.
 	MaxConnections int
+	// MaxConnectionsPerSource bounds those of HTTP that one source has open: an IPv4
+	// address, or an IPv6 /64; 0: no bound.
+	MaxConnectionsPerSource int
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 	// LogFormat is text or json.
@@ -114,7 +119,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
 	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0, "NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
 	fs.StringVar(&o.NATSMaxBytes, "nats-max-bytes", "", "what the store may take of --nats-url, as 2Gi, where the account has no JetStream quota of its own (max_file)")
-	fs.BoolVar(&o.LoopbackAdmin, "loopback-admin", false, "callers from this machine are admin without a credential")
+	fs.StringVar(&o.AdminListen, adminFlag, "", "loopback address, or unix:PATH, where root and the user that the server runs as use the API without a credential, as 127.0.0.1:8081")
 	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false, "serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "PEM file of CAs whose client certificates are accepted besides the own CA's")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", `CSV file of static API tokens: token,user,uid,"group1,group2"`)
@@ -134,6 +139,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil, "further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
 	fs.StringVar(&o.StreamsDir, "streams-dir", "", "folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
 	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
+	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
 	fs.StringVar(&o.LogLevel, "log-level", "info", "debug, info, warn or error")
 	fs.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }
@@ -196,6 +202,11 @@ func (o Options) check() (*settings, error) {
 			return bad("listen-tls", "%q is not an address: want host:port or :port", o.ListenTLS)
 		}
 	}
+	if o.AdminListen != "" {
+		if err := checkAdmin(o.AdminListen); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range o.Manifests {
 		if _, err := os.Stat(p); err != nil {
 			return bad("manifests", "%v", err)
@@ -242,6 +253,9 @@ func (o Options) check() (*settings, error) {
 	}
 	if o.MaxConnections < 1 {
 		return bad("max-connections", "must be at least 1")
+	}
+	if o.MaxConnectionsPerSource < 0 {
+		return bad("max-connections-per-source", "must be at least 0")
 	}
 	if err := s.level.UnmarshalText([]byte(o.LogLevel)); err != nil {
 		return bad("log-level", "%q is none of debug, info, warn, error", o.LogLevel)

@@ -47,6 +47,7 @@ var order = []string{
 	"internal/streams/streamtest",
 	"internal/bulletin",
 	"internal/identity",
+	"internal/listener",
 	"internal/boot",
 	"internal/bootlog",
 	"internal/hostconfig",

@@ -73,7 +73,7 @@ type Options struct {
 	// Lost are the kinds of objects that are missing as a whole.
 	Lost Lost
 	// Believe tells whether the sender of a request is believed whatever it
-	// claims: a loopback admin or an authenticated caller. It is asked where
+	// claims: one of the admin listener or an authenticated one. It is asked where
 	// there are claims; nil: nobody is.
 	Believe func(r *http.Request) bool
 	// Log takes a line a request; nil: none.

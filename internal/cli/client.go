@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -30,22 +31,27 @@ type clientOptions struct {
 }
 
 func (o *clientOptions) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.server, "server", "", "URL of the server, without a credential (a loopback admin's)")
+	cmd.Flags().StringVar(&o.server, "server", "", "URL of the server's admin listener, which needs no credential, as http://127.0.0.1:8081 or unix:PATH")
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"), "kubeconfig of the server, which the first serve writes")
 }
 
 // config is how the server is reached: --server, else the kubeconfig.
 func (o *clientOptions) config() (*rest.Config, error) {
+	if path, ok := strings.CutPrefix(o.server, "unix:"); ok {
+		return &rest.Config{Host: "http://localhost", Timeout: clientTimeout, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}}, nil
+	}
 	if o.server != "" {
 		u, err := url.Parse(o.server)
 		if err != nil || u.Host == "" {
-			return nil, usagef("--server: %q is not a URL such as http://127.0.0.1:8082", o.server)
+			return nil, usagef("--server: %q is not a URL such as http://127.0.0.1:8081", o.server)
 		}
 		return &rest.Config{Host: o.server, Timeout: clientTimeout}, nil
 	}
 	if _, err := os.Stat(o.kubeconfig); errors.Is(err, os.ErrNotExist) {
 		return nil, withHint(fmt.Errorf("no kubeconfig at %s", o.kubeconfig),
-			"name the server with --server http://127.0.0.1:8082 (if it runs with --loopback-admin), or its --kubeconfig DATA-DIR/admin.kubeconfig")
+			"name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081), or its --kubeconfig DATA-DIR/admin.kubeconfig")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
@@ -135,7 +141,7 @@ func refusal(resp *http.Response, body []byte) error {
 	}
 	var err error = &refusedError{resp.StatusCode, fmt.Sprintf("the server answered %s: %s", resp.Status, message)}
 	if resp.StatusCode == http.StatusUnauthorized {
-		return withHint(err, "give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or start it with --loopback-admin")
+		return withHint(err, "give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or the address of its --admin-listen with --server")
 	}
 	return err
 }

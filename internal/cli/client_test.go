@@ -11,7 +11,7 @@ import (
 // keeps back its token: these commands send it, but to this machine alone.
 func TestKubeconfigOverPlainHTTP(t *testing.T) {
 	dir := t.TempDir()
-	server := startServer(t, "--data-dir", dir, "--loopback-admin=false")
+	server := runServer(t, "--data-dir", dir)
 	file := filepath.Join(dir, "admin.kubeconfig")
 	client := &clientOptions{kubeconfig: file}
 	if _, err := client.get(t.Context(), "/api/v1/namespaces", nil); err != nil {
@@ -39,5 +39,19 @@ func TestKubeconfigOverPlainHTTP(t *testing.T) {
 		if (config.BearerToken != "") != sent {
 			t.Errorf("%s: a token: %v, want %v", host, !sent, sent)
 		}
+	}
+}
+
+// TestServerBySocket: --server takes the Unix socket of an admin listener, too.
+func TestServerBySocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "admin") // a short path, as sockets need
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := "unix:" + filepath.Join(dir, "admin.sock")
+	runServer(t, "--admin-listen", socket)
+	if _, err := (&clientOptions{server: socket}).get(t.Context(), "/api/v1/namespaces", nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -20,19 +20,32 @@ import (
 	"glowplug/internal/streams/streamtest"
 )
 
-// startServer runs a whole server on loopback, and gives its URL.
+// startServer runs a whole server on loopback, and gives the URL of its admin listener.
 func startServer(t *testing.T, flags ...string) string {
 	t.Helper()
-	var o app.Options
-	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	o.AddFlags(fs)
+	admin := freeAddress(t)
+	runServer(t, append([]string{"--admin-listen", admin}, flags...)...)
+	return "http://" + admin
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := probe.Addr().String()
-	probe.Close()
-	flags = append([]string{"--data-dir", t.TempDir(), "--listen", address, "--listen-tls", "", "--loopback-admin"}, flags...)
+	defer probe.Close()
+	return probe.Addr().String()
+}
+
+// runServer runs a whole server on loopback, and gives its URL for machines.
+func runServer(t *testing.T, flags ...string) string {
+	t.Helper()
+	var o app.Options
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	address := freeAddress(t)
+	flags = append([]string{"--data-dir", t.TempDir(), "--listen", address, "--listen-tls", ""}, flags...)
 	if err := fs.Parse(flags); err != nil {
 		t.Fatal(err)
 	}

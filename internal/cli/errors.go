@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // errSilent ends a command with exit code 1 when it has already said why.
@@ -46,6 +47,10 @@ func hintOf(err error, cmd *cobra.Command) string {
 	var remedy interface{ Hint() string }
 	if errors.As(err, &remedy) {
 		return remedy.Hint()
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "loopback-admin" {
+		return "--admin-listen 127.0.0.1:8081 took the place of --loopback-admin: a listener of its own, for root and the user that the server runs as"
 	}
 	if isUsage(err) {
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())

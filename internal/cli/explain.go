@@ -35,7 +35,7 @@ of the client, by which it is given a version that it reads.
 
 With --manifests it answers from files, before anything is applied. With
 --expect it fails unless that config wins, for use in a test of your own.`,
-		Example: `  glowplug explain --server http://127.0.0.1:8082 mac=52:54:00:10:00:11
+		Example: `  glowplug explain --server http://127.0.0.1:8081 mac=52:54:00:10:00:11
   glowplug explain --manifests examples/ ip=192.168.10.20 --endpoint kickstart
   glowplug explain --manifests rack/ mac=525400100011 --expect g10/coreos-builder`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -62,7 +62,7 @@ func newImageServer(t *testing.T) *imageServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := api.Handler(apiserver.Door{NeedsLoopback: true, LoopbackAdmin: true})
+	handler := api.Handler(apiserver.Door{Admin: true, Admitted: true})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			s.puts.Add(1)

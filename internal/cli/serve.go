@@ -19,7 +19,7 @@ func newServeCommand() *cobra.Command {
 token under --data-dir, and prints the kubectl line to use. SIGTERM and SIGINT
 stop it gracefully: boots in flight finish, then the store closes.`,
 		Example: `  glowplug serve
-  glowplug serve --loopback-admin --manifests examples/
+  glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/
   glowplug serve --listen 192.168.10.2:80 --listen :8082 --data-dir /var/lib/glowplug`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,8 +23,8 @@ type Caller struct {
 	// ForgedForward is true where a peer that is no trusted proxy sent an
 	// X-Forwarded-For, which was ignored.
 	ForgedForward bool
-	// Believed is true for a loopback admin and an authenticated caller: all
-	// that they claim holds.
+	// Believed is true for a caller of the admin listener and an authenticated one:
+	// all that they claim holds.
 	Believed bool
 }
 

@@ -90,8 +90,11 @@ func (r *Resolver) Peer(remote netip.AddrPort) Caller {
 	return caller
 }
 
-func (r *Resolver) trusts(addr netip.Addr) bool {
-	for _, p := range r.proxies {
+func (r *Resolver) trusts(addr netip.Addr) bool { return Contains(r.proxies, addr) }
+
+// Contains reports whether an address, which has no zone, is in one of the prefixes.
+func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
 		if p.Contains(addr) {
 			return true
 		}

@@ -37,7 +37,7 @@ func (b *bench) booters(ctx context.Context, data string, hosts int) (*process, 
 	if err != nil {
 		return nil, err
 	}
-	namespace := "http://" + p.addr + "/api/v1/namespaces/bench/"
+	namespace := "http://" + p.admin + "/api/v1/namespaces/bench/"
 	image := object("ISCSICdrom", "router", map[string]any{"external": map[string]any{"portal": "192.168.10.1", "iqn": "iqn.2000-02.com.mikrotik:live"}})
 	err = send(ctx, http.MethodPost, namespace+"iscsicdroms", image, http.StatusCreated)
 	if err == nil {
@@ -46,7 +46,7 @@ func (b *bench) booters(ctx context.Context, data string, hosts int) (*process, 
 		}), http.StatusCreated)
 	}
 	if err == nil {
-		err = create(ctx, p.addr, "baremetalhosts", hosts, booter)
+		err = create(ctx, p.admin, "baremetalhosts", hosts, booter)
 	}
 	if err != nil {
 		p.stop()

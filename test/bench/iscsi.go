@@ -43,7 +43,7 @@ func (b *bench) iscsi(ctx context.Context) error {
 		return err
 	}
 	defer p.stop()
-	iqn, err := cdrom(ctx, p.addr, "image")
+	iqn, err := cdrom(ctx, p.admin, "image")
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (b *bench) iscsi(ctx context.Context) error {
 		if err := makeISO(ctx, b.dir, filepath.Join(images, name+".iso"), manyMB); err != nil {
 			return err
 		}
-		iqn, err := cdrom(ctx, p.addr, name)
+		iqn, err := cdrom(ctx, p.admin, name)
 		if err != nil {
 			return err
 		}

@@ -21,11 +21,11 @@ func (b *bench) layers(ctx context.Context) error {
 		return err
 	}
 	defer p.stop()
-	url := "http://" + p.addr + "/api/v1/namespaces/bench/ignitionconfigs"
+	url := "http://" + p.admin + "/api/v1/namespaces/bench/ignitionconfigs"
 	if err := send(ctx, http.MethodPost, url, over("base", 0, "round-0"), http.StatusCreated); err != nil {
 		return err
 	}
-	if err := create(ctx, p.addr, "ignitionconfigs", layered, func(i int) []byte { return over(fmt.Sprintf("top-%04d", i), i, "own", "base") }); err != nil {
+	if err := create(ctx, p.admin, "ignitionconfigs", layered, func(i int) []byte { return over(fmt.Sprintf("top-%04d", i), i, "own", "base") }); err != nil {
 		return err
 	}
 	var taken, work []float64
@@ -39,7 +39,7 @@ func (b *bench) layers(ctx context.Context) error {
 		if err := send(ctx, http.MethodPut, url+"/base", over("base", 0, text), http.StatusOK); err != nil {
 			return err
 		}
-		if err := parallel(layered, func(i int) error { return awaitServed(ctx, p.addr, fmt.Sprintf("top-%04d", i), text) }); err != nil {
+		if err := parallel(layered, func(i int) error { return awaitServed(ctx, p.admin, fmt.Sprintf("top-%04d", i), text) }); err != nil {
 			return err
 		}
 		taken = append(taken, time.Since(start).Seconds())

@@ -22,6 +22,8 @@ func cores() int { return runtime.NumCPU() }
 type process struct {
 	cmd  *exec.Cmd
 	addr string
+	// admin is the address where no credential is needed; "" where there is none.
+	admin string
 	// started is how long it took from exec to readiness.
 	started time.Duration
 	// script makes the requests of a load; "": they are all the same.
@@ -105,9 +107,18 @@ func (b *bench) glowplug(ctx context.Context, data string, args ...string) (*pro
 	if err != nil {
 		return nil, err
 	}
+	admin, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
 	argv := append([]string{b.program, "serve", "--data-dir", filepath.Join(b.dir, data), "--listen", addr,
-		"--listen-tls", "", "--loopback-admin"}, args...)
-	return b.launch(ctx, addr, "/readyz", argv...)
+		"--listen-tls", "", "--admin-listen", admin}, args...)
+	p, err := b.launch(ctx, addr, "/readyz", argv...)
+	if err != nil {
+		return nil, err
+	}
+	p.admin = admin
+	return p, nil
 }
 
 func (b *bench) bare(ctx context.Context, file string) (*process, error) {

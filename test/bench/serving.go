@@ -125,7 +125,11 @@ func (b *bench) wrk(ctx context.Context, p *process, headers []string) (float64,
 	if filepath.Base(p.cmd.Path) == "nginx" {
 		path = "/config"
 	}
-	args := []string{"-t1", "-c16", "-d" + strconv.Itoa(int(b.duration.Seconds())) + "s", "http://" + p.addr + path}
+	addr := p.addr
+	if p.script != "" {
+		addr = p.admin // what the script claims is believed there
+	}
+	args := []string{"-t1", "-c16", "-d" + strconv.Itoa(int(b.duration.Seconds())) + "s", "http://" + addr + path}
 	if p.script != "" {
 		args = append([]string{"-s", p.script}, args...)
 	}

@@ -58,9 +58,9 @@ func (b *bench) fill(ctx context.Context, data string, hosts, configs int, args 
 		return nil, err
 	}
 	start := time.Now()
-	err = create(ctx, p.addr, "ignitionconfigs", configs, config)
+	err = create(ctx, p.admin, "ignitionconfigs", configs, config)
 	if err == nil {
-		err = create(ctx, p.addr, "baremetalhosts", hosts, host)
+		err = create(ctx, p.admin, "baremetalhosts", hosts, host)
 	}
 	if err != nil {
 		p.stop()
@@ -181,7 +181,7 @@ func (b *bench) large(ctx context.Context, small *process) error {
 
 // updates changes one host among many, from sending the write until the change is served.
 func (b *bench) updates(ctx context.Context, p *process) error {
-	object := "http://" + p.addr + "/api/v1/namespaces/bench/baremetalhosts/host-000000"
+	object := "http://" + p.admin + "/api/v1/namespaces/bench/baremetalhosts/host-000000"
 	var taken []float64
 	for i := range 300 {
 		rack := fmt.Sprintf("rack-%d", i%2)

@@ -78,16 +78,16 @@ func (b *bench) templates(ctx context.Context) error {
 	}
 	defer own.stop()
 	for _, p := range []*process{ours, plain, own} {
-		if err := create(ctx, p.addr, "baremetalhosts", templated, host); err != nil {
+		if err := create(ctx, p.admin, "baremetalhosts", templated, host); err != nil {
 			return err
 		}
 	}
 	configs := "/api/v1/namespaces/bench/ignitionconfigs"
-	if err := send(ctx, http.MethodPost, "http://"+plain.addr+configs, workers(butane("host-000000"), false), http.StatusCreated); err != nil {
+	if err := send(ctx, http.MethodPost, "http://"+plain.admin+configs, workers(butane("host-000000"), false), http.StatusCreated); err != nil {
 		return err
 	}
 
-	if err := create(ctx, own.addr, "ignitionconfigs", templated, ownConfig); err != nil {
+	if err := create(ctx, own.admin, "ignitionconfigs", templated, ownConfig); err != nil {
 		return err
 	}
 
@@ -96,10 +96,10 @@ func (b *bench) templates(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := send(ctx, http.MethodPost, "http://"+ours.addr+configs, workers(butane("{{ .Hostname }}"), true), http.StatusCreated); err != nil {
+	if err := send(ctx, http.MethodPost, "http://"+ours.admin+configs, workers(butane("{{ .Hostname }}"), true), http.StatusCreated); err != nil {
 		return err
 	}
-	if err := parallel(templated, func(i int) error { return b.once(ctx, ours.addr, i) }); err != nil {
+	if err := parallel(templated, func(i int) error { return b.once(ctx, ours.admin, i) }); err != nil {
 		return err
 	}
 	rate := templated / time.Since(start).Seconds()
@@ -110,7 +110,7 @@ func (b *bench) templates(ctx context.Context) error {
 	b.add(fmt.Sprintf("a template of 5 KB for %d hosts, each asking once as it is written", templated),
 		fmt.Sprintf("%.0f renders/s, %.1f ms of CPU each", rate, float64((after-before).Milliseconds())/templated), "-", "-", ">= 200/s")
 
-	if err := b.told(ctx, ours.addr+configs+"/workers"); err != nil {
+	if err := b.told(ctx, ours.admin+configs+"/workers"); err != nil {
 		return err
 	}
 	script := filepath.Join(b.dir, "hosts.lua")

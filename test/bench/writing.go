@@ -23,10 +23,10 @@ func (b *bench) writing(ctx context.Context) error {
 		return err
 	}
 	defer ours.stop()
-	if err := create(ctx, ours.addr, "baremetalhosts", 1, host); err != nil {
+	if err := create(ctx, ours.admin, "baremetalhosts", 1, host); err != nil {
 		return err
 	}
-	value, err := fetch(ctx, "http://"+ours.addr+"/api/v1/namespaces/bench/baremetalhosts/host-000000")
+	value, err := fetch(ctx, "http://"+ours.admin+"/api/v1/namespaces/bench/baremetalhosts/host-000000")
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (b *bench) writing(ctx context.Context) error {
 			return err
 		}
 		rate, err := timed(n, func() error {
-			return create(ctx, ours.addr, "baremetalhosts", n, func(i int) []byte { return host(offset + i) })
+			return create(ctx, ours.admin, "baremetalhosts", n, func(i int) []byte { return host(offset + i) })
 		})
 		if err != nil {
 			return err

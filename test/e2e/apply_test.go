@@ -11,7 +11,7 @@ import (
 // TestApplyLocalFiles stores configs whose parts are on the client's disk.
 func TestApplyLocalFiles(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "files/motd"), "from a file\n")
 	write(t, filepath.Join(dir, "files/tree/etc/b"), "from a tree\n")
@@ -40,7 +40,7 @@ spec:
 	write(t, filepath.Join(dir, "unknown.yaml"), "apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: x}\nspec: {ipp: 10.0.0.1}\n")
 	apply := func(args ...string) (stdout, stderr string, code int) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"apply", "--server", s.url("")}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"apply", "--server", s.admin("")}, args...)...)
 		cmd.Dir = dir
 		var out, notes bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &notes

@@ -14,7 +14,7 @@ import (
 // accepts the loss.
 func TestLostBootStatesAreRefused(t *testing.T) {
 	needs(t, "kubectl", "curl")
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	s.kubectl(strings.ReplaceAll(damageObjects, `bootMACAddress: "02:00:00:00:00:01"`, "ip: 127.0.0.1"), "apply", "-f", "-")
 	eventually := func(what string, ok func() bool) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestLostBootStatesAreRefused(t *testing.T) {
 	if status := getOrNothing(s.url("/readyz/boot")).status; status != 500 {
 		t.Errorf("/readyz/boot: %d", status)
 	}
-	if status := getOrNothing(s.url("/api/v1/ignition?mac=02:00:00:00:00:02")).status; status != 503 {
+	if status := getOrNothing(s.admin("/api/v1/ignition?mac=02:00:00:00:00:02")).status; status != 503 {
 		t.Errorf("a machine is answered %d", status)
 	}
 	if code := s.terminate(); code != 0 {

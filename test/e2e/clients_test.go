@@ -106,14 +106,14 @@ spec:
 // applies what it is given, or is told which field it cannot be given.
 func TestClients(t *testing.T) {
 	needs(t, "root", "unshare", "gcc")
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	s.kubectl(clientConfigs, "apply", "-f", "-")
 	var rows []string
 	for _, c := range clients {
 		t.Run(c.release, func(t *testing.T) {
 			binary := c.binary(t)
 			for _, config := range []string{"everywhere", "arguments"} {
-				got := c.boot(t, binary, s.url("/api/v1/ignition?role="+config))
+				got := c.boot(t, binary, s.admin("/api/v1/ignition?role="+config))
 				applied := "everything"
 				switch refused := config == "arguments" && c.newest < "3.3.0"; {
 				case refused && (got.status != http.StatusNotAcceptable || !strings.Contains(got.body, "$.kernelArguments")):

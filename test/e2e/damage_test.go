@@ -32,14 +32,14 @@ spec: {external: {portal: 192.0.2.1, iqn: "iqn.2020-01.example:cd"}}
 // it again after the remedy.
 func TestDamagedMetaFile(t *testing.T) {
 	needs(t)
-	s := &server{t: t, host: "127.0.0.1", dir: filepath.Join(t.TempDir(), "data"), plain: freePort(t), tls: freePort(t), args: []string{"--loopback-admin"}}
+	s := &server{t: t, host: "127.0.0.1", dir: filepath.Join(t.TempDir(), "data"), plain: freePort(t), tls: freePort(t)}
 	s.launch()
 	s.waitReady()
 	s.kubectl(damageObjects+"---\n"+configFor("a"), "apply", "-f", "-")
 	if code := s.terminate(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	fresh := start(t, "--loopback-admin") // the remedy takes meta files from here
+	fresh := start(t) // the remedy takes meta files from here
 	if code := fresh.terminate(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
@@ -74,7 +74,7 @@ func TestDamagedMetaFile(t *testing.T) {
 			}
 			flipByte(t, meta)
 			s.launch()
-			code := func(path string) func() int { return func() int { return getOrNothing(s.url(path)).status } }
+			code := func(path string) func() int { return func() int { return getOrNothing(s.admin(path)).status } }
 			for what, check := range map[string]struct {
 				got  func() int
 				want int
@@ -96,7 +96,7 @@ func TestDamagedMetaFile(t *testing.T) {
 				s.namesRemedy("/api/v1/"+c.resource, c.bucket, filepath.Join(s.dir, home))
 			}
 			if c.script != "" {
-				if a := get(t, s.url("/ipxe?mac=02:00:00:00:00:02")); !strings.Contains(a.body, c.script) {
+				if a := get(t, s.admin("/ipxe?mac=02:00:00:00:00:02")); !strings.Contains(a.body, c.script) {
 					t.Errorf("the boot script has no %q: %d %s", c.script, a.status, a.body)
 				}
 			}
@@ -131,7 +131,7 @@ func TestDamagedMetaFile(t *testing.T) {
 	}
 	s.restart()
 	for _, mac := range []string{"1", "2"} {
-		if a := get(t, s.url("/api/v1/ignition?mac=02:00:00:00:00:0"+mac)); a.status != http.StatusOK {
+		if a := get(t, s.admin("/api/v1/ignition?mac=02:00:00:00:00:0"+mac)); a.status != http.StatusOK {
 			t.Errorf("after all was put back: %d %s", a.status, a.body)
 		}
 	}
@@ -144,7 +144,7 @@ func TestDamagedMetaFile(t *testing.T) {
 // server restores them from its copies, says so, and has everything.
 func TestDamagedMetaFileIsRestored(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	s.kubectl(damageObjects+"---\n"+configFor("a"), "apply", "-f", "-")
 	s.kill()
 	s.restart() // the first start has made the bucket of the identity: the second copies its file
@@ -167,7 +167,7 @@ func TestDamagedMetaFileIsRestored(t *testing.T) {
 	if out := s.kubectl("", "get", "bmh,ign,cdrom", "-o", "name"); strings.Count(out, "\n") != 4 {
 		t.Errorf("after the restoration there is: %s", out)
 	}
-	if a := get(t, s.url("/api/v1/ignition?mac=02:00:00:00:00:01")); a.status != http.StatusOK {
+	if a := get(t, s.admin("/api/v1/ignition?mac=02:00:00:00:00:01")); a.status != http.StatusOK {
 		t.Errorf("a machine is answered %d %s", a.status, a.body)
 	}
 }
@@ -181,7 +181,7 @@ func (s *server) namesRemedy(path, bucket, home string) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("the API does not say that the bucket is damaged: %s", body)
 		}
-		body = get(s.t, s.url(path)).body // before the bucket was looked for: it was not read yet
+		body = get(s.t, s.admin(path)).body // before the bucket was looked for: it was not read yet
 	}
 	for _, want := range []string{bucket, filepath.Join(home, "meta.inf"), "stop the server", "move the folder to " + home} {
 		if !strings.Contains(body, want) {

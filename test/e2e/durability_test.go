@@ -25,7 +25,7 @@ var hosts = schema.GroupVersionResource{Version: "v1", Resource: "baremetalhosts
 // that was acknowledged is there after the restart.
 func TestKillNine(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}
 	for round := range 5 {
@@ -52,7 +52,7 @@ func TestKillNine(t *testing.T) {
 	if len(acknowledged) < 100 {
 		t.Fatalf("only %d writes were acknowledged", len(acknowledged))
 	}
-	list := get(t, s.url("/api/v1/namespaces/kill/baremetalhosts")).body
+	list := get(t, s.admin("/api/v1/namespaces/kill/baremetalhosts")).body
 	lost := 0
 	for name := range acknowledged {
 		if !strings.Contains(list, `"name":"`+name+`"`) {
@@ -67,7 +67,7 @@ func TestKillNine(t *testing.T) {
 
 func createHost(ctx context.Context, s *server, name string) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":%q,"namespace":"kill"},"spec":{"image":"localboot"}}`, name)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url("/api/v1/namespaces/kill/baremetalhosts"), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.admin("/api/v1/namespaces/kill/baremetalhosts"), strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func createHost(ctx context.Context, s *server, name string) error {
 // TestInformer: a client-go informer sees writes from before and after a kill -9.
 func TestInformer(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
-	client, err := dynamic.NewForConfig(&rest.Config{Host: s.url("")})
+	s := start(t)
+	client, err := dynamic.NewForConfig(&rest.Config{Host: s.admin("")})
 	if err != nil {
 		t.Fatal(err)
 	}

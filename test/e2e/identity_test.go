@@ -17,8 +17,8 @@ func TestWipedNATS(t *testing.T) {
 	nats := newNATS(t)
 	nats.start()
 	url := "nats://127.0.0.1:" + nats.port
-	s := start(t, "--loopback-admin", "--nats-url", url)
-	list := s.url("/api/v1/namespaces/default/ignitionconfigs")
+	s := start(t, "--nats-url", url)
+	list := s.admin("/api/v1/namespaces/default/ignitionconfigs")
 	object := func(name string) answer {
 		return request(t, "POST", list, `{"apiVersion":"v1","kind":"IgnitionConfig","metadata":{"name":"`+name+`"},
 			"spec":{"type":"ignition","format":"ignition","config":"{\"ignition\":{\"version\":\"3.4.0\"}}","selector":{"default":true}}}`,

@@ -12,7 +12,7 @@ import (
 // config from the URL in a kernel command line, and applies it to a folder.
 func TestIgnition(t *testing.T) {
 	needs(t, "root")
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	s.kubectl(`
 apiVersion: v1
 kind: BareMetalHost

@@ -12,7 +12,7 @@ import (
 func TestKubectl(t *testing.T) {
 	needs(t)
 	t.Setenv("E2E_EDITOR", "sed -i s/192.0.2.11/192.0.2.21/")
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	const host = `
 apiVersion: v1
 kind: BareMetalHost
@@ -96,7 +96,7 @@ spec:
 func watchOnce(t *testing.T, s *server) func() string {
 	t.Helper()
 	out := &lockedBuffer{}
-	cmd := exec.Command(kubectlPath(t), "-s", s.url(""), "get", "bmh", "-n", "rack", "-w", "--output-watch-events")
+	cmd := exec.Command(kubectlPath(t), "-s", s.admin(""), "get", "bmh", "-n", "rack", "-w", "--output-watch-events")
 	cmd.Env = []string{"KUBECONFIG=/dev/null", "HOME=" + t.TempDir()}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -115,7 +115,7 @@ func watchOnce(t *testing.T, s *server) func() string {
 // the last good one stays in service.
 func TestCompileFindings(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	const good = `
 apiVersion: v1
 kind: IgnitionConfig

@@ -31,23 +31,23 @@ func TestLayers(t *testing.T) {
 	needs(t)
 	nats := newNATS(t)
 	nats.start()
-	shared := []string{"--loopback-admin", "--nats-url", "nats://127.0.0.1:" + nats.port}
+	shared := []string{"--nats-url", "nats://127.0.0.1:" + nats.port}
 	one, two := start(t, shared...), start(t, shared...)
 	example := layersExample(t)
 	one.kubectl(example, "apply", "-f", "-")
 	served := func(s *server, text string) func() bool {
 		return func() bool {
-			a := get(t, s.url("/api/v1/ignition?ip=192.168.70.13"))
+			a := get(t, s.admin("/api/v1/ignition?ip=192.168.70.13"))
 			return a.status == http.StatusOK && strings.Contains(a.body, text) && strings.Contains(a.body, "Rack%207%2C%20storage")
 		}
 	}
 	for _, s := range []*server{one, two} {
 		eventually(t, "the whole is served", served(s, "chronyd.service"))
 	}
-	if a := get(t, one.url("/api/v1/ignition?ip=192.168.70.13&format=raw")); strings.Contains(a.body, "chronyd") || !strings.Contains(a.body, "variant: fcos") {
+	if a := get(t, one.admin("/api/v1/ignition?ip=192.168.70.13&format=raw")); strings.Contains(a.body, "chronyd") || !strings.Contains(a.body, "variant: fcos") {
 		t.Errorf("the source is not the config's own: %s", a.body)
 	}
-	if a := get(t, two.url("/api/v1/explain?ip=192.168.70.13")); !strings.Contains(a.body, `"origins"`) {
+	if a := get(t, two.admin("/api/v1/explain?ip=192.168.70.13")); !strings.Contains(a.body, `"origins"`) {
 		t.Errorf("explain says nothing of origins: %s", a.body)
 	}
 
@@ -79,7 +79,7 @@ func TestLayers(t *testing.T) {
 
 	two.kubectl("", "delete", "ign", "-n", "rack7", "base")
 	eventually(t, "what was served is stale", func() bool {
-		return get(t, one.url("/api/v1/ignition?ip=192.168.70.13")).header.Get("X-Glowplug-Stale") == "true" && served(one, "second.service")()
+		return get(t, one.admin("/api/v1/ignition?ip=192.168.70.13")).header.Get("X-Glowplug-Stale") == "true" && served(one, "second.service")()
 	})
 	two.kubectl(example, "apply", "-f", "-")
 	for _, s := range []*server{one, two} {

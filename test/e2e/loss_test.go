@@ -35,7 +35,7 @@ spec: {bootMACAddress: "52:54:00:aa:00:02"}
 // told to come again, and the operator reads everywhere what to do.
 func TestDamagedFileIsAlarmed(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin", "--identity-claims=trust")
+	s := start(t, "--identity-claims=trust")
 	s.kubectl(lossManifest, "apply", "-f", "-")
 	s.kubectl("", "annotate", "bmh", "lost", "note="+strings.Repeat("damage ", 100))
 	time.Sleep(time.Second) // the key log trails by a moment
@@ -45,7 +45,7 @@ func TestDamagedFileIsAlarmed(t *testing.T) {
 	damage(t, s.dir, "BAREMETALHOSTS", "damage ")
 
 	s.restart()
-	boot := func(mac string) int { return get(t, s.url("/api/v1/ignition?mac="+mac)).status }
+	boot := func(mac string) int { return get(t, s.admin("/api/v1/ignition?mac="+mac)).status }
 	if got := boot("52:54:00:aa:00:01"); got != 200 {
 		t.Errorf("the machine whose host is left gets %d", got)
 	}
@@ -99,7 +99,7 @@ func damage(t *testing.T, dir, bucket, text string) {
 // with their tombstones, in seconds, and kills.
 func TestDeletedStaysDeleted(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	for round := range 3 {
 		for i := range 10 {
 			if err := createHost(t.Context(), s, fmt.Sprintf("gone-%d-%d", round, i)); err != nil {

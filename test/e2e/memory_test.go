@@ -43,7 +43,7 @@ func limitedGroup(t *testing.T, limit int) []string {
 func TestMemoryIsBounded(t *testing.T) {
 	needs(t, "root")
 	s := &server{t: t, host: "127.0.0.1", dir: filepath.Join(t.TempDir(), "data"), plain: freePort(t), tls: freePort(t),
-		args: []string{"--loopback-admin", "--log-level", "error"}, wrap: limitedGroup(t, memoryLimit)}
+		args: []string{"--log-level", "error"}, wrap: limitedGroup(t, memoryLimit)}
 	s.launch()
 	s.waitReady()
 	exited := make(chan struct{})
@@ -128,7 +128,7 @@ func putConfig(s *server, method, name string, size int) int {
 
 // statusOf gives the status of an answer that it reads to its end; 0 for none.
 func statusOf(s *server, method, path string, body []byte) int {
-	r, err := http.NewRequest(method, s.url(path), bytes.NewReader(body))
+	r, err := http.NewRequest(method, s.admin(path), bytes.NewReader(body))
 	if err != nil {
 		return 0
 	}
@@ -193,7 +193,7 @@ func makeHosts(t *testing.T, s *server, n int) {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 				body := fmt.Sprintf(`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"host-%d","namespace":"default","labels":{"rack":"r%d"}},`+
 					`"spec":{"bootMACAddress":"02:00:00:00:%02x:%02x"}}`, i, i%40, i>>8, i&255)
-				resp, err := client.Post(s.url("/api/v1/namespaces/default/baremetalhosts"), "application/json", strings.NewReader(body))
+				resp, err := client.Post(s.admin("/api/v1/namespaces/default/baremetalhosts"), "application/json", strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return

@@ -37,7 +37,7 @@ func TestPatchedImage(t *testing.T) {
 
 	const argument = "inst.ks=${glowplug}/api/v1/kickstart"
 	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal, "--http-url", "http://192.0.2.1:8082")
+	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal, "--http-url", "http://192.0.2.1:8082")
 	s.kubectl(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -135,7 +135,7 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 	write(t, filepath.Join(isos, ".keep"), "")
 	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
 	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
 	s.kubectl(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -193,7 +193,7 @@ func TestForcedDeletion(t *testing.T) {
 	write(t, filepath.Join(isos, ".keep"), "")
 	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
 	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
 	s.kubectl("apiVersion: v1\nkind: ISCSICdrom\nmetadata: {name: linux, namespace: default}\nspec: {isoFile: linux.iso}\n", "apply", "-f", "-")
 	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")

@@ -33,7 +33,7 @@ func TestJetStreamQuota(t *testing.T) {
 			write(t, filepath.Join(nats.dir, "nats.conf"), fmt.Sprintf(
 				"listen: 127.0.0.1:%s\nmax_payload: 16MB\njetstream { store_dir: %q, sync_interval: always%s }\n%s", nats.port, filepath.Join(nats.dir, "js"), limit, c.accounts))
 			nats.start()
-			args := []string{"--loopback-admin", "--nats-url", c.url + nats.port}
+			args := []string{"--nats-url", c.url + nats.port}
 			if c.flag != "" {
 				args = append(args, "--nats-max-bytes", c.flag)
 			}
@@ -81,7 +81,7 @@ func strangerFills(t *testing.T, s *server, natsURL string) {
 			s.kill()
 			s.restart()
 		}
-		path := s.url("/api/v1/namespaces/default/configmaps/kept-" + fmt.Sprint(i))
+		path := s.admin("/api/v1/namespaces/default/configmaps/kept-" + fmt.Sprint(i))
 		if a := get(t, path); a.status != http.StatusOK {
 			t.Errorf("a read in a full account: %d %s", a.status, a.body)
 		}
@@ -94,7 +94,7 @@ func strangerFills(t *testing.T, s *server, natsURL string) {
 
 func createConfigMap(t *testing.T, s *server, name string, bytes int) answer {
 	t.Helper()
-	return request(t, "POST", s.url("/api/v1/namespaces/default/configmaps"),
+	return request(t, "POST", s.admin("/api/v1/namespaces/default/configmaps"),
 		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, strings.Repeat("x", bytes)), "Content-Type", "application/json")
 }
 
@@ -117,19 +117,19 @@ func fillAndEmpty(t *testing.T, s *server) {
 		t.Errorf("only %d MB were taken of 32", len(names))
 	}
 	event := `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e","namespace":"default"},"involvedObject":{"kind":"ConfigMap","namespace":"default","name":"a"},"reason":"R","message":"m","type":"Normal"}`
-	if a := request(t, "POST", s.url("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json"); a.status != http.StatusInsufficientStorage {
+	if a := request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json"); a.status != http.StatusInsufficientStorage {
 		t.Errorf("an event: %d %s", a.status, a.body)
 	}
 	for _, name := range names {
-		if a := request(t, "DELETE", s.url("/api/v1/namespaces/default/configmaps/"+name), ""); a.status != http.StatusOK {
+		if a := request(t, "DELETE", s.admin("/api/v1/namespaces/default/configmaps/"+name), ""); a.status != http.StatusOK {
 			t.Fatalf("a delete in a full store: %d %s", a.status, a.body)
 		}
 	}
 	var list struct{ Items []any }
-	if a := get(t, s.url("/api/v1/namespaces/default/configmaps")); json.Unmarshal([]byte(a.body), &list) != nil || len(list.Items) > 0 {
+	if a := get(t, s.admin("/api/v1/namespaces/default/configmaps")); json.Unmarshal([]byte(a.body), &list) != nil || len(list.Items) > 0 {
 		t.Errorf("%d objects are left", len(list.Items))
 	}
 	eventually(t, "writes are taken again", func() bool {
-		return request(t, "POST", s.url("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json").status == http.StatusCreated
+		return request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json").status == http.StatusCreated
 	})
 }

@@ -12,7 +12,7 @@ func TestReadinessOfBootsWhileTheStoreIsAway(t *testing.T) {
 	needs(t)
 	nats := newNATS(t)
 	s := &server{t: t, host: "127.0.0.1", dir: t.TempDir() + "/data", plain: freePort(t), tls: freePort(t),
-		args: []string{"--loopback-admin", "--nats-url", "nats://127.0.0.1:" + nats.port}}
+		args: []string{"--nats-url", "nats://127.0.0.1:" + nats.port}}
 	s.launch()
 	eventually(t, "the server listens although NATS is away", func() bool {
 		resp, err := http.Get(s.url("/livez"))

@@ -24,7 +24,7 @@ import (
 func TestRendered(t *testing.T) {
 	needs(t, "root")
 	parts := newParts(t)
-	s := start(t, "--loopback-admin", "--allow-fetch", "127.0.0.0/8")
+	s := start(t, "--allow-fetch", "127.0.0.0/8")
 	manifest, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "IgnitionConfig",
 		"metadata": map[string]any{"name": "worker", "namespace": "rack"},

@@ -24,6 +24,7 @@ type server struct {
 	dir        string   // --data-dir
 	host       string   // address it listens on
 	plain, tls string   // ports
+	adminPort  string   // of the admin listener, on loopback
 	prefix     []string // runs it in another network namespace
 	wrap       []string // runs it otherwise, a control group say
 	args       []string
@@ -63,8 +64,12 @@ func start(t *testing.T, args ...string) *server {
 func (s *server) launch() {
 	s.t.Helper()
 	s.log = &lockedBuffer{}
+	if s.adminPort == "" {
+		s.adminPort = freePort(s.t)
+	}
 	argv := append(slices.Concat(s.prefix, s.wrap), program, "serve", "--data-dir", s.dir,
-		"--listen", net.JoinHostPort(s.listenHost(), s.plain), "--listen-tls", net.JoinHostPort(s.listenHost(), s.tls))
+		"--listen", net.JoinHostPort(s.listenHost(), s.plain), "--listen-tls", net.JoinHostPort(s.listenHost(), s.tls),
+		"--admin-listen", net.JoinHostPort("127.0.0.1", s.adminPort))
 	argv = append(argv, s.args...)
 	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
@@ -97,7 +102,9 @@ func (s *server) url(path string) string {
 
 // admin is a URL for callers that need no credential: the API, and machine endpoints
 // that believe what is claimed.
-func (s *server) admin(path string) string { return s.url(path) }
+func (s *server) admin(path string) string {
+	return "http://" + net.JoinHostPort("127.0.0.1", s.adminPort) + path
+}
 
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
@@ -151,7 +158,7 @@ func (s *server) restart() {
 	s.waitReady()
 }
 
-// kubectl runs kubectl as a loopback admin and fails the test where it fails or warns.
+// kubectl runs kubectl without a credential and fails the test where it fails or warns.
 func (s *server) kubectl(stdin string, args ...string) string {
 	s.t.Helper()
 	out, errOut, err := s.tryKubectl(stdin, args...)

@@ -24,13 +24,13 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
 	s := &server{t: t, dir: filepath.Join(disk, "data"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
-		args: []string{"--loopback-admin", "--manifests", filepath.Join(root, "examples")}}
+		args: []string{"--manifests", filepath.Join(root, "examples")}}
 	s.launch()
 	s.waitReady()
 
 	filler := filepath.Join(disk, "filler")
 	_ = os.WriteFile(filler, make([]byte, 200<<20), 0o644) // as much as there is room for
-	list := s.url("/api/v1/namespaces")
+	list := s.admin("/api/v1/namespaces")
 	const object = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`
 	began := time.Now()
 	if a := request(t, "POST", list, object, "Content-Type", "application/json"); a.status != http.StatusInsufficientStorage || !strings.Contains(a.body, "make room") {
@@ -39,7 +39,7 @@ func TestFullDisk(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("the refusal took %s", took)
 	}
-	if a := get(t, s.url("/api/v1/ignition?ip=192.168.10.10")); a.status != http.StatusOK {
+	if a := get(t, s.admin("/api/v1/ignition?ip=192.168.10.10")); a.status != http.StatusOK {
 		t.Errorf("a machine, while the disk is full: %d %s", a.status, a.body)
 	}
 	if err := os.Remove(filler); err != nil {
@@ -58,7 +58,7 @@ func TestExternalNATS(t *testing.T) {
 	nats := newNATS(t)
 	url := "nats://127.0.0.1:" + nats.port
 	one := &server{t: t, dir: filepath.Join(t.TempDir(), "one"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
-		args: []string{"--loopback-admin", "--nats-url", url}}
+		args: []string{"--nats-url", url}}
 	one.launch()
 	eventually(t, "the server listens although NATS is away", func() bool {
 		resp, err := http.Get(one.url("/livez"))
@@ -76,7 +76,7 @@ func TestExternalNATS(t *testing.T) {
 	}
 	nats.start()
 	one.waitReady()
-	two := start(t, "--loopback-admin", "--nats-url", url)
+	two := start(t, "--nats-url", url)
 
 	one.kubectl(configFor("a"), "apply", "-f", "-")
 	deadline := time.Now().Add(2 * time.Second)
@@ -99,12 +99,12 @@ func TestExternalNATS(t *testing.T) {
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} { // kubectl would try again for some time
 		began := time.Now()
-		a := request(t, method, one.url("/api/v1/namespaces/default/ignitionconfigs/c"), "")
+		a := request(t, method, one.admin("/api/v1/namespaces/default/ignitionconfigs/c"), "")
 		if took := time.Since(began); a.status != 503 && a.status != 504 || took > 6*time.Second {
 			t.Errorf("%s while NATS is away: %d after %s", method, a.status, took)
 		}
 	}
-	if a := get(t, one.url("/api/v1/namespaces/default/ignitionconfigs/c?resourceVersion=0")); a.status != 200 {
+	if a := get(t, one.admin("/api/v1/namespaces/default/ignitionconfigs/c?resourceVersion=0")); a.status != 200 {
 		t.Errorf("a read of whatever is known while NATS is away: %d", a.status)
 	}
 	nats.start()
@@ -132,7 +132,7 @@ func TestNATSWithSmallMessagesIsRefused(t *testing.T) {
 	write(t, conf, strings.Replace(string(good), "16MB", "8MB", 1))
 	nats.start()
 	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
-		args: []string{"--loopback-admin", "--nats-url", "nats://127.0.0.1:" + nats.port}}
+		args: []string{"--nats-url", "nats://127.0.0.1:" + nats.port}}
 	s.launch()
 	eventually(t, "the reason and the remedy", func() bool {
 		resp, err := http.Get(s.url("/readyz/nats"))

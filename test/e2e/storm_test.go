@@ -40,10 +40,10 @@ spec:
 // newFleet starts a server and makes hosts.
 func newFleet(t *testing.T, size int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, size: size, server: start(t, "--loopback-admin", "--trusted-proxies", "127.0.0.0/8", "--log-level", "error"),
+	f := &fleet{t: t, size: size, server: start(t, "--trusted-proxies", "127.0.0.0/8", "--log-level", "error"),
 		client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	f.server.kubectl(fleetObjects, "apply", "-f", "-")
-	url := f.server.url("/api/v1/namespaces/fleet/baremetalhosts")
+	url := f.server.admin("/api/v1/namespaces/fleet/baremetalhosts")
 	f.all(func(i int) {
 		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"h%d"},"spec":{"ip":%q,"image":"router"}}`, i, fleetAddress(i))
 		resp, err := f.client.Post(url, "application/json", strings.NewReader(body))

@@ -11,7 +11,7 @@ import (
 // configs, each machine its own; then the same after kill -9.
 func TestStory(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin", "--manifests", filepath.Join(root, "examples"))
+	s := start(t, "--manifests", filepath.Join(root, "examples"))
 
 	check := func(t *testing.T) {
 		t.Helper()
@@ -39,7 +39,7 @@ func TestStory(t *testing.T) {
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				a := get(t, s.url(tt.path))
+				a := get(t, s.admin(tt.path))
 				if a.status != tt.status || a.header.Get("Content-Type") != tt.contentType {
 					t.Fatalf("%d %q: %s", a.status, a.header.Get("Content-Type"), a.body)
 				}
@@ -56,16 +56,16 @@ func TestStory(t *testing.T) {
 		}
 	}
 	check(t)
-	etag := get(t, s.url("/api/v1/ignition?role=builder")).header.Get("ETag")
+	etag := get(t, s.admin("/api/v1/ignition?role=builder")).header.Get("ETag")
 
 	s.kill()
-	s.args = []string{"--loopback-admin"} // without the manifests: all of it comes from the store
+	s.args = nil // without the manifests: all of it comes from the store
 	s.restart()
 	t.Run("after kill -9", check)
-	if again := get(t, s.url("/api/v1/ignition?role=builder")); again.header.Get("ETag") != etag {
+	if again := get(t, s.admin("/api/v1/ignition?role=builder")); again.header.Get("ETag") != etag {
 		t.Errorf("ETag %s before and %s after the restart", etag, again.header.Get("ETag"))
 	}
-	if a := get(t, s.url("/api/v1/ignition?role=builder"), "If-None-Match", etag); a.status != http.StatusNotModified {
+	if a := get(t, s.admin("/api/v1/ignition?role=builder"), "If-None-Match", etag); a.status != http.StatusNotModified {
 		t.Errorf("If-None-Match: %d", a.status)
 	}
 	if code := s.terminate(); code != 0 {
@@ -76,9 +76,9 @@ func TestStory(t *testing.T) {
 // TestPlainHTTP is the API as curl sees it.
 func TestPlainHTTP(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	const object = `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"a","namespace":"g10"},"spec":{"ip":"192.0.2.1"}}`
-	list := s.url("/api/v1/namespaces/g10/baremetalhosts")
+	list := s.admin("/api/v1/namespaces/g10/baremetalhosts")
 	json := []string{"Content-Type", "application/json"}
 
 	steps := []struct {

@@ -13,7 +13,7 @@ import (
 // internal/ignition, which is compiled as here, has some 2,800 more.
 func TestServerAgreesWithIgnitionValidate(t *testing.T) {
 	needs(t)
-	s := start(t, "--loopback-admin")
+	s := start(t)
 	binary := filepath.Join(t.TempDir(), "ignition-validate")
 	if err := buildTool("github.com/coreos/ignition/v2/validate", binary, ""); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestServerAgreesWithIgnitionValidate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer := request(t, "POST", s.url("/api/v1/namespaces/default/ignitionconfigs"), string(object), "Content-Type", "application/json")
+			answer := request(t, "POST", s.admin("/api/v1/namespaces/default/ignitionconfigs"), string(object), "Content-Type", "application/json")
 			var written struct {
 				Status struct{ Phase string }
 			}

@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func pair(t *testing.T, timeout, rearm time.Duration) (server, client net.Conn) 
 	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	if server, err = unstalled(l, timeout, rearm).Accept(); err != nil {
+	if server, err = (stallListener{Listener: l, timeout: timeout, rearm: rearm}).Accept(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); server.Close() })

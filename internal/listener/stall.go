@@ -1,4 +1,4 @@
-package app
+package listener
 
 import (
 	"net"
@@ -20,9 +20,10 @@ const (
 	firstWrite = 8 << 10
 )
 
-// unstalled makes a listener whose connections end when a write stalls.
-func unstalled(l net.Listener, timeout, rearm time.Duration) net.Listener {
-	return stallListener{Listener: l, timeout: timeout, rearm: rearm}
+// Unstalled makes a listener whose connections end when a client does not take
+// what is written to it for 5 minutes.
+func Unstalled(l net.Listener) net.Listener {
+	return stallListener{Listener: l, timeout: writeTimeout, rearm: writeRearm}
 }
 
 type stallListener struct {

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"glowplug/internal/apiserver"
+	"glowplug/internal/identity"
+	"glowplug/internal/listener"
+)
+
+// adminFlag is the flag of the admin listener: the API without a credential, for
+// root and the server's own user.
+const adminFlag = "admin-listen"
+
+// unixPrefix begins an address that is the path of a Unix socket.
+const unixPrefix = "unix:"
+
+// networkOf splits an address of a flag into what net.Listen takes.
+func networkOf(address string) (network, rest string) {
+	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+		return "unix", path
+	}
+	return "tcp", address
+}
+
+// checkAdmin refuses an address that other machines may reach.
+func checkAdmin(address string) error {
+	bad := func(format string, args ...any) error {
+		return &OptionError{Flag: adminFlag, Reason: fmt.Sprintf(format, args...)}
+	}
+	if network, path := networkOf(address); network == "unix" {
+		if path == "" {
+			return bad("%q names no path: want unix:/run/glowplug/admin.sock, say", address)
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return bad("%q is not an address: want 127.0.0.1:8081 or unix:PATH", address)
+	}
+	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
+		return bad("%q is not a loopback address: callers need no credential there, so want 127.0.0.1:PORT, [::1]:PORT or unix:PATH", address)
+	}
+	return nil
+}
+
+// openAdmin opens the admin listener, if the kernel tells which user a connection
+// is of.
+func (a *App) openAdmin(address string) error {
+	network, path := networkOf(address)
+	probe := "127.0.0.1:0"
+	if network == "unix" {
+		probe = path
+		if err := removeStaleSocket(path); err != nil {
+			return &ListenError{Flag: adminFlag, Address: address, Err: err}
+		}
+	}
+	if err := probeUser(network, probe); err != nil {
+		reason := fmt.Sprintf("%v, and without that anybody on this machine would be admin", err)
+		return &OptionError{Flag: adminFlag, Reason: reason}
+	}
+	if err := a.openDoor("admin", adminFlag, address, apiserver.Door{Admin: true}); err != nil {
+		return err
+	}
+	if network == "unix" {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return &ListenError{Flag: adminFlag, Address: address, Err: err}
+		}
+	}
+	return nil
+}
+
+// removeStaleSocket removes the socket that a server left which was killed.
+func removeStaleSocket(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s is there already, and is no socket", path)
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+		return syscall.EADDRINUSE
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// probeTimeout bounds the connection of probeUser.
+const probeTimeout = 5 * time.Second
+
+// probeUser makes a connection of this process to itself, which has to be told as
+// one of its user.
+func probeUser(network, address string) error {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	conn, err := net.DialTimeout(network, l.Addr().String(), probeTimeout)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	seen, err := listener.Users(l).Accept()
+	if err != nil {
+		return err
+	}
+	defer seen.Close()
+	user, _ := seen.RemoteAddr().(listener.UserAddr)
+	if user.Err == nil && int(user.User) != os.Geteuid() {
+		return fmt.Errorf("%w: it tells user %d for one of user %d", identity.ErrNoUser, user.User, os.Geteuid())
+	}
+	return user.Err
+}
+
+// isOwn reports whether the admin listener admits a user: root, and the one that
+// the server runs as.
+func isOwn(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+
+// withUser marks each connection with whether its user is admitted.
+func withUser(rule apiserver.Door, next connContext) connContext {
+	return func(ctx context.Context, conn net.Conn) context.Context {
+		door := rule
+		user, ok := conn.RemoteAddr().(listener.UserAddr)
+		switch {
+		case !ok || user.Err != nil:
+			door.Refusal = "the kernel does not tell which user this connection is of"
+		case isOwn(user.User):
+			door.Admitted = true
+		default:
+			served := "root"
+			if own := os.Geteuid(); own != 0 {
+				served += fmt.Sprintf(" and user %d, which the server runs as", own)
+			}
+			door.Refusal = fmt.Sprintf("the admin listener serves %s, and this connection is of user %d", served, user.User)
+		}
+		return apiserver.WithDoor(next(ctx, conn), door)
+	}
+}
+
+// connContext is what http.Server.ConnContext is.
+type connContext = func(context.Context, net.Conn) context.Context

@@ -1,0 +1,71 @@
+package listener
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+)
+
+// TestPerSource: one source opens as many connections as it may, others go on, and
+// a place is free again once one is closed.
+func TestPerSource(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused atomic.Int64
+	bounded := PerSource(l, 3, func(a net.Addr) string {
+		host, _, _ := net.SplitHostPort(a.String())
+		if host == "127.0.0.9" {
+			return "" // not bounded
+		}
+		return host
+	}, func(source string) {
+		if source != "127.0.0.2" {
+			t.Errorf("%s was refused", source)
+		}
+		refused.Add(1)
+	})
+	server := &http.Server{Handler: answerOK}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(bounded) }()
+	t.Cleanup(func() { server.Close(); <-done })
+
+	// ask opens a connection from an address; it stays open. It reports whether
+	// there was an answer.
+	ask := func(from string) (net.Conn, bool) {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := dialer.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			return conn, false
+		}
+		n, err := conn.Read(make([]byte, 1))
+		return conn, n == 1 && err == nil
+	}
+	var open []net.Conn
+	for i := range 10 {
+		conn, ok := ask("127.0.0.2")
+		if ok != (i < 3) {
+			t.Errorf("connection %d of one source: answered %v", i+1, ok)
+		}
+		open = append(open, conn)
+	}
+	if refused.Load() != 7 {
+		t.Errorf("%d were told as refused, want 7", refused.Load())
+	}
+	for _, other := range []string{"127.0.0.3", "127.0.0.9", "127.0.0.9", "127.0.0.9", "127.0.0.9"} {
+		if _, ok := ask(other); !ok {
+			t.Errorf("%s was not answered", other)
+		}
+	}
+	open[0].Close()
+	for !func() bool { _, ok := ask("127.0.0.2"); return ok }() {
+		refused.Add(-1) // the server may not have seen the end yet
+	}
+}
