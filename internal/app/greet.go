@@ -96,7 +96,9 @@ func (a *App) example(macs []string) string {
 		if err != nil {
 			continue
 		}
-		request := boot.Request{Type: boot.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac}}
+		request := boot.Request{
+			Type: boot.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac},
+		}
 		decision := boot.Decision{}
 		if a.decider.Decide(&request, &decision); decision.Err != nil {
 			continue

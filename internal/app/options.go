@@ -119,7 +119,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
 	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0, "NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
 	fs.StringVar(&o.NATSMaxBytes, "nats-max-bytes", "", "what the store may take of --nats-url, as 2Gi, where the account has no JetStream quota of its own (max_file)")
-	fs.StringVar(&o.AdminListen, adminFlag, "", "loopback address, or unix:PATH, where root and the user that the server runs as use the API without a credential, as 127.0.0.1:8081")
+	fs.StringVar(&o.AdminListen, adminFlag, "", "loopback address, as 127.0.0.1:8081, or unix:PATH,"+
+		" where root and the user that the server runs as use the API without a credential")
 	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false, "serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "PEM file of CAs whose client certificates are accepted besides the own CA's")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", `CSV file of static API tokens: token,user,uid,"group1,group2"`)
@@ -139,7 +140,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil, "further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
 	fs.StringVar(&o.StreamsDir, "streams-dir", "", "folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
 	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
-	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
+	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address"+
+		" or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
 	fs.StringVar(&o.LogLevel, "log-level", "info", "debug, info, warn or error")
 	fs.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }

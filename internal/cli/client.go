@@ -31,16 +31,18 @@ type clientOptions struct {
 }
 
 func (o *clientOptions) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.server, "server", "", "URL of the server's admin listener, which needs no credential, as http://127.0.0.1:8081 or unix:PATH")
+	cmd.Flags().StringVar(&o.server, "server", "",
+		"URL of the server's admin listener, which needs no credential, as http://127.0.0.1:8081 or unix:PATH")
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"), "kubeconfig of the server, which the first serve writes")
 }
 
 // config is how the server is reached: --server, else the kubeconfig.
 func (o *clientOptions) config() (*rest.Config, error) {
 	if path, ok := strings.CutPrefix(o.server, "unix:"); ok {
-		return &rest.Config{Host: "http://localhost", Timeout: clientTimeout, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}}, nil
+		}
+		return &rest.Config{Host: "http://localhost", Timeout: clientTimeout, Dial: dial}, nil
 	}
 	if o.server != "" {
 		u, err := url.Parse(o.server)
@@ -51,7 +53,8 @@ func (o *clientOptions) config() (*rest.Config, error) {
 	}
 	if _, err := os.Stat(o.kubeconfig); errors.Is(err, os.ErrNotExist) {
 		return nil, withHint(fmt.Errorf("no kubeconfig at %s", o.kubeconfig),
-			"name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081), or its --kubeconfig DATA-DIR/admin.kubeconfig")
+			"name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081),"+
+				" or its --kubeconfig DATA-DIR/admin.kubeconfig")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
@@ -141,7 +144,8 @@ func refusal(resp *http.Response, body []byte) error {
 	}
 	var err error = &refusedError{resp.StatusCode, fmt.Sprintf("the server answered %s: %s", resp.Status, message)}
 	if resp.StatusCode == http.StatusUnauthorized {
-		return withHint(err, "give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or the address of its --admin-listen with --server")
+		return withHint(err,
+			"give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or the address of its --admin-listen with --server")
 	}
 	return err
 }
