@@ -1159,6 +1159,13 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							Format:      "",
 						},
 					},
+					"menu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "menu is whether unknown machines are shown the image where the server has --unknown-hosts=menu; true (default): they are, by its name and version.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"chap": {
 						SchemaProps: spec.SchemaProps{
 							Description: "chap asks initiators for a name and a password.",

@@ -86,6 +86,10 @@ type ISCSICdromSpec struct {
 	// --unknown-hosts=default; the oldest wins.
 	// +optional
 	Default bool `json:"default,omitempty"`
+	// menu is whether unknown machines are shown the image where the server has
+	// --unknown-hosts=menu; true (default): they are, by its name and version.
+	// +optional
+	Menu *bool `json:"menu,omitempty"`
 	// chap asks initiators for a name and a password.
 	// +optional
 	CHAP *CHAP `json:"chap,omitempty"`

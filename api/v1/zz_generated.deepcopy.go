@@ -505,6 +505,11 @@ func (in *ISCSICdromSpec) DeepCopyInto(out *ISCSICdromSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Menu != nil {
+		in, out := &in.Menu, &out.Menu
+		*out = new(bool)
+		**out = **in
+	}
 	if in.CHAP != nil {
 		in, out := &in.CHAP, &out.CHAP
 		*out = new(CHAP)

@@ -1,6 +1,7 @@
 package bootserver
 
 import (
+	"cmp"
 	"net/http"
 
 	"glowplug/internal/boot"
@@ -10,7 +11,7 @@ import (
 
 // image is an image as a script boots it.
 func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image *inventory.Image) ipxe.Image {
-	i := ipxe.Image{Name: image.Ref.String(), Description: image.Description}
+	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)
 		files, rootfs := base+PathISO+versioned(image)+"/files/", ""

@@ -192,9 +192,11 @@ func (s *Server) unknown(r *http.Request, x *exchange, b *boot.BootDecision) (st
 	switch s.opts.Boot.Unknown {
 	case UnknownMenu:
 		x.boots = "menu"
-		images := make([]ipxe.Image, len(b.Offer))
-		for i, image := range b.Offer {
-			images[i] = s.image(r, x, b, image)
+		images := make([]ipxe.Image, 0, len(b.Offer))
+		for _, image := range b.Offer {
+			if !image.Hidden {
+				images = append(images, s.image(r, x, b, image))
+			}
 		}
 		address, mac := "", ""
 		if caller := &x.request.Caller; caller.Addr.IsValid() {

@@ -30,9 +30,10 @@ var rackHosts = map[string]string{
 
 var rackImages = map[string]string{
 	"g10/router":     `{"spec":{"external":{"portal":"192.168.10.1","iqn":"iqn.2000-02.com.mikrotik:cdrom-coreos-live"}}}`,
-	"g10/live":       `{"spec":{"description":"CoreOS || shell"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:live"}}`,
+	"g10/live":       `{"spec":{"description":"of the bank's vault","version":"43 || shell"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:live"}}`,
 	"g10/locked":     `{"spec":{"chap":{"username":"node","password":"pass word"}},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:locked"}}`,
 	"g10/web":        `{"spec":{"transport":"http"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:web"}}`,
+	"g10/hidden":     `{"spec":{"menu":false},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:hidden"}}`,
 	"default/rescue": `{"spec":{"default":true},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:default:rescue"}}`,
 }
 
@@ -78,6 +79,18 @@ func (*memoryFiles) File(role string) (io.ReadSeeker, bool) {
 // bootRig is a server with a real decision over the rack.
 func bootRig(t *testing.T, policy boot.Policy, change func(*Boot)) (*rig, *memoryImages) {
 	t.Helper()
+	b, images := rackBoot(t, policy)
+	if change != nil {
+		change(b)
+	}
+	r := newRig(t, boot.Decision{})
+	r.server.opts.Boot = b
+	return r, images
+}
+
+// rackBoot is the rack with a real decision over it.
+func rackBoot(t *testing.T, policy boot.Policy) (*Boot, *memoryImages) {
+	t.Helper()
 	inv := inventory.New(inventory.Options{})
 	load := func(o kvstore.Observer, objects map[string]string) {
 		var items []kvstore.Item
@@ -92,13 +105,7 @@ func bootRig(t *testing.T, policy boot.Policy, change func(*Boot)) (*rig, *memor
 		t.Fatalf("%+v", s)
 	}
 	images := &memoryImages{}
-	b := &Boot{Booter: boot.New(inv, policy), Images: images, Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2"}
-	if change != nil {
-		change(b)
-	}
-	r := newRig(t, boot.Decision{})
-	r.server.opts.Boot = b
-	return r, images
+	return &Boot{Booter: boot.New(inv, policy), Images: images, Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2"}, images
 }
 
 func (r *rig) do(t *testing.T, method, path string, header ...string) (status int, body string, h http.Header) {
@@ -240,6 +247,16 @@ func TestUnknownHosts(t *testing.T) {
 	}
 	if _, body, _ := r.do(t, http.MethodGet, "/boot.ipxe"); !strings.Contains(body, "set gp-url http://127.0.0.1"+port+"\n") {
 		t.Errorf("by the local address:\n%s", body)
+	}
+}
+
+// A stranger's menu shows what images are called and their versions, and nothing of
+// those that are not for it.
+func TestMenuHidesImages(t *testing.T) {
+	r, _ := bootRig(t, boot.Policy{Claims: identity.Trust}, nil)
+	status, body, _ := r.do(t, http.MethodGet, "/ipxe?ip=10.9.9.9")
+	if status != 200 || strings.Contains(body, "hidden") || strings.Contains(body, "vault") || !strings.Contains(body, "g10/live  43") {
+		t.Errorf("%d\n%s", status, body)
 	}
 }
 

@@ -61,8 +61,13 @@ func scanImageSpec(s *scanner, spec *v1.ISCSICdromSpec) {
 		switch key {
 		case "ignitionConfig":
 			spec.IgnitionConfig = s.str()
-		case "description":
-			spec.Description = s.str()
+		case "version":
+			spec.Version = s.str()
+		case "menu":
+			if spec.Menu = nil; !s.null() {
+				shown := s.boolean()
+				spec.Menu = &shown
+			}
 		case "transport":
 			spec.Transport = s.str()
 		case "default":

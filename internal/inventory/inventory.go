@@ -177,8 +177,11 @@ type Image struct {
 	// Config is the IgnitionConfig for hosts that boot the image; zero: none.
 	Config Ref
 
-	Created     time.Time
-	Description string
+	Created time.Time
+	// Version is spec.version, free text.
+	Version string
+	// Hidden is true for an image that the menu of unknown machines does not show.
+	Hidden bool
 	// External is the target of somebody else who serves the image; nil: this
 	// server does.
 	External *v1.ExternalTarget

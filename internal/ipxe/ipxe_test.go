@@ -88,7 +88,7 @@ func TestScripts(t *testing.T) {
 	golden(t, "local", Local("host g10/server1", "it is provisioned, annotate it to install again"))
 	golden(t, "failed", Failed("host g10/server1", "there is no image g10/live"))
 	golden(t, "menu", must(Menu("192.168.10.99", "52:54:00:00:00:99", []Image{
-		{Name: "g10/coreos-live", Description: "CoreOS || shell ${password}", Target: router()},
+		{Name: "g10/coreos-live", Version: "CoreOS || shell ${password}", Target: router()},
 		{Name: "g10/fedora", URL: "http://192.168.200.2:8082/iso/g10/fedora.iso"},
 	})))
 	golden(t, "menu-empty", must(Menu("", "", nil)))
@@ -162,7 +162,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("[::1]:3260", "&&", "#", "||", "\x00\u2028", "\\")
 	f.Fuzz(func(t *testing.T, portal, iqn, user, pass, machine, shown string) {
 		host, port := ParsePortal(portal)
-		image := &Image{Name: shown, Description: machine, Target: &Target{Host: host, Port: port, IQN: iqn, CHAP: &CHAP{user, pass, "t" + pass, user}}}
+		image := &Image{Name: shown, Version: machine, Target: &Target{Host: host, Port: port, IQN: iqn, CHAP: &CHAP{user, pass, "t" + pass, user}}}
 		if script, err := Sanboot(machine, image); err == nil {
 			expect(t, script, "#!ipxe", "echo glowplug: ", "set username", "set password", "set reverse-username", "set reverse-password", "sanboot iscsi:")
 		}

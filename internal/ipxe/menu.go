@@ -9,7 +9,7 @@ import (
 const menuSeconds = 60
 
 // Menu gives the script of a machine that nobody knows: a screen that says so,
-// what the machine is as it was seen, and the images that there are. Left alone,
+// what the machine is as it was seen, and the images that it is offered. Left alone,
 // it boots the disk.
 func Menu(address, mac string, images []Image) (string, error) {
 	var items, targets strings.Builder
@@ -19,7 +19,7 @@ func Menu(address, mac string, images []Image) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&items, "item image%d %s\n", n, text(strings.TrimSpace(image.Name+"  "+image.Description)))
+		fmt.Fprintf(&items, "item image%d %s\n", n, text(strings.TrimSpace(image.Name+"  "+image.Version)))
 		fmt.Fprintf(&targets, ":image%d\n%s", n, lines)
 	}
 	head := header + "menu glowplug: this machine is not known here\n"

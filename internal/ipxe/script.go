@@ -114,8 +114,8 @@ func (t *Target) lines() (string, error) {
 
 // Image is what a machine boots: a target, a kernel, or an ISO at a URL.
 type Image struct {
-	// Name and Description are shown.
-	Name, Description string
+	// Name and Version are shown.
+	Name, Version string
 	// Target and Kernel are nil where URL is given.
 	Target *Target
 	Kernel *Kernel
