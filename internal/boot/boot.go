@@ -18,6 +18,9 @@ type Request struct {
 	// UserAgent is the User-Agent header, by which some clients are known that
 	// read other spec versions than their Accept header says.
 	UserAgent string
+	// ClaimsLimited is true where the source has made too many claims that do not hold:
+	// none is looked up. ImagesLimited is the same of images that it cannot have.
+	ClaimsLimited, ImagesLimited bool
 	// Gone is closed when who asks waits no longer; nil: never. Only a template
 	// that is yet to be rendered is waited for.
 	Gone <-chan struct{}

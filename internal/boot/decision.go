@@ -27,6 +27,8 @@ type Decision struct {
 	Err *fault.Error
 	// Notices are what deserves an event.
 	Notices []Notice
+	// Unheld are the claims that do not hold.
+	Unheld Unheld
 
 	room room
 }
@@ -44,6 +46,8 @@ const (
 	ReasonNeighborMismatch = "NeighborMismatch"
 	ReasonDuplicate        = "DuplicateIdentity"
 	ReasonImageUnavailable = "ImageUnavailable"
+	ReasonClaimsLimited    = "ClaimsLimited"
+	ReasonImagesLimited    = "ImagesLimited"
 )
 
 // Notice is something that deserves an event on Host, or, where Host is nil, in

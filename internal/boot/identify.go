@@ -29,6 +29,8 @@ func (q *question) identify() *fault.Error {
 		q.believe()
 	case q.policy.Claims == identity.Deny:
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
+	case q.req.ClaimsLimited:
+		return q.limited()
 	default:
 		return q.verify()
 	}
@@ -175,6 +177,12 @@ func (q *question) verify() *fault.Error {
 	for i, kind := range claimOrder {
 		if ignored[i] {
 			q.ignore(kind)
+		}
+	}
+	if u := &dec.Unheld; len(u.Ignored) > 0 && dec.Host != nil {
+		u.Known = true
+		if own == nil {
+			u.Beside = dec.FoundBy + " " + valueOf(c, dec.FoundBy)
 		}
 	}
 	return nil

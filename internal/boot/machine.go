@@ -2,6 +2,7 @@ package boot
 
 import (
 	"cmp"
+	"strings"
 
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
@@ -36,6 +37,8 @@ type BootDecision struct {
 	Err *fault.Error
 	// Notices are what deserves an event.
 	Notices []Notice
+	// Unheld are the claims that do not hold.
+	Unheld Unheld
 }
 
 // Follow makes the decider take the progress of hosts from a function, which is
@@ -72,7 +75,7 @@ func (d *Decider) decideBoot(req *Request) BootDecision {
 			err = doubt
 		}
 	}
-	b := BootDecision{Host: dec.Host, FoundBy: dec.FoundBy, Err: err, Notices: dec.Notices}
+	b := BootDecision{Host: dec.Host, FoundBy: dec.FoundBy, Err: err, Notices: dec.Notices, Unheld: dec.Unheld}
 	if b.Host != nil {
 		b.Notices = withoutIgnored(b.Notices)
 		b.Progress = d.progressOf(b.Host)
@@ -181,6 +184,10 @@ type ImageDecision struct {
 	// Notices are what deserves an event: claims that do not hold, and an image that
 	// a host cannot have now.
 	Notices []Notice
+	// Unheld are the claims that do not hold.
+	Unheld Unheld
+	// Missed is true where there is no such image for who asks.
+	Missed bool
 }
 
 // DecideImage says whether a machine may read an image, and with which kernel
@@ -190,6 +197,9 @@ type ImageDecision struct {
 func (d *Decider) DecideImage(req *Request, ref inventory.Ref, proven bool) ImageDecision {
 	view := d.inv.View()
 	defer view.End()
+	if i, withheld := d.withheld(view, req, func(own *inventory.Image) bool { return own.Ref == ref }); withheld {
+		return i
+	}
 	return d.decideImage(view, req, view.Image(ref), ref, proven)
 }
 
@@ -198,9 +208,12 @@ func (d *Decider) DecideImage(req *Request, ref inventory.Ref, proven bool) Imag
 func (d *Decider) DecideTarget(req *Request, iqn string) ImageDecision {
 	view := d.inv.View()
 	defer view.End()
+	if i, withheld := d.withheld(view, req, func(own *inventory.Image) bool { return strings.EqualFold(own.IQN, iqn) }); withheld {
+		return i
+	}
 	image := view.ImageByIQN(iqn)
 	if image == nil {
-		return ImageDecision{Err: fault.New(fault.NoMatch, "there is no such target")}
+		return ImageDecision{Err: fault.New(fault.NoMatch, "there is no such target"), Missed: true}
 	}
 	return d.decideImage(view, req, image, image.Ref, true)
 }
@@ -212,7 +225,7 @@ func (d *Decider) decideImage(view inventory.View, req *Request, image *inventor
 	if err == nil && dec.Host != nil {
 		err = q.admitHost(dec.Host)
 	}
-	i := ImageDecision{Host: dec.Host, FoundBy: dec.FoundBy, Image: image, Err: err, Notices: withoutIgnored(dec.Notices)}
+	i := ImageDecision{Host: dec.Host, FoundBy: dec.FoundBy, Image: image, Err: err, Notices: withoutIgnored(dec.Notices), Unheld: dec.Unheld}
 	if err != nil {
 		return i
 	}
@@ -233,6 +246,7 @@ func (d *Decider) decideImage(view inventory.View, req *Request, image *inventor
 			i.Notices = append(i.Notices, ImageUnavailable(i.Host, ref, i.Err))
 		}
 	}
+	i.Missed = i.Err != nil && !own && (i.Err.Kind == fault.NoMatch || i.Err.Kind == fault.Refused)
 	if own && len(i.Host.Booting().KernelArgs) > 0 {
 		i.Args = i.Host.Booting().KernelArgs
 	}

@@ -20,21 +20,16 @@ func (q *question) notice(reason string, h *inventory.Host, key, message string)
 // refuse refuses a claim: the client gets the sentence, the host an event.
 func (q *question) refuse(h *inventory.Host, kind, sentence string) *fault.Error {
 	q.notice(ReasonClaimRefused, h, kind+" "+q.client(), "a request from "+q.who()+" was refused: "+sentence)
+	q.dec.Unheld.Refused = true
 	return fault.New(fault.Refused, sentence)
 }
 
 // ignore tells of a claim that names nobody.
 func (q *question) ignore(kind string) {
-	c := &q.req.Claims
-	value := c.Hostname
-	switch kind {
-	case byMAC:
-		value = c.MAC.String()
-	case byUUID:
-		value = c.UUID
-	}
+	claim := kind + " " + valueOf(&q.req.Claims, kind)
+	q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, claim)
 	q.notice(ReasonClaimIgnored, q.dec.Host, kind+" "+q.client(),
-		q.who()+" claims the "+kind+" "+value+", which no BareMetalHost has; the claim was ignored")
+		q.who()+" claims the "+claim+", which no BareMetalHost has; the claim was ignored")
 }
 
 // unknown tells of a machine that is no host.
