@@ -49,6 +49,7 @@ var order = []string{
 	"internal/identity",
 	"internal/listener",
 	"internal/boot",
+	"internal/sources",
 	"internal/bootlog",
 	"internal/hostconfig",
 	"internal/skew",
