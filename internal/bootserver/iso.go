@@ -44,10 +44,16 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 		fail(w, r, x, lost)
 		return
 	}
+	caller := &x.request.Caller
+	x.request.ImagesLimited = s.opts.Sources.Images(x.start, caller) && !s.believed(r, x)
 	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
 	x.decision.Host, x.decision.FoundBy = i.Host, i.FoundBy
 	x.boots = "image " + ref.String()
 	s.noticed(i.Notices)
+	s.guessed(x, &i.Unheld)
+	if i.Missed && !s.believed(r, x) {
+		s.opts.Sources.Missed(x.start, caller)
+	}
 	if i.Err != nil {
 		fail(w, r, x, i.Err)
 		return
@@ -81,6 +87,12 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	counted := &counter{ResponseWriter: w, x: x}
 	// No Last-Modified: other kernel arguments are other bytes of the same file.
 	http.ServeContent(counted, r, "", time.Time{}, content)
+}
+
+// believed reports whether the sender of a request is believed, also where it claims
+// nothing.
+func (s *Server) believed(r *http.Request, x *exchange) bool {
+	return x.request.Caller.Believed || !x.request.Claims.Any() && s.opts.Believe(r)
 }
 
 // counter notes the status and the bytes of an answer.

@@ -125,7 +125,12 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	b := s.opts.Boot.Booter.DecideBoot(&x.request)
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
 	s.noticed(b.Notices)
+	s.guessed(x, &b.Unheld)
 	script, failure := "", b.Err
+	if failure == boot.ClaimsLimited { // nothing is missing that a script could tell
+		fail(w, r, x, failure)
+		return
+	}
 	if s.opts.Lost.fromBoot(&b, s.opts.Boot.Unknown != UnknownExit) {
 		failure = lost
 	}
@@ -284,8 +289,9 @@ func (s *Server) serveComplete(w http.ResponseWriter, r *http.Request, x *exchan
 	b := s.opts.Boot.Booter.DecideBoot(&x.request)
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
 	s.noticed(b.Notices)
+	s.guessed(x, &b.Unheld)
 	switch {
-	case b.Err != nil && b.Err.Kind == fault.Refused:
+	case b.Err != nil && (b.Err.Kind == fault.Refused || b.Err == boot.ClaimsLimited):
 		fail(w, r, x, b.Err)
 	case b.Host == nil:
 		fail(w, r, x, fault.New(fault.NoMatch, "this machine is no known host; create a BareMetalHost with its address"))

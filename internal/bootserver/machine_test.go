@@ -3,6 +3,7 @@ package bootserver
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -18,6 +19,7 @@ import (
 // rackHosts are hosts at loopback addresses, for the tests ask from there.
 var rackHosts = map[string]string{
 	"g10/router": `{"spec":{"ip":"127.0.0.1","systemUUID":"4c4c4544-0042-3510-8056-b4c04f4e3101","image":"router"}}`,
+	"g10/reader": `{"spec":{"ip":"127.0.0.2","bootMACAddress":"52:54:00:00:00:0a","image":"live"}}`,
 	"g10/live":   `{"spec":{"bootMACAddress":"52:54:00:00:00:02","image":"live"}}`,
 	"g10/locked": `{"spec":{"bootMACAddress":"52:54:00:00:00:03","image":"locked","kernelArgs":["a=1"]}}`,
 	"g10/web":    `{"spec":{"bootMACAddress":"52:54:00:00:00:04","image":"web"}}`,
@@ -27,6 +29,9 @@ var rackHosts = map[string]string{
 	"g10/gone":   `{"spec":{"bootMACAddress":"52:54:00:00:00:08","image":"gone"}}`,
 	"g10/pxe":    `{"spec":{"bootMACAddress":"52:54:00:00:00:09","ipxe":"kernel http://k\nboot"}}`,
 }
+
+// natHosts are hosts of the rack behind one address, which say which they are.
+const natHosts = 100
 
 var rackImages = map[string]string{
 	"g10/router":     `{"spec":{"external":{"portal":"192.168.10.1","iqn":"iqn.2000-02.com.mikrotik:cdrom-coreos-live"}}}`,
@@ -100,6 +105,10 @@ func rackBoot(t *testing.T, policy boot.Policy) (*Boot, *memoryImages) {
 		o.Load(items)
 	}
 	load(inv.Hosts(), rackHosts)
+	for i := range natHosts {
+		inv.Hosts().Put(kvstore.Item{Key: fmt.Sprintf("nat/n%d", i), Revision: 2, Value: fmt.Appendf(nil,
+			`{"spec":{"ip":"10.1.0.%d","bootMACAddress":"52:54:00:00:01:%02x","bootSources":["203.0.113.7/32"]}}`, i, i)})
+	}
 	load(inv.Images(), rackImages)
 	if s := inv.Stats(); s.Hosts.Bad+s.Images.Bad > 0 {
 		t.Fatalf("%+v", s)

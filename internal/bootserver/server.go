@@ -22,6 +22,7 @@ import (
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 	"glowplug/internal/match"
+	"glowplug/internal/sources"
 )
 
 // The paths that a Server answers.
@@ -72,9 +73,11 @@ type Options struct {
 	Ready func() bool
 	// Lost are the kinds of objects that are missing as a whole.
 	Lost Lost
+	// Sources limits what may be guessed; nil: one that is of this server alone does.
+	Sources *sources.Guard
 	// Believe tells whether the sender of a request is believed whatever it
 	// claims: one of the admin listener or an authenticated one. It is asked where
-	// there are claims; nil: nobody is.
+	// there are claims, or images that there are not; nil: nobody is.
 	Believe func(r *http.Request) bool
 	// Log takes a line a request; nil: none.
 	Log *logs.Handler
@@ -97,6 +100,13 @@ func New(opts Options) *Server {
 	}
 	if opts.Believe == nil {
 		opts.Believe = func(*http.Request) bool { return false }
+	}
+	if opts.Sources == nil {
+		var limits sources.Options
+		if opts.Journal != nil {
+			limits.Notice = opts.Journal.Notice
+		}
+		opts.Sources = sources.New(limits)
 	}
 	return &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
 }
@@ -211,6 +221,7 @@ func (s *Server) hear(r *http.Request, x *exchange) *fault.Error {
 	x.request.Claims = claims
 	if claims.Any() {
 		x.request.Caller.Believed = s.opts.Believe(r)
+		x.request.ClaimsLimited = s.opts.Sources.Claims(x.start, &x.request.Caller, &claims)
 	}
 	return nil
 }
@@ -227,10 +238,18 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 	x.request.Gone = r.Context().Done()
 	s.opts.Decider.Decide(&x.request, &x.decision)
 	s.noticed(x.decision.Notices)
+	s.guessed(x, &x.decision.Unheld)
 	if s.doubtful(&x.decision) {
 		x.decision.Err = lost
 	}
 	return x.decision.Err
+}
+
+// guessed counts what a request claimed that does not hold.
+func (s *Server) guessed(x *exchange, u *boot.Unheld) {
+	if u.Any() {
+		s.opts.Sources.Guessed(x.start, &x.request.Caller, u)
+	}
 }
 
 // doubtful reports whether a decision may be wrong because a whole bucket is missing:
@@ -254,6 +273,9 @@ func (s *Server) noticed(notices []boot.Notice) {
 // finish writes down what became of a request.
 func (s *Server) finish(r *http.Request, x *exchange) {
 	took := time.Since(x.start)
+	if x.failure != nil {
+		s.opts.Sources.Answered(x.failure)
+	}
 	s.metrics.request(x.endpoint, x.status, x.decision.Tier, took)
 	given := x.status == http.StatusOK && r.Method == http.MethodGet && x.broken == nil || x.status == http.StatusNotModified
 	// A believed caller asks about a machine and is not the machine: an operator
