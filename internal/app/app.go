@@ -29,6 +29,7 @@ import (
 	"glowplug/internal/remote"
 	"glowplug/internal/replicas"
 	"glowplug/internal/skew"
+	"glowplug/internal/sources"
 	"glowplug/internal/streams"
 )
 
@@ -61,6 +62,7 @@ type App struct {
 	resolver    *identity.Resolver
 	bootLog     *bootlog.Log
 	journal     *journal.Journal
+	sources     *sources.Guard
 	creds       *credentials.Credentials
 	api         *apiserver.Server
 	boots       *bootserver.Server
@@ -178,6 +180,7 @@ func (a *App) index() {
 		Logger:     a.log,
 		Registerer: a.metrics,
 	})
+	a.sources = sources.New(sources.Options{Notice: a.journal.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
 	registerDamages(a.metrics, a.backend.damages)
 	a.decider.Follow(a.journal.Progress)
@@ -289,7 +292,7 @@ func (a *App) serveAPI() error {
 
 func (a *App) serveBoots() {
 	a.boots = bootserver.New(bootserver.Options{
-		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(),
+		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(), Sources: a.sources,
 		Streams: a.streamDoor(), Ready: a.ready,
 		Lost: bootserver.Lost{
 			Images: a.lost(apiserver.ISCSICdroms), Namespaces: a.lost(apiserver.Namespaces), Streams: a.lost(apiserver.StreamReleases),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
@@ -38,12 +39,29 @@ func (t *targets) request(l iscsi.Login) *boot.Request {
 	return r
 }
 
+// guessed counts what an initiator claims and asks for wrongly.
+func (t *targets) guessed(r *boot.Request, at time.Time, i *boot.ImageDecision) {
+	if i.Unheld.Any() {
+		t.app.sources.Guessed(at, &r.Caller, &i.Unheld)
+	}
+	if i.Missed {
+		t.app.sources.Missed(at, &r.Caller)
+	}
+	if i.Err != nil {
+		t.app.sources.Answered(i.Err)
+	}
+}
+
 // resolve finds the image that an initiator logs in to, as its host is to see it.
 func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	if !t.app.ready() {
 		return nil, errors.New("the store has not been read yet")
 	}
-	i := t.app.decider.DecideTarget(t.request(l), l.Target)
+	request, now := t.request(l), time.Now()
+	request.ClaimsLimited = t.app.sources.Claims(now, &request.Caller, &request.Claims)
+	request.ImagesLimited = t.app.sources.Images(now, &request.Caller)
+	i := t.app.decider.DecideTarget(request, l.Target)
+	t.guessed(request, now, &i)
 	for _, n := range i.Notices {
 		t.app.journal.Notice(n)
 	}
@@ -81,10 +99,16 @@ func (t *targets) discover(l iscsi.Login) []string {
 	if !t.app.ready() {
 		return nil
 	}
-	request := t.request(l)
+	request, now := t.request(l), time.Now()
+	request.ClaimsLimited = t.app.sources.Claims(now, &request.Caller, &request.Claims)
 	var names []string
-	for _, ref := range t.app.images.Targets() {
-		if i := t.app.decider.DecideImage(request, ref, true); i.Err == nil {
+	for n, ref := range t.app.images.Targets() {
+		i := t.app.decider.DecideImage(request, ref, true)
+		if n == 0 { // it claims the same of each
+			i.Missed = false // it has not asked for this one
+			t.guessed(request, now, &i)
+		}
+		if i.Err == nil {
 			names = append(names, i.Image.IQN)
 		}
 	}
