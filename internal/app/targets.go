@@ -58,8 +58,8 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 		return nil, errors.New("the store has not been read yet")
 	}
 	request, now := t.request(l), time.Now()
-	request.ClaimsLimited = t.app.sources.Claims(now, &request.Caller, &request.Claims)
-	request.ImagesLimited = t.app.sources.Images(now, &request.Caller)
+	request.ClaimLimit = t.app.sources.Claims(now, &request.Caller, &request.Claims)
+	request.ImageLimit = t.app.sources.Images(now, &request.Caller)
 	i := t.app.decider.DecideTarget(request, l.Target)
 	t.guessed(request, now, &i)
 	for _, n := range i.Notices {
@@ -100,7 +100,7 @@ func (t *targets) discover(l iscsi.Login) []string {
 		return nil
 	}
 	request, now := t.request(l), time.Now()
-	request.ClaimsLimited = t.app.sources.Claims(now, &request.Caller, &request.Claims)
+	request.ClaimLimit = t.app.sources.Claims(now, &request.Caller, &request.Claims)
 	var names []string
 	for n, ref := range t.app.images.Targets() {
 		i := t.app.decider.DecideImage(request, ref, true)

@@ -7,6 +7,17 @@ import (
 	"glowplug/internal/identity"
 )
 
+// Limit says for whom nothing is looked up, since too much was guessed.
+type Limit uint8
+
+// The limits. Where somebody in a network has guessed, its strangers are limited and its
+// hosts are not.
+const (
+	Unlimited Limit = iota
+	StrangersLimited
+	AllLimited
+)
+
 // Request is one machine's question.
 type Request struct {
 	// Type is "ignition", "kickstart" or "ipxe": the endpoint that was asked.
@@ -18,9 +29,8 @@ type Request struct {
 	// UserAgent is the User-Agent header, by which some clients are known that
 	// read other spec versions than their Accept header says.
 	UserAgent string
-	// ClaimsLimited is true where the source has made too many claims that do not hold:
-	// none is looked up. ImagesLimited is the same of images that it cannot have.
-	ClaimsLimited, ImagesLimited bool
+	// ClaimLimit and ImageLimit say for whom no claim, and no image, is looked up.
+	ClaimLimit, ImageLimit Limit
 	// Gone is closed when who asks waits no longer; nil: never. Only a template
 	// that is yet to be rendered is waited for.
 	Gone <-chan struct{}

@@ -29,8 +29,8 @@ func (q *question) identify() *fault.Error {
 		q.believe()
 	case q.policy.Claims == identity.Deny:
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
-	case q.req.ClaimsLimited:
-		return q.limited()
+	case q.limited(q.req.ClaimLimit):
+		return q.verifyOwn()
 	default:
 		return q.verify()
 	}

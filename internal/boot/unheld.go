@@ -59,10 +59,19 @@ func valueOf(c *identity.Claims, kind string) string {
 	return ""
 }
 
-// limited answers without looking up a claim. A host that the network tells may claim
+// limited reports whether a limit is for who asks.
+func (q *question) limited(l Limit) bool {
+	if l == StrangersLimited {
+		own, _ := q.ownHost()
+		return own == nil
+	}
+	return l == AllLimited
+}
+
+// verifyOwn answers without looking up a claim. A host that the network tells may claim
 // what it is: that says nothing of others, and machines that boot next to one that
 // guesses claim it always.
-func (q *question) limited() *fault.Error {
+func (q *question) verifyOwn() *fault.Error {
 	c := &q.req.Claims
 	own, _ := q.ownHost()
 	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
@@ -78,13 +87,13 @@ func (q *question) limited() *fault.Error {
 // withheld decides for who has asked for too many images that it cannot have: whether
 // there is this one is not looked up, unless it is the one that the host boots.
 func (d *Decider) withheld(view inventory.View, req *Request, own func(*inventory.Image) bool) (ImageDecision, bool) {
-	if !req.ImagesLimited {
+	if req.ImageLimit == Unlimited {
 		return ImageDecision{}, false
 	}
 	var dec Decision
 	q := d.question(view, req, &dec)
-	if err := q.identify(); err != nil {
-		return ImageDecision{}, false // which it is told as ever
+	if err := q.identify(); err != nil || !q.limited(req.ImageLimit) {
+		return ImageDecision{}, false // an error is told as ever
 	}
 	if h := dec.Host; h != nil && !h.Booting().Disk {
 		if image := view.Image(h.Image); image != nil && own(image) {

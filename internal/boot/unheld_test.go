@@ -57,7 +57,13 @@ func TestUnheld(t *testing.T) {
 			if i := d.DecideImage(req, inventory.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
 				t.Errorf("of an image: %+v", i.Unheld)
 			}
-			req.ClaimsLimited = true
+			var next Decision
+			req.ClaimLimit = StrangersLimited
+			d.Decide(req, &next)
+			if own := networkHost(d, req); (own == nil && c.limited != 0) != (next.Err == ClaimsLimited) {
+				t.Errorf("in a network that is limited: %s", outcome(&next))
+			}
+			req.ClaimLimit = AllLimited
 			d.Decide(req, &then)
 			switch {
 			case c.limited != 0 && (then.Err != ClaimsLimited || then.Host != nil || then.Unheld.Any() || len(then.Notices) > 0):
@@ -83,18 +89,18 @@ func TestWithheldImages(t *testing.T) {
 		from, image string
 		before      int
 		missed      bool
+		network     int // once the strangers in its network are limited
 		limited     int
 	}{
-		{"192.168.10.10", "own", 200, false, 200},
-		{"192.168.10.10", "other", 200, false, 503},
-		{"192.168.10.10", "none", 404, true, 503},
-		{"192.168.66.6", "own", 200, false, 503},
-		{"192.168.66.6", "none", 404, true, 503},
+		{"192.168.10.10", "own", 200, false, 200, 200},
+		{"192.168.10.10", "other", 200, false, 200, 503},
+		{"192.168.10.10", "none", 404, true, 404, 503},
+		{"192.168.66.6", "own", 200, false, 503, 503},
+		{"192.168.66.6", "none", 404, true, 503, 503},
 	} {
 		req := &Request{Type: IPXE, Caller: identity.Caller{Addr: netip.MustParseAddr(c.from)}}
-		for _, limited := range []bool{false, true} {
-			want := map[bool]int{false: c.before, true: c.limited}[limited]
-			req.ImagesLimited = limited
+		for limit, want := range []int{Unlimited: c.before, StrangersLimited: c.network, AllLimited: c.limited} {
+			req.ImageLimit = Limit(limit)
 			for by, i := range map[string]ImageDecision{
 				"name": d.DecideImage(req, inventory.Ref{Namespace: "g10", Name: c.image}, false),
 				"IQN":  d.DecideTarget(req, "iqn.2026-11.dev.glowplug:g10:"+c.image),
@@ -103,10 +109,19 @@ func TestWithheldImages(t *testing.T) {
 				if i.Err != nil {
 					status = i.Err.Kind.Status()
 				}
-				if status != want || i.Missed != (c.missed && !limited) || (status == 503) != (i.Err == ImagesLimited) {
-					t.Errorf("%s asks for %s by its %s, limited %v: %d, missed %v; want %d", c.from, c.image, by, limited, status, i.Missed, want)
+				if status != want || i.Missed != (c.missed && want == c.before) || (status == 503) != (i.Err == ImagesLimited) {
+					t.Errorf("%s asks for %s by its %s, limit %d: %d, missed %v; want %d", c.from, c.image, by, limit, status, i.Missed, want)
 				}
 			}
 		}
 	}
+}
+
+// networkHost is the host that the network says asks.
+func networkHost(d *Decider, req *Request) *inventory.Host {
+	view := d.inv.View()
+	defer view.End()
+	q := d.question(view, req, &Decision{})
+	own, _ := q.ownHost()
+	return own
 }

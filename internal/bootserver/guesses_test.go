@@ -229,8 +229,8 @@ func TestNATIsNotLimited(t *testing.T) {
 	})
 }
 
-// The clients of a proxy are counted by their own addresses, and the neighbours in an
-// IPv6 network together, but for hosts that say what they are.
+// The clients of a proxy are counted by their own addresses, and the strangers in an
+// IPv6 network together.
 func TestSourcesOfClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, boot.Policy{})
@@ -249,6 +249,13 @@ func TestSourcesOfClaims(t *testing.T) {
 		guess("2001:db8::1")
 		s.want(503, "2001:db8::2", claim)
 		s.want(403, "2001:db8:0:1::1", claim)
+		// A host of that network boots, whatever its object lacks, unless it guesses itself.
+		const six, boots = "2001:db8::5", PathIPXE + "?mac=52-54-00-00-00-0b&uuid=4c4c4544-0042-3510-8056-b4c04f4e3199"
+		s.want(200, six, boots)
+		s.want(503, "2001:db8::6", boots)
+		guess(six)
+		s.want(503, six, boots)
+		s.want(200, six, PathIPXE+"?mac=52-54-00-00-00-0b")
 		guess("127.0.0.9")
 		s.want(503, "127.0.0.9", claim)
 		s.want(403, "127.0.0.10", claim)

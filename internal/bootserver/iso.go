@@ -45,7 +45,9 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 		return
 	}
 	caller := &x.request.Caller
-	x.request.ImagesLimited = s.opts.Sources.Images(x.start, caller) && !s.believed(r, x)
+	if limit := s.opts.Sources.Images(x.start, caller); limit != boot.Unlimited && !s.believed(r, x) {
+		x.request.ImageLimit = limit
+	}
 	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
 	x.decision.Host, x.decision.FoundBy = i.Host, i.FoundBy
 	x.boots = "image " + ref.String()

@@ -20,6 +20,7 @@ import (
 var rackHosts = map[string]string{
 	"g10/router": `{"spec":{"ip":"127.0.0.1","systemUUID":"4c4c4544-0042-3510-8056-b4c04f4e3101","image":"router"}}`,
 	"g10/reader": `{"spec":{"ip":"127.0.0.2","bootMACAddress":"52:54:00:00:00:0a","image":"live"}}`,
+	"g10/six":    `{"spec":{"ip":"2001:db8::5","bootMACAddress":"52:54:00:00:00:0b","image":"live"}}`,
 	"g10/live":   `{"spec":{"bootMACAddress":"52:54:00:00:00:02","image":"live"}}`,
 	"g10/locked": `{"spec":{"bootMACAddress":"52:54:00:00:00:03","image":"locked","kernelArgs":["a=1"]}}`,
 	"g10/web":    `{"spec":{"bootMACAddress":"52:54:00:00:00:04","image":"web"}}`,

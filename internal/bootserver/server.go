@@ -221,7 +221,7 @@ func (s *Server) hear(r *http.Request, x *exchange) *fault.Error {
 	x.request.Claims = claims
 	if claims.Any() {
 		x.request.Caller.Believed = s.opts.Believe(r)
-		x.request.ClaimsLimited = s.opts.Sources.Claims(x.start, &x.request.Caller, &claims)
+		x.request.ClaimLimit = s.opts.Sources.Claims(x.start, &x.request.Caller, &claims)
 	}
 	return nil
 }

@@ -77,26 +77,33 @@ const (
 	ofImages = "images"
 )
 
-// Claims reports whether the claims of a request are not to be looked up.
-func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims) bool {
+// Claims says whose claims are not to be looked up.
+func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims) boot.Limit {
 	if g.claims.quiet(at) || !c.Any() {
-		return false
-	}
-	s := Source{Addr: caller.Addr, MAC: caller.MAC}
-	if g.claims.Limited(at, s) {
-		return true
+		return boot.Unlimited
 	}
 	for _, claim := range boot.Named(c) {
 		if g.claims.Limited(at, Source{Addr: caller.Addr, Claim: claim}) {
-			return true
+			return boot.AllLimited
 		}
 	}
-	return false
+	return limit(g.claims, at, caller)
 }
 
-// Images reports whether no image is to be looked up for who asks.
-func (g *Guard) Images(at time.Time, caller *identity.Caller) bool {
-	return g.images.Limited(at, Source{Addr: caller.Addr, MAC: caller.MAC})
+// Images says for whom no image is to be looked up.
+func (g *Guard) Images(at time.Time, caller *identity.Caller) boot.Limit {
+	return limit(g.images, at, caller)
+}
+
+func limit(t *Tally, at time.Time, caller *identity.Caller) boot.Limit {
+	s := Source{Addr: caller.Addr, MAC: caller.MAC}
+	if !t.Limited(at, s) {
+		return boot.Unlimited
+	}
+	if s.Known = true; t.Limited(at, s) {
+		return boot.AllLimited
+	}
+	return boot.StrangersLimited
 }
 
 // Guessed counts the claims of a request that did not hold.

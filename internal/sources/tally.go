@@ -30,8 +30,8 @@ type Source struct {
 	Addr netip.Addr
 	// MAC is the entry of the neighbour table; zero: none.
 	MAC netaddr.MAC
-	// Known is true for a host that the network tells: it is counted by itself, and not
-	// by the network that it shares with others.
+	// Known is true for a host that the network tells: what it says of itself is counted
+	// by its address and card, and not by the network that it shares with others.
 	Known bool
 	// Claim is what a machine claims that is known by that alone, as behind NAT: it is
 	// counted by this. "" elsewhere.
