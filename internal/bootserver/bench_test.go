@@ -134,10 +134,14 @@ func benchConfig() []byte {
 
 // BenchmarkHandler is the handler without net/http around it.
 func BenchmarkHandler(b *testing.B) {
-	for name, level := range map[string]slog.Level{"shipped": slog.LevelInfo, "quiet": slog.LevelWarn} {
-		b.Run(name, func(b *testing.B) {
-			s := whole(b, level)
-			req := httptest.NewRequest("GET", PathIgnition, nil)
+	for _, c := range []struct {
+		name  string
+		level slog.Level
+		query string
+	}{{"shipped", slog.LevelInfo, ""}, {"quiet", slog.LevelWarn, ""}, {"claims", slog.LevelWarn, "?ip=127.0.0.1"}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := whole(b, c.level)
+			req := httptest.NewRequest("GET", PathIgnition+c.query, nil)
 			req.RemoteAddr = "127.0.0.1:40000"
 			req.Header.Set("User-Agent", "Ignition/2.26.0")
 			req.Header.Set("Accept", "application/vnd.coreos.ignition+json;version=3.6, */*;q=0.1")
