@@ -131,7 +131,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	case template == nil || !template.Template || r.templates == nil:
 		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
 	}
-	rendered, failure := r.templates.Render(template, host, nil, ctx.Done())
+	rendered, failure := r.templates.Render(template, host, nil, boot.Asker{Gone: ctx.Done()})
 	if failure != nil {
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"glowplug/internal/fault"
+	"glowplug/internal/identity"
 	"glowplug/internal/ignition"
 	"glowplug/internal/inventory"
 	"glowplug/internal/match"
@@ -15,8 +16,17 @@ type Renderer interface {
 	// Render gives the config with what is rendered in the place of its template:
 	// Artifact, Hash, ETag and IgnitionVersion, and Stale where it is an earlier
 	// rendering. host is the machine, nil where it is no known host; facts are what
-	// the template can name, nil: those of the host. It waits until gone is closed.
-	Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, gone <-chan struct{}) (*inventory.Config, *fault.Error)
+	// the template can name, nil: those of the host.
+	Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, asker Asker) (
+		*inventory.Config, *fault.Error)
+}
+
+// Asker is who waits for a rendering.
+type Asker struct {
+	// Caller is what a machine that is no known host is counted by.
+	Caller identity.Caller
+	// Gone is closed when it waits no longer; nil: never.
+	Gone <-chan struct{}
 }
 
 // RenderWith makes the decider render templates. It is to be called before the
@@ -30,7 +40,7 @@ func (q *question) render(r Renderer) *fault.Error {
 	if r == nil {
 		return fault.New(fault.Unavailable, "config "+dec.Config.Ref.String()+" is a template, which nothing renders here")
 	}
-	rendered, err := r.Render(dec.Config, dec.Host, q.facts(), q.req.Gone)
+	rendered, err := r.Render(dec.Config, dec.Host, q.facts(), Asker{Caller: q.req.Caller, Gone: q.req.Gone})
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (d *Decider) SkewOfStored(h *inventory.Host, gone <-chan struct{}) (s *Skew
 	if config == nil || !config.Template || d.renderer == nil {
 		return skewed(h, image, config), true
 	}
-	rendered, err := d.renderer.Render(config, h, nil, gone)
+	rendered, err := d.renderer.Render(config, h, nil, Asker{Gone: gone})
 	if err != nil {
 		return nil, false
 	}

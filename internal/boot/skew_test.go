@@ -124,7 +124,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 // byLabel stands in for the cache of renderings: a host is given the config in its label.
 type byLabel struct{}
 
-func (byLabel) Render(config *inventory.Config, host *inventory.Host, _ *template.Facts, _ <-chan struct{}) (*inventory.Config, *fault.Error) {
+func (byLabel) Render(config *inventory.Config, host *inventory.Host, _ *template.Facts, _ Asker) (*inventory.Config, *fault.Error) {
 	text := host.Labels["config"]
 	if text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")

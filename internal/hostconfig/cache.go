@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"glowplug/internal/boot"
 	"glowplug/internal/compile"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
@@ -23,6 +24,9 @@ const (
 	// maxKept bounds the renderings that are kept, in bytes: 10,000 of 5 KB and as
 	// much again. Equal ones are kept once.
 	maxKept = 128 << 20
+	// maxStrange bounds those for machines that are no known hosts, in bytes: they
+	// take no room from the hosts'.
+	maxStrange = 16 << 20
 	// maxParsed bounds the templates that are kept parsed, in bytes of their sources;
 	// parsed they take some twenty times that.
 	maxParsed = 4 << 20
@@ -62,11 +66,13 @@ type Cache struct {
 	stop     chan struct{}
 	jobs     sync.WaitGroup
 
-	mu     sync.Mutex
-	kept   kept
-	calls  map[key]*call
-	parsed parsed
-	closed bool
+	mu   sync.Mutex
+	kept kept
+	// strange are the renderings for machines that are no known hosts.
+	strange kept
+	calls   map[key]*call
+	parsed  parsed
+	closed  bool
 }
 
 // key is all that a rendering depends on: the template and what it can see of the
@@ -75,14 +81,6 @@ type key struct {
 	// source is that of a task, format the language of what the template renders.
 	source, format string
 	facts          template.Key
-}
-
-// call is a rendering that is being made. rendered may be read once done is closed;
-// nil: the cache was closed before.
-type call struct {
-	done     chan struct{}
-	rendered *Rendered
-	turn     *turn
 }
 
 // NewCache makes an empty cache. Layers of templates are found in inv; registerer
@@ -95,6 +93,7 @@ func NewCache(inv *inventory.Inventory, registerer prometheus.Registerer) *Cache
 		slots:    newSlots(runtime.GOMAXPROCS(0)),
 		stop:     make(chan struct{}),
 		kept:     newKept(maxKept),
+		strange:  newKept(maxStrange),
 		calls:    map[key]*call{},
 	}
 	c.metrics = newMetrics(registerer, c)
@@ -130,7 +129,8 @@ func (c *Cache) Busy() bool {
 }
 
 // Render implements boot.Renderer.
-func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, gone <-chan struct{}) (*inventory.Config, *fault.Error) {
+func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, asker boot.Asker) (
+	*inventory.Config, *fault.Error) {
 	who, job := ownerOf(config, host), c.task(config)
 	own := facts == nil
 	if !own && host != nil {
@@ -147,15 +147,20 @@ func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *te
 		}
 	}
 	if r == nil {
-		call := c.begin(&job, who, facts, true)
+		call := c.begin(&job, who, facts, rankOf(host, &asker.Caller), &asker.Caller)
+		if call == nil {
+			return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+", a template, is not rendered for "+
+				describe(host, facts)+" while too many machines wait that are no known hosts; ask again in a moment")
+		}
 		late := time.NewTimer(c.patience)
 		defer late.Stop()
 		select {
 		case <-call.done:
 			r = call.rendered
-		case <-gone:
+		case <-asker.Gone:
 		case <-late.C:
 		}
+		c.leave(call)
 		if r != nil && own {
 			c.note(who, &job, host, job.key(facts))
 		}
@@ -220,51 +225,6 @@ func (c *Cache) last(who owner) *Rendered {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept.last(who)
-}
-
-// begin starts to render, or joins who does already: many who ask at once wait for
-// one rendering. urgent goes before what is not.
-func (c *Cache) begin(job *task, who owner, facts *template.Facts, urgent bool) *call {
-	k := job.key(facts)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.kept.find(k); r != nil {
-		done := make(chan struct{})
-		close(done)
-		return &call{done: done, rendered: r}
-	}
-	if running := c.calls[k]; running != nil {
-		if urgent {
-			c.slots.hurry(running.turn)
-		}
-		return running
-	}
-	call := &call{done: make(chan struct{}), turn: newTurn(urgent)}
-	if c.closed {
-		close(call.done)
-		return call
-	}
-	// The key must not keep the config's bytes in memory.
-	k.source, k.format = strings.Clone(k.source), strings.Clone(k.format)
-	c.calls[k] = call
-	c.jobs.Go(func() {
-		defer close(call.done)
-		if c.slots.take(call.turn, c.stop) {
-			if !c.stopping() { // the slot may have come with the end
-				began := time.Now()
-				call.rendered = c.make(job, facts)
-				c.metrics.rendered(call.rendered, time.Since(began))
-			}
-			c.slots.give()
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.calls, k)
-		if call.rendered != nil {
-			call.rendered = c.kept.put(k, who, call.rendered)
-		}
-	})
-	return call
 }
 
 // make renders and compiles. A fault in what does is one of this rendering.

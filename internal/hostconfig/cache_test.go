@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"glowplug/internal/boot"
 	"glowplug/internal/compile"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
@@ -43,7 +45,7 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 	config := kickstart("# {{ .Name }}\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
 		h := node(n)
-		if _, err := c.Render(config, h, h.Facts(), nil); err != nil {
+		if _, err := c.Render(config, h, h.Facts(), boot.Asker{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +55,7 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 	same := kickstart("# for all\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
 		h := node(n)
-		if _, err := c.Render(same, h, h.Facts(), nil); err != nil {
+		if _, err := c.Render(same, h, h.Facts(), boot.Asker{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,25 +96,25 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 		return t.Render(f)
 	}
 	config, h := kickstart("# {{ .Name }}\n"), node(1)
-	_, err := c.Render(config, h, h.Facts(), nil)
+	_, err := c.Render(config, h, h.Facts(), boot.Asker{})
 	if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, "is yet to be rendered for host a/node-1") {
 		t.Errorf("%+v", err)
 	}
 	gone := make(chan struct{})
 	close(gone)
 	c.patience = time.Hour
-	if _, err := c.Render(config, h, h.Facts(), gone); err == nil {
+	if _, err := c.Render(config, h, h.Facts(), boot.Asker{Gone: gone}); err == nil {
 		t.Error("nobody waits, and it is rendered")
 	}
 	close(gate)
-	if out, err := c.Render(config, h, h.Facts(), nil); err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
+	if out, err := c.Render(config, h, h.Facts(), boot.Asker{}); err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
 		t.Errorf("%+v %v", out, err)
 	}
 	if calls.Load() != 1 {
 		t.Errorf("rendered %d times", calls.Load())
 	}
 	c.Close()
-	if _, err := c.Render(config, node(2), node(2).Facts(), nil); err == nil || err.Kind != fault.Unavailable {
+	if _, err := c.Render(config, node(2), node(2).Facts(), boot.Asker{}); err == nil || err.Kind != fault.Unavailable {
 		t.Errorf("%v after the end", err)
 	}
 }
@@ -130,7 +132,7 @@ func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	job := c.task(config)
 	var waiting []*call
 	for n := range 50 {
-		waiting = append(waiting, c.begin(&job, ownerOf(config, node(n)), node(n).Facts(), n%2 == 0))
+		waiting = append(waiting, c.begin(&job, ownerOf(config, node(n)), node(n).Facts(), []rank{ahead, asking}[n%2], nil))
 	}
 	<-started
 	closed := make(chan struct{})
@@ -148,46 +150,46 @@ func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	}
 }
 
-func TestUrgentGoesFirst(t *testing.T) {
+func TestHostsGoFirst(t *testing.T) {
 	s := newSlots(1)
 	stop := make(chan struct{})
-	if !s.take(newTurn(false), stop) {
-		t.Fatal("no slot")
+	enter := func(turn *turn) *turn {
+		if !s.enter(turn) {
+			t.Fatal("there is no place")
+		}
+		return turn
 	}
-	order := make(chan string, 4)
-	queue := func(name string, turn *turn) {
-		queued := func() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.urgent) + len(s.others) }
-		before := queued()
-		go func() {
-			if s.take(turn, stop) {
-				order <- name
-				s.give()
-			} else {
-				order <- name + " ended"
+	first := enter(newTurn(stranger))
+	names := map[*turn]string{}
+	for name, r := range map[string]rank{"stranger": stranger, "ahead": ahead, "asking": asking} {
+		names[enter(newTurn(r))] = name
+	}
+	joined := enter(newTurn(ahead))
+	names[joined] = "joined"
+	s.hurry(joined)
+	var order []string
+	for has := first; len(order) < len(names); {
+		s.give(has)
+		for turn, name := range names {
+			select {
+			case <-turn.given:
+				if !slices.Contains(order, name) {
+					order, has = append(order, name), turn
+				}
+			default:
 			}
-		}()
-		for queued() == before {
-			time.Sleep(time.Millisecond)
 		}
 	}
-	joined := newTurn(false)
-	queue("later", newTurn(false))
-	queue("joined", joined)
-	queue("urgent", newTurn(true))
-	s.hurry(joined)
-	s.give()
-	if got := <-order + " " + <-order + " " + <-order; got != "urgent joined later" {
+	if got := strings.Join(order, " "); got != "asking joined ahead stranger" {
 		t.Error(got)
 	}
-	s.take(newTurn(true), stop)
-	queue("waiting", newTurn(true))
+	waiting := enter(newTurn(asking))
 	close(stop)
-	if got := <-order; got != "waiting ended" {
-		t.Error(got)
+	if s.wait(waiting, stop) {
+		t.Error("there is a slot after the end")
 	}
-	s.give()
-	if s.free != 1 || len(s.urgent)+len(s.others) != 0 {
-		t.Errorf("%+v", s)
+	if n := s.waiting(asking, ahead, stranger); s.free != 0 || n != 0 {
+		t.Errorf("%d wait: %+v", n, s)
 	}
 }
 
@@ -196,11 +198,11 @@ func TestFaultOfARenderingIsItsOwn(t *testing.T) {
 	defer c.Close()
 	c.render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
 	h := node(1)
-	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), nil); err == nil || !strings.Contains(err.Sentence, "oops") {
+	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), boot.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
 		t.Errorf("%v", err)
 	}
 	c.render = (*compile.Template).Render
-	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), nil); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
+	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), boot.Asker{}); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,6 +9,9 @@ import (
 // metrics count what is rendered.
 type metrics struct {
 	seconds *prometheus.HistogramVec
+	// refused are strangers for whom there was no place, abandoned renderings that
+	// nobody waited for any more.
+	refused, abandoned prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
@@ -17,17 +20,37 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		Help:    "Time that rendering a template for a host and compiling the result took, by what came of it (ready or error).",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"result"})}
+	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "glowplug_template_renderings_dropped_total",
+		Help: "Renderings that were asked for and not made: refused, because too many machines waited that are no known hosts, " +
+			"or abandoned, because nobody waited any more.",
+	}, []string{"reason"})
+	m.refused, m.abandoned = dropped.WithLabelValues("refused"), dropped.WithLabelValues("abandoned")
 	if r == nil {
 		return m
 	}
-	r.MustRegister(m.seconds,
+	r.MustRegister(m.seconds, dropped,
+		queueGauge(c, "hosts", asking, ahead), queueGauge(c, "strangers", stranger),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_template_cache_bytes", Help: "Memory that rendered configs take.",
-		}, func() float64 { c.mu.Lock(); defer c.mu.Unlock(); return float64(c.kept.size) }),
+		}, func() float64 { c.mu.Lock(); defer c.mu.Unlock(); return float64(c.kept.size + c.strange.size) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_template_cache_entries", Help: "Rendered configs that are kept.",
-		}, func() float64 { c.mu.Lock(); defer c.mu.Unlock(); return float64(c.kept.order.Len()) }))
+		}, func() float64 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return float64(c.kept.order.Len() + c.strange.order.Len())
+		}))
 	return m
+}
+
+// queueGauge is the gauge of the renderings that wait for a slot.
+func queueGauge(c *Cache, machines string, of ...rank) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "glowplug_template_renderings_pending",
+		Help:        "Renderings that wait for their turn, by the machines that they are for (hosts or strangers).",
+		ConstLabels: prometheus.Labels{"machines": machines},
+	}, func() float64 { return float64(c.slots.waiting(of...)) })
 }
 
 func (m *metrics) rendered(r *Rendered, took time.Duration) {

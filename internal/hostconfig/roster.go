@@ -320,8 +320,9 @@ func (f *Follower) renderNext() bool {
 		return true
 	}
 	seen := host.Facts()
-	call := f.opts.Cache.begin(&job, ownerOf(job.config, host), seen, false)
+	call := f.opts.Cache.begin(&job, ownerOf(job.config, host), seen, ahead, nil)
 	<-call.done
+	f.opts.Cache.leave(call)
 
 	f.mu.Lock()
 	defer f.mu.Unlock()

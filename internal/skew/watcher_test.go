@@ -130,7 +130,7 @@ func TestWatcher(t *testing.T) {
 // renderer gives every host the same; "" cannot be rendered.
 type renderer struct{ text string }
 
-func (r *renderer) Render(config *inventory.Config, _ *inventory.Host, _ *template.Facts, _ <-chan struct{}) (*inventory.Config, *fault.Error) {
+func (r *renderer) Render(config *inventory.Config, _ *inventory.Host, _ *template.Facts, _ boot.Asker) (*inventory.Config, *fault.Error) {
 	if r.text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
 	}

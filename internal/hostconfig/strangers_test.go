@@ -1,0 +1,288 @@
+package hostconfig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/compile"
+	"glowplug/internal/fault"
+	"glowplug/internal/identity"
+	"glowplug/internal/inventory"
+	"glowplug/internal/kvstore"
+	"glowplug/internal/netaddr"
+	"glowplug/internal/template"
+)
+
+// aRendering is the time that each takes in a crowd.
+const aRendering = time.Second
+
+// crowd is a server with a template for everybody, whose rendering takes its time.
+type crowd struct {
+	t       *testing.T
+	inv     *inventory.Inventory
+	decider *boot.Decider
+	cache   *Cache
+
+	mu sync.Mutex
+	// begun are the addresses that were rendered for, in order; strangers is how many
+	// of them that are no hosts are being rendered for now, and most how many were.
+	begun           []string
+	strangers, most int
+	revision        uint64
+}
+
+func newCrowd(t *testing.T, slots int) *crowd {
+	inv := inventory.New(inventory.Options{})
+	c := &crowd{t: t, inv: inv, decider: boot.New(inv, boot.Policy{}), cache: NewCache(inv, nil)}
+	c.cache.slots = newSlots(slots)
+	c.cache.render = c.render
+	c.decider.RenderWith(c.cache)
+	t.Cleanup(c.cache.Close)
+	source := compile.Source{Type: v1.TypeKickstart, Format: v1.FormatKickstart, Config: "# {{ .IP }}\n", Template: true}
+	artifact, found := compile.Compile(source)
+	if artifact == nil {
+		t.Fatal(found.Summary())
+	}
+	any := &v1.IgnitionConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "any", UID: "1", Generation: 1}}
+	any.Spec = v1.IgnitionConfigSpec{
+		Type: source.Type, Format: source.Format, Config: source.Config, Template: true,
+		Selector: v1.IgnitionConfigSelector{Default: true},
+	}
+	c.put(inv.Configs(), "a/any", struct {
+		*v1.IgnitionConfig
+		Compiled *v1.Compiled `json:"compiled"`
+	}{any, &v1.Compiled{Artifact: artifact.Bytes, Hash: artifact.Hash, Template: true, Generation: 1}})
+	return c
+}
+
+func (c *crowd) put(to kvstore.Observer, key string, object any) {
+	value, err := json.Marshal(object)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.revision++
+	to.Put(kvstore.Item{Key: key, Revision: c.revision, Value: value})
+}
+
+// host stores a host, which is another each time for all that its template can see.
+func (c *crowd) host(ip string) {
+	h := &v1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "node-" + ip, UID: "1"}}
+	h.Annotations, h.Spec.IP = map[string]string{"change": fmt.Sprint(c.revision)}, ip
+	c.put(c.inv.Hosts(), "a/"+h.Name, h)
+}
+
+func (c *crowd) render(t *compile.Template, facts *template.Facts) compile.Rendering {
+	c.mu.Lock()
+	c.begun = append(c.begun, facts.IP)
+	if facts.Name == "" {
+		c.strangers++
+		c.most = max(c.most, c.strangers)
+	}
+	c.mu.Unlock()
+	time.Sleep(aRendering)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if facts.Name == "" {
+		c.strangers--
+	}
+	return t.Render(facts)
+}
+
+// rendered gives the addresses that have been rendered for.
+func (c *crowd) rendered() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.begun)
+}
+
+func (c *crowd) ask(ctx context.Context, caller identity.Caller) *fault.Error {
+	dec := &boot.Decision{}
+	c.decider.Decide(&boot.Request{Type: boot.Kickstart, Caller: caller, Gone: ctx.Done()}, dec)
+	return dec.Err
+}
+
+// The callers of a network card that has many addresses, of a network, of several.
+func ofOneCard(n int) identity.Caller {
+	return identity.Caller{Addr: netip.AddrFrom4([4]byte{127, 1, byte(n >> 8), byte(n)}), MAC: netaddr.MAC{2, 0, 0, 0, 0, 1}}
+}
+
+func ofOneNetwork(n int) identity.Caller {
+	return identity.Caller{Addr: netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", n+1))}
+}
+
+func ofOneEach(n int) identity.Caller {
+	caller := ofOneCard(n)
+	caller.MAC[4], caller.MAC[5] = byte(n>>8), byte(n)
+	return caller
+}
+
+// 400 addresses that nobody knows ask again and again; a known host whose object has
+// changed waits for one of them at most, whose rendering is under way.
+func TestStrangersDoNotHoldUpAHost(t *testing.T) {
+	attackers := map[string]func(int) identity.Caller{"one card": ofOneCard, "many": ofOneEach}
+	for slots, want := range map[int]time.Duration{1: 2 * aRendering, 2: aRendering} {
+		for name, stranger := range attackers {
+			t.Run(fmt.Sprintf("%d slots, %s", slots, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCrowd(t, slots)
+					ctx, cancel := context.WithCancel(t.Context())
+					var attack sync.WaitGroup
+					for n := range 400 {
+						attack.Go(func() {
+							for ctx.Err() == nil {
+								if c.ask(ctx, stranger(n)) == nil {
+									return
+								}
+								time.Sleep(5 * time.Second) // Retry-After
+							}
+						})
+					}
+					for range 10 {
+						time.Sleep(3500 * time.Millisecond)
+						c.host("10.0.0.1")
+						before, began := len(c.rendered()), time.Now()
+						if err := c.ask(ctx, identity.Caller{Addr: addr("10.0.0.1")}); err != nil {
+							t.Error(err)
+						}
+						if took := time.Since(began); took > want {
+							t.Errorf("the host waited for %v renderings, want %v at most", took.Seconds(), want.Seconds())
+						}
+						if next := c.rendered()[before]; next != "10.0.0.1" {
+							t.Errorf("%s was rendered for while the host waited", next)
+						}
+					}
+					cancel()
+					attack.Wait()
+					if c.most != 1 {
+						t.Errorf("%d strangers were rendered for at a time", c.most)
+					}
+					if got := len(c.rendered()); got < 20 {
+						t.Errorf("%d were rendered for: strangers are to be served where no host waits", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Who is no known host and finds no place is told at once to come again.
+func TestStrangersQueueIsBounded(t *testing.T) {
+	for name, s := range map[string]struct {
+		caller func(int) identity.Caller
+		most   int
+	}{
+		"one card": {ofOneCard, maxPerSource},
+		"one /64":  {ofOneNetwork, maxPerSource},
+		"one each": {ofOneEach, maxStrangers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrowd(t, 2)
+				ctx, cancel := context.WithCancel(t.Context())
+				var asking sync.WaitGroup
+				answers := make(chan *fault.Error, 400)
+				for n := range 400 {
+					asking.Go(func() { answers <- c.ask(ctx, s.caller(n)) })
+				}
+				synctest.Wait()
+				if waiting := 400 - len(answers); waiting != s.most {
+					t.Errorf("%d wait, want %d", waiting, s.most)
+				}
+				err := <-answers
+				want := "which is no known host while too many machines wait"
+				if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, want) {
+					t.Errorf("%v", err)
+				}
+				if got := testutil.ToFloat64(c.cache.metrics.refused); got != float64(400-s.most) {
+					t.Errorf("%v were counted as refused", got)
+				}
+				if err := c.ask(ctx, identity.Caller{Addr: addr("10.0.0.9"), Believed: true}); err != nil {
+					t.Errorf("a caller who is believed: %v", err)
+				}
+				cancel()
+				asking.Wait()
+				time.Sleep(aRendering)
+				synctest.Wait()
+				if err := c.ask(t.Context(), s.caller(500)); err != nil {
+					t.Errorf("once the others have gone: %v", err)
+				}
+				if c.cache.slots.strangers != 0 || len(c.cache.slots.sources) != 0 {
+					t.Errorf("counted for ever: %+v", c.cache.slots)
+				}
+			})
+		})
+	}
+}
+
+// What waits and nobody waits for is not rendered, of hosts and strangers.
+func TestWhatNobodyWaitsForIsNotRendered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 1)
+		for n := range 30 {
+			c.host(fmt.Sprintf("10.0.0.%d", n))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		for n := range 30 {
+			asking.Go(func() { c.ask(ctx, ofOneEach(n)) })
+			asking.Go(func() { c.ask(ctx, identity.Caller{Addr: addr(fmt.Sprintf("10.0.0.%d", n))}) })
+		}
+		synctest.Wait()
+		patient := make(chan *fault.Error)
+		go func() { patient <- c.ask(t.Context(), identity.Caller{Addr: addr("10.0.0.29")}) }()
+		synctest.Wait()
+		cancel()
+		asking.Wait()
+		if err := <-patient; err != nil {
+			t.Errorf("one of two who wait: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if got := c.rendered(); len(got) > 2 {
+			t.Errorf("rendered for %v", got)
+		}
+		if got := testutil.ToFloat64(c.cache.metrics.abandoned); got < 58 {
+			t.Errorf("%v were counted as abandoned", got)
+		}
+		if c.cache.Busy() {
+			t.Error("something is left")
+		}
+	})
+}
+
+// What strangers are given takes no room from what hosts are given.
+func TestStrangersTakeNoRoomFromHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 1)
+		c.cache.kept.limit, c.cache.strange.limit = 10*entryCost, 10*entryCost
+		c.host("10.0.0.1")
+		host := identity.Caller{Addr: addr("10.0.0.1")}
+		if err := c.ask(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 100 {
+			if err := c.ask(t.Context(), ofOneCard(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := len(c.rendered())
+		if err := c.ask(t.Context(), host); err != nil || len(c.rendered()) != before {
+			t.Errorf("the host is rendered for again: %v", err)
+		}
+		if c.cache.strange.size > 10*entryCost {
+			t.Errorf("%d bytes of strangers", c.cache.strange.size)
+		}
+	})
+}
