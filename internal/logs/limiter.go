@@ -1,0 +1,118 @@
+package logs
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Period is how often a Limiter says what was left out.
+const Period = time.Minute
+
+// rate is how many lines may be written: burst at once, and each a second after that.
+type rate struct{ each, burst float64 }
+
+// bound is what the lines of a kind keep to. sources is how many are counted each for
+// itself; the lines of others count in all alone.
+type bound struct {
+	source, all rate
+	sources     int
+}
+
+// bounds are those of each kind. A storm of boots of 2,000 machines a second leaves all
+// of its lines.
+var bounds = [kinds]bound{
+	Known:   {source: rate{50, 1000}, all: rate{10_000, 40_000}, sources: 1 << 16},
+	Served:  {source: rate{10, 200}, all: rate{4_000, 8_000}, sources: 1 << 14},
+	Refused: {source: rate{1, 60}, all: rate{20, 600}, sources: 1 << 12},
+}
+
+// Limiter bounds the log lines that requests leave, by what came of them and by who
+// sent them, and says once a Period how many were left out. The kinds take nothing from
+// each other: refused strangers hide no boot. A nil Limiter lets every line through. It
+// is safe for concurrent use.
+type Limiter struct {
+	logger  *slog.Logger
+	dropped [kinds]prometheus.Counter
+	counts  [kinds]counts
+
+	mu     sync.Mutex
+	timer  *time.Timer // nil: nothing was left out since the last report
+	closed bool
+}
+
+// NewLimiter makes a Limiter, which says what was left out to logger. registerer takes
+// its metric; nil keeps none.
+func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter {
+	l := &Limiter{logger: logger}
+	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "glowplug_log_lines_dropped_total",
+		Help: "Lines of requests that were left out of the log, because their source or all of their kind left too many.",
+	}, []string{"kind"})
+	for k := range kinds {
+		l.dropped[k] = dropped.WithLabelValues(k.String())
+		l.counts[k] = counts{bound: &bounds[k], sources: map[Source]*bucket{}, all: full(bounds[k].all, time.Time{})}
+	}
+	if registerer != nil {
+		registerer.MustRegister(dropped)
+	}
+	return l
+}
+
+// Allow reports whether a line about a request of a source is to be written. What it
+// says no to is counted.
+func (l *Limiter) Allow(now time.Time, s *Source) bool {
+	if l == nil || l.counts[s.Kind].take(now, s) {
+		return true
+	}
+	l.dropped[s.Kind].Inc()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer == nil && !l.closed {
+		l.timer = time.AfterFunc(Period, l.report)
+	}
+	return false
+}
+
+// Close says what was left out since the last report.
+func (l *Limiter) Close() {
+	l.mu.Lock()
+	l.closed = true
+	due := l.timer != nil && l.timer.Stop()
+	l.mu.Unlock()
+	if due {
+		l.report()
+	}
+}
+
+// maxReported is how many sources a report names, those with the most lines.
+const maxReported = 10
+
+// report says what was left out.
+func (l *Limiter) report() {
+	l.mu.Lock()
+	l.timer = nil
+	l.mu.Unlock()
+	now := time.Now()
+	var all []leftOut
+	var lines [kinds]uint64
+	var total uint64
+	for k := range kinds {
+		var some []leftOut
+		some, lines[k] = l.counts[k].settle(now)
+		all, total = append(all, some...), total+lines[k]
+	}
+	slices.SortFunc(all, func(a, b leftOut) int { return cmp.Compare(b.lines, a.lines) })
+	for _, s := range all[:min(maxReported, len(all))] {
+		l.logger.Warn("log lines of a source were left out",
+			"kind", s.source.Kind.String(), "source", s.source.String(), "lines", s.lines)
+	}
+	if total > 0 {
+		l.logger.Warn("log lines were left out", "lines", total, "sources", len(all),
+			Known.String(), lines[Known], Served.String(), lines[Served], Refused.String(), lines[Refused])
+	}
+}
