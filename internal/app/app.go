@@ -47,6 +47,8 @@ type App struct {
 	stdout   io.Writer
 	sink     *logs.Handler
 	log      *slog.Logger
+	// limiter bounds the lines that requests leave in the log.
+	limiter *logs.Limiter
 
 	backend   *backend
 	stores    map[string]*kvstore.Store
@@ -110,6 +112,8 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	a.onClose(func() { _ = a.sink.Close() })
 	a.log = slog.New(a.sink)
 	apiserver.BridgeLogs(a.log)
+	a.limiter = logs.NewLimiter(a.log, a.metrics)
+	a.onClose(a.limiter.Close)
 
 	var err error
 	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, false); err != nil {
@@ -297,7 +301,7 @@ func (a *App) serveBoots() {
 		Lost: bootserver.Lost{
 			Images: a.lost(apiserver.ISCSICdroms), Namespaces: a.lost(apiserver.Namespaces), Streams: a.lost(apiserver.StreamReleases),
 		},
-		Believe: a.api.Believe, Log: a.sink, Registerer: a.metrics,
+		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
 }
 

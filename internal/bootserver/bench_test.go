@@ -40,7 +40,7 @@ func whole(b *testing.B, level slog.Level) http.Handler {
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
 	return New(Options{
-		Decider: boot.New(inv, boot.Policy{}), Log: h, Journal: journal.New(journal.Options{}),
+		Decider: boot.New(inv, boot.Policy{}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil), Journal: journal.New(journal.Options{}),
 		Resolver: identity.NewResolver(identity.ResolverOptions{Neighbors: identity.NeighborsOff}),
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"glowplug/internal/identity"
+	"glowplug/internal/logs"
 	"glowplug/internal/netaddr"
 )
 
@@ -25,7 +27,17 @@ func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 	if x.failure != nil {
 		level = x.failure.Kind.Level()
 	}
+	refused := x.refusedCredential(r)
+	if refused {
+		level = max(level, slog.LevelWarn)
+	}
 	if s.opts.Log == nil || !s.opts.Log.Enabled(context.Background(), level) {
+		return
+	}
+	if x.request.Caller == (identity.Caller{}) { // it was answered before anybody asked
+		x.request.Caller = s.opts.Resolver.Caller(r)
+	}
+	if source := x.source(); !s.opts.Limiter.Allow(x.start, &source) {
 		return
 	}
 	l := s.opts.Log.Line(x.start, level, "request").Str("endpoint", x.endpoint.String()).Str("method", clip(r.Method, 16))
@@ -47,6 +59,9 @@ func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 	}
 	if caller.Believed {
 		l.Bool("believed", true)
+	}
+	if refused {
+		l.Str("credential", "refused")
 	}
 
 	claims := &x.request.Claims
@@ -102,4 +117,28 @@ func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 		l.Str("broken", clip(x.broken.Error(), maxCause))
 	}
 	l.End()
+}
+
+// refusedCredential reports whether the sender made a claim, brought a token for it and
+// was not believed.
+func (x *exchange) refusedCredential(r *http.Request) bool {
+	return len(r.Header["Authorization"]) > 0 && !x.request.Caller.Believed && x.request.Claims.Any()
+}
+
+// source is whose lines this one is counted with. A host's are counted by who asked for
+// it as well: nobody uses up what is written of another.
+func (x *exchange) source() logs.Source {
+	caller := &x.request.Caller
+	host := x.decision.Host
+	switch {
+	case host != nil:
+		return logs.Source{
+			Kind: logs.Known, Namespace: host.Namespace, Name: host.Name, Network: netaddr.Source(caller.Addr), MAC: caller.MAC,
+		}
+	case caller.Believed:
+		return logs.Source{Kind: logs.Known, Network: netaddr.Source(caller.Addr)}
+	case x.status < http.StatusBadRequest:
+		return logs.Stranger(logs.Served, caller.Addr, caller.MAC)
+	}
+	return logs.Stranger(logs.Refused, caller.Addr, caller.MAC)
 }

@@ -81,6 +81,8 @@ type Options struct {
 	Believe func(r *http.Request) bool
 	// Log takes a line a request; nil: none.
 	Log *logs.Handler
+	// Limiter bounds these lines; nil: nothing does.
+	Limiter *logs.Limiter
 	// Registerer takes the metrics; nil keeps none.
 	Registerer prometheus.Registerer
 }
