@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
 	"glowplug/internal/template"
@@ -67,7 +68,7 @@ func TestTemplateAwaitsItsHosts(t *testing.T) {
 // forNames stands in for the cache of renderings: it names the host.
 type forNames struct{}
 
-func (forNames) Render(config *inventory.Config, host *inventory.Host, _ *template.Facts, _ <-chan struct{}) (*inventory.Config, *fault.Error) {
+func (forNames) Render(config *inventory.Config, host *inventory.Host, _ *template.Facts, _ boot.Asker) (*inventory.Config, *fault.Error) {
 	if host.Name == "bad" {
 		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+" cannot be rendered for host "+host.Ref.String())
 	}
