@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,8 +37,30 @@ func (q quieter) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (q quieter) Handle(ctx context.Context, record slog.Record) error {
-	record.Level = lowered(record.Level)
-	return q.Handler.Handle(ctx, record)
+	out := slog.NewRecord(record.Time, lowered(record.Level), clip(record.Message, maxLibraryText), record.PC)
+	record.Attrs(func(a slog.Attr) bool {
+		out.AddAttrs(harmless(a))
+		return true
+	})
+	return q.Handler.Handle(ctx, out)
+}
+
+// maxLibraryText bounds a text in a line of the library, which may be a client's.
+const maxLibraryText = 512
+
+// harmless gives an attribute without a request's query, in which people put tokens, and
+// of bounded length.
+func harmless(a slog.Attr) slog.Attr {
+	a.Value = a.Value.Resolve()
+	switch v := a.Value.Any().(type) {
+	case url.Values:
+		return slog.String(a.Key, "left out")
+	case string:
+		return slog.String(a.Key, clip(v, maxLibraryText))
+	case error:
+		return slog.String(a.Key, clip(v.Error(), maxLibraryText))
+	}
+	return a
 }
 
 func (q quieter) WithAttrs(attrs []slog.Attr) slog.Handler {

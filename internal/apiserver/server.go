@@ -23,7 +23,9 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/budget"
 	"glowplug/internal/compile"
+	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
+	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/report"
 )
@@ -35,6 +37,11 @@ const MaxBodyBytes = 8 << 20
 // Recorder takes what happened to an object, for an Event.
 type Recorder interface {
 	Record(ref v1.ObjectReference, eventType, reason, message string)
+}
+
+// Resolver finds out who sent a request.
+type Resolver interface {
+	Caller(r *http.Request) identity.Caller
 }
 
 // Options is what a Server is made of.
@@ -81,7 +88,12 @@ type Options struct {
 	// they are not bounded.
 	Requests, Watches *budget.Budget
 
-	// Logger takes what the server does in the background; nil discards it.
+	// Resolver finds out who sent a request; nil: who has the connection.
+	Resolver Resolver
+	// Limiter bounds the log lines that requests leave; nil: nothing does.
+	Limiter *logs.Limiter
+	// Logger takes what the server does in the background, and a line for each write and
+	// each refused credential; nil discards it.
 	Logger *slog.Logger
 	// Registerer takes the server's own metrics; nil keeps none.
 	Registerer prometheus.Registerer
@@ -101,6 +113,7 @@ type Server struct {
 	finisher   *finisher
 	requests   *budget.Budget
 	watches    *budget.Budget
+	traces     *traces
 
 	// ctx ends with Shutdown: watches, background work.
 	ctx        context.Context
@@ -130,6 +143,7 @@ func New(opts Options) (*Server, error) {
 		stores:     opts.Stores,
 		requests:   opts.Requests,
 		watches:    opts.Watches,
+		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 		compiler:   newCompiler(opts.Compile, &layering{opts.Inventory}, opts.Registerer),
 	}
 	s.finisher = newFinisher(s.compiler, opts.Stores[IgnitionConfigs], opts.Recorder, opts.Logger)
@@ -163,6 +177,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Recorder == nil {
 		o.Recorder = nobody{}
+	}
+	if o.Resolver == nil {
+		o.Resolver = identity.NewResolver(identity.ResolverOptions{Neighbors: identity.NeighborsOff})
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -60,6 +60,7 @@ func (s *strategy[T]) AllowUnconditionalUpdate(context.Context) bool { return tr
 func (s *strategy[T]) Canonicalize(runtime.Object)                   {}
 
 func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	noteName(ctx, obj.(T).GetName())
 	if s.create != nil {
 		s.create(ctx, obj.(T))
 	}

@@ -111,9 +111,10 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	a.sink = logs.NewHandler(stderr, logs.Options{Level: s.level, JSON: s.LogFormat == "json"})
 	a.onClose(func() { _ = a.sink.Close() })
 	a.log = slog.New(a.sink)
-	apiserver.BridgeLogs(a.log)
 	a.limiter = logs.NewLimiter(a.log, a.metrics)
 	a.onClose(a.limiter.Close)
+	library := logs.Source{Kind: logs.Library, Name: "kubernetes"}
+	apiserver.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
 
 	var err error
 	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, false); err != nil {
@@ -278,6 +279,8 @@ func (a *App) serveAPI() error {
 		ClientCAs:    cas,
 		Requests:     budgets.requests,
 		Watches:      budgets.watches,
+		Resolver:     a.resolver,
+		Limiter:      a.limiter,
 		Logger:       a.log,
 		Registerer:   a.metrics,
 	})

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -24,11 +25,13 @@ type bound struct {
 }
 
 // bounds are those of each kind. A storm of boots of 2,000 machines a second leaves all
-// of its lines.
+// of its lines, and so does the import of a data center.
 var bounds = [kinds]bound{
 	Known:   {source: rate{50, 1000}, all: rate{10_000, 40_000}, sources: 1 << 16},
 	Served:  {source: rate{10, 200}, all: rate{4_000, 8_000}, sources: 1 << 14},
 	Refused: {source: rate{1, 60}, all: rate{20, 600}, sources: 1 << 12},
+	Written: {source: rate{1000, 50_000}, all: rate{2000, 100_000}, sources: 1 << 12},
+	Library: {source: rate{5, 100}, all: rate{5, 100}, sources: 16},
 }
 
 // Limiter bounds the log lines that requests leave, by what came of them and by who
@@ -78,6 +81,31 @@ func (l *Limiter) Allow(now time.Time, s *Source) bool {
 	return false
 }
 
+// Handler gives a handler that passes on what the Limiter allows of a source; below Warn
+// it passes on everything.
+func (l *Limiter) Handler(h slog.Handler, s Source) slog.Handler { return limited{h, l, &s} }
+
+type limited struct {
+	slog.Handler
+	limiter *Limiter
+	source  *Source
+}
+
+func (h limited) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn && !h.limiter.Allow(r.Time, h.source) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h limited) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return limited{h.Handler.WithAttrs(attrs), h.limiter, h.source}
+}
+
+func (h limited) WithGroup(name string) slog.Handler {
+	return limited{h.Handler.WithGroup(name), h.limiter, h.source}
+}
+
 // Close says what was left out since the last report.
 func (l *Limiter) Close() {
 	l.mu.Lock()
@@ -99,12 +127,11 @@ func (l *Limiter) report() {
 	l.mu.Unlock()
 	now := time.Now()
 	var all []leftOut
-	var lines [kinds]uint64
 	var total uint64
+	var each []any
 	for k := range kinds {
-		var some []leftOut
-		some, lines[k] = l.counts[k].settle(now)
-		all, total = append(all, some...), total+lines[k]
+		some, lines := l.counts[k].settle(now)
+		all, total, each = append(all, some...), total+lines, append(each, k.String(), lines)
 	}
 	slices.SortFunc(all, func(a, b leftOut) int { return cmp.Compare(b.lines, a.lines) })
 	for _, s := range all[:min(maxReported, len(all))] {
@@ -112,7 +139,6 @@ func (l *Limiter) report() {
 			"kind", s.source.Kind.String(), "source", s.source.String(), "lines", s.lines)
 	}
 	if total > 0 {
-		l.logger.Warn("log lines were left out", "lines", total, "sources", len(all),
-			Known.String(), lines[Known], Served.String(), lines[Served], Refused.String(), lines[Refused])
+		l.logger.Warn("log lines were left out", append([]any{"lines", total, "sources", len(all)}, each...)...)
 	}
 }

@@ -76,7 +76,7 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		left := 10_000 + 20 + 20_000*5 - int(bounds[Refused].all.burst)
 		last := got[len(got)-1]
 		if !strings.Contains(last, fmt.Sprintf(`msg="log lines were left out" lines=%d `, left)) ||
-			!strings.HasSuffix(last, fmt.Sprintf(" known=0 served=0 refused=%d", left)) {
+			!strings.HasSuffix(last, fmt.Sprintf(" known=0 served=0 refused=%d written=0 library=0", left)) {
 			t.Errorf("%s, want %d lines", last, left)
 		}
 		if got := testutil.ToFloat64(l.dropped[Refused]); got != float64(left) {
@@ -117,6 +117,30 @@ func TestLimiterTellsTheRestAtTheEnd(t *testing.T) {
 	})
 }
 
+// What a library logs is bounded, but for what only an operator who looks closely sees.
+func TestLimitedHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out logstest.Buffer
+		h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})
+		l := NewLimiter(slog.New(h), nil)
+		log := slog.New(l.Handler(h, Source{Kind: Library, Name: "kubernetes"})).With("from", "kubernetes").WithGroup("g")
+		for range 1000 {
+			log.Error("loud", "a", 1)
+			log.Debug("quiet")
+		}
+		l.Close()
+		if got := strings.Count(out.String(), "msg=loud from=kubernetes g.a=1"); got != int(bounds[Library].source.burst) {
+			t.Errorf("%d lines", got)
+		}
+		if got := strings.Count(out.String(), "msg=quiet"); got != 1000 {
+			t.Errorf("%d lines of debugging", got)
+		}
+		if !strings.Contains(out.String(), "kind=library source=kubernetes lines=900\n") {
+			t.Error(out.String()[:1000])
+		}
+	})
+}
+
 func TestNilLimiterLetsAllThrough(t *testing.T) {
 	var l *Limiter
 	if got := allowed(l, client(1), 1000); got != 1000 {
@@ -132,6 +156,7 @@ func TestSourceSaysWhoItIs(t *testing.T) {
 		"02:00:00:00:00:01":             Stranger(Refused, v4, mac),
 		"host g10/a, 02:00:00:00:00:01": {Namespace: "g10", Name: "a", MAC: mac},
 		"user admin, 192.0.2.7":         {Name: "admin", Network: netaddr.Source(v4)},
+		"kubernetes":                    {Kind: Library, Name: "kubernetes"},
 		"unknown":                       Stranger(Refused, netip.Addr{}, netaddr.MAC{}),
 	} {
 		if got := s.String(); got != want {

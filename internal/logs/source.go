@@ -19,16 +19,22 @@ const (
 	Served
 	// Refused is one of a stranger that was not.
 	Refused
+	// Written is a write through the API that was applied.
+	Written
+	// Library is what a library has to say about requests of anybody.
+	Library
 	kinds
 )
 
 // String is the kind's name in the log and in the metric.
-func (k Kind) String() string { return [kinds]string{"known", "served", "refused"}[k] }
+func (k Kind) String() string {
+	return [kinds]string{"known", "served", "refused", "written", "library"}[k]
+}
 
 // Source is whose lines are counted together. Fields that are not known are zero.
 type Source struct {
 	Kind Kind
-	// Namespace and Name are a host's; Name alone is a user's.
+	// Namespace and Name are a host's; Name alone is a user's, or that of a library.
 	Namespace, Name string
 	// Network is that of the client's address: see netaddr.Source.
 	Network netip.Prefix
@@ -41,6 +47,8 @@ func (s Source) String() string {
 	switch {
 	case s.Namespace != "":
 		parts = append(parts, "host "+s.Namespace+"/"+s.Name)
+	case s.Kind == Library:
+		parts = append(parts, s.Name)
 	case s.Name != "":
 		parts = append(parts, "user "+s.Name)
 	}
