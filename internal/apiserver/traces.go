@@ -88,7 +88,8 @@ func (t *traces) with(h http.Handler) http.Handler {
 		credential := credentialOf(r) // which is taken out of the request once it is accepted
 		answer := &observed{ResponseWriter: w}
 		defer func() { t.write(r, seen, answer.code(), credential, began) }()
-		h.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), r.WithContext(context.WithValue(r.Context(), traceKey{}, seen)))
+		ctx := context.WithValue(r.Context(), traceKey{}, seen)
+		h.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), r.WithContext(ctx))
 	})
 }
 
