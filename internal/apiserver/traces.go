@@ -166,7 +166,7 @@ func (t *traces) write(r *http.Request, seen *trace, status int, credential stri
 	now := time.Now()
 	source := logs.Stranger(logs.Refused, caller.Addr, caller.MAC)
 	if user != "" {
-		source = logs.Source{Kind: logs.Known, Name: user, Network: netaddr.Source(caller.Addr), MAC: caller.MAC}
+		source = logs.Source{Kind: logs.Known, Name: user, Addr: netaddr.Source(caller.Addr), MAC: caller.MAC}
 		if admitted && status < http.StatusBadRequest && !dryRun(r) {
 			source.Kind = logs.Written
 		}

@@ -133,7 +133,7 @@ func (a *App) source(remote net.Addr) string {
 	if identity.Contains(a.settings.proxies, addr.WithZone("").Unmap()) {
 		return ""
 	}
-	return netaddr.Source(addr).String()
+	return netaddr.SourceText(netaddr.Source(addr))
 }
 
 // refusedSource counts the connections that are closed since their source has too

@@ -133,10 +133,10 @@ func (x *exchange) source() logs.Source {
 	switch {
 	case host != nil:
 		return logs.Source{
-			Kind: logs.Known, Namespace: host.Namespace, Name: host.Name, Network: netaddr.Source(caller.Addr), MAC: caller.MAC,
+			Kind: logs.Known, Namespace: host.Namespace, Name: host.Name, Addr: netaddr.Source(caller.Addr), MAC: caller.MAC,
 		}
 	case caller.Believed:
-		return logs.Source{Kind: logs.Known, Network: netaddr.Source(caller.Addr)}
+		return logs.Source{Kind: logs.Known, Addr: netaddr.Source(caller.Addr)}
 	case x.status < http.StatusBadRequest:
 		return logs.Stranger(logs.Served, caller.Addr, caller.MAC)
 	}

@@ -32,7 +32,7 @@ func rankOf(host *inventory.Host, caller *identity.Caller) rank {
 
 // sourcesOf is what a stranger is counted by.
 func sourcesOf(caller *identity.Caller) []source {
-	sources := []source{{network: netaddr.Source(caller.Addr)}}
+	sources := []source{{addr: netaddr.Source(caller.Addr)}}
 	if caller.MAC != (netaddr.MAC{}) {
 		sources = append(sources, source{mac: caller.MAC})
 	}

@@ -29,10 +29,10 @@ const (
 	ranks
 )
 
-// source is what a stranger is counted by: a hardware address or a network.
+// source is what a stranger is counted by: a hardware address, or what its address counts as.
 type source struct {
-	mac     netaddr.MAC
-	network netip.Prefix
+	mac  netaddr.MAC
+	addr netip.Addr
 }
 
 // turn is a place in the queue for a slot.

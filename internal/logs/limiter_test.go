@@ -155,7 +155,7 @@ func TestSourceSaysWhoItIs(t *testing.T) {
 		"2001:db8::/64":                 Stranger(Served, v6, netaddr.MAC{}),
 		"02:00:00:00:00:01":             Stranger(Refused, v4, mac),
 		"host g10/a, 02:00:00:00:00:01": {Namespace: "g10", Name: "a", MAC: mac},
-		"user admin, 192.0.2.7":         {Name: "admin", Network: netaddr.Source(v4)},
+		"user admin, 192.0.2.7":         {Name: "admin", Addr: netaddr.Source(v4)},
 		"kubernetes":                    {Kind: Library, Name: "kubernetes"},
 		"unknown":                       Stranger(Refused, netip.Addr{}, netaddr.MAC{}),
 	} {
@@ -167,7 +167,7 @@ func TestSourceSaysWhoItIs(t *testing.T) {
 
 func BenchmarkLimiter(b *testing.B) {
 	l := NewLimiter(slog.New(slog.DiscardHandler), nil)
-	s := Source{Kind: Known, Namespace: "g10", Name: "server1", Network: netaddr.Source(netip.MustParseAddr("192.0.2.7"))}
+	s := Source{Kind: Known, Namespace: "g10", Name: "server1", Addr: netaddr.Source(netip.MustParseAddr("192.0.2.7"))}
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -36,9 +36,9 @@ type Source struct {
 	Kind Kind
 	// Namespace and Name are a host's; Name alone is a user's, or that of a library.
 	Namespace, Name string
-	// Network is that of the client's address: see netaddr.Source.
-	Network netip.Prefix
-	MAC     netaddr.MAC
+	// Addr is what the client's address counts as: see netaddr.Source.
+	Addr netip.Addr
+	MAC  netaddr.MAC
 }
 
 // String says who it is.
@@ -55,11 +55,8 @@ func (s Source) String() string {
 	if s.MAC != (netaddr.MAC{}) {
 		parts = append(parts, s.MAC.String())
 	}
-	switch {
-	case s.Network.IsSingleIP():
-		parts = append(parts, s.Network.Addr().String())
-	case s.Network.IsValid():
-		parts = append(parts, s.Network.String())
+	if s.Addr.IsValid() {
+		parts = append(parts, netaddr.SourceText(s.Addr))
 	}
 	if len(parts) == 0 {
 		return "unknown"
@@ -74,12 +71,12 @@ func (s Source) clone() Source {
 }
 
 // Stranger is the source of a stranger: its hardware address where that is known, for
-// one card can have many addresses, else its network.
+// one card can have many addresses, else its address.
 func Stranger(kind Kind, addr netip.Addr, mac netaddr.MAC) Source {
 	if mac != (netaddr.MAC{}) {
 		return Source{Kind: kind, MAC: mac}
 	}
-	return Source{Kind: kind, Network: netaddr.Source(addr)}
+	return Source{Kind: kind, Addr: netaddr.Source(addr)}
 }
 
 // bucket has a token for each line that may be written now.

@@ -17,3 +17,11 @@ func Source(addr netip.Addr) netip.Addr {
 	}
 	return prefix.Addr()
 }
+
+// SourceText is how a Source is written: an IPv6 /64 as such.
+func SourceText(source netip.Addr) string {
+	if source.Is6() && !source.IsLinkLocalUnicast() {
+		return source.String() + "/64"
+	}
+	return source.String()
+}
