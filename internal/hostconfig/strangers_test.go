@@ -160,12 +160,14 @@ func TestStrangersDoNotHoldUpAHost(t *testing.T) {
 						if took := time.Since(began); took > want {
 							t.Errorf("the host waited for %v renderings, want %v at most", took.Seconds(), want.Seconds())
 						}
-						if next := c.rendered()[before]; next != "10.0.0.1" {
+						// Of two slots one is the strangers' own.
+						if next := c.rendered()[before]; slots == 1 && next != "10.0.0.1" {
 							t.Errorf("%s was rendered for while the host waited", next)
 						}
 					}
 					cancel()
 					attack.Wait()
+					c.cache.Close()
 					if c.most != 1 {
 						t.Errorf("%d strangers were rendered for at a time", c.most)
 					}
@@ -219,6 +221,7 @@ func TestStrangersQueueIsBounded(t *testing.T) {
 				if err := c.ask(t.Context(), s.caller(500)); err != nil {
 					t.Errorf("once the others have gone: %v", err)
 				}
+				c.cache.Close()
 				if c.cache.slots.strangers != 0 || len(c.cache.slots.sources) != 0 {
 					t.Errorf("counted for ever: %+v", c.cache.slots)
 				}
@@ -281,6 +284,7 @@ func TestStrangersTakeNoRoomFromHosts(t *testing.T) {
 		if err := c.ask(t.Context(), host); err != nil || len(c.rendered()) != before {
 			t.Errorf("the host is rendered for again: %v", err)
 		}
+		c.cache.Close()
 		if c.cache.strange.size > 10*entryCost {
 			t.Errorf("%d bytes of strangers", c.cache.strange.size)
 		}
