@@ -133,6 +133,11 @@ func dial(t testing.TB, address string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return talk(t, conn)
+}
+
+// talk gives the client of a connection, which it closes with the test.
+func talk(t testing.TB, conn net.Conn) *client {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	return &client{t: t, conn: conn, cmdSN: 7}

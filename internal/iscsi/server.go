@@ -42,7 +42,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	// MaxConnections bounds all connections, MaxPerSource those of one address
-	// (IPv6: of one /64). What comes beyond is closed at once.
+	// (IPv6: of one /64; of one link-local address on one interface). What comes
+	// beyond is closed at once.
 	MaxConnections, MaxPerSource int
 	// LoginTimeout is how long a login may take.
 	LoginTimeout time.Duration
@@ -101,7 +102,7 @@ type Server struct {
 	stop      chan struct{} // closed with the server
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
-	sources   map[netip.Prefix]int
+	sources   map[netip.Addr]int
 }
 
 // New makes a server. It listens on nothing until Serve; Shutdown or Close end it.
@@ -112,7 +113,7 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options, log: options.Logger, sessions: newSessions(), stop: make(chan struct{}),
 		complaints: rate.NewLimiter(complaintsPerSecond, complaintsPerSecond),
-		listeners:  map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, sources: map[netip.Prefix]int{},
+		listeners:  map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, sources: map[netip.Addr]int{},
 	}
 	s.doors.Go(s.watch)
 	return s, nil

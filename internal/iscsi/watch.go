@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"glowplug/internal/netaddr"
 )
 
 var (
@@ -12,21 +14,11 @@ var (
 	errSource = errors.New("too many connections from this address")
 )
 
-// source is what one machine is counted by.
-func source(a netip.Addr) netip.Prefix {
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	p, _ := a.WithZone("").Prefix(bits)
-	return p
-}
-
 // enlist counts a connection in.
 func (s *Server) enlist(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := source(c.remote.Addr())
+	from := netaddr.Source(c.remote.Addr())
 	switch {
 	case s.closed:
 		return ErrServerClosed
@@ -45,7 +37,7 @@ func (s *Server) delist(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	from := source(c.remote.Addr())
+	from := netaddr.Source(c.remote.Addr())
 	if s.sources[from]--; s.sources[from] == 0 {
 		delete(s.sources, from)
 	}
