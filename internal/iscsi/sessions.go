@@ -1,15 +1,32 @@
 package iscsi
 
 import (
+	"net/netip"
 	"strings"
 	"sync"
 )
 
 // nexus is what makes a session the same as another: a new login with the same
-// takes the place of the old session.
+// takes the place of the old session. Initiator and ISID are what anybody may say, so
+// the machine that says it is a part of it.
 type nexus struct {
 	initiator, target string
 	isid              [6]byte
+	peer              peer
+}
+
+// peer is the machine behind a connection: the one that the caller knows it to be,
+// else whoever has its address. A link-local address is one on an interface.
+type peer struct {
+	client string
+	addr   netip.Addr
+}
+
+func (c *conn) peer() peer {
+	if c.target.Client != "" {
+		return peer{client: c.target.Client}
+	}
+	return peer{addr: c.remote.Addr()}
 }
 
 // sessions are those that have reached the full feature phase.
@@ -25,7 +42,7 @@ func newSessions() sessions {
 }
 
 func (c *conn) nexus() nexus {
-	return nexus{strings.ToLower(c.initiator), strings.ToLower(c.target.IQN), c.isid}
+	return nexus{strings.ToLower(c.initiator), strings.ToLower(c.target.IQN), c.isid, c.peer()}
 }
 
 // add gives the connection a session number, and the connection whose session

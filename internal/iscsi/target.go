@@ -62,6 +62,10 @@ type Target struct {
 	CHAP CHAP
 	// AllowedInitiators are the names that may log in, in any case; empty: all.
 	AllowedInitiators []string
+	// Client names the machine that logs in, where the caller knows it by more than what
+	// it says of itself; empty: its address stands for it. A login takes the place of an
+	// older session of the same machine alone.
+	Client string
 	// Tag is the caller's own: Session hands it back.
 	Tag any
 	// Release is called once when the login has failed or the session is over.
