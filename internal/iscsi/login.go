@@ -239,10 +239,13 @@ func (n *negotiation) authenticate(keys pairs, answer *pairs) error {
 	if algorithms, ok := keys.get("CHAP_A"); ok && n.chap.newHash == nil {
 		more, err = n.chap.begin(algorithms)
 	} else if _, ok := keys.get("CHAP_R"); ok && !n.proved {
-		more, err = n.chap.finish(keys)
+		more, err = n.prove(keys)
 		n.proved = err == nil
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errGuesses), errors.Is(err, ErrShutdown):
+		return refuse(statusOverloaded, "%w", err)
+	case err != nil:
 		return refuse(statusAuth, "%w", err)
 	}
 	*answer = append(*answer, more...)

@@ -92,6 +92,7 @@ type Server struct {
 	options  Options
 	log      *slog.Logger
 	sessions sessions
+	guesses  guesses
 	lastID   atomic.Uint64
 	// complaints bounds the log lines that anybody on the network can cause.
 	complaints *rate.Limiter
@@ -112,6 +113,7 @@ func New(options Options) (*Server, error) {
 	}
 	s := &Server{
 		options: options, log: options.Logger, sessions: newSessions(), stop: make(chan struct{}),
+		guesses:    newGuesses(options.MaxConnections),
 		complaints: rate.NewLimiter(complaintsPerSecond, complaintsPerSecond),
 		listeners:  map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, sources: map[netip.Addr]int{},
 	}
@@ -208,6 +210,7 @@ func (s *Server) run(c *conn) {
 		if s.options.Hooks.Logout != nil {
 			s.options.Hooks.Logout(c.session, cause)
 		}
+	case errors.Is(cause, errChapRefused): // which prove has told of
 	case cause != nil && s.complaints.Allow():
 		s.log.Warn("iscsi: connection ended", "initiator", c.initiator, "remote", c.remote, "cause", cause)
 	}

@@ -113,6 +113,9 @@ type Hooks struct {
 	Login func(*Session)
 	// Logout: it is over; cause is nil where the initiator has logged out.
 	Logout func(s *Session, cause error)
+	// Guessed: a login gave a wrong CHAP name or secret, the wrong-th of late from there;
+	// tag is that of the target.
+	Guessed func(l Login, tag any, wrong int)
 	// Read: n bytes of the disk at off are about to be sent.
 	Read func(s *Session, off, n int64)
 }

@@ -1,0 +1,223 @@
+package iscsi
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	rightSecret = "a long secret"
+	wrongSecret = "a wrong secret"
+)
+
+// locked is a server in a bubble, whose target asks for rightSecret, and what it tells.
+type locked struct {
+	t       *testing.T
+	server  *Server
+	guessed atomic.Int32
+	lines   bytes.Buffer
+}
+
+// withLocked runs a test against one. Machines are known by what clients says.
+func withLocked(t *testing.T, clients map[string]string, run func(*locked)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &locked{t: t}
+		disk := newMemory(make([]byte, blockSize))
+		s, err := New(Options{
+			Resolve: func(login Login) (*Target, error) {
+				return &Target{
+					IQN: login.Target, Disk: disk, CHAP: CHAP{Username: "user", Password: rightSecret}, Tag: l,
+					Client: clients[login.Remote.Addr().String()],
+				}, nil
+			},
+			Hooks:  Hooks{Guessed: func(_ Login, tag any, _ int) { tag.(*locked).guessed.Add(1) }},
+			Logger: slog.New(slog.NewTextHandler(&l.lines, nil)), MaxConnections: 400,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.server = s
+		defer s.Close()
+		run(l)
+	})
+}
+
+// login logs in from an address, and gives the status and how long that took.
+func (l *locked) login(from, secret string) (status uint16, took time.Duration) {
+	began := time.Now()
+	c := l.connect(from)
+	status, _, _ = chapLogin(c, "7", "user", secret, nil)
+	c.conn.Close()
+	return status, time.Since(began)
+}
+
+func (l *locked) connect(from string) *client {
+	c := connect(l.t, l.server, from)
+	c.conn.SetDeadline(time.Time{})
+	return c
+}
+
+// guess sends an answer and hangs up without waiting for what it comes to.
+func (l *locked) guess(from string) {
+	c := l.connect(from)
+	_, keys, _ := c.answered("7", "user", wrongSecret, nil)
+	h := newHeader(opLogin|0x40, securityToFull, 1)
+	c.send(&h, keys.encode())
+	c.conn.Close()
+	synctest.Wait()
+}
+
+// An attacker who guesses as fast as it can, and hangs up early, gets few guesses.
+func TestGuessesAreSlow(t *testing.T) {
+	for name, from := range map[string]func(n int) string{
+		"an address":      func(int) string { return "192.0.2.66" },
+		"an IPv6 network": func(n int) string { return fmt.Sprintf("2001:db8::%x", 1+n) },
+		"link-local":      func(n int) string { return fmt.Sprintf("fe80::%x%%eth0", 1+n) },
+		"a known machine": func(n int) string { return fmt.Sprintf("10.6.6.%d", n%200) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := map[string]string{}
+			for n := range 200 {
+				clients[fmt.Sprintf("10.6.6.%d", n)] = "host rack/evil"
+			}
+			withLocked(t, clients, func(l *locked) {
+				const most = 200 // 16 answers each 8 s, and more while the wait grows
+				n := 0
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+					l.guess(from(n))
+					n++
+				}
+				if n := l.guessed.Load(); n < freeGuesses || n > most {
+					t.Errorf("%d guesses in a minute", n)
+				}
+			})
+		})
+	}
+}
+
+// A right secret is not waited with elsewhere, and for a bounded time where guesses
+// come from; another machine of the same IPv6 network that is known is elsewhere.
+func TestRightSecretWhileOthersGuess(t *testing.T) {
+	clients := map[string]string{"2001:db8::1": "host rack/one"}
+	withLocked(t, clients, func(l *locked) {
+		for range 40 {
+			l.login("192.0.2.66", wrongSecret)
+			l.login("2001:db8::66", wrongSecret)
+		}
+		for _, c := range []struct {
+			from string
+			most time.Duration
+		}{
+			{"192.0.2.1", 0}, {"2001:db8::1", 0}, {"2001:db8:0:1::66", 0}, {"fe80::66%eth0", 0},
+			{"192.0.2.66", maxGuessWait}, {"2001:db8::67", maxGuessWait},
+		} {
+			status, took := l.login(c.from, rightSecret)
+			if status != 0 || took > c.most || c.most > 0 && took == 0 {
+				t.Errorf("from %s: status %04x after %v, want it within %v", c.from, status, took, c.most)
+			}
+		}
+		time.Sleep(guessesKept + time.Minute)
+		if status, took := l.login("192.0.2.66", wrongSecret); status != statusAuth || took != 0 {
+			t.Errorf("after a quiet time: status %04x after %v", status, took)
+		}
+	})
+}
+
+// Answers that wait hold so many connections, and no more: who comes then is sent away.
+func TestGuessesHoldFewConnections(t *testing.T) {
+	withLocked(t, nil, func(l *locked) {
+		for n := range 20 {
+			for range freeGuesses {
+				l.login(fmt.Sprintf("192.0.2.%d", n), wrongSecret)
+			}
+		}
+		for n := range 20 {
+			for range 20 {
+				l.guess(fmt.Sprintf("192.0.2.%d", n))
+			}
+		}
+		l.server.mu.Lock()
+		held := len(l.server.conns)
+		l.server.mu.Unlock()
+		if held > 400/waitingShare || held < maxGuessesWaiting {
+			t.Errorf("%d connections are held", held)
+		}
+		if status, took := l.login("192.0.2.0", rightSecret); status != statusOverloaded || took != 0 {
+			t.Errorf("among %d others: status %04x after %v", maxGuessesWaiting, status, took)
+		}
+		if status, took := l.login("192.0.2.100", rightSecret); status != 0 || took != 0 {
+			t.Errorf("from elsewhere: status %04x after %v", status, took)
+		}
+	})
+}
+
+// Wrong answers are told of, without the secret.
+func TestGuessesAreTold(t *testing.T) {
+	withLocked(t, nil, func(l *locked) {
+		for range 7 {
+			l.login("192.0.2.66", wrongSecret)
+		}
+		l.server.Close()
+		lines := l.lines.String()
+		if n := strings.Count(lines, "level=WARN msg=\"iscsi: wrong CHAP name or secret\""); n != 7 || l.guessed.Load() != 7 {
+			t.Errorf("%d told of, %d lines:\n%s", l.guessed.Load(), n, lines)
+		}
+		for _, want := range []string{"192.0.2.66", testInitiator, testTarget, "wrong=7"} {
+			if !strings.Contains(lines, want) {
+				t.Errorf("no %q in\n%s", want, lines)
+			}
+		}
+		if strings.Contains(lines, rightSecret) || strings.Contains(lines, wrongSecret) {
+			t.Errorf("a secret:\n%s", lines)
+		}
+	})
+}
+
+// However many guess, few are remembered, and those who guess most stay.
+func TestGuessersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesses(1)
+		from := func(n int) peer {
+			return peer{addr: netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})}
+		}
+		guess := func(n int) time.Duration {
+			var waited time.Duration
+			g.check(from(n), func(d time.Duration) error { waited = d; return nil }, func() error { return errChapRefused })
+			return waited
+		}
+		for range 2 * freeGuesses {
+			guess(0)
+		}
+		for n := range 2 * maxGuessers {
+			guess(1 + n)
+			time.Sleep(time.Millisecond)
+		}
+		if len(g.guessers) != maxGuessers {
+			t.Errorf("%d are remembered", len(g.guessers))
+		}
+		if guess(0) == 0 {
+			t.Error("who guesses most is forgotten")
+		}
+	})
+}
+
+// A server that is shut does not wait for those who wait.
+func TestShutdownWhileGuessing(t *testing.T) {
+	withLocked(t, nil, func(l *locked) {
+		for range 40 {
+			l.login("192.0.2.66", wrongSecret)
+		}
+		l.guess("192.0.2.66")
+		began := time.Now()
+		if err := l.server.Shutdown(l.t.Context()); err != nil || time.Since(began) > 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
