@@ -1133,7 +1133,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's default.",
+							Description: "kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's default. Whoever may read the image can read them: no secrets here.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1194,6 +1194,13 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 					"transport": {
 						SchemaProps: spec.SchemaProps{
 							Description: "transport is \"iscsi\" (default) or \"http\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"access": {
+						SchemaProps: spec.SchemaProps{
+							Description: "access is who may read the image, over iSCSI and over HTTP: \"any\" (default), any machine, or \"hosts\", those hosts alone whose spec.image it is.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -16,7 +16,7 @@ func SetDefaultsBareMetalHost(host *BareMetalHost) {
 	}
 }
 
-// SetDefaultsISCSICdrom makes an image read-only and offered over iSCSI.
+// SetDefaultsISCSICdrom makes an image read-only, offered over iSCSI, and for any machine.
 func SetDefaultsISCSICdrom(cdrom *ISCSICdrom) {
 	if cdrom.Spec.ReadOnly == nil {
 		readOnly := true
@@ -24,5 +24,8 @@ func SetDefaultsISCSICdrom(cdrom *ISCSICdrom) {
 	}
 	if cdrom.Spec.Transport == "" {
 		cdrom.Spec.Transport = TransportISCSI
+	}
+	if cdrom.Spec.Access == "" {
+		cdrom.Spec.Access = AccessAny
 	}
 }

@@ -8,6 +8,12 @@ const (
 	TransportHTTP  = "http"
 )
 
+// Values of ISCSICdromSpec.Access.
+const (
+	AccessAny   = "any"
+	AccessHosts = "hosts"
+)
+
 // Values of StreamImage.Format.
 const (
 	FormatISO = "iso"
@@ -74,7 +80,7 @@ type ISCSICdromSpec struct {
 	// +optional
 	ReadOnly *bool `json:"readOnly,omitempty"`
 	// kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's
-	// default.
+	// default. Whoever may read the image can read them: no secrets here.
 	// +optional
 	// +listType=atomic
 	KernelArgs []string `json:"kernelArgs,omitempty"`
@@ -100,6 +106,10 @@ type ISCSICdromSpec struct {
 	// transport is "iscsi" (default) or "http".
 	// +optional
 	Transport string `json:"transport,omitempty"`
+	// access is who may read the image, over iSCSI and over HTTP: "any" (default), any
+	// machine, or "hosts", those hosts alone whose spec.image it is.
+	// +optional
+	Access string `json:"access,omitempty"`
 }
 
 // StreamImage is an image of a release of a CoreOS stream, as a StreamRelease

@@ -48,6 +48,9 @@ func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
 	if spec.Transport != "" {
 		errs = append(errs, oneOf(path.Child("transport"), spec.Transport, TransportISCSI, TransportHTTP)...)
 	}
+	if spec.Access != "" {
+		errs = append(errs, oneOf(path.Child("access"), spec.Access, AccessAny, AccessHosts)...)
+	}
 	return errs
 }
 

@@ -45,7 +45,7 @@ func TestGoodObjects(t *testing.T) {
 		{External: &ExternalTarget{Portal: "[2001:db8::1]:3260", IQN: "eui.02004567A425678D", LUN: 3}, Transport: TransportISCSI},
 		{External: &ExternalTarget{Portal: "2001:db8::1", IQN: "naa.52004567BA64678D"}},
 		{External: &ExternalTarget{Portal: "target.example:3260", IQN: "iqn.2000-02.com.example"}},
-		{Description: "Fedora, für alle", Version: "43", KernelArgs: []string{"quiet", "inst.ks=${glowplug}/api/v1/kickstart"}, IgnitionConfig: "g10/builder", Transport: TransportHTTP,
+		{Description: "Fedora, für alle", Version: "43", KernelArgs: []string{"quiet", "inst.ks=${glowplug}/api/v1/kickstart"}, IgnitionConfig: "g10/builder", Transport: TransportHTTP, Access: AccessHosts,
 			CHAP: &CHAP{Username: "u", Password: "p p", MutualUsername: "t", MutualPassword: "q q"}, AllowedInitiators: []string{"iqn.2010-04.org.ipxe:server1"}},
 	}
 	for _, spec := range sources {
@@ -145,7 +145,7 @@ func TestDefaults(t *testing.T) {
 	host, cdrom := &BareMetalHost{}, &ISCSICdrom{}
 	SetDefaultsBareMetalHost(host)
 	SetDefaultsISCSICdrom(cdrom)
-	if host.Spec.BootMode != BootOnce || !*cdrom.Spec.ReadOnly || cdrom.Spec.Transport != TransportISCSI {
+	if host.Spec.BootMode != BootOnce || !*cdrom.Spec.ReadOnly || cdrom.Spec.Transport != TransportISCSI || cdrom.Spec.Access != AccessAny {
 		t.Errorf("%+v %+v", host.Spec, cdrom.Spec)
 	}
 }

@@ -54,6 +54,7 @@ func TestInvalidIsNamedByItsPath(t *testing.T) {
 		{"two sources", cdroms, manifest("ISCSICdrom", `{"isoFile":"x.iso","url":"https://example.org/x.iso","sha256":"`+strings.Repeat("0", 64)+`"}`), []string{"spec.url"}},
 		{"URL", cdroms, manifest("ISCSICdrom", `{"url":"file:///x"}`), []string{"spec.url", "spec.sha256"}},
 		{"external", cdroms, manifest("ISCSICdrom", `{"external":{"portal":"a b","iqn":"x","lun":-1},"transport":"http"}`), []string{"spec.external.portal", "spec.external.iqn", "spec.external.lun", "spec.transport"}},
+		{"access", cdroms, manifest("ISCSICdrom", `{"access":"Hosts"}`), []string{"spec.access"}},
 		{"reference", cdroms, manifest("ISCSICdrom", `{"ignitionConfig":"a/b/c"}`), []string{"spec.ignitionConfig"}},
 		{"menu text", cdroms, manifest("ISCSICdrom", `{"description":"a\nshell","version":"${x}"}`), []string{"spec.description", "spec.version"}},
 		{"mutual CHAP, half of it", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b","mutualUsername":"c"}}`), []string{"spec.chap.mutualPassword"}},

@@ -210,6 +210,16 @@ func (q *question) mayBe(h *inventory.Host, ownBy string) bool {
 	return false
 }
 
+// byNetwork reports whether the network, and not just a claim, says that the client is
+// a host: the hardware address does where the client's and the host's are known, else
+// the address.
+func (q *question) byNetwork(h *inventory.Host) bool {
+	if q.neighbor != zeroMAC && len(h.MACs) > 0 {
+		return slices.Contains(h.MACs, q.neighbor)
+	}
+	return slices.Contains(h.IPs, q.req.Caller.Addr)
+}
+
 // admit refuses who may not be served although it is known who asks.
 func (q *question) admit() *fault.Error {
 	h := q.dec.Host

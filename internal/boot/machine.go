@@ -153,15 +153,15 @@ func bootable(image *inventory.Image) *fault.Error {
 	return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet")
 }
 
-// offer lists what an unknown machine may boot: no image that asks for a
-// password, which the script would tell whoever asks.
+// offer lists what an unknown machine may boot: no image for hosts alone, and none
+// that asks for a password, which the script would tell whoever asks.
 func (q *question) offer(b *BootDecision) {
 	namespace := ""
 	if q.policy.Isolate {
 		namespace = match.DefaultNamespace
 	}
 	for _, image := range q.view.Images(namespace) {
-		if image.CHAP == nil && bootable(image) == nil {
+		if image.CHAP == nil && !image.HostsOnly && bootable(image) == nil {
 			b.Offer = append(b.Offer, image)
 		}
 	}
@@ -174,6 +174,9 @@ type ImageDecision struct {
 	Host *inventory.Host
 	// FoundBy is what found the host, as in Decision.
 	FoundBy string
+	// ByNetwork is true where the network says that the machine is Host: by its hardware
+	// address, else by its address. False where it has only claimed so.
+	ByNetwork bool
 	// Image is what it asked for; nil where there is none.
 	Image *inventory.Image
 	// Args are the host's own kernel arguments, where this is the image that it
@@ -229,6 +232,7 @@ func (d *Decider) decideImage(view inventory.View, req *Request, image *inventor
 	if err != nil {
 		return i
 	}
+	i.ByNetwork = i.Host != nil && q.byNetwork(i.Host)
 	own := i.Host != nil && i.Host.Image == ref && !i.Host.Booting().Disk
 	namespace := match.DefaultNamespace
 	if i.Host != nil {
@@ -239,6 +243,8 @@ func (d *Decider) decideImage(view inventory.View, req *Request, image *inventor
 		i.Err = fault.New(fault.NoMatch, "there is no image "+ref.String()+" here")
 	case q.policy.Isolate && !req.Caller.Believed && ref.Namespace != namespace:
 		i.Err = fault.New(fault.NoMatch, "there is no image "+ref.String()+" here") // as if there were none
+	case image.HostsOnly && !own && !req.Caller.Believed:
+		i.Err = fault.New(fault.Refused, "image "+ref.String()+" is given to the hosts alone whose spec.image it is")
 	case image.CHAP != nil && !proven && !own && !req.Caller.Believed:
 		i.Err = fault.New(fault.Refused, "image "+ref.String()+" asks for a password and is given over HTTP to the hosts that boot it alone")
 	default:

@@ -9,8 +9,12 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/fault"
+	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 )
+
+// uuidOfPrivate is that of the host whose image is for its hosts alone.
+const uuidOfPrivate = "4c4c4544-0042-3510-8056-b4c04f4e3118"
 
 // rack is hosts that boot in every way, and images of every kind.
 func rack() *lab {
@@ -32,6 +36,8 @@ func rack() *lab {
 	image("g10", "pending", func(i *v1.ISCSICdrom) { i.Status.Phase = v1.PhasePending })
 	image("g10", "broken", func(i *v1.ISCSICdrom) { i.Status.Phase, i.Status.ErrorMessage = v1.PhaseError, "no ISO 9660 image" })
 	image("default", "rescue", nil)
+	image("g10", "private", func(i *v1.ISCSICdrom) { i.Spec.Access = v1.AccessHosts })
+	image("g10", "odd", func(i *v1.ISCSICdrom) { i.Spec.Access = "written by hand" })
 	host := func(n int, image string, change func(*v1.BareMetalHost)) {
 		h := l.host("g10", fmt.Sprint("h", n), fmt.Sprintf("52:54:00:00:00:%02x", n), fmt.Sprintf("192.168.10.%d", n))
 		h.Spec.Image = image
@@ -65,6 +71,10 @@ func rack() *lab {
 	host(15, "", func(h *v1.BareMetalHost) { h.Spec.IPXE = "shell" })
 	host(16, "live", func(h *v1.BareMetalHost) { h.Spec.KernelArgs = []string{"a=1"} })
 	host(17, "locked", func(h *v1.BareMetalHost) { h.Spec.KernelArgs = []string{"a=1"} })
+	host(18, "private", func(h *v1.BareMetalHost) {
+		h.Status.State, h.Spec.SystemUUID = v1.StateProvisioned, uuidOfPrivate
+		h.Spec.BootSources = []string{"10.0.0.0/8"}
+	})
 	return l
 }
 
@@ -144,6 +154,7 @@ func TestNamespaceScript(t *testing.T) {
 func TestDecideImage(t *testing.T) {
 	inv := rack().inventory(t)
 	live, locked := inventory.Ref{Namespace: "g10", Name: "live"}, inventory.Ref{Namespace: "g10", Name: "locked"}
+	private := inventory.Ref{Namespace: "g10", Name: "private"}
 	for _, c := range []struct {
 		name    string
 		ask     ask
@@ -167,6 +178,16 @@ func TestDecideImage(t *testing.T) {
 		{"not ready", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "pending"}, false, 503, "", ReasonImageUnavailable + " g10/h1"},
 		{"external", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
 		{"none", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
+		{"for its hosts, one of them", ask{from: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
+		{"for its hosts, another", ask{from: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
+		{"for its hosts, another over iSCSI", ask{from: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
+		{"for its hosts, an unknown machine", ask{from: "10.9.9.9"}, Policy{}, private, true, 403, "", ""},
+		{"for its hosts, one by its MAC", ask{from: "10.9.9.9", neighbor: "52:54:00:00:00:12"}, Policy{}, private, true, 200, "", ""},
+		{"for its hosts, one of them behind NAT", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, private, true, 200, "", ""},
+		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true, 403, "", ReasonClaimRefused + " g10/h18"},
+		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
+		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, private, false, 404, "", ""},
+		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "odd"}, false, 403, "", ""},
 		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "", ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,6 +210,37 @@ func TestDecideImage(t *testing.T) {
 	}
 	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
 		t.Errorf("%+v", i)
+	}
+}
+
+// What a machine merely says does not make it a host by the network, and neither does an
+// address behind which there is another card.
+func TestByNetwork(t *testing.T) {
+	inv := rack().inventory(t)
+	for _, c := range []struct {
+		name   string
+		ask    ask
+		policy Policy
+		host   string
+		want   bool
+	}{
+		{"by its address", ask{from: "192.168.10.18"}, Policy{}, "g10/h18", true},
+		{"by its address, saying so", ask{from: "192.168.10.18", uuid: uuidOfPrivate}, Policy{}, "g10/h18", true},
+		{"by its card", ask{from: "172.16.0.9", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
+		{"by both", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
+		{"by a claim from its bootSources", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, "g10/h18", false},
+		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: identity.Trust}, "g10/h18", false},
+		{"its address, another card", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
+		{"unknown", ask{from: "172.16.0.9"}, Policy{}, "", false},
+	} {
+		i := New(inv, c.policy).DecideTarget(c.ask.request(t), "iqn.2026-11.dev.glowplug:g10:live")
+		host := ""
+		if i.Host != nil {
+			host = i.Host.Ref.String()
+		}
+		if host != c.host || i.ByNetwork != c.want {
+			t.Errorf("%s: host %q, by the network %v", c.name, host, i.ByNetwork)
+		}
 	}
 }
 

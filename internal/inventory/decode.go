@@ -233,9 +233,10 @@ func decodeImage(item kvstore.Item, _ *interner) (*Image, error) {
 	}
 	ref := refOf(item.Key)
 	i := &Image{
-		Ref: ref, Revision: item.Revision, Config: refFrom(doc.spec.IgnitionConfig, ref.Namespace),
+		Ref: ref, UID: doc.metadata.uid, Revision: item.Revision, Config: refFrom(doc.spec.IgnitionConfig, ref.Namespace),
 		Created: doc.metadata.created, Version: doc.spec.Version, Hidden: doc.spec.Menu != nil && !*doc.spec.Menu,
 		External: doc.spec.External, CHAP: doc.spec.CHAP, HTTP: doc.spec.Transport == v1.TransportHTTP, Default: doc.spec.Default,
+		HostsOnly:         doc.spec.Access != "" && doc.spec.Access != v1.AccessAny,
 		AllowedInitiators: doc.spec.AllowedInitiators, KernelArgs: doc.spec.KernelArgs,
 		Phase: doc.status.Phase, Message: doc.status.ErrorMessage, IQN: doc.status.TargetIQN,
 		Stream: doc.spec.Stream != nil, Sum: doc.status.SHA256, Release: doc.status.ServedRelease, MaxIgnition: doc.status.MaxIgnition,

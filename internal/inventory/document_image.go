@@ -70,6 +70,8 @@ func scanImageSpec(s *scanner, spec *v1.ISCSICdromSpec) {
 			}
 		case "transport":
 			spec.Transport = s.str()
+		case "access":
+			spec.Access = s.str()
 		case "default":
 			spec.Default = s.boolean()
 		case "kernelArgs":

@@ -173,6 +173,7 @@ type Stack struct {
 // Image is an ISCSICdrom as matching sees it. It is never changed.
 type Image struct {
 	Ref
+	UID      string
 	Revision uint64
 	// Config is the IgnitionConfig for hosts that boot the image; zero: none.
 	Config Ref
@@ -191,6 +192,8 @@ type Image struct {
 	HTTP bool
 	// Default is true for an image that unknown machines may boot.
 	Default bool
+	// HostsOnly is true where those hosts alone whose image it is may read it.
+	HostsOnly bool
 	// AllowedInitiators may log in; empty: all.
 	AllowedInitiators []string
 	// KernelArgs are set on its boot entries.
