@@ -91,6 +91,9 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	if chap := i.Image.CHAP; chap != nil {
 		target.CHAP = iscsi.CHAP(*chap)
 	}
+	if i.ByNetwork {
+		target.Client = "host " + i.Host.Ref.String()
+	}
 	return target, nil
 }
 
@@ -125,6 +128,24 @@ func (t *targets) login(s *iscsi.Session) {
 	v.disk.Subscribe(by)
 	if v.disk.Deleted() { // while it logged in
 		t.app.evict(v.image)
+	}
+}
+
+// guessed tells of a login with a wrong CHAP name or secret.
+func (t *targets) guessed(l iscsi.Login, tag any, wrong int) {
+	v, from := tag.(*visit), t.app.resolver.Peer(l.Remote)
+	who := from.Addr.String()
+	if from.MAC != (netaddr.MAC{}) {
+		who += " (" + from.MAC.String() + ")"
+	}
+	if v.host != nil {
+		who += ", host " + v.host.Ref.String() + ","
+	}
+	view := t.app.inventory.View()
+	image := view.Image(v.image)
+	view.End()
+	if image != nil {
+		v.journal.LoginRefused(image, fmt.Sprintf("a login from %s gave a wrong CHAP name or secret, the %d. of late from there", who, wrong))
 	}
 }
 

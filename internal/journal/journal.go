@@ -199,6 +199,18 @@ func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message s
 	j.event(eventKey{object: object, eventType: eventType, reason: reason, key: message}, message, nil)
 }
 
+// LoginRefused notes that a login to an image's target did not know its secret. All of
+// an image are one event, which message is the newest of: whoever guesses cannot fill
+// the store with them, nor keep one from being made.
+func (j *Journal) LoginRefused(image *inventory.Image, message string) {
+	j.event(eventKey{
+		object: v1.ObjectReference{
+			Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
+		},
+		eventType: v1.EventWarning, reason: ReasonLoginRefused, key: ReasonLoginRefused,
+	}, message, nil)
+}
+
 // event notes an event; limit is asked where the event is not remembered.
 func (j *Journal) event(key eventKey, message string, limit *rate.Limiter) {
 	now := time.Now()

@@ -20,6 +20,9 @@ const (
 	ReasonLocalBoot    = "LocalBoot"
 )
 
+// ReasonLoginRefused is that of the event on an image whose secret somebody does not know.
+const ReasonLoginRefused = "LoginRefused"
+
 // Progress is how far a host is. What happened since its status was written
 // counts.
 func (j *Journal) Progress(h *inventory.Host) inventory.Progress {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,4 +196,28 @@ func TestMachinesAreForgotten(t *testing.T) {
 	if got := len(m.byRef); got < fewMachines/2 || got > fewMachines/2+2 {
 		t.Errorf("%d are remembered", got)
 	}
+}
+
+// However often and from however many addresses an image's secret is guessed, that is
+// one event on the image, which no other events keep from being made.
+func TestLoginRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for i := range 2 * refusalsBurst {
+			r.Notice(boot.Notice{Reason: boot.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
+		}
+		image := &inventory.Image{Ref: inventory.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		for i := range 5000 {
+			r.LoginRefused(image, fmt.Sprint("a login from 192.168.10.", i%250))
+		}
+		settled(time.Minute)
+		e := r.allEvents()["LoginRefused g10/live"]
+		if e == nil || e.Count != 5000 || e.Type != v1.EventWarning || e.InvolvedObject.Kind != "ISCSICdrom" ||
+			e.InvolvedObject.UID != "uid-live" || e.Message != "a login from 192.168.10.249" {
+			t.Errorf("%+v", e)
+		}
+		if objects, _ := r.events.count(); objects > refusalsBurst+refusalsPerMinute+1 {
+			t.Errorf("%d events", objects)
+		}
+	})
 }
