@@ -129,13 +129,8 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 	if _, err := os.Stat(iscsiModule); err != nil {
 		t.Skip("needs qemu-block-extra, which is not installed")
 	}
-	dir := t.TempDir()
-	tree, isos := filepath.Join(dir, "tree"), filepath.Join(dir, "isos")
-	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n}\n")
-	write(t, filepath.Join(isos, ".keep"), "")
-	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
 	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s := start(t, "--iso-dir", isoDir(t), "--iscsi-listen", portal, "--iscsi-portal", portal)
 	s.kubectl(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -187,13 +182,8 @@ func TestForcedDeletion(t *testing.T) {
 	if _, err := os.Stat(iscsiModule); err != nil {
 		t.Skip("needs qemu-block-extra, which is not installed")
 	}
-	dir := t.TempDir()
-	tree, isos := filepath.Join(dir, "tree"), filepath.Join(dir, "isos")
-	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n}\n")
-	write(t, filepath.Join(isos, ".keep"), "")
-	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
 	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s := start(t, "--iso-dir", isoDir(t), "--iscsi-listen", portal, "--iscsi-portal", portal)
 	s.kubectl("apiVersion: v1\nkind: ISCSICdrom\nmetadata: {name: linux, namespace: default}\nspec: {isoFile: linux.iso}\n", "apply", "-f", "-")
 	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
