@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,8 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 		}
 		return nil, i.Err
 	}
-	disk, err := t.app.images.DiskAgain(i.Image.Ref, l.Initiator, i.Args)
+	client := clientOf(&i)
+	disk, err := t.app.images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
 	if err != nil {
 		if i.Host != nil { // a strange initiator's failure is nobody's event
 			t.app.journal.Notice(boot.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
@@ -85,16 +87,27 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 		t.landmarks.of(disk.Image()) // so that no read has to wait for them
 	}
 	target := &iscsi.Target{
-		IQN: i.Image.IQN, Disk: segmented{disk}, AllowedInitiators: i.Image.AllowedInitiators,
+		IQN: i.Image.IQN, Disk: segmented{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
 		Tag: &visit{disk: disk, host: i.Host, image: i.Image.Ref, journal: t.app.journal, landmarks: t.landmarks}, Release: disk.Release,
 	}
 	if chap := i.Image.CHAP; chap != nil {
 		target.CHAP = iscsi.CHAP(*chap)
 	}
-	if i.ByNetwork {
-		target.Client = "host " + i.Host.Ref.String()
-	}
 	return target, nil
+}
+
+// clientOf names the machine that logs in, where the network says which host it is.
+func clientOf(i *boot.ImageDecision) string {
+	if !i.ByNetwork {
+		return ""
+	}
+	return "host " + i.Host.Ref.String()
+}
+
+// readerOf names who reads an image: an initiator's name is anybody's to say, so it is
+// one of a machine.
+func readerOf(l iscsi.Login, client string) string {
+	return l.Initiator + " of " + cmp.Or(client, l.Remote.Addr().String())
 }
 
 // discover names the targets that an initiator may log in to.
