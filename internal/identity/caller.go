@@ -15,9 +15,14 @@ type Caller struct {
 	// zone. The zero Addr, which belongs to no host, is a client that the
 	// proxies do not name.
 	Addr netip.Addr
-	// MAC is the client's entry in the neighbour table; zero where it has none,
-	// is not on-link, or came through a proxy.
+	// MAC is the client's entry in the neighbour table, or the one that it had when
+	// its connection was accepted; zero where it has none, is not on-link, or came
+	// through a proxy.
 	MAC netaddr.MAC
+	// Former is the hardware address that the client's entry had before MAC, where
+	// it changed within ChangeWindow or since the connection was accepted; zero
+	// where it did not.
+	Former netaddr.MAC
 	// Proxied is true where the peer is a trusted proxy.
 	Proxied bool
 	// ForgedForward is true where a peer that is no trusted proxy sent an
@@ -54,8 +59,8 @@ const (
 // NeighborMode says what the neighbour table is used for (--neighbors).
 type NeighborMode uint8
 
-// The modes: Auto finds hosts and reports contradictions, Enforce refuses them,
-// NeighborsOff does not look.
+// The modes: Auto finds hosts and reports contradictions and changes, Enforce refuses
+// them, NeighborsOff does not look.
 const (
 	NeighborsAuto NeighborMode = iota
 	NeighborsEnforce

@@ -65,8 +65,8 @@ func TestNeighborStates(t *testing.T) {
 	}
 	for i, s := range steps {
 		table.apply(s.kind, with(func(n *netlink.Neigh) { n.State = s.state }))
-		if _, ok := table.Lookup(addr, ""); ok != s.found {
-			t.Errorf("step %d: found is %v", i, ok)
+		if e, ok := table.known(neighborKey{2, addr}); (ok && e.gone.IsZero()) != s.found {
+			t.Errorf("step %d: %+v, want found %v", i, e, s.found)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestNeighborStates(t *testing.T) {
 func TestOpenNeighbors(t *testing.T) {
 	for range 3 {
 		r := NewResolver(ResolverOptions{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-		if _, ok := r.neighbors.Lookup(netip.MustParseAddr("192.0.2.254"), ""); ok {
+		if r.neighbors.Lookup(netip.MustParseAddr("192.0.2.254"), "") != (Neighbor{}) {
 			t.Log("192.0.2.254 is a neighbour here")
 		}
 		if err := r.Close(); err != nil {
@@ -111,18 +111,24 @@ func TestKernelNeighbors(t *testing.T) {
 	ip("addr", "add", "fd00:213:7::1/64", "dev", "gpn0", "nodad")
 	ip("link", "set", "gpn0", "up")
 
-	find := func(addr, zone string, want bool) {
+	table := resolver.neighbors.(*kernelTable)
+	until := func(addr, zone string, want Neighbor) {
 		t.Helper()
-		var mac netaddr.MAC
-		var ok bool
-		for range 100 {
-			if mac, ok = resolver.neighbors.Lookup(netip.MustParseAddr(addr), zone); ok == want {
-				break
+		var got Neighbor
+		for range 500 {
+			if got = table.Lookup(netip.MustParseAddr(addr), zone); got == want {
+				return
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		if ok != want || ok && mac != testMAC {
-			t.Errorf("Lookup(%s, %q) = %v, %v; want found %v", addr, zone, mac, ok, want)
+		t.Errorf("Lookup(%s, %q) = %v; want %v", addr, zone, got, want)
+	}
+	find := func(addr, zone string, want bool) {
+		t.Helper()
+		if want {
+			until(addr, zone, Neighbor{MAC: testMAC})
+		} else {
+			until(addr, zone, Neighbor{})
 		}
 	}
 	ip("neigh", "add", "10.213.7.2", "lladdr", testMAC.String(), "nud", "stale", "dev", "gpn0")
@@ -133,12 +139,28 @@ func TestKernelNeighbors(t *testing.T) {
 	find("fe80::7", "gpn0", true)
 	find("fe80::7", "lo", false)
 	find("10.213.7.1", "", false)
+
+	// What the kernel gives up is remembered, and so is what came in its place.
+	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
 	ip("neigh", "del", "10.213.7.2", "dev", "gpn0")
-	find("10.213.7.2", "", false)
+	find("10.213.7.2", "", true)
+	ip("neigh", "add", "10.213.7.2", "lladdr", other.String(), "nud", "reachable", "dev", "gpn0")
+	until("10.213.7.2", "", Neighbor{MAC: other, Former: testMAC})
+	ip("neigh", "change", "10.213.7.2", "lladdr", testMAC.String(), "nud", "reachable", "dev", "gpn0")
+	until("10.213.7.2", "", Neighbor{MAC: testMAC, Former: other})
+
+	// A host that announces another hardware address, as one does after a failover.
+	if _, err := exec.LookPath("arping"); err == nil {
+		ip("-n", "gpneigh", "link", "set", "gpn1", "address", other.String())
+		ip("netns", "exec", "gpneigh", "arping", "-q", "-c", "1", "-w", "2", "-I", "gpn1", "10.213.7.1")
+		until("10.213.7.2", "", Neighbor{MAC: other, Former: testMAC})
+		ip("-n", "gpneigh", "link", "set", "gpn1", "address", testMAC.String())
+	}
 
 	// The query alone finds what the cache has lost.
-	table := resolver.neighbors.(*kernelTable)
-	table.clear()
+	table.mu.Lock()
+	clear(table.entries)
+	table.mu.Unlock()
 	find("fd00:213:7::2", "", true)
 	ip("addr", "del", "fd00:213:7::1/64", "dev", "gpn0")
 	find("fd00:213:7::2", "", false)

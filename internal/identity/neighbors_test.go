@@ -3,6 +3,8 @@ package identity
 import (
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"glowplug/internal/netaddr"
 )
@@ -52,17 +54,109 @@ func TestNeighborLookup(t *testing.T) {
 		{"192.168.10.77", "", other, 0},         // and remembered
 	} {
 		asked = nil
-		got, ok := table.Lookup(addr(c.addr), c.zone)
-		if got != c.want || ok != (c.want != netaddr.MAC{}) || len(asked) != c.queries {
-			t.Errorf("Lookup(%s, %q) = %v, %v after %d queries; want %v after %d", c.addr, c.zone, got, ok, len(asked), c.want, c.queries)
+		if got := table.Lookup(addr(c.addr), c.zone); got != (Neighbor{MAC: c.want}) || len(asked) != c.queries {
+			t.Errorf("Lookup(%s, %q) = %v after %d queries; want %v after %d", c.addr, c.zone, got, len(asked), c.want, c.queries)
 		}
 	}
-	table.remove(neighborKey{2, addr("192.168.10.10")})
-	if _, ok := table.Lookup(addr("192.168.10.10"), ""); ok {
-		t.Error("a removed entry is still found")
-	}
-	if table.clear(); len(table.macs) != 0 {
-		t.Error("entries after clear")
+}
+
+// TestNeighborChange is what an attacker can do to an entry, and what a network does.
+func TestNeighborChange(t *testing.T) {
+	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
+	addr := netip.MustParseAddr("192.168.10.10")
+	key := neighborKey{2, addr}
+	for name, c := range map[string]struct {
+		do   func(*neighborTable)
+		want Neighbor
+	}{
+		"nothing":       {func(*neighborTable) {}, Neighbor{}},
+		"a first entry": {func(n *neighborTable) { n.put(key, testMAC) }, Neighbor{MAC: testMAC}},
+		"the same again": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, testMAC)
+		}, Neighbor{MAC: testMAC}},
+		"another": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"there and back": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			n.put(key, testMAC)
+		}, Neighbor{testMAC, other}},
+		"another, confirmed for a while": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			time.Sleep(ChangeWindow - time.Second)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"another, a minute ago": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			time.Sleep(ChangeWindow)
+		}, Neighbor{MAC: other}},
+		"gone": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			time.Sleep(ChangeWindow - time.Second)
+		}, Neighbor{MAC: testMAC}},
+		"gone for a minute": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			time.Sleep(ChangeWindow)
+		}, Neighbor{}},
+		"gone and back": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			n.put(key, testMAC)
+		}, Neighbor{MAC: testMAC}},
+		"gone, and back as another": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			n.remove(key)
+			time.Sleep(ChangeWindow - time.Second)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"gone for a minute, and back as another": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			time.Sleep(ChangeWindow)
+			n.put(key, other)
+		}, Neighbor{MAC: other}},
+		"changed, gone and back": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			n.remove(key)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"changed while all are listed anew": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.clear()
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"listed anew": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.clear()
+			n.put(key, testMAC)
+			time.Sleep(ChangeWindow)
+			n.remove(neighborKey{2, addr.Next()})
+		}, Neighbor{MAC: testMAC}},
+		"told by the query first": {func(n *neighborTable) {
+			n.query = func(neighborKey) (netaddr.MAC, bool) { return other, true }
+			n.Lookup(addr, "")
+			n.put(key, testMAC) // what was under way
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table := testTable(func(neighborKey) (netaddr.MAC, bool) { return netaddr.MAC{}, false })
+				c.do(table)
+				if got := table.Lookup(addr, ""); got != c.want {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+			})
+		})
 	}
 }
 
@@ -75,10 +169,27 @@ func TestNeighborLookupIsBounded(t *testing.T) {
 	if asked == 0 || asked > 2*queriesPerSecond {
 		t.Errorf("a scan of 10,240 addresses asked the kernel %d times", asked)
 	}
+	key := func(i int) neighborKey { return neighborKey{i, netip.MustParseAddr("10.0.0.1")} }
 	for i := range maxNeighbors + 100 {
-		table.put(neighborKey{i, netip.MustParseAddr("10.0.0.1")}, testMAC)
+		table.put(key(i), testMAC)
 	}
-	if len(table.macs) > maxNeighbors {
-		t.Errorf("%d entries are kept", len(table.macs))
+	if len(table.entries) > maxNeighbors {
+		t.Errorf("%d entries are kept", len(table.entries))
+	}
+	// One that flaps neither fills the memory nor is forgotten. Those that have gone
+	// make room for others.
+	for range maxNeighbors + 100 {
+		table.remove(key(1))
+		table.put(key(1), testMAC)
+	}
+	if e, ok := table.known(key(1)); !ok || !e.gone.IsZero() || len(table.departures) > maxNeighbors {
+		t.Errorf("%+v, %d departures are kept", e, len(table.departures))
+	}
+	table.clear()
+	for i := range maxNeighbors + 100 {
+		table.put(key(-1-i), testMAC)
+	}
+	if _, ok := table.known(key(-1)); !ok || len(table.entries) > maxNeighbors || len(table.departures) > maxNeighbors {
+		t.Errorf("%d entries and %d departures are kept", len(table.entries), len(table.departures))
 	}
 }

@@ -8,12 +8,21 @@ import (
 	"glowplug/internal/netaddr"
 )
 
+// Neighbor is an entry of the neighbour table.
+type Neighbor struct {
+	// MAC is the hardware address; zero: there is no entry.
+	MAC netaddr.MAC
+	// Former is the hardware address before, where that changed within ChangeWindow;
+	// zero where it did not.
+	Former netaddr.MAC
+}
+
 // Neighbors tells which hardware address is behind an address on a network that
 // this machine is on.
 type Neighbors interface {
 	// Lookup gives the entry of addr, which has no zone; zone is the interface
 	// of a link-local address. It never blocks for long.
-	Lookup(addr netip.Addr, zone string) (netaddr.MAC, bool)
+	Lookup(addr netip.Addr, zone string) Neighbor
 	Close() error
 }
 
@@ -73,22 +82,31 @@ func (r *Resolver) Caller(req *http.Request) Caller {
 		return Caller{Addr: forwardedClient(peer, forwarded, r.trusts), Proxied: true}
 	}
 	caller := Caller{Addr: peer, ForgedForward: len(forwarded) > 0}
-	if r.neighbors != nil && !peer.IsLoopback() {
-		caller.MAC, _ = r.neighbors.Lookup(peer, zone)
+	caller.take(r.neighbor(peer, zone))
+	if c, ok := req.Context().Value(connectionKey{}).(*connection); ok {
+		c.compare(&caller)
 	}
 	return caller
 }
 
 // Peer is who has opened a connection that is not HTTP: nobody speaks for another
-// there.
+// there. What it is told must follow within ChangeWindow of the connection, so that
+// an entry which has changed since that was accepted is seen to have.
 func (r *Resolver) Peer(remote netip.AddrPort) Caller {
-	addr, zone := remote.Addr().WithZone("").Unmap(), remote.Addr().Zone()
-	caller := Caller{Addr: addr}
-	if r.neighbors != nil && !addr.IsLoopback() {
-		caller.MAC, _ = r.neighbors.Lookup(addr, zone)
-	}
+	caller := Caller{Addr: remote.Addr().WithZone("").Unmap()}
+	caller.take(r.neighbor(caller.Addr, remote.Addr().Zone()))
 	return caller
 }
+
+// neighbor is the entry of a peer that is not on this machine.
+func (r *Resolver) neighbor(peer netip.Addr, zone string) Neighbor {
+	if r.neighbors == nil || peer.IsLoopback() {
+		return Neighbor{}
+	}
+	return r.neighbors.Lookup(peer, zone)
+}
+
+func (c *Caller) take(n Neighbor) { c.MAC, c.Former = n.MAC, n.Former }
 
 func (r *Resolver) trusts(addr netip.Addr) bool { return Contains(r.proxies, addr) }
 

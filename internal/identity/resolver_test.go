@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -13,17 +14,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeNeighbors knows one address and records what it was asked.
+// fakeNeighbors knows some addresses and records what it was asked.
 type fakeNeighbors struct {
 	asked []string
 	macs  map[string]netaddr.MAC
 }
 
-func (f *fakeNeighbors) Lookup(addr netip.Addr, zone string) (netaddr.MAC, bool) {
+func (f *fakeNeighbors) Lookup(addr netip.Addr, zone string) Neighbor {
 	key := addr.WithZone(zone).String()
 	f.asked = append(f.asked, key)
-	mac, ok := f.macs[key]
-	return mac, ok
+	return Neighbor{MAC: f.macs[key]}
 }
 
 func (f *fakeNeighbors) Close() error { return nil }
@@ -108,6 +108,74 @@ func TestCallerWithoutProxies(t *testing.T) {
 		t.Errorf("Caller: %v allocations", n)
 	}
 }
+
+// peerConn is a connection of which only the peer is asked.
+type peerConn struct {
+	net.Conn
+	peer net.Addr
+}
+
+func (c peerConn) RemoteAddr() net.Addr { return c.peer }
+
+// TestConnection has the neighbour entry of a connection's peer change under it.
+func TestConnection(t *testing.T) {
+	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
+	table := &fakeNeighbors{macs: map[string]netaddr.MAC{}}
+	r := NewResolver(ResolverOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Table: table})
+	accept := func(peer string, mac netaddr.MAC) *http.Request {
+		remote := netip.MustParseAddrPort(peer)
+		table.macs[remote.Addr().String()] = mac
+		ctx := r.ConnContext(t.Context(), peerConn{peer: net.TCPAddrFromAddrPort(remote)})
+		return (&http.Request{RemoteAddr: peer}).WithContext(ctx)
+	}
+	want := func(what string, req *http.Request, now, mac, former netaddr.MAC) {
+		t.Helper()
+		remote := netip.MustParseAddrPort(req.RemoteAddr).Addr()
+		table.macs[remote.String()] = now
+		if got := r.Caller(req); got.MAC != mac || got.Former != former {
+			t.Errorf("%s: %v, formerly %v; want %v, formerly %v", what, got.MAC, got.Former, mac, former)
+		}
+	}
+	var none netaddr.MAC
+	for _, peer := range []string{"192.168.10.10:5", "[fe80::1%eth0]:5"} {
+		req := accept(peer, testMAC)
+		want("as accepted", req, testMAC, testMAC, none)
+		want("another", req, other, other, testMAC)
+		want("the entry has gone", req, none, testMAC, none)
+		want("as accepted again", req, testMAC, testMAC, none)
+		req = accept(peer, none)
+		want("no entry", req, none, none, none)
+		want("the first one counts as accepted", req, testMAC, testMAC, none)
+		want("another after that", req, other, other, testMAC)
+	}
+	for _, peer := range []string{"127.0.0.1:5", "10.0.0.1:5"} {
+		req := accept(peer, testMAC)
+		want("this machine, or a proxy", req, other, none, none)
+	}
+	if ctx := r.ConnContext(t.Context(), peerConn{peer: &net.UnixAddr{}}); ctx != t.Context() {
+		t.Error("a connection that has no network address is noted")
+	}
+}
+
+func BenchmarkCaller(b *testing.B) {
+	table := testTable(func(neighborKey) (netaddr.MAC, bool) { return netaddr.MAC{}, false })
+	peer := netip.MustParseAddrPort("192.168.10.10:40000")
+	table.put(neighborKey{2, peer.Addr()}, testMAC)
+	r := &Resolver{neighbors: closed{table}}
+	req := (&http.Request{RemoteAddr: peer.String()}).WithContext(
+		r.ConnContext(b.Context(), peerConn{peer: net.TCPAddrFromAddrPort(peer)}))
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.Caller(req).MAC != testMAC {
+			b.Fatal("not found")
+		}
+	}
+}
+
+// closed is a table that follows nothing.
+type closed struct{ *neighborTable }
+
+func (closed) Close() error { return nil }
 
 func FuzzForwardedFor(f *testing.F) {
 	f.Add("192.168.10.10", "10.0.0.2")
