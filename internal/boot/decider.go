@@ -95,7 +95,7 @@ func (d *Decider) pick(q *question, t *trace) {
 func (d *Decider) question(view inventory.View, req *Request, dec *Decision) question {
 	q := question{view: view, policy: d.policy, forms: &d.forms, req: req, dec: dec, addr: req.Caller.Addr}
 	if d.policy.Neighbors != identity.NeighborsOff {
-		q.neighbor = req.Caller.MAC
+		q.neighbor, q.former = req.Caller.MAC, req.Caller.Former
 	}
 	return q
 }
@@ -116,6 +116,8 @@ type question struct {
 	// neighbor is the client's entry in the neighbour table, where there is one
 	// and it speaks of the machine that is asked for.
 	neighbor netaddr.MAC
+	// former is what that entry had lately been; zero: the same.
+	former netaddr.MAC
 	// role is the role that was asked for and is granted.
 	role string
 	// mac and hostname are claims that count as facts although no host has them.

@@ -1,9 +1,12 @@
 package boot
 
 import (
+	"net/netip"
+
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
 	"glowplug/internal/match"
+	"glowplug/internal/netaddr"
 )
 
 // Decision is the answer to a Request.
@@ -44,6 +47,7 @@ const (
 	ReasonClaimRefused     = "ClaimRefused"
 	ReasonClaimIgnored     = "ClaimIgnored"
 	ReasonNeighborMismatch = "NeighborMismatch"
+	ReasonNeighborChanged  = "NeighborChanged"
 	ReasonDuplicate        = "DuplicateIdentity"
 	ReasonImageUnavailable = "ImageUnavailable"
 	ReasonClaimsLimited    = "ClaimsLimited"
@@ -58,4 +62,28 @@ type Notice struct {
 	Message string
 	// Key aggregates: notices with the same Reason, Host and Key are one event.
 	Key string
+	// From is the client that caused it; zero: none did.
+	From Source
+}
+
+// IsAlarm reports whether the notice says that one machine may have been given what
+// is another's. Such a one is never left out.
+func (n *Notice) IsAlarm() bool {
+	return n.Reason == ReasonNeighborMismatch || n.Reason == ReasonNeighborChanged
+}
+
+// Source is a client as limits see it: by its hardware address or, where that is not
+// known, by the network that it can have any address of.
+type Source struct {
+	MAC netaddr.MAC
+	Net netip.Prefix // an IPv4 address, or the /64 of an IPv6 address
+}
+
+// sourceOf is the source of a client.
+func sourceOf(addr netip.Addr, mac netaddr.MAC) Source {
+	if mac != zeroMAC {
+		return Source{MAC: mac}
+	}
+	network, _ := addr.Prefix(min(64, addr.BitLen())) // none of the zero address
+	return Source{Net: network}
 }

@@ -111,6 +111,7 @@ func (l *lab) inventory(t testing.TB) *inventory.Inventory {
 type ask struct {
 	endpoint       string // default: ignition
 	from, neighbor string
+	former         string // what neighbor has lately been
 	believed       bool
 	mac, ip        string
 	hostname, uuid string
@@ -133,7 +134,7 @@ func (a ask) request(t testing.TB) *Request {
 		}
 		return m
 	}
-	r.Caller = identity.Caller{MAC: mac(a.neighbor), Believed: a.believed}
+	r.Caller = identity.Caller{MAC: mac(a.neighbor), Former: mac(a.former), Believed: a.believed}
 	if a.from != "" {
 		r.Caller.Addr = netip.MustParseAddr(a.from)
 	}

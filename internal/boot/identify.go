@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"net/netip"
 	"slices"
 
 	"glowplug/internal/fault"
@@ -108,7 +109,7 @@ func (q *question) believe() {
 	if c.IP.IsValid() && c.IP != q.addr {
 		// From here on the request is of a machine elsewhere, which the neighbour
 		// entry does not speak of.
-		q.addr, q.neighbor = c.IP, zeroMAC
+		q.addr, q.neighbor, q.former = c.IP, zeroMAC, zeroMAC
 	}
 	for _, kind := range claimOrder {
 		if !q.claims(kind) {
@@ -127,7 +128,7 @@ func (q *question) believe() {
 	if q.dec.Host == nil {
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
 	} else if q.req.Caller.Believed {
-		q.neighbor = zeroMAC // the caller's own, who asks for another
+		q.neighbor, q.former = zeroMAC, zeroMAC // the caller's own, who asks for another
 	}
 }
 
@@ -165,8 +166,7 @@ func (q *question) verify() *fault.Error {
 			return q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
 				", which this client is; leave the parameter out or correct the host")
 		case !q.mayBe(h, ownBy):
-			return q.refuse(h, kind, "the claimed "+kind+" is that of a host which does not boot from "+q.client()+
-				"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources")
+			return q.refuse(h, kind, "the claimed "+kind+" is that of a host which "+q.whyNot(h))
 		default:
 			dec.Host, dec.FoundBy = h, kind
 		}
@@ -202,12 +202,28 @@ func (q *question) mayBe(h *inventory.Host, ownBy string) bool {
 	case ownBy == byNeighbor:
 		return false
 	}
-	for _, p := range h.BootSources {
-		if p.Contains(q.addr) {
-			return true
-		}
+	return !q.contradicts(h) && q.isSource(h)
+}
+
+// contradicts reports whether the neighbour entry is that of another machine than a
+// host. Nothing contradicts a host of which no hardware address is known.
+func (q *question) contradicts(h *inventory.Host) bool {
+	return q.neighbor != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, q.neighbor)
+}
+
+// isSource reports whether a host may also ask from the client's address.
+func (q *question) isSource(h *inventory.Host) bool {
+	return slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
+}
+
+// whyNot says why the client may not claim to be a host, and what to do.
+func (q *question) whyNot(h *inventory.Host) string {
+	if q.contradicts(h) && q.isSource(h) {
+		return "has other hardware addresses than this client, which is on the server's own network and so is no NAT;" +
+			" leave the parameter out, or correct the host's spec.nics"
 	}
-	return false
+	return "does not boot from " + q.client() +
+		"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources"
 }
 
 // byNetwork reports whether the network, and not just a claim, says that the client is
@@ -244,14 +260,22 @@ func (q *question) admit() *fault.Error {
 	return nil
 }
 
-// admitHost refuses a host that the neighbour table contradicts, and one that is
-// not alone in being it.
+// admitHost refuses a host that the neighbour table contradicts or cannot vouch for,
+// and one that is not alone in being it.
 func (q *question) admitHost(h *inventory.Host) *fault.Error {
-	if q.neighbor != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, q.neighbor) {
+	enforce := q.policy.Neighbors == identity.NeighborsEnforce
+	switch {
+	case q.contradicts(h):
 		q.mismatch(h)
-		if q.policy.Neighbors == identity.NeighborsEnforce {
+		if enforce {
 			return fault.New(fault.Refused, "the hardware address behind "+q.client()+" is not one of host "+h.Ref.String()+
 				"; add it to the host's spec.nics or correct its spec.ip")
+		}
+	case q.former != zeroMAC:
+		q.dec.Notices = append(q.dec.Notices, NeighborChanged(h, q.addr, q.neighbor, q.former))
+		if enforce {
+			return fault.New(fault.Refused, "the hardware address behind "+q.client()+" was another one less than a minute ago,"+
+				" or when this connection was made; connect again in a minute")
 		}
 	}
 	if q.policy.Isolate {

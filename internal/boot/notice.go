@@ -1,8 +1,11 @@
 package boot
 
 import (
+	"net/netip"
+
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
+	"glowplug/internal/netaddr"
 )
 
 // who is the client in the message of an event.
@@ -14,7 +17,8 @@ func (q *question) who() string {
 }
 
 func (q *question) notice(reason string, h *inventory.Host, key, message string) {
-	q.dec.Notices = append(q.dec.Notices, Notice{Reason: reason, Host: h, Key: key, Message: message})
+	from := sourceOf(q.addr, q.neighbor)
+	q.dec.Notices = append(q.dec.Notices, Notice{Reason: reason, Host: h, Key: key, Message: message, From: from})
 }
 
 // refuse refuses a claim: the client gets the sentence, the host an event.
@@ -46,6 +50,16 @@ func (q *question) unknown() {
 func (q *question) mismatch(h *inventory.Host) {
 	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
 		", which is none of this host's hardware addresses")
+}
+
+// NeighborChanged is the notice that the hardware address behind the address of a
+// host's machine was lately another one.
+func NeighborChanged(h *inventory.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
+	change := client.String() + " changed from " + former.String() + " to " + mac.String()
+	return Notice{
+		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
+		Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
+	}
 }
 
 // duplicate tells of a host that is refused because another namespace has one
