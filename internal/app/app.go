@@ -304,6 +304,7 @@ func (a *App) serveBoots() {
 		Lost: bootserver.Lost{
 			Images: a.lost(apiserver.ISCSICdroms), Namespaces: a.lost(apiserver.Namespaces), Streams: a.lost(apiserver.StreamReleases),
 		},
+		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
 }

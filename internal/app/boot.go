@@ -54,7 +54,7 @@ func (a *App) openImages() error {
 	}
 	a.targets, err = iscsi.New(iscsi.Options{
 		Resolve: t.resolve, Discover: t.discover, Portal: told, Logger: a.log, MaxConnections: s.MaxConnections,
-		Hooks: iscsi.Hooks{Login: t.login, Guessed: t.guessed, Read: t.read},
+		Hooks: iscsi.Hooks{Login: t.login, Guessed: t.wrongSecret, Read: t.read},
 	})
 	if err != nil {
 		return err

@@ -87,11 +87,15 @@ func (a *App) openDoor(name, flag, address string, rule apiserver.Door) error {
 		Protocols:         new(http.Protocols),
 	}
 	d.server.Protocols.SetHTTP1(true)
+	d.server.ConnContext = a.resolver.ConnContext
 	if name == "https" {
 		d.server.Protocols.SetHTTP2(true)
 	} else {
 		d.server.Protocols.SetUnencryptedHTTP2(true)
-		d.listener, d.server.ConnContext = bootserver.Gather(listener.Heads(l)), bootserver.ConnContext
+		d.listener = bootserver.Gather(listener.Heads(l))
+		d.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+			return a.resolver.ConnContext(bootserver.ConnContext(ctx, conn), conn)
+		}
 	}
 	if rule.Admin {
 		d.server.ConnContext = withUser(rule, d.server.ConnContext)

@@ -65,6 +65,9 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	t.guessed(request, now, &i)
 	for _, n := range i.Notices {
 		t.app.journal.Notice(n)
+		if n.IsAlarm() {
+			t.app.log.Warn(n.Message, "alarm", n.Reason, "host", n.Host.Ref.String(), "target", l.Target)
+		}
 	}
 	if i.Err != nil {
 		switch i.Err.Kind {
@@ -144,8 +147,8 @@ func (t *targets) login(s *iscsi.Session) {
 	}
 }
 
-// guessed tells of a login with a wrong CHAP name or secret.
-func (t *targets) guessed(l iscsi.Login, tag any, wrong int) {
+// wrongSecret tells of a login with a wrong CHAP name or secret.
+func (t *targets) wrongSecret(l iscsi.Login, tag any, wrong int) {
 	v, from := tag.(*visit), t.app.resolver.Peer(l.Remote)
 	who := from.Addr.String()
 	if from.MAC != (netaddr.MAC{}) {

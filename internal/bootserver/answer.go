@@ -78,11 +78,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) {
 	case r.Method == http.MethodHead:
 		w.WriteHeader(x.status)
 	case x.request.Claims.Raw:
-		x.bytes, x.broken = io.WriteString(w, config.Source)
+		s.send(w, r, x, []byte(config.Source))
 	default:
 		conn := gather(r)
 		conn.hold()
-		x.bytes, x.broken = w.Write(body)
+		s.send(w, r, x, body)
 		conn.release()
 	}
 }

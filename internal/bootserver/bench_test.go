@@ -3,6 +3,7 @@ package bootserver
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -35,7 +36,7 @@ func whole(b *testing.B, level slog.Level) http.Handler {
 	inv := inventory.New(inventory.Options{})
 	inv.Hosts().Load([]kvstore.Item{{Key: "g10/server1", Revision: 1, Value: []byte(
 		`{"metadata":{"name":"server1","namespace":"g10"},"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}}}`)}})
-	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: benchConfig()}})
+	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: storedConfig("builder", "ignition", `{"matchLabels":{"role":"builder"}}`, benchBody)}})
 	inv.Images().Load(nil)
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
@@ -124,12 +125,12 @@ func ask(b *testing.B, addr string, request []byte) []byte {
 	return answer
 }
 
-func benchConfig() []byte {
-	var v bytes.Buffer
-	v.WriteString(`{"metadata":{"name":"builder","namespace":"g10","generation":1},"spec":{"type":"ignition","format":"ignition","config":"{}","selector":{"matchLabels":{"role":"builder"}}},"compiled":{"generation":1,"hash":"sha256:abc","ignitionVersion":"3.4.0","artifact":"`)
-	v.WriteString(base64.StdEncoding.EncodeToString(benchBody))
-	v.WriteString(`"}}`)
-	return v.Bytes()
+// storedConfig is a compiled config of namespace g10 as the store has it.
+func storedConfig(name, typ, selector string, artifact []byte) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":"g10","generation":1},`+
+		`"spec":{"type":%q,"format":%[2]q,"config":"{}","selector":%s},`+
+		`"compiled":{"generation":1,"hash":"sha256:abc","ignitionVersion":"3.4.0","artifact":%q}}`,
+		name, typ, selector, base64.StdEncoding.EncodeToString(artifact))
 }
 
 // BenchmarkHandler is the handler without net/http around it.

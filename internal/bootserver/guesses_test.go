@@ -26,9 +26,8 @@ import (
 // neighbours is a neighbour table.
 type neighbours map[string]netaddr.MAC
 
-func (n neighbours) Lookup(addr netip.Addr, _ string) (netaddr.MAC, bool) {
-	m, ok := n[addr.String()]
-	return m, ok
+func (n neighbours) Lookup(addr netip.Addr, _ string) identity.Neighbor {
+	return identity.Neighbor{MAC: n[addr.String()]}
 }
 func (neighbours) Close() error { return nil }
 

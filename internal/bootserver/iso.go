@@ -3,6 +3,7 @@ package bootserver
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
 	x.decision.Host, x.decision.FoundBy = i.Host, i.FoundBy
 	x.boots = "image " + ref.String()
-	s.noticed(i.Notices)
+	s.noticed(x, i.Notices...)
 	s.guessed(x, &i.Unheld)
 	if i.Missed && !s.believed(r, x) {
 		s.opts.Sources.Missed(x.start, caller)
@@ -64,7 +65,7 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if err != nil {
 		failure := fault.Of(err)
 		if i.Host != nil && failure.Kind == fault.Unavailable {
-			s.noticed([]boot.Notice{boot.ImageUnavailable(i.Host, ref, failure)})
+			s.noticed(x, boot.ImageUnavailable(i.Host, ref, failure))
 		}
 		fail(w, r, x, failure)
 		return
@@ -86,7 +87,7 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	}
 	h["Content-Type"] = bytesType
 	h["X-Content-Type-Options"] = noSniff
-	counted := &counter{ResponseWriter: w, x: x}
+	counted := &counter{ResponseWriter: w, x: x, may: func() bool { return s.unchanged(r, x) }}
 	// No Last-Modified: other kernel arguments are other bytes of the same file.
 	http.ServeContent(counted, r, "", time.Time{}, content)
 }
@@ -101,10 +102,16 @@ func (s *Server) believed(r *http.Request, x *exchange) bool {
 type counter struct {
 	http.ResponseWriter
 	x *exchange
+	// may is asked before each part of the body, and once more before its last byte;
+	// nil: nobody is asked.
+	may func() bool
+	// left is what is left of the body, in bytes.
+	left int64
 }
 
 func (c *counter) WriteHeader(status int) {
 	c.x.status = status
+	c.left, _ = strconv.ParseInt(c.Header().Get("Content-Length"), 10, 64)
 	c.ResponseWriter.WriteHeader(status)
 }
 
@@ -112,7 +119,29 @@ func (c *counter) Write(p []byte) (int, error) {
 	if c.x.status == 0 {
 		c.x.status = http.StatusOK
 	}
+	if c.may == nil {
+		return c.pass(p)
+	}
+	if !c.may() {
+		return 0, errChanged
+	}
+	before := 0
+	if size := len(p); size > 1 && int64(size) >= c.left {
+		n, err := c.pass(p[:size-1])
+		if err != nil {
+			return n, err
+		}
+		if before = n; !c.may() {
+			return n, errChanged
+		}
+	}
+	n, err := c.pass(p[before:])
+	return before + n, err
+}
+
+func (c *counter) pass(p []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(p)
+	c.left -= int64(n)
 	c.x.bytes += n
 	if err != nil {
 		c.x.broken = err

@@ -113,7 +113,7 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request, x *exchange
 		fail(w, r, x, fault.Of(err))
 		return
 	}
-	x.script(w, r.Method, script)
+	s.script(w, r, x, script)
 }
 
 // serveIPXE answers PathIPXE: what the machine boots.
@@ -124,7 +124,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	}
 	b := s.opts.Boot.Booter.DecideBoot(&x.request)
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
-	s.noticed(b.Notices)
+	s.noticed(x, b.Notices...)
 	s.guessed(x, &b.Unheld)
 	script, failure := "", b.Err
 	if failure == boot.ClaimsLimited { // nothing is missing that a script could tell
@@ -136,7 +136,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	}
 	if failure == nil {
 		if script, failure = s.render(r, x, &b); failure != nil && b.Image != nil {
-			s.noticed([]boot.Notice{boot.ImageUnavailable(b.Host, b.Image.Ref, failure)})
+			s.noticed(x, boot.ImageUnavailable(b.Host, b.Image.Ref, failure))
 		}
 	}
 	switch {
@@ -153,7 +153,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 		fail(w, r, x, failure)
 		return
 	}
-	x.script(w, r.Method, script)
+	s.script(w, r, x, script)
 	// As with configs, a believed caller who asks about a machine has booted nothing.
 	if s.opts.Journal == nil || b.Host == nil || x.request.Caller.Believed || r.Method != http.MethodGet || x.broken != nil {
 		return
@@ -263,7 +263,7 @@ func (s *Server) custom(r *http.Request, b *boot.BootDecision, image *ipxe.Image
 }
 
 // script writes a script.
-func (x *exchange) script(w http.ResponseWriter, method, script string) {
+func (s *Server) script(w http.ResponseWriter, r *http.Request, x *exchange, script string) {
 	h := w.Header()
 	h["Content-Type"] = textType
 	h["X-Content-Type-Options"] = noSniff
@@ -271,8 +271,8 @@ func (x *exchange) script(w http.ResponseWriter, method, script string) {
 	h["Content-Length"] = []string{strconv.Itoa(len(script))}
 	x.status = http.StatusOK
 	w.WriteHeader(x.status)
-	if method != http.MethodHead {
-		x.bytes, x.broken = io.WriteString(w, script)
+	if r.Method != http.MethodHead {
+		s.send(w, r, x, []byte(script))
 	}
 }
 
@@ -288,7 +288,7 @@ func (s *Server) serveComplete(w http.ResponseWriter, r *http.Request, x *exchan
 	}
 	b := s.opts.Boot.Booter.DecideBoot(&x.request)
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
-	s.noticed(b.Notices)
+	s.noticed(x, b.Notices...)
 	s.guessed(x, &b.Unheld)
 	switch {
 	case b.Err != nil && (b.Err.Kind == fault.Refused || b.Err == boot.ClaimsLimited):

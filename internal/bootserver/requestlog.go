@@ -28,7 +28,7 @@ func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 		level = x.failure.Kind.Level()
 	}
 	refused := x.refusedCredential(r)
-	if refused {
+	if refused || x.alarm != "" {
 		level = max(level, slog.LevelWarn)
 	}
 	if s.opts.Log == nil || !s.opts.Log.Enabled(context.Background(), level) {
@@ -50,6 +50,9 @@ func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 	}
 	if caller.MAC != zeroMAC {
 		l.Str("neighbor", caller.MAC.String())
+	}
+	if x.alarm != "" {
+		l.Str("alarm", x.alarm)
 	}
 	if caller.Proxied {
 		l.Bool("proxied", true)

@@ -79,6 +79,9 @@ type Options struct {
 	// claims: one of the admin listener or an authenticated one. It is asked where
 	// there are claims, or images that there are not; nil: nobody is.
 	Believe func(r *http.Request) bool
+	// Enforce makes an answer end before its last byte where the neighbour entry of
+	// the client changes meanwhile (--neighbors=enforce); else that is an event.
+	Enforce bool
 	// Log takes a line a request; nil: none.
 	Log *logs.Handler
 	// Limiter bounds these lines; nil: nothing does.
@@ -125,8 +128,12 @@ type exchange struct {
 	// bytes of the body were written, and broken says why not all of them.
 	bytes  int
 	broken error
+	// cut is set where the connection has to end, because the neighbour entry changed.
+	cut bool
 	// boots is what the machine was told to boot, or reads; "" elsewhere.
 	boots string
+	// alarm is the reason of a notice that is an alarm; "": there was none.
+	alarm string
 }
 
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
@@ -143,8 +150,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.crashed(w, r, x, failure)
 		}
 		s.finish(r, x)
+		cut := x.cut
 		clear(x.decision.Notices)
 		exchanges.Put(x)
+		if cut {
+			panic(http.ErrAbortHandler) // an answer without its last byte is none
+		}
 	}()
 	switch r.URL.Path {
 	case PathIgnition:
@@ -239,7 +250,7 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 	}
 	x.request.Gone = r.Context().Done()
 	s.opts.Decider.Decide(&x.request, &x.decision)
-	s.noticed(x.decision.Notices)
+	s.noticed(x, x.decision.Notices...)
 	s.guessed(x, &x.decision.Unheld)
 	if s.doubtful(&x.decision) {
 		x.decision.Err = lost
@@ -263,9 +274,12 @@ func (s *Server) doubtful(d *boot.Decision) bool {
 }
 
 // noticed passes on what deserves an event.
-func (s *Server) noticed(notices []boot.Notice) {
+func (s *Server) noticed(x *exchange, notices ...boot.Notice) {
 	for _, n := range notices {
 		s.metrics.notice(n.Reason)
+		if n.IsAlarm() {
+			x.alarm = n.Reason
+		}
 		if s.opts.Journal != nil {
 			s.opts.Journal.Notice(n)
 		}
