@@ -107,8 +107,8 @@ type flipRig struct {
 	client  *http.Client
 }
 
-// bulk is more than what a client takes before it is read, over HTTP/2 too: 8 MiB.
-var bulk = bytes.Repeat([]byte("0123456789abcdef"), 1<<19)
+// bulk is more than what connections hold before it is read: 2 MiB.
+var bulk = bytes.Repeat([]byte("0123456789abcdef"), 1<<17)
 
 func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 	t.Helper()
@@ -140,7 +140,8 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return resolver.ConnContext(ConnContext(ctx, conn), conn)
 	}
-	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	window := &http.HTTP2Config{MaxReceiveBufferPerConnection: 2 * smallBuffer, MaxReceiveBufferPerStream: smallBuffer}
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: window, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		if err == nil {
 			err = conn.(*net.TCPConn).SetReadBuffer(smallBuffer)
@@ -183,7 +184,7 @@ func (f *flipRig) ask(t *testing.T, method, path string, during func(), header .
 	defer resp.Body.Close()
 	var read bytes.Buffer
 	if during != nil {
-		if _, err := io.CopyN(&read, resp.Body, 1<<20); err != nil {
+		if _, err := io.CopyN(&read, resp.Body, 1<<18); err != nil {
 			return resp.StatusCode, read.String(), err
 		}
 		during()
