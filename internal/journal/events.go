@@ -27,6 +27,9 @@ const (
 	component = "glowplug"
 	// unknownName stands for the machine of an event that is about no host.
 	unknownName = "unknown"
+
+	// ReasonEventsLeftOut is the reason of the event that others were left out.
+	ReasonEventsLeftOut = "EventsLeftOut"
 )
 
 // eventKey is what makes two events the same. Replicas and restarts come to the
@@ -122,12 +125,15 @@ func (n *eventNews) update(key eventKey, instance string) storage.UpdateFunc {
 	}
 }
 
+// unknownKey is the key of an event that is about no host.
+func unknownKey(eventType, reason, key string) eventKey {
+	object := v1.ObjectReference{Kind: "BareMetalHost", APIVersion: "v1", Namespace: v1.NamespaceDefault, Name: unknownName}
+	return eventKey{object: object, eventType: eventType, reason: reason, key: key}
+}
+
 // keyOf gives the key of a notice's event, and its type.
 func keyOf(n *boot.Notice) eventKey {
-	key := eventKey{
-		object: v1.ObjectReference{Kind: "BareMetalHost", APIVersion: "v1", Namespace: v1.NamespaceDefault, Name: unknownName},
-		reason: n.Reason, key: n.Key, eventType: v1.EventWarning,
-	}
+	key := unknownKey(v1.EventWarning, n.Reason, n.Key)
 	if n.Reason == boot.ReasonUnknownHost || n.Reason == boot.ReasonClaimIgnored {
 		key.eventType = v1.EventNormal
 	}

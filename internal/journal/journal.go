@@ -7,6 +7,7 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -44,12 +45,6 @@ const (
 	statusesInRush    = 10
 	// writeBurst may be written at once.
 	writeBurst = 20
-
-	// Events that strangers can cause, by asking from another address or by
-	// claiming another name, are made this often a minute, after a burst.
-	strangersPerMinute, strangersBurst = 10, 50
-	// Events of refusals and contradictions concern known hosts.
-	refusalsPerMinute, refusalsBurst = 30, 100
 )
 
 // Store is the part of the store of a resource that a journal needs.
@@ -83,10 +78,8 @@ type Journal struct {
 	// The channels hold one: there may be something due.
 	wakeLog, wakeHosts, wakeEvents chan struct{}
 
-	statuses  *rate.Limiter
-	happened  *rate.Limiter
-	strangers *rate.Limiter
-	refusals  *rate.Limiter
+	statuses *rate.Limiter
+	happened *rate.Limiter
 
 	mu sync.Mutex
 	// unlogged are the machines whose state is to be written into the boot log, in
@@ -107,6 +100,8 @@ type Journal struct {
 	// events are those that wait to be written, but for those of machines' steps.
 	events *queue[eventKey, eventNews]
 	steps  *queue[stepKey, eventNews]
+	// limits bound the events that clients can cause.
+	limits limits
 	// machines are the hosts that have done something since the start.
 	machines machines
 	// conflicting are the hosts that have a conflict now.
@@ -129,12 +124,11 @@ func New(opts Options) *Journal {
 		wakeEvents:  make(chan struct{}, 1),
 		statuses:    rate.NewLimiter(statusesPerSecond, writeBurst),
 		happened:    rate.NewLimiter(eventsPerSecond, writeBurst),
-		strangers:   rate.NewLimiter(strangersPerMinute/60.0, strangersBurst),
-		refusals:    rate.NewLimiter(refusalsPerMinute/60.0, refusalsBurst),
 		states:      newQueue[inventory.Ref, struct{}](0, 0, 0),
 		hosts:       newQueue[inventory.Ref, hostNews](0, hostGap, 0),
 		events:      newQueue[eventKey, eventNews](maxEvents, eventGap, eventKeep),
 		steps:       newQueue[stepKey, eventNews](maxSteps, eventGap, 0),
+		limits:      newLimits(),
 		machines:    newMachines(),
 		conflicting: make(map[inventory.Ref]struct{}),
 	}
@@ -181,14 +175,23 @@ func (j *Journal) ConfigReadable(host *inventory.Host, sentence string) {
 	})
 }
 
-// Notice notes what deserves an event. Of those that strangers can cause, only
-// so many different ones are made.
+// Notice notes what deserves an event. Of those that clients can cause only so many
+// different ones are made; that others were left out is an event, too. An alarm is
+// never left out: where there are too many, those of one host are one event.
 func (j *Journal) Notice(n boot.Notice) {
-	limit := j.refusals
-	if n.Reason == boot.ReasonUnknownHost || n.Reason == boot.ReasonClaimIgnored {
-		limit = j.strangers
-	}
-	j.event(keyOf(&n), n.Message, limit)
+	now := time.Now()
+	key := keyOf(&n)
+	j.note(j.wakeEvents, func() (wake bool) {
+		switch {
+		case j.events.known(key) || j.limits.allow(&n, now):
+		case n.IsAlarm():
+			key.key = ""
+		default:
+			j.metrics.drop(kindEvent, causeLimited)
+			return j.limits.omit(&n, now)
+		}
+		return j.noteEvent(key, n.Message, now)
+	})
 }
 
 // Record notes an event about an object: eventType is Normal or Warning, reason
@@ -196,37 +199,49 @@ func (j *Journal) Notice(n boot.Notice) {
 func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message string) {
 	object.ResourceVersion = "" // the event is the same one later
 	message = clip(message, maxMessage)
-	j.event(eventKey{object: object, eventType: eventType, reason: reason, key: message}, message, nil)
+	key := eventKey{object: object, eventType: eventType, reason: reason, key: message}
+	now := time.Now()
+	j.note(j.wakeEvents, func() bool { return j.noteEvent(key, message, now) })
 }
 
 // LoginRefused notes that a login to an image's target did not know its secret. All of
 // an image are one event, which message is the newest of: whoever guesses cannot fill
 // the store with them, nor keep one from being made.
 func (j *Journal) LoginRefused(image *inventory.Image, message string) {
-	j.event(eventKey{
+	key := eventKey{
 		object: v1.ObjectReference{
 			Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
 		},
 		eventType: v1.EventWarning, reason: ReasonLoginRefused, key: ReasonLoginRefused,
-	}, message, nil)
+	}
+	now := time.Now()
+	j.note(j.wakeEvents, func() bool { return j.noteEvent(key, message, now) })
 }
 
-// event notes an event; limit is asked where the event is not remembered.
-func (j *Journal) event(key eventKey, message string, limit *rate.Limiter) {
-	now := time.Now()
-	message = clip(message, maxMessage)
-	j.note(j.wakeEvents, func() (wake bool) {
-		if limit != nil && !j.events.known(key) && !limit.AllowN(now, 1) {
-			j.metrics.drop(kindEvent, causeLimited)
-			return false
-		}
-		it, wake, lost := j.events.touch(key, now)
-		if lost {
-			j.metrics.drop(kindEvent, causeFull)
-		}
-		it.news.seen(now, message)
-		return wake
-	})
+// noteEvent notes an event. The caller holds the lock.
+func (j *Journal) noteEvent(key eventKey, message string, now time.Time) (wake bool) {
+	it, wake, lost := j.events.touch(key, now)
+	if lost {
+		j.metrics.drop(kindEvent, causeFull)
+	}
+	it.news.seen(now, clip(message, maxMessage))
+	return wake
+}
+
+// tellOmissions makes an event and a log line of what the limits have left out. wait
+// is the time until there is something to tell, negative where there is nothing.
+func (j *Journal) tellOmissions(now time.Time, all bool) (wait time.Duration) {
+	j.mu.Lock()
+	omissions, wait := j.limits.take(now, all)
+	for _, o := range omissions {
+		j.noteEvent(unknownKey(v1.EventWarning, ReasonEventsLeftOut, o.reason), fmt.Sprintf(
+			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last), now)
+	}
+	j.mu.Unlock()
+	for _, o := range omissions {
+		j.opts.Logger.Warn("events were left out: there were too many", "reason", o.reason, "count", o.count, "last", o.last)
+	}
+	return wait
 }
 
 // note takes news under the lock. take tells whether the writer is to be woken.

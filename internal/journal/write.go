@@ -13,6 +13,7 @@ import (
 // eventStep writes one event: of what machines have done only where no other is due.
 func (j *Journal) eventStep(ctx context.Context, all bool) (time.Duration, error) {
 	now := time.Now()
+	omissionWait := j.tellOmissions(now, all)
 	j.mu.Lock()
 	event, wait, isEvent := j.events.next(now, all)
 	var step item[stepKey, eventNews]
@@ -30,7 +31,7 @@ func (j *Journal) eventStep(ctx context.Context, all bool) (time.Duration, error
 		key, err := j.writeEvent(ctx, step.key.event(), &step.news)
 		return 0, settle(j, j.steps, kindEvent, step, key, err, (*eventNews).add)
 	}
-	return sooner(wait, stepWait), nil
+	return sooner(sooner(wait, stepWait), omissionWait), nil
 }
 
 // writeEvent writes an event, and gives its key in the store.

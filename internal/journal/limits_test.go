@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/inventory"
+	"glowplug/internal/netaddr"
+)
+
+func sourceN(n int) boot.Source {
+	mac := netaddr.MAC{2}
+	binary.BigEndian.PutUint32(mac[2:], uint32(n))
+	return boot.Source{MAC: mac}
+}
+
+func notice(reason string, host *inventory.Host, from boot.Source, key any) boot.Notice {
+	return boot.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)}
+}
+
+// TestAlarmsAreNotSuppressed has an attacker make all the noise that it can before it
+// steals.
+func TestAlarmsAreNotSuppressed(t *testing.T) {
+	for name, noise := range map[string]func(r *rig, victim *inventory.Host){
+		"200 refused claims": func(r *rig, victim *inventory.Host) {
+			for i := range 200 {
+				r.Notice(notice(boot.ReasonClaimRefused, victim, sourceN(1), i))
+			}
+		},
+		"refused claims of spoofed hardware addresses": func(r *rig, victim *inventory.Host) {
+			for i := range 3 * maxSources {
+				r.Notice(notice(boot.ReasonClaimRefused, victim, sourceN(100+i), i))
+			}
+		},
+		"what else there is": func(r *rig, _ *inventory.Host) {
+			for i := range 10_000 {
+				for _, reason := range []string{boot.ReasonUnknownHost, boot.ReasonClaimIgnored, boot.ReasonDuplicate, boot.ReasonImageUnavailable} {
+					r.Notice(notice(reason, nil, sourceN(100+i), i))
+				}
+			}
+		},
+		"thefts from another host": func(r *rig, victim *inventory.Host) {
+			for i := range 10_000 {
+				r.Notice(notice(boot.ReasonNeighborMismatch, victim, sourceN(100+i), i))
+				r.Notice(notice(boot.ReasonNeighborChanged, victim, sourceN(100+i), i))
+			}
+		},
+		"thefts by itself": func(r *rig, victim *inventory.Host) {
+			for i := range 10_000 {
+				r.Notice(notice(boot.ReasonNeighborMismatch, victim, sourceN(1), i))
+				r.Notice(notice(boot.ReasonNeighborChanged, victim, sourceN(1), i))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				noise(r, r.add("noisy"))
+				for _, host := range []string{"one", "two"} {
+					r.Notice(notice(boot.ReasonNeighborMismatch, r.add(host), sourceN(1), "192.0.2.1"))
+					r.Notice(notice(boot.ReasonNeighborChanged, r.add(host), sourceN(1), "192.0.2.1"))
+				}
+				settled(5 * time.Minute)
+				events := r.allEvents()
+				for _, host := range []string{"one", "two"} {
+					for _, reason := range []string{boot.ReasonNeighborMismatch, boot.ReasonNeighborChanged} {
+						if e := events[reason+" g10/"+host]; e == nil || e.Type != v1.EventWarning || !strings.HasPrefix(e.Message, reason+" by 02:") {
+							t.Errorf("%s of host %s: %+v", reason, host, e)
+						}
+					}
+				}
+				if objects, _ := r.events.count(); objects > 2*(ofAlarms.burst+ofHosts.burst+ofStrangers.burst+10)+10 {
+					t.Errorf("the noise made %d events", objects)
+				}
+			})
+		})
+	}
+}
+
+// TestLoudClient has one client leave the others their events.
+func TestLoudClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		loud, quiet := r.add("loud"), r.add("quiet")
+		for i := range 1000 {
+			r.Notice(notice(boot.ReasonClaimRefused, loud, sourceN(1), i))
+		}
+		r.Notice(notice(boot.ReasonClaimRefused, quiet, sourceN(2), "mac"))
+		r.Notice(notice(boot.ReasonImageUnavailable, loud, boot.Source{}, "image"))
+		settled(time.Second)
+		events := r.allEvents()
+		if events["ClaimRefused g10/quiet"] == nil || events["ImageUnavailable g10/loud"] == nil {
+			t.Errorf("events: %v", events)
+		}
+		if n := len(r.limits.sources); n != 2 {
+			t.Errorf("%d limiters", n)
+		}
+		for i := range 3 * maxSources {
+			r.Notice(notice(boot.ReasonClaimRefused, loud, sourceN(i), i))
+		}
+		if n := len(r.limits.sources); n > maxSources || r.limits.recent.Len() != n {
+			t.Errorf("%d limiters, of which %d can go", n, r.limits.recent.Len())
+		}
+	})
+}
+
+// TestOmissions has what is left out be told: once a minute, with the number.
+func TestOmissions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		told := func() (event *v1.Event, lines int) {
+			return r.allEvents()["EventsLeftOut default/unknown"], strings.Count(r.logged(), "level=WARN msg=\"events were left out")
+		}
+		refuse := func(n int) {
+			for i := range n {
+				r.Notice(notice(boot.ReasonClaimRefused, host, sourceN(1), i))
+			}
+		}
+		settled(30 * time.Second) // the writer sleeps
+		refuse(200)
+		settled(omissionPeriod - time.Second)
+		if e, lines := told(); e != nil || lines != 0 {
+			t.Errorf("told too early: %+v, %d lines", e, lines)
+		}
+		settled(2 * time.Second)
+		e, lines := told()
+		if e == nil || e.Count != 1 || e.Type != v1.EventWarning || lines != 1 ||
+			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.burst, " events ClaimRefused were left out")) || !strings.Contains(e.Message, "199") ||
+			!strings.Contains(r.logged(), fmt.Sprint("reason=ClaimRefused count=", 200-ofSource.burst)) {
+			t.Errorf("event %+v\nlog %s", e, r.logged())
+		}
+		settled(time.Hour)
+		if e, lines = told(); e.Count != 1 || lines != 1 {
+			t.Errorf("told again although nothing was left out: %+v, %d lines", e, lines)
+		}
+		for i := range 100 {
+			r.Notice(notice(boot.ReasonClaimRefused, host, sourceN(1), 1000+i))
+			r.Notice(notice(boot.ReasonUnknownHost, nil, sourceN(1), i))
+		}
+		r.stop()
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, lines = told(); lines != 3 {
+			t.Errorf("%d lines after the end of the server:\n%s", lines, r.logged())
+		}
+	})
+}
