@@ -188,7 +188,8 @@ func (j *Journal) Notice(n boot.Notice) {
 			key.key = ""
 		default:
 			j.metrics.drop(kindEvent, causeLimited)
-			return j.limits.omit(&n, now)
+			j.limits.omit(&n, now)
+			return false
 		}
 		return j.noteEvent(key, n.Message, now)
 	})

@@ -14,7 +14,8 @@ import (
 const (
 	// maxSources bounds the limiters that are kept; the least recently used goes.
 	maxSources = 1 << 12
-	// omissionPeriod is how often it is told which events were left out.
+	// omissionPeriod is how often it is told which events were left out. A writer, which
+	// looks for them, never sleeps for longer (see recheck).
 	omissionPeriod = time.Minute
 )
 
@@ -108,9 +109,9 @@ func (l *limits) source(key sourceKey) *rate.Limiter {
 	return s.limiter
 }
 
-// omit counts an event that is left out. first is true for the first one of a period.
-func (l *limits) omit(n *boot.Notice, now time.Time) (first bool) {
-	if first = len(l.omitted) == 0; first {
+// omit counts an event that is left out.
+func (l *limits) omit(n *boot.Notice, now time.Time) {
+	if len(l.omitted) == 0 {
 		l.since = now
 	}
 	o := l.omitted[n.Reason]
@@ -120,7 +121,6 @@ func (l *limits) omit(n *boot.Notice, now time.Time) (first bool) {
 	}
 	o.count++
 	o.last = n.Message
-	return first
 }
 
 // take takes what was left out once a period is over; wait is the time until then,

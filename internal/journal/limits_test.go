@@ -131,7 +131,10 @@ func TestOmissions(t *testing.T) {
 		}
 		settled(2 * time.Second)
 		e, lines := told()
-		if e == nil || e.Count != 1 || e.Type != v1.EventWarning || lines != 1 ||
+		if e == nil {
+			t.Fatal("what was left out is not told")
+		}
+		if e.Count != 1 || e.Type != v1.EventWarning || lines != 1 ||
 			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.burst, " events ClaimRefused were left out")) || !strings.Contains(e.Message, "199") ||
 			!strings.Contains(r.logged(), fmt.Sprint("reason=ClaimRefused count=", 200-ofSource.burst)) {
 			t.Errorf("event %+v\nlog %s", e, r.logged())
