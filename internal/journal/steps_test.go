@@ -203,7 +203,7 @@ func TestMachinesAreForgotten(t *testing.T) {
 func TestLoginRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		for i := range 2 * refusalsBurst {
+		for i := range 2 * ofHosts.burst {
 			r.Notice(boot.Notice{Reason: boot.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
 		}
 		image := &inventory.Image{Ref: inventory.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
@@ -216,7 +216,7 @@ func TestLoginRefused(t *testing.T) {
 			e.InvolvedObject.UID != "uid-live" || e.Message != "a login from 192.168.10.249" {
 			t.Errorf("%+v", e)
 		}
-		if objects, _ := r.events.count(); objects > refusalsBurst+refusalsPerMinute+1 {
+		if objects, _ := r.events.count(); objects > ofHosts.burst+ofHosts.perMinute+2 {
 			t.Errorf("%d events", objects)
 		}
 	})
