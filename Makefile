@@ -2,7 +2,7 @@
 # make test   install what the tests need and run all of them
 # make test-clients  boot real Ignition releases and write docs/clients.md
 # make bench  run the benchmarks and write docs/benchmarks.md
-# make lint   formatting, vet, staticcheck, architecture, generated files
+# make lint   formatting, vet, staticcheck, known vulnerabilities, architecture, generated files
 GO ?= go
 export CGO_ENABLED ?= 0
 

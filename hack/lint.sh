@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, the architecture test, and generated files that
-# are regenerated and compared.
+# Formatting, vet, staticcheck, known vulnerabilities, the architecture test, and
+# generated files that are regenerated and compared.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,7 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 go tool staticcheck ./...
+go run ./hack/vulncheck
 go test ./internal/architecture
 
 ./hack/generate.sh
