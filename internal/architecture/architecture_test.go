@@ -19,6 +19,7 @@ var order = []string{
 	"internal/version",
 	"internal/logs",
 	"internal/logs/logstest",
+	"internal/keyfile",
 	"internal/transfer",
 	"internal/ipxe",
 	"internal/report",

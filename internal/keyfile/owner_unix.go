@@ -1,0 +1,17 @@
+//go:build unix
+
+package keyfile
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// ownership gives the user and the group of a file.
+func ownership(info fs.FileInfo) (uid, group int, ok bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(stat.Uid), int(stat.Gid), true
+}
