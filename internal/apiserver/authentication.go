@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"crypto/x509"
-	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
-	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -31,19 +29,15 @@ type guard struct {
 	credentials authenticator.Request
 }
 
-// newGuard knows the admin's token, a file of static tokens (CSV: token, user, uid,
-// "groups") where tokenFile names one, and client certificates of clientCAs.
-func newGuard(isAdminToken func(string) bool, tokenFile string, clientCAs func() *x509.CertPool) (*guard, error) {
+// newGuard knows the admin's token, static tokens and client certificates of clientCAs.
+// What is nil there is none of.
+func newGuard(isAdminToken func(string) bool, static *tokenFile, clientCAs func() *x509.CertPool) *guard {
 	var tokens []authenticator.Token
 	if isAdminToken != nil {
 		tokens = append(tokens, adminToken(isAdminToken))
 	}
-	if tokenFile != "" {
-		file, err := tokenfile.NewCSV(tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("token file %s: %w", tokenFile, err)
-		}
-		tokens = append(tokens, file)
+	if static != nil {
+		tokens = append(tokens, static)
 	}
 	requests := []authenticator.Request{}
 	if len(tokens) > 0 {
@@ -57,7 +51,7 @@ func newGuard(isAdminToken func(string) bool, tokenFile string, clientCAs func()
 		}
 		requests = append(requests, requestx509.NewDynamic(verify, requestx509.CommonNameUserConversion))
 	}
-	return &guard{credentials: group.NewAuthenticatedGroupAdder(union.New(requests...))}, nil
+	return &guard{credentials: group.NewAuthenticatedGroupAdder(union.New(requests...))}
 }
 
 func adminToken(isAdminToken func(string) bool) authenticator.TokenFunc {

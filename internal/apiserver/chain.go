@@ -35,6 +35,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
 	h = endpointfilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
+	h = s.withRevocation(h, c.LongRunningFunc)
 	h = s.withShutdown(h, c.LongRunningFunc)
 	h = s.traces.with(h)
 	h = endpointfilters.WithCacheControl(h)

@@ -12,8 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -142,10 +140,7 @@ func TestDoors(t *testing.T) {
 		}
 	}
 
-	guard, err := newGuard(func(token string) bool { return token == "admin-token" }, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := newGuard(func(token string) bool { return token == "admin-token" }, nil, nil)
 	server := &Server{guard: guard}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,25 +166,6 @@ func TestDoors(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestTokenFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens.csv")
-	if err := os.WriteFile(file, []byte("secret,jo,u1,\"ops,dev\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	guard, err := newGuard(nil, file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	who := caller{peer: "192.0.2.9:1", proto: 1, header: http.Header{"Authorization": {"Bearer secret"}}, tls: &tls.ConnectionState{}}
-	response, ok, err := guard.AuthenticateRequest(who.request(nil))
-	if err != nil || !ok || response.User.GetName() != "jo" || len(response.User.GetGroups()) != 3 {
-		t.Errorf("%v %v %v", response, ok, err)
-	}
-	if _, err := newGuard(nil, file+"x", nil); err == nil || !strings.Contains(err.Error(), file+"x") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -224,10 +200,7 @@ func TestClientCertificates(t *testing.T) {
 	otherCA, otherKey := signed(t, "other CA", x509.ExtKeyUsageAny, nil, nil)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	guard, err := newGuard(nil, "", func() *x509.CertPool { return pool })
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := newGuard(nil, nil, func() *x509.CertPool { return pool })
 	good, _ := signed(t, "jo", x509.ExtKeyUsageClientAuth, ca, caKey)
 	server, _ := signed(t, "glowplug", x509.ExtKeyUsageServerAuth, ca, caKey)
 	nameless, _ := signed(t, "", x509.ExtKeyUsageClientAuth, ca, caKey)

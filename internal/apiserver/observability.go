@@ -22,6 +22,18 @@ func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {
 	})
 }
 
+// Authenticated gives h the requests of callers who may use the API, by the rule of the
+// door that they come through, and answers all others 401.
+func (s *Server) Authenticated(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if response, ok, err := s.guard.AuthenticateRequest(r); err != nil || !ok || !isAuthenticated(response.User) {
+			s.guard.refuse(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // BridgeLogs sends what the Kubernetes library logs to logger. What it thinks
 // worth telling is about itself, so it is told at debug; its warnings and errors
 // keep their level.

@@ -78,7 +78,8 @@ type Options struct {
 
 	// IsAdminToken tells whether a bearer token is the admin's; nil: none is.
 	IsAdminToken func(token string) bool
-	// TokenFile is a CSV of static tokens (token,user,uid,"groups"); empty: none.
+	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
+	// changes; empty: none.
 	TokenFile string
 	// ClientCAs gives what verifies client certificates, whose common name is the user
 	// and whose organizations are the groups; nil: no certificate is accepted.
@@ -104,6 +105,7 @@ type Options struct {
 type Server struct {
 	generic    *genericapiserver.GenericAPIServer
 	guard      *guard
+	lasting    lasting
 	authorizer authorizer.Authorizer
 	explain    http.Handler
 	upload     http.Handler
@@ -130,12 +132,15 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("there is no store for %s", kind.Resource)
 		}
 	}
-	guard, err := newGuard(opts.IsAdminToken, opts.TokenFile, opts.ClientCAs)
-	if err != nil {
-		return nil, err
+	var tokens *tokenFile
+	if opts.TokenFile != "" {
+		var err error
+		if tokens, err = openTokens(opts.TokenFile, opts.Logger); err != nil {
+			return nil, err
+		}
 	}
 	s := &Server{
-		guard:      guard,
+		guard:      newGuard(opts.IsAdminToken, tokens, opts.ClientCAs),
 		authorizer: authorizer.AuthorizerFunc(authenticatedMayAll),
 		explain:    opts.Explain,
 		upload:     opts.Upload,
@@ -162,6 +167,9 @@ func New(opts Options) (*Server, error) {
 	s.finisher.start(s.ctx)
 	opts.Inventory.FollowConfigs(s.finisher.changed)
 	s.background.Go(func() { rooms.keepDefault(s.ctx, opts.Logger) })
+	if tokens != nil {
+		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
+	}
 	return s, nil
 }
 
