@@ -24,6 +24,7 @@ import (
 	"glowplug/internal/inventory"
 	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
+	"glowplug/internal/keyfile"
 	"glowplug/internal/kvstore"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
@@ -66,9 +67,11 @@ type App struct {
 	journal     *journal.Journal
 	sources     *sources.Guard
 	creds       *credentials.Credentials
-	api         *apiserver.Server
-	boots       *bootserver.Server
-	images      *images.Library
+	// clientCAFile follows --client-ca-file; nil without it.
+	clientCAFile *keyfile.Follower
+	api          *apiserver.Server
+	boots        *bootserver.Server
+	images       *images.Library
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *iscsi.Server
 	portalListener net.Listener
@@ -116,7 +119,10 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	library := logs.Source{Kind: logs.Library, Name: "kubernetes"}
 	apiserver.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
 
-	var err error
+	err := s.checkFiles(func(message, remedy string) { a.log.Warn(message, "hint", remedy) })
+	if err != nil {
+		return err
+	}
 	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, false); err != nil {
 		return err
 	}
@@ -222,6 +228,9 @@ func (a *App) openDoors() error {
 			return err
 		}
 	}
+	if err := a.openMetrics(); err != nil {
+		return err
+	}
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
 		DataDir: s.DataDir, Server: a.kubeconfigServer(), Names: s.TLSSANs, Logger: a.log,
@@ -242,7 +251,7 @@ func (a *App) openDoors() error {
 func (a *App) kubeconfigServer() string {
 	server := ""
 	for _, d := range a.doors {
-		if d.name != "admin" {
+		if d.name == "http" || d.name == "https" {
 			server = localURL(d.name, d.listener.Addr())
 		}
 	}

@@ -121,9 +121,10 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	var options []nats.Option
-	if s.NATSCreds != "" {
-		options = append(options, nats.UserCredentials(s.NATSCreds))
+	options, err := s.NATS.Options(log)
+	if err != nil {
+		known.Close()
+		return nil, fmt.Errorf("the connection to NATS: %w", err)
 	}
 	conn, err := natsd.Dial(s.NATSURL, log, options...)
 	if err != nil {
@@ -133,7 +134,7 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	none := func(string) error { return nil }
 	b := &backend{
 		ledger: known, buckets: known, conn: conn, lost: none, replicas: s.NATSReplicas,
-		where: "NATS at " + redacted(s.NATSURL),
+		where: "NATS at " + natsd.Redacted(s.NATSURL),
 	}
 	b.close = func() {
 		conn.Close()

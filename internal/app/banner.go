@@ -9,7 +9,7 @@ import (
 
 // listening is one door that is open.
 type listening struct {
-	name string // http, https, admin or iscsi
+	name string // http, https, admin, metrics or iscsi
 	addr net.Addr
 }
 
@@ -43,7 +43,7 @@ func (b banner) write(w io.Writer) {
 // reachable is a URL of a listener: the wildcard is shown with its port.
 func reachable(name string, addr net.Addr) string {
 	scheme := name
-	if name == "admin" {
+	if name == "admin" || name == "metrics" {
 		scheme = "http"
 	}
 	if addr.Network() == "unix" {

@@ -21,10 +21,10 @@ func (a *App) greet(ctx context.Context) {
 	}
 	b := banner{version: version.Line(), store: a.backend.where, ask: a.ask()}
 	for _, d := range a.doors {
-		b.doors = append(b.doors, listening{d.name, d.listener.Addr()})
+		b.doors = append(b.doors, listening{name: d.name, addr: d.listener.Addr()})
 	}
 	if a.portalListener != nil {
-		b.doors = append(b.doors, listening{"iscsi", a.portalListener.Addr()})
+		b.doors = append(b.doors, listening{name: "iscsi", addr: a.portalListener.Addr()})
 	}
 	if len(a.settings.Manifests) > 0 {
 		config := a.api.LoopbackConfig()

@@ -57,7 +57,7 @@ func (e *ListenError) Hint() string {
 
 // door is an open listener with its HTTP server.
 type door struct {
-	name     string // http, https or admin
+	name     string // http, https, admin or metrics
 	rule     apiserver.Door
 	listener net.Listener
 	server   *http.Server

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,6 +15,7 @@ import (
 	"glowplug/internal/bootserver"
 	"glowplug/internal/identity"
 	"glowplug/internal/ipxe"
+	"glowplug/internal/natsd"
 	"glowplug/internal/netaddr"
 	"glowplug/internal/remote"
 	"glowplug/internal/replicas"
@@ -38,8 +38,8 @@ type Options struct {
 	Manifests []string
 	// NATSURL is an external NATS server or cluster; empty: the embedded store.
 	NATSURL string
-	// NATSCreds is the credentials file for NATSURL.
-	NATSCreds string
+	// NATS is how NATSURL is reached: --nats-creds and the other files.
+	NATS natsd.Access
 	// NATSReplicas is how many servers of NATSURL's cluster hold each bucket; 0: three
 	// where it has that many, else one.
 	NATSReplicas int
@@ -97,6 +97,13 @@ type Options struct {
 	// StreamsDir is a mirror's folder of CoreOS images; empty: none are served.
 	StreamsDir string
 
+	// Metrics says who may read /metrics: open (anybody) or credential (callers who may
+	// use the API).
+	Metrics string
+	// MetricsListen is an address that serves /metrics, and health, alone; empty: every
+	// listener serves them.
+	MetricsListen string
+
 	// MaxConnections bounds the open connections of each listener.
 	MaxConnections int
 	// MaxConnectionsPerSource bounds those of HTTP that one source has open: an IPv4
@@ -116,7 +123,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.TLSSANs, "tls-san", nil, "further name or address in the server's certificate (repeatable)")
 	fs.StringSliceVar(&o.Manifests, "manifests", nil, "YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
 	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster with JetStream, instead of the embedded store")
-	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
+	addNATSFlags(fs, &o.NATS)
 	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0, "NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
 	fs.StringVar(&o.NATSMaxBytes, "nats-max-bytes", "", "what the store may take of --nats-url, as 2Gi, where the account has no JetStream quota of its own (max_file)")
 	fs.StringVar(&o.AdminListen, adminFlag, "", "loopback address, as 127.0.0.1:8081, or unix:PATH,"+
@@ -139,6 +146,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CoreOSConfigMapStream, "coreos-configmap-stream", "", "stream that the ConfigMap shows (default: the one it showed before, at first the one imported first)")
 	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil, "further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
 	fs.StringVar(&o.StreamsDir, "streams-dir", "", "folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
+	fs.StringVar(&o.Metrics, "metrics", "open", "who may read /metrics: open (anybody) or credential (callers who may use the API)")
+	fs.StringVar(&o.MetricsListen, "metrics-listen", "", "address of plain HTTP that serves /metrics and health alone; /metrics is not served elsewhere then (default: every listener serves it)")
 	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
 	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address"+
 		" or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
@@ -214,7 +223,7 @@ func (o Options) check() (*settings, error) {
 			return bad("manifests", "%v", err)
 		}
 	}
-	if err := checkNATSURL(o.NATSURL); err != nil {
+	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
 		return nil, err
 	}
 	if o.NATSReplicas < 0 || o.NATSReplicas > replicas.Max {
@@ -253,6 +262,14 @@ func (o Options) check() (*settings, error) {
 	if reason := s.checkStreams(); reason != nil {
 		return nil, reason
 	}
+	if o.Metrics != metricsOpen && o.Metrics != metricsCredential {
+		return bad("metrics", "%q is neither open nor credential", o.Metrics)
+	}
+	if o.MetricsListen != "" {
+		if _, _, err := net.SplitHostPort(o.MetricsListen); err != nil {
+			return bad("metrics-listen", "%q is not an address: want host:port or :port", o.MetricsListen)
+		}
+	}
 	if o.MaxConnections < 1 {
 		return bad("max-connections", "must be at least 1")
 	}
@@ -266,20 +283,6 @@ func (o Options) check() (*settings, error) {
 		return bad("log-format", "%q is neither text nor json", o.LogFormat)
 	}
 	return s, nil
-}
-
-// checkNATSURL looks at a list of URLs of NATS servers; it may be empty.
-func checkNATSURL(urls string) error {
-	if urls == "" {
-		return nil
-	}
-	for u := range strings.SplitSeq(urls, ",") {
-		parsed, err := url.Parse(u)
-		if err != nil || parsed.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, parsed.Scheme) {
-			return &OptionError{Flag: "nats-url", Reason: "not a URL such as nats://nats.example:4222"}
-		}
-	}
-	return nil
 }
 
 // checkBoot parses the options of the boot path.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -10,22 +11,33 @@ import (
 // TestOptions: an option that cannot be used is named by its flag.
 func TestOptions(t *testing.T) {
 	for args, flag := range map[string]string{
-		"--data-dir=":                                       "data-dir",
-		"--listen=8082":                                     "listen",
-		"--listen-tls=nowhere":                              "listen-tls",
-		"--manifests=/does/not/exist":                       "manifests",
-		"--nats-url=garbage://x":                            "nats-url",
-		"--nats-url=nats://":                                "nats-url",
-		"--nats-url=nats://a:4222,b":                        "nats-url",
-		"--nats-replicas=6":                                 "nats-replicas",
-		"--nats-replicas=-1":                                "nats-replicas",
-		"--nats-replicas=3":                                 "",
-		"--nats-max-bytes=much":                             "nats-max-bytes",
-		"--nats-max-bytes=1Mi":                              "nats-max-bytes",
-		"--nats-max-bytes=2Gi":                              "",
-		"--trusted-proxies=10.0.0.0/99":                     "trusted-proxies",
-		"--identity-claims=maybe":                           "identity-claims",
-		"--neighbors=on":                                    "neighbors",
+		"--data-dir=":                               "data-dir",
+		"--listen=8082":                             "listen",
+		"--listen-tls=nowhere":                      "listen-tls",
+		"--manifests=/does/not/exist":               "manifests",
+		"--nats-url=garbage://x":                    "nats-url",
+		"--nats-url=nats://":                        "nats-url",
+		"--nats-url=nats://a:4222,b":                "nats-url",
+		"--nats-replicas=6":                         "nats-replicas",
+		"--nats-replicas=-1":                        "nats-replicas",
+		"--nats-replicas=3":                         "",
+		"--nats-max-bytes=much":                     "nats-max-bytes",
+		"--nats-max-bytes=1Mi":                      "nats-max-bytes",
+		"--nats-max-bytes=2Gi":                      "",
+		"--trusted-proxies=10.0.0.0/99":             "trusted-proxies",
+		"--identity-claims=maybe":                   "identity-claims",
+		"--neighbors=on":                            "neighbors",
+		"--nats-user-file=u":                        "nats-password-file",
+		"--nats-password-file=p":                    "nats-user-file",
+		"--nats-cert-file=c":                        "nats-key-file",
+		"--nats-key-file=k":                         "nats-cert-file",
+		"--nats-user-file=u --nats-password-file=p": "",
+		"--nats-user-file=u --nats-password-file=p --nats-creds=c":              "nats-user-file",
+		"--nats-user-file=u --nats-password-file=p --nats-url=nats://token@a:1": "nats-user-file",
+		"--metrics=closed":                                  "metrics",
+		"--metrics=credential":                              "",
+		"--metrics-listen=9090":                             "metrics-listen",
+		"--metrics-listen=127.0.0.1:9090":                   "",
 		"--max-connections=0":                               "max-connections",
 		"--max-connections-per-source=-1":                   "max-connections-per-source",
 		"--max-connections-per-source=0":                    "",
@@ -55,7 +67,7 @@ func TestOptions(t *testing.T) {
 		var o Options
 		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 		o.AddFlags(fs)
-		if err := fs.Parse([]string{args}); err != nil {
+		if err := fs.Parse(strings.Fields(args)); err != nil {
 			t.Fatal(err)
 		}
 		_, err := o.check()

@@ -30,6 +30,9 @@ func (a *App) Run(ctx context.Context) error {
 		background.Go(func() { <-usable; a.backend.ballast.Run(work, a.backend.js) })
 	}
 	background.Go(func() { <-usable; _ = a.bootLog.Run(work, a.backend.js) })
+	if a.clientCAFile != nil {
+		background.Go(func() { a.clientCAFile.Run(work, a.api.RecheckCallers) })
+	}
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)
@@ -47,7 +50,7 @@ func (a *App) Run(ctx context.Context) error {
 
 	serving, serveCtx := errgroup.WithContext(ctx)
 	for _, d := range a.doors {
-		handler := a.handler(d.rule)
+		handler := a.handler(d)
 		serving.Go(func() error { return d.serve(handler) })
 	}
 	if a.targets != nil {

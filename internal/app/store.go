@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"glowplug/internal/ledger"
+	"glowplug/internal/natsd"
 )
 
 const (
@@ -20,16 +21,16 @@ const (
 
 // StoreOptions name a store for an operator, as serve's flags of the same names do.
 type StoreOptions struct {
-	DataDir   string
-	NATSURL   string
-	NATSCreds string
+	DataDir string
+	NATSURL string
+	NATS    natsd.Access
 }
 
 // AddFlags declares the flags with their defaults.
 func (o *StoreOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data", "the server's data directory")
 	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster, instead of the embedded store")
-	fs.StringVar(&o.NATSCreds, "nats-creds", "", "credentials file for --nats-url")
+	addNATSFlags(fs, &o.NATS)
 }
 
 // Store is a store that is open for an operator. No server has its data directory
@@ -37,15 +38,18 @@ func (o *StoreOptions) AddFlags(fs *pflag.FlagSet) {
 type Store struct{ backend *backend }
 
 // OpenStore takes the data directory and reaches the store, whether or not they
-// belong together.
-func OpenStore(ctx context.Context, o StoreOptions) (*Store, error) {
+// belong together. warn is told what is not safe about its files and options.
+func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy string)) (*Store, error) {
 	if o.DataDir == "" {
 		return nil, &OptionError{Flag: "data-dir", Reason: "is empty: name the folder that the server has"}
 	}
-	if err := checkNATSURL(o.NATSURL); err != nil {
+	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
 		return nil, err
 	}
-	s := &settings{Options: Options{DataDir: o.DataDir, NATSURL: o.NATSURL, NATSCreds: o.NATSCreds}}
+	s := &settings{Options: Options{DataDir: o.DataDir, NATSURL: o.NATSURL, NATS: o.NATS}}
+	if err := s.checkFiles(warn); err != nil {
+		return nil, err
+	}
 	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, true)
 	if err != nil {
 		return nil, err

@@ -13,12 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"glowplug/internal/keyfile"
 )
 
 // clientTimeout bounds one request of a client command. It is longer than a server
@@ -28,9 +31,13 @@ const clientTimeout = 45 * time.Second
 // clientOptions say which server a client command talks to.
 type clientOptions struct {
 	server, kubeconfig string
+	// notes gives the output for warnings; nil: there is none.
+	notes  func() io.Writer
+	warned sync.Once
 }
 
 func (o *clientOptions) addFlags(cmd *cobra.Command) {
+	o.notes = cmd.ErrOrStderr
 	cmd.Flags().StringVar(&o.server, "server", "",
 		"URL of the server's admin listener, which needs no credential, as http://127.0.0.1:8081 or unix:PATH")
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"), "kubeconfig of the server, which the first serve writes")
@@ -56,6 +63,11 @@ func (o *clientOptions) config() (*rest.Config, error) {
 			"name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081),"+
 				" or its --kubeconfig DATA-DIR/admin.kubeconfig")
 	}
+	o.warned.Do(func() {
+		if loose := keyfile.Loose(o.kubeconfig); loose != nil && o.notes != nil {
+			fmt.Fprintf(o.notes(), "warning: %v\nhint: %s\n", loose, loose.Remedy)
+		}
+	})
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)

@@ -63,7 +63,7 @@ func newStoreDecision(name, short, long, example, done string,
 		Use: name, Short: short, Long: long, Example: example,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := openStore(cmd.Context(), o)
+			store, err := openStore(cmd, o)
 			if err != nil {
 				return err
 			}
@@ -92,8 +92,10 @@ func newStoreDecision(name, short, long, example, done string,
 	return cmd
 }
 
-func openStore(ctx context.Context, o app.StoreOptions) (*app.Store, error) {
-	store, err := app.OpenStore(ctx, o)
+func openStore(cmd *cobra.Command, o app.StoreOptions) (*app.Store, error) {
+	store, err := app.OpenStore(cmd.Context(), o, func(message, remedy string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
+	})
 	var option *app.OptionError
 	var locked *ledger.LockedError
 	switch {

@@ -25,6 +25,22 @@ const (
 	tokenHash = "admin-token.sha256"
 )
 
+// Folder is where the keys and certificates of a data directory lie.
+func Folder(dataDir string) string { return filepath.Join(dataDir, folder) }
+
+// Secrets are the files of a data directory that nobody else may read.
+func Secrets(dataDir string) []string {
+	return []string{
+		filepath.Join(dataDir, Kubeconfig), filepath.Join(dataDir, folder, caKey),
+		filepath.Join(dataDir, folder, serverKey), filepath.Join(dataDir, folder, tokenHash),
+	}
+}
+
+// Certificates are the files of a data directory that others may read.
+func Certificates(dataDir string) []string {
+	return []string{filepath.Join(dataDir, folder, caCert), filepath.Join(dataDir, folder, serverCrt)}
+}
+
 // Options configures Ensure.
 type Options struct {
 	// DataDir is the server's data directory; it is made if missing.

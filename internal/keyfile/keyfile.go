@@ -3,6 +3,7 @@
 package keyfile
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -57,6 +58,21 @@ func Check(kind Kind, path string) (warning *Finding, err error) {
 		return nil, err
 	}
 	return judge(kind, path, info)
+}
+
+// Loose looks at the mode of a secret alone, whoever owns it: for a client, which may be
+// run by root with somebody else's file. Nil: there is nothing to say.
+func Loose(path string) *Finding {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	owner, group, ok := ownership(info)
+	if !ok {
+		return nil
+	}
+	warning, refusal := process{uid: owner}.judge(Secret, path, file{info.Mode(), owner, group})
+	return cmp.Or(refusal, warning)
 }
 
 // Read gives the content of a file that Check does not refuse; it looks at the very

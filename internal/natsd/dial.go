@@ -21,8 +21,9 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	failed := &failures{log: logger}
 	connected := func(nc *nats.Conn) {
-		logger.Info("connected to NATS", "url", nc.ConnectedUrlRedacted(), "server", nc.ConnectedServerName())
+		logger.Info("connected to NATS", "url", Redacted(nc.ConnectedUrl()), "server", nc.ConnectedServerName())
 		if err := CheckPayload(nc); err != nil {
 			logger.Error("the NATS server cannot hold the store", "error", err)
 		}
@@ -44,6 +45,9 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			logger.Warn("NATS is away", "err", err)
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { failed.add(err) }),
+		// A password that is exchanged may be right a moment later.
+		nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			logger.Debug("NATS connection", "err", err)
 		}),

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"path/filepath"
+
+	"glowplug/internal/credentials"
+	"glowplug/internal/keyfile"
+)
+
+// keyFiles are the files and folders that hold secrets or say who is trusted.
+func (s *settings) keyFiles() map[keyfile.Kind][]string {
+	return map[keyfile.Kind][]string{
+		keyfile.Folder: {s.DataDir},
+		keyfile.Inner: {
+			filepath.Join(s.DataDir, "nats"), filepath.Join(s.DataDir, "ledger"), credentials.Folder(s.DataDir),
+		},
+		keyfile.Secret: append(credentials.Secrets(s.DataDir),
+			s.TokenAuthFile, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile),
+		keyfile.Trusted: append(credentials.Certificates(s.DataDir), s.ClientCAFile, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
+	}
+}
+
+// checkFiles warns of files that others may read, and refuses those that anybody may
+// write or that belong to somebody else: before anything is read of them.
+func (s *settings) checkFiles(warn func(message, remedy string)) error {
+	files := s.keyFiles()
+	for _, kind := range []keyfile.Kind{keyfile.Folder, keyfile.Inner, keyfile.Secret, keyfile.Trusted} {
+		for _, path := range files[kind] {
+			if path == "" {
+				continue
+			}
+			found, err := keyfile.Check(kind, path)
+			if err != nil {
+				return err
+			}
+			if found != nil {
+				warn(found.Error(), found.Remedy)
+			}
+		}
+	}
+	if inArguments(s.NATSURL) {
+		warn("--nats-url has a password or token on the command line, which every user of this machine can read",
+			"give --nats-user-file and --nats-password-file, --nats-creds, or the URL as GLOWPLUG_NATS_URL in the environment")
+	}
+	return nil
+}

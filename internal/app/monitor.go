@@ -1,0 +1,78 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"glowplug/internal/apiserver"
+)
+
+// Values of --metrics.
+const (
+	metricsOpen       = "open"
+	metricsCredential = "credential"
+)
+
+// health answers /livez, /readyz and /healthz with what lies below them.
+func (a *App) health() http.Handler {
+	health := http.NewServeMux()
+	healthz.InstallLivezHandler(health, healthz.PingHealthz)
+	healthz.InstallReadyzHandler(health, a.checks()...)
+	healthz.InstallPathHandler(health, "/readyz/boot", a.bootChecks()...)
+	healthz.InstallHandler(health, a.checks()...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health.ServeHTTP(w, r)
+		if firstOf(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
+			a.writeLost(w)
+		}
+	})
+}
+
+// isHealth reports whether a path that begins with this element is one of health's.
+func isHealth(first string) bool { return first == "livez" || first == "readyz" || first == "healthz" }
+
+// firstOf is the first element of a path.
+func firstOf(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first
+}
+
+// metricsHandler serves /metrics to everybody, or to callers who may use the API.
+func (a *App) metricsHandler() http.Handler {
+	metrics := apiserver.MetricsHandler(a.metrics, a.log)
+	if a.settings.Metrics == metricsCredential {
+		return a.api.Authenticated(metrics)
+	}
+	return metrics
+}
+
+// metricsElsewhere answers /metrics where it has a listener of its own.
+func metricsElsewhere(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "metrics are served at the address of --metrics-listen alone", http.StatusNotFound)
+}
+
+// openMetrics listens for monitoring alone, where an address is given for it.
+func (a *App) openMetrics() error {
+	s := a.settings
+	if s.MetricsListen == "" {
+		return nil
+	}
+	return a.openDoor("metrics", "metrics-listen", s.MetricsListen, apiserver.Door{NeedsLoopback: !s.AllowInsecureAPI})
+}
+
+// monitoring is what stands behind the listener of metrics: them and health.
+func (a *App) monitoring() http.Handler {
+	health, metrics := a.health(), a.metricsHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		case isHealth(firstOf(r.URL.Path)):
+			health.ServeHTTP(w, r)
+		default:
+			http.Error(w, "only /metrics, /livez, /readyz and /healthz are served here", http.StatusNotFound)
+		}
+	})
+}
