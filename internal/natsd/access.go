@@ -3,9 +3,11 @@ package natsd
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -104,16 +106,25 @@ func Redacted(urls string) string {
 	return strings.Join(parts, ",")
 }
 
-// failures logs why a server cannot be connected to, once for each reason.
+// isRefusal reports whether a server does not take our user.
+func isRefusal(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
+}
+
+// maxFailures bounds the reasons that are logged between two connections.
+const maxFailures = 16
+
+// failures logs why servers cannot be connected to, once for each reason between two
+// connections. The connection calls it from one goroutine.
 type failures struct {
-	log  *slog.Logger
-	last string
+	log    *slog.Logger
+	logged []string
 }
 
 func (f *failures) add(err error) {
-	if err == nil || err.Error() == f.last {
+	if err == nil || len(f.logged) == maxFailures || slices.Contains(f.logged, err.Error()) {
 		return
 	}
-	f.last = err.Error()
+	f.logged = append(f.logged, err.Error())
 	f.log.Warn("NATS cannot be connected to", "error", err)
 }

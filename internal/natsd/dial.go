@@ -23,6 +23,7 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 	}
 	failed := &failures{log: logger}
 	connected := func(nc *nats.Conn) {
+		failed.logged = nil
 		logger.Info("connected to NATS", "url", Redacted(nc.ConnectedUrl()), "server", nc.ConnectedServerName())
 		if err := CheckPayload(nc); err != nil {
 			logger.Error("the NATS server cannot hold the store", "error", err)
@@ -49,6 +50,9 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 		// A password that is exchanged may be right a moment later.
 		nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if isRefusal(err) {
+				failed.add(err)
+			}
 			logger.Debug("NATS connection", "err", err)
 		}),
 	)...)
