@@ -34,7 +34,8 @@ type file struct {
 // judge warns of a file, or refuses it. Root can give a server that is not root what
 // it needs through the server's group alone, as Kubernetes does with fsGroup; so the
 // group of such a file is no matter for a warning. It is the rule that PostgreSQL has
-// for its key.
+// for its key. Nor is root's own group: with an access control list, as systemd's
+// credentials have one, its bits say what the list gives at most.
 func (p process) judge(kind Kind, path string, f file) (warning, refusal *Finding) {
 	granted := f.uid == 0 && p.uid != 0 && slices.Contains(p.groups, f.group)
 	found := func(problem, remedy string) *Finding {
@@ -50,7 +51,7 @@ func (p process) judge(kind Kind, path string, f file) (warning, refusal *Findin
 		return nil, found("anybody may write it", remedy)
 	}
 	mode := f.mode
-	if granted {
+	if granted || f.uid == 0 && f.group == 0 && p.uid != 0 {
 		mode &^= groupAll
 	}
 	read, verb := fs.FileMode(0o044), "read"

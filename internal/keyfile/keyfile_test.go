@@ -95,7 +95,7 @@ func TestForeignOwner(t *testing.T) {
 // TestServerWithoutRoot: a server of user 65532 with the group 65532, as Kubernetes
 // runs it: what root gives it through that group is in order.
 func TestServerWithoutRoot(t *testing.T) {
-	server := process{uid: 65532, groups: []int{0, 65532}}
+	server := process{uid: 65532, groups: []int{65532}}
 	for _, test := range []struct {
 		name           string
 		kind           Kind
@@ -105,11 +105,13 @@ func TestServerWithoutRoot(t *testing.T) {
 	}{
 		{"a Secret's volume, defaultMode 0400 and fsGroup", Secret, file{0o440, 0, 65532}, "", "", ""},
 		{"a Secret's volume, as it is by default", Secret, file{0o644, 0, 65532}, "anybody may read it", "", "chmod 0640 p"},
+		{"a credential of systemd, which an access control list gives", Secret, file{0o440, 0, 0}, "", "", ""},
+		{"a file of root's that anybody may read", Secret, file{0o644, 0, 0}, "anybody may read it", "", "chown 65532 p && chmod 0600 p"},
 		{"a secret of root's that the group cannot read", Secret, file{0o644, 0, 7}, "anybody may read it", "", "chown 65532 p && chmod 0600 p"},
 		{"a volume with fsGroup", Folder, file{fs.ModeSetgid | 0o770, 0, 65532}, "", "", ""},
 		{"the same, which anybody may enter", Folder, file{fs.ModeSetgid | 0o775, 0, 65532}, "anybody may enter it", "", "chmod 0770 p"},
-		{"a volume that anybody may write", Folder, file{0o777, 0, 0}, "", "anybody may write it", "chmod 0770 p"},
-		{"the same, of another group", Folder, file{0o777, 0, 7}, "", "anybody may write it", "name a folder in it"},
+		{"a volume that anybody may write", Folder, file{0o777, 0, 65532}, "", "anybody may write it", "chmod 0770 p"},
+		{"the same, of root's group", Folder, file{0o777, 0, 0}, "", "anybody may write it", "name a folder in it"},
 		{"an own file, for a group", Secret, file{0o660, 65532, 65532}, "its group may read it", "", "chmod 0600 p"},
 		{"an own file", Secret, file{0o600, 65532, 65532}, "", "", ""},
 		{"a file of another user, in our group", Secret, file{0o640, 1000, 65532}, "", "user 1000", "run the program as user 1000"},

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -133,6 +134,57 @@ func makeCertificates(t *testing.T, dir string) {
 		if err := os.Chmod(secret, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestClientCAFileIsReadAgain: a CA that is taken out of --client-ca-file takes its
+// clients with it, those with a watch included.
+func TestClientCAFileIsReadAgain(t *testing.T) {
+	needs(t)
+	dir, other := t.TempDir(), t.TempDir()
+	makeCertificates(t, dir)
+	makeCertificates(t, other)
+	file := filepath.Join(dir, "ca.crt")
+	s := start(t, "--client-ca-file", file)
+	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}}}
+	defer transport.CloseIdleConnections()
+	send := func(query string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+net.JoinHostPort(s.host, s.tls)+"/api/v1/namespaces"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Transport: transport}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	watch := send("?watch=true")
+	defer watch.Body.Close()
+	if watch.StatusCode != http.StatusOK {
+		t.Fatalf("a watch: %s", watch.Status)
+	}
+	foreign, err := os.ReadFile(filepath.Join(other, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, string(foreign))
+	eventually(t, "a certificate of the CA that was taken out is refused", func() bool {
+		resp := send("")
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusUnauthorized
+	})
+	ended := make(chan struct{})
+	go func() { defer close(ended); _, _ = io.Copy(io.Discard, watch.Body) }()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("its watch goes on")
 	}
 }
 
