@@ -82,6 +82,7 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 	eventually(t, "the log says why NATS cannot be connected to", func() bool {
 		return strings.Contains(s.log.String(), "authorization violation")
 	})
+	time.Sleep(2 * time.Second) // NATS refuses it several times
 	write(t, filepath.Join(dir, "password"), next+"\n")
 	s.waitReady()
 	s.kubectl(configFor("b"), "apply", "-f", "-")
