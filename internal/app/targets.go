@@ -161,7 +161,8 @@ func (t *targets) wrongSecret(l iscsi.Login, tag any, wrong int) {
 	image := view.Image(v.image)
 	view.End()
 	if image != nil {
-		v.journal.LoginRefused(image, fmt.Sprintf("a login from %s gave a wrong CHAP name or secret, the %d. of late from there", who, wrong))
+		const message = "a login from %s gave a wrong CHAP name or secret; from there came %d of late"
+		v.journal.LoginRefused(image, fmt.Sprintf(message, who, wrong))
 	}
 }
 
