@@ -34,7 +34,8 @@ func (d *Decider) ConsiderLost(lost func() Lost) { d.lost = lost }
 // whatIsLost asks what the store has lost; ok is false where that does not matter
 // for a decision that ended with err.
 func (d *Decider) whatIsLost(err *fault.Error) (lost Lost, ok bool) {
-	if d.lost == nil || err == ClaimsLimited || err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed) {
+	final := err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed)
+	if d.lost == nil || final || err == ClaimsLimited {
 		return Lost{}, false
 	}
 	lost = d.lost()

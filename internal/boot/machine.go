@@ -200,7 +200,8 @@ type ImageDecision struct {
 func (d *Decider) DecideImage(req *Request, ref inventory.Ref, proven bool) ImageDecision {
 	view := d.inv.View()
 	defer view.End()
-	if i, withheld := d.withheld(view, req, func(own *inventory.Image) bool { return own.Ref == ref }); withheld {
+	named := func(own *inventory.Image) bool { return own.Ref == ref }
+	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
 	}
 	return d.decideImage(view, req, view.Image(ref), ref, proven)
@@ -211,7 +212,8 @@ func (d *Decider) DecideImage(req *Request, ref inventory.Ref, proven bool) Imag
 func (d *Decider) DecideTarget(req *Request, iqn string) ImageDecision {
 	view := d.inv.View()
 	defer view.End()
-	if i, withheld := d.withheld(view, req, func(own *inventory.Image) bool { return strings.EqualFold(own.IQN, iqn) }); withheld {
+	named := func(own *inventory.Image) bool { return strings.EqualFold(own.IQN, iqn) }
+	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
 	}
 	image := view.ImageByIQN(iqn)
@@ -228,7 +230,10 @@ func (d *Decider) decideImage(view inventory.View, req *Request, image *inventor
 	if err == nil && dec.Host != nil {
 		err = q.admitHost(dec.Host)
 	}
-	i := ImageDecision{Host: dec.Host, FoundBy: dec.FoundBy, Image: image, Err: err, Notices: withoutIgnored(dec.Notices), Unheld: dec.Unheld}
+	i := ImageDecision{
+		Host: dec.Host, FoundBy: dec.FoundBy, Image: image, Err: err,
+		Notices: withoutIgnored(dec.Notices), Unheld: dec.Unheld,
+	}
 	if err != nil {
 		return i
 	}

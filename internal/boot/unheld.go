@@ -10,8 +10,10 @@ import (
 // What a source is told that has guessed too much. Nothing is looked up for it, so that
 // it is the same whatever was guessed.
 var (
-	ClaimsLimited = fault.New(fault.Unavailable, "too many claims from here did not hold; leave them out, or ask again in a minute")
-	ImagesLimited = fault.New(fault.Unavailable, "too many images were asked for from here that there are not; ask again in a minute")
+	ClaimsLimited = fault.New(fault.Unavailable,
+		"too many claims from here did not hold; leave them out, or ask again in a minute")
+	ImagesLimited = fault.New(fault.Unavailable,
+		"too many images were asked for from here that there are not; ask again in a minute")
 )
 
 // Unheld are the claims of a request that do not hold.
@@ -86,7 +88,7 @@ func (q *question) verifyOwn() *fault.Error {
 
 // withheld decides for who has asked for too many images that it cannot have: whether
 // there is this one is not looked up, unless it is the one that the host boots.
-func (d *Decider) withheld(view inventory.View, req *Request, own func(*inventory.Image) bool) (ImageDecision, bool) {
+func (d *Decider) withheld(view inventory.View, req *Request, named func(*inventory.Image) bool) (ImageDecision, bool) {
 	if req.ImageLimit == Unlimited {
 		return ImageDecision{}, false
 	}
@@ -96,11 +98,12 @@ func (d *Decider) withheld(view inventory.View, req *Request, own func(*inventor
 		return ImageDecision{}, false // an error is told as ever
 	}
 	if h := dec.Host; h != nil && !h.Booting().Disk {
-		if image := view.Image(h.Image); image != nil && own(image) {
+		if image := view.Image(h.Image); image != nil && named(image) {
 			return ImageDecision{}, false
 		}
 	}
 	return ImageDecision{
-		Host: dec.Host, FoundBy: dec.FoundBy, Err: ImagesLimited, Notices: withoutIgnored(dec.Notices), Unheld: dec.Unheld,
+		Host: dec.Host, FoundBy: dec.FoundBy, Err: ImagesLimited,
+		Notices: withoutIgnored(dec.Notices), Unheld: dec.Unheld,
 	}, true
 }

@@ -56,11 +56,11 @@ func New(opts Options) *Guard {
 		lines: rate.NewLimiter(linesPerSecond, linesPerSecond),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_requests_total",
-			Help: "Requests and iSCSI logins that were refused without a look-up, since their source had guessed too many claims or images.",
+			Help: "Requests and iSCSI logins that were refused without a look-up, since their source had guessed too much.",
 		}, []string{"of"}),
 		reached: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_sources_total",
-			Help: "Times that a source has reached its limit of claims that do not hold, or of images that it cannot have.",
+			Help: "Times that a source has guessed too many claims that do not hold, or images that it cannot have.",
 		}, []string{"of"}),
 	}
 	opts.Registerer.MustRegister(g.limited, g.reached)
@@ -154,7 +154,8 @@ func (g *Guard) tell(of, reason string, caller *identity.Caller, what, then stri
 	if caller.MAC != (netaddr.MAC{}) {
 		who += " (" + caller.MAC.String() + ")"
 	}
-	message := who + " has made " + strconv.Itoa(Limit) + " " + what + " within a minute; until a minute has passed, " + then
+	message := who + " has made " + strconv.Itoa(Limit) + " " + what +
+		" within a minute; until a minute has passed, " + then
 	g.opts.Notice(boot.Notice{Reason: reason, Key: key, Message: message})
 	if g.lines.Allow() {
 		g.opts.Logger.Warn("a source has reached its limit of guesses", "of", of, "source", who, "limit", Limit)
