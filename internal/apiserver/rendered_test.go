@@ -13,6 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/compile"
+	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 	"glowplug/internal/report"
 )
@@ -30,7 +31,7 @@ func ignitionConfig(name, source string) *v1.IgnitionConfig {
 
 func fetching(t *testing.T, allow ...string) func(*Options) {
 	t.Helper()
-	list, err := remote.ParseAllow(allow)
+	list, err := egress.Listed("--allow-fetch", allow)
 	if err != nil {
 		t.Fatal(err)
 	}

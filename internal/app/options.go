@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"glowplug/internal/bootserver"
+	"glowplug/internal/egress"
 	"glowplug/internal/identity"
 	"glowplug/internal/ipxe"
 	"glowplug/internal/natsd"
 	"glowplug/internal/netaddr"
-	"glowplug/internal/remote"
 	"glowplug/internal/replicas"
 	"glowplug/internal/transfer"
 )
@@ -170,7 +170,7 @@ type settings struct {
 	claims    identity.Mode
 	neighbors identity.NeighborMode
 	level     slog.Level
-	allow     remote.Allow
+	allow     egress.Policy
 	// natsMaxBytes is --nats-max-bytes; 0 without it.
 	natsMaxBytes int64
 	// keyring is --keyring; nil without it.
@@ -253,7 +253,7 @@ func (o Options) check() (*settings, error) {
 	if s.neighbors, ok = neighborModes[o.Neighbors]; !ok {
 		return bad("neighbors", "%q is none of auto, enforce, off", o.Neighbors)
 	}
-	if s.allow, err = remote.ParseAllow(o.AllowFetch); err != nil {
+	if s.allow, err = egress.Listed("--allow-fetch", o.AllowFetch); err != nil {
 		return bad("allow-fetch", "%v", err)
 	}
 	if reason := s.checkBoot(); reason != nil {

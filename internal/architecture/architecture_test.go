@@ -20,6 +20,7 @@ var order = []string{
 	"internal/logs",
 	"internal/logs/logstest",
 	"internal/keyfile",
+	"internal/egress",
 	"internal/transfer",
 	"internal/ipxe",
 	"internal/report",

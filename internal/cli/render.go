@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 )
 
@@ -62,7 +63,7 @@ a config on the way is of a later one, as the machine does.`,
 			if host != "" {
 				return usagef("--host is for a config on the server; for a file see glowplug compile --template --host")
 			}
-			list, err := remote.ParseAllow(allow)
+			list, err := egress.Listed("--allow-fetch", allow)
 			if err != nil {
 				return usagef("--allow-fetch: %v", err)
 			}

@@ -1,16 +1,15 @@
 package remote
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
+
+	"glowplug/internal/egress"
 )
 
 // Kind is a way in which a config cannot be rendered.
@@ -62,6 +61,15 @@ type finalError struct{ cause *Error }
 func (e finalError) Error() string { return e.cause.Error() }
 func (e finalError) Unwrap() error { return e.cause }
 
+// refusal makes an error of a place that may not be fetched from a final one.
+func refusal(err error) error {
+	var refused *egress.RefusedError
+	if errors.As(err, &refused) {
+		return finalError{failf(Refused, "%v", refused)}
+	}
+	return err
+}
+
 // redact shows a URL without what may be secret in it: user, password, query and
 // fragment, and the content of a data: URL.
 func redact(source string) string {
@@ -89,36 +97,13 @@ func redact(source string) string {
 	return text
 }
 
-// plain leaves out of an error what may be secret: the URL, with its query.
+// plain says why a request failed, without what may be secret: the URL, with its query.
 func plain(err error) string {
 	var own *Error
 	if errors.As(err, &own) {
 		return own.Message
 	}
-	var at *url.Error
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	var op *net.OpError
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return "there is no such host"
-	case errors.As(err, &dns):
-		return "its name cannot be resolved: " + dns.Err
-	case errors.As(err, &op) && op.Err != nil:
-		return op.Err.Error()
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return "the server hung up"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "it takes too long"
-	}
-	text := err.Error()
-	// An error of a library may hold the URL that a server redirects to.
-	if i := strings.Index(text, "://"); i >= 0 {
-		return "the request failed"
-	}
-	return text
+	return egress.Plain(err)
 }
 
 // isFinal tells whether trying again is of no use. A machine would go on for ever

@@ -24,7 +24,7 @@ func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, e
 	if err != nil {
 		return nil, failf(Invalid, "its source is no URL")
 	}
-	if u.Scheme != "data" && s.dialer.allow.Nowhere() {
+	if u.Scheme != "data" && s.dialer.Policy.Nowhere() {
 		return nil, failf(Refused, "fetching is off: --allow-fetch names the hosts and CIDRs that may be fetched from")
 	}
 	from, err := s.open(ctx, ref, u)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/vincent-petithory/dataurl"
 	"go.uber.org/goleak"
+
+	"glowplug/internal/egress"
 )
 
 func TestMain(m *testing.M) {
@@ -40,9 +42,9 @@ func rendererOf(t *testing.T, o Options) *Renderer {
 	return r
 }
 
-func mustAllow(t *testing.T, entries ...string) Allow {
+func mustAllow(t *testing.T, entries ...string) egress.Policy {
 	t.Helper()
-	a, err := ParseAllow(entries)
+	a, err := egress.Listed("--allow-fetch", entries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"glowplug/internal/egress"
 	"glowplug/internal/ignition"
 )
 
 // session renders one config.
 type session struct {
-	dialer    *dialer
+	dialer    *egress.Dialer
 	endpoints Endpoints
 	pause     func(context.Context, time.Duration) error
 	transfers *sync.WaitGroup

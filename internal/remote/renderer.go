@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"glowplug/internal/egress"
 	"glowplug/internal/ignition"
 )
 
@@ -33,7 +34,7 @@ type Endpoints struct {
 // Options is what a Renderer is made of.
 type Options struct {
 	// Allow says where may be fetched from.
-	Allow Allow
+	Allow egress.Policy
 	// Timeout bounds the rendering of one config; 0: DefaultTimeout.
 	Timeout time.Duration
 	// Endpoints stand in for those of S3 and Google Cloud Storage.
@@ -42,7 +43,7 @@ type Options struct {
 
 // Renderer renders configs, some at a time.
 type Renderer struct {
-	dialer    *dialer
+	dialer    *egress.Dialer
 	timeout   time.Duration
 	endpoints Endpoints
 	pause     func(context.Context, time.Duration) error
@@ -53,7 +54,7 @@ type Renderer struct {
 // New makes a Renderer.
 func New(o Options) *Renderer {
 	r := &Renderer{
-		dialer: newDialer(o.Allow), timeout: o.Timeout, endpoints: o.Endpoints,
+		dialer: egress.NewDialer(o.Allow), timeout: o.Timeout, endpoints: o.Endpoints,
 		pause: sleep, slots: make(chan struct{}, maxAtOnce),
 	}
 	if r.timeout <= 0 {

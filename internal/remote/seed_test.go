@@ -209,7 +209,7 @@ func slow(t *testing.T, member string, delay time.Duration) (began []time.Durati
 		})}
 		go server.Serve(listener)
 		r := New(Options{Allow: mustAllow(t, "192.0.2.1")})
-		r.dialer.connect = listener.dial
+		r.dialer.Connect = listener.dial
 		members := []string{`"config": {"merge": [{"source": "http://192.0.2.1/a"}]}`}
 		if member != "" {
 			members = append(members, member)

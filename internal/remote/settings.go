@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"glowplug/internal/egress"
 	"glowplug/internal/ignition"
 )
 
@@ -108,7 +110,7 @@ func addBundle(pool *x509.CertPool, bundle []byte) (problem string) {
 // kept: the next request may be made by others.
 func (s *session) transport() http.RoundTripper {
 	t := &http.Transport{
-		DialContext:            s.dialer.dial,
+		DialContext:            s.dial,
 		ResponseHeaderTimeout:  s.settings.headers,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		MaxResponseHeaderBytes: maxHeader,
@@ -118,19 +120,13 @@ func (s *session) transport() http.RoundTripper {
 	if s.settings.authorities != nil {
 		t.TLSClientConfig = &tls.Config{RootCAs: s.settings.authorities}
 	}
-	return onBehalf{t}
+	return egress.OnBehalf(t)
 }
 
-// onBehalf says in every request, after redirects too, that somebody else stands
-// behind it: a server which trusts programs of its own machine must not take this one
-// for its operator.
-type onBehalf struct{ *http.Transport }
-
-// RoundTrip implements http.RoundTripper.
-func (t onBehalf) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.Header.Set("Via", "1.1 glowplug")
-	return t.Transport.RoundTrip(out)
+// dial connects to what may be fetched from.
+func (s *session) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := s.dialer.Dial(ctx, network, address)
+	return conn, refusal(err)
 }
 
 // proxy chooses the proxy of a request by what configs say. The environment of the
@@ -147,8 +143,8 @@ func (s *session) proxy(choose func(*url.URL) (*url.URL, error)) func(*http.Requ
 		if through == nil {
 			return nil, nil
 		}
-		if refused := s.dialer.allow.checkBehind(req.URL.Hostname()); refused != "" {
-			return nil, finalError{failf(Refused, "%s", refused)}
+		if err := s.dialer.Policy.Behind(req.URL.Hostname()); err != nil {
+			return nil, refusal(err)
 		}
 		return through, nil
 	}

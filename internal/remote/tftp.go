@@ -27,8 +27,8 @@ func (s *session) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, err
 	if port == "" {
 		port = tftpPort
 	}
-	addrs, err := s.dialer.resolve(ctx, u.Hostname())
-	if err != nil {
+	addrs, err := s.dialer.Resolve(ctx, u.Hostname())
+	if err = refusal(err); err != nil {
 		if isFinal(err) {
 			return nil, final(err)
 		}

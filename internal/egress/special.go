@@ -1,18 +1,18 @@
-package remote
+package egress
 
 import "net/netip"
 
-// specialRange is a range of addresses that no list of hosts means: connections to
-// them end on this machine, on its link, or at what hands out credentials.
-type specialRange struct {
+// addressRange is a range of addresses that are of one kind.
+type addressRange struct {
 	prefix netip.Prefix
 	what   string
 }
 
-// specials has the narrow ranges before the wide ones that they lie in. Sources: the
-// IANA registries of special-purpose addresses (RFC 6890), and the documents of the
-// clouds for their metadata services.
-var specials = []specialRange{
+// specials are addresses that no list of hosts means: connections to them end on this
+// machine, on its link, or at what hands out credentials. The narrow ranges stand before
+// the wide ones that they lie in. Sources: the IANA registries of special-purpose
+// addresses (RFC 6890), and the documents of the clouds for their metadata services.
+var specials = []addressRange{
 	{netip.MustParsePrefix("169.254.169.254/32"), "the metadata service of a cloud"},
 	{netip.MustParsePrefix("169.254.170.2/32"), "the metadata service of a cloud"},
 	{netip.MustParsePrefix("fd00:ec2::254/128"), "the metadata service of a cloud"},
@@ -45,29 +45,38 @@ var translated = []struct {
 
 // special gives the range that an address, which is not IPv4-mapped, lies in; nil for
 // an address like any other.
-func special(addr netip.Addr) *specialRange {
-	for i := range specials {
-		if specials[i].prefix.Contains(addr) {
-			return &specials[i]
+func special(addr netip.Addr) *addressRange { return rangeOf(specials, addr) }
+
+// rangeOf finds the range of an address, or of the IPv4 address that stands in it.
+func rangeOf(ranges []addressRange, addr netip.Addr) *addressRange {
+	for i := range ranges {
+		if ranges[i].prefix.Contains(addr) {
+			return &ranges[i]
 		}
 	}
-	for _, t := range translated {
-		if !t.prefix.Contains(addr) {
-			continue
-		}
-		all := addr.As16()
-		inner, _ := netip.AddrFromSlice(all[t.at : t.at+4])
-		for i := range specials {
-			if specials[i].prefix.Contains(inner) {
+	if inner, ok := translatedFrom(addr); ok {
+		for i := range ranges {
+			if ranges[i].prefix.Contains(inner) {
 				// Only the address itself names it.
-				return &specialRange{netip.PrefixFrom(addr, addr.BitLen()), specials[i].what}
+				return &addressRange{netip.PrefixFrom(addr, addr.BitLen()), ranges[i].what}
 			}
 		}
 	}
 	return nil
 }
 
-// named tells whether a prefix means the range, or a part of it: 0.0.0.0/0 does not.
-func (s *specialRange) named(p netip.Prefix) bool {
-	return p.Bits() >= s.prefix.Bits() && s.prefix.Contains(p.Addr())
+// translatedFrom gives the IPv4 address that is reached by an IPv6 address.
+func translatedFrom(addr netip.Addr) (inner netip.Addr, ok bool) {
+	for _, t := range translated {
+		if t.prefix.Contains(addr) {
+			all := addr.As16()
+			return netip.AddrFromSlice(all[t.at : t.at+4])
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// named reports whether a prefix means the range, or a part of it: 0.0.0.0/0 does not.
+func (r *addressRange) named(p netip.Prefix) bool {
+	return p.Bits() >= r.prefix.Bits() && r.prefix.Contains(p.Addr())
 }
