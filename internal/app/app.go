@@ -267,7 +267,7 @@ func (a *App) serveAPI() error {
 	if err != nil {
 		return err
 	}
-	renderer := remote.New(remote.Options{Allow: a.settings.allow})
+	renderer := remote.New(remote.Options{Allow: a.settings.allowFetch})
 	a.onClose(renderer.Close)
 	budgets := newBudgets(a.memoryLimit, a.metrics)
 	a.api, err = apiserver.New(apiserver.Options{

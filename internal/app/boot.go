@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpproxy"
+
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bootserver"
 	"glowplug/internal/images"
@@ -32,10 +34,13 @@ func (a *App) openImages() error {
 		a.portalListener = listener // as it is: iSCSI sends files over TCP, and bounds its connections itself
 	}
 	a.landmarks = newLandmarks()
+	if env := httpproxy.FromEnvironment(); s.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
+		a.log.Warn("images are downloaded without the proxy of the environment: where there is no other way, keep a mirror of them (glowplug coreos mirror)")
+	}
 	var err error
 	a.images, err = images.New(images.Options{
 		Dir: s.ISODir, Store: a.stores[apiserver.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
-		Streams: a.streams, StreamsRead: a.stores[apiserver.StreamReleases].Loaded, Keyring: s.keyring,
+		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[apiserver.StreamReleases].Loaded, Keyring: s.keyring,
 		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.journal, Logger: a.log, Registerer: a.metrics,
 	})
 	if err != nil {

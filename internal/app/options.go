@@ -70,6 +70,9 @@ type Options struct {
 	// AllowFetch are hosts and CIDRs that a config's references may be fetched from, to
 	// show what a machine ends up with; empty: nothing is fetched.
 	AllowFetch []string
+	// AllowImageFetch are addresses and CIDRs that images may be downloaded from besides
+	// public addresses.
+	AllowImageFetch []string
 
 	// ISODir holds the ISO files of images; empty: iSCSI is not served.
 	ISODir string
@@ -136,6 +139,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Neighbors, "neighbors", "auto", "use of the kernel's neighbour table: auto, enforce or off")
 	fs.BoolVar(&o.IsolateNamespaces, "isolate-namespaces", false, "offer a host only the configs of its own namespace")
 	fs.StringSliceVar(&o.AllowFetch, "allow-fetch", nil, "host, *.domain, address or CIDR that ignitionconfigs/NAME/rendered may fetch configs from which a config names (repeatable; default: nothing is fetched)")
+	fs.StringSliceVar(&o.AllowImageFetch, "allow-image-fetch", nil, "address or CIDR that images may be downloaded from besides public addresses, such as 10.0.0.0/8 (repeatable)")
 	fs.StringVar(&o.ISODir, "iso-dir", "", "folder of the ISO files that machines boot; iSCSI is served only with one")
 	fs.StringVar(&o.Keyring, "keyring", "", "file of OpenPGP public keys that images of streams have to be signed with (default: their SHA-256 is enough)")
 	fs.StringVar(&o.ISCSIListen, "iscsi-listen", ":3260", "address of the iSCSI target")
@@ -170,7 +174,8 @@ type settings struct {
 	claims    identity.Mode
 	neighbors identity.NeighborMode
 	level     slog.Level
-	allow     egress.Policy
+	// allowFetch is --allow-fetch, allowImages --allow-image-fetch.
+	allowFetch, allowImages egress.Policy
 	// natsMaxBytes is --nats-max-bytes; 0 without it.
 	natsMaxBytes int64
 	// keyring is --keyring; nil without it.
@@ -253,8 +258,11 @@ func (o Options) check() (*settings, error) {
 	if s.neighbors, ok = neighborModes[o.Neighbors]; !ok {
 		return bad("neighbors", "%q is none of auto, enforce, off", o.Neighbors)
 	}
-	if s.allow, err = egress.Listed("--allow-fetch", o.AllowFetch); err != nil {
+	if s.allowFetch, err = egress.Listed("--allow-fetch", o.AllowFetch); err != nil {
 		return bad("allow-fetch", "%v", err)
+	}
+	if s.allowImages, err = egress.PublicAnd("--allow-image-fetch", o.AllowImageFetch); err != nil {
+		return bad("allow-image-fetch", "%v", err)
 	}
 	if reason := s.checkBoot(); reason != nil {
 		return nil, reason

@@ -168,7 +168,7 @@ func (m *mirror) rewrite(base string) error {
 		return err
 	}
 	defer root.Close()
-	return transfer.ReplaceFile(root, m.stream+".json", text)
+	return transfer.Folder{Root: root, Shared: true}.Replace(m.stream+".json", text)
 }
 
 func (m *mirror) report(w io.Writer, base string) error {

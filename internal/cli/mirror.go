@@ -47,6 +47,7 @@ func (m *mirror) run(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
+	folder := transfer.Folder{Root: root, Shared: true} // for whichever web server
 	client := &transfer.Client{
 		HTTP: transfer.NewHTTPClient(2), Agent: "glowplug/" + version.Version,
 		Room: func(p *transfer.Part) error {
@@ -57,7 +58,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	var failed []error
 	for _, file := range m.plan {
-		err := m.bring(ctx, client, root, file)
+		err := m.bring(ctx, client, folder, file)
 		if ctx.Err() != nil {
 			return withHint(errors.New("interrupted"), "run it again, and it goes on where it stopped")
 		}
@@ -76,16 +77,16 @@ func (m *mirror) run(ctx context.Context) error {
 }
 
 // bring makes sure that a file and its signature are there and right.
-func (m *mirror) bring(ctx context.Context, client *transfer.Client, root *os.Root, file mirrored) error {
+func (m *mirror) bring(ctx context.Context, client *transfer.Client, folder transfer.Folder, file mirrored) error {
 	dir, name := path.Split(file.path)
 	source := &transfer.Source{URLs: file.URLs, SHA256: file.SHA256, Signature: file.Signature}
 	m.bar = newProgress(m.notes, name, 0)
-	there, err := m.there(ctx, client, root, file)
+	there, err := m.there(ctx, client, folder, file)
 	if err != nil {
 		return err
 	}
 	if !there {
-		err := client.Get(ctx, root, path.Clean(dir), name, source, m.keys, mirrorStep)
+		err := client.Get(ctx, folder, path.Clean(dir), name, source, m.keys, mirrorStep)
 		m.bar.done()
 		if err != nil {
 			return err
@@ -95,20 +96,20 @@ func (m *mirror) bring(ctx context.Context, client *transfer.Client, root *os.Ro
 	if file.Signature == "" {
 		return nil
 	}
-	if _, err := root.Stat(file.path + streams.SignatureSuffix); err == nil && there {
+	if _, err := folder.Root.Stat(file.path + streams.SignatureSuffix); err == nil && there {
 		return nil
 	}
 	signature, err := client.Small(ctx, file.Signature, maxSignatureFile)
 	if err != nil {
 		return fmt.Errorf("its signature: %w", err)
 	}
-	return transfer.ReplaceFile(root, file.path+streams.SignatureSuffix, signature)
+	return folder.Replace(file.path+streams.SignatureSuffix, signature)
 }
 
 // there tells whether a file is in the folder as it should be. One that is not is
 // brought anew; one whose signature is not right is an error.
-func (m *mirror) there(ctx context.Context, client *transfer.Client, root *os.Root, file mirrored) (bool, error) {
-	content, err := root.Open(file.path)
+func (m *mirror) there(ctx context.Context, client *transfer.Client, folder transfer.Folder, file mirrored) (bool, error) {
+	content, err := folder.Root.Open(file.path)
 	if err != nil {
 		return false, nil // bringing it says what is in the way
 	}
@@ -129,7 +130,7 @@ func (m *mirror) there(ctx context.Context, client *transfer.Client, root *os.Ro
 		}
 		return m.keys.Verify(&transfer.Counted{Context: ctx, Reader: content}, signature)
 	}
-	if signature, err := root.ReadFile(file.path + streams.SignatureSuffix); err == nil && verify(signature) == nil {
+	if signature, err := folder.Root.ReadFile(file.path + streams.SignatureSuffix); err == nil && verify(signature) == nil {
 		return true, nil
 	}
 	// The one that is kept may have been made by a key that has gone, or be broken.
@@ -143,5 +144,5 @@ func (m *mirror) there(ctx context.Context, client *transfer.Client, root *os.Ro
 	if err := verify(signature); err != nil {
 		return false, err
 	}
-	return true, transfer.ReplaceFile(root, file.path+streams.SignatureSuffix, signature)
+	return true, folder.Replace(file.path+streams.SignatureSuffix, signature)
 }

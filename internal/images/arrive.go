@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (l *Library) room(p *transfer.Part) error {
 func (l *Library) arrive(im *image, cdrom *v1.ISCSICdrom, p *transfer.Part, want string, o *order, wanted func(*v1.ISCSICdrom) error) error {
 	sum := p.Sum()
 	if want != "" && !strings.EqualFold(want, sum) {
-		return fmt.Errorf("%w: its SHA-256 is %s, not %s", errBadImage, sum, strings.ToLower(want))
+		return fmt.Errorf("%w: its SHA-256 is not %s", errBadImage, strings.ToLower(want))
 	}
 	if err := p.Sync(); err != nil {
 		return err
@@ -145,12 +146,20 @@ func (l *Library) has(ctx context.Context, cdrom *v1.ISCSICdrom, d *download, f 
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
+	if errors.Is(checkArtifact(f.role, file, info.Size()), errBadImage) { // an earlier release took it
+		_ = l.root.Remove(f.pathOf(cdrom))
+		return false
+	}
 	sum, err := l.digests.of(ctx, file, identityOf(info))
 	return err == nil && strings.EqualFold(sum, f.source.SHA256)
 }
 
-// keepFile gives a whole file of a set its name. It is not served before all have come.
+// keepFile gives a whole file of a set its name, if it is what its role says. It is not
+// served before all have come.
 func (l *Library) keepFile(p *transfer.Part, f *ordered) error {
+	if err := checkArtifact(f.role, p, p.State.Offset); err != nil {
+		return err
+	}
 	if err := p.Sync(); err != nil {
 		return err
 	}

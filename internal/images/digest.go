@@ -104,7 +104,7 @@ func (d *digests) remember(id identity, sum string) {
 	}
 	text, err := json.Marshal(d.known)
 	if err == nil {
-		err = transfer.ReplaceFile(d.root, digestsFile, text)
+		err = transfer.Folder{Root: d.root}.Replace(digestsFile, text)
 	}
 	if err != nil {
 		// An ISO directory may be read-only where nothing is uploaded.

@@ -175,7 +175,7 @@ func (l *Library) fetchOnce(ctx context.Context, im *image, cdrom *v1.ISCSICdrom
 
 // fetchFile brings one file.
 func (l *Library) fetchFile(ctx context.Context, im *image, cdrom *v1.ISCSICdrom, d *download, f *ordered) (brought bool, err error) {
-	p, err := f.source.Open(l.root, ownFolder(cdrom), partName, l.pace.save)
+	p, err := f.source.Open(l.folder(), ownFolder(cdrom), partName, l.pace.save)
 	if errors.Is(err, transfer.ErrBusy) {
 		return false, err
 	}
@@ -187,7 +187,7 @@ func (l *Library) fetchFile(ctx context.Context, im *image, cdrom *v1.ISCSICdrom
 	d.received.Store(p.State.Offset)
 	d.total.Store(p.State.Total)
 	before := max(p.State.Offset, d.furthest[f.name])
-	d.mirror, err = l.client(im, d).Round(ctx, p, &f.source, l.keysFor(d.order), d.mirror)
+	d.mirror, err = l.asking(im, d).Round(ctx, p, &f.source, l.keysFor(d.order), d.mirror)
 	if err == nil && f.name == imageFile {
 		err = l.arrive(im, cdrom, p, f.source.SHA256, d.order, l.stillWanted(d))
 	} else if err == nil {
@@ -217,10 +217,10 @@ func (l *Library) keysFor(o *order) *transfer.Keyring {
 	return l.opts.Keyring
 }
 
-// client asks for a download's files, and counts what comes.
-func (l *Library) client(im *image, d *download) *transfer.Client {
+// asking asks for a download's files, and counts what comes.
+func (l *Library) asking(im *image, d *download) *transfer.Client {
 	return &transfer.Client{
-		HTTP: l.opts.Client, Agent: "glowplug/" + version.Version, Idle: l.pace.idle,
+		HTTP: l.client, Agent: "glowplug/" + version.Version, Idle: l.pace.idle,
 		Room: func(p *transfer.Part) error {
 			d.received.Store(p.State.Offset)
 			d.total.Store(p.State.Total)

@@ -157,8 +157,8 @@ func TestDownloadsThatFail(t *testing.T) {
 		"always cut": {cutAt(0), "cut off after 0 bytes"},
 		"corrupt": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			well(w, r, append(slices.Clone(img[:len(img)-1]), 'x'))
-		}, "its SHA-256 is"},
-		"claims less": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) }, "its SHA-256 is"},
+		}, "its SHA-256 is not "},
+		"claims less": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) }, "its SHA-256 is not "},
 		"claims more": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(img)+10))
 			w.Write(img)

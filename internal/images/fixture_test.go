@@ -27,6 +27,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
+	"glowplug/internal/egress"
 	"glowplug/internal/kvstore"
 	"glowplug/internal/kvstore/kvtest"
 )
@@ -121,6 +122,16 @@ func newKit(t *testing.T, change ...func(*Library, *Options)) *kit {
 	return k
 }
 
+// allow is the policy of --allow-image-fetch with these entries.
+func allow(t *testing.T, entries ...string) egress.Policy {
+	t.Helper()
+	policy, err := egress.PublicAnd("--allow-image-fetch", entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
 func newStore(t *testing.T) *kvstore.Store {
 	t.Helper()
 	var store *kvstore.Store
@@ -137,7 +148,10 @@ func newStore(t *testing.T) *kvstore.Store {
 func (k *kit) start() {
 	k.t.Helper()
 	k.events, k.metrics = &recorder{}, prometheus.NewRegistry()
-	opts := Options{Dir: k.dir, Store: k.store, HTTPURL: "http://192.0.2.1:8082", Recorder: k.events, Registerer: k.metrics}
+	opts := Options{
+		Dir: k.dir, Store: k.store, HTTPURL: "http://192.0.2.1:8082", Recorder: k.events, Registerer: k.metrics,
+		Allow: allow(k.t, "127.0.0.0/8"), // where the servers of tests are
+	}
 	for _, f := range k.change {
 		f(nil, &opts)
 	}

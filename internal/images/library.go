@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/egress"
 	"glowplug/internal/inventory"
 	"glowplug/internal/transfer"
 )
@@ -58,8 +59,8 @@ type Options struct {
 	Portal netip.AddrPort
 	// Recorder takes events of images that become ready or fail; nil: nobody.
 	Recorder Recorder
-	// Client downloads; nil: one with the proxies of the environment.
-	Client *http.Client
+	// Allow says where images may be downloaded from.
+	Allow egress.Policy
 	// Streams are the releases that images can be of; nil: there are none.
 	Streams Streams
 	// StreamsRead tells whether Streams have been read; nil: they have.
@@ -85,6 +86,7 @@ type Options struct {
 type Library struct {
 	opts      Options
 	root      *os.Root // nil without a directory
+	client    *http.Client
 	digests   *digests
 	metrics   *metrics
 	queue     workqueue.TypedRateLimitingInterface[Ref]
@@ -149,11 +151,9 @@ func New(opts Options) (*Library, error) {
 	if opts.Deleted == nil {
 		opts.Deleted = func(Ref) {}
 	}
-	if opts.Client == nil {
-		opts.Client = transfer.NewHTTPClient(maxDownloads)
-	}
 	l := &Library{
-		opts: opts,
+		opts:   opts,
+		client: transfer.NewGuardedClient(opts.Allow, maxDownloads),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[Ref](retryFirst, retryMax)),
 		downloads: make(chan struct{}, maxDownloads),
@@ -171,6 +171,7 @@ func New(opts Options) (*Library, error) {
 			return nil, fmt.Errorf("the ISO directory: %w", err)
 		}
 		l.root = root
+		l.tighten()
 	}
 	l.metrics = newMetrics(opts.Registerer, l)
 	l.digests = newDigests(l.root, l.metrics, opts.Logger)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/transfer"
 )
 
 // manifestFile says, in the folder of an image of a stream, which releases the
@@ -77,7 +76,7 @@ func (l *Library) addRelease(cdrom *v1.ISCSICdrom, o *order, signed bool) error 
 	if err != nil {
 		return err
 	}
-	return transfer.ReplaceFile(l.root, path.Join(ownFolder(cdrom), manifestFile), text)
+	return l.folder().Replace(path.Join(ownFolder(cdrom), manifestFile), text)
 }
 
 // releaseOf gives the release that an ISO image with a digest is of; nil: none that

@@ -107,6 +107,9 @@ func (l *Library) openSet(ctx context.Context, cdrom *v1.ISCSICdrom, e *entry) (
 			if err == nil && sum != f.SHA256 {
 				err = errors.New("it has changed on the disk")
 			}
+			if err == nil {
+				err = checkArtifact(f.Role, file, info.Size())
+			}
 		}
 		if err != nil {
 			_ = s.drop()

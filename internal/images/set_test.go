@@ -26,8 +26,8 @@ type pxe struct {
 
 func newPXE(t *testing.T, fill string) *pxe {
 	p := &pxe{files: map[string][]byte{}, bad: map[string]bool{}}
-	for _, role := range []string{streams.Kernel, streams.Initramfs, streams.Rootfs} {
-		p.files[role] = bytes.Repeat([]byte(fill+" "+role+"\n"), 20_000)
+	for role, magic := range map[string]string{streams.Kernel: "\x7fELF", streams.Initramfs: "070701", streams.Rootfs: "hsqs"} {
+		p.files[role] = append([]byte(magic), bytes.Repeat([]byte(fill+" "+role+"\n"), 20_000)...)
 	}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		role := strings.TrimPrefix(r.URL.Path, "/")

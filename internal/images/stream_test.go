@@ -221,12 +221,12 @@ func TestReleasesThatFail(t *testing.T) {
 		"always cut": {cutAt(0), "cut off after 0 bytes"},
 		"corrupt": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			well(w, r, append(slices.Clone(img[:len(img)-1]), 'x'))
-		}, "its SHA-256 is"},
+		}, "its SHA-256 is not "},
 		"shorter than told": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(img)+10))
 			w.Write(img)
 		}, "cut off after"},
-		"another length": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) }, "its SHA-256 is"},
+		"another length": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) }, "its SHA-256 is not "},
 		"stands still": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			w.Write(img[:4096])
 			w.(http.Flusher).Flush()

@@ -170,7 +170,7 @@ func (l *Library) receive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer up.end()
-	p, err := transfer.OpenPart(l.root, ownFolder(cdrom), partName, originUpload, l.pace.save)
+	p, err := l.folder().OpenPart(ownFolder(cdrom), partName, originUpload, l.pace.save)
 	if err != nil {
 		return l.transferError(nil, err)
 	}

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"glowplug/internal/egress"
 )
 
 const (
@@ -36,7 +36,7 @@ var (
 
 // Client asks web servers for files. It is safe for concurrent use.
 type Client struct {
-	// HTTP makes the requests; nil: http.DefaultClient.
+	// HTTP makes the requests.
 	HTTP *http.Client
 	// Agent is the User-Agent.
 	Agent string
@@ -48,16 +48,6 @@ type Client struct {
 	Room func(*Part) error
 	// Received is told of the bytes that come; may be nil.
 	Received func(bytes float64)
-}
-
-// NewHTTPClient goes through the proxies of the environment. The body of an answer
-// may take as long as it goes on coming; conns are kept for the next request.
-func NewHTTPClient(conns int) *http.Client {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.ResponseHeaderTimeout = time.Minute
-	t.DisableCompression = true
-	t.MaxIdleConns = conns
-	return &http.Client{Transport: t}
 }
 
 // A PermanentError is not likely to pass: the pause before the next try is long.
@@ -97,7 +87,7 @@ func (c *Client) Fill(ctx context.Context, p *Part, from string) error {
 	if idle == 0 {
 		idle = idleDefault
 	}
-	resp, err := c.http().Do(req)
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return unquoted(err)
 	}
@@ -181,7 +171,7 @@ func (c *Client) Small(ctx context.Context, from string, limit int64) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.http().Do(req)
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, unquoted(err)
 	}
@@ -199,17 +189,13 @@ func (c *Client) Small(ctx context.Context, from string, limit int64) ([]byte, e
 	return text, nil
 }
 
-func (c *Client) http() *http.Client {
-	if c.HTTP == nil {
-		return http.DefaultClient
-	}
-	return c.HTTP
-}
-
 func (c *Client) request(ctx context.Context, from string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return nil, Permanent("it is no URL")
+	}
+	if !isWeb(req.URL) {
+		return nil, Permanent("it is neither an http nor an https URL")
 	}
 	req.Header.Set("User-Agent", c.Agent)
 	req.Header.Set("Accept-Encoding", "identity")
@@ -283,18 +269,17 @@ func contentRange(text string) (first, all int64, ok bool) {
 	return first, all, err == nil && all > first
 }
 
-// unquoted leaves the URL out of an error.
+// unquoted leaves the URL, and all that a server sent, out of an error.
 func unquoted(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	var op *net.OpError
+	var refused *egress.RefusedError
+	var redirect redirectError
 	switch {
-	case errors.As(err, &op):
-		return op.Err
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the server hung up")
+	case errors.As(err, &refused):
+		return PermanentError{refused}
+	case errors.As(err, &redirect):
+		return PermanentError{redirect}
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
 	}
-	return err
+	return errors.New(egress.Plain(err))
 }

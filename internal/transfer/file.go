@@ -10,30 +10,66 @@ import (
 // copyBuffer is how much is copied between looks at the context.
 const copyBuffer = 1 << 20
 
-// ReplaceFile writes a small file so that it is there whole, or as it was.
-func ReplaceFile(root *os.Root, name string, text []byte) error {
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+// Folder is where files are received.
+type Folder struct {
+	Root *os.Root
+	// Shared lets other users of this machine read what is received.
+	Shared bool
+}
+
+// mkdir makes a folder and those that it lies in.
+func (f Folder) mkdir(dir string) error {
+	if f.Shared {
+		return f.Root.MkdirAll(dir, 0o755)
+	}
+	return f.Root.MkdirAll(dir, 0o700)
+}
+
+// open opens a file to write, which need not be there.
+func (f Folder) open(name string, flag int) (*os.File, error) {
+	flag |= os.O_RDWR | os.O_CREATE
+	if f.Shared {
+		return f.Root.OpenFile(name, flag, 0o644)
+	}
+	file, err := f.Root.OpenFile(name, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 { // it was there
+		err = file.Chmod(0o600)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// Replace writes a small file so that it is there whole, or as it was.
+func (f Folder) Replace(name string, text []byte) error {
+	if err := f.mkdir(path.Dir(name)); err != nil {
 		return err
 	}
-	f, err := root.Create(name + ".new")
+	file, err := f.open(name+".new", os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
+	_, err = file.Write(text)
 	if err == nil {
-		err = f.Sync()
+		err = file.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
+	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
-		err = root.Rename(name+".new", name)
+		err = f.Root.Rename(name+".new", name)
 	}
 	if err != nil {
-		_ = root.Remove(name + ".new")
+		_ = f.Root.Remove(name + ".new")
 		return err
 	}
-	return SyncDir(root, path.Dir(name))
+	return SyncDir(f.Root, path.Dir(name))
 }
 
 // SyncDir makes the names in a directory durable.

@@ -50,7 +50,7 @@ type State struct {
 // Part is a file on its way: it grows under another name than its own, and its
 // digest with it.
 type Part struct {
-	root      *os.Root
+	folder    Folder
 	dir, name string
 	file      *os.File
 	hash      hash.Hash
@@ -97,32 +97,32 @@ func (s *State) Partial() string {
 }
 
 // OpenPart goes on with the transfer of the named file from the origin, or begins
-// one. step is how many bytes come between two checkpoints. What was written after the last checkpoint is cut off: its digest is not
-// known.
-func OpenPart(root *os.Root, dir, name, origin string, step int64) (*Part, error) {
-	if err := root.MkdirAll(dir, 0o755); err != nil {
+// one. step is how many bytes come between two checkpoints. What was written after the
+// last checkpoint is cut off: its digest is not known.
+func (f Folder) OpenPart(dir, name, origin string, step int64) (*Part, error) {
+	if err := f.mkdir(dir); err != nil {
 		return nil, err
 	}
-	f, err := root.OpenFile(path.Join(dir, name+partSuffix), os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := f.open(path.Join(dir, name+partSuffix), 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := own(root, dir, name, f); err != nil {
-		_ = f.Close()
+	if err := own(f.Root, dir, name, file); err != nil {
+		_ = file.Close()
 		return nil, err
 	}
-	p := &Part{root: root, dir: dir, name: name, file: f, step: step}
-	state, err := ReadState(root, dir, name, origin)
+	p := &Part{folder: f, dir: dir, name: name, file: file, step: step}
+	state, err := ReadState(f.Root, dir, name, origin)
 	if err != nil {
 		err = p.Restart(origin)
 	} else {
 		p.State, p.saved, p.hash = state, state.Offset, restore(state.Hash)
-		if err = f.Truncate(state.Offset); err == nil {
-			_, err = f.Seek(state.Offset, io.SeekStart)
+		if err = file.Truncate(state.Offset); err == nil {
+			_, err = file.Seek(state.Offset, io.SeekStart)
 		}
 	}
 	if err != nil {
-		_ = f.Close()
+		_ = file.Close()
 		return nil, err
 	}
 	return p, nil
@@ -147,7 +147,7 @@ func own(root *os.Root, dir, name string, f *os.File) error {
 
 // Restart begins at the first byte.
 func (p *Part) Restart(origin string) error {
-	if err := p.root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
+	if err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	p.State = State{Origin: origin, Total: -1}
@@ -193,7 +193,7 @@ func (p *Part) Save() error {
 	if err != nil {
 		return err
 	}
-	if err := ReplaceFile(p.root, path.Join(p.dir, p.name+stateSuffix), text); err != nil {
+	if err := p.folder.Replace(path.Join(p.dir, p.name+stateSuffix), text); err != nil {
 		return err
 	}
 	p.saved = p.State.Offset
@@ -208,19 +208,19 @@ func (p *Part) Sum() string { return hex.EncodeToString(p.hash.Sum(nil)) }
 
 // Commit gives the file its own name, in one step, in the place of what has it.
 func (p *Part) Commit(name string) error {
-	if err := p.root.Rename(path.Join(p.dir, p.name+partSuffix), path.Join(p.dir, name)); err != nil {
+	if err := p.folder.Root.Rename(path.Join(p.dir, p.name+partSuffix), path.Join(p.dir, name)); err != nil {
 		return err
 	}
-	if err := p.root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
+	if err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return SyncDir(p.root, p.dir)
+	return SyncDir(p.folder.Root, p.dir)
 }
 
 // Discard takes away what has come.
 func (p *Part) Discard() {
-	_ = p.root.Remove(path.Join(p.dir, p.name+stateSuffix))
-	_ = p.root.Remove(path.Join(p.dir, p.name+partSuffix))
+	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix))
+	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+partSuffix))
 }
 
 // Close ends the use of the file; what was not saved is lost.

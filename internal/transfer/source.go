@@ -33,8 +33,8 @@ func (s *Source) origin() string {
 }
 
 // Open goes on with a file that is on its way from the source, or begins it.
-func (s *Source) Open(root *os.Root, dir, name string, step int64) (*Part, error) {
-	return OpenPart(root, dir, name, s.origin(), step)
+func (s *Source) Open(folder Folder, dir, name string, step int64) (*Part, error) {
+	return folder.OpenPart(dir, name, s.origin(), step)
 }
 
 // State tells how far a file from the source has come.
@@ -107,11 +107,13 @@ func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) e
 			return err
 		}
 	}
-	if sum := p.Sum(); s.SHA256 != "" && !strings.EqualFold(sum, s.SHA256) {
+	if s.SHA256 != "" && !strings.EqualFold(p.Sum(), s.SHA256) {
+		// Who knows the digest that it has knows much of what was read, and need not be
+		// one who may read it.
 		if err := p.Restart(s.origin()); err != nil {
 			return LocalError{err}
 		}
-		err := fmt.Errorf("%w: its SHA-256 is %s, not %s", ErrCorrupt, sum, strings.ToLower(s.SHA256))
+		err := fmt.Errorf("%w: its SHA-256 is not %s", ErrCorrupt, strings.ToLower(s.SHA256))
 		if resumed {
 			return fmt.Errorf("%w; it was put together from several answers", err)
 		}
@@ -164,11 +166,11 @@ func Keep(p *Part, full bool) error {
 // tries is how often Get asks all mirrors without a byte that comes.
 const tries = 4
 
-// Get brings a file below root/dir under its name, verified, going on with what an
+// Get brings a file below a folder under its name, verified, going on with what an
 // earlier Get has left. It tries each mirror several times; the error is that of
 // the last round. step is as for OpenPart.
-func (c *Client) Get(ctx context.Context, root *os.Root, dir, name string, s *Source, keys *Keyring, step int64) error {
-	p, err := s.Open(root, dir, name, step)
+func (c *Client) Get(ctx context.Context, folder Folder, dir, name string, s *Source, keys *Keyring, step int64) error {
+	p, err := s.Open(folder, dir, name, step)
 	if err != nil {
 		return err
 	}

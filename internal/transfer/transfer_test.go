@@ -75,7 +75,7 @@ func failing(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }
 }
 
-func folder(t *testing.T) (*os.Root, string) {
+func folder(t *testing.T) (Folder, string) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -83,7 +83,7 @@ func folder(t *testing.T) (*os.Root, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return root, dir
+	return Folder{Root: root}, dir
 }
 
 func client() *Client {
@@ -141,7 +141,7 @@ func TestGetGoesOn(t *testing.T) {
 	if got := names(t, dir); got != "file.part file.part.json" {
 		t.Errorf("left: %s", got)
 	}
-	state, err := s.State(root, ".", "file")
+	state, err := s.State(root.Root, ".", "file")
 	if err != nil || state.Offset != 5000 || state.Partial() != sumOf(content[:5000]) {
 		t.Errorf("%+v, %v", state, err)
 	}
@@ -174,7 +174,7 @@ func TestGetThatFails(t *testing.T) {
 		}, nil, "at most"},
 		"no location":  {well, func(s *Source) { s.URLs = nil }, "no location"},
 		"no URL":       {well, func(s *Source) { s.URLs = []string{"http://a b/" + secret} }, "it is no URL"},
-		"other scheme": {well, func(s *Source) { s.URLs = []string{"file:///etc/passwd"} }, "unsupported protocol scheme"},
+		"other scheme": {well, func(s *Source) { s.URLs = []string{"file:///etc/passwd"} }, "neither an http nor an https URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := folder(t)
