@@ -116,7 +116,7 @@ func (l *Library) fetch(ctx context.Context, im *image, cdrom *v1.ISCSICdrom, d 
 		if ctx.Err() != nil {
 			return
 		}
-		if brought {
+		if brought = brought && !transfer.IsPermanent(err); brought {
 			failures = 1 // it goes on
 		}
 		pause, result := l.pace.soon.after(failures), resultCut
@@ -194,9 +194,6 @@ func (l *Library) fetchFile(ctx context.Context, im *image, cdrom *v1.ISCSICdrom
 		err = l.keepFile(p, f)
 		d.signed[f.name] = l.opts.Keyring != nil
 	}
-	// What comes again and again, only to be thrown away, brings nothing.
-	d.furthest[f.name] = max(p.State.Offset, before)
-	brought = err == nil || p.State.Offset > before && !transfer.IsPermanent(err) && !errors.Is(err, transfer.ErrSlow)
 	if err != nil {
 		err = l.failed(p, d.order, err)
 		if errors.Is(err, errDiskFull) {
@@ -205,6 +202,9 @@ func (l *Library) fetchFile(ctx context.Context, im *image, cdrom *v1.ISCSICdrom
 			l.mu.Unlock()
 		}
 	}
+	// What comes again and again, only to be thrown away, brings nothing.
+	d.furthest[f.name] = max(p.State.Offset, before)
+	brought = err == nil || p.State.Offset > before && !transfer.IsPermanent(err) && !errors.Is(err, transfer.ErrSlow)
 	return brought, err
 }
 

@@ -115,7 +115,7 @@ func TestBootStream(t *testing.T) {
 	image := testISO(t)
 	tree := strings.TrimSuffix(image, ".iso")
 	rootfs := filepath.Join(t.TempDir(), "rootfs")
-	write(t, rootfs, "the root file system of the release")
+	write(t, rootfs, "hsqs: the root file system of the release")
 	f := newStreamFolder(t)
 	release := f.release("stable", "44.20261101.3.0", map[string]any{
 		"iso": map[string]any{"disk": f.add("live.iso", image)},
@@ -124,7 +124,8 @@ func TestBootStream(t *testing.T) {
 			"rootfs": f.add("rootfs.img", rootfs),
 		},
 	})
-	r := newRack(t, "--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring, "--http-url", "http://"+rackServer+":8082")
+	r := newRack(t, "--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
+		"--allow-image-fetch", rackServer, "--http-url", "http://"+rackServer+":8082")
 	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12", "52:54:00:00:00:05": "192.0.2.15"})
 	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
 	r.apply(release)
@@ -142,9 +143,9 @@ func TestBootStream(t *testing.T) {
 		console, events []string
 	}{
 		{"ISO", "one", "52:54:00:00:00:01", 1, false, nil, []string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed"}},
-		{"kernel", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two", "GUEST-ROOTFS the root file system of the release"},
+		{"kernel", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two", "GUEST-ROOTFS hsqs: the root file system of the release"},
 			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
-		{"kernel, UEFI", "uefi", "52:54:00:00:00:05", 5, true, []string{"GUEST-ROOTFS the root file system of the release"},
+		{"kernel, UEFI", "uefi", "52:54:00:00:00:05", 5, true, []string{"GUEST-ROOTFS hsqs: the root file system of the release"},
 			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
