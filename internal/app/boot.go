@@ -35,7 +35,8 @@ func (a *App) openImages() error {
 	}
 	a.landmarks = newLandmarks()
 	if env := httpproxy.FromEnvironment(); s.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
-		a.log.Warn("images are downloaded without the proxy of the environment: where there is no other way, keep a mirror of them (glowplug coreos mirror)")
+		a.log.Warn("images are downloaded without the proxy of the environment: " +
+			"where there is no other way, keep a mirror of them (glowplug coreos mirror)")
 	}
 	var err error
 	a.images, err = images.New(images.Options{

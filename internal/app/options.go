@@ -139,7 +139,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Neighbors, "neighbors", "auto", "use of the kernel's neighbour table: auto, enforce or off")
 	fs.BoolVar(&o.IsolateNamespaces, "isolate-namespaces", false, "offer a host only the configs of its own namespace")
 	fs.StringSliceVar(&o.AllowFetch, "allow-fetch", nil, "host, *.domain, address or CIDR that ignitionconfigs/NAME/rendered may fetch configs from which a config names (repeatable; default: nothing is fetched)")
-	fs.StringSliceVar(&o.AllowImageFetch, "allow-image-fetch", nil, "address or CIDR that images may be downloaded from besides public addresses, such as 10.0.0.0/8 (repeatable)")
+	fs.StringSliceVar(&o.AllowImageFetch, "allow-image-fetch", nil,
+		"address or CIDR that images may be downloaded from besides public addresses, such as 10.0.0.0/8 (repeatable)")
 	fs.StringVar(&o.ISODir, "iso-dir", "", "folder of the ISO files that machines boot; iSCSI is served only with one")
 	fs.StringVar(&o.Keyring, "keyring", "", "file of OpenPGP public keys that images of streams have to be signed with (default: their SHA-256 is enough)")
 	fs.StringVar(&o.ISCSIListen, "iscsi-listen", ":3260", "address of the iSCSI target")

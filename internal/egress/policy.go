@@ -56,7 +56,8 @@ func PublicAnd(flag string, entries []string) (Policy, error) {
 	for _, entry := range entries {
 		prefix, err := netaddr.ParsePrefix(strings.TrimSpace(entry))
 		if err != nil {
-			return Policy{}, fmt.Errorf("%q is neither an address nor a CIDR: public hosts need no entry, and private ones are named by their addresses", entry)
+			return Policy{}, fmt.Errorf("%q is neither an address nor a CIDR: "+
+				"public hosts need no entry, and private ones are named by their addresses", entry)
 		}
 		p.prefixes = append(p.prefixes, prefix.Masked())
 	}
@@ -77,7 +78,9 @@ func (p Policy) Nowhere() bool { return !p.public && len(p.hosts)+len(p.suffixes
 func (p Policy) names(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return slices.Contains(p.hosts, host) ||
-		slices.ContainsFunc(p.suffixes, func(suffix string) bool { return strings.HasSuffix(host, suffix) && len(host) > len(suffix) })
+		slices.ContainsFunc(p.suffixes, func(suffix string) bool {
+			return strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+		})
 }
 
 // resolves reports whether it matters what a host resolves to. Where it does not, the
@@ -93,12 +96,14 @@ func (p Policy) check(host string, addr netip.Addr) *RefusedError {
 		what = "what " + host + " resolves to"
 	}
 	if s := special(addr); s != nil {
-		if slices.ContainsFunc(p.prefixes, func(prefix netip.Prefix) bool { return s.named(prefix) && prefix.Contains(addr) }) {
+		named := func(prefix netip.Prefix) bool { return s.named(prefix) && prefix.Contains(addr) }
+		if slices.ContainsFunc(p.prefixes, named) {
 			return nil
 		}
 		return &RefusedError{what, fmt.Sprintf("is %s, which %s has to name as such: %[2]s=%s", s.what, p.flag, s.prefix)}
 	}
-	if slices.ContainsFunc(p.prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(addr) }) || p.names(host) {
+	holds := func(prefix netip.Prefix) bool { return prefix.Contains(addr) }
+	if slices.ContainsFunc(p.prefixes, holds) || p.names(host) {
 		return nil
 	}
 	if !p.public {

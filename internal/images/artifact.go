@@ -61,7 +61,9 @@ func isBareKernel(head []byte) bool {
 }
 
 // compressions are what Linux unpacks an initramfs of, gzip apart (lib/decompress.c).
-var compressions = []string{"BZh", "\x5d\x00\x00", "\xfd7zXZ\x00", "\x89LZO\x00", "\x02\x21\x4c\x18", "\x28\xb5\x2f\xfd"}
+var compressions = []string{
+	"BZh", "\x5d\x00\x00", "\xfd7zXZ\x00", "\x89LZO\x00", "\x02\x21\x4c\x18", "\x28\xb5\x2f\xfd",
+}
 
 func isInitramfs(head []byte) bool {
 	for _, magic := range compressions {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/logs/logstest"
@@ -64,6 +65,13 @@ func with(t *testing.T, entries ...string) func(*Library, *Options) {
 	return func(_ *Library, o *Options) { o.Allow = allow(t, entries...) }
 }
 
+// onceAnHour lets what hardly passes be tried once: its error shows at once.
+func onceAnHour(l *Library, _ *Options) {
+	if l != nil {
+		l.pace.late = backoff{time.Hour, time.Hour}
+	}
+}
+
 // logged has the library log to a buffer.
 func logged() (func(*Library, *Options), func() string) {
 	logger, lines := logstest.Logger()
@@ -83,7 +91,8 @@ func tellsNothing(t *testing.T, text string, more ...string) {
 // TestImageURLsOfOwnMachine names servers on loopback and metadata addresses in every way
 // that there is. None is asked.
 func TestImageURLsOfOwnMachine(t *testing.T) {
-	plain, own := newMetadata(t, "127.0.0.1", (*httptest.Server).Start), newMetadata(t, "127.0.0.1", (*httptest.Server).StartTLS)
+	plain := newMetadata(t, "127.0.0.1", (*httptest.Server).Start)
+	own := newMetadata(t, "127.0.0.1", (*httptest.Server).StartTLS)
 	six := plain
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
 		_ = l.Close()
@@ -133,7 +142,9 @@ func TestImageURLsOfOwnMachine(t *testing.T) {
 // not asked, and its name is not told.
 func TestImageRedirects(t *testing.T) {
 	m := newMetadata(t, "127.0.0.2", (*httptest.Server).Start)
-	for _, to := range []string{"http://127.0.0.2:" + m.port, "http://[::ffff:127.0.0.2]:" + m.port, "http://169.254.169.254/latest/", "gopher://127.0.0.2:" + m.port} {
+	for _, to := range []string{
+		"http://127.0.0.2:" + m.port, "http://[::ffff:127.0.0.2]:" + m.port, "http://169.254.169.254/latest/", "gopher://127.0.0.2:" + m.port,
+	} {
 		var referer string
 		hop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/second" {
@@ -147,7 +158,8 @@ func TestImageRedirects(t *testing.T) {
 		k := newKit(t, with(t, "127.0.0.1"))
 		ref := k.create("a", v1.ISCSICdromSpec{URL: hop.URL + "/a.iso?token=mine", SHA256: digestOf([]byte(secret))})
 		s := k.phase(ref, v1.PhaseError)
-		if !strings.Contains(s.ErrorMessage, "spec.url: what it redirects to is ") && !strings.HasSuffix(s.ErrorMessage, "it redirects to what is neither http nor https") {
+		if !strings.Contains(s.ErrorMessage, "spec.url: what it redirects to is ") &&
+			!strings.HasSuffix(s.ErrorMessage, "it redirects to what is neither http nor https") {
 			t.Errorf("%s: %s", to, s.ErrorMessage)
 		}
 		tellsNothing(t, s.ErrorMessage, m.port, "127.0.0.2", "vault", "topsecret", "mine")
@@ -207,7 +219,7 @@ func TestSecretsAsPXE(t *testing.T) {
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			m := newMetadata(t, "127.0.0.1", (*httptest.Server).Start)
-			k, cat := streamKit(t, with(t, c.allow...))
+			k, cat := streamKit(t, with(t, c.allow...), onceAnHour)
 			files := p.release()
 			for i := range files {
 				if files[i].Role == c.role {
@@ -292,7 +304,7 @@ func TestSecretsOfAnEarlierRelease(t *testing.T) {
 // with the right digest. Nothing of it is served or kept.
 func TestNoISO(t *testing.T) {
 	m := newMetadata(t, "127.0.0.1", (*httptest.Server).Start)
-	k := newKit(t)
+	k := newKit(t, onceAnHour)
 	downloaded := k.create("a", v1.ISCSICdromSpec{URL: m.URL, SHA256: digestOf([]byte(secret))})
 	if s := k.phase(downloaded, v1.PhaseError); !strings.Contains(s.ErrorMessage, "no ISO 9660 image") {
 		t.Error(s.ErrorMessage)

@@ -15,6 +15,7 @@ func (l *Library) tighten() {
 		return // nothing was received yet, or it is closed
 	}
 	if err := l.root.Chmod(ownDir, 0o700); err != nil {
-		l.opts.Logger.Warn("the folder of images that were received is open to other users and cannot be closed: give it mode 0700", "folder", ownDir, "error", plain(err))
+		l.opts.Logger.Warn("the folder of received images is open to other users and cannot be closed: give it mode 0700",
+			"folder", ownDir, "error", plain(err))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,6 +194,36 @@ func TestGetThatFails(t *testing.T) {
 				t.Error("there is a file")
 			}
 		})
+	}
+}
+
+// A folder is for its owner, unless it is shared: a mirror is read by web servers. What was
+// there and is looser is tightened.
+func TestModes(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	for shared, want := range map[bool][]os.FileMode{false: {0o700, 0o600, 0o600}, true: {0o755, 0o644, 0o644}} {
+		f, dir := folder(t)
+		f.Shared = shared
+		if !shared {
+			if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "sub", "file"+partSuffix), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := &Source{URLs: []string{newStore(t, well).URL}, SHA256: sumOf(content)}
+		if err := client().Get(t.Context(), f, "sub", "file", s, nil, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Replace("sub/small", []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"sub", "sub/file", "sub/small"} {
+			if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want[i] {
+				t.Errorf("shared %v: %s is %v, want %v: %v", shared, name, info.Mode(), want[i], err)
+			}
+		}
 	}
 }
 
