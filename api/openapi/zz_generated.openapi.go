@@ -338,7 +338,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP range of another operating system. At most 1,000.",
+							Description: "bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP range of another operating system; on the server's own network with its own hardware addresses alone. At most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -73,7 +73,8 @@ type BareMetalHostSpec struct {
 	// +optional
 	SystemUUID string `json:"systemUUID,omitempty"`
 	// bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP
-	// range of another operating system. At most 1,000.
+	// range of another operating system; on the server's own network with its own
+	// hardware addresses alone. At most 1,000.
 	// +optional
 	// +listType=atomic
 	BootSources []string `json:"bootSources,omitempty"`

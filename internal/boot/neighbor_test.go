@@ -15,6 +15,7 @@ import (
 func TestBootSourceOfAnotherMachine(t *testing.T) {
 	l := rack()
 	l.hosts[0].Spec.BootSources = []string{"172.16.0.0/24"}
+	l.hosts[0].Spec.SystemUUID = uuidA
 	inv := l.inventory(t)
 	live := inventory.Ref{Namespace: "g10", Name: "live"}
 	for name, policy := range map[string]Policy{"auto": {}, "enforce": enforce} {
@@ -26,6 +27,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 		}{
 			{"another machine", ask{from: "172.16.0.66", neighbor: macX, hostname: "h1"}, fault.Refused},
 			{"another machine claims the MAC", ask{from: "172.16.0.66", neighbor: macX, mac: "52:54:00:00:00:01"}, fault.Refused},
+			{"another machine claims the UUID, as iPXE's initiators do", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.Refused},
 			{"another host", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:02", hostname: "h1"}, fault.Refused},
 			{"the host itself", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:01", hostname: "h1"}, fault.Internal},
 			{"from behind a router", ask{from: "172.16.0.66", hostname: "h1"}, fault.Internal},
