@@ -74,7 +74,7 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 	}
 	refused.Wait()
 
-	s := start(t, append(append([]string{"--loopback-admin"}, access...), certificate...)...)
+	s := start(t, append(append([]string{}, access...), certificate...)...)
 	s.kubectl(configFor("a"), "apply", "-f", "-")
 	nats.stop()
 	configure(next)
@@ -247,7 +247,7 @@ func TestMetricsDoor(t *testing.T) {
 	})
 	t.Run("a listener of its own", func(t *testing.T) {
 		address := "127.0.0.1:" + freePort(t)
-		s := start(t, "--loopback-admin", "--metrics-listen", address)
+		s := start(t, "--metrics-listen", address)
 		if a := read(t, "http://"+address+"/metrics", s); a.status != http.StatusOK {
 			t.Errorf("there: %d %s", a.status, a.body)
 		}

@@ -41,7 +41,7 @@ func TestImageSources(t *testing.T) {
 	t.Setenv("HTTP_PROXY", proxy)
 	t.Setenv("http_proxy", proxy)
 	isos := t.TempDir()
-	s := start(t, "--loopback-admin", "--iso-dir", isos, "--iscsi-listen", "127.0.0.1:"+freePort(t))
+	s := start(t, "--iso-dir", isos, "--iscsi-listen", "127.0.0.1:"+freePort(t))
 	s.kubectl("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: vault, namespace: default}\ndata: {password: hunter2}\n", "apply", "-f", "-")
 	own := s.url("/api/v1/namespaces/default/configmaps/vault")
 	page := get(t, s.admin("/api/v1/namespaces/default/configmaps/vault")).body
