@@ -119,6 +119,9 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	library := logs.Source{Kind: logs.Library, Name: "kubernetes"}
 	apiserver.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
 
+	if err := s.checkAbove(); err != nil {
+		return err
+	}
 	err := s.checkFiles(func(message, remedy string) { a.log.Warn(message, "hint", remedy) })
 	if err != nil {
 		return err

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/keyfile"
+	"glowplug/internal/ledger"
 )
 
 // keyFiles are the files and folders that hold secrets or say who is trusted.
@@ -18,6 +20,17 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 			s.TokenAuthFile, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile),
 		keyfile.Trusted: append(credentials.Certificates(s.DataDir), s.ClientCAFile, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
 	}
+}
+
+// checkAbove refuses to begin a store inside of another one's data directory: whoever
+// names another folder of the same volume has not asked for an empty store.
+func (s *settings) checkAbove() error {
+	above := filepath.Dir(filepath.Clean(s.DataDir))
+	if ledger.Holds(s.DataDir) || !ledger.Holds(above) {
+		return nil
+	}
+	return &OptionError{Flag: "data-dir", Reason: fmt.Sprintf("%s holds no store, and %s above it does: give --data-dir %[2]s,"+
+		" or move what is there into %[1]s", s.DataDir, above)}
 }
 
 // checkFiles warns of files that others may read, and refuses those that anybody may

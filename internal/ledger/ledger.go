@@ -59,6 +59,12 @@ func Open(dir string, opts Options) (*Ledger, error) {
 // keyDir is the folder of the key logs in the data directory.
 const keyDir = "ledger"
 
+// Holds reports whether a folder is the data directory of a store.
+func Holds(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, recordFile))
+	return err == nil
+}
+
 func (l *Ledger) path() string { return filepath.Join(l.dir, recordFile) }
 
 func (l *Ledger) open(opts Options) error {

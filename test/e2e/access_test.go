@@ -74,7 +74,7 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 	}
 	refused.Wait()
 
-	s := start(t, append(append([]string{}, access...), certificate...)...)
+	s := start(t, slices.Concat(access, certificate)...)
 	s.kubectl(configFor("a"), "apply", "-f", "-")
 	nats.stop()
 	configure(next)

@@ -43,7 +43,7 @@ func TestImageSources(t *testing.T) {
 	isos := t.TempDir()
 	s := start(t, "--iso-dir", isos, "--iscsi-listen", "127.0.0.1:"+freePort(t))
 	s.kubectl("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: vault, namespace: default}\ndata: {password: hunter2}\n", "apply", "-f", "-")
-	own := s.url("/api/v1/namespaces/default/configmaps/vault")
+	own := s.admin("/api/v1/namespaces/default/configmaps/vault")
 	page := get(t, s.admin("/api/v1/namespaces/default/configmaps/vault")).body
 	for name, place := range map[string]string{"metadata": metadata + "/keys", "own": own, "proxy": "http://169.254.169.254/keys"} {
 		s.kubectl(fmt.Sprintf(`
