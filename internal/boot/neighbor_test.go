@@ -26,8 +26,8 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			want fault.Kind // Internal: none
 		}{
 			{"another machine", ask{from: "172.16.0.66", neighbor: macX, hostname: "h1"}, fault.Refused},
-			{"another machine claims the MAC", ask{from: "172.16.0.66", neighbor: macX, mac: "52:54:00:00:00:01"}, fault.Refused},
-			{"another machine claims the UUID, as iPXE's initiators do", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.Refused},
+			{"another machine by MAC", ask{from: "172.16.0.66", neighbor: macX, mac: "52:54:00:00:00:01"}, fault.Refused},
+			{"another machine by UUID", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.Refused},
 			{"another host", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:02", hostname: "h1"}, fault.Refused},
 			{"the host itself", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:01", hostname: "h1"}, fault.Internal},
 			{"from behind a router", ask{from: "172.16.0.66", hostname: "h1"}, fault.Internal},

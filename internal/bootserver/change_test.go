@@ -124,7 +124,7 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 		{Key: "g10/small", Revision: 2, Value: storedConfig("small", "ignition", `{"default":true}`, []byte(testBody))},
 		{Key: "g10/large", Revision: 3, Value: storedConfig("large", "kickstart", `{"default":true}`, bulk)},
 	})
-	inv.Images().Load([]kvstore.Item{item("g10/live", `{"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:live"}}`)})
+	inv.Images().Load([]kvstore.Item{item("g10/live", rackImages["g10/live"])})
 	policy := boot.Policy{}
 	if enforce {
 		policy.Neighbors = identity.NeighborsEnforce
@@ -134,20 +134,24 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 	f.handler = logs.NewHandler(f.log, logs.Options{})
 	server := httptest.NewUnstartedServer(New(Options{
 		Decider: decider, Resolver: resolver, Journal: f.journal, Enforce: enforce, Log: f.handler,
-		Boot: &Boot{Booter: decider, Images: bulkImages{bulk}, Unknown: UnknownExit, URL: "http://192.0.2.1:8082", Portal: "192.0.2.1", PortalPort: 3260},
+		Boot: &Boot{
+			Booter: decider, Images: bulkImages{bulk}, Unknown: UnknownExit,
+			URL: "http://192.0.2.1:8082", Portal: "192.0.2.1", PortalPort: 3260,
+		},
 	}))
 	server.Listener = Gather(elsewhere{server.Listener})
 	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return resolver.ConnContext(ConnContext(ctx, conn), conn)
 	}
 	window := &http.HTTP2Config{MaxReceiveBufferPerConnection: 2 * smallBuffer, MaxReceiveBufferPerStream: smallBuffer}
-	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: window, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: window}
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		if err == nil {
 			err = conn.(*net.TCPConn).SetReadBuffer(smallBuffer)
 		}
 		return conn, err
-	}}
+	}
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -168,7 +172,9 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 
 // ask makes a request and reads its answer; during is called once a part of that has
 // been read.
-func (f *flipRig) ask(t *testing.T, method, path string, during func(), header ...string) (status int, body string, err error) {
+func (f *flipRig) ask(
+	t *testing.T, method, path string, during func(), header ...string,
+) (status int, body string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, http.NoBody)
 	if err != nil {
@@ -237,13 +243,14 @@ func TestNeighborChangesUnderAnAnswer(t *testing.T) {
 				{"what to boot", "GET", PathIPXE, flip, false, -1},
 				{"an image", "GET", "/iso/g10/live.iso", flip, true, len(bulk)},
 				{"an image, there and back", "GET", "/iso/g10/live.iso", thereAndBack, true, len(bulk)},
-				{"a file of an image", "GET", "/iso/g10/live/files/images/rootfs.img", flip, false, len("content of images/rootfs.img")},
+				{"a file of an image", "GET", "/iso/g10/live/files/images/rootfs.img", flip, false, 28},
 			} {
 				flipped := func() { c.flip(f.table) }
 				f.table.set(victimMAC, zeroMAC)
 				f.after = func() {}
 				f.client.CloseIdleConnections() // a connection that was used before is tried again
-				if status, body, err := f.ask(t, c.method, c.path, nil); status != 200 || err != nil || f.changes() != 0 || c.size >= 0 && len(body) != c.size {
+				status, body, err := f.ask(t, c.method, c.path, nil)
+				if status != 200 || err != nil || f.changes() != 0 || c.size >= 0 && len(body) != c.size {
 					t.Fatalf("%s, untouched: %d, %d bytes, %v", c.name, status, len(body), err)
 				}
 				f.served()
@@ -254,7 +261,7 @@ func TestNeighborChangesUnderAnAnswer(t *testing.T) {
 				} else {
 					f.after = flipped
 				}
-				status, body, err := f.ask(t, c.method, c.path, during)
+				status, body, err = f.ask(t, c.method, c.path, during)
 				whole := err == nil && status == 200 && (c.size < 0 || len(body) == c.size)
 				if whole == enforce || enforce && c.size >= 0 && len(body) >= c.size {
 					t.Errorf("%s, HTTP/2 %v, enforced %v: %d, %d bytes, %v", c.name, http2, enforce, status, len(body), err)
@@ -337,7 +344,8 @@ func TestAlarmInTheLog(t *testing.T) {
 	for _, want := range []string{"endpoint=ignition alarm=NeighborMismatch", "endpoint=ipxe alarm=NeighborChanged"} {
 		endpoint, alarm, _ := strings.Cut(want, " ")
 		if !slices.ContainsFunc(lines, func(line string) bool {
-			return strings.Contains(line, "level=WARN") && strings.Contains(line, endpoint) && strings.Contains(line, alarm) && strings.Contains(line, "status=200")
+			return strings.Contains(line, "level=WARN") && strings.Contains(line, endpoint) &&
+				strings.Contains(line, alarm) && strings.Contains(line, "status=200")
 		}) {
 			t.Errorf("no warning with %s:\n%s", want, f.log.String())
 		}
@@ -350,7 +358,8 @@ func TestCounterBroken(t *testing.T) {
 	x := &exchange{}
 	c := &counter{ResponseWriter: w, x: x, may: func() bool { return true }}
 	c.WriteHeader(200)
-	if n, err := c.Write([]byte("four")); n != 0 || !errors.Is(err, io.ErrClosedPipe) || !errors.Is(x.broken, io.ErrClosedPipe) {
+	n, err := c.Write([]byte("four"))
+	if n != 0 || !errors.Is(err, io.ErrClosedPipe) || !errors.Is(x.broken, io.ErrClosedPipe) {
 		t.Errorf("%d, %v, %v", n, err, x.broken)
 	}
 }

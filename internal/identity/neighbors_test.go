@@ -55,7 +55,8 @@ func TestNeighborLookup(t *testing.T) {
 	} {
 		asked = nil
 		if got := table.Lookup(addr(c.addr), c.zone); got != (Neighbor{MAC: c.want}) || len(asked) != c.queries {
-			t.Errorf("Lookup(%s, %q) = %v after %d queries; want %v after %d", c.addr, c.zone, got, len(asked), c.want, c.queries)
+			t.Errorf("Lookup(%s, %q) = %v after %d queries; want %v after %d",
+				c.addr, c.zone, got, len(asked), c.want, c.queries)
 		}
 	}
 }

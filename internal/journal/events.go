@@ -127,7 +127,9 @@ func (n *eventNews) update(key eventKey, instance string) storage.UpdateFunc {
 
 // unknownKey is the key of an event that is about no host.
 func unknownKey(eventType, reason, key string) eventKey {
-	object := v1.ObjectReference{Kind: "BareMetalHost", APIVersion: "v1", Namespace: v1.NamespaceDefault, Name: unknownName}
+	object := v1.ObjectReference{
+		Kind: "BareMetalHost", APIVersion: "v1", Namespace: v1.NamespaceDefault, Name: unknownName,
+	}
 	return eventKey{object: object, eventType: eventType, reason: reason, key: key}
 }
 

@@ -78,7 +78,8 @@ type limits struct {
 
 func newLimits() limits {
 	return limits{
-		reasons: map[string]*rate.Limiter{}, sources: map[sourceKey]*list.Element{}, recent: list.New(), omitted: map[string]*omission{},
+		reasons: map[string]*rate.Limiter{}, omitted: map[string]*omission{},
+		sources: map[sourceKey]*list.Element{}, recent: list.New(),
 	}
 }
 

@@ -21,7 +21,8 @@ func sourceN(n int) boot.Source {
 }
 
 func notice(reason string, host *inventory.Host, from boot.Source, key any) boot.Notice {
-	return boot.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)}
+	message := fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)
+	return boot.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: message}
 }
 
 // TestAlarmsAreNotSuppressed has an attacker make all the noise that it can before it
@@ -40,7 +41,9 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 		},
 		"what else there is": func(r *rig, _ *inventory.Host) {
 			for i := range 10_000 {
-				for _, reason := range []string{boot.ReasonUnknownHost, boot.ReasonClaimIgnored, boot.ReasonDuplicate, boot.ReasonImageUnavailable} {
+				for _, reason := range []string{
+					boot.ReasonUnknownHost, boot.ReasonClaimIgnored, boot.ReasonDuplicate, boot.ReasonImageUnavailable,
+				} {
 					r.Notice(notice(reason, nil, sourceN(100+i), i))
 				}
 			}
@@ -70,7 +73,8 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 				events := r.allEvents()
 				for _, host := range []string{"one", "two"} {
 					for _, reason := range []string{boot.ReasonNeighborMismatch, boot.ReasonNeighborChanged} {
-						if e := events[reason+" g10/"+host]; e == nil || e.Type != v1.EventWarning || !strings.HasPrefix(e.Message, reason+" by 02:") {
+						e := events[reason+" g10/"+host]
+						if e == nil || e.Type != v1.EventWarning || !strings.HasPrefix(e.Message, reason+" by 02:") {
 							t.Errorf("%s of host %s: %+v", reason, host, e)
 						}
 					}
@@ -116,7 +120,8 @@ func TestOmissions(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
 		told := func() (event *v1.Event, lines int) {
-			return r.allEvents()["EventsLeftOut default/unknown"], strings.Count(r.logged(), "level=WARN msg=\"events were left out")
+			event = r.allEvents()["EventsLeftOut default/unknown"]
+			return event, strings.Count(r.logged(), "level=WARN msg=\"events were left out")
 		}
 		refuse := func(n int) {
 			for i := range n {
@@ -135,7 +140,8 @@ func TestOmissions(t *testing.T) {
 			t.Fatal("what was left out is not told")
 		}
 		if e.Count != 1 || e.Type != v1.EventWarning || lines != 1 ||
-			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.burst, " events ClaimRefused were left out")) || !strings.Contains(e.Message, "199") ||
+			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.burst, " events ClaimRefused were left out")) ||
+			!strings.Contains(e.Message, "199") ||
 			!strings.Contains(r.logged(), fmt.Sprint("reason=ClaimRefused count=", 200-ofSource.burst)) {
 			t.Errorf("event %+v\nlog %s", e, r.logged())
 		}
