@@ -73,10 +73,10 @@ func (n *Notice) IsAlarm() bool {
 }
 
 // Source is a client as limits see it: by its hardware address or, where that is not
-// known, by the network that it can have any address of.
+// known, by what its address counts as.
 type Source struct {
-	MAC netaddr.MAC
-	Net netip.Prefix // an IPv4 address, or the /64 of an IPv6 address
+	MAC  netaddr.MAC
+	Addr netip.Addr // see netaddr.Source
 }
 
 // sourceOf is the source of a client.
@@ -84,6 +84,5 @@ func sourceOf(addr netip.Addr, mac netaddr.MAC) Source {
 	if mac != zeroMAC {
 		return Source{MAC: mac}
 	}
-	network, _ := addr.Prefix(min(64, addr.BitLen())) // none of the zero address
-	return Source{Net: network}
+	return Source{Addr: netaddr.Source(addr)}
 }
