@@ -120,7 +120,7 @@ func verify(content []byte, want string) error {
 		return failf(Invalid, "its hash is neither sha512-… nor sha256-…")
 	}
 	if got != sum {
-		return failf(Failed, "its hash is %s, the config wants %s", short(function, got), short(function, sum))
+		return failf(Failed, "its hash is not %s, which the config wants", short(function, sum))
 	}
 	return nil
 }
