@@ -104,6 +104,9 @@ func privileged(name string) *authenticator.Response {
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	reason := "no credential: use the admin.kubeconfig in the server's data directory, or a token or client certificate that it knows"
 	switch door := doorOf(r); {
+	case door.Admin:
+		w.Header().Set("Connection", "close")
+		reason = door.refusal(r) + ": use the server's HTTPS address and a credential"
 	case door.NeedsLoopback && !fromLoopback(r):
 		reason = "the API is not served to other machines over plain HTTP: use the server's HTTPS address"
 	case bringsCredential(r):

@@ -159,7 +159,7 @@ func TestDoors(t *testing.T) {
 				guard.refuse(w, test.who.request(test.door))
 				if test.door != nil && test.door.Admin {
 					w = httptest.NewRecorder()
-					Guarded(http.NotFoundHandler()).ServeHTTP(w, test.who.request(test.door))
+					Guarded(http.NotFoundHandler(), http.HandlerFunc(guard.refuse)).ServeHTTP(w, test.who.request(test.door))
 				}
 				if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
 					t.Errorf("%d %s", w.Code, w.Body)

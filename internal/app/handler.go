@@ -39,7 +39,7 @@ func (a *App) handler(d *door) http.Handler {
 		}
 	})
 	if d.rule.Admin {
-		return apiserver.Guarded(routes)
+		return apiserver.Guarded(routes, api)
 	}
 	return routes
 }

@@ -138,12 +138,15 @@ func TestAdminListenerServesItsOwnUserOnly(t *testing.T) {
 	socket := filepath.Join(dir, "admin.sock")
 	tcp, unix := start(t), start(t, "--admin-listen", "unix:"+socket)
 	const path = "/api/v1/namespaces"
-	for name, args := range map[string][]string{
-		"TCP":         {tcp.admin(path)},
-		"Unix socket": {"--unix-socket", socket, "http://localhost" + path},
+	for name, c := range map[string]struct {
+		server *server
+		args   []string
+	}{
+		"TCP":         {tcp, []string{tcp.admin(path)}},
+		"Unix socket": {unix, []string{"--unix-socket", socket, "http://localhost" + path}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args = append([]string{"-sS"}, args...)
+			args := append([]string{"-sS"}, c.args...)
 			out, err := exec.Command("curl", args...).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), `"NamespaceList"`) {
 				t.Errorf("the server's own user: %v %s", err, out)
@@ -161,6 +164,9 @@ func TestAdminListenerServesItsOwnUserOnly(t *testing.T) {
 			if err != nil || !refused {
 				t.Errorf("another user: %v %s", err, out)
 			}
+			eventually(t, "the log has a line of it", func() bool {
+				return strings.Contains(c.server.log.String(), `msg="a credential was refused"`)
+			})
 		})
 	}
 	unix.kill()
