@@ -17,8 +17,9 @@ const (
 	bodyPatience = 20 * time.Second
 	// bodyRate is what a client has to send, in bytes for a second.
 	bodyRate = 1 << 10
-	// bodyRearm is how much later a deadline has to be to be set anew.
-	bodyRearm = time.Second
+	// bodyRearms is how often the patience is divided: a deadline is set anew once it
+	// has moved by such a part.
+	bodyRearms = 20
 	// leftoverWait is how long the rest of a body is waited for that the handler
 	// did not read.
 	leftoverWait = 500 * time.Millisecond
@@ -58,7 +59,7 @@ func (b bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.next.ServeHTTP(w, &inner)
 		return
 	}
-	body := &timedBody{ReadCloser: r.Body, control: control, left: b.patience}
+	body := &timedBody{ReadCloser: r.Body, control: control, left: b.patience, rearm: b.patience / bodyRearms}
 	body.arm()
 	inner.Body = body
 	defer body.leave()
@@ -70,13 +71,14 @@ type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration // what the client may still take, reads in sum
+	rearm   time.Duration // how far a deadline moves before it is set anew
 	armed   time.Time     // the deadline that is set
 	ended   bool
 }
 
 // arm sets the deadline of the connection, or of the stream in HTTP/2.
 func (b *timedBody) arm() {
-	if deadline := time.Now().Add(b.left); deadline.Sub(b.armed).Abs() >= bodyRearm {
+	if deadline := time.Now().Add(b.left); deadline.Sub(b.armed).Abs() >= b.rearm {
 		_ = b.control.SetReadDeadline(deadline)
 		b.armed = deadline
 	}
@@ -89,8 +91,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.left += time.Duration(n)*time.Second/bodyRate - time.Since(began)
 	if errors.Is(err, io.EOF) {
-		b.ended = true
-		_ = b.control.SetReadDeadline(time.Time{})
+		b.ended = true // net/http takes the deadline away
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errSlowBody

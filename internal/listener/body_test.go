@@ -114,6 +114,32 @@ func TestSteadyBodyIsRead(t *testing.T) {
 	}
 }
 
+// TestChunkedBodyEndsTheConnection: heads are not looked at after a chunked body, so
+// none may follow.
+func TestChunkedBodyEndsTheConnection(t *testing.T) {
+	for scheme, server := range servers(t, Bodies(readAll)) {
+		t.Run(scheme, func(t *testing.T) {
+			conn := server.dial(t)
+			const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+			if _, err := io.WriteString(conn, chunked+"GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			reader := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != http.StatusOK || string(body) != "ok" {
+				t.Errorf("%s %q", resp.Status, body)
+			}
+			if _, err := reader.ReadByte(); err == nil {
+				t.Error("the next request was answered as well")
+			}
+		})
+	}
+}
+
 // TestLongAnswerOutlivesTheBodysDeadline: a watch that was asked for with a body
 // goes on after the body's time.
 func TestLongAnswerOutlivesTheBodysDeadline(t *testing.T) {
