@@ -61,10 +61,10 @@ type heads struct {
 	over bool  // nothing more is looked at
 	body int64 // bytes that are left of a body
 	// line is how the line that is being read begins, size its length so far, and
-	// tail how the request line ends so far.
+	// tail how the request line ends so far, the carriage return included.
 	line  []byte
 	size  int
-	tail  [len(http11)]byte
+	tail  [len(http11) + 1]byte
 	begun bool // the request line has been read
 	old   bool // it is not of HTTP/1.1
 	// sized and chunked say which fields the head has; length is its Content-Length.
@@ -109,8 +109,6 @@ func (h *heads) collect(part []byte) {
 		h.line = append(h.line, part[:min(room, len(part))]...)
 	}
 	if !h.begun {
-		// The version stands at the end, before a carriage return.
-		part = bytes.TrimSuffix(part, []byte("\r"))
 		keep := min(len(part), len(h.tail))
 		copy(h.tail[:], h.tail[keep:])
 		copy(h.tail[len(h.tail)-keep:], part[len(part)-keep:])
@@ -124,7 +122,7 @@ func (h *heads) endLine() bool {
 	h.line, h.size = h.line[:0], 0
 	switch {
 	case !h.begun:
-		h.begun, h.old = true, string(h.tail[:]) != http11
+		h.begun, h.old = true, !bytes.HasSuffix(bytes.TrimSuffix(h.tail[:], []byte("\r")), []byte(http11))
 		h.over = string(line) == preface
 	case len(line) == 0 && whole:
 		return h.endHead()

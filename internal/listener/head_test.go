@@ -76,6 +76,7 @@ func FuzzHeads(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.0\nTransfer-Encoding: chunked\n\nGET / HTTP/1.1\nHost: a\n\n"), 100)
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nX: y\r\n Content-Length: 3\r\nContent-Length:\r\n\t7\r\n\r\n"), 1)
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\nGET"), 4)
+	f.Add([]byte("POST / HTTP/1.1\r\r\nTransfer-Encoding: chunked\r\n\r\n"), 1)
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		size = max(1, min(size, 1<<16))
 		passed := feed(data, size)
