@@ -47,7 +47,8 @@ func checkAdmin(address string) error {
 		return bad("%q is not an address: want 127.0.0.1:8081 or unix:PATH", address)
 	}
 	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
-		return bad("%q is not a loopback address: callers need no credential there, so want 127.0.0.1:PORT, [::1]:PORT or unix:PATH", address)
+		return bad("%q is not a loopback address: callers need no credential there,"+
+			" so want 127.0.0.1:PORT, [::1]:PORT or unix:PATH", address)
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 		},
 		keyfile.Secret: append(credentials.Secrets(s.DataDir),
 			s.TokenAuthFile, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile),
-		keyfile.Trusted: append(credentials.Certificates(s.DataDir), s.ClientCAFile, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
+		keyfile.Trusted: append(credentials.Certificates(s.DataDir),
+			s.ClientCAFile, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
 	}
 }
 
@@ -29,8 +30,9 @@ func (s *settings) checkAbove() error {
 	if ledger.Holds(s.DataDir) || !ledger.Holds(above) {
 		return nil
 	}
-	return &OptionError{Flag: "data-dir", Reason: fmt.Sprintf("%s holds no store, and %s above it does: give --data-dir %[2]s,"+
-		" or move what is there into %[1]s", s.DataDir, above)}
+	reason := fmt.Sprintf("%s holds no store, and %s above it does: give --data-dir %[2]s, or move what is there into %[1]s",
+		s.DataDir, above)
+	return &OptionError{Flag: "data-dir", Reason: reason}
 }
 
 // checkFiles warns of files that others may read, and refuses those that anybody may

@@ -14,10 +14,14 @@ import (
 // addNATSFlags declares the files by which an external NATS is reached.
 func addNATSFlags(fs *pflag.FlagSet, a *natsd.Access) {
 	fs.StringVar(&a.Creds, "nats-creds", "", "credentials file for --nats-url")
-	fs.StringVar(&a.UserFile, "nats-user-file", "", "file with the user name for --nats-url (the key username of a kubernetes.io/basic-auth Secret)")
-	fs.StringVar(&a.PasswordFile, "nats-password-file", "", "file with the password for --nats-url (the key password of such a Secret)")
-	fs.StringVar(&a.CAFile, "nats-ca-file", "", "PEM file of the CAs that sign the certificate of --nats-url (default: the system's); connects with TLS only")
-	fs.StringVar(&a.CertFile, "nats-cert-file", "", "PEM file of the client certificate for --nats-url; connects with TLS only")
+	fs.StringVar(&a.UserFile, "nats-user-file", "",
+		"file with the user name for --nats-url (the key username of a kubernetes.io/basic-auth Secret)")
+	fs.StringVar(&a.PasswordFile, "nats-password-file", "",
+		"file with the password for --nats-url (the key password of such a Secret)")
+	fs.StringVar(&a.CAFile, "nats-ca-file", "",
+		"PEM file of the CAs that sign the certificate of --nats-url (default: the system's); connects with TLS only")
+	fs.StringVar(&a.CertFile, "nats-cert-file", "",
+		"PEM file of the client certificate for --nats-url; connects with TLS only")
 	fs.StringVar(&a.KeyFile, "nats-key-file", "", "PEM file of the key of --nats-cert-file")
 }
 
@@ -53,5 +57,6 @@ func checkNATS(urls string, a natsd.Access) error {
 // inArguments reports whether a secret of the NATS URLs stands on the command line,
 // which every user of the machine can read. The environment only the own user can.
 func inArguments(urls string) bool {
-	return natsd.HoldsSecret(urls) && slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, urls) })
+	given := func(arg string) bool { return strings.Contains(arg, urls) }
+	return natsd.HoldsSecret(urls) && slices.ContainsFunc(os.Args, given)
 }

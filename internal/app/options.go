@@ -151,8 +151,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CoreOSConfigMapStream, "coreos-configmap-stream", "", "stream that the ConfigMap shows (default: the one it showed before, at first the one imported first)")
 	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil, "further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
 	fs.StringVar(&o.StreamsDir, "streams-dir", "", "folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
-	fs.StringVar(&o.Metrics, "metrics", "open", "who may read /metrics: open (anybody) or credential (callers who may use the API)")
-	fs.StringVar(&o.MetricsListen, "metrics-listen", "", "address of plain HTTP that serves /metrics and health alone; /metrics is not served elsewhere then (default: every listener serves it)")
+	fs.StringVar(&o.Metrics, "metrics", "open",
+		"who may read /metrics: open (anybody) or credential (callers who may use the API)")
+	fs.StringVar(&o.MetricsListen, "metrics-listen", "",
+		"address of plain HTTP that serves /metrics and health alone; /metrics is not served elsewhere then (default: every listener serves it)")
 	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
 	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address"+
 		" or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")

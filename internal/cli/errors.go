@@ -50,7 +50,8 @@ func hintOf(err error, cmd *cobra.Command) string {
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "loopback-admin" {
-		return "--admin-listen 127.0.0.1:8081 took its place: a listener of its own, for root and the user that the server runs as"
+		return "--admin-listen 127.0.0.1:8081 took its place: a listener of its own," +
+			" for root and the user that the server runs as"
 	}
 	if isUsage(err) {
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())

@@ -44,7 +44,8 @@ func (p process) judge(kind Kind, path string, f file) (warning, refusal *Findin
 	folder := kind == Folder || kind == Inner
 	remedy := p.remedy(kind, quoted(path), f, granted)
 	if f.uid != 0 && f.uid != p.uid {
-		return nil, found(fmt.Sprintf("it belongs to user %d, who is neither root nor the user of this program (%d)", f.uid, p.uid),
+		return nil, found(
+			fmt.Sprintf("it belongs to user %d, who is neither root nor the user of this program (%d)", f.uid, p.uid),
 			fmt.Sprintf("chown %d %s, or run the program as user %d", p.uid, quoted(path), f.uid))
 	}
 	if f.mode&othersWrite != 0 && !(folder && f.mode&fs.ModeSticky != 0) {
@@ -99,7 +100,8 @@ func (p process) remedy(kind Kind, path string, f file, granted bool) string {
 	case granted:
 		return "chmod 0770 " + path
 	case f.uid != p.uid:
-		return fmt.Sprintf("chown %d %s && chmod 0700 %s, or name a folder in it, which the program makes for itself", p.uid, path, path)
+		return fmt.Sprintf("chown %d %s && chmod 0700 %[2]s, or name a folder in it, which the program makes for itself",
+			p.uid, path)
 	}
 	return "chmod 0700 " + path
 }

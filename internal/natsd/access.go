@@ -108,7 +108,8 @@ func Redacted(urls string) string {
 
 // isRefusal reports whether a server does not take our user.
 func isRefusal(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked)
 }
 
 // maxFailures bounds the reasons that are logged between two connections.

@@ -25,7 +25,8 @@ func (b *bench) layers(ctx context.Context) error {
 	if err := send(ctx, http.MethodPost, url, over("base", 0, "round-0"), http.StatusCreated); err != nil {
 		return err
 	}
-	if err := create(ctx, p.admin, "ignitionconfigs", layered, func(i int) []byte { return over(fmt.Sprintf("top-%04d", i), i, "own", "base") }); err != nil {
+	top := func(i int) []byte { return over(fmt.Sprintf("top-%04d", i), i, "own", "base") }
+	if err := create(ctx, p.admin, "ignitionconfigs", layered, top); err != nil {
 		return err
 	}
 	var taken, work []float64
@@ -39,7 +40,8 @@ func (b *bench) layers(ctx context.Context) error {
 		if err := send(ctx, http.MethodPut, url+"/base", over("base", 0, text), http.StatusOK); err != nil {
 			return err
 		}
-		if err := parallel(layered, func(i int) error { return awaitServed(ctx, p.admin, fmt.Sprintf("top-%04d", i), text) }); err != nil {
+		served := func(i int) error { return awaitServed(ctx, p.admin, fmt.Sprintf("top-%04d", i), text) }
+		if err := parallel(layered, served); err != nil {
 			return err
 		}
 		taken = append(taken, time.Since(start).Seconds())
