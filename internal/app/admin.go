@@ -140,8 +140,10 @@ func withUser(rule apiserver.Door, next connContext) connContext {
 		door := rule
 		user, ok := conn.RemoteAddr().(listener.UserAddr)
 		switch {
-		case !ok || user.Err != nil:
-			door.Refusal = "the kernel does not tell which user this connection is of"
+		case !ok:
+			door.Refusal = identity.ErrNoUser.Error()
+		case user.Err != nil:
+			door.Refusal = user.Err.Error()
 		case isOwn(user.User):
 			door.Admitted = true
 		default:
