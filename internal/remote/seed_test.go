@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,19 +16,20 @@ import (
 // for operators of Ignition, named after the sentence.
 func TestSentences(t *testing.T) {
 	t.Run("When Ignition is fetching a resource over http(s), if the resource is unavailable Ignition will continually retry to fetch the resource with an exponential backoff between requests.", func(t *testing.T) {
-		w, tries := serve(t), 0
+		w := serve(t)
+		var tries atomic.Int32
 		url := w.handle("/a", func(out http.ResponseWriter, r *http.Request) {
-			switch tries++; {
-			case tries < 3:
+			switch try := tries.Add(1); {
+			case try < 3:
 				http.Error(out, "not yet", http.StatusServiceUnavailable)
-			case tries < 5: // hangs up without an answer
+			case try < 5: // hangs up without an answer
 				panic(http.ErrAbortHandler)
 			default:
 				out.Write([]byte(with(config(), "/a", "1")))
 			}
 		})
-		if got := filesOf(t, render(t, renderer(t), merging(url))); got != "/a=1" || tries != 5 {
-			t.Errorf("%s after %d tries", got, tries)
+		if got := filesOf(t, render(t, renderer(t), merging(url))); got != "/a=1" || tries.Load() != 5 {
+			t.Errorf("%s after %d tries", got, tries.Load())
 		}
 	})
 	t.Run("For a given retry attempt, Ignition will wait 10 seconds for the server to send the response headers for the request.", func(t *testing.T) {
