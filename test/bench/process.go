@@ -26,8 +26,10 @@ type process struct {
 	admin string
 	// started is how long it took from exec to readiness.
 	started time.Duration
-	// script makes the requests of a load; "": they are all the same.
+	// script makes the requests of a load; "": they are all the same. claims is true
+	// where they claim to be other machines.
 	script string
+	claims bool
 }
 
 func (p *process) stop() {

@@ -126,8 +126,8 @@ func (b *bench) wrk(ctx context.Context, p *process, headers []string) (float64,
 		path = "/config"
 	}
 	addr := p.addr
-	if p.script != "" {
-		addr = p.admin // what the script claims is believed there
+	if p.claims {
+		addr = p.admin // where they are believed
 	}
 	args := []string{"-t1", "-c16", "-d" + strconv.Itoa(int(b.duration.Seconds())) + "s", "http://" + addr + path}
 	if p.script != "" {
