@@ -37,7 +37,7 @@ type trace struct {
 	mu sync.Mutex
 	// user has been authenticated, and acts as another where that is not empty.
 	user, as string
-	// admitted is true where the user may do what is asked for.
+	// admitted is true after the request was authorized.
 	admitted bool
 	// name is that of an object that is created.
 	name string
@@ -64,7 +64,7 @@ func noteUser(h http.Handler) http.Handler {
 	})
 }
 
-// noteAdmitted notes that the user may do what is asked for, and whom it acts as.
+// noteAdmitted notes that the request was authorized, and the impersonated user.
 func noteAdmitted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, ok := request.UserFrom(r.Context())

@@ -260,8 +260,8 @@ func (q *question) admit() *fault.Error {
 	return nil
 }
 
-// admitHost refuses a host that the neighbour table contradicts or cannot vouch for,
-// and one that is not alone in being it.
+// admitHost refuses a host that the neighbour table contradicts, a host whose
+// neighbour entry has just changed, and a host with a duplicate identity.
 func (q *question) admitHost(h *inventory.Host) *fault.Error {
 	enforce := q.policy.Neighbors == identity.NeighborsEnforce
 	switch {

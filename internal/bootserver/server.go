@@ -73,7 +73,7 @@ type Options struct {
 	Ready func() bool
 	// Lost are the kinds of objects that are missing as a whole.
 	Lost Lost
-	// Sources limits what may be guessed; nil: one that is of this server alone does.
+	// Sources limits guesses; nil: this server gets a guard of its own.
 	Sources *sources.Guard
 	// Believe tells whether the sender of a request is believed whatever it
 	// claims: one of the admin listener or an authenticated one. It is asked where

@@ -39,9 +39,9 @@ func sourcesOf(caller *identity.Caller) []source {
 	return sources
 }
 
-// begin starts to render, or joins who does already: many who ask at once wait for
-// one rendering. caller is a stranger, for whom there may be no place: then there is no
-// call. Else leave is to be called once.
+// begin starts a rendering, or joins one that is running: many requests at once wait for
+// one rendering. The result is nil where caller is a stranger and the queue has no place
+// for it. Otherwise the caller of begin calls leave once.
 func (c *Cache) begin(job *task, who owner, facts *template.Facts, r rank, caller *identity.Caller) *call {
 	k := job.key(facts)
 	c.mu.Lock()

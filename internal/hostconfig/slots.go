@@ -133,7 +133,7 @@ func (s *slots) next() *turn {
 }
 
 // wait waits for a slot until stop is closed or the turn is dropped; it reports whether
-// there is one, which is to be given back.
+// the turn has a slot. The caller returns a slot with give.
 func (s *slots) wait(t *turn, stop <-chan struct{}) bool {
 	select {
 	case <-t.given:

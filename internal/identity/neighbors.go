@@ -103,8 +103,8 @@ func newNeighborTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTabl
 }
 
 // Lookup gives the entry of an on-link address: the kernel's or, where it has none,
-// the one that it had within ChangeWindow. A client that answers no ARP for a while
-// is not taken for one that is not on-link.
+// the one that it had within ChangeWindow. So a client that stops
+// answering ARP still counts as on-link.
 func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 	here := t.links.Load()
 	if _, own := here.own[addr]; own {

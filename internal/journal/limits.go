@@ -26,8 +26,8 @@ type budget struct{ perMinute, burst int }
 func (b budget) limiter() *rate.Limiter { return rate.NewLimiter(rate.Limit(b.perMinute)/60, b.burst) }
 
 var (
-	// ofSource is for one reason and one client, so that one that is loud does not use
-	// up what the others have.
+	// ofSource is the budget of one reason and one client, so that one client cannot use
+	// up the budget of the others.
 	ofSource = budget{6, 20}
 	// Each reason has a budget in all. Whoever takes one address or hardware address
 	// after the other must not fill the store.

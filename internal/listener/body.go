@@ -71,7 +71,7 @@ type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration // what the client may still take, reads in sum
-	rearm   time.Duration // how far a deadline moves before it is set anew
+	rearm   time.Duration // the least change of a deadline that is set
 	armed   time.Time     // the deadline that is set
 	ended   bool
 }

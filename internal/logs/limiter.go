@@ -66,8 +66,8 @@ func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter 
 	return l
 }
 
-// Allow reports whether a line about a request of a source is to be written. What it
-// says no to is counted.
+// Allow reports whether the limits allow a log line for a request of this source. Lines
+// that are not allowed are counted.
 func (l *Limiter) Allow(now time.Time, s *Source) bool {
 	if l == nil || l.counts[s.Kind].take(now, s) {
 		return true

@@ -90,7 +90,7 @@ func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims
 	return limit(g.claims, at, caller)
 }
 
-// Images says for whom no image is to be looked up.
+// Images gives the limit on look-ups of images for a caller.
 func (g *Guard) Images(at time.Time, caller *identity.Caller) boot.Limit {
 	return limit(g.images, at, caller)
 }
