@@ -3,18 +3,16 @@ package apiserver
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
+
+	"glowplug/internal/credentials/certtest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -172,27 +170,9 @@ func TestDoors(t *testing.T) {
 // signed makes a certificate; a nil parent makes a CA.
 func signed(t *testing.T, name string, usage x509.ExtKeyUsage, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: []string{"ops"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{usage},
-	}
-	if parent == nil {
-		template.IsCA, template.BasicConstraintsValid, template.ExtKeyUsage = true, true, nil
-		parent, parentKey = template, key
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert, key
+	return certtest.Sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name, Organization: []string{"ops"}}, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+	}, parent, parentKey)
 }
 
 func TestClientCertificates(t *testing.T) {

@@ -60,6 +60,7 @@ var order = []string{
 	"internal/images",
 	"internal/journal",
 	"internal/credentials",
+	"internal/credentials/certtest",
 	"internal/apiserver",
 	"internal/bootserver",
 	"internal/app",

@@ -2,15 +2,12 @@ package e2e
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"glowplug/internal/credentials/certtest"
 )
 
 // TestNATSWithTLSAndPassword: a NATS server that wants a client certificate, a user
@@ -107,30 +106,20 @@ func makeCertificates(t *testing.T, dir string) {
 	t.Helper()
 	var parent *x509.Certificate
 	var signer *ecdsa.PrivateKey
-	for i, name := range []string{"ca", "server", "client"} {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name},
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	for _, name := range []string{"ca", "server", "client"} {
+		cert, key := certtest.Sign(t, &x509.Certificate{
+			Subject:     pkix.Name{CommonName: name},
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		}
+		}, parent, signer)
 		if parent == nil {
-			template.IsCA, template.BasicConstraintsValid, template.ExtKeyUsage = true, true, nil
-			parent, signer = template, key
-		}
-		raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
+			parent, signer = cert, key
 		}
 		der, err := x509.MarshalPKCS8PrivateKey(key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})))
+		write(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})))
 		secret := filepath.Join(dir, name+".key")
 		write(t, secret, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 		if err := os.Chmod(secret, 0o600); err != nil {

@@ -179,12 +179,10 @@ func TestWrongSecrets(t *testing.T) {
 	}
 }
 
-// TestSessionOfHost has a login with a machine's initiator name and ISID from elsewhere,
-// and from another address of the same host.
-func TestSessionOfHost(t *testing.T) {
-	needs(t, "xorriso")
-	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--iso-dir", isoDir(t), "--iscsi-listen", portal, "--iscsi-portal", portal)
+// applyLinux makes the image linux and the host one, which boots it and has further
+// fields of a spec, and waits for the image.
+func (s *server) applyLinux(spec string) {
+	s.t.Helper()
 	s.kubectl(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -194,9 +192,18 @@ spec: {isoFile: linux.iso}
 apiVersion: v1
 kind: BareMetalHost
 metadata: {name: one, namespace: default}
-spec: {ip: 127.0.0.11, image: linux, nics: [{ip: 127.0.0.21}]}
+spec: {image: linux, `+spec+`}
 `, "apply", "-f", "-")
 	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+}
+
+// TestSessionOfHost has a login with a machine's initiator name and ISID from elsewhere,
+// and from another address of the same host.
+func TestSessionOfHost(t *testing.T) {
+	needs(t, "xorriso")
+	portal := "127.0.0.1:" + freePort(t)
+	s := start(t, "--iso-dir", isoDir(t), "--iscsi-listen", portal, "--iscsi-portal", portal)
+	s.applyLinux("ip: 127.0.0.11, nics: [{ip: 127.0.0.21}]")
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
 
 	victim := loginFrom(t, "127.0.0.11", portal, iqn)

@@ -131,18 +131,7 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 	}
 	portal := "127.0.0.1:" + freePort(t)
 	s := start(t, "--iso-dir", isoDir(t), "--iscsi-listen", portal, "--iscsi-portal", portal)
-	s.kubectl(`
-apiVersion: v1
-kind: ISCSICdrom
-metadata: {name: linux, namespace: default}
-spec: {isoFile: linux.iso}
----
-apiVersion: v1
-kind: BareMetalHost
-metadata: {name: one, namespace: default}
-spec: {ip: 127.0.0.1, image: linux, kernelArgs: ["x='y'"]}
-`, "apply", "-f", "-")
-	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
+	s.applyLinux(`ip: 127.0.0.1, kernelArgs: ["x='y'"]`)
 	const reason = "/boot/grub/grub.cfg: GRUB cannot hand on the kernel argument x='y'"
 	events := func() string {
 		return s.kubectl("", "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.count} {.message}{'\\n'}{end}")
