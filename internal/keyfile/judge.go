@@ -109,7 +109,9 @@ func (p process) remedy(kind Kind, path string, f file, granted bool) string {
 // octal writes a mode as chmod takes it.
 func octal(mode fs.FileMode) string {
 	bits := mode.Perm()
-	for bit, value := range map[fs.FileMode]fs.FileMode{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+	for bit, value := range map[fs.FileMode]fs.FileMode{
+		fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000,
+	} {
 		if mode&bit != 0 {
 			bits |= value
 		}
@@ -120,7 +122,8 @@ func octal(mode fs.FileMode) string {
 // quoted is a path as a shell takes it.
 func quoted(path string) string {
 	plain := func(r rune) bool {
-		return r == '/' || r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+		return strings.ContainsRune("/.-_", r) ||
+			r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 	}
 	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
 		return path

@@ -29,7 +29,9 @@ func TestBodyThatNeverComesEndsTheConnection(t *testing.T) {
 	for name, handler := range map[string]http.Handler{"read": readAll, "not read": answerOK} {
 		for scheme, server := range servers(t, bodies{next: handler, patience: patience}) {
 			for _, method := range []string{"GET", "HEAD", "POST", "DELETE"} {
-				for announced, head := range map[string]string{"a length": "Content-Length: 10", "chunks": "Transfer-Encoding: chunked"} {
+				for announced, head := range map[string]string{
+					"a length": "Content-Length: 10", "chunks": "Transfer-Encoding: chunked",
+				} {
 					t.Run(strings.Join([]string{name, scheme, method, announced}, ", "), func(t *testing.T) {
 						t.Parallel()
 						conn := server.dial(t)
@@ -143,7 +145,7 @@ func TestChunkedBodyEndsTheConnection(t *testing.T) {
 // TestLongAnswerOutlivesTheBodysDeadline: a watch that was asked for with a body
 // goes on after the body's time.
 func TestLongAnswerOutlivesTheBodysDeadline(t *testing.T) {
-	for scheme, server := range servers(t, bodies{patience: patience, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	watch := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
 		select {
 		case <-r.Context().Done():
@@ -151,7 +153,8 @@ func TestLongAnswerOutlivesTheBodysDeadline(t *testing.T) {
 		case <-time.After(3 * patience):
 			_, _ = io.WriteString(w, "event")
 		}
-	})}) {
+	})
+	for scheme, server := range servers(t, bodies{patience: patience, next: watch}) {
 		t.Run(scheme, func(t *testing.T) {
 			conn := server.dial(t)
 			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"); err != nil {

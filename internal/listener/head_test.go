@@ -15,26 +15,28 @@ import (
 // TestHeads: which requests end a connection, alone and behind others.
 func TestHeads(t *testing.T) {
 	const host = "Host: a\r\n"
+	const post, five, chunked = "POST / HTTP/1.1\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"
 	for name, c := range map[string]struct {
 		request   string
 		ambiguous bool
 	}{
-		"no body":                     {"GET / HTTP/1.1\r\n" + host + "\r\n", false},
-		"a length":                    {"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", false},
-		"chunked":                     {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false},
-		"both":                        {"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
-		"both, the other way round":   {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + host + "Content-Length: 5\r\n\r\n0\r\n\r\n", true},
-		"both, in another case":       {"POST / HTTP/1.1\r\ncontent-LENGTH:5\r\ntransfer-encodinG:chunked\r\n\r\n0\r\n\r\n", true},
-		"both, and no carriage":       {"POST / HTTP/1.1\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n", true},
-		"both, and no length":         {"POST / HTTP/1.1\r\nContent-Length:\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
-		"both, behind a long line":    {"GET /" + strings.Repeat("a", 5000) + " HTTP/1.1\r\nX: " + strings.Repeat("b", 5000) + "\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", true},
-		"chunked in HTTP/1.0":         {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
-		"a folded line":               {"POST / HTTP/1.1\r\nX: a\r\n Content-Length: 5\r\n\r\n", true},
-		"a length that is none":       {"POST / HTTP/1.1\r\nContent-Length: 5x\r\n\r\nhello", true},
-		"a length behind many spaces": {"POST / HTTP/1.1\r\nContent-Length:" + strings.Repeat(" ", 200) + "5\r\n\r\nhello", true},
-		"chunked after a long path":   {"POST /" + strings.Repeat("a", 500) + " HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false},
-		"both in a body":              {"POST / HTTP/1.1\r\nContent-Length: 54\r\n\r\n\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n\r\n\r\n", false},
-		"HTTP/2":                      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", false},
+		"no body":                   {"GET / HTTP/1.1\r\n" + host + "\r\n", false},
+		"a length":                  {post + five + "\r\nhello", false},
+		"chunked":                   {post + chunked + "\r\n0\r\n\r\n", false},
+		"both":                      {post + five + chunked + "\r\n0\r\n\r\n", true},
+		"both, the other way round": {post + chunked + host + five + "\r\n0\r\n\r\n", true},
+		"both, in another case":     {post + "content-LENGTH:5\r\ntransfer-encodinG:chunked\r\n\r\n0\r\n\r\n", true},
+		"both, and no carriage":     {"POST / HTTP/1.1\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n", true},
+		"both, and no length":       {post + "Content-Length:\r\n" + chunked + "\r\n0\r\n\r\n", true},
+		"both, behind a long line": {"GET /" + strings.Repeat("a", 5000) + " HTTP/1.1\r\nX: " + strings.Repeat("b", 5000) +
+			"\r\n" + five + chunked + "\r\n", true},
+		"chunked in HTTP/1.0":         {"POST / HTTP/1.0\r\n" + chunked + "\r\n0\r\n\r\n", true},
+		"a folded line":               {post + "X: a\r\n " + five + "\r\n", true},
+		"a length that is none":       {post + "Content-Length: 5x\r\n\r\nhello", true},
+		"a length behind many spaces": {post + "Content-Length:" + strings.Repeat(" ", 200) + "5\r\n\r\nhello", true},
+		"chunked after a long path":   {"POST /" + strings.Repeat("a", 500) + " HTTP/1.1\r\n" + chunked + "\r\n0\r\n\r\n", false},
+		"both in a body":              {post + "Content-Length: 54\r\n\r\n\r\n" + five + chunked + "\r\n\r\n\r\n", false},
+		"HTTP/2":                      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + five + chunked + "\r\n", false},
 	} {
 		for before, first := range map[string]string{"alone": "", "after a request": "GET / HTTP/1.1\r\n" + host + "\r\n",
 			"after a body": "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"} {
@@ -72,7 +74,8 @@ var bothFields = regexp.MustCompile(`(?im)^content-length[ \t]*:`)
 
 // FuzzHeads: net/http never sees a request with both fields, wherever the reads end.
 func FuzzHeads(f *testing.F) {
-	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 3)
+	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"+
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 3)
 	f.Add([]byte("GET / HTTP/1.0\nTransfer-Encoding: chunked\n\nGET / HTTP/1.1\nHost: a\n\n"), 100)
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nX: y\r\n Content-Length: 3\r\nContent-Length:\r\n\t7\r\n\r\n"), 1)
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\nGET"), 4)

@@ -48,7 +48,9 @@ func serve(t *testing.T, handler http.Handler, config, client *tls.Config) *serv
 	} else {
 		listener = Heads(listener)
 	}
-	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second, Protocols: new(http.Protocols)}
+	hs := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second, Protocols: new(http.Protocols),
+	}
 	hs.Protocols.SetHTTP1(true)
 	hs.Protocols.SetHTTP2(true)
 	hs.Protocols.SetUnencryptedHTTP2(config == nil)

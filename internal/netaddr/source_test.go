@@ -24,7 +24,9 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s and %s count as one: %v, want %v", c.a, c.b, got, c.same)
 		}
 	}
-	for in, want := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "fe80::1%eth0": "fe80::1%eth0"} {
+	for in, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "fe80::1%eth0": "fe80::1%eth0",
+	} {
 		if got := SourceText(Source(netip.MustParseAddr(in))); got != want {
 			t.Errorf("%s is written as %s, want %s", in, got, want)
 		}
