@@ -37,9 +37,9 @@ CGO_ENABLED=1 go tool gotestsum --format pkgname-and-test-fails --format-hide-em
 echo "== three NATS servers and two of glowplug under faults, by themselves: starved of the processor they would fail on time alone"
 GLOWPLUG_CLUSTER=1 go test -v -count=1 -run '^TestCluster$' -timeout 10m ./test/cluster || failed=1
 echo "== hostile sources, without the race detector"
-go test -run '^TestHostile$' -timeout 10m ./internal/compile || failed=1
+go test -run '^TestHostile$' -timeout 10m ./internal/domain/compile || failed=1
 echo "== random Ignition configs, without the race detector"
-go test -timeout 20m ./internal/ignition || failed=1
+go test -timeout 20m ./internal/domain/ignition || failed=1
 
 unset GLOWPLUG_E2E
 fuzz=$(git grep -oE '^func Fuzz[A-Za-z0-9]+' -- '*_test.go')

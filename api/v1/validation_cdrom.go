@@ -11,8 +11,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"glowplug/internal/ipxe"
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/ipxe"
+	"glowplug/internal/domain/netaddr"
 )
 
 // maxLUN is the highest logical unit number of the flat addressing method.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"glowplug/internal/kickstart"
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/kickstart"
+	"glowplug/internal/domain/netaddr"
 )
 
 // formats says which formats go with a type.

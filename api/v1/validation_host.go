@@ -4,8 +4,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"glowplug/internal/ipxe"
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/ipxe"
+	"glowplug/internal/domain/netaddr"
 )
 
 // maxRearmBytes bounds the annotation that arms a host again: its value is kept

@@ -12,7 +12,7 @@ import (
 )
 
 // example is a package of ours that calls net/netip.
-const example = "glowplug/internal/netaddr"
+const example = "glowplug/internal/domain/netaddr"
 
 // hole says that every release of Go has one in netip.ParseAddr.
 const hole = `{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z",

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
-	"glowplug/internal/report"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 )
 
 // stored reads a config with what the API does not show.

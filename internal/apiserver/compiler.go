@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/compile"
-	"glowplug/internal/report"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 )
 
 // compiler runs compilations, no more at a time than the machine has processors,

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
 )
 
 // maxWarnings bounds the Warning headers of one answer.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/inventory"
-	"glowplug/internal/report"
 )
 
 // Settle writes what a config has been compiled to into it, as the server does: with

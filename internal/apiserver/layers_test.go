@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
-	"glowplug/internal/report"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 )
 
 // over is a config that writes a file, over layers.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/inventory"
 	"glowplug/internal/natsd"
-	"glowplug/internal/report"
 )
 
 // startSmall gives an API over a NATS server that takes messages of 1 MiB.

@@ -21,7 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/inventory"
 	"glowplug/internal/remote"
 )

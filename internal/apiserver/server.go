@@ -22,12 +22,12 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/budget"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
-	"glowplug/internal/report"
 )
 
 // MaxBodyBytes bounds the body of a request: a source of 2 MiB, and beside it the

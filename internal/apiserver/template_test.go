@@ -7,9 +7,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/template"
 )
 
 // templated is a config whose source is a template.

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
 	"glowplug/internal/logs"
-	"glowplug/internal/netaddr"
 )
 
 // maxTraced bounds what a client wrote, in bytes of a log line.

@@ -9,8 +9,8 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/bootserver"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
-	"glowplug/internal/netaddr"
 	"glowplug/internal/version"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bootserver"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
 	"glowplug/internal/listener"
-	"glowplug/internal/netaddr"
 )
 
 // Limits of a connection: a client that sends its request a byte a minute does

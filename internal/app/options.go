@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"glowplug/internal/bootserver"
+	"glowplug/internal/domain/ipxe"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/egress"
 	"glowplug/internal/identity"
-	"glowplug/internal/ipxe"
 	"glowplug/internal/natsd"
-	"glowplug/internal/netaddr"
 	"glowplug/internal/replicas"
 	"glowplug/internal/transfer"
 )

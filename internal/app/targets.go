@@ -13,14 +13,14 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/bootserver"
+	"glowplug/internal/domain/iso"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/images"
 	"glowplug/internal/inventory"
 	"glowplug/internal/iscsi"
-	"glowplug/internal/iso"
 	"glowplug/internal/journal"
-	"glowplug/internal/netaddr"
 	"glowplug/internal/streams"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/inventory"
 )
 

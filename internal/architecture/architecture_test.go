@@ -15,23 +15,23 @@ import (
 // order is the way the data flows: source object, compile, store, index,
 // decide, serve. A package imports only packages that stand before it.
 var order = []string{
-	"internal/netaddr",
+	"internal/domain/netaddr",
 	"internal/version",
 	"internal/logs",
 	"internal/logs/logstest",
 	"internal/keyfile",
 	"internal/egress",
 	"internal/transfer",
-	"internal/ipxe",
-	"internal/report",
-	"internal/kickstart", // whose versions the API validates
+	"internal/domain/ipxe",
+	"internal/domain/report",
+	"internal/domain/kickstart", // whose versions the API validates
 	"api/v1",
 	"api/openapi",
 	"internal/fault",
-	"internal/ignition",
-	"internal/butane",
-	"internal/template",
-	"internal/compile",
+	"internal/domain/ignition",
+	"internal/domain/butane",
+	"internal/domain/template",
+	"internal/domain/compile",
 	"internal/remote",
 	"internal/manifest",
 	"internal/question",
@@ -43,7 +43,7 @@ var order = []string{
 	"internal/budget",
 	"internal/kvstore",
 	"internal/kvstore/kvtest",
-	"internal/match",
+	"internal/domain/match",
 	"internal/inventory",
 	"internal/streams",
 	"internal/streams/streamtest",
@@ -55,7 +55,7 @@ var order = []string{
 	"internal/bootlog",
 	"internal/hostconfig",
 	"internal/skew",
-	"internal/iso",
+	"internal/domain/iso",
 	"internal/iscsi",
 	"internal/images",
 	"internal/journal",
@@ -73,8 +73,8 @@ var faces = []string{"internal/apiserver", "internal/bootserver", "internal/iscs
 
 // pure packages know no clock, network, disk or process.
 var pure = []string{
-	"internal/netaddr", "internal/ipxe", "internal/report", "internal/ignition", "internal/butane",
-	"internal/kickstart", "internal/template", "internal/compile", "internal/match", "internal/boot", "internal/iso",
+	"internal/domain/netaddr", "internal/domain/ipxe", "internal/domain/report", "internal/domain/ignition", "internal/domain/butane",
+	"internal/domain/kickstart", "internal/domain/template", "internal/domain/compile", "internal/domain/match", "internal/boot", "internal/domain/iso",
 }
 
 // impure is what a pure package does not import, or call of a package.
@@ -96,9 +96,9 @@ var kubernetes = []string{
 // single packages may be imported in one place only, and by what is below it for
 // tests, so that they can be exchanged.
 var single = map[string]string{
-	"github.com/coreos/butane":        "internal/butane",
-	"github.com/coreos/ignition":      "internal/ignition",
-	"github.com/go-task/slim-sprig":   "internal/template",
+	"github.com/coreos/butane":        "internal/domain/butane",
+	"github.com/coreos/ignition":      "internal/domain/ignition",
+	"github.com/go-task/slim-sprig":   "internal/domain/template",
 	"github.com/nats-io/nats-server":  "internal/natsd",
 	"github.com/vishvananda/netlink":  "internal/identity",
 	"github.com/ProtonMail/go-crypto": "internal/transfer",

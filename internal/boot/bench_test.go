@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/identity"
-	"glowplug/internal/match"
 )
 
 // fleet is hosts and configs of every tier, as a large site has them.

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"net/netip"
 
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/ignition"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
 )
 
 // The endpoints, which are also the types of the configs that they give first.

@@ -3,10 +3,10 @@ package boot
 import (
 	"net/netip"
 
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
 )
 
 // Decision is the answer to a Request.

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
-	"glowplug/internal/ignition"
-	"glowplug/internal/match"
 )
 
 // Explanation is a decision with everything that it was made from.

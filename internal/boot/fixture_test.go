@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/netaddr"
 )
 
 // lab is the objects of a test; each one is younger than the one before it.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/fault"
-	"glowplug/internal/ignition"
 	"glowplug/internal/inventory"
 )
 

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/ignition"
 	"glowplug/internal/inventory"
 )
 

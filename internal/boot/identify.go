@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"slices"
 
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
 )
 
 // What a host is found by. The first four are claims, in the order in which

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"glowplug/internal/compile"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/inventory"
 )
 

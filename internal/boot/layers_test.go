@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
 )
 
 // over adds a config that was merged over layers of the lab.

@@ -3,9 +3,9 @@ package boot
 import (
 	"slices"
 
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
 )
 
 // Lost are objects that were stored and can no longer be read, as namespace/name.

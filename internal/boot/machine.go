@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"strings"
 
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
 
 	v1 "glowplug/api/v1"
 )

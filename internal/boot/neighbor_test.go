@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/netaddr"
 )
 
 // TestBootSourceOfAnotherMachine is a machine on the server's own network that

@@ -3,9 +3,9 @@ package boot
 import (
 	"net/netip"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/netaddr"
 )
 
 // who is the client in the message of an event.

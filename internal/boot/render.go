@@ -3,12 +3,12 @@ package boot
 import (
 	"maps"
 
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/ignition"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
-	"glowplug/internal/template"
 )
 
 // Renderer gives what a template comes to for a machine.

@@ -3,9 +3,9 @@ package boot
 import (
 	"fmt"
 
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
 )
 
 // Skew is a host whose image cannot read its config in any form: the machine would

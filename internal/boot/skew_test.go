@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/template"
 )
 
 // skewLab is a rack with an old image and configs of several versions.

@@ -1,10 +1,10 @@
 package boot
 
 import (
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
 )
 
 // What a source is told that has guessed too much. Nothing is looked up for it, so that

@@ -15,11 +15,11 @@ import (
 	"testing"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
 	"glowplug/internal/logs"
-	"glowplug/internal/netaddr"
 )
 
 var (

@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
 	"glowplug/internal/logs"
-	"glowplug/internal/netaddr"
 	"glowplug/internal/sources"
 )
 

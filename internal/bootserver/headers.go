@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"unique"
 
+	"glowplug/internal/domain/match"
 	"glowplug/internal/inventory"
-	"glowplug/internal/match"
 )
 
 // cachedHeaders is the number of configs, and of renderings of templates, whose header

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/inventory"
-	"glowplug/internal/ipxe"
 )
 
 // image is an image as a script boots it.

@@ -11,9 +11,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/ipxe"
 )
 
 // The paths that a Server with a Booter answers as well.

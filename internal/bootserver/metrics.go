@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/match"
+	"glowplug/internal/domain/match"
 )
 
 // endpoint is what was asked.

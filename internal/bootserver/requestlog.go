@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
 	"glowplug/internal/logs"
-	"glowplug/internal/netaddr"
 )
 
 // Bounds of what others wrote, in bytes of a log line.

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/match"
 )
 
 // byAddress decides by the address that asks: some are hosts, some are given a default

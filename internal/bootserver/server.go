@@ -17,11 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
-	"glowplug/internal/match"
 	"glowplug/internal/sources"
 )
 

@@ -23,11 +23,11 @@ import (
 	"go.uber.org/goleak"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
-	"glowplug/internal/match"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -16,10 +16,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/butane"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/butane"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
-	"glowplug/internal/report"
 )
 
 // plainOptions say what becomes of a config file that is no manifest.

@@ -17,10 +17,10 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/inventory"
 	"glowplug/internal/manifest"
-	"glowplug/internal/report"
 )
 
 // checker checks files and counts what it finds.

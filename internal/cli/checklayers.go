@@ -2,10 +2,10 @@ package cli
 
 import (
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/inventory"
 	"glowplug/internal/manifest"
-	"glowplug/internal/report"
 )
 
 // checkedConfig is an IgnitionConfig of the files, for those that it is a layer of.

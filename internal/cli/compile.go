@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glowplug/internal/compile"
-	"glowplug/internal/kickstart"
-	"glowplug/internal/report"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/kickstart"
+	"glowplug/internal/domain/report"
 )
 
 func newCompileCommand() *cobra.Command {

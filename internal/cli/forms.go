@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"glowplug/internal/compile"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
 )
 
 // maxBlockers bounds the fields that are named for one version.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 )
 
 func newISOCommand() *cobra.Command {

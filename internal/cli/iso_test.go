@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 )
 
 func TestProgressLine(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 )
 
 // inspection is what iso inspect says.

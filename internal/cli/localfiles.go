@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glowplug/internal/butane"
-	"glowplug/internal/compile"
-	"glowplug/internal/report"
+	"glowplug/internal/domain/butane"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 )
 
 // Bounds of the local files of one config. What comes of them has to fit into

@@ -10,8 +10,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
-	"glowplug/internal/report"
 )
 
 // places finds the position in a manifest file of what is said about an object.

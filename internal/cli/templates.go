@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"glowplug/internal/app"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/inventory"
 	"glowplug/internal/manifest"
-	"glowplug/internal/report"
 )
 
 // maxFailing bounds the hosts whose failures are shown of one template.

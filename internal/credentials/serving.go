@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // servingLife is what clients accept at most from any CA.

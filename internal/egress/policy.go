@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // Policy says where may be fetched from. The zero value allows nowhere.

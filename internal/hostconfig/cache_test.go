@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
-	"glowplug/internal/template"
 )
 
 // everything is news of all hosts.

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
-	"glowplug/internal/netaddr"
-	"glowplug/internal/template"
 )
 
 // call is a rendering that is being made. rendered may be read once done is closed;

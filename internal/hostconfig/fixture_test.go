@@ -24,12 +24,12 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
 	"glowplug/internal/kvstore/kvtest"
-	"glowplug/internal/template"
 )
 
 func TestMain(m *testing.M) {

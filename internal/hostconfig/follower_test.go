@@ -11,10 +11,10 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/template"
 )
 
 type runtimeObject = runtime.Object

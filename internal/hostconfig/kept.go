@@ -3,7 +3,7 @@ package hostconfig
 import (
 	"container/list"
 
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/inventory"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/inventory"
-	"glowplug/internal/template"
 )
 
 // roster is the hosts of a template: those that are given it when they ask and

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 const (

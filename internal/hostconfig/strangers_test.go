@@ -17,13 +17,13 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/netaddr"
-	"glowplug/internal/template"
 )
 
 // aRendering is the time that each takes in a crowd.

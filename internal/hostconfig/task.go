@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/inventory"
-	"glowplug/internal/template"
 )
 
 // task is a template with what it is to be merged over, as it is now.

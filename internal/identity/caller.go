@@ -5,7 +5,7 @@ package identity
 import (
 	"net/netip"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // Caller is who sent a request, as far as the network tells.

@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"strings"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/netaddr"
 )
 
 // Any tells whether the request says anything of itself: where it does not,

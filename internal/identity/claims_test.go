@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/netaddr"
 )
 
 var (

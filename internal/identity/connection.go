@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // connection is what the neighbour table said of a peer when its connection was

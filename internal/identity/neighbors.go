@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 func testTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTable {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // Neighbor is an entry of the neighbour table.

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

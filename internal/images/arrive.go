@@ -8,7 +8,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 	"glowplug/internal/transfer"
 )
 

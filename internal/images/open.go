@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 )
 
 var (

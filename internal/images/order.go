@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/streams"
 	"glowplug/internal/transfer"
 )

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/iso"
 	"glowplug/internal/fault"
-	"glowplug/internal/iso"
 	"glowplug/internal/streams"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 )
 
 // maxOverlays bounds the overlays of one image that are kept for the next disk.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
 )
 
 // maxOthers bounds how many other hosts are named for one shared address: a

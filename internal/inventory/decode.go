@@ -6,11 +6,11 @@ import (
 	"unsafe"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
-	"glowplug/internal/template"
 )
 
 // refOf reads a bucket key, "{namespace}/{name}".

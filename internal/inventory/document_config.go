@@ -2,7 +2,7 @@ package inventory
 
 import (
 	v1 "glowplug/api/v1"
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
 )
 
 type configDoc struct {

@@ -1,6 +1,6 @@
 package inventory
 
-import "glowplug/internal/template"
+import "glowplug/internal/domain/template"
 
 // Facts gives what templates know of the host.
 func (h *Host) Facts() *template.Facts {

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // hostIndex finds hosts by what identifies them.

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/compile"
-	"glowplug/internal/ignition"
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
-	"glowplug/internal/report"
-	"glowplug/internal/template"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/report"
+	"glowplug/internal/domain/template"
 )
 
 // Ref names an object.

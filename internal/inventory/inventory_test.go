@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,6 +1,6 @@
 package inventory
 
-import "glowplug/internal/compile"
+import "glowplug/internal/domain/compile"
 
 // Above gives the configs that have a config as a layer, in no order. The config
 // itself need not be there.

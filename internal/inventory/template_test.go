@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"glowplug/internal/domain/template"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/template"
 )
 
 func TestFactsOfAHost(t *testing.T) {

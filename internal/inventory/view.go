@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"glowplug/internal/match"
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
 )
 
 // View is the inventory held still for reading. End it soon: writers wait.

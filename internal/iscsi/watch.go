@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 var (

@@ -25,9 +25,9 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/bootlog"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/inventory"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/netaddr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,8 +10,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/inventory"
-	"glowplug/internal/netaddr"
 )
 
 func sourceN(n int) boot.Source {

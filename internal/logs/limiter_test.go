@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/netaddr"
 )
 
 // allowed asks n times for a line of a source, and counts those that are written.

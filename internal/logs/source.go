@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 // Kind is what came of a request. The lines of each kind are bounded for themselves.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/version"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/vincent-petithory/dataurl"
 
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
 )
 
 // fetch gives the content that a reference names: unpacked, and held against its hash.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"glowplug/internal/ignition"
+	"glowplug/internal/domain/ignition"
 )
 
 const (

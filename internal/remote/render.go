@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/egress"
-	"glowplug/internal/ignition"
 )
 
 // session renders one config.

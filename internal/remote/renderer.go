@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/egress"
-	"glowplug/internal/ignition"
 )
 
 // Bounds of what one config makes be fetched. Ignition itself has none.

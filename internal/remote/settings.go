@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/egress"
-	"glowplug/internal/ignition"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/inventory"
 	"glowplug/internal/kvstore"
-	"glowplug/internal/template"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"glowplug/internal/boot"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/netaddr"
 )
 
 // linesPerSecond bounds the log lines of sources that have reached their limit.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"glowplug/internal/netaddr"
+	"glowplug/internal/domain/netaddr"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"glowplug/internal/iso"
+	"glowplug/internal/domain/iso"
 )
 
 // kernelArguments compares setting kernel arguments on an ISO of 1 GB by an

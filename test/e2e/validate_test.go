@@ -10,7 +10,7 @@ import (
 
 // TestServerAgreesWithIgnitionValidate writes configs to a running server: its phase
 // is Ready exactly where ignition-validate takes the config. The corpus of
-// internal/ignition, which is compiled as here, has some 2,800 more.
+// internal/domain/ignition, which is compiled as here, has some 2,800 more.
 func TestServerAgreesWithIgnitionValidate(t *testing.T) {
 	needs(t)
 	s := start(t)

@@ -1,0 +1,186 @@
+// Package compile turns the source of an IgnitionConfig into the bytes that a
+// machine is given, with a report of what was found on the way. It is pure: the
+// same source gives the same bytes, everywhere and always. And it is bounded: no
+// source at all takes two seconds of CPU, and only some that are near the bounds
+// take one.
+package compile
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"glowplug/internal/domain/butane"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/kickstart"
+	"glowplug/internal/domain/report"
+)
+
+// MaxSource bounds a source, in bytes.
+const MaxSource = 2 << 20
+
+// Types and formats of a Source.
+const (
+	TypeIgnition    = "ignition"
+	TypeKickstart   = "kickstart"
+	FormatButane    = "butane"
+	FormatIgnition  = "ignition"
+	FormatKickstart = "kickstart"
+)
+
+// Source is what an operator wrote: spec.type, spec.format, spec.config and what
+// says how to read it.
+type Source struct {
+	Type, Format string
+	Config       string
+	// Template says that Config is a template: ParseTemplate compiles it for a host.
+	Template bool
+	// Layered is true where the result is merged over layers, see Lay: then its Forms
+	// are not made, which says nothing of the whole and takes most of the time.
+	Layered bool
+	// KickstartVersion is the installer that a kickstart is checked for, one of
+	// kickstart.Versions; "" is the newest.
+	KickstartVersion string
+}
+
+// Artifact is a config ready to be served.
+type Artifact struct {
+	// Bytes is the exact body of the answer. For format butane it is what the
+	// command `butane --strict` writes, with its newline; the other formats are
+	// served as they were written, to the last byte.
+	Bytes []byte
+	// Hash is "sha256:" and the hex digest of Bytes.
+	Hash string
+	// IgnitionVersion is the spec version of Bytes; empty for a kickstart.
+	IgnitionVersion string
+	// Forms says which spec versions Bytes can be given in, and what stands in the
+	// way of the others; nil for a kickstart and a template.
+	Forms []ignition.Form
+	// Template says that Bytes is a template, as it was written, that is yet to be
+	// rendered for a host.
+	Template bool
+}
+
+// Compile translates and validates a source; of a template it checks the syntax.
+// The artifact is nil exactly where the report holds an error.
+func Compile(src Source) (*Artifact, report.Report) { return compileWith(src, butane.Translate) }
+
+// CompileLocal is Compile for a client on whose disk the local parts of a Butane
+// source are, under filesDir; see butane.TranslateLocal for what it leaves to the
+// caller. What it gives is small enough to be stored with format ignition.
+func CompileLocal(src Source, filesDir string) (*Artifact, report.Report) {
+	artifact, found := compileWith(src, func(source []byte) ([]byte, report.Report) {
+		return butane.TranslateLocal(source, filesDir)
+	})
+	if artifact != nil && len(artifact.Bytes) > MaxSource {
+		return nil, append(found, report.Finding{
+			Severity: report.Error,
+			Message:  fmt.Sprintf("with its local files the config has %d bytes, and may have %d (2 MiB)", len(artifact.Bytes), MaxSource),
+			Hint:     "let the machine fetch large files by URL (contents.source)",
+		})
+	}
+	return artifact, found
+}
+
+func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (artifact *Artifact, found report.Report) {
+	// The translators are other people's code, run on what anybody may have
+	// written. A fault in them is an error of this one source, not of the server.
+	defer func() {
+		if fault := recover(); fault != nil {
+			artifact, found = nil, report.Report{{
+				Severity: report.Error,
+				Message:  fmt.Sprintf("the %s library failed on this config: %.200v", src.Format, fault),
+				Hint:     "this is a fault of the library, which the config sets off; compiling parts of it shows which",
+			}}
+		}
+	}()
+	if src.Template {
+		return checkTemplate(src)
+	}
+	if found = check(src); found != nil {
+		return nil, found
+	}
+	artifact = &Artifact{Bytes: []byte(src.Config)}
+	switch src.Format {
+	case FormatButane:
+		artifact.Bytes, found = translate(artifact.Bytes)
+		artifact.IgnitionVersion = ignition.VersionOf(artifact.Bytes)
+	case FormatIgnition:
+		artifact.IgnitionVersion, found = ignition.Validate(artifact.Bytes)
+	case FormatKickstart:
+		found = kickstart.Check(artifact.Bytes, src.KickstartVersion).Tidy()
+	}
+	if found.HasError() {
+		return nil, found
+	}
+	if !src.Layered {
+		Judge(artifact)
+	}
+	artifact.Hash = hashOf(artifact.Bytes)
+	return artifact, found
+}
+
+// forms lists the versions of an artifact. An experimental version, which is not
+// converted, is given as it is. A fault of the libraries leaves them out.
+func forms(artifact *Artifact) (all []ignition.Form) {
+	defer func() {
+		if recover() != nil {
+			all = []ignition.Form{{Version: artifact.IgnitionVersion}}
+		}
+	}()
+	all, err := ignition.Servable(artifact.Bytes)
+	if err != nil {
+		return []ignition.Form{{Version: artifact.IgnitionVersion}}
+	}
+	return all
+}
+
+// check refuses what no translator is given.
+func check(src Source) report.Report {
+	switch src.Type + "/" + src.Format {
+	case TypeIgnition + "/" + FormatButane, TypeIgnition + "/" + FormatIgnition, TypeKickstart + "/" + FormatKickstart:
+	default:
+		return report.Report{{
+			Severity: report.Error,
+			Message:  fmt.Sprintf("format %.40q does not go with type %.40q", src.Format, src.Type),
+			Hint:     "type ignition takes format butane or ignition, type kickstart takes format kickstart",
+		}}
+	}
+	if len(src.Config) > MaxSource {
+		return report.Report{{
+			Severity: report.Error,
+			Message:  fmt.Sprintf("the config is larger than %d bytes (2 MiB)", MaxSource),
+			Hint:     "let the machine fetch large files by URL (contents.source)",
+		}}
+	}
+	if strings.TrimSpace(src.Config) == "" && src.Format == FormatKickstart {
+		return report.Errorf("the config is empty")
+	}
+	if at := badByte(src.Config); at >= 0 {
+		line, column := report.Position([]byte(src.Config), at)
+		return report.Report{{
+			Severity: report.Error, Line: line, Column: column,
+			Message: fmt.Sprintf("byte 0x%02x is not text", src.Config[at]),
+			Hint:    "configs are UTF-8; binary content goes into a data: URL with base64",
+		}}
+	}
+	return nil
+}
+
+// badByte gives the offset of the first byte that is NUL or no UTF-8, -1 for none.
+func badByte(s string) int {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return -1
+	}
+	for i, c := range s {
+		if c == 0 {
+			return i
+		}
+		if c == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return -1
+}

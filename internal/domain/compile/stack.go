@@ -1,0 +1,226 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"glowplug/internal/domain/report"
+)
+
+// MaxDepth bounds how many layers lie under one another: a config whose layers have
+// layers and so on, each of them counted once.
+const MaxDepth = 16
+
+// layersPath is the field that findings of merging are about.
+const layersPath = "spec.layers"
+
+// MaxUnder bounds how many configs lie under one in all.
+const MaxUnder = 256
+
+// Layer is a config that others are merged over.
+type Layer struct {
+	Name string
+	// Type is "ignition"; a kickstart is no layer.
+	Type string
+	// Bytes is what the layer is served as, its own layers included; nil where it
+	// never compiled. Hash is that of Bytes.
+	Bytes []byte
+	Hash  string
+	// Template is true where Bytes is a template, which is no layer.
+	Template bool
+	// Pending is true while its newest source is being compiled, Failing where that
+	// cannot be served; Failure then says why.
+	Pending, Failing bool
+	Failure          string
+	// Layers names the layers under it.
+	Layers []string
+}
+
+// Stack finds the layers of a config, the lowest first. find gives a config by its
+// name; nil: there is none. Where the report has an error the config cannot be merged.
+// pending is true where the one thing in its way is a layer that is being compiled for
+// the first time: it need only be waited for.
+func Stack(name string, layers []string, find func(name string) *Layer) (stack []*Layer, pending bool, found report.Report) {
+	refuse := func(format string, args ...any) {
+		found = append(found, report.Finding{Severity: report.Error, Path: layersPath, Message: fmt.Sprintf(format, args...)})
+	}
+	w := newWalk(find)
+	circle, within := w.circle(name, layers)
+	if circle != nil {
+		refuse("the layers go in a circle: %s", chain(circle))
+		return nil, false, found
+	}
+	if !within {
+		refuse("more than %d configs lie under %s", MaxUnder, name)
+		return nil, false, found
+	}
+	if deep := w.deep(name, layers); deep != nil {
+		refuse("more than %d layers lie under one another: %s", MaxDepth, chain(deep))
+		return nil, false, found
+	}
+	for _, each := range layers {
+		layer := w.layer(each)
+		switch {
+		case layer == nil:
+			refuse("there is no config %s in this namespace: %s", each, chain([]string{name, each}))
+		case layer.Type != TypeIgnition:
+			refuse("%s is a %s, and only a config of type ignition is a layer: %s", each, layer.Type, chain([]string{name, each}))
+		case layer.Template:
+			refuse("%s is a template, and a template cannot be a layer; put what is the same for all hosts into a config of its own: %s", each, chain([]string{name, each}))
+		case layer.Bytes == nil && layer.Pending:
+			pending = true
+		case layer.Bytes == nil:
+			refuse("%s has never compiled: %s%s", each, chain([]string{name, each}), cause(layer))
+		case layer.Failing:
+			found = append(found, report.Finding{Severity: report.Warning, Path: layersPath,
+				Message: fmt.Sprintf("%s has an error, and its last good compilation is used%s", each, cause(layer))})
+			fallthrough
+		default:
+			stack = append(stack, layer)
+		}
+	}
+	return stack, pending && !found.HasError(), found
+}
+
+// maxCause bounds what is told of a layer's own error, in bytes.
+const maxCause = 200
+
+func cause(layer *Layer) string {
+	text := layer.Failure
+	if text == "" {
+		return ""
+	}
+	if len(text) > maxCause {
+		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
+	}
+	return "; " + layer.Name + ": " + text
+}
+
+// Height is how many layers lie under a config with the given layers, one another
+// counted once: 0 without any, and more than MaxDepth where it is not to be merged.
+func Height(name string, layers []string, find func(name string) *Layer) int {
+	w := newWalk(find)
+	return w.height(layers, MaxDepth+1)
+}
+
+// chain is a way down the layers, shortened where it is long.
+func chain(names []string) string {
+	if most := MaxDepth + 2; len(names) > most {
+		names = slices.Concat(names[:most-1], []string{"…"}, names[len(names)-1:])
+	}
+	return strings.Join(names, " → ")
+}
+
+// walk looks at what is under a config.
+type walk struct {
+	find  func(string) *Layer
+	found map[string]*Layer
+	// heights has what was found out about configs.
+	heights map[looked]int
+}
+
+func newWalk(find func(string) *Layer) *walk {
+	return &walk{find: find, found: map[string]*Layer{}, heights: map[looked]int{}}
+}
+
+// layer gives a config, each looked up once.
+func (w *walk) layer(name string) *Layer {
+	layer, known := w.found[name]
+	if !known {
+		layer = w.find(name)
+		w.found[name] = layer
+	}
+	return layer
+}
+
+// looked is a config, and how far down from it was looked.
+type looked struct {
+	name  string
+	limit int
+}
+
+// height is that of a config with the given layers, as far as limit.
+func (w *walk) height(layers []string, limit int) int {
+	top := 0
+	for _, name := range layers {
+		if limit == 0 {
+			return 1
+		}
+		top = max(top, 1+w.below(name, limit-1))
+	}
+	return top
+}
+
+// below is the height of a config. One that fails is used as it is, whatever it names
+// by now.
+func (w *walk) below(name string, limit int) int {
+	key := looked{name, limit}
+	if h, known := w.heights[key]; known {
+		return h
+	}
+	layer := w.layer(name)
+	if layer == nil || layer.Failing {
+		return 0
+	}
+	h := w.height(layer.Layers, limit)
+	w.heights[key] = h
+	return h
+}
+
+// deep gives a way down of more than MaxDepth layers; nil where there is none.
+func (w *walk) deep(name string, layers []string) []string {
+	if w.height(layers, MaxDepth+1) <= MaxDepth {
+		return nil
+	}
+	way := []string{name}
+	for left := MaxDepth + 1; left > 0; left-- {
+		for _, each := range layers {
+			if 1+w.below(each, left-1) >= left {
+				way = append(way, each)
+				if layer := w.layer(each); layer != nil {
+					layers = layer.Layers
+				}
+				break
+			}
+		}
+	}
+	return way
+}
+
+// circle gives a shortest way from a config back to itself; nil where there is none.
+// Circles under it that it is no part of are for their own members to report. within
+// is false where there is more under it than is looked at.
+func (w *walk) circle(name string, layers []string) (way []string, within bool) {
+	over := map[string]string{} // a config -> the one by which it was found
+	next := []string{name}
+	for len(next) > 0 {
+		at := next[0]
+		next = next[1:]
+		if at != name {
+			layers = nil
+			if layer := w.layer(at); layer != nil {
+				layers = layer.Layers
+			}
+		}
+		for _, each := range layers {
+			if each == name {
+				way = []string{each}
+				for ; at != name; at = over[at] {
+					way = append(way, at)
+				}
+				way = append(way, name)
+				slices.Reverse(way)
+				return way, true
+			}
+			if _, seen := over[each]; !seen {
+				if len(over) == MaxUnder {
+					return nil, false
+				}
+				over[each] = at
+				next = append(next, each)
+			}
+		}
+	}
+	return nil, true
+}

@@ -1,0 +1,128 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+
+	"glowplug/internal/domain/report"
+	"glowplug/internal/domain/template"
+)
+
+// Template is a source that is rendered for each host, and then compiled. It is
+// safe for concurrent use.
+type Template struct {
+	src    Source
+	parsed *template.Template
+}
+
+// ParseTemplate reads the template of a source. It is nil exactly where the report
+// holds an error.
+func ParseTemplate(src Source) (*Template, report.Report) {
+	if found := check(src); found != nil {
+		return nil, found
+	}
+	parsed, found := template.Parse(src.Config)
+	if parsed == nil {
+		return nil, found
+	}
+	// From here on it is what is rendered; which versions that can be given in is found
+	// out when somebody asks for one.
+	src.Template, src.Layered = false, true
+	return &Template{src: src, parsed: parsed}, found
+}
+
+// checkTemplate is Compile for a template: it is compiled for each host later.
+func checkTemplate(src Source) (*Artifact, report.Report) {
+	t, found := ParseTemplate(src)
+	if t == nil {
+		return nil, found
+	}
+	return &Artifact{Bytes: []byte(src.Config), Hash: hashOf([]byte(src.Config)), Template: true}, found
+}
+
+// Rendering is what a template comes to for one host.
+type Rendering struct {
+	// Text is the rendered source; nil where rendering fails.
+	Text []byte
+	// Artifact is what Text compiles to, without its Forms; nil where there is an
+	// error.
+	Artifact *Artifact
+	// Found has places in Text or, where that is nil, in the template.
+	Found report.Report
+}
+
+// Render renders and compiles a template for a host.
+func (t *Template) Render(facts *template.Facts) (r Rendering) {
+	if r.Text, r.Found = t.parsed.Render(facts); r.Text == nil {
+		return r
+	}
+	src := t.src
+	src.Config = string(r.Text)
+	var found report.Report
+	r.Artifact, found = Compile(src)
+	r.Found = append(r.Found, found...)
+	return r
+}
+
+// LayOver merges what was rendered over layers, as Stack finds them.
+func (r *Rendering) LayOver(name string, layers []string, find func(name string) *Layer) {
+	if r.Artifact == nil || len(layers) == 0 {
+		return
+	}
+	own := r.Artifact.Bytes
+	r.Artifact = nil
+	stack, _, found := Stack(name, layers, find)
+	r.Found = append(r.Found, found...)
+	if found.HasError() {
+		return
+	}
+	laid, found := Lay(name, own, stack)
+	if r.Found = append(r.Found, found...); laid != nil {
+		r.Artifact = laid.Artifact
+	}
+}
+
+// maxRendered bounds the errors that are named of one rendering.
+const maxRendered = 3
+
+// Message says in one sentence why there is no artifact, and where; "" where there
+// is one. Lines of the rendered text are not those of the template.
+func (r *Rendering) Message() string {
+	if r.Artifact != nil {
+		return ""
+	}
+	return r.say(r.Found.Errors())
+}
+
+// Warnings says what was found that does not stop the config from being served.
+func (r *Rendering) Warnings() []string {
+	var out []string
+	for _, f := range r.Found.Warnings() {
+		out = append(out, r.say(report.Report{f}))
+	}
+	return out
+}
+
+func (r *Rendering) say(found report.Report) string {
+	var parts []string
+	for i, f := range found {
+		if i == maxRendered {
+			parts = append(parts, fmt.Sprintf("and %d more errors", len(found)-i))
+			break
+		}
+		switch {
+		case r.Text == nil, f.Path == layersPath:
+			parts = append(parts, f.String())
+		case f.Line > 0:
+			parts = append(parts, "in the rendered text, "+f.String())
+		default:
+			parts = append(parts, "in the rendered text: "+f.String())
+		}
+	}
+	const limit = 700
+	text := strings.Join(parts, "; ")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,152 @@
+package ignition
+
+import (
+	"encoding/json"
+	"io"
+	"reflect"
+
+	v2_0 "github.com/coreos/ignition/config/v2_0/types"
+	validate2 "github.com/coreos/ignition/config/validate"
+	"github.com/coreos/ignition/config/validate/astnode"
+	report2 "github.com/coreos/ignition/config/validate/report"
+	validate3 "github.com/coreos/ignition/v2/config/validate"
+
+	"glowplug/internal/domain/report"
+)
+
+// spec3 is a version of spec 3: T is its config, and name writes the version into
+// one.
+func spec3[T any](version string, name func(*T)) spec {
+	s := newSpec[T](version)
+	s.check = func(d *document, places bool) report.Report {
+		var config T
+		if err := json.Unmarshal(d.raw, &config); err != nil {
+			return report.Report{*d.typeError(err)}
+		}
+		name(&config)
+		raw := d.raw
+		if !places {
+			raw = nil
+		}
+		return Findings(validate3.ValidateWithContext(config, raw))
+	}
+	return s
+}
+
+// spec2 is a version of spec 2, which appends configs with a function of its own.
+func spec2[T any](version string, appended func(parent, child T) T, name func(*T)) spec {
+	s := newSpec[T](version)
+	s.appended = func(parent, child reflect.Value) reflect.Value {
+		return reflect.ValueOf(appended(parent.Interface().(T), child.Interface().(T)))
+	}
+	s.check = func(d *document, places bool) report.Report {
+		var config T
+		if err := json.Unmarshal(d.raw, &config); err != nil {
+			return report.Report{*d.typeError(err)}
+		}
+		name(&config)
+		found := validate2.Validate(reflect.ValueOf(config), &place{tree: newTree(d)}, noSource{}, places)
+		return d.findings2(found)
+	}
+	return s
+}
+
+func newSpec[T any](name string) spec {
+	v, _, ok := parseVersion(name)
+	if !ok {
+		panic("no version: " + name)
+	}
+	return spec{version: v, name: name, config: reflect.TypeFor[T]()}
+}
+
+// findings2 takes over what the library of spec 2 found. The line of an entry is
+// the number of the document's node, see place.
+func (d *document) findings2(found report2.Report) report.Report {
+	var r report.Report
+	for _, e := range found.Entries {
+		at := min(max(e.Line-1, 0), len(d.nodes)-1)
+		f := report.Finding{Severity: report.Warning, Path: d.path(at), Message: oneLine(e.Message)}
+		if e.Kind == report2.EntryError {
+			f.Severity = report.Error
+		}
+		if e.Kind == report2.EntryInfo {
+			continue
+		}
+		f.Line, f.Column = d.position(d.nodes[at].start)
+		r = append(r, f)
+	}
+	return r
+}
+
+// misread finds the value that a type of 2.0.0 cannot read: its URLs and hashes
+// are read as such, and the error does not say where.
+func (d *document) misread(err error) *report.Finding {
+	for i, n := range d.nodes {
+		var into any
+		switch fold(n.key) {
+		case "source":
+			into = new(v2_0.Url)
+		case "hash":
+			into = new(v2_0.Hash)
+		}
+		if into == nil || n.kind != '"' {
+			continue
+		}
+		if json.Unmarshal(d.raw[n.start:stringEnd(d.raw, n.start)], into) != nil {
+			return d.fail(i, oneLine(err.Error()), "")
+		}
+	}
+	return fail(d.raw, 0, oneLine(err.Error()), "")
+}
+
+// tree has the members of every object and list of a document.
+type tree struct {
+	d    *document
+	kids [][]int32
+}
+
+func newTree(d *document) *tree {
+	t := &tree{d: d, kids: make([][]int32, len(d.nodes))}
+	for i := 1; i < len(d.nodes); i++ {
+		parent := d.nodes[i].parent
+		t.kids[parent] = append(t.kids[parent], int32(i))
+	}
+	return t
+}
+
+// place shows a document's node to the library of spec 2. Instead of its line it
+// gives its number, from 1: so the library does not search the text for each of
+// them, which takes quadratic time, and a finding is about one value exactly.
+type place struct {
+	*tree
+	at int
+}
+
+func (p *place) ValueLineCol(io.ReadSeeker) (int, int, string) { return p.at + 1, 0, "" }
+func (p *place) KeyLineCol(io.ReadSeeker) (int, int, string)   { return p.at + 1, 0, "" }
+func (p *place) LiteralValue() any                             { return nil }
+func (p *place) Tag() string                                   { return "json" }
+
+func (p *place) SliceChild(i int) (astnode.AstNode, bool) {
+	if p.d.nodes[p.at].kind != '[' || i >= len(p.kids[p.at]) {
+		return nil, false
+	}
+	return &place{p.tree, int(p.kids[p.at][i])}, true
+}
+
+func (p *place) KeyValueMap() (map[string]astnode.AstNode, bool) {
+	if p.d.nodes[p.at].kind != '{' {
+		return nil, false
+	}
+	members := make(map[string]astnode.AstNode, len(p.kids[p.at]))
+	for _, kid := range p.kids[p.at] {
+		members[p.d.nodes[kid].key] = &place{p.tree, int(kid)}
+	}
+	return members, true
+}
+
+// noSource is the text that a place does not need.
+type noSource struct{}
+
+func (noSource) Read([]byte) (int, error)       { return 0, io.EOF }
+func (noSource) Seek(int64, int) (int64, error) { return 0, nil }

@@ -1,0 +1,192 @@
+package ignition
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	cjson "github.com/clarketm/json"
+	"github.com/coreos/ignition/v2/config/merge"
+
+	"glowplug/internal/domain/report"
+)
+
+// Part is a config that is merged with others, and a name for what comes from it.
+type Part struct {
+	Name   string
+	Config []byte
+}
+
+// Merged is what several configs come to.
+type Merged struct {
+	Config []byte
+	// Version is the spec version of Config, the highest of those that were merged.
+	Version string
+
+	config reflect.Value
+	from   sources
+}
+
+// PartError says which of the configs cannot be merged with the others.
+type PartError struct {
+	Part string
+	// Version is the spec version that it had to be brought to, and Losses the fields
+	// in the way; empty where Err says what is wrong with it.
+	Version string
+	Losses  []Loss
+	Err     error
+}
+
+func (e *PartError) Error() string { return e.Part + ": " + e.Reason() }
+
+// Reason is the error without the name of the part.
+func (e *PartError) Reason() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("it cannot be brought to spec %s: %s", e.Version, lossText(e.Losses))
+}
+
+func (e *PartError) Unwrap() error { return e.Err }
+
+// maxNamed bounds the fields that an error names.
+const maxNamed = 5
+
+func lossText(losses []Loss) string {
+	var all []string
+	for i, l := range losses {
+		if i == maxNamed {
+			all = append(all, fmt.Sprintf("and %d more fields", len(losses)-i))
+			break
+		}
+		all = append(all, l.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Merge merges a child over its parent by the rules of Ignition itself; both are
+// brought to the higher of their spec versions. The origins call them "parent" and
+// "child". See MergeAll.
+func Merge(parent, child []byte) (merged []byte, origins []Origin, err error) {
+	m, err := MergeAll([]Part{{"parent", parent}, {"child", child}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Config, m.Origins(), nil
+}
+
+// MergeAll merges valid configs, each over those before it, by the rules of Ignition
+// itself: those of spec 3 or, where all are of spec 2, those by which that appends.
+// All are first brought to the highest spec version among them; one that cannot be is
+// a PartError. That each part is valid does not make the result so. The same configs
+// give the same bytes, always, and a single one is given back as it is.
+func MergeAll(parts []Part) (*Merged, error) {
+	target, specs, err := readParts(parts)
+	if err != nil {
+		return nil, err
+	}
+	m := &Merged{Version: target.name}
+	for i, part := range parts {
+		raw := part.Config
+		if specs[i] != target {
+			out, losses, err := Convert(raw, target.name)
+			if err != nil || len(losses) > 0 {
+				return nil, &PartError{Part: part.Name, Version: target.name, Losses: losses, Err: err}
+			}
+			raw = out
+		}
+		config := reflect.New(target.config)
+		if err := json.Unmarshal(raw, config.Interface()); err != nil {
+			return nil, &PartError{Part: part.Name, Err: errors.New(oneLine(err.Error()))}
+		}
+		if i == 0 {
+			m.Config, m.config, m.from = raw, config.Elem(), sourcesOf(config.Elem(), part.Name)
+			continue
+		}
+		m.config, m.from = target.over(m.config, config.Elem(), m.from, part.Name)
+	}
+	if len(parts) > 1 {
+		// The version is that of every part; the library would let the child's stand.
+		if m.Config, err = cjson.Marshal(m.config.Interface()); err != nil {
+			return nil, fmt.Errorf("writing the merged config: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// readParts finds the specs of configs, and the one that they are merged in: the
+// highest. An experimental one is taken where all are of it, and else its release.
+func readParts(parts []Part) (target *spec, specs []*spec, err error) {
+	if len(parts) == 0 {
+		return nil, nil, errors.New("there is nothing to merge")
+	}
+	uniform := true
+	for _, part := range parts {
+		_, s, failure := read(part.Config)
+		if failure != nil {
+			return nil, nil, &PartError{Part: part.Name, Err: errors.New(failure.String())}
+		}
+		specs = append(specs, s)
+		uniform = uniform && s == specs[0]
+		if target == nil || target.before(s) {
+			target = s
+		}
+	}
+	if target.pre != "" && !uniform {
+		target = specOf(version{major: target.major, minor: target.minor}.String())
+	}
+	return target, specs, nil
+}
+
+// over merges a child over what there is, and says where the result comes from.
+func (s *spec) over(parent, child reflect.Value, from sources, name string) (reflect.Value, sources) {
+	if s.appended != nil {
+		return s.appended(parent, child), from.appended(parent, child, name)
+	}
+	result, transcript := merge.MergeStructTranscribe(parent.Interface(), child.Interface())
+	whole := reflect.ValueOf(result)
+	return whole, from.transcribed(transcript, parent, whole, name)
+}
+
+// Validate holds a merged config against its spec: configs that are valid each by
+// itself need not go together. Findings have a path and no position.
+func (m *Merged) Validate() report.Report {
+	d, s, failure := read(m.Config)
+	if failure != nil {
+		return report.Report{*failure}
+	}
+	return s.check(d, false).Tidy()
+}
+
+// Remote says what of a config is not in it, but fetched by the machine.
+type Remote struct {
+	// Replace is ignition.config.replace; Merge is merge, or append in spec 2.
+	Replace, Merge bool
+	// Proxy is ignition.proxy.
+	Proxy bool
+}
+
+// RemoteOf tells what a valid config fetches.
+func RemoteOf(config []byte) Remote {
+	type ref struct {
+		Source *string `json:"source"`
+	}
+	var doc struct {
+		Ignition struct {
+			Config struct {
+				Replace       *ref  `json:"replace"`
+				Merge, Append []ref `json:",omitempty"`
+			} `json:"config"`
+			Proxy map[string]any `json:"proxy"`
+		} `json:"ignition"`
+	}
+	_ = json.Unmarshal(config, &doc)
+	c := &doc.Ignition.Config
+	return Remote{
+		Replace: c.Replace != nil && c.Replace.Source != nil && *c.Replace.Source != "",
+		Merge:   len(c.Merge)+len(c.Append) > 0,
+		Proxy:   len(doc.Ignition.Proxy) > 0,
+	}
+}

@@ -1,0 +1,133 @@
+// Package kickstart checks Anaconda kickstart files, cheaply: sections are closed,
+// commands are known to the release of the installer that they are for. The file
+// itself is served as it was written, and what is found is never more than a warning:
+// the release that a machine boots is not for this server to say, and the installer
+// knows its commands better.
+package kickstart
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"glowplug/internal/domain/report"
+)
+
+// sections are the sections that end with %end.
+var sections = map[string]bool{
+	"%packages": true, "%pre": true, "%pre-install": true, "%post": true, "%onerror": true,
+	"%traceback": true, "%addon": true, "%anaconda": true, "%certificate": true,
+}
+
+// includes are the lines that begin with % and open no section.
+var includes = map[string]bool{"%include": true, "%ksappend": true}
+
+// Check gives the warnings of a kickstart file for a version of the installer, one of
+// Versions; "" is the newest. The source is valid UTF-8. An error says that there is
+// no such version.
+func Check(source []byte, versionName string) report.Report {
+	v, ok := find(versionName)
+	if !ok {
+		return report.Report{{
+			Severity: report.Error,
+			Message:  fmt.Sprintf("there is no kickstart version %.40q", versionName),
+			Hint:     "versions are " + strings.Join(Versions(), ", "),
+		}}
+	}
+	c := checker{version: v}
+	for number := 1; len(source) > 0; number++ {
+		line, rest, _ := bytes.Cut(source, []byte{'\n'})
+		source = rest
+		c.line(number, string(bytes.TrimSuffix(line, []byte{'\r'})))
+	}
+	if c.open != "" {
+		c.unclosed()
+	}
+	return c.report
+}
+
+type checker struct {
+	version version
+	report  report.Report
+	// open is the section that the line stands in, with its first line; empty
+	// between sections.
+	open     string
+	openLine int
+}
+
+func (c *checker) line(number int, line string) {
+	word := firstWord(line)
+	switch {
+	case word == "" || word[0] == '#':
+	case word == "%end":
+		if c.open == "" {
+			c.warn(number, "%end closes no section", "")
+		}
+		c.open = ""
+	case includes[word]:
+	case sections[word]:
+		// Inside a section this is where the one before was meant to end.
+		if c.open != "" {
+			c.unclosed()
+		}
+		c.open, c.openLine = word, number
+	case c.open != "":
+		// The body of a section: a script, or names of packages.
+	case word[0] == '%':
+		c.warn(number, fmt.Sprintf("section %s is not known", clip(word)), "known sections are "+knownSections)
+		c.open, c.openLine = word, number
+	default:
+		c.command(number, word)
+	}
+}
+
+const knownSections = "%packages, %pre, %pre-install, %post, %onerror, %traceback, %addon, %anaconda and %certificate"
+
+func (c *checker) unclosed() {
+	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", clip(c.open)), "end it with a line that says %end")
+	c.open = ""
+}
+
+func (c *checker) command(number int, word string) {
+	name := c.version.name
+	switch c.version.commands[word] {
+	case removed:
+		c.warn(number, fmt.Sprintf("command %q is removed: the installer of %s refuses it", word, name), remedies[word])
+	case deprecated:
+		c.warn(number, fmt.Sprintf("command %q is deprecated in %s", word, name), remedies[word])
+	case unknown:
+		hint := "an installer that does not know it stops; check the spelling"
+		if has := elsewhere(word); has != "" {
+			hint = "it is a command of " + has
+		}
+		c.warn(number, fmt.Sprintf("command %q is not known to %s", clip(word), name), hint)
+	}
+}
+
+// clip shortens a word that is quoted in a message.
+func clip(s string) string {
+	if len(s) > 40 {
+		return strings.ToValidUTF8(s[:40], "") + "…"
+	}
+	return s
+}
+
+func (c *checker) warn(line int, message, hint string) {
+	// Whoever has more than this to mend is shown the rest next time.
+	if len(c.report) > 2*report.MaxFindings {
+		return
+	}
+	c.report = append(c.report, report.Finding{
+		Severity: report.Warning, Line: line, Column: 1, Message: message, Hint: hint,
+	})
+}
+
+// firstWord gives the first word of a line. A line that begins with a space is a
+// command as well: Anaconda strips it.
+func firstWord(line string) string {
+	line = strings.TrimLeft(line, " \t")
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		line = line[:i]
+	}
+	return line
+}

@@ -1,0 +1,225 @@
+package match
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+// world makes rules and queries from few values, so that matches, ties and
+// near misses are frequent.
+type world struct{ *rand.Rand }
+
+func pickOf[T any](w world, values ...T) T { return values[w.IntN(len(values))] }
+
+func some[T any](w world, one func() T) []T {
+	var out []T
+	for range max(0, w.IntN(5)-2) {
+		out = append(out, one())
+	}
+	return out
+}
+
+func (w world) namespace() string { return pickOf(w, "default", "g10", "g11") }
+func (w world) typ() string       { return pickOf(w, "ignition", "ignition", "kickstart") }
+func (w world) mac() netaddr.MAC  { return netaddr.MAC{2, 0, 0, 0, 0, byte(w.IntN(6))} }
+func (w world) role() string      { return pickOf(w, "", "", "builder", "server") }
+func (w world) hostname() string {
+	return pickOf(w, "node1", "node2", "node1.lab", "node1.lab.example", "node2.lab", "lab")
+}
+
+func (w world) addr() netip.Addr {
+	if w.IntN(3) == 0 {
+		return netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(w.IntN(8))})
+	}
+	return netip.AddrFrom4([4]byte{10, 0, byte(w.IntN(2)), byte(w.IntN(8))})
+}
+
+func (w world) prefix() netip.Prefix {
+	a := w.addr()
+	p, _ := a.Prefix(a.BitLen() - pickOf(w, 0, 0, 1, 2, 8, 24, a.BitLen()))
+	return p
+}
+
+func (w world) labels() map[string]string {
+	m := map[string]string{}
+	for range w.IntN(4) {
+		m[pickOf(w, "role", "rack", "site")] = pickOf(w, "builder", "server", "a")
+	}
+	return m
+}
+
+func (w world) rule(i int) *Rule {
+	r := &Rule{
+		Ref:     Ref{w.namespace(), pickOf(w, fmt.Sprintf("c%d", i), fmt.Sprintf("c%d", i), "builder", "builder-target", "server")},
+		Type:    w.typ(),
+		Created: time.Unix(int64(w.IntN(3)), 0).UTC(),
+		Role:    w.role(),
+	}
+	if w.IntN(3) > 0 {
+		var macs, ips, names []string
+		for _, m := range some(w, w.mac) {
+			macs = append(macs, m.String())
+		}
+		for _, p := range some(w, w.prefix) {
+			ips = append(ips, p.String())
+		}
+		names = some(w, w.hostname)
+		var labels map[string]string
+		if w.IntN(2) == 0 {
+			labels = w.labels()
+		}
+		sel, err := ParseSelector(labels, names, ips, macs, w.IntN(6) == 0)
+		if err != nil {
+			panic(err)
+		}
+		r.Selector = sel
+	}
+	return r
+}
+
+func (w world) query(rules []*Rule) *Query {
+	q := &Query{
+		Type:      w.typ(),
+		Namespace: pickOf(w, "", "g10", "g11", "elsewhere"),
+		Offer:     pickOf(w, Everywhere, Everywhere, OwnNamespace, DefaultsOnly),
+		Facts: Facts{
+			MACs: some(w, w.mac), IPs: some(w, w.addr), Hostnames: some(w, w.hostname),
+			Labels: w.labels(), Role: w.role(),
+		},
+	}
+	if len(rules) > 0 && w.IntN(3) == 0 {
+		q.Image = rules[w.IntN(len(rules))].Ref
+	}
+	return q
+}
+
+// linear is the answer without an index.
+func linear(rules []*Rule, q *Query) (*Rule, Tier) {
+	ranked := Rank(rules, q)
+	if len(ranked) == 0 || ranked[0].Tier == None {
+		return nil, None
+	}
+	return ranked[0].Rule, ranked[0].Tier
+}
+
+func describe(r *Rule) string {
+	if r == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s %s %v %+v", r.Type, r.Ref, r.Created.Unix(), r.Selector)
+}
+
+// TestIndexAgreesWithRank compares the index, built at once and changed rule by
+// rule, with the plain evaluation of the tiers.
+func TestIndexAgreesWithRank(t *testing.T) {
+	tiers := map[Tier]int{}
+	for seed := range uint64(400) {
+		w := world{rand.New(rand.NewPCG(seed, 1))}
+		live := map[Ref]*Rule{}
+		for i := range w.IntN(30) {
+			r := w.rule(i)
+			live[r.Ref] = r
+		}
+		x := NewIndex(values(live))
+		for step := range 60 {
+			switch w.IntN(4) {
+			case 0:
+				r := w.rule(step)
+				live[r.Ref] = r
+				x.Put(r)
+			case 1:
+				for ref := range live {
+					delete(live, ref)
+					x.Delete(ref)
+					break
+				}
+			}
+			rules := values(live)
+			q := w.query(rules)
+			gotRule, gotTier := x.Pick(q)
+			wantRule, wantTier := linear(rules, q)
+			if gotRule != wantRule || gotTier != wantTier {
+				t.Fatalf("seed %d step %d: query %+v\nindex:  %s %s\nlinear: %s %s", seed, step, q,
+					gotTier, describe(gotRule), wantTier, describe(wantRule))
+			}
+			tiers[gotTier]++
+		}
+		if x.Len() != len(live) || len(x.Rules()) != len(live) {
+			t.Fatalf("the index holds %d rules, want %d", x.Len(), len(live))
+		}
+		for ref := range live {
+			x.Delete(ref)
+			x.Delete(ref)
+		}
+		if len(x.scopes) != 0 || len(x.pairs) != 0 || len(x.byRef) != 0 {
+			t.Fatalf("an emptied index keeps %d scopes, %d labels, %d rules", len(x.scopes), len(x.pairs), len(x.byRef))
+		}
+	}
+	for tier := None; tier <= Default; tier++ {
+		if tiers[tier] < 50 {
+			t.Errorf("tier %s was met %d times only: the test proves little", tier, tiers[tier])
+		}
+	}
+}
+
+func values(m map[Ref]*Rule) []*Rule {
+	var out []*Rule
+	for _, r := range m {
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestPickDoesNotAllocate(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(1, 1))}
+	var rules []*Rule
+	seen := map[Ref]bool{}
+	for i := range 200 {
+		if r := w.rule(i); !seen[r.Ref] {
+			seen[r.Ref] = true
+			rules = append(rules, r)
+		}
+	}
+	x := NewIndex(rules)
+	q := &Query{Type: "ignition", Namespace: "elsewhere", Facts: Facts{
+		MACs: []netaddr.MAC{{2, 9}}, IPs: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
+		Hostnames: []string{"node9.lab"}, Labels: map[string]string{"role": "none", "rack": "z"},
+	}}
+	if n := testing.AllocsPerRun(100, func() { x.Pick(q) }); n != 0 {
+		t.Errorf("Pick allocates %v times", n)
+	}
+}
+
+// BenchmarkPick shows that the time does not depend on the number of rules.
+func BenchmarkPick(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rules := make([]*Rule, n)
+			for i := range rules {
+				rules[i] = &Rule{
+					Ref: Ref{"g10", fmt.Sprintf("c%d", i)}, Type: "ignition", Created: time.Unix(int64(i), 0),
+					Selector: Selector{
+						MACs:   []netaddr.MAC{{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}},
+						Labels: []Label{{"rack", fmt.Sprint(i)}, {"role", "server"}},
+					},
+				}
+			}
+			x := NewIndex(rules)
+			q := &Query{Type: "ignition", Namespace: "g10", Facts: Facts{
+				MACs: []netaddr.MAC{{2, 9}}, IPs: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
+				Hostnames: []string{"node9.lab"}, Labels: map[string]string{"role": "server", "rack": fmt.Sprint(n - 1)},
+			}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, _ := x.Pick(q); r == nil {
+					b.Fatal("no match")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package match
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+// Ref names an object.
+type Ref struct{ Namespace, Name string }
+
+// String is namespace/name.
+func (r Ref) String() string { return r.Namespace + "/" + r.Name }
+
+// Compare orders by namespace, then name.
+func (r Ref) Compare(o Ref) int {
+	return cmp.Or(cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.Name, o.Name))
+}
+
+// Label is a key and its value.
+type Label struct{ Key, Value string }
+
+// Rule is a config as matching sees it. Once it is in an Index it must not be
+// changed, and it is in one Index only.
+type Rule struct {
+	Ref
+	// Type is the config's type: a query finds rules of one type.
+	Type string
+	// Created breaks ties: the older goes first.
+	Created time.Time
+	// Role is the config's own label "role". It counts only with an empty
+	// Selector.
+	Role     string
+	Selector Selector
+	// Config is what the rule stands for; matching does not look at it.
+	Config any
+
+	// anchor is the label that the Index files the rule under.
+	anchor Label
+}
+
+// Compare is the order of ties: older creation, then namespace, then name.
+func (r *Rule) Compare(o *Rule) int {
+	return cmp.Or(r.Created.Compare(o.Created), r.Ref.Compare(o.Ref))
+}
+
+// compareLabels is the order within the tier Labels: more labels go first.
+func compareLabels(a, b *Rule) int {
+	return cmp.Or(len(b.Selector.Labels)-len(a.Selector.Labels), a.Compare(b))
+}
+
+// Selector says which machines a rule is for: an OR of its fields.
+type Selector struct {
+	MACs []netaddr.MAC
+	// Prefixes are masked; an address is a prefix of its full length.
+	Prefixes []netip.Prefix
+	// Hostnames are in lower case, without a trailing dot.
+	Hostnames []string
+	// Labels must all hold; sorted by key.
+	Labels  []Label
+	Default bool
+}
+
+// IsEmpty tells whether the selector selects no machine at all; a rule with
+// such a selector is found by role or image only.
+func (s *Selector) IsEmpty() bool {
+	return len(s.MACs) == 0 && len(s.Prefixes) == 0 && len(s.Hostnames) == 0 && len(s.Labels) == 0 && !s.Default
+}
+
+// ParseSelector reads the fields of a selector as they are written in an
+// object. The error names the field that cannot be read.
+func ParseSelector(labels map[string]string, hostnames, ips, macs []string, isDefault bool) (Selector, error) {
+	s := Selector{Default: isDefault}
+	var err error
+	if s.MACs, err = parseAll("matchMACs", macs, netaddr.ParseMAC); err != nil {
+		return Selector{}, err
+	}
+	if s.Prefixes, err = parseAll("matchIPs", ips, netaddr.ParsePrefix); err != nil {
+		return Selector{}, err
+	}
+	if s.Hostnames, err = parseAll("matchHostnames", hostnames, netaddr.ParseHostname); err != nil {
+		return Selector{}, err
+	}
+	if len(labels) > 0 {
+		s.Labels = make([]Label, 0, len(labels))
+		for k, v := range labels {
+			s.Labels = append(s.Labels, Label{k, v})
+		}
+		slices.SortFunc(s.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	}
+	return s, nil
+}
+
+// parseAll reads the values of a field, each once.
+func parseAll[T comparable](field string, values []string, parse func(string) (T, error)) ([]T, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	out := make([]T, 0, len(values))
+	for i, value := range values {
+		v, err := parse(value)
+		if err != nil {
+			return nil, fmt.Errorf("selector.%s[%d]: %w", field, i, err)
+		}
+		out = append(out, v)
+	}
+	return Unique(out), nil
+}
+
+// Unique takes out of a list what stands in it before. It may change the list.
+func Unique[T comparable](list []T) []T {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[T]struct{}, len(list))
+	return slices.DeleteFunc(list, func(v T) bool {
+		_, again := seen[v]
+		seen[v] = struct{}{}
+		return again
+	})
+}

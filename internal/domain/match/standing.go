@@ -1,0 +1,202 @@
+package match
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+// Standing is how one rule does in a query, found without an index: the
+// definition of the tiers, which an Index has to agree with.
+type Standing struct {
+	Rule *Rule
+	// Tier is the first tier in which the rule matches; None where it does not,
+	// or is not offered.
+	Tier Tier
+	// Offered is true unless the rule is of another type or isolation keeps it
+	// from the machine.
+	Offered bool
+	// Reason says in a few words what holds, or why nothing does.
+	Reason string
+
+	// others is true for a rule outside the machine's namespace.
+	others bool
+	// depth is the order within the tier before age counts; lower goes first.
+	depth int
+}
+
+// Rank evaluates every rule. Those that match come first, in the order in which
+// they win; the rest follow by namespace and name.
+func Rank(rules []*Rule, q *Query) []Standing {
+	standings := make([]Standing, len(rules))
+	a := file(q)
+	for i, r := range rules {
+		standings[i] = a.standing(r)
+	}
+	slices.SortFunc(standings, Standing.compare)
+	return standings
+}
+
+// compare is the order of precedence: role in the own namespace, role in the
+// others, every other tier in the own namespace, then in the others.
+func (s Standing) compare(o Standing) int {
+	if s.Tier == None || o.Tier == None {
+		return cmp.Or(truth(s.Tier == None, o.Tier == None), s.Rule.Ref.Compare(o.Rule.Ref))
+	}
+	return cmp.Or(
+		truth(s.Tier != Role, o.Tier != Role),
+		truth(s.others, o.others),
+		cmp.Compare(s.Tier, o.Tier),
+		cmp.Compare(s.depth, o.depth),
+		s.Rule.Compare(o.Rule),
+	)
+}
+
+// truth compares with false going first.
+func truth(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// Over says why s goes before o; both match.
+func (s Standing) Over(o Standing) string {
+	switch {
+	case s.Tier == Role && o.Tier != Role:
+		return "the role that was asked for goes first"
+	case s.others != o.others:
+		return "the host's own namespace goes first"
+	case s.Tier != o.Tier:
+		return fmt.Sprintf("%s goes before %s", s.Tier, o.Tier)
+	case s.depth != o.depth:
+		return map[Tier]string{
+			Role:   "the label role goes before the name",
+			IP:     "the longer prefix goes first",
+			Labels: "more labels go first",
+		}[s.Tier]
+	case !s.Rule.Created.Equal(o.Rule.Created):
+		return "a tie: the older goes first"
+	}
+	return "a tie of the same age: the order of namespace/name decides"
+}
+
+// standing tells how one rule does.
+func (q *asked) standing(r *Rule) Standing {
+	s := Standing{Rule: r, others: q.Namespace == "" || r.Namespace != q.Namespace}
+	switch {
+	case r.Type != q.Type:
+		s.Reason = "its type is " + r.Type
+	case q.Offer == OwnNamespace && s.others:
+		s.Reason = "isolated: only the host's own namespace is offered"
+	case q.Offer == DefaultsOnly && (r.Namespace != DefaultNamespace || !r.Selector.Default):
+		s.Reason = "isolated: an unknown machine is offered only defaults of the namespace " + DefaultNamespace
+	case q.Offer == DefaultsOnly:
+		s.Offered, s.Tier, s.Reason = true, Default, "it is a default of the namespace "+DefaultNamespace
+	default:
+		s.Offered = true
+		q.evaluate(r, &s)
+	}
+	return s
+}
+
+// evaluate goes through the tiers for a rule that is offered.
+func (q *asked) evaluate(r *Rule, s *Standing) {
+	sel := &r.Selector
+	empty := sel.IsEmpty()
+	if q.Role != "" && empty {
+		switch {
+		case r.Role == q.Role:
+			s.Tier, s.depth, s.Reason = Role, 0, "its label role is "+q.Role
+		case r.Name == q.Role+"-target":
+			s.Tier, s.depth, s.Reason = Role, 1, "its name is the role with -target"
+		case r.Name == q.Role:
+			s.Tier, s.depth, s.Reason = Role, 2, "its name is the role"
+		}
+		if s.Tier == Role {
+			return
+		}
+	}
+	if i := slices.IndexFunc(sel.MACs, q.hasMAC); i >= 0 {
+		s.Tier, s.Reason = MAC, "matchMACs has "+sel.MACs[i].String()
+		return
+	}
+	if p, a, ok := q.longest(sel.Prefixes); ok {
+		s.Tier, s.depth = IP, hostBits(p)
+		if p.IsSingleIP() {
+			s.Reason = "matchIPs has " + a.String()
+		} else {
+			s.Reason = fmt.Sprintf("matchIPs has %s, where %s is", p, a)
+		}
+		return
+	}
+	if i := slices.IndexFunc(sel.Hostnames, q.hasHost); i >= 0 {
+		s.Tier, s.Reason = Hostname, "matchHostnames has "+sel.Hostnames[i]
+		return
+	}
+	if len(sel.Labels) > 0 && q.holds(sel.Labels) {
+		s.Tier, s.depth, s.Reason = Labels, -len(sel.Labels), "matchLabels holds: "+joinLabels(sel.Labels)
+		return
+	}
+	if q.Image != (Ref{}) && q.Image == r.Ref {
+		s.Tier, s.Reason = Image, "the host's image names it"
+		return
+	}
+	if sel.Default {
+		s.Tier, s.Reason = Default, "it is a default"
+		return
+	}
+	s.Reason = q.miss(sel, empty)
+}
+
+// SameHost compares two host names in lower case: they are equal, or one of
+// them has no dot and equals the other's first label.
+func SameHost(a, b string) bool {
+	if a == b {
+		return true
+	}
+	firstA, firstB := netaddr.FirstLabel(a), netaddr.FirstLabel(b)
+	return firstA == firstB && (firstA == a || firstB == b)
+}
+
+// miss says why no field of a selector holds.
+func (f *Facts) miss(sel *Selector, empty bool) string {
+	if empty {
+		return "its selector is empty: it is given by role or image only"
+	}
+	var fields []string
+	if len(sel.MACs) > 0 {
+		fields = append(fields, "matchMACs has none of its MACs")
+	}
+	if len(sel.Prefixes) > 0 {
+		fields = append(fields, "matchIPs has none of its addresses")
+	}
+	if len(sel.Hostnames) > 0 {
+		fields = append(fields, "matchHostnames has none of its names")
+	}
+	for _, l := range sel.Labels {
+		if v, ok := f.Label(l.Key); !ok {
+			fields = append(fields, fmt.Sprintf("it has no label %s", l.Key))
+		} else if v != l.Value {
+			fields = append(fields, fmt.Sprintf("its label %s is %q, not %q", l.Key, v, l.Value))
+		}
+	}
+	return strings.Join(fields, "; ")
+}
+
+func joinLabels(labels []Label) string {
+	var b strings.Builder
+	for i, l := range labels {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(l.Key + "=" + l.Value)
+	}
+	return b.String()
+}

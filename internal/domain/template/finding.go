@@ -1,0 +1,169 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"glowplug/internal/domain/report"
+)
+
+var (
+	// syntaxError is "template: config:LINE: MESSAGE".
+	syntaxError = regexp.MustCompile(`(?s)^template: ` + name + `:(\d+): (.*)$`)
+	// runError is "template: config:LINE:COLUMN: executing "NAME" at <CONTEXT>: MESSAGE";
+	// the column counts from 0.
+	runError = regexp.MustCompile(`(?s)^template: ` + name + `:(\d+):(\d+): executing ".*?" at <(.*?)>: (.*)$`)
+	// quoted is what an error names.
+	quoted = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|<([^>]*)>|(\{\{\w+\}\})`)
+	// began is where an action began that does not end.
+	began = regexp.MustCompile(` started at ` + name + `:(\d+)$`)
+	// missing is the library's word for a key that is not there.
+	missing = regexp.MustCompile(`map has no entry for key "(.*)"`)
+	// undefined is the library's word for a function that is not there.
+	undefined = regexp.MustCompile(`^function "(.*)" not defined$`)
+)
+
+// syntaxFinding makes a finding of an error of Parse, which tells the line alone.
+func syntaxFinding(source string, err error) report.Finding {
+	f := report.Finding{Severity: report.Error, Message: strings.TrimPrefix(err.Error(), "template: ")}
+	m := syntaxError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return f
+	}
+	f.Line, _ = strconv.Atoi(m[1])
+	f.Message = clip(m[2])
+	if at := began.FindStringSubmatch(m[2]); at != nil {
+		f.Message = strings.TrimSuffix(m[2], at[0])
+		f.Line, _ = strconv.Atoi(at[1])
+	}
+	if f.Message == "unclosed action" {
+		_, text := lineOf(source, f.Line)
+		f.Column = strings.LastIndex(text, "{{") + 1
+	} else {
+		f.Column = column(source, f.Line, m[2])
+	}
+	if name := undefined.FindStringSubmatch(m[2]); name != nil {
+		return noFunction(name[1], f.Line, f.Column)
+	}
+	f.Hint = `the source is a Go text/template, for template is true; text with {{ in it is written {{ "{{" }}`
+	return f
+}
+
+// lineOf gives the offset of a line of a source, and the line.
+func lineOf(source string, line int) (start int, text string) {
+	for range line - 1 {
+		next := strings.IndexByte(source[start:], '\n')
+		if next < 0 {
+			return len(source), ""
+		}
+		start += next + 1
+	}
+	text, _, _ = strings.Cut(source[start:], "\n")
+	return start, text
+}
+
+// maxLine bounds the lines on which the place of an error is looked for, and
+// maxBefore what stands before them, in bytes: all of it is parsed for each look.
+const (
+	maxLine   = 4096
+	maxBefore = 256 << 10
+)
+
+// column finds the place of a syntax error on its line: the error is the same for
+// the shortest text that has it, and that ends with what is wrong. 0 is unknown.
+func column(source string, line int, message string) int {
+	start, text := lineOf(source, line)
+	end := len(text)
+	if end > maxLine || start > maxBefore {
+		return 0
+	}
+	same := func(length int) bool {
+		_, err := parseSource(source[:start+length])
+		if err == nil {
+			return false
+		}
+		m := syntaxError.FindStringSubmatch(err.Error())
+		return m != nil && m[2] == message && m[1] == strconv.Itoa(line)
+	}
+	if !same(end) {
+		return 0 // it is of what follows
+	}
+	low, high := 0, end // the error is there at high
+	for low < high {
+		middle := (low + high) / 2
+		if same(middle) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	at := max(high, 1)
+	for _, m := range quoted.FindAllStringSubmatch(message, -1) {
+		if word := m[1] + m[2] + m[3]; word != "" && strings.HasSuffix(source[:start+high], word) {
+			return at - len(word) + 1
+		}
+	}
+	return at
+}
+
+// runFinding makes a finding of an error of Execute.
+func (t *Template) runFinding(err error) report.Finding {
+	f := report.Finding{Severity: report.Error}
+	m := runError.FindStringSubmatch(err.Error())
+	f.Message = strings.TrimPrefix(err.Error(), "template: ")
+	if m != nil {
+		f.Line, _ = strconv.Atoi(m[1])
+		f.Column, _ = strconv.Atoi(m[2])
+		f.Column++
+		f.Message = m[4]
+	}
+	var stop *stopped
+	switch {
+	case errors.As(err, &stop):
+		f.Message = stop.Error()
+		if stop.at >= 0 {
+			f.Line, f.Column = report.Position([]byte(t.source), stop.at)
+		}
+		f.Hint = "a template is for a few values of a host: let it loop over less"
+	case errors.Is(err, errLong):
+		f.Message, f.Hint = errLong.Error(), "let the machine fetch large files by URL (contents.source)"
+	case missing.MatchString(f.Message):
+		f = t.missing(f, missing.FindStringSubmatch(f.Message)[1], m[3])
+	default:
+		f.Message = clip(f.Message)
+	}
+	return f
+}
+
+// missing says which fact a host lacks, or that there is no such fact.
+func (t *Template) missing(f report.Finding, key, context string) report.Finding {
+	switch {
+	case strings.HasPrefix(context, "."+key) && !slices.Contains(known, key), strings.HasPrefix(context, "$."+key) && !slices.Contains(known, key):
+		f.Message = fmt.Sprintf("there is no .%s", clip(key))
+		f.Hint = "a template can name ." + strings.Join(known, ", .")
+	case context == "."+key || context == "$."+key:
+		f.Message = fmt.Sprintf("the host has no %s", key)
+		f.Hint = fmt.Sprintf(`set it on the host, or write {{ get . %q | default "…" }}`, key)
+	default:
+		f.Message = fmt.Sprintf("%s: there is no %q", clip(context), clip(key))
+		from := ".Labels"
+		if parent, ok := strings.CutSuffix(context, "."+key); ok && strings.HasPrefix(parent, ".") {
+			from = clip(parent)
+		}
+		f.Hint = fmt.Sprintf(`set it on the host, or let the template do without: {{ get %s %q | default "…" }}`, from, clip(key))
+	}
+	return f
+}
+
+// clip keeps what an operator wrote short in a sentence.
+func clip(s string) string {
+	const limit = 200
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}

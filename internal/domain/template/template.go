@@ -1,0 +1,115 @@
+// Package template renders the source of a config for one host. A source is a Go
+// text/template; what it can name are the host's Facts, and what it can call are
+// functions that give the same for the same, everywhere and always. It is pure and
+// bounded: whatever a template says, rendering it takes no more than about a second
+// of CPU and some tens of megabytes.
+package template
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	text "text/template"
+
+	"glowplug/internal/domain/report"
+)
+
+const (
+	// MaxOutput bounds the rendered text, in bytes.
+	MaxOutput = 2 << 20
+	// maxActions bounds the {{actions}} of a template: each may nest in another.
+	maxActions = 20_000
+	// maxLookups bounds the variables that are declared, times those that are named:
+	// the library looks for each among all.
+	maxLookups = 20_000_000
+	// maxDepth bounds how deep actions nest: the library unwinds an error through
+	// every loop by itself.
+	maxDepth = 50
+	// name is what the text/template library calls a source in its errors.
+	name = "config"
+)
+
+// Template is a source that has been parsed. It is safe for concurrent use.
+type Template struct {
+	source string
+	parsed *text.Template
+	// named are the functions that it calls.
+	named map[string]bool
+}
+
+// Parse reads a template. It is nil exactly where the report holds an error.
+func Parse(source string) (*Template, report.Report) {
+	if n := strings.Count(source, "{{"); n > maxActions {
+		return nil, report.Report{{
+			Severity: report.Error,
+			Message:  fmt.Sprintf("the template has %d actions ({{…}}), more than %d", n, maxActions),
+			Hint:     "split the config: ignition.config.merge fetches further ones",
+		}}
+	}
+	if lookups(source) > maxLookups {
+		return nil, report.Report{{
+			Severity: report.Error, Message: "the template declares and names too many variables ($…)",
+			Hint: "let a list or dict hold what belongs together",
+		}}
+	}
+	parsed, err := parseSource(source)
+	if err != nil {
+		return nil, report.Report{syntaxFinding(source, err)}
+	}
+	if found := restrict(source, parsed); found != nil {
+		return nil, found
+	}
+	t := &Template{source: source, parsed: parsed}
+	t.instrument()
+	return t, nil
+}
+
+// declaration is how a variable is declared, or assigned, which is the same to the
+// parser.
+var declaration = regexp.MustCompile(`\$[\pL\p{Nd}_]*\s*(:?=|,)`)
+
+// lookups bounds the names that the parser compares. It counts text beside actions
+// too, which has both to no such extent.
+func lookups(source string) int {
+	named := strings.Count(source, "$")
+	if named*named <= maxLookups {
+		return 0
+	}
+	return named * len(declaration.FindAllStringIndex(source, -1))
+}
+
+func parseSource(source string) (*text.Template, error) {
+	return text.New(name).Option("missingkey=error").Funcs(declared).Parse(source)
+}
+
+// Render gives the text for a host. It is nil exactly where the report holds an
+// error, whose position is in the template.
+func (t *Template) Render(facts *Facts) ([]byte, report.Report) {
+	m := &meter{left: budget}
+	out := &output{}
+	run, err := t.parsed.Clone()
+	if err == nil {
+		err = run.Funcs(m.functions(t)).Execute(out, facts.data())
+	}
+	if err != nil {
+		return nil, report.Report{t.runFinding(err)}
+	}
+	if m.err != nil { // and and or keep an error of an argument to themselves
+		return nil, report.Report{t.runFinding(m.err)}
+	}
+	return append([]byte{}, out.Bytes()...), nil
+}
+
+// output takes only so much.
+type output struct{ bytes.Buffer }
+
+var errLong = errors.New("the rendered text is longer than 2 MiB")
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.Len()+len(p) > MaxOutput {
+		return 0, errLong
+	}
+	return o.Buffer.Write(p)
+}
