@@ -13,13 +13,13 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // adopt takes in a config that another program has put into the bucket, as if it had
 // been applied: it is checked and compiled, and all that the server derives is derived
 // anew. An event says so.
-func (f *finisher) adopt(ctx context.Context, key string, ref inventory.Ref) error {
+func (f *finisher) adopt(ctx context.Context, key string, ref snapshot.Ref) error {
 	if !f.compiler.layering.isForeign(ref) {
 		return nil
 	}
@@ -75,14 +75,14 @@ func (f *finisher) adopt(ctx context.Context, key string, ref inventory.Ref) err
 	return nil
 }
 
-func (l *layering) isForeign(ref inventory.Ref) bool {
+func (l *layering) isForeign(ref snapshot.Ref) bool {
 	view := l.inv.View()
 	defer view.End()
 	c := view.Config(ref)
 	return c != nil && c.Foreign
 }
 
-func (f *finisher) recordAdoption(ref inventory.Ref, uid types.UID, problem string) {
+func (f *finisher) recordAdoption(ref snapshot.Ref, uid types.UID, problem string) {
 	message := "the object was put into its bucket without the API, and was taken in as if it had been applied"
 	if problem != "" {
 		message = fmt.Sprintf("the object was put into its bucket without the API, and cannot be used: %s", problem)

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
 )
 
 // TestConfigPutIntoTheBucketByHandIsCompiled: what another program writes into the bucket

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Keys in the queue with these in front ask for something else than to finish a
@@ -32,7 +32,7 @@ const (
 
 // changed is told of every config that changes, by whomever, and of those with layers
 // when they are read: it queues what there is to see to.
-func (f *finisher) changed(old, now *inventory.Config) {
+func (f *finisher) changed(old, now *snapshot.Config) {
 	c := cmp.Or(now, old)
 	key := configKey(c.Namespace, c.Name)
 	if now != nil && now.Foreign {
@@ -58,7 +58,7 @@ func (f *finisher) changed(old, now *inventory.Config) {
 // special does what a key with a prefix asks for.
 func (f *finisher) special(ctx context.Context, prefix, key string) error {
 	namespace, name, _ := strings.Cut(strings.TrimPrefix(key, "/"+IgnitionConfigs+"/"), "/")
-	ref := inventory.Ref{Namespace: namespace, Name: name}
+	ref := snapshot.Ref{Namespace: namespace, Name: name}
 	switch prefix {
 	case judgePrefix:
 		return f.judge(ctx, key)
@@ -82,7 +82,7 @@ func (f *finisher) special(ctx context.Context, prefix, key string) error {
 
 // look tells whether a config may have to be merged anew, and whether it has to be
 // judged.
-func (l *layering) look(ref inventory.Ref) (unsettled, unjudged bool) {
+func (l *layering) look(ref snapshot.Ref) (unsettled, unjudged bool) {
 	view := l.inv.View()
 	defer view.End()
 	c := view.Config(ref)
@@ -94,10 +94,10 @@ func (l *layering) look(ref inventory.Ref) (unsettled, unjudged bool) {
 
 // above lists the configs right above one, or all, that may have to be merged anew;
 // the lower first, so that those above both are merged once.
-func (l *layering) above(ref inventory.Ref, all bool) []inventory.Ref {
+func (l *layering) above(ref snapshot.Ref, all bool) []snapshot.Ref {
 	view := l.inv.View()
-	var refs []inventory.Ref
-	seen := map[inventory.Ref]bool{}
+	var refs []snapshot.Ref
+	seen := map[snapshot.Ref]bool{}
 	for next := view.Above(ref); len(next) > 0; next = next[1:] {
 		if c := next[0]; !seen[c.Ref] {
 			seen[c.Ref] = true
@@ -108,8 +108,8 @@ func (l *layering) above(ref inventory.Ref, all bool) []inventory.Ref {
 		}
 	}
 	view.End()
-	heights := map[inventory.Ref]int{}
-	refs = slices.DeleteFunc(refs, func(ref inventory.Ref) bool {
+	heights := map[snapshot.Ref]int{}
+	refs = slices.DeleteFunc(refs, func(ref snapshot.Ref) bool {
 		view := l.inv.View() // let go in between: boots are answered from it
 		defer view.End()
 		c := view.Config(ref)
@@ -119,13 +119,13 @@ func (l *layering) above(ref inventory.Ref, all bool) []inventory.Ref {
 		heights[ref] = compile.Height(c.Name, layersOf(c), view.Layers(c.Namespace))
 		return false
 	})
-	slices.SortFunc(refs, func(a, b inventory.Ref) int {
+	slices.SortFunc(refs, func(a, b snapshot.Ref) int {
 		return cmp.Or(cmp.Compare(heights[a], heights[b]), a.Compare(b))
 	})
 	return refs
 }
 
-func layersOf(c *inventory.Config) []string {
+func layersOf(c *snapshot.Config) []string {
 	if c == nil || c.Stack == nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func layersOf(c *inventory.Config) []string {
 }
 
 // looksTheSame reports whether two versions of a layer give the same merged configs.
-func looksTheSame(a, b *inventory.Config) bool {
+func looksTheSame(a, b *snapshot.Config) bool {
 	return a.Hash == b.Hash && a.Type == b.Type && a.Template == b.Template && a.Failing == b.Failing && a.Pending == b.Pending &&
 		a.ErrorMessage == b.ErrorMessage && slices.Equal(layersOf(a), layersOf(b))
 }

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
-	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,7 @@ func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]s
 	t.Helper()
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
-	inv := inventory.New(inventory.Options{})
+	inv := snapshot.New(snapshot.Options{})
 	for _, kind := range Kinds() {
 		var observers []kvstore.Observer
 		switch kind.Resource {
@@ -82,7 +82,7 @@ func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]s
 // followed is the store of the configs, and the inventory that follows it.
 type followed struct {
 	storage.Interface
-	inv *inventory.Inventory
+	inv *snapshot.Inventory
 }
 
 func startOn(t *testing.T, stores map[string]storage.Interface, door Door, change ...func(*Options)) *api {

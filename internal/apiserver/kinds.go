@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 // Resource names, which are also the keys of Options.Stores.
@@ -32,7 +32,7 @@ var Transient = []string{"EVENTS"}
 func Kinds() []kvstore.Kind {
 	return []kvstore.Kind{
 		{
-			Bucket: "IGNITIONCONFIGS", Resource: IgnitionConfigs, Codec: configCodec{}, Note: inventory.Outline,
+			Bucket: "IGNITIONCONFIGS", Resource: IgnitionConfigs, Codec: configCodec{}, Note: snapshot.Outline,
 			New:     func() runtime.Object { return &v1.IgnitionConfig{} },
 			NewList: func() runtime.Object { return &v1.IgnitionConfigList{} },
 		},

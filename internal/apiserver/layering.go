@@ -7,7 +7,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Settle writes what a config has been compiled to into it, as the server does: with
@@ -18,7 +18,7 @@ func Settle(config *v1.IgnitionConfig, artifact *compile.Artifact, found report.
 }
 
 // Lay merges a config that has been settled over its layers as an inventory has them.
-func Lay(inv *inventory.Inventory, config *v1.IgnitionConfig) {
+func Lay(inv *snapshot.Inventory, config *v1.IgnitionConfig) {
 	if ownOf(config) != nil {
 		(&layering{inv}).lay(config, math.MaxInt, time.Now())
 	}
@@ -27,7 +27,7 @@ func Lay(inv *inventory.Inventory, config *v1.IgnitionConfig) {
 // layering merges configs over their layers, which it finds in the inventory: that
 // has what each config is served as, and is as new as the store.
 type layering struct {
-	inv *inventory.Inventory
+	inv *snapshot.Inventory
 }
 
 // maxAtOnce bounds what is merged while a writer waits, in bytes; with it goes what
@@ -121,7 +121,7 @@ func setOwn(config *v1.IgnitionConfig, own *v1.OwnCompilation) {
 }
 
 // isUnsettled tells whether a config may have to be merged anew.
-func isUnsettled(view inventory.View, c *inventory.Config) bool {
+func isUnsettled(view snapshot.View, c *snapshot.Config) bool {
 	switch {
 	case c.Stack == nil || c.Stack.Own == nil:
 		return false
@@ -129,7 +129,7 @@ func isUnsettled(view inventory.View, c *inventory.Config) bool {
 		return true
 	}
 	for i, name := range c.Stack.Layers {
-		layer := view.Config(inventory.Ref{Namespace: c.Namespace, Name: name})
+		layer := view.Config(snapshot.Ref{Namespace: c.Namespace, Name: name})
 		if layer == nil || layer.Template || c.Stack.Merged[i] != (v1.LayerStatus{Name: name, Hash: layer.Hash, Stale: layer.Failing}) {
 			return true
 		}

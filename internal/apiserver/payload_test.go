@@ -10,8 +10,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/inventory"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/snapshot"
 )
 
 // startSmall gives an API over a NATS server that takes messages of 1 MiB.
@@ -42,7 +42,7 @@ func (a *api) refused(name string) bool {
 func (a *api) stale(name string) bool {
 	view := a.stores[IgnitionConfigs].(followed).inv.View()
 	defer view.End()
-	return view.Config(inventory.Ref{Namespace: "g10", Name: name}).Stale
+	return view.Config(snapshot.Ref{Namespace: "g10", Name: name}).Stale
 }
 
 // TestLayersTooLargeForTheStoreAreSaid: two layers grow until what is merged over both

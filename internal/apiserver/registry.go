@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
 )
 
 // eventTTL is how long an event lives, in seconds.

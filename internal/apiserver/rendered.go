@@ -22,8 +22,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/inventory"
 	"glowplug/internal/remote"
+	"glowplug/internal/store/snapshot"
 )
 
 // renderedREST is the subresource rendered of a config: GET gives the Ignition config
@@ -32,7 +32,7 @@ import (
 // ?host=NAMESPACE/NAME for the host that a template is rendered for.
 type renderedREST struct {
 	configs   *registry.Store
-	inventory *inventory.Inventory
+	inventory *snapshot.Inventory
 	templates boot.Renderer
 	render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	logger    *slog.Logger
@@ -114,16 +114,16 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 
 // forHost gives what a template comes to for a host, of the config's own namespace
 // where none is named.
-func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*inventory.Config, *apierrors.StatusError) {
+func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config, *apierrors.StatusError) {
 	if name == "" {
 		return nil, apierrors.NewBadRequest(config.Name + " is a template: name the host to render it for, ?host=NAME or ?host=NAMESPACE/NAME")
 	}
-	ref := inventory.Ref{Namespace: config.Namespace, Name: name}
+	ref := snapshot.Ref{Namespace: config.Namespace, Name: name}
 	if namespace, name, ok := strings.Cut(name, "/"); ok {
-		ref = inventory.Ref{Namespace: namespace, Name: name}
+		ref = snapshot.Ref{Namespace: namespace, Name: name}
 	}
 	view := r.inventory.View()
-	template, host := view.Config(inventory.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
+	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
 	view.End()
 	switch {
 	case host == nil:

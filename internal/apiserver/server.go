@@ -25,9 +25,9 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
+	"glowplug/internal/store/snapshot"
 )
 
 // MaxBodyBytes bounds the body of a request: a source of 2 MiB, and beside it the
@@ -50,7 +50,7 @@ type Options struct {
 	Stores map[string]storage.Interface
 	// Inventory finds the layers of configs: it follows the store of IgnitionConfigs.
 	// Nil: there are no other configs than the one that is written.
-	Inventory *inventory.Inventory
+	Inventory *snapshot.Inventory
 	// Compile translates a source; nil: compile.Compile.
 	Compile func(compile.Source) (*compile.Artifact, report.Report)
 	// Conflicts gives a sentence for each host that shares a hardware or IP
@@ -181,7 +181,7 @@ func (o Options) withDefaults() Options {
 		o.Render = remote.New(remote.Options{}).Render
 	}
 	if o.Inventory == nil {
-		o.Inventory = inventory.New(inventory.Options{})
+		o.Inventory = snapshot.New(snapshot.Options{})
 	}
 	if o.Recorder == nil {
 		o.Recorder = nobody{}

@@ -9,7 +9,7 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // templated is a config whose source is a template.
@@ -68,7 +68,7 @@ func TestTemplateAwaitsItsHosts(t *testing.T) {
 // forNames stands in for the cache of renderings: it names the host.
 type forNames struct{}
 
-func (forNames) Render(config *inventory.Config, host *inventory.Host, _ *template.Facts, _ boot.Asker) (*inventory.Config, *fault.Error) {
+func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ boot.Asker) (*snapshot.Config, *fault.Error) {
 	if host.Name == "bad" {
 		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+" cannot be rendered for host "+host.Ref.String())
 	}

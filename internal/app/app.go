@@ -14,23 +14,23 @@ import (
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
-	"glowplug/internal/bootlog"
 	"glowplug/internal/bootserver"
 	"glowplug/internal/bulletin"
 	"glowplug/internal/credentials"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/identity"
 	"glowplug/internal/images"
-	"glowplug/internal/inventory"
 	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
 	"glowplug/internal/keyfile"
-	"glowplug/internal/kvstore"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
-	"glowplug/internal/replicas"
 	"glowplug/internal/skew"
 	"glowplug/internal/sources"
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/replicas"
+	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
 )
 
@@ -53,7 +53,7 @@ type App struct {
 
 	backend   *backend
 	stores    map[string]*kvstore.Store
-	inventory *inventory.Inventory
+	inventory *snapshot.Inventory
 	decider   *boot.Decider
 	// rendered are the configs that templates come to, and follower renders them
 	// before hosts ask.
@@ -151,10 +151,10 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 // index makes the stores and what follows them: hosts and configs in memory,
 // the decision over them, the journal of what happens.
 func (a *App) index() {
-	a.inventory = inventory.New(inventory.Options{
+	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
-		OnConflict: func(c inventory.ConflictChange) { a.journal.ConflictChanged(c) },
-		OnChange:   func(c inventory.Change) { a.follower.Changed(c) },
+		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
+		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
 	})
 	a.openStreams()
 	a.decider = boot.New(a.inventory, boot.Policy{
@@ -322,7 +322,7 @@ func (a *App) serveBoots() {
 }
 
 // host gives a host as it is stored; nil where there is none.
-func (a *App) host(ref inventory.Ref) *inventory.Host {
+func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()
 	defer view.End()
 	return view.Host(ref)

@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"glowplug/internal/apiserver"
-	"glowplug/internal/kvstore"
-	"glowplug/internal/ledger"
-	"glowplug/internal/natsd"
-	"glowplug/internal/replicas"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/ledger"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/replicas"
 )
 
 // backend is the NATS that the stores lie in: embedded, or somebody else's.

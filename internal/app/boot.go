@@ -14,8 +14,8 @@ import (
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bootserver"
 	"glowplug/internal/images"
-	"glowplug/internal/inventory"
 	"glowplug/internal/iscsi"
+	"glowplug/internal/store/snapshot"
 )
 
 // openImages opens the ISO directory, and with one the iSCSI portal.
@@ -80,7 +80,7 @@ func (a *App) bootPath() *bootserver.Boot {
 
 // imageInUse names who reads an image.
 func (a *App) imageInUse(namespace, name string) []string {
-	return a.images.InUse(inventory.Ref{Namespace: namespace, Name: name})
+	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
 }
 
 // evictTimeout is how long sessions that are told to end may take to.
@@ -88,7 +88,7 @@ const evictTimeout = 10 * time.Second
 
 // evict ends the sessions of an image that was deleted although it was being read:
 // whoever forces that takes the medium out of the drive. It does not wait.
-func (a *App) evict(ref inventory.Ref) {
+func (a *App) evict(ref snapshot.Ref) {
 	if a.targets == nil {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/keyfile"
-	"glowplug/internal/ledger"
+	"glowplug/internal/store/ledger"
 )
 
 // keyFiles are the files and folders that hold secrets or say who is trusted.

@@ -13,8 +13,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -55,7 +55,7 @@ func (l *lostConfigs) of(store *kvstore.Store) []boot.LostConfig {
 		for _, key := range keys {
 			namespace, name, _ := strings.Cut(key, "/")
 			l.configs = append(l.configs, boot.LostConfig{
-				Ref: inventory.Ref{Namespace: namespace, Name: name}, Outline: inventory.ReadOutline(key, store.Note(key)),
+				Ref: snapshot.Ref{Namespace: namespace, Name: name}, Outline: snapshot.ReadOutline(key, store.Note(key)),
 			})
 		}
 	}

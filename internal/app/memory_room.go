@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
 )
 
 const (

@@ -3,8 +3,8 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/inventory"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/snapshot"
 	"glowplug/internal/version"
 )
 
@@ -15,9 +15,9 @@ var (
 )
 
 // inventoryCollector reads the inventory's counts when it is scraped.
-type inventoryCollector struct{ inv *inventory.Inventory }
+type inventoryCollector struct{ inv *snapshot.Inventory }
 
-func registerMetrics(r prometheus.Registerer, inv *inventory.Inventory) {
+func registerMetrics(r prometheus.Registerer, inv *snapshot.Inventory) {
 	r.MustRegister(inventoryCollector{inv}, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "glowplug_build_info",
 		Help:        "The version of the program; always 1.",
@@ -58,7 +58,7 @@ func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.inv.Stats()
-	for kind, b := range map[string]inventory.BucketStats{"BareMetalHost": s.Hosts, "IgnitionConfig": s.Configs, "ISCSICdrom": s.Images} {
+	for kind, b := range map[string]snapshot.BucketStats{"BareMetalHost": s.Hosts, "IgnitionConfig": s.Configs, "ISCSICdrom": s.Images} {
 		ch <- prometheus.MustNewConstMetric(indexObjects, prometheus.GaugeValue, float64(b.Objects), kind)
 		ch <- prometheus.MustNewConstMetric(indexBad, prometheus.GaugeValue, float64(b.Bad), kind)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
 )
 
 // addNATSFlags declares the files by which an external NATS is reached.

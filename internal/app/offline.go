@@ -18,9 +18,9 @@ import (
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/images"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
 	"glowplug/internal/manifest"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 // Offline decides over manifests instead of a store. Objects count as created
@@ -37,7 +37,7 @@ func Offline(policy boot.Policy, paths ...string) (d *boot.Decider, problems []e
 }
 
 // index loads manifests in place of a store.
-func index(paths ...string) (inv *inventory.Inventory, problems []error, err error) {
+func index(paths ...string) (inv *snapshot.Inventory, problems []error, err error) {
 	docs, err := manifest.Read(paths...)
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +48,7 @@ func index(paths ...string) (inv *inventory.Inventory, problems []error, err err
 			problems = append(problems, fmt.Errorf("%s: %w", docs[i].String(), err))
 		}
 	}
-	inv = inventory.New(inventory.Options{})
+	inv = snapshot.New(snapshot.Options{})
 	inv.Images().Load(l.items[apiserver.ISCSICdroms])
 	inv.Configs().Load(l.items[apiserver.IgnitionConfigs])
 	inv.Hosts().Load(l.items[apiserver.BareMetalHosts])
@@ -173,7 +173,7 @@ type layered struct {
 
 // lay merges configs over their layers, and again over what has come of those, until
 // nothing changes.
-func (l *loader) lay(inv *inventory.Inventory) (problems []error) {
+func (l *loader) lay(inv *snapshot.Inventory) (problems []error) {
 	for range compile.MaxDepth + 2 {
 		changed := false
 		for i := range l.layered {

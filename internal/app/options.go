@@ -17,8 +17,8 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/egress"
 	"glowplug/internal/identity"
-	"glowplug/internal/natsd"
-	"glowplug/internal/replicas"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/replicas"
 	"glowplug/internal/transfer"
 )
 

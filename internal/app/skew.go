@@ -6,11 +6,11 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // ConfigReadable implements skew.Journal.
-func (l lateJournal) ConfigReadable(host *inventory.Host, sentence string) {
+func (l lateJournal) ConfigReadable(host *snapshot.Host, sentence string) {
 	l.app.journal.ConfigReadable(host, sentence)
 }
 
@@ -28,7 +28,7 @@ func (a *App) hostWarnings(host *v1.BareMetalHost) []string {
 	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot {
 		return sentences
 	}
-	if h := inventory.HostFrom(host); h != nil {
+	if h := snapshot.HostFrom(host); h != nil {
 		if s := a.decider.SkewOf(h); s != nil {
 			sentences = append(sentences, s.String())
 		}
@@ -39,7 +39,7 @@ func (a *App) hostWarnings(host *v1.BareMetalHost) []string {
 // imageWarnings names the hosts whose config an image that is being written cannot
 // read.
 func (a *App) imageWarnings(cdrom *v1.ISCSICdrom) []string {
-	image := inventory.ImageFrom(cdrom)
+	image := snapshot.ImageFrom(cdrom)
 	if image == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (a *App) configWarnings(config *v1.IgnitionConfig) []string {
 	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil {
 		return nil
 	}
-	c := inventory.ConfigFrom(config)
+	c := snapshot.ConfigFrom(config)
 	if c == nil || c.Servable.Reads(ignition.Oldest) && c.Servable.Reads("3.0.0") {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"glowplug/internal/ledger"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/ledger"
+	"glowplug/internal/store/natsd"
 )
 
 const (

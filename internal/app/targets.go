@@ -18,9 +18,9 @@ import (
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
 	"glowplug/internal/images"
-	"glowplug/internal/inventory"
 	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
+	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
 )
 
@@ -192,8 +192,8 @@ func (d segmented) Check() error {
 // visit is a machine that reads an image.
 type visit struct {
 	disk      *images.Disk
-	host      *inventory.Host // nil: unknown
-	image     inventory.Ref
+	host      *snapshot.Host // nil: unknown
+	image     snapshot.Ref
 	journal   *journal.Journal
 	landmarks *landmarks
 
@@ -248,7 +248,7 @@ func (l *landmarks) of(image *iso.Image) []iso.BootFile {
 
 // tryImage tells whether an image can be had with a machine's own kernel arguments.
 // What is worked out for that is kept for the machine, which is to come for it.
-func (a *App) tryImage(image *inventory.Image, args []string) error {
+func (a *App) tryImage(image *snapshot.Image, args []string) error {
 	if image.PXE { // its arguments stand in the script
 		files, err := a.images.Files(image.Ref, "")
 		if err == nil {
@@ -271,7 +271,7 @@ type shelf struct {
 }
 
 // Open implements bootserver.Images.
-func (s *shelf) Open(ref inventory.Ref, version string, args []string, host *inventory.Host) (bootserver.Image, error) {
+func (s *shelf) Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (bootserver.Image, error) {
 	if cdrom := s.images.Cdrom(ref); cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Format == v1.FormatPXE {
 		files, err := s.images.Files(ref, version)
 		if err != nil {

@@ -5,13 +5,13 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // HostRendering is what a template comes to for one host.
 type HostRendering struct {
 	// Config is the template, Host the BareMetalHost that is given it.
-	Config, Host inventory.Ref
+	Config, Host snapshot.Ref
 	compile.Rendering
 }
 
@@ -27,8 +27,8 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 	view := inv.View()
 	defer view.End()
 	hosts := view.Hosts()
-	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return a.Ref.Compare(b.Ref) })
-	given := map[inventory.Ref][]*inventory.Host{}
+	slices.SortFunc(hosts, func(a, b *snapshot.Host) int { return a.Ref.Compare(b.Ref) })
+	given := map[snapshot.Ref][]*snapshot.Host{}
 	for _, h := range hosts {
 		for _, typ := range [...]string{boot.Ignition, boot.Kickstart} {
 			if c := decider.Assigned(view, h, typ, &boot.Decision{}); c != nil && c.Template {
@@ -37,7 +37,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 		}
 	}
 	templates := view.Templates()
-	slices.SortFunc(templates, func(a, b *inventory.Config) int { return a.Ref.Compare(b.Ref) })
+	slices.SortFunc(templates, func(a, b *snapshot.Config) int { return a.Ref.Compare(b.Ref) })
 	for _, c := range templates {
 		t, _ := c.ParseTemplate()
 		if t == nil {
@@ -56,7 +56,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 
 // ManifestHosts gives the hosts in manifests, by namespace and name. Problems are
 // what a server would have refused.
-func ManifestHosts(paths ...string) (hosts []*inventory.Host, problems []error, err error) {
+func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, err error) {
 	inv, problems, err := index(paths...)
 	if err != nil {
 		return nil, nil, err
@@ -64,6 +64,6 @@ func ManifestHosts(paths ...string) (hosts []*inventory.Host, problems []error, 
 	view := inv.View()
 	defer view.End()
 	hosts = view.Hosts()
-	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return a.Ref.Compare(b.Ref) })
+	slices.SortFunc(hosts, func(a, b *snapshot.Host) int { return a.Ref.Compare(b.Ref) })
 	return hosts, problems, nil
 }

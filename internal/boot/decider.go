@@ -9,7 +9,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // The endpoints, which are also the types of the configs that they give first.
@@ -31,13 +31,13 @@ type Policy struct {
 
 // Decider decides what machines are given. It is safe for concurrent use.
 type Decider struct {
-	inv    *inventory.Inventory
+	inv    *snapshot.Inventory
 	policy Policy
 	forms  forms
 	// progress is how far a host is; nil: as its status says.
-	progress func(*inventory.Host) inventory.Progress
+	progress func(*snapshot.Host) snapshot.Progress
 	// try tells whether an image can be had; nil: all can.
-	try func(image *inventory.Image, args []string) error
+	try func(image *snapshot.Image, args []string) error
 	// lost tells what the store has lost; nil: nothing.
 	lost func() Lost
 	// renderer renders templates; nil: none are served.
@@ -45,7 +45,7 @@ type Decider struct {
 }
 
 // New makes a Decider over an inventory.
-func New(inv *inventory.Inventory, policy Policy) *Decider {
+func New(inv *snapshot.Inventory, policy Policy) *Decider {
 	return &Decider{inv: inv, policy: policy, forms: forms{limit: maxForms}}
 }
 
@@ -58,7 +58,7 @@ func (d *Decider) Decide(req *Request, dec *Decision) { d.decide(req, dec, nil) 
 // the same.
 func (d *Decider) decide(req *Request, dec *Decision, t *trace) {
 	dec.reset()
-	q := d.question(inventory.View{}, req, dec)
+	q := d.question(snapshot.View{}, req, dec)
 	d.pick(&q, t)
 	// The inventory is let go before anything is rendered: writers must not wait
 	// for that.
@@ -92,7 +92,7 @@ func (d *Decider) pick(q *question, t *trace) {
 }
 
 // question is a request that is yet to be decided.
-func (d *Decider) question(view inventory.View, req *Request, dec *Decision) question {
+func (d *Decider) question(view snapshot.View, req *Request, dec *Decision) question {
 	q := question{view: view, policy: d.policy, forms: &d.forms, req: req, dec: dec, addr: req.Caller.Addr}
 	if d.policy.Neighbors != identity.NeighborsOff {
 		q.neighbor, q.former = req.Caller.MAC, req.Caller.Former
@@ -105,7 +105,7 @@ var zeroMAC netaddr.MAC
 
 // question is a request that is being decided.
 type question struct {
-	view   inventory.View
+	view   snapshot.View
 	policy Policy
 	forms  *forms
 	req    *Request
@@ -146,7 +146,7 @@ func (q *question) query(room *room) match.Query {
 		if q.policy.Isolate {
 			query.Offer = match.OwnNamespace
 		}
-		if h.Image != (inventory.Ref{}) && (!q.policy.Isolate || h.Image.Namespace == h.Namespace) {
+		if h.Image != (snapshot.Ref{}) && (!q.policy.Isolate || h.Image.Namespace == h.Namespace) {
 			if image := q.view.Image(h.Image); image != nil {
 				facts.Image = image.Config
 			}

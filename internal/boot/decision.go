@@ -6,19 +6,19 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Decision is the answer to a Request.
 type Decision struct {
 	// Host is the machine that asks; nil where none is known.
-	Host *inventory.Host
+	Host *snapshot.Host
 	// FoundBy is what found the host: mac, ip, uuid, hostname (claims), address
 	// or neighbor; "" where there is none.
 	FoundBy string
 	// Config is the config to serve. It may be set beside Err, where a config
 	// matched and cannot be given.
-	Config *inventory.Config
+	Config *snapshot.Config
 	// Template is true where a template was chosen. Config is then what that comes to
 	// for the machine, or where that fails the template itself.
 	Template bool
@@ -58,7 +58,7 @@ const (
 // the namespace "default".
 type Notice struct {
 	Reason  string
-	Host    *inventory.Host
+	Host    *snapshot.Host
 	Message string
 	// Key aggregates: notices with the same Reason, Host and Key are one event.
 	Key string

@@ -14,8 +14,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 // lab is the objects of a test; each one is younger than the one before it.
@@ -85,9 +85,9 @@ func marshal(t testing.TB, v any) []byte {
 }
 
 // inventory loads the objects.
-func (l *lab) inventory(t testing.TB) *inventory.Inventory {
+func (l *lab) inventory(t testing.TB) *snapshot.Inventory {
 	t.Helper()
-	inv := inventory.New(inventory.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	inv := snapshot.New(snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	var hosts, configs, images []kvstore.Item
 	for _, h := range l.hosts {
 		hosts = append(hosts, kvstore.Item{Key: h.Namespace + "/" + h.Name, Revision: 1, Value: marshal(t, h)})

@@ -9,7 +9,7 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Form is a config in another spec version than its own.
@@ -52,7 +52,7 @@ type formEntry struct {
 }
 
 // of gives a config in a version. Many who ask at once wait for one conversion.
-func (f *forms) of(config *inventory.Config, version string) *Form {
+func (f *forms) of(config *snapshot.Config, version string) *Form {
 	key := formKey{config.Hash, version}
 	f.mu.Lock()
 	entry := f.made[key]

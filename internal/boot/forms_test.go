@@ -7,7 +7,7 @@ import (
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -16,28 +16,28 @@ const (
 )
 
 // chosen is what becomes of a config for a client.
-func chosen(f *forms, config *inventory.Config, accept, userAgent, spec string) (*Decision, *fault.Error) {
+func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (*Decision, *fault.Error) {
 	dec := &Decision{Config: config}
 	q := question{dec: dec, forms: f, req: &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}}
 	return dec, q.form(ignition.ParseAccept(accept))
 }
 
 func TestForm(t *testing.T) {
-	plain := &inventory.Config{
-		Ref: inventory.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:1",
+	plain := &snapshot.Config{
+		Ref: snapshot.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:1",
 		Artifact: []byte(`{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core"}]}}`),
 	}
-	newer := &inventory.Config{
-		Ref: inventory.Ref{Namespace: "a", Name: "newer"}, IgnitionVersion: "3.4.0", Hash: "sha256:2",
+	newer := &snapshot.Config{
+		Ref: snapshot.Ref{Namespace: "a", Name: "newer"}, IgnitionVersion: "3.4.0", Hash: "sha256:2",
 		Artifact: []byte(`{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]}}`),
 	}
-	old := &inventory.Config{
-		Ref: inventory.Ref{Namespace: "a", Name: "old"}, IgnitionVersion: "2.2.0", Hash: "sha256:3",
+	old := &snapshot.Config{
+		Ref: snapshot.Ref{Namespace: "a", Name: "old"}, IgnitionVersion: "2.2.0", Hash: "sha256:3",
 		Artifact: []byte(`{"ignition":{"version":"2.2.0"}}`),
 	}
 	tests := []struct {
 		name                    string
-		config                  *inventory.Config
+		config                  *snapshot.Config
 		accept, userAgent, spec string
 		// version of the form, "" as it is; and what a refusal says.
 		version, refused string
@@ -91,7 +91,7 @@ func TestFormsAreBounded(t *testing.T) {
 	f := forms{limit: 64 << 10}
 	large := strings.Repeat("a", 1<<10)
 	for i := range 100 {
-		c := &inventory.Config{
+		c := &snapshot.Config{
 			IgnitionVersion: "3.4.0", Hash: "sha256:" + string(rune('0'+i)),
 			Artifact: []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,` + large + `"}}]}}`),
 		}
@@ -107,8 +107,8 @@ func TestFormsAreBounded(t *testing.T) {
 // BenchmarkForm is what choosing the form adds to a decision: for a client that takes
 // the config as it is, and for ones that are given another form.
 func BenchmarkForm(b *testing.B) {
-	config := &inventory.Config{
-		Ref: inventory.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:" + strings.Repeat("0", 64),
+	config := &snapshot.Config{
+		Ref: snapshot.Ref{Namespace: "a", Name: "plain"}, IgnitionVersion: "3.4.0", Hash: "sha256:" + strings.Repeat("0", 64),
 		Artifact: []byte(`{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core"}]}}`),
 	}
 	for _, bm := range []struct{ name, accept, userAgent string }{

@@ -7,7 +7,7 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // What a host is found by. The first four are claims, in the order in which
@@ -40,7 +40,7 @@ func (q *question) identify() *fault.Error {
 
 // ownHost is the host that the network says the client is: by its address,
 // else by its entry in the neighbour table.
-func (q *question) ownHost() (host *inventory.Host, foundBy string) {
+func (q *question) ownHost() (host *snapshot.Host, foundBy string) {
 	if h := q.view.HostByIP(q.addr); h != nil {
 		return h, byAddress
 	}
@@ -68,7 +68,7 @@ func (q *question) claims(kind string) bool {
 }
 
 // named is the host that a claim names; nil: none.
-func (q *question) named(kind string) *inventory.Host {
+func (q *question) named(kind string) *snapshot.Host {
 	c := &q.req.Claims
 	switch kind {
 	case byMAC:
@@ -84,7 +84,7 @@ func (q *question) named(kind string) *inventory.Host {
 
 // carries tells whether a claim holds for a host, which need not be the one
 // that it names where several share what is claimed.
-func (q *question) carries(h *inventory.Host, kind string) bool {
+func (q *question) carries(h *snapshot.Host, kind string) bool {
 	c := &q.req.Claims
 	switch kind {
 	case byMAC:
@@ -191,7 +191,7 @@ func (q *question) verify() *fault.Error {
 // mayBe tells whether the client may claim to be a host that it is not found to
 // be without the claim; ownBy is how it is found to be another one, "" where it
 // is not.
-func (q *question) mayBe(h *inventory.Host, ownBy string) bool {
+func (q *question) mayBe(h *snapshot.Host, ownBy string) bool {
 	switch {
 	case slices.Contains(h.IPs, q.addr):
 		return true
@@ -207,17 +207,17 @@ func (q *question) mayBe(h *inventory.Host, ownBy string) bool {
 
 // contradicts reports whether the neighbour entry is that of another machine than a
 // host. Nothing contradicts a host of which no hardware address is known.
-func (q *question) contradicts(h *inventory.Host) bool {
+func (q *question) contradicts(h *snapshot.Host) bool {
 	return q.neighbor != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, q.neighbor)
 }
 
 // isSource reports whether a host may also ask from the client's address.
-func (q *question) isSource(h *inventory.Host) bool {
+func (q *question) isSource(h *snapshot.Host) bool {
 	return slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
 }
 
 // whyNot says why the client may not claim to be a host, and what to do.
-func (q *question) whyNot(h *inventory.Host) string {
+func (q *question) whyNot(h *snapshot.Host) string {
 	if q.contradicts(h) && q.isSource(h) {
 		return "has other hardware addresses than this client, which is on the server's own network and so is no NAT;" +
 			" leave the parameter out, or correct the host's spec.nics"
@@ -229,7 +229,7 @@ func (q *question) whyNot(h *inventory.Host) string {
 // byNetwork reports whether the network, and not just a claim, says that the client is
 // a host: the hardware address does where the client's and the host's are known, else
 // the address.
-func (q *question) byNetwork(h *inventory.Host) bool {
+func (q *question) byNetwork(h *snapshot.Host) bool {
 	if q.neighbor != zeroMAC && len(h.MACs) > 0 {
 		return slices.Contains(h.MACs, q.neighbor)
 	}
@@ -262,7 +262,7 @@ func (q *question) admit() *fault.Error {
 
 // admitHost refuses a host that the neighbour table contradicts, a host whose
 // neighbour entry has just changed, and a host with a duplicate identity.
-func (q *question) admitHost(h *inventory.Host) *fault.Error {
+func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 	enforce := q.policy.Neighbors == identity.NeighborsEnforce
 	switch {
 	case q.contradicts(h):

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // KernelArgs are the kernel arguments of an image that is a kernel and its files:
@@ -15,7 +15,7 @@ import (
 //
 // What CoreOS needs is the same as in an ISO image of it; Flatcar has all in its
 // initramfs, and begins its first boot by a flag of its own.
-func KernelArgs(image *inventory.Image, host *inventory.Host, base, rootfs string) []string {
+func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs string) []string {
 	args := slices.Clone(image.KernelArgs)
 	if len(args) == 0 {
 		first := "ignition.firstboot"

@@ -6,7 +6,7 @@ import (
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // ExplainedLayer is a layer as the winner was merged over it.
@@ -25,7 +25,7 @@ const maxTraced = 100
 
 // tracer merges configs again and keeps where their entries came from.
 type tracer struct {
-	view   inventory.View
+	view   snapshot.View
 	traced map[string]map[entry][]string
 }
 
@@ -35,14 +35,14 @@ type entry struct{ kind, name string }
 // explainLayers says what a config was merged over and which layer each of its entries
 // came from, through the layers of layers. Where that cannot be told, as what is served
 // was merged over other layers than there are now, origins is empty.
-func (d *Decider) explainLayers(c *inventory.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
+func (d *Decider) explainLayers(c *snapshot.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
 	if c.Stack == nil {
 		return nil, nil
 	}
 	view := d.inv.View()
 	defer view.End()
 	for _, merged := range c.Stack.Merged {
-		now := view.Config(inventory.Ref{Namespace: c.Namespace, Name: merged.Name})
+		now := view.Config(snapshot.Ref{Namespace: c.Namespace, Name: merged.Name})
 		layers = append(layers, ExplainedLayer{
 			Name: merged.Name, Hash: merged.Hash, Failing: merged.Stale, Changed: now == nil || now.Hash != merged.Hash,
 		})
@@ -53,7 +53,7 @@ func (d *Decider) explainLayers(c *inventory.Config) (layers []ExplainedLayer, o
 
 // origins lists the entries of a config that has layers; nil where it is not what comes
 // of them now.
-func (t *tracer) origins(c *inventory.Config) []ignition.Origin {
+func (t *tracer) origins(c *snapshot.Config) []ignition.Origin {
 	if c.Stack == nil || c.Stack.Own == nil || len(t.traced) == maxTraced {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (t *tracer) origins(c *inventory.Config) []ignition.Origin {
 }
 
 // expand puts in the place of a layer those that the entry came from there.
-func (t *tracer) expand(c *inventory.Config, e entry, from []string) []string {
+func (t *tracer) expand(c *snapshot.Config, e entry, from []string) []string {
 	var out []string
 	for _, name := range from {
 		names := []string{name}
@@ -110,8 +110,8 @@ func (t *tracer) entries(namespace, name string) map[entry][]string {
 	return all
 }
 
-func (t *tracer) config(namespace, name string) *inventory.Config {
-	return t.view.Config(inventory.Ref{Namespace: namespace, Name: name})
+func (t *tracer) config(namespace, name string) *snapshot.Config {
+	return t.view.Config(snapshot.Ref{Namespace: namespace, Name: name})
 }
 
 // String is the layer on a line.

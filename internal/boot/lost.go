@@ -5,7 +5,7 @@ import (
 
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Lost are objects that were stored and can no longer be read, as namespace/name.
@@ -16,9 +16,9 @@ type Lost struct {
 
 // LostConfig is a config that can no longer be read.
 type LostConfig struct {
-	Ref inventory.Ref
+	Ref snapshot.Ref
 	// Outline is how it is matched; nil where that is not known.
-	Outline *inventory.Config
+	Outline *snapshot.Config
 }
 
 func (l *Lost) none() bool {
@@ -74,7 +74,7 @@ func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
 		return q.couldWinByName(lost.Ref)
 	}
 	query.Type = outline.Type
-	if matching, _ := inventory.Alone(outline).Pick(&query); matching == nil {
+	if matching, _ := snapshot.Alone(outline).Pick(&query); matching == nil {
 		return false
 	}
 	switch {
@@ -87,7 +87,7 @@ func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
 }
 
 // couldWinByName is couldWin where only the name of the lost config is known.
-func (q *question) couldWinByName(ref inventory.Ref) bool {
+func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	h, chosen := q.dec.Host, q.dec.Config
 	switch {
 	case h == nil:

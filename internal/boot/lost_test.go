@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // A machine gets no final answer that an object which the store has lost could have
@@ -23,9 +23,9 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 	own := ask{from: "192.0.2.3"}
 	stranger := ask{from: "192.0.2.99"}
 	config := func(namespace, name, selector string) []LostConfig {
-		lost := LostConfig{Ref: inventory.Ref{Namespace: namespace, Name: name}}
+		lost := LostConfig{Ref: snapshot.Ref{Namespace: namespace, Name: name}}
 		if selector != "" {
-			lost.Outline = inventory.ReadOutline(namespace+"/"+name, inventory.Outline([]byte(
+			lost.Outline = snapshot.ReadOutline(namespace+"/"+name, snapshot.Outline([]byte(
 				`{"metadata":{"creationTimestamp":"2025-01-01T00:00:00Z"},"spec":{"type":"ignition","config":"{}","selector":`+selector+`}}`)))
 			if lost.Outline == nil {
 				t.Fatal("the outline cannot be read")

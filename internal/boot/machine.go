@@ -6,7 +6,7 @@ import (
 
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 
 	v1 "glowplug/api/v1"
 )
@@ -17,12 +17,12 @@ const IPXE = "ipxe"
 // BootDecision is what a machine boots.
 type BootDecision struct {
 	// Host is the machine that asks; nil where none is known.
-	Host *inventory.Host
+	Host *snapshot.Host
 	// FoundBy is what found the host, as in Decision.
 	FoundBy string
 	// Image is what it boots; nil where it boots its disk, a script without an
 	// image, or is unknown. It may be set beside Err, where it cannot be given.
-	Image *inventory.Image
+	Image *snapshot.Image
 	// Script is the host's or its namespace's own script, a template; "": none.
 	Script string
 	// Local is true where a known host boots its disk.
@@ -30,9 +30,9 @@ type BootDecision struct {
 	// Reason says why, without a full stop.
 	Reason string
 	// Progress is how far the host was.
-	Progress inventory.Progress
+	Progress snapshot.Progress
 	// Offer are the images that an unknown machine may boot, the oldest first.
-	Offer []*inventory.Image
+	Offer []*snapshot.Image
 	// Err says why there is nothing to boot; nil where there is.
 	Err *fault.Error
 	// Notices are what deserves an event.
@@ -44,9 +44,9 @@ type BootDecision struct {
 // Follow makes the decider take the progress of hosts from a function, which is
 // given a host with the progress that its status tells, instead of from the
 // status alone. It is to be called before the first decision.
-func (d *Decider) Follow(progress func(*inventory.Host) inventory.Progress) { d.progress = progress }
+func (d *Decider) Follow(progress func(*snapshot.Host) snapshot.Progress) { d.progress = progress }
 
-func (d *Decider) progressOf(h *inventory.Host) inventory.Progress {
+func (d *Decider) progressOf(h *snapshot.Host) snapshot.Progress {
 	if d.progress != nil {
 		return d.progress(h)
 	}
@@ -105,7 +105,7 @@ func withoutIgnored(notices []Notice) []Notice {
 // boots decides for a known host.
 func (q *question) boots(b *BootDecision) {
 	h, own := b.Host, b.Host.Booting()
-	imaged := h.Image != (inventory.Ref{})
+	imaged := h.Image != (snapshot.Ref{})
 	switch {
 	case own.Disk:
 		b.Local, b.Reason = true, "its image is "+v1.ImageLocalBoot
@@ -131,7 +131,7 @@ func (q *question) boots(b *BootDecision) {
 }
 
 // image gives an image that is to be booted, and says why it cannot be.
-func (q *question) image(ref inventory.Ref, namespace string) (*inventory.Image, *fault.Error) {
+func (q *question) image(ref snapshot.Ref, namespace string) (*snapshot.Image, *fault.Error) {
 	if q.policy.Isolate && ref.Namespace != namespace {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids; put it into "+namespace)
 	}
@@ -143,7 +143,7 @@ func (q *question) image(ref inventory.Ref, namespace string) (*inventory.Image,
 }
 
 // bootable says why an image cannot be booted now; nil where it can.
-func bootable(image *inventory.Image) *fault.Error {
+func bootable(image *snapshot.Image) *fault.Error {
 	switch {
 	case image.External != nil || image.Phase == v1.PhaseReady:
 		return nil
@@ -171,14 +171,14 @@ func (q *question) offer(b *BootDecision) {
 // ImageDecision is how a machine gets the bytes of an image.
 type ImageDecision struct {
 	// Host is the machine that asks; nil where none is known.
-	Host *inventory.Host
+	Host *snapshot.Host
 	// FoundBy is what found the host, as in Decision.
 	FoundBy string
 	// ByNetwork is true where the network says that the machine is Host: by its hardware
 	// address, else by its address. False where it has only claimed so.
 	ByNetwork bool
 	// Image is what it asked for; nil where there is none.
-	Image *inventory.Image
+	Image *snapshot.Image
 	// Args are the host's own kernel arguments, where this is the image that it
 	// boots; nil: the image's.
 	Args []string
@@ -197,10 +197,10 @@ type ImageDecision struct {
 // arguments. proven is true where the machine has to prove that it knows the
 // image's password, as over iSCSI; otherwise an image that has one is given to
 // the hosts that boot it and to callers who are believed.
-func (d *Decider) DecideImage(req *Request, ref inventory.Ref, proven bool) ImageDecision {
+func (d *Decider) DecideImage(req *Request, ref snapshot.Ref, proven bool) ImageDecision {
 	view := d.inv.View()
 	defer view.End()
-	named := func(own *inventory.Image) bool { return own.Ref == ref }
+	named := func(own *snapshot.Image) bool { return own.Ref == ref }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
 	}
@@ -212,7 +212,7 @@ func (d *Decider) DecideImage(req *Request, ref inventory.Ref, proven bool) Imag
 func (d *Decider) DecideTarget(req *Request, iqn string) ImageDecision {
 	view := d.inv.View()
 	defer view.End()
-	named := func(own *inventory.Image) bool { return strings.EqualFold(own.IQN, iqn) }
+	named := func(own *snapshot.Image) bool { return strings.EqualFold(own.IQN, iqn) }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
 	}
@@ -223,7 +223,7 @@ func (d *Decider) DecideTarget(req *Request, iqn string) ImageDecision {
 	return d.decideImage(view, req, image, image.Ref, true)
 }
 
-func (d *Decider) decideImage(view inventory.View, req *Request, image *inventory.Image, ref inventory.Ref, proven bool) ImageDecision {
+func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.Image, ref snapshot.Ref, proven bool) ImageDecision {
 	var dec Decision
 	q := d.question(view, req, &dec)
 	err := q.identify()

@@ -10,7 +10,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // uuidOfPrivate is that of the host whose image is for its hosts alone.
@@ -111,7 +111,7 @@ func TestDecideBoot(t *testing.T) {
 
 	// What is remembered goes before the status.
 	d := New(inv, Policy{})
-	d.Follow(func(h *inventory.Host) inventory.Progress { return inventory.Progress{State: v1.StateProvisioning} })
+	d.Follow(func(h *snapshot.Host) snapshot.Progress { return snapshot.Progress{State: v1.StateProvisioning} })
 	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); !b.Local {
 		t.Errorf("%+v", b)
 	}
@@ -153,13 +153,13 @@ func TestNamespaceScript(t *testing.T) {
 
 func TestDecideImage(t *testing.T) {
 	inv := rack().inventory(t)
-	live, locked := inventory.Ref{Namespace: "g10", Name: "live"}, inventory.Ref{Namespace: "g10", Name: "locked"}
-	private := inventory.Ref{Namespace: "g10", Name: "private"}
+	live, locked := snapshot.Ref{Namespace: "g10", Name: "live"}, snapshot.Ref{Namespace: "g10", Name: "locked"}
+	private := snapshot.Ref{Namespace: "g10", Name: "private"}
 	for _, c := range []struct {
 		name    string
 		ask     ask
 		policy  Policy
-		ref     inventory.Ref
+		ref     snapshot.Ref
 		proven  bool
 		status  int
 		args    string
@@ -175,9 +175,9 @@ func TestDecideImage(t *testing.T) {
 		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
 		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
 		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
-		{"not ready", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "pending"}, false, 503, "", ReasonImageUnavailable + " g10/h1"},
-		{"external", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
-		{"none", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
+		{"not ready", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "pending"}, false, 503, "", ReasonImageUnavailable + " g10/h1"},
+		{"external", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
+		{"none", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
 		{"for its hosts, one of them", ask{from: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
 		{"for its hosts, another", ask{from: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
 		{"for its hosts, another over iSCSI", ask{from: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
@@ -187,7 +187,7 @@ func TestDecideImage(t *testing.T) {
 		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true, 403, "", ReasonClaimRefused + " g10/h18"},
 		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
 		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, private, false, 404, "", ""},
-		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, inventory.Ref{Namespace: "g10", Name: "odd"}, false, 403, "", ""},
+		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "odd"}, false, 403, "", ""},
 		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "", ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestImageThatCannotBeHad(t *testing.T) {
 	d := New(rack().inventory(t), Policy{})
 	var tried []string
 	refusal := fault.New(fault.NoMatch, "/boot/grub/grub.cfg: the argument cannot be written")
-	d.Try(func(image *inventory.Image, args []string) error {
+	d.Try(func(image *snapshot.Image, args []string) error {
 		tried = append(tried, strings.TrimSpace(image.Ref.String()+" "+strings.Join(args, " ")))
 		if len(args) > 0 {
 			return fmt.Errorf("trying: %w", refusal)
@@ -288,8 +288,8 @@ func TestImageThatCannotBeHad(t *testing.T) {
 // TestAdvance is the table of steps; each begins a minute after the one before
 // unless it says otherwise.
 func TestAdvance(t *testing.T) {
-	once := &inventory.Host{}
-	forever := &inventory.Host{Boot: &inventory.HostBoot{Forever: true}}
+	once := &snapshot.Host{}
+	forever := &snapshot.Host{Boot: &snapshot.HostBoot{Forever: true}}
 	type step struct {
 		step  Step
 		after time.Duration
@@ -330,7 +330,7 @@ func TestAdvance(t *testing.T) {
 		"complete at once":  {{CompleteStep, 0, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p inventory.Progress
+			var p snapshot.Progress
 			at, h := epoch, once
 			if strings.HasPrefix(name, "forever") {
 				h = forever
@@ -349,9 +349,9 @@ func TestAdvance(t *testing.T) {
 // The clock may have been set back, or that of the server that wrote the status is
 // ahead: what comes after is not seen earlier, and the host is installed once.
 func TestAdvanceUnderAnotherClock(t *testing.T) {
-	h := &inventory.Host{}
+	h := &snapshot.Host{}
 	ahead := epoch.Add(time.Hour)
-	known, _ := Advance(h, inventory.Progress{}, ImageStep, ahead)
+	known, _ := Advance(h, snapshot.Progress{}, ImageStep, ahead)
 	known.Position = 1
 	for i, step := range []Step{ImageStep, ConfigStep, DiskStep, DiskStep} {
 		next, _ := Advance(h, known, step, epoch.Add(time.Duration(i)*time.Second))
@@ -375,15 +375,15 @@ func TestAdvanceUnderAnotherClock(t *testing.T) {
 
 // TestFold is the table of what a record of the boot log changes.
 func TestFold(t *testing.T) {
-	at := func(state string, position uint64, minute int) inventory.Progress {
-		return inventory.Progress{State: state, Position: position, Seen: epoch.Add(time.Duration(minute) * time.Minute)}
+	at := func(state string, position uint64, minute int) snapshot.Progress {
+		return snapshot.Progress{State: state, Position: position, Seen: epoch.Add(time.Duration(minute) * time.Minute)}
 	}
 	booting, provisioned := v1.StateBooting, v1.StateProvisioned
 	for name, c := range map[string]struct {
-		known, record, want inventory.Progress
+		known, record, want snapshot.Progress
 		after               uint64
 	}{
-		"the first":                        {inventory.Progress{}, at(booting, 1, 1), at(booting, 1, 1), 0},
+		"the first":                        {snapshot.Progress{}, at(booting, 1, 1), at(booting, 1, 1), 0},
 		"one that is included":             {at(provisioned, 7, 1), at(booting, 7, 1), at(provisioned, 7, 1), 6},
 		"one that came back":               {at(provisioned, 7, 1), at(booting, 3, 9), at(provisioned, 7, 1), 2},
 		"one that succeeds what is known":  {at(booting, 7, 5), at(provisioned, 8, 5), at(provisioned, 8, 5), 7},

@@ -7,7 +7,7 @@ import (
 
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // TestBootSourceOfAnotherMachine is a machine on the server's own network that
@@ -17,7 +17,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 	l.hosts[0].Spec.BootSources = []string{"172.16.0.0/24"}
 	l.hosts[0].Spec.SystemUUID = uuidA
 	inv := l.inventory(t)
-	live := inventory.Ref{Namespace: "g10", Name: "live"}
+	live := snapshot.Ref{Namespace: "g10", Name: "live"}
 	for name, policy := range map[string]Policy{"auto": {}, "enforce": enforce} {
 		d := New(inv, policy)
 		for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			boots := d.DecideBoot(req)
 			for endpoint, got := range map[string]struct {
 				err     *fault.Error
-				host    *inventory.Host
+				host    *snapshot.Host
 				notices []Notice
 			}{
 				"config":       {dec.Err, dec.Host, dec.Notices},
@@ -60,7 +60,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 
 func imageAnswer(i ImageDecision) (answer struct {
 	err     *fault.Error
-	host    *inventory.Host
+	host    *snapshot.Host
 	notices []Notice
 }) {
 	answer.err, answer.host, answer.notices = i.Err, i.Host, i.Notices

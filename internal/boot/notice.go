@@ -5,7 +5,7 @@ import (
 
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // who is the client in the message of an event.
@@ -16,13 +16,13 @@ func (q *question) who() string {
 	return q.client() + " (" + q.neighbor.String() + ")"
 }
 
-func (q *question) notice(reason string, h *inventory.Host, key, message string) {
+func (q *question) notice(reason string, h *snapshot.Host, key, message string) {
 	from := sourceOf(q.addr, q.neighbor)
 	q.dec.Notices = append(q.dec.Notices, Notice{Reason: reason, Host: h, Key: key, Message: message, From: from})
 }
 
 // refuse refuses a claim: the client gets the sentence, the host an event.
-func (q *question) refuse(h *inventory.Host, kind, sentence string) *fault.Error {
+func (q *question) refuse(h *snapshot.Host, kind, sentence string) *fault.Error {
 	q.notice(ReasonClaimRefused, h, kind+" "+q.client(), "a request from "+q.who()+" was refused: "+sentence)
 	q.dec.Unheld.Refused = true
 	return fault.New(fault.Refused, sentence)
@@ -47,14 +47,14 @@ func (q *question) unknown() {
 }
 
 // mismatch tells of a neighbour entry that contradicts what is known of a host.
-func (q *question) mismatch(h *inventory.Host) {
+func (q *question) mismatch(h *snapshot.Host) {
 	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
 		", which is none of this host's hardware addresses")
 }
 
 // NeighborChanged is the notice that the hardware address behind the address of a
 // host's machine was lately another one.
-func NeighborChanged(h *inventory.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
+func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
 	change := client.String() + " changed from " + former.String() + " to " + mac.String()
 	return Notice{
 		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
@@ -64,6 +64,6 @@ func NeighborChanged(h *inventory.Host, client netip.Addr, mac, former netaddr.M
 
 // duplicate tells of a host that is refused because another namespace has one
 // like it.
-func (q *question) duplicate(h *inventory.Host, c inventory.Conflict) {
+func (q *question) duplicate(h *snapshot.Host, c snapshot.Conflict) {
 	q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
 }

@@ -2,14 +2,14 @@ package boot
 
 import (
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Try makes the decider try whether this server has an image, with a host's own
 // kernel arguments set in it (nil: the host has none), before the host is told to
 // boot it. Firmware that finds no image behind its script cannot say why. It is to
 // be called before the first decision.
-func (d *Decider) Try(try func(image *inventory.Image, args []string) error) { d.try = try }
+func (d *Decider) Try(try func(image *snapshot.Image, args []string) error) { d.try = try }
 
 // obtain tries whether the host can have the image that was decided for it.
 func (d *Decider) obtain(b *BootDecision) {
@@ -25,6 +25,6 @@ func (d *Decider) obtain(b *BootDecision) {
 }
 
 // ImageUnavailable is the notice that a host cannot have an image.
-func ImageUnavailable(h *inventory.Host, image inventory.Ref, failure *fault.Error) Notice {
+func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
 	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -43,7 +43,7 @@ const (
 // and why or why not: the first boot of bootMode once, and every one of forever.
 // What a status says of a machine whose boot has not come as far as its config
 // is no reason to boot the disk.
-func Armed(h *inventory.Host, p inventory.Progress) (armed bool, reason string) {
+func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 	b := h.Booting()
 	switch {
 	case b.Forever:
@@ -60,7 +60,7 @@ func Armed(h *inventory.Host, p inventory.Progress) (armed bool, reason string) 
 
 // Advance gives the progress of a host after a step; began is true where the
 // step is the first of a new boot.
-func Advance(h *inventory.Host, p inventory.Progress, step Step, at time.Time) (next inventory.Progress, began bool) {
+func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (next snapshot.Progress, began bool) {
 	switch step {
 	case ImageStep, AgainStep:
 		began = p.State != v1.StateBooting || step == ImageStep && apart(p.Script, at, ScriptGap)
@@ -106,7 +106,7 @@ func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(b
 
 // Same reports whether two states lead to the same next boot. A change of that goes
 // into the boot log.
-func Same(a, b inventory.Progress) bool {
+func Same(a, b snapshot.Progress) bool {
 	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
 }
 
@@ -115,7 +115,7 @@ func Same(a, b inventory.Progress) bool {
 // Records come in the order of their positions, and one that is included already
 // changes nothing. A record succeeds what its writer knew. Where another server had
 // gone on meanwhile, the one that has seen the machine later counts.
-func Fold(known, record inventory.Progress, after uint64) inventory.Progress {
+func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
 	if record.Position <= known.Position {
 		return known
 	}
@@ -132,4 +132,4 @@ func Fold(known, record inventory.Progress, after uint64) inventory.Progress {
 
 // LaterSeen reports whether the machine was seen later in a than in b. A status has
 // whole seconds, so whole seconds are compared.
-func LaterSeen(a, b inventory.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }
+func LaterSeen(a, b snapshot.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }

@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Renderer gives what a template comes to for a machine.
@@ -17,8 +17,8 @@ type Renderer interface {
 	// Artifact, Hash, ETag and IgnitionVersion, and Stale where it is an earlier
 	// rendering. host is the machine, nil where it is no known host; facts are what
 	// the template can name, nil: those of the host.
-	Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, asker Asker) (
-		*inventory.Config, *fault.Error)
+	Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker Asker) (
+		*snapshot.Config, *fault.Error)
 }
 
 // Asker is who waits for a rendering.
@@ -91,7 +91,7 @@ func (q *question) facts() *template.Facts {
 // Assigned gives the config of a type that a host is given when it asks and claims
 // nothing; nil: none. The view is the caller's, and so is the room, which is used
 // again.
-func (d *Decider) Assigned(view inventory.View, host *inventory.Host, typ string, room *Decision) *inventory.Config {
+func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string, room *Decision) *snapshot.Config {
 	room.reset()
 	room.Host = host
 	q := d.question(view, &Request{Type: typ}, room)

@@ -5,13 +5,13 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Skew is a host whose image cannot read its config in any form: the machine would
 // boot, ask for ever, and never be configured.
 type Skew struct {
-	Host, Image, Config inventory.Ref
+	Host, Image, Config snapshot.Ref
 	// Release is what the image is of, MaxIgnition the newest Ignition spec version
 	// that it reads.
 	Release, MaxIgnition string
@@ -32,8 +32,8 @@ func (s *Skew) String() string {
 // Changed are objects that are looked at as if they had been stored; each may be
 // nil.
 type Changed struct {
-	Image  *inventory.Image
-	Config *inventory.Config
+	Image  *snapshot.Image
+	Config *snapshot.Config
 }
 
 const (
@@ -46,7 +46,7 @@ const (
 
 // SkewOf looks at one host, which need not be stored; nil: its image reads its
 // config, as far as is known of either. What a template comes to is not known.
-func (d *Decider) SkewOf(h *inventory.Host) *Skew {
+func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 	view := d.inv.View()
 	defer view.End()
 	return d.skew(view, h, Changed{}, nil)
@@ -55,7 +55,7 @@ func (d *Decider) SkewOf(h *inventory.Host) *Skew {
 // SkewOfStored is SkewOf for a host that is stored: a template is rendered for it, and
 // converted as it would be for the machine, which takes its time. It waits until gone
 // is closed; known is false where the template cannot be rendered.
-func (d *Decider) SkewOfStored(h *inventory.Host, gone <-chan struct{}) (s *Skew, known bool) {
+func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew, known bool) {
 	view := d.inv.View()
 	image, config := d.booted(view, h, Changed{}, nil)
 	view.End()
@@ -73,7 +73,7 @@ func (d *Decider) SkewOfStored(h *inventory.Host, gone <-chan struct{}) (s *Skew
 }
 
 // isGiven tells whether a machine that reads up to a version would be given a config.
-func (d *Decider) isGiven(config *inventory.Config, max string) bool {
+func (d *Decider) isGiven(config *snapshot.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
 	}
@@ -91,7 +91,7 @@ func (d *Decider) isGiven(config *inventory.Config, max string) bool {
 func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	hosts := d.imaged(c)
 	hosts = hosts[:min(len(hosts), maxSkewed)]
-	alone := inventory.Alone(c.Config)
+	alone := snapshot.Alone(c.Config)
 	for len(hosts) > 0 && len(found) < most {
 		n := min(skewChunk, len(hosts))
 		view := d.inv.View()
@@ -108,13 +108,13 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 
 // imaged gives the hosts that boot an image of which it is known what it reads, and
 // which does not read the changed config, where there is one.
-func (d *Decider) imaged(c Changed) []*inventory.Host {
+func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	view := d.inv.View()
 	defer view.End()
 	if c.Image != nil {
-		return view.HostsOf(func(ref inventory.Ref) bool { return ref == c.Image.Ref })
+		return view.HostsOf(func(ref snapshot.Ref) bool { return ref == c.Image.Ref })
 	}
-	doubtful := map[inventory.Ref]bool{}
+	doubtful := map[snapshot.Ref]bool{}
 	for _, i := range view.Images("") {
 		if i.MaxIgnition != "" && (c.Config == nil || !c.Config.Servable.Reads(i.MaxIgnition)) {
 			doubtful[i.Ref] = true
@@ -123,25 +123,25 @@ func (d *Decider) imaged(c Changed) []*inventory.Host {
 	if len(doubtful) == 0 {
 		return nil
 	}
-	return view.HostsOf(func(ref inventory.Ref) bool { return doubtful[ref] })
+	return view.HostsOf(func(ref snapshot.Ref) bool { return doubtful[ref] })
 }
 
 // skew compares what a host boots with what it is given. alone has the changed config
 // and no other.
-func (d *Decider) skew(view inventory.View, h *inventory.Host, c Changed, alone *match.Index) *Skew {
+func (d *Decider) skew(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) *Skew {
 	image, config := d.booted(view, h, c, alone)
 	return skewed(h, image, config)
 }
 
 // skewed compares an image with a config by what is said of both; either may be nil.
-func skewed(h *inventory.Host, image *inventory.Image, config *inventory.Config) *Skew {
+func skewed(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
 	if config == nil || config.Servable.Reads(image.MaxIgnition) {
 		return nil
 	}
 	return newSkew(h, image, config)
 }
 
-func newSkew(h *inventory.Host, image *inventory.Image, config *inventory.Config) *Skew {
+func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
 	return &Skew{
 		Host: h.Ref, Image: image.Ref, Config: config.Ref, Release: image.Release, MaxIgnition: image.MaxIgnition, Needs: config.IgnitionVersion,
 	}
@@ -149,8 +149,8 @@ func newSkew(h *inventory.Host, image *inventory.Image, config *inventory.Config
 
 // booted gives the image that a host boots and the config that it is given then, where
 // it is known what the image reads; else the config is nil.
-func (d *Decider) booted(view inventory.View, h *inventory.Host, c Changed, alone *match.Index) (image *inventory.Image, config *inventory.Config) {
-	if h.Image == (inventory.Ref{}) || d.policy.Isolate && h.Image.Namespace != h.Namespace {
+func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (image *snapshot.Image, config *snapshot.Config) {
+	if h.Image == (snapshot.Ref{}) || d.policy.Isolate && h.Image.Namespace != h.Namespace {
 		return nil, nil
 	}
 	image = view.Image(h.Image)

@@ -7,7 +7,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // skewLab is a rack with an old image and configs of several versions.
@@ -43,7 +43,7 @@ func TestSkew(t *testing.T) {
 	l := skewLab()
 	d := New(l.inventory(t), Policy{})
 	for _, h := range l.hosts {
-		s := d.SkewOf(inventory.HostFrom(h))
+		s := d.SkewOf(snapshot.HostFrom(h))
 		if (s != nil) != (h.Name == "new-old") {
 			t.Errorf("%s: %v", h.Name, s)
 		}
@@ -79,7 +79,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	image := func(name, max string) Changed {
-		i := inventory.ImageFrom(l.images[0])
+		i := snapshot.ImageFrom(l.images[0])
 		i.Ref.Name, i.MaxIgnition = name, max
 		return Changed{Image: i}
 	}
@@ -99,7 +99,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 		for _, v := range versions {
 			c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: v})
 		}
-		return Changed{Config: inventory.ConfigFrom(c)}
+		return Changed{Config: snapshot.ConfigFrom(c)}
 	}
 	for name, c := range map[string]struct {
 		changed Changed
@@ -124,7 +124,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 // byLabel stands in for the cache of renderings: a host is given the config in its label.
 type byLabel struct{}
 
-func (byLabel) Render(config *inventory.Config, host *inventory.Host, _ *template.Facts, _ Asker) (*inventory.Config, *fault.Error) {
+func (byLabel) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ Asker) (*snapshot.Config, *fault.Error) {
 	text := host.Labels["config"]
 	if text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
@@ -152,7 +152,7 @@ func TestSkewOfATemplate(t *testing.T) {
 	d := New(l.inventory(t), Policy{})
 	d.RenderWith(byLabel{})
 	for _, h := range l.hosts {
-		s, known := d.SkewOfStored(inventory.HostFrom(h), nil)
+		s, known := d.SkewOfStored(snapshot.HostFrom(h), nil)
 		if known != (h.Name != "not-rendered") || (s != nil) != (h.Name == "refused" || h.Name == "new-old") {
 			t.Errorf("%s: %v %v", h.Name, s, known)
 		}

@@ -4,7 +4,7 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // What a source is told that has guessed too much. Nothing is looked up for it, so that
@@ -88,7 +88,7 @@ func (q *question) verifyOwn() *fault.Error {
 
 // withheld decides for who has asked for too many images that it cannot have: whether
 // there is this one is not looked up, unless it is the one that the host boots.
-func (d *Decider) withheld(view inventory.View, req *Request, named func(*inventory.Image) bool) (ImageDecision, bool) {
+func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapshot.Image) bool) (ImageDecision, bool) {
 	if req.ImageLimit == Unlimited {
 		return ImageDecision{}, false
 	}

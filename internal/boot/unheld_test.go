@@ -7,7 +7,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // TestUnheld has which claims of a request do not hold, and what their source may
@@ -54,7 +54,7 @@ func TestUnheld(t *testing.T) {
 			if b := d.DecideBoot(req); b.Unheld.Any() != c.want.Any() {
 				t.Errorf("of what it boots: %+v", b.Unheld)
 			}
-			if i := d.DecideImage(req, inventory.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
+			if i := d.DecideImage(req, snapshot.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
 				t.Errorf("of an image: %+v", i.Unheld)
 			}
 			var next Decision
@@ -102,7 +102,7 @@ func TestWithheldImages(t *testing.T) {
 		for limit, want := range []int{Unlimited: c.before, StrangersLimited: c.network, AllLimited: c.limited} {
 			req.ImageLimit = Limit(limit)
 			for by, i := range map[string]ImageDecision{
-				"name": d.DecideImage(req, inventory.Ref{Namespace: "g10", Name: c.image}, false),
+				"name": d.DecideImage(req, snapshot.Ref{Namespace: "g10", Name: c.image}, false),
 				"IQN":  d.DecideTarget(req, "iqn.2026-11.dev.glowplug:g10:"+c.image),
 			} {
 				status := 200
@@ -118,7 +118,7 @@ func TestWithheldImages(t *testing.T) {
 }
 
 // networkHost is the host that the network says asks.
-func networkHost(d *Decider, req *Request) *inventory.Host {
+func networkHost(d *Decider, req *Request) *snapshot.Host {
 	view := d.inv.View()
 	defer view.End()
 	q := d.question(view, req, &Decision{})

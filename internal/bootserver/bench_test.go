@@ -14,10 +14,10 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
 	"glowplug/internal/journal"
-	"glowplug/internal/kvstore"
 	"glowplug/internal/logs"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 var benchBody = bytes.Repeat([]byte("0123456789abcdef"), 320) // 5 KB
@@ -33,7 +33,7 @@ var benchLength = []string{strconv.Itoa(len(benchBody))}
 
 // whole is the server with the real decision over one host and one config.
 func whole(b *testing.B, level slog.Level) http.Handler {
-	inv := inventory.New(inventory.Options{})
+	inv := snapshot.New(snapshot.Options{})
 	inv.Hosts().Load([]kvstore.Item{{Key: "g10/server1", Revision: 1, Value: []byte(
 		`{"metadata":{"name":"server1","namespace":"g10"},"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}}}`)}})
 	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: storedConfig("builder", "ignition", `{"matchLabels":{"role":"builder"}}`, benchBody)}})

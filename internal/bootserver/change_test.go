@@ -17,9 +17,9 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
 	"glowplug/internal/logs"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 var (
@@ -71,7 +71,7 @@ func (elsewhereConn) RemoteAddr() net.Addr {
 // bulkImages have one image, of size bytes.
 type bulkImages struct{ content []byte }
 
-func (b bulkImages) Open(inventory.Ref, string, []string, *inventory.Host) (Image, error) {
+func (b bulkImages) Open(snapshot.Ref, string, []string, *snapshot.Host) (Image, error) {
 	return &memoryImage{bytes.NewReader(b.content), &memoryImages{}, `"bulk"`}, nil
 }
 
@@ -91,7 +91,7 @@ func (d decides) DecideBoot(req *boot.Request) boot.BootDecision {
 	return d.Decider.DecideBoot(req)
 }
 
-func (d decides) DecideImage(req *boot.Request, ref inventory.Ref, proven bool) boot.ImageDecision {
+func (d decides) DecideImage(req *boot.Request, ref snapshot.Ref, proven bool) boot.ImageDecision {
 	defer d.after()
 	return d.Decider.DecideImage(req, ref, proven)
 }
@@ -114,7 +114,7 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 	t.Helper()
 	f := &flipRig{table: &flipTable{}, journal: &fakeJournal{}, log: new(bytes.Buffer), after: func() {}}
 	f.table.set(victimMAC, zeroMAC)
-	inv := inventory.New(inventory.Options{})
+	inv := snapshot.New(snapshot.Options{})
 	item := func(key, value string) kvstore.Item {
 		return kvstore.Item{Key: key, Revision: 1, Value: []byte(value)}
 	}

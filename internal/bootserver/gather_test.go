@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // countingListener counts the writes of its connections.
@@ -47,7 +47,7 @@ func TestGather(t *testing.T) {
 	for _, size := range []int{1, 2000, 2049, 3700, 3800, 3900, 4096, 5120, 7800, 7900, 8192, 60 << 10, 64 << 10, 200 << 10, 2 << 20} {
 		body := bytes.Repeat([]byte("x"), size)
 		body[size-1] = 'y'
-		config := changed(func(c *inventory.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
+		config := changed(func(c *snapshot.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
 		boots := New(Options{
 			Decider: &fakeDecider{decision: found(config)}, Resolver: identity.NewResolver(identity.ResolverOptions{Neighbors: identity.NeighborsOff}),
 		})

@@ -8,7 +8,7 @@ import (
 	"unique"
 
 	"glowplug/internal/domain/match"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // cachedHeaders is the number of configs, and of renderings of templates, whose header
@@ -28,7 +28,7 @@ type headerCache struct {
 // its bytes, so that an old revision is not kept in memory: the ETag, which was made
 // for it, stands in a place of its own.
 type headerValues struct {
-	ref      inventory.Ref
+	ref      snapshot.Ref
 	revision uint64
 	size     int
 
@@ -36,12 +36,12 @@ type headerValues struct {
 	values               [3]string // what those are slices of
 }
 
-func (c *headerCache) of(config *inventory.Config) *headerValues {
+func (c *headerCache) of(config *snapshot.Config) *headerValues {
 	slot := &c.slots[(config.Revision+maphash.String(slotSeed, config.ETag))%cachedHeaders]
 	v := slot.Load()
 	if v == nil || v.revision != config.Revision || v.size != len(config.Artifact) || v.ref != config.Ref || v.etag[0] != config.ETag {
 		v = &headerValues{
-			ref:      inventory.Ref{Namespace: shared(config.Namespace), Name: shared(config.Name)},
+			ref:      snapshot.Ref{Namespace: shared(config.Namespace), Name: shared(config.Name)},
 			revision: config.Revision,
 			size:     len(config.Artifact),
 			values:   [3]string{shared(headerSafe(config.Ref.String())), config.ETag, shared(strconv.Itoa(len(config.Artifact)))},

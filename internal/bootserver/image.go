@@ -6,11 +6,11 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/ipxe"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // image is an image as a script boots it.
-func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image *inventory.Image) ipxe.Image {
+func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image *snapshot.Image) ipxe.Image {
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)
@@ -49,7 +49,7 @@ const versionLength = 12
 
 // versioned is the name of an image in paths: with its version where another image
 // may take its place while the machine boots.
-func versioned(image *inventory.Image) string {
+func versioned(image *snapshot.Image) string {
 	if !image.Stream || len(image.Sum) < versionLength {
 		return image.Ref.String()
 	}

@@ -9,7 +9,7 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 var bytesType = []string{"application/octet-stream"}
@@ -17,7 +17,7 @@ var bytesType = []string{"application/octet-stream"}
 // isoPath reads PathISO{ns}/{name}.iso and PathISO{ns}/{name}/files/{file}; file
 // is "" for the image itself. The name may end in @{version}: the image as it was
 // when the machine was told of it.
-func isoPath(path string) (ref inventory.Ref, version, file string, ok bool) {
+func isoPath(path string) (ref snapshot.Ref, version, file string, ok bool) {
 	namespace, rest, _ := strings.Cut(strings.TrimPrefix(path, PathISO), "/")
 	name, file, inside := strings.Cut(rest, "/")
 	if inside {
@@ -27,7 +27,7 @@ func isoPath(path string) (ref inventory.Ref, version, file string, ok bool) {
 		name, ok = strings.CutSuffix(name, ".iso")
 	}
 	name, version, _ = strings.Cut(name, "@")
-	return inventory.Ref{Namespace: namespace, Name: name}, version, file, ok && namespace != "" && name != ""
+	return snapshot.Ref{Namespace: namespace, Name: name}, version, file, ok && namespace != "" && name != ""
 }
 
 // serveISO answers PathISO, with ranges.

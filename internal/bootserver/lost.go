@@ -3,7 +3,7 @@ package bootserver
 import (
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Lost says which kinds of objects are missing as a whole, since their bucket is
@@ -16,8 +16,8 @@ var lost = fault.New(fault.Unavailable,
 
 // fromConfig reports whether a host's config may depend on what is missing: its image
 // may name one.
-func (l Lost) fromConfig(h *inventory.Host) bool {
-	return l.Images && h != nil && h.Image != (inventory.Ref{})
+func (l Lost) fromConfig(h *snapshot.Host) bool {
+	return l.Images && h != nil && h.Image != (snapshot.Ref{})
 }
 
 // fromBoot reports whether what a machine boots may depend on what is missing: its

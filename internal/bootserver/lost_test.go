@@ -5,14 +5,14 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // TestLostKindsHoldUpWhatNeedsThem: what is missing as a whole holds up the
 // machines whose boot it could change, and no others.
 func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
-	imaged := &inventory.Host{Image: inventory.Ref{Namespace: "n", Name: "i"}}
-	plain := &inventory.Host{}
+	imaged := &snapshot.Host{Image: snapshot.Ref{Namespace: "n", Name: "i"}}
+	plain := &snapshot.Host{}
 	for name, c := range map[string]struct {
 		lost   Lost
 		b      boot.BootDecision

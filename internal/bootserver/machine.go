@@ -13,7 +13,7 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // The paths that a Server with a Booter answers as well.
@@ -36,7 +36,7 @@ func Answers(path string) bool {
 // Booter decides what machines boot.
 type Booter interface {
 	DecideBoot(req *boot.Request) boot.BootDecision
-	DecideImage(req *boot.Request, ref inventory.Ref, proven bool) boot.ImageDecision
+	DecideImage(req *boot.Request, ref snapshot.Ref, proven bool) boot.ImageDecision
 }
 
 // Images opens images.
@@ -45,7 +45,7 @@ type Images interface {
 	// where args is nil; host is who reads it, nil where that is unknown. version is
 	// the one that the machine was told of, "" for the present one. The error is a
 	// fault.Error.
-	Open(ref inventory.Ref, version string, args []string, host *inventory.Host) (Image, error)
+	Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (Image, error)
 }
 
 // Image is an image as one machine sees it. Its bytes do not change until Release.

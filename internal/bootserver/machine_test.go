@@ -12,8 +12,8 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 // rackHosts are hosts at loopback addresses, for the tests ask from there.
@@ -52,7 +52,7 @@ type memoryImage struct {
 	etag string
 }
 
-func (m *memoryImages) Open(ref inventory.Ref, version string, args []string, _ *inventory.Host) (Image, error) {
+func (m *memoryImages) Open(ref snapshot.Ref, version string, args []string, _ *snapshot.Host) (Image, error) {
 	if version == "old" {
 		return nil, fault.New(fault.NoMatch, "it has no version old any more")
 	}
@@ -97,7 +97,7 @@ func bootRig(t *testing.T, policy boot.Policy, change func(*Boot)) (*rig, *memor
 // rackBoot is the rack with a real decision over it.
 func rackBoot(t *testing.T, policy boot.Policy) (*Boot, *memoryImages) {
 	t.Helper()
-	inv := inventory.New(inventory.Options{})
+	inv := snapshot.New(snapshot.Options{})
 	load := func(o kvstore.Observer, objects map[string]string) {
 		var items []kvstore.Item
 		for key, value := range objects {
@@ -208,7 +208,7 @@ func TestIPXE(t *testing.T) {
 // A host whose image cannot be had is shown why, and so is whoever looks at it.
 func TestImageThatCannotBeHad(t *testing.T) {
 	r, _ := bootRig(t, boot.Policy{Claims: identity.Trust}, func(b *Boot) {
-		b.Booter.(*boot.Decider).Try(func(image *inventory.Image, args []string) error {
+		b.Booter.(*boot.Decider).Try(func(image *snapshot.Image, args []string) error {
 			if len(args) > 0 {
 				return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
 			}

@@ -13,9 +13,9 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 	"glowplug/internal/logs/logstest"
+	"glowplug/internal/store/snapshot"
 )
 
 // byAddress decides by the address that asks: some are hosts, some are given a default
@@ -25,7 +25,7 @@ type byAddress struct{}
 func (byAddress) Decide(req *boot.Request, d *boot.Decision) {
 	switch from := req.Caller.Addr.String(); {
 	case strings.HasPrefix(from, "10.1."):
-		d.Host, d.Config, d.Tier = &inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: from}}, testConfig, match.Labels
+		d.Host, d.Config, d.Tier = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: from}}, testConfig, match.Labels
 	case strings.HasPrefix(from, "10.2."):
 		d.Config, d.Tier = testConfig, match.Default
 	default:

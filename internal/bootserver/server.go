@@ -20,9 +20,9 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
 	"glowplug/internal/sources"
+	"glowplug/internal/store/snapshot"
 )
 
 // The paths that a Server answers.
@@ -45,17 +45,17 @@ type Resolver interface {
 // Journal writes down what happened. Its methods do not block, but for Complete.
 type Journal interface {
 	// Served is called once a machine has been given a config.
-	Served(host *inventory.Host, config *inventory.Config)
+	Served(host *snapshot.Host, config *snapshot.Config)
 	Notice(n boot.Notice)
 	// ScriptServed is called once a machine has been given a script that boots
 	// what is named, LocalBoot once it has been given one that boots its disk.
-	ScriptServed(host *inventory.Host, what string, again bool)
-	LocalBoot(host *inventory.Host, why string)
+	ScriptServed(host *snapshot.Host, what string, again bool)
+	LocalBoot(host *snapshot.Host, why string)
 	// Failed is called once a machine has been shown why it cannot boot.
-	Failed(host *inventory.Host)
+	Failed(host *snapshot.Host)
 	// Complete is called when a machine has said that it is provisioned. It returns
 	// nil once that is durable, and an error where that is not known.
-	Complete(ctx context.Context, host *inventory.Host) error
+	Complete(ctx context.Context, host *snapshot.Host) error
 }
 
 // Options are what a Server stands on.

@@ -26,8 +26,8 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
 	"glowplug/internal/logs"
+	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,9 +35,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const testBody = `{"ignition":{"version":"3.4.0"}}`
 
 var (
-	testHost   = &inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: "server1"}}
-	testConfig = &inventory.Config{
-		Ref: inventory.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition", Source: "variant: fcos\n",
+	testHost   = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}}
+	testConfig = &snapshot.Config{
+		Ref: snapshot.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition", Source: "variant: fcos\n",
 		Artifact: []byte(testBody), Hash: "sha256:abc", ETag: `"sha256:abc"`, IgnitionVersion: "3.4.0",
 	}
 )
@@ -71,7 +71,7 @@ type fakeJournal struct {
 	failure error
 }
 
-func (f *fakeJournal) Served(host *inventory.Host, config *inventory.Config) {
+func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.served = append(f.served, host.Ref.String()+" "+config.Ref.String())
@@ -89,17 +89,17 @@ func (f *fakeJournal) note(format string, args ...any) {
 	f.served = append(f.served, fmt.Sprintf(format, args...))
 }
 
-func (f *fakeJournal) ScriptServed(host *inventory.Host, what string, again bool) {
+func (f *fakeJournal) ScriptServed(host *snapshot.Host, what string, again bool) {
 	if again {
 		what += " again"
 	}
 	f.note("%s script %s", host.Ref, what)
 }
-func (f *fakeJournal) LocalBoot(host *inventory.Host, why string) {
+func (f *fakeJournal) LocalBoot(host *snapshot.Host, why string) {
 	f.note("%s disk %s", host.Ref, why)
 }
-func (f *fakeJournal) Failed(host *inventory.Host) { f.note("%s failed", host.Ref) }
-func (f *fakeJournal) Complete(_ context.Context, host *inventory.Host) error {
+func (f *fakeJournal) Failed(host *snapshot.Host) { f.note("%s failed", host.Ref) }
+func (f *fakeJournal) Complete(_ context.Context, host *snapshot.Host) error {
 	f.note("%s complete", host.Ref)
 	return f.failure
 }
@@ -144,7 +144,7 @@ func (r *rig) logged() string {
 	return r.log.String()
 }
 
-func found(config *inventory.Config) boot.Decision {
+func found(config *snapshot.Config) boot.Decision {
 	return boot.Decision{Host: testHost, FoundBy: "address", Config: config, Tier: match.Labels}
 }
 
@@ -152,7 +152,7 @@ func failing(kind fault.Kind, sentence string) boot.Decision {
 	return boot.Decision{Err: fault.New(kind, sentence)}
 }
 
-func changed(change func(*inventory.Config)) *inventory.Config {
+func changed(change func(*snapshot.Config)) *snapshot.Config {
 	c := *testConfig
 	change(&c)
 	return &c
@@ -182,8 +182,8 @@ func do(t *testing.T, r *rig, method, target string, header http.Header) (*http.
 }
 
 func TestAnswers(t *testing.T) {
-	kickstart := changed(func(c *inventory.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
-	big := changed(func(c *inventory.Config) { c.Artifact = bytes.Repeat([]byte("x"), 1<<20); c.Revision = 99 })
+	kickstart := changed(func(c *snapshot.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
+	big := changed(func(c *snapshot.Config) { c.Artifact = bytes.Repeat([]byte("x"), 1<<20); c.Revision = 99 })
 	for _, c := range []struct {
 		name     string
 		method   string // GET
@@ -214,15 +214,15 @@ func TestAnswers(t *testing.T) {
 		{name: "head", method: "HEAD", decision: found(testConfig), status: 200, want: map[string]string{
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
 		}},
-		{name: "stale", decision: found(changed(func(c *inventory.Config) { c.Stale = true })), status: 200, body: testBody, want: map[string]string{"X-Glowplug-Stale": "true"}},
+		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody, want: map[string]string{"X-Glowplug-Stale": "true"}},
 		{name: "default tier", decision: boot.Decision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
 		{name: "kickstart", target: PathKickstart, decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "kickstart from ignition", decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "raw", target: PathIgnition + "?format=raw", decision: found(testConfig), status: 200, body: "variant: fcos\n", want: map[string]string{
 			"Content-Type": "text/plain; charset=utf-8", "Content-Length": "14", "ETag": `"sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951"`,
 		}},
-		{name: "raw, never compiled", target: PathIgnition + "?format=raw", decision: found(changed(func(c *inventory.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200, body: "variant: fcos\n"},
-		{name: "raw of a stale one", target: PathIgnition + "?format=raw", decision: found(changed(func(c *inventory.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n", want: map[string]string{"X-Glowplug-Stale": ""}},
+		{name: "raw, never compiled", target: PathIgnition + "?format=raw", decision: found(changed(func(c *snapshot.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200, body: "variant: fcos\n"},
+		{name: "raw of a stale one", target: PathIgnition + "?format=raw", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n", want: map[string]string{"X-Glowplug-Stale": ""}},
 
 		{name: "same", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 304, want: map[string]string{
 			"ETag": `"sha256:abc"`, "Cache-Control": "no-store", "X-Glowplug-Config": "g10/coreos-builder", "Content-Type": "", "Content-Length": "",
@@ -241,7 +241,7 @@ func TestAnswers(t *testing.T) {
 		{name: "unavailable", decision: failing(fault.Unavailable, "never compiled"), status: 503, body: "never compiled\n", want: map[string]string{"Retry-After": "5"}},
 		{name: "lines in a sentence", decision: failing(fault.Refused, "a\r\nb\x00"), status: 403, body: "a  b \n"},
 		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403, body: strings.Repeat("é", 512) + "\n"},
-		{name: "nothing compiled", decision: found(changed(func(c *inventory.Config) { c.Artifact = nil })), status: 503, want: map[string]string{"Retry-After": "5"}},
+		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503, want: map[string]string{"Retry-After": "5"}},
 		{name: "no config at all", decision: boot.Decision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
 		{name: "not ready", unready: true, decision: found(testConfig), status: 503, want: map[string]string{"Retry-After": "5", "Content-Type": "text/plain; charset=utf-8"}},
 		{name: "malformed", target: PathIgnition + "?mac=nonsense", decision: found(testConfig), status: 400, body: "the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c\n"},
@@ -363,7 +363,7 @@ func TestRequestLog(t *testing.T) {
 			`T level=WARN msg=request endpoint=kickstart method=GET client=127.0.0.1 claim_ip=::1 claim_uuid=4c4c4544-0042-3510-8056-b4c04f4e3132 claim_hostname=a claim_role=builder status=403 bytes=10 D agent=` + strings.Repeat("x", 128) + ` error="not yours"`},
 		{"malformed", "GET", PathIgnition + "?mac=hunter2", nil, found(testConfig),
 			`T level=WARN msg=request endpoint=ignition method=GET client=127.0.0.1 status=400 bytes=73 D agent=Go-http-client/1.1 error="the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"`},
-		{"head of a stale one", "HEAD", PathIgnition, http.Header{"User-Agent": {"a\"b"}}, found(changed(func(c *inventory.Config) { c.Stale = true })),
+		{"head of a stale one", "HEAD", PathIgnition, http.Header{"User-Agent": {"a\"b"}}, found(changed(func(c *snapshot.Config) { c.Stale = true })),
 			`T level=INFO msg=request endpoint=ignition method=HEAD client=127.0.0.1 host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc stale=true status=200 bytes=0 D agent="a\"b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -424,8 +424,8 @@ func TestCrash(t *testing.T) {
 
 // A name that ends a header line must not, over a plain connection.
 func TestNamesAreNoHeaders(t *testing.T) {
-	evil := changed(func(c *inventory.Config) {
-		c.Ref = inventory.Ref{Namespace: "a\r\nX-Evil: 1", Name: "b\nSet-Cookie: x\x00é"}
+	evil := changed(func(c *snapshot.Config) {
+		c.Ref = snapshot.Ref{Namespace: "a\r\nX-Evil: 1", Name: "b\nSet-Cookie: x\x00é"}
 	})
 	r := newRig(t, found(evil))
 	conn, err := net.Dial("tcp", r.Listener.Addr().String())
@@ -483,11 +483,11 @@ func TestHeaderCache(t *testing.T) {
 	if cache.of(testConfig) != first {
 		t.Error("the same revision is made anew")
 	}
-	for name, other := range map[string]*inventory.Config{
-		"revision": changed(func(c *inventory.Config) { c.Revision += cachedHeaders }),
-		"name":     changed(func(c *inventory.Config) { c.Name = "another" }),
-		"bytes":    changed(func(c *inventory.Config) { c.Artifact = []byte("{}") }),
-		"hash":     changed(func(c *inventory.Config) { c.ETag = `"sha256:abd"` }),
+	for name, other := range map[string]*snapshot.Config{
+		"revision": changed(func(c *snapshot.Config) { c.Revision += cachedHeaders }),
+		"name":     changed(func(c *snapshot.Config) { c.Name = "another" }),
+		"bytes":    changed(func(c *snapshot.Config) { c.Artifact = []byte("{}") }),
+		"hash":     changed(func(c *snapshot.Config) { c.ETag = `"sha256:abd"` }),
 	} {
 		cache.of(testConfig)
 		v := cache.of(other)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/streams"
 )
 

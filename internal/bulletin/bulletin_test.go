@@ -25,8 +25,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bulletin"
-	"glowplug/internal/kvstore"
-	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/streams"
 	"glowplug/internal/streams/streamtest"
 )

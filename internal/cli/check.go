@@ -19,8 +19,8 @@ import (
 	"glowplug/internal/apiserver"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/inventory"
 	"glowplug/internal/manifest"
+	"glowplug/internal/store/snapshot"
 )
 
 // checker checks files and counts what it finds.
@@ -35,7 +35,7 @@ type checker struct {
 	// seen is where each object stands, by kind, namespace and name.
 	seen map[string]string
 	// templates are the configs that are to be rendered.
-	templates map[inventory.Ref]*checkedTemplate
+	templates map[snapshot.Ref]*checkedTemplate
 
 	// configs are those of the files, by namespace and name, and in their order.
 	configs map[string]*checkedConfig
@@ -137,7 +137,7 @@ func (c *checker) document(doc *manifest.Document) error {
 			source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
 			artifact, compiled := compileLocal(source, c.filesDir)
 			if artifact != nil && artifact.Template {
-				c.templates[inventory.Ref{Namespace: config.Namespace, Name: config.Name}] = &checkedTemplate{doc: doc, places: p, config: spec.Config}
+				c.templates[snapshot.Ref{Namespace: config.Namespace, Name: config.Name}] = &checkedTemplate{doc: doc, places: p, config: spec.Config}
 			}
 			if len(spec.Layers) == 0 {
 				if err := c.servable(doc.String(), artifact); err != nil {

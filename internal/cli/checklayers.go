@@ -4,8 +4,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/inventory"
 	"glowplug/internal/manifest"
+	"glowplug/internal/store/snapshot"
 )
 
 // checkedConfig is an IgnitionConfig of the files, for those that it is a layer of.
@@ -83,7 +83,7 @@ func (c *checker) lay(k *checkedConfig) error {
 	case k.partial:
 		found = append(found, report.Finding{Severity: report.Warning,
 			Message: "layer " + missing + " is not among the files, or not all that lies under it: the merged config was not checked"})
-		if t := c.templates[inventory.Ref{Namespace: k.config.Namespace, Name: k.config.Name}]; t != nil {
+		if t := c.templates[snapshot.Ref{Namespace: k.config.Namespace, Name: k.config.Name}]; t != nil {
 			t.partial = true
 		}
 	case k.layer.Template: // it is merged for each host

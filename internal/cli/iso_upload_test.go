@@ -20,8 +20,8 @@ import (
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/images"
-	"glowplug/internal/kvstore"
-	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
 )
 
 // imageServer is the API with a library of images behind it. A PUT of which

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/app"
-	"glowplug/internal/ledger"
+	"glowplug/internal/store/ledger"
 )
 
 func newStoreCommand() *cobra.Command {

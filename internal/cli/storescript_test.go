@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"glowplug/internal/natsd/natstest"
+	"glowplug/internal/store/natsd/natstest"
 )
 
 // natsCommands are commands of scripts: "nats NAME" starts a NATS server of its own,

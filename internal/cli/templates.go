@@ -10,8 +10,8 @@ import (
 	"glowplug/internal/app"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/inventory"
 	"glowplug/internal/manifest"
+	"glowplug/internal/store/snapshot"
 )
 
 // maxFailing bounds the hosts whose failures are shown of one template.
@@ -44,11 +44,11 @@ func (c *checker) renderAll(files []string) error {
 	if err != nil {
 		return fileError(err)
 	}
-	refs := make([]inventory.Ref, 0, len(c.templates))
+	refs := make([]snapshot.Ref, 0, len(c.templates))
 	for ref := range c.templates {
 		refs = append(refs, ref)
 	}
-	slices.SortFunc(refs, inventory.Ref.Compare)
+	slices.SortFunc(refs, snapshot.Ref.Compare)
 	for _, ref := range refs {
 		t := c.templates[ref]
 		what := fmt.Sprintf("a template, rendered for %s", count(t.hosts, "host", "hosts"))
@@ -126,7 +126,7 @@ func compileTemplate(stdout, stderr io.Writer, name, hostFile string, src compil
 }
 
 // hostOf gives the one host of a manifest.
-func hostOf(file string) (*inventory.Host, error) {
+func hostOf(file string) (*snapshot.Host, error) {
 	hosts, problems, err := app.ManifestHosts(file)
 	if err != nil {
 		return nil, fileError(err)

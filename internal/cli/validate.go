@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -51,7 +51,7 @@ Folders are walked; hidden files and folders are left out.`,
 			stderr := cmd.ErrOrStderr()
 			c := checker{
 				out: stderr, forms: cmd.OutOrStdout(), color: colored(stderr), installer: installer, filesDir: filesDir,
-				seen: map[string]string{}, templates: map[inventory.Ref]*checkedTemplate{},
+				seen: map[string]string{}, templates: map[snapshot.Ref]*checkedTemplate{},
 			}
 			for _, file := range files {
 				if err := c.file(file); err != nil {

@@ -17,7 +17,7 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 )
 
 // Ref names an object.
-type Ref = inventory.Ref
+type Ref = snapshot.Ref
 
 // Rendered is what a template comes to for one host. It is never changed.
 type Rendered struct {
@@ -52,12 +52,12 @@ type Rendered struct {
 	Warnings []string
 
 	// stack is what it was merged over; nil without layers.
-	stack *inventory.Stack
+	stack *snapshot.Stack
 }
 
 // Cache is the renderings. It is safe for concurrent use.
 type Cache struct {
-	inv *inventory.Inventory
+	inv *snapshot.Inventory
 	// render may be another in tests.
 	render   func(*compile.Template, *template.Facts) compile.Rendering
 	patience time.Duration
@@ -85,7 +85,7 @@ type key struct {
 
 // NewCache makes an empty cache. Layers of templates are found in inv; registerer
 // takes its metrics, nil keeps none.
-func NewCache(inv *inventory.Inventory, registerer prometheus.Registerer) *Cache {
+func NewCache(inv *snapshot.Inventory, registerer prometheus.Registerer) *Cache {
 	c := &Cache{
 		inv:      inv,
 		render:   (*compile.Template).Render,
@@ -129,8 +129,8 @@ func (c *Cache) Busy() bool {
 }
 
 // Render implements boot.Renderer.
-func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *template.Facts, asker boot.Asker) (
-	*inventory.Config, *fault.Error) {
+func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker boot.Asker) (
+	*snapshot.Config, *fault.Error) {
 	who, job := ownerOf(config, host), c.task(config)
 	own := facts == nil
 	if !own && host != nil {
@@ -138,7 +138,7 @@ func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *te
 	}
 	var r *Rendered
 	if own {
-		var made *inventory.Config
+		var made *snapshot.Config
 		if r, made = c.unchanged(who, &job, host); made != nil {
 			return made, nil
 		}
@@ -179,7 +179,7 @@ func (c *Cache) Render(config *inventory.Config, host *inventory.Host, facts *te
 }
 
 // describe names a machine in a sentence.
-func describe(host *inventory.Host, facts *template.Facts) string {
+func describe(host *snapshot.Host, facts *template.Facts) string {
 	switch {
 	case host != nil:
 		return "host " + host.Ref.String()
@@ -190,7 +190,7 @@ func describe(host *inventory.Host, facts *template.Facts) string {
 }
 
 // with gives a config with what was rendered in the place of its template.
-func with(config *inventory.Config, r *Rendered, stale bool) *inventory.Config {
+func with(config *snapshot.Config, r *Rendered, stale bool) *snapshot.Config {
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
@@ -199,7 +199,7 @@ func with(config *inventory.Config, r *Rendered, stale bool) *inventory.Config {
 }
 
 // ownerOf is zero where the machine is no known host: nothing is remembered of it.
-func ownerOf(config *inventory.Config, host *inventory.Host) owner {
+func ownerOf(config *snapshot.Config, host *snapshot.Host) owner {
 	if host == nil {
 		return owner{}
 	}
@@ -208,13 +208,13 @@ func ownerOf(config *inventory.Config, host *inventory.Host) owner {
 
 // unchanged gives the config for a host that is as it was when it last asked, or the
 // rendering that makes none.
-func (c *Cache) unchanged(who owner, job *task, host *inventory.Host) (*Rendered, *inventory.Config) {
+func (c *Cache) unchanged(who owner, job *task, host *snapshot.Host) (*Rendered, *snapshot.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept.unchanged(who, pair{job.config, host}, job.source)
 }
 
-func (c *Cache) note(who owner, job *task, host *inventory.Host, k key) {
+func (c *Cache) note(who owner, job *task, host *snapshot.Host, k key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept.note(who, pair{job.config, host}, k)
@@ -262,7 +262,7 @@ func (c *Cache) make(job *task, facts *template.Facts) (r *Rendered) {
 }
 
 // template gives a config's template, parsed.
-func (c *Cache) template(config *inventory.Config) (*compile.Template, string) {
+func (c *Cache) template(config *snapshot.Config) (*compile.Template, string) {
 	k := config.Format + " " + config.Installer + " " + config.Hash
 	c.mu.Lock()
 	t := c.parsed.find(k)

@@ -14,28 +14,28 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // everything is news of all hosts.
-var everything = inventory.Change{All: true}
+var everything = snapshot.Change{All: true}
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // kickstart is a template as the inventory has it.
-func kickstart(source string) *inventory.Config {
+func kickstart(source string) *snapshot.Config {
 	artifact, found := compile.Compile(compile.Source{Type: compile.TypeKickstart, Format: compile.FormatKickstart, Config: source, Template: true})
 	if artifact == nil {
 		panic(found.Summary())
 	}
-	return &inventory.Config{
+	return &snapshot.Config{
 		Ref: Ref{Namespace: "a", Name: "ks"}, UID: "1", Type: compile.TypeKickstart, Format: compile.FormatKickstart,
 		Artifact: artifact.Bytes, Hash: artifact.Hash, Template: true,
 	}
 }
 
-func node(n int) *inventory.Host {
-	return &inventory.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprintf("node-%d", n)}, UID: fmt.Sprint(n)}
+func node(n int) *snapshot.Host {
+	return &snapshot.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprintf("node-%d", n)}, UID: fmt.Sprint(n)}
 }
 
 func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
@@ -82,8 +82,8 @@ func TestTenThousandHostsFit(t *testing.T) {
 	}
 }
 
-func kickstartOf(int) *inventory.Config {
-	return &inventory.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
+func kickstartOf(int) *snapshot.Config {
+	return &snapshot.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
 }
 
 func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {

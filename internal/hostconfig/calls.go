@@ -7,7 +7,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // call is a rendering that is being made. rendered may be read once done is closed;
@@ -23,7 +23,7 @@ type call struct {
 
 // rankOf is the rank of a machine that asks. A caller who is believed is no stranger,
 // whatever machine it asks about.
-func rankOf(host *inventory.Host, caller *identity.Caller) rank {
+func rankOf(host *snapshot.Host, caller *identity.Caller) rank {
 	if host != nil || caller.Believed {
 		return asking
 	}

@@ -27,9 +27,9 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
-	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 type site struct {
 	t      *testing.T
 	stores map[string]*kvstore.Store
-	inv    *inventory.Inventory
+	inv    *snapshot.Inventory
 	*replica
 	client *http.Client
 	events events
@@ -77,8 +77,8 @@ func (e *events) Record(ref v1.ObjectReference, eventType, reason, _ string) {
 func start(t *testing.T, policy boot.Policy) *site {
 	t.Helper()
 	s := &site{t: t, stores: map[string]*kvstore.Store{}}
-	s.inv = inventory.New(inventory.Options{
-		Logger: slog.New(slog.DiscardHandler), OnChange: func(c inventory.Change) { s.follower.Changed(c) },
+	s.inv = snapshot.New(snapshot.Options{
+		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.follower.Changed(c) },
 	})
 	observers := map[string][]kvstore.Observer{
 		apiserver.BareMetalHosts: {s.inv.Hosts()}, apiserver.IgnitionConfigs: {s.inv.Configs()}, apiserver.ISCSICdroms: {s.inv.Images()},

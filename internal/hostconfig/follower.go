@@ -14,7 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -38,7 +38,7 @@ const (
 
 // Decider says which config a host is given.
 type Decider interface {
-	Assigned(view inventory.View, host *inventory.Host, typ string, room *boot.Decision) *inventory.Config
+	Assigned(view snapshot.View, host *snapshot.Host, typ string, room *boot.Decision) *snapshot.Config
 }
 
 // Store is the part of the store of ignitionconfigs that a Follower needs.
@@ -55,7 +55,7 @@ type Recorder interface {
 // Options are what a Follower stands on.
 type Options struct {
 	Cache     *Cache
-	Inventory *inventory.Inventory
+	Inventory *snapshot.Inventory
 	Decider   Decider
 	// Store is the store of ignitionconfigs.
 	Store Store
@@ -117,7 +117,7 @@ func NewFollower(opts Options) *Follower {
 }
 
 // Changed takes a change of the inventory. It does not block.
-func (f *Follower) Changed(c inventory.Change) {
+func (f *Follower) Changed(c snapshot.Change) {
 	all := c.All || reassigns(c.OldConfig, c.Config)
 	if isTemplate(c.Config) || isTemplate(c.OldConfig) || c.All {
 		f.active.Store(true)
@@ -156,11 +156,11 @@ func (n *news) host(ref Ref) {
 	n.hosts[ref] = struct{}{}
 }
 
-func isTemplate(c *inventory.Config) bool { return c != nil && c.Template }
+func isTemplate(c *snapshot.Config) bool { return c != nil && c.Template }
 
 // reassigns tells whether a change of a config may give hosts another config, or
 // another template. A status that was written does not.
-func reassigns(old, new *inventory.Config) bool {
+func reassigns(old, new *snapshot.Config) bool {
 	if old == nil || new == nil {
 		return old != new
 	}

@@ -4,7 +4,7 @@ import (
 	"container/list"
 
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // entryCost is what a rendering takes beside its bytes, about.
@@ -29,8 +29,8 @@ type kept struct {
 
 // pair is a template and a host as they were, by their place in memory.
 type pair struct {
-	config *inventory.Config
-	host   *inventory.Host
+	config *snapshot.Config
+	host   *snapshot.Host
 }
 
 // owner is a host and the template that it is given, each with its UID.
@@ -57,7 +57,7 @@ type given struct {
 	// been put: its template, with what now has in its place; nil until it has asked
 	// again.
 	pair   pair
-	config *inventory.Config
+	config *snapshot.Config
 	taken  int
 }
 
@@ -110,7 +110,7 @@ func (c *kept) use(e *entry) *Rendered {
 // unchanged gives, for a host whose revision is the one that it was noted with, the
 // config that its rendering makes of the template; the rendering where it has no
 // artifact.
-func (c *kept) unchanged(who owner, by pair, source string) (*Rendered, *inventory.Config) {
+func (c *kept) unchanged(who owner, by pair, source string) (*Rendered, *snapshot.Config) {
 	g := c.asked[by]
 	if g == nil {
 		if g = c.hosts[who]; g == nil || g.revision != by.host.Revision {

@@ -6,13 +6,13 @@ import (
 
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // roster is the hosts of a template: those that are given it when they ask and
 // claim nothing. The Follower's lock guards it.
 type roster struct {
-	config *inventory.Config
+	config *snapshot.Config
 	// task is the template over its layers as they are.
 	task  task
 	hosts map[Ref]*result
@@ -58,7 +58,7 @@ var endpoints = [...]string{boot.Ignition, boot.Kickstart}
 // lookAtAll finds out which hosts all templates are for.
 func (f *Follower) lookAtAll() {
 	view := f.opts.Inventory.View()
-	templates, hosts := view.Templates(), []*inventory.Host(nil)
+	templates, hosts := view.Templates(), []*snapshot.Host(nil)
 	if len(templates) > 0 {
 		hosts = view.Hosts()
 	}
@@ -120,7 +120,7 @@ func (f *Follower) lookAtAll() {
 }
 
 // adopt takes a template as it is now.
-func (f *Follower) adopt(c *inventory.Config, t task) {
+func (f *Follower) adopt(c *snapshot.Config, t task) {
 	r := f.rosters[c.Ref]
 	if r != nil && r.config.UID != c.UID {
 		r.gone = true
@@ -169,8 +169,8 @@ func (f *Follower) lookAt(hosts map[Ref]struct{}) {
 
 // assignment is what a host is given, and what of it templates can see.
 type assignment struct {
-	host    *inventory.Host
-	configs [len(endpoints)]*inventory.Config
+	host    *snapshot.Host
+	configs [len(endpoints)]*snapshot.Config
 	facts   template.Key
 }
 
@@ -191,7 +191,7 @@ func (f *Follower) lookAtSome(refs []Ref) {
 	}
 	view.End()
 	for i := range found {
-		if a := &found[i]; a.configs != [len(endpoints)]*inventory.Config{} {
+		if a := &found[i]; a.configs != [len(endpoints)]*snapshot.Config{} {
 			a.facts = a.host.Facts().Key()
 		}
 	}

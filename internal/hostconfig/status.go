@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // summary is what a status says of a roster.
 type summary struct {
-	config   *inventory.Config
+	config   *snapshot.Config
 	pending  int
 	hosts    v1.RenderedHosts
 	version  string

@@ -7,7 +7,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
 )
 
 // TestStatusTooLargeForTheStoreIsSaid: a template whose status does not fit into a

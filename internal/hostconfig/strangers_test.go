@@ -22,8 +22,8 @@ import (
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 // aRendering is the time that each takes in a crowd.
@@ -32,7 +32,7 @@ const aRendering = time.Second
 // crowd is a server with a template for everybody, whose rendering takes its time.
 type crowd struct {
 	t       *testing.T
-	inv     *inventory.Inventory
+	inv     *snapshot.Inventory
 	decider *boot.Decider
 	cache   *Cache
 
@@ -45,7 +45,7 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T, slots int) *crowd {
-	inv := inventory.New(inventory.Options{})
+	inv := snapshot.New(snapshot.Options{})
 	c := &crowd{t: t, inv: inv, decider: boot.New(inv, boot.Policy{}), cache: NewCache(inv, nil)}
 	c.cache.slots = newSlots(slots)
 	c.cache.render = c.render

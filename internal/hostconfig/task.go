@@ -6,12 +6,12 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // task is a template with what it is to be merged over, as it is now.
 type task struct {
-	config *inventory.Config
+	config *snapshot.Config
 	// source names all that a rendering depends on but the host: the hash of the
 	// template and of its layers.
 	source string
@@ -23,7 +23,7 @@ type task struct {
 }
 
 // task finds the layers of a template.
-func (c *Cache) task(config *inventory.Config) task {
+func (c *Cache) task(config *snapshot.Config) task {
 	t := task{config: config, source: config.Hash}
 	if config.Installer != "" {
 		t.source += " " + config.Installer
@@ -75,6 +75,6 @@ func (t *task) lay(a *compile.Artifact) (merged *Rendered) {
 	return &Rendered{
 		Artifact: laid.Artifact.Bytes, Hash: laid.Artifact.Hash, IgnitionVersion: laid.Artifact.IgnitionVersion,
 		Warnings: found.Warnings().Strings(),
-		stack:    &inventory.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.layers()},
+		stack:    &snapshot.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.layers()},
 	}
 }

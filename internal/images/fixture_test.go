@@ -28,8 +28,8 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/apiserver"
 	"glowplug/internal/egress"
-	"glowplug/internal/kvstore"
-	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
 )
 
 func TestMain(m *testing.M) {

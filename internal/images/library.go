@@ -17,12 +17,12 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/egress"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 	"glowplug/internal/transfer"
 )
 
 // Ref names an ISCSICdrom.
-type Ref = inventory.Ref
+type Ref = snapshot.Ref
 
 const (
 	// workers look after images at the same time. One that reads a file for its

@@ -13,7 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Reasons of the condition IdentityUnique.
@@ -94,14 +94,14 @@ func (m *machine) updateStatus(s *v1.BareMetalHostStatus) {
 	}
 	s.State, s.Rearmed, s.BootCount, s.BootRecord = p.State, p.Rearmed, p.Boots, int64(p.Position)
 	s.LastSeen, s.LastScript, s.LastBoot = timeOf(p.Seen), timeOf(p.Script), timeOf(p.Boot)
-	if m.config != (inventory.Ref{}) && !status.Seen.After(m.progress.Seen) {
+	if m.config != (snapshot.Ref{}) && !status.Seen.After(m.progress.Seen) {
 		s.LastConfig, s.LastConfigHash = m.config.String(), m.hash
 	}
 }
 
 // progressOf is how far a host is by its status.
-func progressOf(s *v1.BareMetalHostStatus) inventory.Progress {
-	p := inventory.Progress{State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord))}
+func progressOf(s *v1.BareMetalHostStatus) snapshot.Progress {
+	p := snapshot.Progress{State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord))}
 	for to, from := range map[*time.Time]*metav1.Time{&p.Seen: s.LastSeen, &p.Script: s.LastScript, &p.Boot: s.LastBoot} {
 		if from != nil {
 			*to = from.Time

@@ -20,7 +20,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -61,7 +61,7 @@ type Options struct {
 	Log Log
 	// Host gives a host as the inventory has it, nil where it has none; nil: it is
 	// not asked.
-	Host func(inventory.Ref) *inventory.Host
+	Host func(snapshot.Ref) *snapshot.Host
 	// Logger takes what goes wrong; nil: nobody.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil keeps none.
@@ -95,8 +95,8 @@ type Journal struct {
 	taken uint64
 	// states are the hosts whose status lacks what the boot log has, hosts those of
 	// which there is other news.
-	states *queue[inventory.Ref, struct{}]
-	hosts  *queue[inventory.Ref, hostNews]
+	states *queue[snapshot.Ref, struct{}]
+	hosts  *queue[snapshot.Ref, hostNews]
 	// events are those that wait to be written, but for those of machines' steps.
 	events *queue[eventKey, eventNews]
 	steps  *queue[stepKey, eventNews]
@@ -105,7 +105,7 @@ type Journal struct {
 	// machines are the hosts that have done something since the start.
 	machines machines
 	// conflicting are the hosts that have a conflict now.
-	conflicting map[inventory.Ref]struct{}
+	conflicting map[snapshot.Ref]struct{}
 	closed      bool
 }
 
@@ -124,20 +124,20 @@ func New(opts Options) *Journal {
 		wakeEvents:  make(chan struct{}, 1),
 		statuses:    rate.NewLimiter(statusesPerSecond, writeBurst),
 		happened:    rate.NewLimiter(eventsPerSecond, writeBurst),
-		states:      newQueue[inventory.Ref, struct{}](0, 0, 0),
-		hosts:       newQueue[inventory.Ref, hostNews](0, hostGap, 0),
+		states:      newQueue[snapshot.Ref, struct{}](0, 0, 0),
+		hosts:       newQueue[snapshot.Ref, hostNews](0, hostGap, 0),
 		events:      newQueue[eventKey, eventNews](maxEvents, eventGap, eventKeep),
 		steps:       newQueue[stepKey, eventNews](maxSteps, eventGap, 0),
 		limits:      newLimits(),
 		machines:    newMachines(),
-		conflicting: make(map[inventory.Ref]struct{}),
+		conflicting: make(map[snapshot.Ref]struct{}),
 	}
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
 }
 
 // hostNews gives the news of a host, to be added to.
-func (j *Journal) hostNews(host *inventory.Host, now time.Time) (news *hostNews, wake bool) {
+func (j *Journal) hostNews(host *snapshot.Host, now time.Time) (news *hostNews, wake bool) {
 	it, wake, _ := j.hosts.touch(host.Ref, now)
 	news = &it.news
 	if news.uid != host.UID {
@@ -147,7 +147,7 @@ func (j *Journal) hostNews(host *inventory.Host, now time.Time) (news *hostNews,
 }
 
 // ConflictChanged notes with whom a host shares a hardware or IP address now.
-func (j *Journal) ConflictChanged(change inventory.ConflictChange) {
+func (j *Journal) ConflictChanged(change snapshot.ConflictChange) {
 	now, sentences := time.Now(), make([]string, 0, len(change.Conflicts))
 	for _, c := range change.Conflicts {
 		sentences = append(sentences, c.String())
@@ -166,7 +166,7 @@ func (j *Journal) ConflictChanged(change inventory.ConflictChange) {
 
 // ConfigReadable notes why a host's image cannot read its config, in a sentence, or
 // with "" that it can.
-func (j *Journal) ConfigReadable(host *inventory.Host, sentence string) {
+func (j *Journal) ConfigReadable(host *snapshot.Host, sentence string) {
 	now := time.Now()
 	j.note(j.wakeHosts, func() bool {
 		news, wake := j.hostNews(host, now)
@@ -208,7 +208,7 @@ func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message s
 // LoginRefused notes that a login to an image's target did not know its secret. All of
 // an image are one event, which message is the newest of: whoever guesses cannot fill
 // the store with them, nor keep one from being made.
-func (j *Journal) LoginRefused(image *inventory.Image, message string) {
+func (j *Journal) LoginRefused(image *snapshot.Image, message string) {
 	key := eventKey{
 		object: v1.ObjectReference{
 			Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,

@@ -24,10 +24,10 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/bootlog"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/inventory"
 	"glowplug/internal/logs/logstest"
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -168,7 +168,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) add(name string) *inventory.Host {
+func (r *rig) add(name string) *snapshot.Host {
 	uid := "uid-" + name
 	r.hosts.mu.Lock()
 	defer r.hosts.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *rig) add(name string) *inventory.Host {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: name, UID: types.UID(uid), Generation: 3},
 		Spec:       v1.BareMetalHostSpec{IP: "192.168.10.10"},
 	}
-	return &inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: name}, UID: uid}
+	return &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: name}, UID: uid}
 }
 
 func (r *rig) host(name string) *v1.BareMetalHost {
@@ -200,7 +200,7 @@ func (r *rig) allEvents() map[string]*v1.Event {
 	return out
 }
 
-var config = &inventory.Config{Ref: inventory.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
+var config = &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
 
 // settled lets time pass.
 func settled(d time.Duration) {
@@ -245,7 +245,7 @@ func TestServed(t *testing.T) {
 		}
 		settled(boot.ConfigGap + time.Second)
 		second := time.Now()
-		r.Served(host, &inventory.Config{Ref: inventory.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
+		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
 		settled(hostGap)
 		s = r.host("server1").Status
 		if s.BootCount != 2 || !s.LastBoot.Time.Equal(second) || s.LastConfig != "g10/other" || s.LastConfigHash != "sha256:def" {
@@ -513,8 +513,8 @@ func TestConflict(t *testing.T) {
 		r := newRig(t)
 		a, b := r.add("a"), r.add("b")
 		mac := netaddr.MAC{2, 0, 0, 0, 0, 1}
-		r.ConflictChanged(inventory.ConflictChange{Host: a, Conflicts: []inventory.Conflict{{With: b.Ref, MAC: mac}, {With: b.Ref, IP: netip.MustParseAddr("192.168.10.10")}}})
-		r.ConflictChanged(inventory.ConflictChange{Host: b, Conflicts: []inventory.Conflict{{With: a.Ref, MAC: mac}}})
+		r.ConflictChanged(snapshot.ConflictChange{Host: a, Conflicts: []snapshot.Conflict{{With: b.Ref, MAC: mac}, {With: b.Ref, IP: netip.MustParseAddr("192.168.10.10")}}})
+		r.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref, MAC: mac}}})
 		settled(time.Second)
 		for _, name := range []string{"a", "b"} {
 			c := meta.FindStatusCondition(r.host(name).Status.Conditions, v1.ConditionIdentityUnique)
@@ -531,13 +531,13 @@ func TestConflict(t *testing.T) {
 
 		// Serving leaves the condition alone; a replica's report of the same makes no event.
 		r.Served(a, config)
-		r.ConflictChanged(inventory.ConflictChange{Host: b, Conflicts: []inventory.Conflict{{With: a.Ref, MAC: mac}}})
+		r.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref, MAC: mac}}})
 		settled(time.Minute)
 		if !meta.IsStatusConditionFalse(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) || r.allEvents()["DuplicateIdentity g10/b"].Count != 1 {
 			t.Error("serving changed the condition, or the same conflict was reported twice")
 		}
 
-		r.ConflictChanged(inventory.ConflictChange{Host: a})
+		r.ConflictChanged(snapshot.ConflictChange{Host: a})
 		settled(time.Minute)
 		if !meta.IsStatusConditionTrue(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) || r.allEvents()["IdentityUnique g10/a"] == nil {
 			t.Errorf("after the conflict: %+v", r.host("a").Status.Conditions)
@@ -554,7 +554,7 @@ func TestConflict(t *testing.T) {
 		}
 
 		// Hosts without a conflict have no condition.
-		r.ConflictChanged(inventory.ConflictChange{Host: r.add("c")})
+		r.ConflictChanged(snapshot.ConflictChange{Host: r.add("c")})
 		settled(time.Minute)
 		if c := r.host("c").Status.Conditions; len(c) > 0 {
 			t.Errorf("c: %+v", c)
@@ -566,8 +566,8 @@ func TestGoneAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
-		r.Served(&inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: "deleted"}, UID: "u"}, config)
-		r.Served(&inventory.Host{Ref: host.Ref, UID: "of its predecessor"}, config)
+		r.Served(&snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "deleted"}, UID: "u"}, config)
+		r.Served(&snapshot.Host{Ref: host.Ref, UID: "of its predecessor"}, config)
 		settled(time.Minute)
 		if s := r.host("server1").Status; s.BootCount != 0 {
 			t.Errorf("the news of another object: %+v", s)
@@ -639,7 +639,7 @@ func TestShutdown(t *testing.T) {
 
 func BenchmarkServed(b *testing.B) {
 	j := New(Options{Hosts: newMemory(), Events: newMemory()})
-	host := &inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: "server1"}, UID: "u"}
+	host := &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u"}
 	b.ReportAllocs()
 	for b.Loop() {
 		j.Served(host, config)
@@ -668,7 +668,7 @@ func TestConfigReadable(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		r.Served(host, config) // leaves it alone
-		r.ConflictChanged(inventory.ConflictChange{Host: host, Conflicts: []inventory.Conflict{{With: host.Ref, MAC: netaddr.MAC{2}}}})
+		r.ConflictChanged(snapshot.ConflictChange{Host: host, Conflicts: []snapshot.Conflict{{With: host.Ref, MAC: netaddr.MAC{2}}}})
 		settled(time.Minute)
 		if c := readable(); c == nil || c.Status != metav1.ConditionFalse {
 			t.Errorf("%+v", c)

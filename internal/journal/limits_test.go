@@ -11,7 +11,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 func sourceN(n int) boot.Source {
@@ -20,7 +20,7 @@ func sourceN(n int) boot.Source {
 	return boot.Source{MAC: mac}
 }
 
-func notice(reason string, host *inventory.Host, from boot.Source, key any) boot.Notice {
+func notice(reason string, host *snapshot.Host, from boot.Source, key any) boot.Notice {
 	message := fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)
 	return boot.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: message}
 }
@@ -28,18 +28,18 @@ func notice(reason string, host *inventory.Host, from boot.Source, key any) boot
 // TestAlarmsAreNotSuppressed has an attacker make all the noise that it can before it
 // steals.
 func TestAlarmsAreNotSuppressed(t *testing.T) {
-	for name, noise := range map[string]func(r *rig, victim *inventory.Host){
-		"200 refused claims": func(r *rig, victim *inventory.Host) {
+	for name, noise := range map[string]func(r *rig, victim *snapshot.Host){
+		"200 refused claims": func(r *rig, victim *snapshot.Host) {
 			for i := range 200 {
 				r.Notice(notice(boot.ReasonClaimRefused, victim, sourceN(1), i))
 			}
 		},
-		"refused claims of spoofed hardware addresses": func(r *rig, victim *inventory.Host) {
+		"refused claims of spoofed hardware addresses": func(r *rig, victim *snapshot.Host) {
 			for i := range 3 * maxSources {
 				r.Notice(notice(boot.ReasonClaimRefused, victim, sourceN(100+i), i))
 			}
 		},
-		"what else there is": func(r *rig, _ *inventory.Host) {
+		"what else there is": func(r *rig, _ *snapshot.Host) {
 			for i := range 10_000 {
 				for _, reason := range []string{
 					boot.ReasonUnknownHost, boot.ReasonClaimIgnored, boot.ReasonDuplicate, boot.ReasonImageUnavailable,
@@ -48,13 +48,13 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 				}
 			}
 		},
-		"thefts from another host": func(r *rig, victim *inventory.Host) {
+		"thefts from another host": func(r *rig, victim *snapshot.Host) {
 			for i := range 10_000 {
 				r.Notice(notice(boot.ReasonNeighborMismatch, victim, sourceN(100+i), i))
 				r.Notice(notice(boot.ReasonNeighborChanged, victim, sourceN(100+i), i))
 			}
 		},
-		"thefts by itself": func(r *rig, victim *inventory.Host) {
+		"thefts by itself": func(r *rig, victim *snapshot.Host) {
 			for i := range 10_000 {
 				r.Notice(notice(boot.ReasonNeighborMismatch, victim, sourceN(1), i))
 				r.Notice(notice(boot.ReasonNeighborChanged, victim, sourceN(1), i))

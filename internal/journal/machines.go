@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // fewMachines are remembered without a look at which of them can be forgotten.
@@ -16,11 +16,11 @@ const keptSteps = 8
 // machine is what is remembered of a host: what it boots next must not hang on
 // whether its status has been written yet.
 type machine struct {
-	ref inventory.Ref
+	ref snapshot.Ref
 	uid string
 	// progress is how far it is. Its Position is that of the newest record of the
 	// boot log that is included.
-	progress inventory.Progress
+	progress snapshot.Progress
 	// after is the newest position that was known when progress was made.
 	after uint64
 	// logged is true where the boot log has what decides of progress. queued is true
@@ -37,12 +37,12 @@ type machine struct {
 	// done are the things of its present boot that are noted once.
 	done once
 	// config is what it was given last.
-	config inventory.Ref
+	config snapshot.Ref
 	hash   string
 	// status is its item in the journal's queue, and steps are its newest ones; some may
 	// have been removed from there. Looking them up would cost more than the rest of
 	// noting a step.
-	status *item[inventory.Ref, struct{}]
+	status *item[snapshot.Ref, struct{}]
 	steps  []*stepItem
 }
 
@@ -71,7 +71,7 @@ func (m *machine) resolve(err error) {
 }
 
 // with gives how far the machine is by memory and by its status.
-func (m *machine) with(status inventory.Progress) inventory.Progress {
+func (m *machine) with(status snapshot.Progress) snapshot.Progress {
 	p := m.progress
 	switch {
 	case m.logged:
@@ -93,17 +93,17 @@ func (m *machine) with(status inventory.Progress) inventory.Progress {
 
 // machines remembers hosts. Its owner holds a lock.
 type machines struct {
-	byRef map[inventory.Ref]*machine
+	byRef map[snapshot.Ref]*machine
 	// limit is the number at which those that can be forgotten are.
 	limit int
 }
 
 func newMachines() machines {
-	return machines{byRef: make(map[inventory.Ref]*machine), limit: fewMachines}
+	return machines{byRef: make(map[snapshot.Ref]*machine), limit: fewMachines}
 }
 
 // progress is how far a host is: by memory until the status has caught up.
-func (m *machines) progress(h *inventory.Host) inventory.Progress {
+func (m *machines) progress(h *snapshot.Host) snapshot.Progress {
 	known := m.byRef[h.Ref]
 	if known == nil || known.uid != h.UID {
 		return h.Progress
@@ -112,7 +112,7 @@ func (m *machines) progress(h *inventory.Host) inventory.Progress {
 }
 
 // of gives what is remembered of a host, to be changed.
-func (m *machines) of(h *inventory.Host) *machine {
+func (m *machines) of(h *snapshot.Host) *machine {
 	known := m.byRef[h.Ref]
 	if known == nil || known.uid != h.UID {
 		known = m.put(machine{ref: h.Ref, uid: h.UID, progress: h.Progress, after: h.Progress.Position, logged: true})
@@ -151,7 +151,7 @@ func (m *machines) forget() {
 
 // step brings a host forward. began tells of a new boot, changed of anything that
 // decides the next one.
-func (m *machines) step(h *inventory.Host, step boot.Step, now time.Time) (known *machine, began, changed bool) {
+func (m *machines) step(h *snapshot.Host, step boot.Step, now time.Time) (known *machine, began, changed bool) {
 	known = m.of(h)
 	p := known.with(h.Progress)
 	known.progress, began = boot.Advance(h, p, step, now)
@@ -165,7 +165,7 @@ func (m *machines) step(h *inventory.Host, step boot.Step, now time.Time) (known
 }
 
 // first tells whether a thing happens for the first time in the present boot.
-func (m *machines) first(h *inventory.Host, what once) bool {
+func (m *machines) first(h *snapshot.Host, what once) bool {
 	known := m.of(h)
 	if known.done&what != 0 {
 		return false

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/bootlog"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -46,7 +46,7 @@ type Log interface {
 var errClosed = errors.New("the server stops")
 
 // durable waits until the state of a host is in the boot log.
-func (j *Journal) durable(ctx context.Context, host *inventory.Host) error {
+func (j *Journal) durable(ctx context.Context, host *snapshot.Host) error {
 	j.mu.Lock()
 	m := j.machines.byRef[host.Ref]
 	if m == nil || m.uid != host.UID || m.logged {
@@ -150,7 +150,7 @@ func (j *Journal) recordStep(ctx context.Context, all bool) (wait time.Duration,
 // Take is given every message of the boot log, in order.
 func (j *Journal) Take(batch bootlog.Batch) {
 	// The inventory is asked before the lock is taken: who holds that asks us.
-	current := make([]*inventory.Host, len(batch.Records))
+	current := make([]*snapshot.Host, len(batch.Records))
 	if !batch.Own && j.opts.Host != nil {
 		for i := range batch.Records {
 			current[i] = j.opts.Host(batch.Records[i].Host)
@@ -180,7 +180,7 @@ func (j *Journal) Take(batch bootlog.Batch) {
 // takeRecord folds a record into what is remembered of its machine. isNews is false
 // where the host is no more, or its status says what the record does.
 func (j *Journal) takeRecord(
-	r *bootlog.Record, current *inventory.Host, batch bootlog.Batch,
+	r *bootlog.Record, current *snapshot.Host, batch bootlog.Batch,
 ) (m *machine, isNews bool) {
 	m = j.machines.byRef[r.Host]
 	if m == nil || m.uid != r.UID {

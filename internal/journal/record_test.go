@@ -13,9 +13,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/bootlog"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore/kvtest"
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/snapshot"
 )
 
 // TestCompleteIsDurable: a boot-complete is answered once the boot log has it, and
@@ -67,7 +67,7 @@ func TestStatesAreDurableWithinASecond(t *testing.T) {
 		for i := range 100_000 {
 			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: fmt.Sprint("h", i)}, v1.EventNormal, "Test", "a message")
 		}
-		hosts := make([]*inventory.Host, 10_000)
+		hosts := make([]*snapshot.Host, 10_000)
 		for i := range hosts {
 			hosts[i] = r.add(fmt.Sprint("h", i))
 			r.ScriptServed(hosts[i], "image g10/live", false)
@@ -104,7 +104,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			t.Helper()
 			stored := r.stored("server1", 9)
 			before := r.host("server1").Status
-			again := New(Options{Hosts: r.hosts, Events: r.events, Log: r.log, Host: func(inventory.Ref) *inventory.Host { return stored }})
+			again := New(Options{Hosts: r.hosts, Events: r.events, Log: r.log, Host: func(snapshot.Ref) *snapshot.Host { return stored }})
 			r.log.replay(again, 0)
 			if p := again.Progress(stored); p.State != before.State || p.Boots != before.BootCount {
 				t.Errorf("the status says %+v, the decision %+v", before, p)
@@ -177,7 +177,7 @@ func TestRecordsOfOthers(t *testing.T) {
 		synctest.Wait()
 		r.log.mu.Lock()
 		batch := r.log.add([]bootlog.Record{{
-			Host: host.Ref, UID: host.UID, After: r.log.sequence, Progress: inventory.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
+			Host: host.Ref, UID: host.UID, After: r.log.sequence, Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
 		}}, false)
 		r.log.mu.Unlock()
 		r.Take(batch)
@@ -217,7 +217,7 @@ func TestOtherServerKnows(t *testing.T) {
 	}
 	a, b := start(), start()
 	for i := range 50 {
-		host := &inventory.Host{Ref: inventory.Ref{Namespace: "g10", Name: fmt.Sprint("h", i)}, UID: "u"}
+		host := &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: fmt.Sprint("h", i)}, UID: "u"}
 		if err := a.Complete(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}

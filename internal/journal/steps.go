@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // Reasons of the events of a boot, in the order in which they come.
@@ -25,7 +25,7 @@ const ReasonLoginRefused = "LoginRefused"
 
 // Progress is how far a host is. What happened since its status was written
 // counts.
-func (j *Journal) Progress(h *inventory.Host) inventory.Progress {
+func (j *Journal) Progress(h *snapshot.Host) snapshot.Progress {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.machines.progress(h)
@@ -34,7 +34,7 @@ func (j *Journal) Progress(h *inventory.Host) inventory.Progress {
 // ScriptServed notes that a host was given the script that boots its image, or
 // one of its own; what says what that boots. again is true where the machine has
 // asked before in this boot.
-func (j *Journal) ScriptServed(host *inventory.Host, what string, again bool) {
+func (j *Journal) ScriptServed(host *snapshot.Host, what string, again bool) {
 	step := boot.ImageStep
 	if again {
 		step = boot.AgainStep
@@ -45,7 +45,7 @@ func (j *Journal) ScriptServed(host *inventory.Host, what string, again bool) {
 }
 
 // LocalBoot notes that a host was given the script that boots its disk.
-func (j *Journal) LocalBoot(host *inventory.Host, why string) {
+func (j *Journal) LocalBoot(host *snapshot.Host, why string) {
 	j.advance(host, boot.DiskStep, func(*machine, bool, bool) (string, string) {
 		return ReasonLocalBoot, "given the script that boots the disk: " + why
 	})
@@ -53,11 +53,11 @@ func (j *Journal) LocalBoot(host *inventory.Host, why string) {
 
 // Failed notes that a host was shown why it cannot boot: of an image there is
 // a notice that says the same.
-func (j *Journal) Failed(host *inventory.Host) { j.advance(host, boot.FailStep, nil) }
+func (j *Journal) Failed(host *snapshot.Host) { j.advance(host, boot.FailStep, nil) }
 
 // TargetLogin notes that a host has logged in to the target of an image. iPXE
 // does so twice a boot, and the machine's system once more: that is one event.
-func (j *Journal) TargetLogin(host *inventory.Host, image inventory.Ref, initiator string) {
+func (j *Journal) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string) {
 	if j.first(host, loggedIn) {
 		j.tell(host, ReasonTargetLogin, "logged in to the target of image "+image.String()+" as "+initiator)
 	}
@@ -65,21 +65,21 @@ func (j *Journal) TargetLogin(host *inventory.Host, image inventory.Ref, initiat
 
 // KernelRead notes that a host has begun to read the kernel of an image; what it
 // reads of it later in the same boot is not noted.
-func (j *Journal) KernelRead(host *inventory.Host, image inventory.Ref, path string) {
+func (j *Journal) KernelRead(host *snapshot.Host, image snapshot.Ref, path string) {
 	if j.first(host, readKernel) {
 		j.tell(host, ReasonKernelRead, "reads the kernel "+path+" of image "+image.String())
 	}
 }
 
 // InitrdRead is KernelRead for the initial RAM disk.
-func (j *Journal) InitrdRead(host *inventory.Host, image inventory.Ref, path string) {
+func (j *Journal) InitrdRead(host *snapshot.Host, image snapshot.Ref, path string) {
 	if j.first(host, readInitrd) {
 		j.tell(host, ReasonInitrdRead, "reads the initrd "+path+" of image "+image.String())
 	}
 }
 
 // Served notes that a host was given a config. Retries are no event.
-func (j *Journal) Served(host *inventory.Host, config *inventory.Config) {
+func (j *Journal) Served(host *snapshot.Host, config *snapshot.Config) {
 	j.advance(host, boot.ConfigStep, func(m *machine, began, changed bool) (reason, message string) {
 		isNews := began || changed || m.config != config.Ref || m.hash != config.Hash
 		m.config, m.hash = config.Ref, config.Hash
@@ -92,7 +92,7 @@ func (j *Journal) Served(host *inventory.Host, config *inventory.Config) {
 
 // Complete notes that a host has said that it is done, and returns once that is
 // durable. After an error it may not be, and the machine is to say it again.
-func (j *Journal) Complete(ctx context.Context, host *inventory.Host) error {
+func (j *Journal) Complete(ctx context.Context, host *snapshot.Host) error {
 	j.advance(host, boot.CompleteStep, nil)
 	if err := j.durable(ctx, host); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (j *Journal) Complete(ctx context.Context, host *inventory.Host) error {
 // its status. tell, which may be nil, is called under the lock, and gives the event
 // to make of it; no reason: none.
 func (j *Journal) advance(
-	host *inventory.Host, step boot.Step, tell func(m *machine, began, changed bool) (reason, message string),
+	host *snapshot.Host, step boot.Step, tell func(m *machine, began, changed bool) (reason, message string),
 ) {
 	now := time.Now()
 	j.mu.Lock()
@@ -140,14 +140,14 @@ func (j *Journal) advance(
 }
 
 // first tells whether something happens for the first time in a host's boot.
-func (j *Journal) first(host *inventory.Host, what once) (first bool) {
+func (j *Journal) first(host *snapshot.Host, what once) (first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.machines.first(host, what)
 }
 
 // tell makes an event of what a host has done.
-func (j *Journal) tell(host *inventory.Host, reason, message string) {
+func (j *Journal) tell(host *snapshot.Host, reason, message string) {
 	now := time.Now()
 	j.note(j.wakeEvents, func() bool { return j.noteStep(j.machines.of(host), reason, message, now) })
 }

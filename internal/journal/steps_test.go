@@ -10,17 +10,17 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // stored gives a host as the inventory would have it from the store.
-func (r *rig) stored(name string, revision uint64) *inventory.Host {
+func (r *rig) stored(name string, revision uint64) *snapshot.Host {
 	h := r.host(name)
 	at := func(t time.Time) time.Time { return t.Truncate(time.Second) }
 	p := progressOf(&h.Status)
 	p.Seen, p.Script, p.Boot = at(p.Seen), at(p.Script), at(p.Boot)
-	return &inventory.Host{
-		Ref: inventory.Ref{Namespace: h.Namespace, Name: h.Name}, UID: string(h.UID), Revision: revision, Progress: p,
+	return &snapshot.Host{
+		Ref: snapshot.Ref{Namespace: h.Namespace, Name: h.Name}, UID: string(h.UID), Revision: revision, Progress: p,
 	}
 }
 
@@ -42,7 +42,7 @@ func TestBoots(t *testing.T) {
 				t.Fatalf("%+v; want %s, %d boots", s, state, boots)
 			}
 		}
-		image := inventory.Ref{Namespace: "g10", Name: "live"}
+		image := snapshot.Ref{Namespace: "g10", Name: "live"}
 
 		armed(true)
 		r.ScriptServed(host, "image g10/live", false)
@@ -80,7 +80,7 @@ func TestBoots(t *testing.T) {
 		state(v1.StateProvisioned, 3)
 
 		host = r.stored("server1", 7)
-		host.Boot = &inventory.HostBoot{Rearm: "2026-11-20"}
+		host.Boot = &snapshot.HostBoot{Rearm: "2026-11-20"}
 		armed(true)
 		r.ScriptServed(host, "image g10/live", false)
 		settled(hostGap)
@@ -175,8 +175,8 @@ func TestProgressIsRemembered(t *testing.T) {
 			t.Fatalf("an edited status: %+v", p)
 		}
 		// Another object of the same name has done nothing.
-		other := &inventory.Host{Ref: host.Ref, UID: "another"}
-		if p := r.Progress(other); p != (inventory.Progress{}) {
+		other := &snapshot.Host{Ref: host.Ref, UID: "another"}
+		if p := r.Progress(other); p != (snapshot.Progress{}) {
 			t.Fatalf("another: %+v", p)
 		}
 	})
@@ -186,13 +186,13 @@ func TestMachinesAreForgotten(t *testing.T) {
 	m := newMachines()
 	now := time.Unix(1_800_000_000, 0)
 	for i := range fewMachines {
-		h := &inventory.Host{Ref: inventory.Ref{Name: string(rune(i + 1))}, UID: "u", Revision: 1}
+		h := &snapshot.Host{Ref: snapshot.Ref{Name: string(rune(i + 1))}, UID: "u", Revision: 1}
 		known, _, _ := m.step(h, boot.ImageStep, now)
 		if i%2 == 0 {
 			known.logged = true // and its status has it
 		}
 	}
-	m.step(&inventory.Host{Ref: inventory.Ref{Name: "new"}}, boot.ImageStep, now)
+	m.step(&snapshot.Host{Ref: snapshot.Ref{Name: "new"}}, boot.ImageStep, now)
 	if got := len(m.byRef); got < fewMachines/2 || got > fewMachines/2+2 {
 		t.Errorf("%d are remembered", got)
 	}
@@ -206,7 +206,7 @@ func TestLoginRefused(t *testing.T) {
 		for i := range 2 * ofHosts.burst {
 			r.Notice(boot.Notice{Reason: boot.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
 		}
-		image := &inventory.Image{Ref: inventory.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
 		for i := range 5000 {
 			r.LoginRefused(image, fmt.Sprint("a login from 192.168.10.", i%250))
 		}

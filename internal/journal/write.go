@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/inventory"
+	"glowplug/internal/store/snapshot"
 )
 
 // eventStep writes one event: of what machines have done only where no other is due.
@@ -58,7 +58,7 @@ func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error)
 	j.mu.Lock()
 	state, stateWait, isState := j.states.next(now, all)
 	ref := state.key
-	var news item[inventory.Ref, hostNews]
+	var news item[snapshot.Ref, hostNews]
 	var newsWait time.Duration
 	var isNews bool
 	if !isState {
@@ -94,7 +94,7 @@ func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error)
 }
 
 // writeHost writes a status. A change of a condition is an event, too.
-func (j *Journal) writeHost(ctx context.Context, key string, ref inventory.Ref, write *hostStatus, isNews bool) error {
+func (j *Journal) writeHost(ctx context.Context, key string, ref snapshot.Ref, write *hostStatus, isNews bool) error {
 	if !isNews && j.includes(ref, &write.machine) {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (j *Journal) writeHost(ctx context.Context, key string, ref inventory.Ref, 
 
 // includes reports whether the status of a host, as the inventory has it, says all
 // that the boot log does: another server may have written it.
-func (j *Journal) includes(ref inventory.Ref, m *machine) bool {
+func (j *Journal) includes(ref snapshot.Ref, m *machine) bool {
 	if j.opts.Host == nil || !m.logged {
 		return false
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -27,23 +27,23 @@ const (
 // Journal writes the condition of a host: sentence says why its image cannot read
 // its config, "" that it can.
 type Journal interface {
-	ConfigReadable(host *inventory.Host, sentence string)
+	ConfigReadable(host *snapshot.Host, sentence string)
 }
 
 // Watcher follows hosts, configs and images. Its observers are to come after those
 // of the inventory.
 type Watcher struct {
-	inventory *inventory.Inventory
+	inventory *snapshot.Inventory
 	decider   *boot.Decider
 	journal   Journal
 	ready     func() bool
 
 	mu    sync.Mutex
 	all   bool
-	hosts map[inventory.Ref]struct{}
+	hosts map[snapshot.Ref]struct{}
 	wake  chan struct{}
 	// told is what was last said of hosts; Run's own.
-	told map[inventory.Ref]said
+	told map[snapshot.Ref]said
 }
 
 // said is what was said of a host, and of which state of it.
@@ -53,10 +53,10 @@ type said struct {
 }
 
 // New makes a Watcher. Before ready nothing is looked at.
-func New(inv *inventory.Inventory, decider *boot.Decider, journal Journal, ready func() bool) *Watcher {
+func New(inv *snapshot.Inventory, decider *boot.Decider, journal Journal, ready func() bool) *Watcher {
 	return &Watcher{
 		inventory: inv, decider: decider, journal: journal, ready: ready,
-		hosts: map[inventory.Ref]struct{}{}, wake: make(chan struct{}, 1), told: map[inventory.Ref]said{},
+		hosts: map[snapshot.Ref]struct{}{}, wake: make(chan struct{}, 1), told: map[snapshot.Ref]said{},
 	}
 }
 
@@ -86,14 +86,14 @@ type imageObserver struct {
 // facts are what matters of an image.
 type facts struct {
 	maxIgnition, release string
-	config               inventory.Ref
+	config               snapshot.Ref
 }
 
 func (o *imageObserver) Put(item kvstore.Item) {
 	var now facts
 	namespace, name, _ := strings.Cut(item.Key, "/")
 	view := o.w.inventory.View()
-	if i := view.Image(inventory.Ref{Namespace: namespace, Name: name}); i != nil {
+	if i := view.Image(snapshot.Ref{Namespace: namespace, Name: name}); i != nil {
 		now = facts{i.MaxIgnition, i.Release, i.Config}
 	}
 	view.End()
@@ -121,7 +121,7 @@ func (o observer) Delete(key string, _ uint64) { o.w.note(key, o.hosts) }
 func (w *Watcher) note(key string, one bool) {
 	w.mu.Lock()
 	if namespace, name, ok := strings.Cut(key, "/"); one && ok {
-		w.hosts[inventory.Ref{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}] = struct{}{}
+		w.hosts[snapshot.Ref{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}] = struct{}{}
 	} else {
 		w.all = true
 	}
@@ -157,7 +157,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 		w.mu.Lock()
 		all, hosts := w.all, w.hosts
-		w.all, w.hosts = false, map[inventory.Ref]struct{}{}
+		w.all, w.hosts = false, map[snapshot.Ref]struct{}{}
 		w.mu.Unlock()
 		if all {
 			began := time.Now()
@@ -175,9 +175,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 // lookAtAll looks at all hosts that boot an image.
 func (w *Watcher) lookAtAll(ctx context.Context) {
 	view := w.inventory.View()
-	hosts := view.HostsOf(func(inventory.Ref) bool { return true })
+	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
 	view.End()
-	seen := make(map[inventory.Ref]struct{}, len(hosts))
+	seen := make(map[snapshot.Ref]struct{}, len(hosts))
 	for i, h := range hosts {
 		if i%chunk == 0 && ctx.Err() != nil {
 			return
@@ -193,7 +193,7 @@ func (w *Watcher) lookAtAll(ctx context.Context) {
 }
 
 // look looks at one host, which may be gone.
-func (w *Watcher) look(ctx context.Context, ref inventory.Ref) {
+func (w *Watcher) look(ctx context.Context, ref snapshot.Ref) {
 	view := w.inventory.View()
 	h := view.Host(ref)
 	view.End()
@@ -206,7 +206,7 @@ func (w *Watcher) look(ctx context.Context, ref inventory.Ref) {
 
 // compare has the condition of a host written where it is not true, once for each
 // state that the host is seen in.
-func (w *Watcher) compare(ctx context.Context, h *inventory.Host) {
+func (w *Watcher) compare(ctx context.Context, h *snapshot.Host) {
 	s, known := w.decider.SkewOfStored(h, ctx.Done())
 	if !known {
 		return // what was said last stands

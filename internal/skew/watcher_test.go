@@ -15,8 +15,8 @@ import (
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/inventory"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,10 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type diary struct {
 	mu   sync.Mutex
 	said []string
-	then func(host *inventory.Host, sentence string)
+	then func(host *snapshot.Host, sentence string)
 }
 
-func (d *diary) ConfigReadable(host *inventory.Host, sentence string) {
+func (d *diary) ConfigReadable(host *snapshot.Host, sentence string) {
 	d.mu.Lock()
 	word := "readable"
 	if sentence != "" {
@@ -58,7 +58,7 @@ const (
 
 func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inv := inventory.New(inventory.Options{})
+		inv := snapshot.New(snapshot.Options{})
 		d, ready := &diary{}, &atomic.Bool{}
 		w := New(inv, boot.New(inv, boot.Policy{}), d, ready.Load)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestWatcher(t *testing.T) {
 // renderer gives every host the same; "" cannot be rendered.
 type renderer struct{ text string }
 
-func (r *renderer) Render(config *inventory.Config, _ *inventory.Host, _ *template.Facts, _ boot.Asker) (*inventory.Config, *fault.Error) {
+func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template.Facts, _ boot.Asker) (*snapshot.Config, *fault.Error) {
 	if r.text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
 	}
@@ -141,7 +141,7 @@ func (r *renderer) Render(config *inventory.Config, _ *inventory.Host, _ *templa
 
 // What is not known of a template leaves what was said of a host.
 func TestTemplate(t *testing.T) {
-	inv := inventory.New(inventory.Options{})
+	inv := snapshot.New(snapshot.Options{})
 	d, r := &diary{}, &renderer{}
 	decider := boot.New(inv, boot.Policy{})
 	decider.RenderWith(r)
@@ -161,7 +161,7 @@ func TestTemplate(t *testing.T) {
 		if r.text = step.text; step.status != "" {
 			put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"},`+step.status+`}`)
 		}
-		w.look(t.Context(), inventory.Ref{Namespace: "g10", Name: "a"})
+		w.look(t.Context(), snapshot.Ref{Namespace: "g10", Name: "a"})
 		if got := d.take(); got != step.said {
 			t.Errorf("%q: said %q, want %q", step.text, got, step.said)
 		}

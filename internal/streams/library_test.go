@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/streams"
 	"glowplug/internal/streams/streamtest"
 )

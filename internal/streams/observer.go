@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/kvstore"
+	"glowplug/internal/store/kvstore"
 )
 
 // Observer is what the Library is filled through.

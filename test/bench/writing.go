@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"glowplug/internal/natsd"
+	"glowplug/internal/store/natsd"
 )
 
 // writing compares creates through the API with plain KV puts of the stored
@@ -87,7 +87,7 @@ func (b *bench) writing(ctx context.Context) error {
 
 // storing compares the same where the API's work is left out.
 func (b *bench) storing(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCreateRatio$", "-benchtime", "20x", "./internal/kvstore")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCreateRatio$", "-benchtime", "20x", "./internal/store/kvstore")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"glowplug/internal/natsd/natstest"
+	"glowplug/internal/store/natsd/natstest"
 )
 
 // TestJetStreamQuota fills an account of an external NATS: writes are refused with

@@ -1,0 +1,79 @@
+package bootlog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/snapshot"
+)
+
+func value(t *testing.T, l *Log) float64 {
+	t.Helper()
+	return testutil.ToFloat64(l.metrics.lost)
+}
+
+func TestMessage(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(1_800_000_000+s, 123_456_789).UTC() }
+	records := []Record{
+		{},
+		{
+			Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u", After: 1 << 40, Config: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc",
+			Progress: snapshot.Progress{State: v1.StateProvisioned, Script: at(1), Seen: at(2), Boot: at(3), Rearmed: "2026-11-20", Boots: 7},
+		},
+	}
+	message := appendHeader(nil, header{base: 5, floor: 9})
+	for i := range records {
+		message = appendRecord(message, &records[i])
+	}
+	h, got, err := readMessage(message)
+	if err != nil || h != (header{base: 5, floor: 9}) {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if diff := cmp.Diff(records, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(message) > 250 {
+		t.Errorf("%d bytes", len(message))
+	}
+	for _, cut := range []int{0, 1, len(message) / 2, len(message) - 1} {
+		if _, _, err := readMessage(message[:cut]); err == nil {
+			t.Errorf("%d of %d bytes are read as a message", cut, len(message))
+		}
+	}
+	message[0]++
+	if _, _, err := readMessage(message); err == nil {
+		t.Error("another version is read")
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	r := Record{Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u"}
+	f.Add(appendRecord(appendHeader(nil, header{}), &r))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, records, err := readMessage(data)
+		if err != nil {
+			return
+		}
+		again := appendHeader(nil, h)
+		for i := range records {
+			again = appendRecord(again, &records[i])
+		}
+		if _, got, err := readMessage(again); err != nil || !cmp.Equal(records, got) {
+			t.Errorf("%v\n%s", err, cmp.Diff(records, got))
+		}
+	})
+}
+
+func BenchmarkMessage(b *testing.B) {
+	r := Record{Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "8c1f9f0e-7d1f-4f5c-9d0e-3d3b8f6f4a11",
+		Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: time.Now()}}
+	b.ReportAllocs()
+	message := make([]byte, 0, 1024)
+	for b.Loop() {
+		message = appendRecord(appendHeader(message[:0], header{}), &r)
+	}
+}

@@ -1,0 +1,291 @@
+package keylog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"glowplug/internal/store/ledger"
+)
+
+// maxNote bounds a note, in bytes. A longer one is left out.
+const maxNote = 16 << 10
+
+// slack is how many records a file may have beyond three for each key, before it
+// is written anew.
+const slack = 100_000
+
+// Record is what a key's last message was.
+type Record struct {
+	Revision uint64
+	// Deleted is true where it was a tombstone.
+	Deleted bool
+	// Note says what the store wants to know of an object that is lost; "": nothing.
+	Note string
+}
+
+// Log is the file of one bucket, and its content in memory. Only Read, Write and
+// Close touch the disk. Its methods are safe for concurrent use.
+type Log struct {
+	path string
+	// writing is held by whoever writes the file.
+	writing sync.Mutex
+
+	mu      sync.Mutex
+	created time.Time // of the bucket; zero: not known
+	keys    map[string]Record
+	deleted int // how many of the keys are
+	rev     uint64
+	pending []byte // records that are not in the file yet
+	// whole is set where the file has to be written anew.
+	whole bool
+
+	file    *os.File
+	records int // in the file, and pending
+	dirty   bool
+}
+
+// New makes an empty Log of a file. With no path it is kept in memory alone.
+func New(path string) *Log {
+	return &Log{path: path, keys: map[string]Record{}, whole: true}
+}
+
+// Read reads the file. One that is not there, or whose beginning is damaged,
+// leaves the Log empty; of one whose end is damaged the rest is left out. An error
+// means that it could not be read.
+func (l *Log) Read() error {
+	if l.path == "" {
+		return nil
+	}
+	raw, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("key log: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// What follows a damaged record is of no use; the next Write leaves it out.
+	l.read(raw)
+	return nil
+}
+
+// Created is when the bucket was made that the Log is of; zero if that is not
+// known, and then nothing else is.
+func (l *Log) Created() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.created
+}
+
+// Revision is the last one that the Log knows of.
+func (l *Log) Revision() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rev
+}
+
+// Deleted is the number of tombstones.
+func (l *Log) Deleted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deleted
+}
+
+// Get gives the record of a key; its revision is 0 if there is none.
+func (l *Log) Get(key string) Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keys[key]
+}
+
+// Keys is a copy of what is known of every key.
+func (l *Log) Keys() map[string]Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.keys)
+}
+
+// Put records that a key has a value since a revision.
+func (l *Log) Put(key string, rev uint64, note string) { l.add(key, Record{Revision: rev, Note: note}) }
+
+// Delete records that a key was deleted at a revision.
+func (l *Log) Delete(key string, rev uint64) { l.add(key, Record{Revision: rev, Deleted: true}) }
+
+func (l *Log) add(key string, r Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set(key, r)
+	l.append(kindOf(r), r.Revision, key, r.Note)
+}
+
+// Reach records that the bucket has a revision, whatever it was of.
+func (l *Log) Reach(rev uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if rev > l.rev {
+		l.rev = rev
+		l.append(kindReach, rev, "", "")
+	}
+}
+
+// Forget drops the tombstones up to a revision: the bucket has none of them, and
+// none of the values that they hid.
+func (l *Log) Forget(rev uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(rev)
+	l.append(kindForget, rev, "", "")
+}
+
+// Replace makes keys all that is known, of a bucket that was made at a time.
+func (l *Log) Replace(created time.Time, keys map[string]Record, rev uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.created, l.keys, l.rev, l.deleted = created, keys, rev, 0
+	for _, r := range keys {
+		if r.Deleted {
+			l.deleted++
+		}
+	}
+	l.pending, l.whole = nil, true
+}
+
+func (l *Log) set(key string, r Record) {
+	if len(r.Note) > maxNote {
+		r.Note = ""
+	}
+	if l.keys[key].Deleted {
+		l.deleted--
+	}
+	if r.Deleted {
+		l.deleted++
+	}
+	l.keys[key] = r
+	l.rev = max(l.rev, r.Revision)
+}
+
+func (l *Log) forget(rev uint64) {
+	for key, r := range l.keys {
+		if r.Deleted && r.Revision <= rev {
+			delete(l.keys, key)
+			l.deleted--
+		}
+	}
+}
+
+func (l *Log) append(kind byte, rev uint64, key, note string) {
+	if !l.whole {
+		l.pending = appendRecord(l.pending, kind, rev, key, note)
+		l.records++
+	}
+}
+
+// Write brings the file up to date. It is on the disk when Write returns if sync
+// is true, else when the system pleases.
+func (l *Log) Write(sync bool) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	if l.path == "" || l.created.IsZero() {
+		l.pending = nil
+		l.mu.Unlock()
+		return nil
+	}
+	if l.whole || l.records > 3*len(l.keys)+slack {
+		created, keys, rev := l.created, maps.Clone(l.keys), l.rev
+		l.pending, l.records, l.whole = nil, len(keys), false
+		l.mu.Unlock()
+		err := l.rewrite(created, keys, rev)
+		if err != nil {
+			l.mu.Lock()
+			l.whole = true
+			l.mu.Unlock()
+		}
+		return err
+	}
+	pending := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	err := l.write(pending, sync)
+	if err != nil {
+		// Some of it may be in the file, and nobody knows how much.
+		l.mu.Lock()
+		l.whole = true
+		l.mu.Unlock()
+	}
+	return err
+}
+
+func (l *Log) write(pending []byte, sync bool) error {
+	if len(pending) > 0 {
+		if _, err := l.file.Write(pending); err != nil {
+			return fmt.Errorf("key log: %w", err)
+		}
+		l.dirty = true
+	}
+	if sync && l.dirty {
+		if err := l.file.Sync(); err != nil {
+			return fmt.Errorf("key log: %w", err)
+		}
+		l.dirty = false
+	}
+	return nil
+}
+
+// rewrite replaces the file in one step.
+func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) error {
+	content := appendHeader(nil, created)
+	for key, r := range keys {
+		content = appendRecord(content, kindOf(r), r.Revision, key, r.Note)
+	}
+	content = appendRecord(content, kindReach, rev, "", "")
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+		return fmt.Errorf("key log: %w", err)
+	}
+	tmp := l.path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("key log: %w", err)
+	}
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(tmp, l.path)
+	}
+	if err == nil {
+		err = ledger.SyncDir(filepath.Dir(l.path))
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(tmp)
+		return fmt.Errorf("key log: %w", err)
+	}
+	if l.file != nil {
+		_ = l.file.Close() // its content is in the new one
+	}
+	l.file, l.dirty = f, false
+	return nil
+}
+
+// Close writes what is left, and closes the file.
+func (l *Log) Close() error {
+	err := l.Write(true)
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if l.file != nil {
+		err = errors.Join(err, l.file.Close())
+		l.file = nil
+		l.mu.Lock()
+		l.whole = true // a later Write has to open one
+		l.mu.Unlock()
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/store/replicas"
+)
+
+// barrierKey is the key, in the characters of a subject, of the message that a
+// barrier writes. It is the key of no object: encodeKey does not give it.
+const barrierKey = "=barrier"
+
+// barrier returns once the mirror holds all that the bucket held when it was
+// called. Every write of this process that was answered is in the mirror anyway;
+// others' writes need a question to NATS. An error says that the question was not
+// answered: what the mirror has may be old then.
+func (s *Store) barrier(ctx context.Context) error {
+	if !s.Loaded() {
+		return s.unavailable()
+	}
+	if s.opts.Exclusive {
+		return nil
+	}
+	l, ok := s.connected()
+	if !ok || !s.up.Load() {
+		return s.unavailable()
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	last, err := s.lastRevision(ctx, l)
+	switch {
+	case isFull(err):
+		return insufficientStorage(fmt.Errorf("NATS has no room for the message that a read of %s needs: "+
+			"make room in its account, or raise its JetStream limits (max_file)", s.kind.Resource))
+	case err != nil:
+		return s.timeout("reading the bucket's state")
+	}
+	s.metrics.observeLast(last)
+	if !s.progress.await(ctx, last) {
+		return s.timeout("catching up with the bucket")
+	}
+	return nil
+}
+
+// lastRevision gives a revision that no write is after which was acknowledged
+// before the call. One server knows the last one. In a cluster the one that takes
+// itself for the leader may have been deposed; a message that a majority has
+// accepted says what came before it. Calls share such a message with others that
+// began before it was sent.
+func (s *Store) lastRevision(ctx context.Context, l *link) (uint64, error) {
+	if l.replicas < 2 {
+		ctx, cancel := context.WithTimeout(ctx, barrierTimeout)
+		defer cancel()
+		info, err := l.stream.Info(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !replicas.Led(info) {
+			return 0, errNoLeader
+		}
+		return info.State.LastSeq, nil
+	}
+	round := s.barriers.join(func() (uint64, error) { return s.publishBarrier(l) })
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-round.done:
+		return round.rev, round.err
+	}
+}
+
+func (s *Store) publishBarrier(l *link) (uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	subject := s.subjectPrefix + barrierKey
+	var ack *jetstream.PubAck
+	publish := func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, barrierTimeout)
+		defer cancel()
+		ack, err = l.js.PublishMsg(ctx, nats.NewMsg(subject), jetstream.WithRetryAttempts(0))
+		return err
+	}
+	err := publish()
+	if isFull(err) { // the barrier before leaves the room of one
+		if err := l.stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return 0, fmt.Errorf("making room for a barrier: %w", err)
+		}
+		err = s.makeRoom(ctx, l, publish)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("asking the bucket's servers: %w", err)
+	}
+	return ack.Sequence, nil
+}
+
+// rounds lets callers share questions. A caller never joins one that was begun
+// before it came.
+type rounds struct {
+	mu   sync.Mutex
+	next *round
+	busy bool
+}
+
+type round struct {
+	done chan struct{}
+	rev  uint64
+	err  error
+}
+
+// join gives the round that begins next, and asks for it where none is under way.
+func (r *rounds) join(ask func() (uint64, error)) *round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &round{done: make(chan struct{}), err: errors.New("not asked")}
+	}
+	joined := r.next
+	if !r.busy {
+		r.busy = true
+		go r.run(ask)
+	}
+	return joined
+}
+
+// run asks until nobody waits.
+func (r *rounds) run(ask func() (uint64, error)) {
+	for {
+		r.mu.Lock()
+		current := r.next
+		r.next = nil
+		if current == nil {
+			r.busy = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		current.rev, current.err = ask()
+		close(current.done)
+	}
+}

@@ -1,0 +1,100 @@
+package kvstore
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"glowplug/internal/store/replicas"
+)
+
+// Options are the settings that the stores of a program share.
+type Options struct {
+	// Logger takes the store's messages. Nil discards them.
+	Logger *slog.Logger
+	// Registerer takes the store's metrics. Nil keeps none.
+	Registerer prometheus.Registerer
+	// Ledger remembers which buckets exist, so that a bucket which went missing
+	// is never replaced by an empty one. Nil remembers for as long as the
+	// process lives.
+	Ledger Ledger
+	// Exclusive says that nobody else writes into the bucket, as with the
+	// embedded server: a read then need not ask the server how far it is.
+	Exclusive bool
+	// KeyDir is the folder of the key logs, with which a store finds out at its
+	// start what the bucket has lost. Empty: the store takes what it finds.
+	KeyDir string
+	// TombstoneLimit is how many tombstones a bucket may have before it is cleaned,
+	// if it has fewer objects; 0 means 10,000.
+	TombstoneLimit int
+	// CleanDelay is how long a tombstone stays at least, where other servers may
+	// still have to read it; 0 means 10 minutes.
+	CleanDelay time.Duration
+	// Room says why a value of so many bytes should not be written: a full disk, or
+	// a quota. It is asked at every write, but for deletes. Nil: there is always
+	// room.
+	Room func(bytes int) error
+	// Release gives up room that is kept for deletes, and for the reads that come
+	// before them: more with each attempt, which counts from 0. It is asked when NATS
+	// refuses one for want of room, until that is done or Release is false. Nil: there
+	// is none to give up.
+	Release func(ctx context.Context, js jetstream.JetStream, attempt int) bool
+	// Guard says why the store must not be touched: it is not the one that is
+	// expected. It is asked at the beginning of every session, before the bucket is
+	// opened or made. Nil: nothing speaks against it.
+	Guard func(ctx context.Context, js jetstream.JetStream) error
+	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
+	// the cluster has that many, else one. A bucket that has more keeps them.
+	Replicas int
+	// WindowBytes bounds the memory for former values, from which watches resume and
+	// lists continue; 0 means MaxWindowBytes.
+	WindowBytes int
+	// BookmarkInterval is how often a watch that wants bookmarks gets one; 0
+	// means a minute.
+	BookmarkInterval time.Duration
+
+	askedReplicas int // Replicas before the default
+}
+
+// Ledger remembers buckets over restarts.
+type Ledger interface {
+	// Has tells whether the bucket was ever made, or found, here.
+	Has(bucket string) bool
+	// Add records that it was. It returns once that is durable.
+	Add(bucket string) error
+}
+
+// RevisionLedger is a Ledger that also remembers how far a bucket was. A store
+// that finds its bucket behind that raises an alarm: a damaged file may have cost
+// the server everything after the damage, and it does not say so.
+type RevisionLedger interface {
+	Ledger
+	// Reached gives the revision recorded for a bucket; 0 if there is none.
+	Reached(bucket string) uint64
+	// Reach records that the bucket has a revision, and returns once that is
+	// durable. It may be lower than the one before.
+	Reach(bucket string, revision uint64) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.askedReplicas, o.Replicas = o.Replicas, replicas.Wanted(o.Replicas)
+	if o.TombstoneLimit == 0 {
+		o.TombstoneLimit = 10_000
+	}
+	if o.CleanDelay == 0 {
+		o.CleanDelay = 10 * time.Minute
+	}
+	if o.WindowBytes == 0 {
+		o.WindowBytes = MaxWindowBytes
+	}
+	if o.BookmarkInterval == 0 {
+		o.BookmarkInterval = time.Minute
+	}
+	return o
+}

@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/store/natsd/natstest"
+)
+
+// decide surveys a store and carries one of an operator's decisions out.
+func decide(t *testing.T, l *Ledger, js jetstream.JetStream, f func(*Keeper, *Survey) (string, error)) (*Survey, string, error) {
+	t.Helper()
+	k := keep(l)
+	s, err := k.Survey(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := f(k, s)
+	return s, id, err
+}
+
+func TestAdoptTakesWhatIsThere(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, server *natstest.Server, l *Ledger){
+		"an older backup": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			fill(t, server.JetStream(), l, "A", 3)
+			server.Stop()
+			backup := server.Copy()
+			server.Restart()
+			js := server.JetStream()
+			fill(t, js, l, "A", 9)
+			if err := keep(l).record(t.Context(), js); err != nil {
+				t.Fatal(err)
+			}
+			server.Stop()
+			server.Use(backup)
+			server.Restart()
+		},
+		"one bucket of a backup": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			js := server.JetStream()
+			fill(t, js, l, "A", 9)
+			fill(t, js, l, "B", 9)
+			if err := keep(l).record(t.Context(), js); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"KV_A", "KV_B"} {
+				if err := js.DeleteStream(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fill(t, js, nil, "A", 3)
+		},
+		"a foreign store": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			fill(t, natstest.Start(t).JetStream(), l, "B", 9)
+			fill(t, server.JetStream(), open(t, t.TempDir()), "A", 3)
+		},
+		"a store without an identity": func(t *testing.T, server *natstest.Server, l *Ledger) {
+			fill(t, natstest.Start(t).JetStream(), l, "A", 9)
+			fill(t, server.JetStream(), nil, "A", 3)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, l := natstest.Start(t), open(t, t.TempDir())
+			prepare(t, server, l)
+			js, former := server.JetStream(), l.snapshot().ID
+			refused(t, keep(l).Guard(t.Context(), js), "glowplug store adopt")
+			s, id, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+			if err != nil || id == "" || s.Objects() != 3 || s.Mismatch == nil {
+				t.Fatalf("adopting gives %q, %v; shown were %+v", id, err, s)
+			}
+			if err := keep(l).Guard(t.Context(), js); err != nil {
+				t.Errorf("after it the guard says %v", err)
+			}
+			if l.Reached("A") != 3 || l.Has("B") {
+				t.Errorf("recorded are %+v", l.snapshot())
+			}
+			// A server that comes new agrees; one that knew another state has to be told.
+			if err := keep(open(t, t.TempDir())).Guard(t.Context(), js); err != nil {
+				t.Errorf("a new server says %v", err)
+			}
+			if id == former {
+				t.Error("another history has the identity of the former one")
+			}
+			knew := open(t, t.TempDir())
+			if err := knew.join(former); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, keep(knew).Guard(t.Context(), js), former, id)
+			_, second, err := decide(t, knew, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+			if err != nil || second != id || keep(l).Guard(t.Context(), js) != nil {
+				t.Errorf("adopting at a second server gives %q, %v, want %q", second, err, id)
+			}
+		})
+	}
+}
+
+func TestAdoptRefusesAnEmptyNATS(t *testing.T) {
+	js, l := natstest.Start(t).JetStream(), open(t, t.TempDir())
+	fill(t, natstest.Start(t).JetStream(), l, "A", 1)
+	_, _, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+	refused(t, err, "nothing to adopt", "glowplug store init")
+	refused(t, keep(l).Guard(t.Context(), js), "no store") // it has changed nothing
+}
+
+// After NATS was lost every server is told to begin anew, and they begin the same
+// store.
+func TestInitBeginsOneNewStore(t *testing.T) {
+	old, js := natstest.Start(t).JetStream(), natstest.Start(t).JetStream()
+	one, two := open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, old, one, "A", 3)
+	fill(t, old, two, "A", 3)
+	former := one.snapshot().ID
+	begin := func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) }
+	var ids []string
+	for _, l := range []*Ledger{one, two} {
+		_, id, err := decide(t, l, js, begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keep(l).Guard(t.Context(), js); err != nil {
+			t.Errorf("after it the guard says %v", err)
+		}
+		ids = append(ids, id)
+	}
+	if ids[0] != ids[1] || ids[0] == former || one.Has("A") {
+		t.Errorf("two servers began %v, the former store is %s; recorded are %+v", ids, former, one.snapshot())
+	}
+	refused(t, keep(one).Guard(t.Context(), old), former)
+	// A third one comes when the first has written: it adopts.
+	three := open(t, t.TempDir())
+	fill(t, old, three, "A", 1)
+	fill(t, js, one, "A", 3)
+	_, id, err := decide(t, three, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+	if err != nil || id != ids[0] || keep(three).Guard(t.Context(), js) != nil {
+		t.Errorf("adopting what another server has begun gives %q, %v", id, err)
+	}
+}
+
+func TestInitRefusesWhereThereAreObjects(t *testing.T) {
+	js, own, other := natstest.Start(t).JetStream(), open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, js, own, "A", 3)
+	fill(t, natstest.Start(t).JetStream(), other, "A", 1)
+	for l, remedy := range map[*Ledger]string{own: "start it", other: "glowplug store adopt"} {
+		before := l.snapshot().ID
+		_, _, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) })
+		refused(t, err, "3 objects", remedy)
+		if l.snapshot().ID != before {
+			t.Error("the refusal has changed the data directory")
+		}
+	}
+}
+
+// A store that another server has begun holds a message of its own in each bucket
+// that was read. It is no object: the store is still empty, and is joined.
+func TestBarrierIsNoObject(t *testing.T) {
+	js, own, other := natstest.Start(t).JetStream(), open(t, t.TempDir()), open(t, t.TempDir())
+	fill(t, js, own, "A", 0)
+	fill(t, natstest.Start(t).JetStream(), other, "A", 1)
+	if _, err := js.Publish(t.Context(), "$KV.A.=barrier", nil); err != nil {
+		t.Fatal(err)
+	}
+	s, id, err := decide(t, other, js, func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) })
+	if err != nil || id != own.snapshot().ID || s.Objects() != 0 {
+		t.Errorf("joining a store that is empty gives %q, %v, want %q; it has %d objects", id, err, own.snapshot().ID, s.Objects())
+	}
+}
+
+// What the data directory knew of the objects of another store, or of another state
+// of it, would count as lost.
+func TestAdoptForgetsTheKeyLogs(t *testing.T) {
+	server := natstest.Start(t)
+	l := open(t, t.TempDir())
+	fill(t, server.JetStream(), nil, "A", 3)
+	if err := os.MkdirAll(l.KeyDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(l.KeyDir(), "A.keys")
+	if err := os.WriteFile(file, []byte("what it knew"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := decide(t, l, server.JetStream(), func(k *Keeper, s *Survey) (string, error) {
+		return k.Adopt(t.Context(), server.JetStream(), s)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the key log is still there: %v", err)
+	}
+}

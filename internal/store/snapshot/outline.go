@@ -1,0 +1,57 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kvstore"
+)
+
+// outline is the part of a config that decides which machines it is given to, in
+// the form of the whole.
+type outline struct {
+	Metadata outlineMeta `json:"metadata"`
+	Spec     outlineSpec `json:"spec"`
+}
+
+type outlineMeta struct {
+	Created time.Time         `json:"creationTimestamp"`
+	Labels  map[string]string `json:"labels,omitempty"`
+}
+
+type outlineSpec struct {
+	Type     string                    `json:"type"`
+	Selector v1.IgnitionConfigSelector `json:"selector"`
+}
+
+// Outline gives of a stored config what ReadOutline needs; "" of one that cannot be
+// read.
+func Outline(value []byte) string {
+	var doc configDoc
+	if err := read(value, &doc); err != nil {
+		return ""
+	}
+	o := outline{outlineMeta{Created: doc.metadata.created.UTC()}, outlineSpec{doc.spec.Type, doc.spec.Selector}}
+	if role := doc.metadata.labels[v1.LabelRole]; role != "" {
+		o.Metadata.Labels = map[string]string{v1.LabelRole: role}
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// ReadOutline gives a config that can be matched and has nothing to give, from what
+// Outline said of the one with that key; nil where that is not known.
+func ReadOutline(key, text string) *Config {
+	if text == "" {
+		return nil
+	}
+	config, err := decodeConfig(kvstore.Item{Key: key, Value: []byte(text)}, nil)
+	if err != nil {
+		return nil
+	}
+	return config
+}

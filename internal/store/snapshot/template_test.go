@@ -1,0 +1,90 @@
+package snapshot
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+
+	"glowplug/internal/domain/template"
+	"glowplug/internal/store/kvstore"
+)
+
+func TestFactsOfAHost(t *testing.T) {
+	const meta = `{"metadata":{"name":"n","uid":"1","labels":{"a":"1","b":"1"}`
+	const lastApplied = `"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"bmc\":{\"password\":\"secret\"}}}"`
+	for name, c := range map[string]struct {
+		value string
+		want  template.Facts
+	}{
+		"everything": {meta + `,"annotations":{"owner":"ops","glowplug.dev/rearm":"2",` + lastApplied + `}},"spec":{"bootMACAddress":"52-54-00-12-34-56","ip":"::ffff:10.0.0.1",` +
+			`"hostname":"N.Example.","labels":{"b":"2"},"nics":[{"mac":"525400123457","ip":"10.0.0.2","hostname":"data"},{"mac":"52:54:00:12:34:58"}],"bmc":{"password":"secret"}},"status":{"state":"Booting"}}`,
+			template.Facts{Hostname: "n.example", IP: "10.0.0.1", MAC: "52:54:00:12:34:56", Namespace: "ns", Name: "n", Labels: map[string]string{"a": "1", "b": "2"},
+				Annotations: map[string]string{"owner": "ops", "glowplug.dev/rearm": "2"},
+				NICs:        []template.NIC{{MAC: "52:54:00:12:34:57", IP: "10.0.0.2", Hostname: "data"}, {MAC: "52:54:00:12:34:58"}}}},
+		"what is not set comes of the cards": {`{"spec":{"nics":[{"mac":"52:54:00:12:34:58"},{"ip":"10.0.0.2"}]}}`,
+			template.Facts{Hostname: "n", IP: "10.0.0.2", MAC: "52:54:00:12:34:58", Namespace: "ns", Name: "n",
+				NICs: []template.NIC{{MAC: "52:54:00:12:34:58"}, {IP: "10.0.0.2"}}}},
+		"nothing": {`{}`, template.Facts{Hostname: "n", Namespace: "ns", Name: "n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := decodeHost(kvstore.Item{Key: "ns/n", Revision: 1, Value: []byte(c.value)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, *h.Facts()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestHostsWithoutAnnotationsAreNoLarger: kubectl's own is on nearly every host.
+func TestHostsWithoutAnnotationsAreNoLarger(t *testing.T) {
+	h, err := decodeHost(kvstore.Item{Key: "ns/n", Value: []byte(`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"ip":"10.0.0.1"}}`)}, nil)
+	if err != nil || h.More != nil {
+		t.Errorf("%v %+v", err, h.More)
+	}
+	// 384 bytes is what Go gives out for an object of this size.
+	if size := unsafe.Sizeof(Host{}); size > 384 {
+		t.Errorf("a host takes %d bytes", size)
+	}
+}
+
+func TestChangesAreTold(t *testing.T) {
+	var told []Change
+	inv := New(Options{OnChange: func(c Change) { told = append(told, c) }})
+	hosts, configs, images := inv.Hosts(), inv.Configs(), inv.Images()
+	hosts.Load(nil)
+	configs.Load(nil)
+	images.Load(nil)
+	hosts.Put(kvstore.Item{Key: "a/h", Revision: 1, Value: []byte(`{}`)})
+	hosts.Put(kvstore.Item{Key: "a/h", Revision: 2, Value: []byte(`{}`)})
+	hosts.Delete("a/h", 3)
+	configs.Put(kvstore.Item{Key: "a/c", Revision: 1, Value: []byte(`{"metadata":{"generation":7},"spec":{"type":"kickstart","format":"kickstart"},"compiled":{"artifact":"eA==","template":true}}`)})
+	images.Put(kvstore.Item{Key: "a/i", Revision: 1, Value: []byte(`{"spec":{"isoFile":"x"}}`)})
+	images.Put(kvstore.Item{Key: "a/i", Revision: 2, Value: []byte(`{"spec":{"ignitionConfig":"c"}}`)})
+	if len(told) != 8 {
+		t.Fatalf("%d changes: %+v", len(told), told)
+	}
+	if !told[0].All || !told[1].All || !told[2].All || !told[7].All {
+		t.Errorf("%+v", told)
+	}
+	if c := told[3]; c.Host == nil || c.OldHost != nil {
+		t.Errorf("%+v", c)
+	}
+	if c := told[4]; c.Host.Revision != 2 || c.OldHost.Revision != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c := told[5]; c.Host != nil || c.OldHost == nil {
+		t.Errorf("%+v", c)
+	}
+	if c := told[6].Config; c == nil || !c.Template || c.Generation != 7 || c.Format != "kickstart" {
+		t.Errorf("%+v", c)
+	}
+	view := inv.View()
+	defer view.End()
+	if n := len(view.Templates()); n != 1 || view.Config(Ref{Namespace: "a", Name: "c"}) == nil {
+		t.Errorf("%d templates", n)
+	}
+}
