@@ -19,7 +19,7 @@ import (
 	"glowplug/internal/credentials"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/identity"
-	"glowplug/internal/images"
+	"glowplug/internal/image"
 	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
 	"glowplug/internal/keyfile"
@@ -71,7 +71,7 @@ type App struct {
 	clientCAFile *keyfile.Follower
 	api          *apiserver.Server
 	boots        *bootserver.Server
-	images       *images.Library
+	images       *image.Library
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *iscsi.Server
 	portalListener net.Listener

@@ -13,7 +13,7 @@ import (
 
 	"glowplug/internal/apiserver"
 	"glowplug/internal/bootserver"
-	"glowplug/internal/images"
+	"glowplug/internal/image"
 	"glowplug/internal/iscsi"
 	"glowplug/internal/store/snapshot"
 )
@@ -39,7 +39,7 @@ func (a *App) openImages() error {
 			"where there is no other way, keep a mirror of them (glowplug coreos mirror)")
 	}
 	var err error
-	a.images, err = images.New(images.Options{
+	a.images, err = image.New(image.Options{
 		Dir: s.ISODir, Store: a.stores[apiserver.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
 		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[apiserver.StreamReleases].Loaded, Keyring: s.keyring,
 		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.journal, Logger: a.log, Registerer: a.metrics,

@@ -17,7 +17,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/hostconfig"
-	"glowplug/internal/images"
+	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -88,7 +88,7 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 			func() field.ErrorList { return v1.ValidateISCSICdrom(cdrom) },
 			func() error {
 				// Whether its file is there only a server can tell.
-				cdrom.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, TargetIQN: images.IQN(images.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name})}
+				cdrom.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, TargetIQN: image.IQN(image.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name})}
 				if s := cdrom.Spec.Stream; s != nil {
 					cdrom.Status.ServedRelease, cdrom.Status.MaxIgnition = s.Release, ignition.MaxOfRelease(s.Release)
 				}

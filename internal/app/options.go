@@ -17,9 +17,9 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/egress"
 	"glowplug/internal/identity"
+	"glowplug/internal/image/download"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/replicas"
-	"glowplug/internal/transfer"
 )
 
 // Options is what `glowplug serve` can be told. Each field is a flag and an
@@ -182,7 +182,7 @@ type settings struct {
 	// natsMaxBytes is --nats-max-bytes; 0 without it.
 	natsMaxBytes int64
 	// keyring is --keyring; nil without it.
-	keyring *transfer.Keyring
+	keyring *download.Keyring
 	// portalHost and portalPort are --iscsi-portal.
 	portalHost string
 	portalPort uint16
@@ -302,7 +302,7 @@ func (s *settings) checkBoot() error {
 		return &OptionError{Flag: "iscsi-listen", Reason: fmt.Sprintf("%q is not an address: want host:port or :port", s.ISCSIListen)}
 	}
 	if s.Keyring != "" {
-		keys, err := transfer.ReadKeyring(s.Keyring)
+		keys, err := download.ReadKeyring(s.Keyring)
 		if err != nil {
 			return &OptionError{Flag: "keyring", Reason: err.Error()}
 		}

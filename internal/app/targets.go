@@ -17,7 +17,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
 	"glowplug/internal/identity"
-	"glowplug/internal/images"
+	"glowplug/internal/image"
 	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
 	"glowplug/internal/store/snapshot"
@@ -169,11 +169,11 @@ func (t *targets) wrongSecret(l iscsi.Login, tag any, wrong int) {
 func (t *targets) read(s *iscsi.Session, off, n int64) { s.Tag.(*visit).read(off, n) }
 
 // segmented is a disk that tells the target where its bytes are.
-type segmented struct{ *images.Disk }
+type segmented struct{ *image.Disk }
 
 // AppendSegments implements iscsi.Segmenter.
 func (d segmented) AppendSegments(dst []iscsi.Segment, off, n int64) []iscsi.Segment {
-	var few [8]images.Segment
+	var few [8]image.Segment
 	for _, s := range d.Disk.AppendSegments(few[:0], off, n) {
 		dst = append(dst, iscsi.Segment(s))
 	}
@@ -183,7 +183,7 @@ func (d segmented) AppendSegments(dst []iscsi.Segment, off, n int64) []iscsi.Seg
 // Check implements iscsi.Checker.
 func (d segmented) Check() error {
 	err := d.Disk.Check()
-	if errors.Is(err, images.ErrChanging) {
+	if errors.Is(err, image.ErrChanging) {
 		err = fmt.Errorf("%w: %w", iscsi.ErrNotReady, err)
 	}
 	return err
@@ -191,7 +191,7 @@ func (d segmented) Check() error {
 
 // visit is a machine that reads an image.
 type visit struct {
-	disk      *images.Disk
+	disk      *image.Disk
 	host      *snapshot.Host // nil: unknown
 	image     snapshot.Ref
 	journal   *journal.Journal
@@ -265,7 +265,7 @@ func (a *App) tryImage(image *snapshot.Image, args []string) error {
 
 // shelf is the images as HTTP sees them.
 type shelf struct {
-	images    *images.Library
+	images    *image.Library
 	journal   *journal.Journal
 	landmarks *landmarks
 }
@@ -288,7 +288,7 @@ func (s *shelf) Open(ref snapshot.Ref, version string, args []string, host *snap
 
 // page is a disk that notes what is read of it.
 type page struct {
-	*images.Disk
+	*image.Disk
 	visit *visit
 }
 
@@ -309,7 +309,7 @@ func (p *page) File(path string) (io.ReadSeeker, bool) {
 
 // parcel is an image that is several files. It notes which of them are read.
 type parcel struct {
-	*images.Files
+	*image.Files
 	visit *visit
 }
 

@@ -21,7 +21,7 @@ var order = []string{
 	"internal/logs/logstest",
 	"internal/keyfile",
 	"internal/egress",
-	"internal/transfer",
+	"internal/image/download",
 	"internal/domain/ipxe",
 	"internal/domain/report",
 	"internal/domain/kickstart", // whose versions the API validates
@@ -57,7 +57,7 @@ var order = []string{
 	"internal/skew",
 	"internal/domain/iso",
 	"internal/iscsi",
-	"internal/images",
+	"internal/image",
 	"internal/journal",
 	"internal/credentials",
 	"internal/credentials/certtest",
@@ -89,7 +89,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/hostconfig", "internal/images", "internal/journal", "internal/apiserver",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/hostconfig", "internal/image", "internal/journal", "internal/apiserver",
 	"internal/app", "internal/cli",
 }
 
@@ -101,7 +101,7 @@ var single = map[string]string{
 	"github.com/go-task/slim-sprig":   "internal/domain/template",
 	"github.com/nats-io/nats-server":  "internal/store/natsd",
 	"github.com/vishvananda/netlink":  "internal/identity",
-	"github.com/ProtonMail/go-crypto": "internal/transfer",
+	"github.com/ProtonMail/go-crypto": "internal/image/download",
 	"github.com/aws/aws-sdk-go-v2":    "internal/remote",
 	"github.com/pin/tftp":             "internal/remote",
 }

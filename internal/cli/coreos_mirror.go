@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glowplug/internal/image/download"
 	"glowplug/internal/streams"
-	"glowplug/internal/transfer"
 )
 
 func newCoreOSMirrorCommand() *cobra.Command {
@@ -72,7 +72,7 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 				return err
 			}
 			if keyring != "" {
-				if m.keys, err = transfer.ReadKeyring(keyring); err != nil {
+				if m.keys, err = download.ReadKeyring(keyring); err != nil {
 					return fmt.Errorf("--keyring %s: %w", keyring, err)
 				}
 			}
@@ -168,7 +168,7 @@ func (m *mirror) rewrite(base string) error {
 		return err
 	}
 	defer root.Close()
-	return transfer.Folder{Root: root, Shared: true}.Replace(m.stream+".json", text)
+	return download.Folder{Root: root, Shared: true}.Replace(m.stream+".json", text)
 }
 
 func (m *mirror) report(w io.Writer, base string) error {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/images"
+	"glowplug/internal/image"
 )
 
 const (
@@ -229,18 +229,18 @@ func (u *uploader) offset(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(resp.Header.Get(images.HeaderOffset), 10, 64)
+	n, err := strconv.ParseInt(resp.Header.Get(image.HeaderOffset), 10, 64)
 	if resp.StatusCode != http.StatusOK || err != nil || n <= 0 || n >= u.size {
 		return 0, nil // the PUT is answered with the reason, if there is one
 	}
-	if length := resp.Header.Get(images.HeaderLength); length != "" && length != strconv.FormatInt(u.size, 10) {
+	if length := resp.Header.Get(image.HeaderLength); length != "" && length != strconv.FormatInt(u.size, 10) {
 		return 0, nil
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(u.file, 0, n)); err != nil {
 		return 0, err
 	}
-	if hex.EncodeToString(h.Sum(nil)) != resp.Header.Get(images.HeaderDigest) {
+	if hex.EncodeToString(h.Sum(nil)) != resp.Header.Get(image.HeaderDigest) {
 		return 0, nil
 	}
 	if u.bar.now == 0 {

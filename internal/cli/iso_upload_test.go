@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/apiserver"
-	"glowplug/internal/images"
+	"glowplug/internal/image"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 )
@@ -45,7 +45,7 @@ func newImageServer(t *testing.T) *imageServer {
 		kvtest.Run(t, js, store)
 	}
 	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
-	library, err := images.New(images.Options{Dir: t.TempDir(), Store: stores[apiserver.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
+	library, err := image.New(image.Options{Dir: t.TempDir(), Store: stores[apiserver.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
 	if err != nil {
 		t.Fatal(err)
 	}

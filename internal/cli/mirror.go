@@ -10,8 +10,8 @@ import (
 	"os"
 	"path"
 
+	"glowplug/internal/image/download"
 	"glowplug/internal/streams"
-	"glowplug/internal/transfer"
 	"glowplug/internal/version"
 )
 
@@ -28,7 +28,7 @@ type mirror struct {
 	dir, stream string
 	doc         *streams.Document
 	plan        []mirrored
-	keys        *transfer.Keyring
+	keys        *download.Keyring
 	notes       io.Writer
 
 	// fetched counts the files that were not there.
@@ -47,10 +47,10 @@ func (m *mirror) run(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
-	folder := transfer.Folder{Root: root, Shared: true} // for whichever web server
-	client := &transfer.Client{
-		HTTP: transfer.NewHTTPClient(2), Agent: "glowplug/" + version.Version,
-		Room: func(p *transfer.Part) error {
+	folder := download.Folder{Root: root, Shared: true} // for whichever web server
+	client := &download.Client{
+		HTTP: download.NewHTTPClient(2), Agent: "glowplug/" + version.Version,
+		Room: func(p *download.Part) error {
 			m.bar.total, m.bar.now = p.State.Total, p.State.Offset
 			return nil
 		},
@@ -77,9 +77,9 @@ func (m *mirror) run(ctx context.Context) error {
 }
 
 // bring makes sure that a file and its signature are there and right.
-func (m *mirror) bring(ctx context.Context, client *transfer.Client, folder transfer.Folder, file mirrored) error {
+func (m *mirror) bring(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) error {
 	dir, name := path.Split(file.path)
-	source := &transfer.Source{URLs: file.URLs, SHA256: file.SHA256, Signature: file.Signature}
+	source := &download.Source{URLs: file.URLs, SHA256: file.SHA256, Signature: file.Signature}
 	m.bar = newProgress(m.notes, name, 0)
 	there, err := m.there(ctx, client, folder, file)
 	if err != nil {
@@ -108,14 +108,14 @@ func (m *mirror) bring(ctx context.Context, client *transfer.Client, folder tran
 
 // there tells whether a file is in the folder as it should be. One that is not is
 // brought anew; one whose signature is not right is an error.
-func (m *mirror) there(ctx context.Context, client *transfer.Client, folder transfer.Folder, file mirrored) (bool, error) {
+func (m *mirror) there(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) (bool, error) {
 	content, err := folder.Root.Open(file.path)
 	if err != nil {
 		return false, nil // bringing it says what is in the way
 	}
 	defer content.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, &transfer.Counted{Context: ctx, Reader: content}); err != nil {
+	if _, err := io.Copy(h, &download.Counted{Context: ctx, Reader: content}); err != nil {
 		return false, err
 	}
 	if hex.EncodeToString(h.Sum(nil)) != file.SHA256 {
@@ -128,7 +128,7 @@ func (m *mirror) there(ctx context.Context, client *transfer.Client, folder tran
 		if _, err := content.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return m.keys.Verify(&transfer.Counted{Context: ctx, Reader: content}, signature)
+		return m.keys.Verify(&download.Counted{Context: ctx, Reader: content}, signature)
 	}
 	if signature, err := folder.Root.ReadFile(file.path + streams.SignatureSuffix); err == nil && verify(signature) == nil {
 		return true, nil

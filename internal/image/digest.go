@@ -1,0 +1,113 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"glowplug/internal/image/download"
+)
+
+const (
+	// ownDir holds, below the ISO directory, what the library keeps itself.
+	ownDir = ".glowplug"
+	// digestsFile remembers digests over restarts.
+	digestsFile = ownDir + "/digests.json"
+	maxDigests  = 4096
+	copyBuffer  = 1 << 20
+)
+
+// digests remembers the SHA-256 of files by their identity, so that none is read
+// whole for a second time.
+type digests struct {
+	root    *os.Root
+	metrics *metrics
+	logger  *slog.Logger
+	reading singleflight.Group
+
+	mu    sync.Mutex
+	known []digest // the oldest first
+}
+
+type digest struct {
+	identity
+	SHA256 string `json:"sha256"`
+}
+
+func newDigests(root *os.Root, m *metrics, logger *slog.Logger) *digests {
+	d := &digests{root: root, metrics: m, logger: logger}
+	if root == nil {
+		return d
+	}
+	if text, err := root.ReadFile(digestsFile); err == nil {
+		if err := json.Unmarshal(text, &d.known); err != nil {
+			logger.Warn("the remembered digests cannot be read; files are read again", "file", digestsFile, "error", err)
+			d.known = nil
+		}
+	}
+	return d
+}
+
+// of gives the digest of an open file, in hex. Of several callers with the same
+// file, one reads it.
+func (d *digests) of(ctx context.Context, f io.ReaderAt, id identity) (string, error) {
+	if sum, ok := d.find(id); ok {
+		return sum, nil
+	}
+	sum, err, _ := d.reading.Do(fmt.Sprint(id), func() (any, error) {
+		if sum, ok := d.find(id); ok {
+			return sum, nil
+		}
+		h := sha256.New()
+		r := &download.Counted{Context: ctx, Reader: io.NewSectionReader(f, 0, id.Size), Count: d.metrics.hashed.Add}
+		n, err := io.CopyBuffer(download.WriterOnly{Writer: h}, r, make([]byte, copyBuffer))
+		if err == nil && n < id.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return "", err
+		}
+		return hex.EncodeToString(h.Sum(nil)), nil
+	})
+	return sum.(string), err
+}
+
+func (d *digests) find(id identity) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.known {
+		if e.identity == id {
+			return e.SHA256, true
+		}
+	}
+	return "", false
+}
+
+// remember keeps the digest of a file that nobody is writing any more.
+func (d *digests) remember(id identity, sum string) {
+	if _, ok := d.find(id); ok {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known = append(d.known, digest{id, sum})
+	if len(d.known) > maxDigests {
+		d.known = append([]digest(nil), d.known[len(d.known)-maxDigests:]...)
+	}
+	text, err := json.Marshal(d.known)
+	if err == nil {
+		err = download.Folder{Root: d.root}.Replace(digestsFile, text)
+	}
+	if err != nil {
+		// An ISO directory may be read-only where nothing is uploaded.
+		d.logger.Debug("digests are not remembered over a restart", "error", err)
+	}
+}

@@ -1,0 +1,275 @@
+package image
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/iso"
+	"glowplug/internal/fault"
+)
+
+// Disk is an image as one machine is to see it: the file with kernel arguments
+// set. Its bytes never change: where the file's do, reading fails. It can be read until
+// Release by any number of goroutines.
+type Disk struct {
+	lib     *Library
+	image   *image
+	volume  *volume
+	overlay *iso.Overlay
+	uid     types.UID // the CD-ROM's
+	reader  string
+	release sync.Once
+	// released is set under Library.mu: nobody subscribes any more.
+	released bool
+}
+
+// Segment is a stretch of a disk: Len bytes of File at Off, or Data, which
+// nobody changes. The file stays open until the disk's Release.
+type Segment struct {
+	File *os.File
+	Off  int64
+	Len  int64
+	Data []byte
+}
+
+// Disk gives a CD-ROM's image. args are a machine's own kernel arguments, which
+// are set beside those of the image and take the place of those with the same
+// name. The caller must Release it. The error is a fault.Error: NoMatch where
+// there is no such CD-ROM or nothing to read, Unavailable where that may pass.
+func (l *Library) Disk(ref Ref, args []string) (*Disk, error) { return l.DiskOf(ref, "", args) }
+
+// DiskAgain is Disk for a reader that has a name, such as an iSCSI initiator. One
+// that comes back within a moment, as a kernel does after its boot loader or after
+// its connection was lost, is given the image that it had, also where another has
+// taken its place meanwhile: half of one release and half of another is neither.
+func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error) {
+	version := ""
+	l.mu.Lock()
+	if im := l.shelf[ref]; im != nil {
+		now := l.opts.Now()
+		for i := range im.former {
+			if v := im.former[i].volume; v != nil && now.Sub(v.hadBy(reader)) < l.pace.again {
+				version = versionOf(v.sha256)
+				break
+			}
+		}
+	}
+	l.mu.Unlock()
+	d, err := l.DiskOf(ref, version, args)
+	if err == nil {
+		d.reader = reader
+		d.volume.note(reader, l.opts.Now())
+	}
+	return d, err
+}
+
+// DiskOf is Disk for a certain version of the image, as Version names it: also for
+// a while after another has taken its place.
+func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) {
+	l.mu.Lock()
+	im := l.shelf[ref]
+	if im == nil || im.cdrom == nil {
+		defer l.mu.Unlock()
+		return nil, l.absent(ref)
+	}
+	cdrom, v, failure := im.cdrom, im.current, im.failure
+	older := version != "" && (v == nil || versionOf(v.sha256) != version)
+	if older {
+		if v, failure = im.former.volume(version), nil; v == nil {
+			defer l.mu.Unlock()
+			return nil, goneBy(ref, version)
+		}
+	}
+	if v != nil && failure == nil {
+		failure = v.hold()
+	}
+	l.mu.Unlock()
+	switch {
+	case cdrom.Spec.External != nil:
+		return nil, fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s is served by another target", ref))
+	case formatOf(cdrom) == v1.FormatPXE:
+		return nil, fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s is a kernel and an initramfs, and no ISO image", ref))
+	case failure != nil:
+		return nil, unavailable(ref, failure)
+	case v == nil:
+		return nil, unavailable(ref, errors.New("it has no image yet"))
+	}
+	d := &Disk{lib: l, image: im, volume: v, uid: cdrom.UID}
+	var err error
+	if !older { // one that has no name any more is not written to
+		err = l.check(im, v)
+	}
+	if err == nil {
+		d.overlay, err = l.customize(v, cdrom, args)
+	}
+	if err != nil {
+		d.Release()
+		return nil, unavailable(ref, err)
+	}
+	return d, nil
+}
+
+func unavailable(ref Ref, cause error) error {
+	return fault.New(fault.Unavailable, fmt.Sprintf("the image of ISCSICdrom %s cannot be read: %v", ref, cause))
+}
+
+// customize sets the arguments of the CD-ROM, and a machine's own.
+func (l *Library) customize(v *volume, cdrom *v1.ISCSICdrom, own []string) (*iso.Overlay, error) {
+	o := iso.Options{Args: cdrom.Spec.KernelArgs, BaseURL: l.opts.HTTPURL}
+	if cdrom.Spec.Transport == v1.TransportHTTP && l.opts.HTTPURL != "" {
+		// There is no iBFT that would lead back to the image.
+		o.FilesURL = fmt.Sprintf("%s/iso/%s/files", strings.TrimSuffix(l.opts.HTTPURL, "/"), versioned(cdrom, versionOf(v.sha256)))
+	}
+	if len(own) > 0 {
+		if len(o.Args) == 0 {
+			o.Args = v.img.DefaultArgs(o.FilesURL)
+		}
+		o.Args = v1.MergeKernelArgs(o.Args, own)
+	}
+	return v.with(o)
+}
+
+// Size is the number of bytes.
+func (d *Disk) Size() int64 { return d.overlay.Size() }
+
+// ReadAt reads the disk, its patches included. It fails as Check does.
+func (d *Disk) ReadAt(p []byte, off int64) (int, error) {
+	n, err := d.overlay.ReadAt(p, off)
+	if changed := d.Check(); changed != nil {
+		return 0, changed
+	}
+	return n, err
+}
+
+// Check says why what was read before is not to be delivered: the file was written to
+// in place. Whoever reads the segments asks for himself, after he has read them. The
+// error is ErrChanging where the file may prove to have the same content still.
+func (d *Disk) Check() error { return d.lib.check(d.image, d.volume) }
+
+// AppendSegments tells where the n bytes at off are. What lies beyond the end is
+// left out. It does not allocate where dst has room and the range is not made of
+// many pieces.
+func (d *Disk) AppendSegments(dst []Segment, off, n int64) []Segment {
+	var few [8]iso.Segment
+	for _, s := range d.overlay.AppendExtents(few[:0], off, n) {
+		if s.Data != nil {
+			dst = append(dst, Segment{Len: s.Len, Data: s.Data})
+		} else {
+			dst = append(dst, Segment{File: d.volume.file, Off: s.Off, Len: s.Len})
+		}
+	}
+	return dst
+}
+
+// Image is what is known of the file as it lies on the server, the same for all
+// disks of it: where its kernels and initrds are, which no patch moves. For any
+// other file there is Lookup.
+func (d *Disk) Image() *iso.Image { return d.volume.img }
+
+// Lookup finds a file where it stands on the disk: one that is patched may be
+// longer than in the image, and lie behind its end.
+func (d *Disk) Lookup(path string) (iso.File, error) { return d.overlay.Image().Lookup(path) }
+
+// Args are the kernel arguments that are set.
+func (d *Disk) Args() []string { return d.overlay.Args() }
+
+// ETag names the bytes of the disk, in quotes: the digest of the file and of
+// what is set in it.
+func (d *Disk) ETag() string {
+	if args := d.overlay.Args(); len(args) > 0 {
+		sum := sha256.Sum256([]byte(strings.Join(args, "\x00")))
+		return `"` + d.volume.sha256 + "-" + hex.EncodeToString(sum[:8]) + `"`
+	}
+	return `"` + d.volume.sha256 + `"`
+}
+
+// Deleted tells whether the CD-ROM is no longer there, though another may have its
+// name by now. The disk can be read all the same.
+func (d *Disk) Deleted() bool {
+	d.lib.mu.Lock()
+	defer d.lib.mu.Unlock()
+	return d.image.cdrom == nil || d.image.cdrom.UID != d.uid
+}
+
+// Subscribe says who reads the disk until Release: it shows in the CD-ROM's
+// status, and the CD-ROM is then in use. Since is now where it is nil.
+func (d *Disk) Subscribe(by v1.Subscriber) {
+	l := d.lib
+	if by.Since == nil {
+		by.Since = &metav1.Time{Time: l.opts.Now()}
+	}
+	l.mu.Lock()
+	if !d.released {
+		d.image.readers[d] = by
+	}
+	l.mu.Unlock()
+	l.queue.AddAfter(d.image.ref, statusPause)
+}
+
+// Release ends the use of the disk. It may be called again.
+func (d *Disk) Release() {
+	d.release.Do(func() {
+		l := d.lib
+		l.mu.Lock()
+		d.released = true
+		_, subscribed := d.image.readers[d]
+		delete(d.image.readers, d)
+		l.mu.Unlock()
+		if subscribed {
+			l.queue.AddAfter(d.image.ref, statusPause)
+		}
+		d.volume.note(d.reader, l.opts.Now())
+		_ = d.volume.drop()
+	})
+}
+
+// InUse names those who read a CD-ROM's image now, each once, in order; where the
+// store is shared, those too that another server has told of in its status.
+func (l *Library) InUse(ref Ref) []string {
+	all := l.subscribers(ref)
+	if cdrom := l.Cdrom(ref); cdrom != nil && l.opts.Shared {
+		all = append(all, cdrom.Status.Subscribers...)
+	}
+	var names []string
+	for _, s := range all {
+		name := cmp.Or(s.Name, s.InitiatorIQN)
+		if s.Name != "" && s.InitiatorIQN != "" {
+			name = s.Name + " (" + s.InitiatorIQN + ")"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// maxSubscribers bounds what a status shows.
+const maxSubscribers = 100
+
+// subscribers gives who reads the image, those who came first first.
+func (l *Library) subscribers(ref Ref) []v1.Subscriber {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	im := l.shelf[ref]
+	if im == nil {
+		return nil
+	}
+	var all []v1.Subscriber
+	for _, s := range im.readers {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b v1.Subscriber) int {
+		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.InitiatorIQN, b.InitiatorIQN), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}

@@ -1,0 +1,236 @@
+package download
+
+import (
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path"
+)
+
+const (
+	// MaxBytes bounds a file that is received.
+	MaxBytes = 64 << 30
+
+	partSuffix  = ".part"
+	stateSuffix = ".part.json"
+)
+
+var (
+	// ErrNoPart says that there is nothing to go on with.
+	ErrNoPart = errors.New("nothing was received yet")
+	// ErrTooLarge says that a file is larger than is taken.
+	ErrTooLarge = fmt.Errorf("a file has at most %d bytes", int64(MaxBytes))
+	// ErrTooMuch says that more came than the sender told.
+	ErrTooMuch = errors.New("there is more than the length that was told")
+	// ErrBusy says that another process is receiving the same file.
+	ErrBusy = errors.New("another server receives it now")
+)
+
+// State is how far a transfer has come, as it stands beside its file. It is
+// written after the bytes that it speaks of are durable.
+type State struct {
+	// Origin says where the bytes come from: only the same goes on.
+	Origin string `json:"origin"`
+	// Validator is the ETag or date that the server gave them, From which server.
+	Validator string `json:"validator,omitempty"`
+	From      string `json:"from,omitempty"`
+	// Offset is how many there are, Total how many there will be, -1: not known.
+	Offset int64 `json:"offset"`
+	Total  int64 `json:"total"`
+	// Hash is the state of the SHA-256 over the bytes up to Offset.
+	Hash []byte `json:"hash"`
+}
+
+// Part is a file on its way: it grows under another name than its own, and its
+// digest with it.
+type Part struct {
+	folder    Folder
+	dir, name string
+	file      *os.File
+	hash      hash.Hash
+	// State is how far it is. Total may be set, all else is the Part's own.
+	State State
+	// saved is the offset of the last checkpoint, step the bytes between two.
+	saved, step int64
+}
+
+// ReadState tells how far the transfer of the named file from the origin has come.
+func ReadState(root *os.Root, dir, name, origin string) (State, error) {
+	var s State
+	text, err := root.ReadFile(path.Join(dir, name+stateSuffix))
+	if err != nil {
+		return s, ErrNoPart
+	}
+	if json.Unmarshal(text, &s) != nil || s.Origin != origin || s.Offset < 0 {
+		return State{}, ErrNoPart
+	}
+	info, err := root.Stat(path.Join(dir, name+partSuffix))
+	if err != nil || info.Size() < s.Offset || restore(s.Hash) == nil {
+		return State{}, ErrNoPart
+	}
+	return s, nil
+}
+
+// restore gives a hash back its state; nil where it is none.
+func restore(state []byte) hash.Hash {
+	h := sha256.New()
+	u, ok := h.(encoding.BinaryUnmarshaler)
+	if !ok || u.UnmarshalBinary(state) != nil {
+		return nil
+	}
+	return h
+}
+
+// Partial is the digest of what the state speaks of, in hex.
+func (s *State) Partial() string {
+	h := restore(s.Hash)
+	if h == nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// OpenPart goes on with the transfer of the named file from the origin, or begins
+// one. step is how many bytes come between two checkpoints. What was written after the
+// last checkpoint is cut off: its digest is not known.
+func (f Folder) OpenPart(dir, name, origin string, step int64) (*Part, error) {
+	if err := f.mkdir(dir); err != nil {
+		return nil, err
+	}
+	file, err := f.open(path.Join(dir, name+partSuffix), 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := own(f.Root, dir, name, file); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	p := &Part{folder: f, dir: dir, name: name, file: file, step: step}
+	state, err := ReadState(f.Root, dir, name, origin)
+	if err != nil {
+		err = p.Restart(origin)
+	} else {
+		p.State, p.saved, p.hash = state, state.Offset, restore(state.Hash)
+		if err = file.Truncate(state.Offset); err == nil {
+			_, err = file.Seek(state.Offset, io.SeekStart)
+		}
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// own makes an open file this process's to write into, if it is still the unfinished
+// one: another may have given it its name meanwhile.
+func own(root *os.Root, dir, name string, f *os.File) error {
+	if lock(f) != nil {
+		return ErrBusy
+	}
+	here, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := root.Stat(path.Join(dir, name+partSuffix))
+	if err != nil || !os.SameFile(here, there) {
+		return ErrBusy
+	}
+	return nil
+}
+
+// Restart begins at the first byte.
+func (p *Part) Restart(origin string) error {
+	if err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	p.State = State{Origin: origin, Total: -1}
+	p.saved, p.hash = 0, sha256.New()
+	if err := p.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := p.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// Write adds bytes. They count once they are saved.
+func (p *Part) Write(b []byte) (int, error) {
+	if p.State.Total >= 0 && p.State.Offset+int64(len(b)) > p.State.Total {
+		return 0, ErrTooMuch
+	}
+	if p.State.Offset+int64(len(b)) > MaxBytes {
+		return 0, ErrTooLarge
+	}
+	n, err := p.file.Write(b)
+	p.hash.Write(b[:n])
+	p.State.Offset += int64(n)
+	if err == nil && p.State.Offset-p.saved >= p.step {
+		err = p.Save()
+	}
+	return n, err
+}
+
+// Save makes what has come durable, so that a transfer can go on from here.
+func (p *Part) Save() error {
+	if p.State.Offset == p.saved {
+		return nil
+	}
+	if err := p.file.Sync(); err != nil {
+		return err
+	}
+	state, err := p.hash.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		return err
+	}
+	p.State.Hash = state
+	text, err := json.Marshal(&p.State)
+	if err != nil {
+		return err
+	}
+	if err := p.folder.Replace(path.Join(p.dir, p.name+stateSuffix), text); err != nil {
+		return err
+	}
+	p.saved = p.State.Offset
+	return nil
+}
+
+// Whole tells whether everything has come.
+func (p *Part) Whole() bool { return p.State.Total >= 0 && p.State.Offset == p.State.Total }
+
+// Sum is the digest of what has come, in hex.
+func (p *Part) Sum() string { return hex.EncodeToString(p.hash.Sum(nil)) }
+
+// Commit gives the file its own name, in one step, in the place of what has it.
+func (p *Part) Commit(name string) error {
+	if err := p.folder.Root.Rename(path.Join(p.dir, p.name+partSuffix), path.Join(p.dir, name)); err != nil {
+		return err
+	}
+	if err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return SyncDir(p.folder.Root, p.dir)
+}
+
+// Discard takes away what has come.
+func (p *Part) Discard() {
+	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix))
+	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+partSuffix))
+}
+
+// Close ends the use of the file; what was not saved is lost.
+func (p *Part) Close() { _ = p.file.Close() }
+
+// Sync makes the bytes durable.
+func (p *Part) Sync() error { return p.file.Sync() }
+
+// Stat tells of the file.
+func (p *Part) Stat() (os.FileInfo, error) { return p.file.Stat() }
+
+// ReadAt reads what has come.
+func (p *Part) ReadAt(b []byte, off int64) (int, error) { return p.file.ReadAt(b, off) }

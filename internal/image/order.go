@@ -1,0 +1,159 @@
+package image
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/image/download"
+	"glowplug/internal/streams"
+)
+
+// Streams are the releases that images can be of; a streams.Library is one.
+type Streams interface {
+	// Resolve gives the current release of a stream, ResolveRelease a certain one.
+	// The error is for whoever wrote the image.
+	Resolve(stream, architecture, artifact, format string) (streams.Release, error)
+	ResolveRelease(stream, release, architecture, artifact, format string) (streams.Release, error)
+}
+
+// order is what is to be fetched for an image: one file, or all of one release.
+type order struct {
+	// field is where the image says so, in messages.
+	field string
+	// key is the same for orders of the same bytes from the same places.
+	key   string
+	files []ordered
+	// of says which release of a stream the files are; zero for a URL.
+	of origin
+}
+
+// ordered is a file of an order.
+type ordered struct {
+	// role is what it is to a boot, name its name in the image's folder.
+	role, name string
+	source     download.Source
+}
+
+// origin is a release of a stream, in one format.
+type origin struct {
+	Stream       string `json:"stream"`
+	Architecture string `json:"architecture"`
+	Artifact     string `json:"artifact"`
+	Format       string `json:"format"`
+	Release      string `json:"release"`
+	// MaxIgnition is the newest Ignition spec that it reads; "": not known.
+	MaxIgnition string `json:"maxIgnition,omitempty"`
+}
+
+// sameSeries tells whether one can take the place of the other when the stream
+// moves on.
+func (o origin) sameSeries(other origin) bool {
+	return o.Stream == other.Stream && o.Architecture == other.Architecture && o.Artifact == other.Artifact && o.Format == other.Format
+}
+
+// errUnread is for streams that have not been read yet.
+var errUnread = errors.New("the stream releases have not been read yet")
+
+// orderOf is what a CD-ROM wants to be fetched; nil where it wants nothing. The
+// error says why that cannot be told.
+func (l *Library) orderOf(cdrom *v1.ISCSICdrom) (*order, error) {
+	spec := &cdrom.Spec
+	switch {
+	case spec.URL != "":
+		sum := strings.ToLower(spec.SHA256)
+		source := download.Source{URLs: []string{spec.URL}, SHA256: sum, Origin: sum + " " + spec.URL}
+		return &order{field: "spec.url", key: source.Origin, files: []ordered{{role: streams.Disk, name: imageFile, source: source}}}, nil
+	case spec.Stream != nil:
+		return l.resolve(cdrom)
+	}
+	return nil, nil
+}
+
+// resolve finds the release that a CD-ROM of a stream is to be of.
+func (l *Library) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
+	if l.opts.Streams == nil {
+		return nil, errors.New("this server keeps no streams")
+	}
+	if l.opts.StreamsRead != nil && !l.opts.StreamsRead() {
+		return nil, errUnread
+	}
+	s := cdrom.Spec.Stream.WithDefaults()
+	release := s.Release
+	if release == "" && s.Update == v1.UpdatePinned {
+		release = cdrom.Status.Release
+	}
+	var found streams.Release
+	var err error
+	if release != "" {
+		found, err = l.opts.Streams.ResolveRelease(s.Name, release, s.Architecture, s.Artifact, s.Format)
+	} else {
+		found, err = l.opts.Streams.Resolve(s.Name, s.Architecture, s.Artifact, s.Format)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := &order{field: "spec.stream", of: origin{
+		Stream: s.Name, Architecture: s.Architecture, Artifact: s.Artifact, Format: s.Format, Release: found.Release,
+		MaxIgnition: cmp.Or(found.MaxIgnition, ignition.MaxOfRelease(found.Release)),
+	}}
+	for _, f := range found.Files {
+		name := imageFile
+		if s.Format == v1.FormatPXE {
+			name = setFile(f.Role, f.SHA256)
+		}
+		o.files = append(o.files, ordered{role: f.Role, name: name, source: download.Source{URLs: f.URLs, SHA256: f.SHA256, Signature: f.Signature}})
+	}
+	if err := o.check(s.Format); err != nil {
+		return nil, err
+	}
+	o.key = fmt.Sprintf("%q", []any{o.of, o.files})
+	return o, nil
+}
+
+// MaxIgnition is the newest Ignition spec version that the image of a CD-ROM, which
+// need not be stored, reads or will read; "" where that is not known.
+func (l *Library) MaxIgnition(cdrom *v1.ISCSICdrom) string {
+	if cdrom.Spec.Stream == nil {
+		return ""
+	}
+	o, err := l.resolve(cdrom)
+	if err != nil {
+		return cdrom.Status.MaxIgnition
+	}
+	return o.of.MaxIgnition
+}
+
+// check tells whether the files of a release make an image of a format.
+func (o *order) check(format string) error {
+	have := map[string]int{}
+	for _, f := range o.files {
+		have[f.role]++
+	}
+	name := fmt.Sprintf("release %s of stream %s", o.of.Release, o.of.Stream)
+	for _, f := range o.files {
+		if digest, err := hex.DecodeString(f.source.SHA256); err != nil || len(digest) != sha256.Size {
+			return fmt.Errorf("%s: the SHA-256 of its %s is none", name, f.role)
+		}
+	}
+	switch {
+	case format == v1.FormatISO && (len(o.files) != 1 || have[streams.Disk] != 1):
+		return fmt.Errorf("%s has no ISO image in the format iso", name)
+	case format == v1.FormatPXE && (have[streams.Kernel] != 1 || have[streams.Initramfs] != 1):
+		return fmt.Errorf("%s has no kernel or no initramfs in the format pxe", name)
+	}
+	return nil
+}
+
+// setFile is the name of a file of a set: what has the same digest is the same file,
+// in whichever release.
+func setFile(role, digest string) string { return role + "." + strings.ToLower(digest) }
+
+// pathOf is where a file of an order is kept.
+func (f *ordered) pathOf(cdrom *v1.ISCSICdrom) string { return path.Join(ownFolder(cdrom), f.name) }

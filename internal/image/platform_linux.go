@@ -1,0 +1,39 @@
+package image
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// details gives a file's inode, and when it was changed last.
+func details(info fs.FileInfo) (inode uint64, changed int64) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Ino, stat.Ctim.Nano()
+	}
+	return 0, 0
+}
+
+// stateOf gives the identity of an open file, and how many names it has. It is asked
+// with every read, and does not allocate.
+func stateOf(f *os.File) (id identity, links uint64, err error) {
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &stat); err != nil {
+		return identity{}, 0, err
+	}
+	return identity{stat.Ino, stat.Size, stat.Mtim.Nano(), stat.Ctim.Nano()}, uint64(stat.Nlink), nil
+}
+
+// freeSpace gives the bytes that may still be written below dir.
+func freeSpace(dir string) (uint64, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return 0, err
+	}
+	return stat.Bavail * uint64(stat.Bsize), nil
+}
+
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

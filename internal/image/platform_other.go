@@ -1,0 +1,26 @@
+//go:build !linux
+
+package image
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+)
+
+func details(fs.FileInfo) (inode uint64, changed int64) { return 0, 0 }
+
+func stateOf(f *os.File) (id identity, links uint64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return identity{}, 0, err
+	}
+	return identityOf(info), 1, nil
+}
+
+// freeSpace is not known here: a disk that is full shows when it is written to.
+func freeSpace(string) (uint64, error) { return math.MaxUint64, nil }
+
+func isDiskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }

@@ -1,0 +1,104 @@
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"glowplug/internal/image/download"
+)
+
+// refuse answers with a Status object.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	s := status.Status()
+	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
+	control := http.NewResponseController(w)
+	if r.Method == http.MethodPut {
+		w.Header().Set("Connection", "close")
+		_ = control.EnableFullDuplex() // linger reads after the answer
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(s.Code))
+	_ = json.NewEncoder(w).Encode(&s) // the client may have gone away
+	if r.Method == http.MethodPut {
+		_ = control.Flush()
+		_ = control.SetReadDeadline(time.Now().Add(linger))
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+}
+
+// linger is how long a body that is refused is read on and thrown away: were the
+// connection closed at once, a client that is still sending would see that
+// instead of the answer (RFC 9112 section 9.6).
+const linger = 500 * time.Millisecond
+
+// statusError is an answer that apierrors has no function for.
+func statusError(code int, reason metav1.StatusReason, format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+var (
+	errDiskFull = errors.New("the disk of the ISO directory is full")
+	errBadImage = errors.New("the image is not taken")
+)
+
+// transferError is the answer to a transfer that has failed. What has come of it
+// is kept for the next try, unless it is of no use. p may be nil.
+func (l *Library) transferError(p *download.Part, err error) error {
+	var status apierrors.APIStatus
+	keep, result := true, resultCut
+	switch {
+	case errors.As(err, &status):
+	case errors.Is(err, errDiskFull) || l.pace.diskFull(err):
+		if !errors.Is(err, errDiskFull) {
+			err = errDiskFull
+		}
+		// Others need the room more than an image that does not fit.
+		keep, result = false, resultRefused
+		err = statusError(http.StatusInsufficientStorage, metav1.StatusReasonServiceUnavailable, "%v", err)
+	case errors.Is(err, errBadImage):
+		keep, result = false, resultRefused
+		err = statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%v", err)
+	case errors.Is(err, download.ErrTooLarge):
+		keep, result = false, resultRefused
+		err = apierrors.NewRequestEntityTooLargeError(err.Error())
+	case errors.Is(err, download.ErrTooMuch):
+		err = apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, errStopping):
+		err = apierrors.NewServiceUnavailable(err.Error())
+	case errors.Is(err, download.ErrBusy) || errors.Is(err, errTakenOver) || errors.Is(err, errDeleted):
+		err = statusError(http.StatusConflict, metav1.StatusReasonConflict, "%v", err)
+	case errors.Is(err, errCut):
+		err = statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "%v", err)
+	default:
+		l.opts.Logger.Error("an upload failed", "error", err)
+		err = apierrors.NewInternalError(err)
+	}
+	if p != nil {
+		if keep {
+			if saveErr := p.Save(); saveErr != nil {
+				l.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
+			}
+		} else {
+			p.Discard()
+		}
+		l.metrics.transfers.WithLabelValues(byUpload, result).Inc()
+	}
+	return err
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package transfer
-
-import "os"
-
-// lock does nothing where there is no flock.
-func lock(*os.File) error { return nil }
