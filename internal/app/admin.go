@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"glowplug/internal/apiserver"
-	"glowplug/internal/identity"
-	"glowplug/internal/listener"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/listener"
+	"glowplug/internal/serve/peer"
 )
 
 // adminFlag is the flag of the admin listener: the API without a credential, for
@@ -68,7 +68,7 @@ func (a *App) openAdmin(address string) error {
 		reason := fmt.Sprintf("%v, and without that anybody on this machine would be admin", err)
 		return &OptionError{Flag: adminFlag, Reason: reason}
 	}
-	if err := a.openDoor("admin", adminFlag, address, apiserver.Door{Admin: true}); err != nil {
+	if err := a.openDoor("admin", adminFlag, address, api.Door{Admin: true}); err != nil {
 		return err
 	}
 	if network == "unix" {
@@ -125,7 +125,7 @@ func probeUser(network, address string) error {
 	defer seen.Close()
 	user, _ := seen.RemoteAddr().(listener.UserAddr)
 	if user.Err == nil && int(user.User) != os.Geteuid() {
-		return fmt.Errorf("%w: it tells user %d for one of user %d", identity.ErrNoUser, user.User, os.Geteuid())
+		return fmt.Errorf("%w: it tells user %d for one of user %d", peer.ErrNoUser, user.User, os.Geteuid())
 	}
 	return user.Err
 }
@@ -135,13 +135,13 @@ func probeUser(network, address string) error {
 func isOwn(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 // withUser marks each connection with whether its user is admitted.
-func withUser(rule apiserver.Door, next connContext) connContext {
+func withUser(rule api.Door, next connContext) connContext {
 	return func(ctx context.Context, conn net.Conn) context.Context {
 		door := rule
 		user, ok := conn.RemoteAddr().(listener.UserAddr)
 		switch {
 		case !ok:
-			door.Refusal = identity.ErrNoUser.Error()
+			door.Refusal = peer.ErrNoUser.Error()
 		case user.Err != nil:
 			door.Refusal = user.Err.Error()
 		case isOwn(user.User):
@@ -153,7 +153,7 @@ func withUser(rule apiserver.Door, next connContext) connContext {
 			}
 			door.Refusal = fmt.Sprintf("the admin listener serves %s, and this connection is of user %d", served, user.User)
 		}
-		return apiserver.WithDoor(next(ctx, conn), door)
+		return api.WithDoor(next(ctx, conn), door)
 	}
 }
 

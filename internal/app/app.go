@@ -12,21 +12,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
-	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/bulletin"
 	"glowplug/internal/credentials"
 	"glowplug/internal/hostconfig"
-	"glowplug/internal/identity"
 	"glowplug/internal/image"
-	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/iscsi"
+	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/peer"
+	"glowplug/internal/serve/sources"
 	"glowplug/internal/skew"
-	"glowplug/internal/sources"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/replicas"
@@ -62,15 +62,15 @@ type App struct {
 	skew     *skew.Watcher
 	// lostConfigs are the configs that the store has lost.
 	lostConfigs lostConfigs
-	resolver    *identity.Resolver
+	resolver    *peer.Resolver
 	bootLog     *bootlog.Log
 	journal     *journal.Journal
 	sources     *sources.Guard
 	creds       *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
 	clientCAFile *keyfile.Follower
-	api          *apiserver.Server
-	boots        *bootserver.Server
+	api          *api.Server
+	boots        *machine.Server
 	images       *image.Library
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *iscsi.Server
@@ -117,7 +117,7 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	a.limiter = logs.NewLimiter(a.log, a.metrics)
 	a.onClose(a.limiter.Close)
 	library := logs.Source{Kind: logs.Library, Name: "kubernetes"}
-	apiserver.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
+	api.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
 
 	if err := s.checkAbove(); err != nil {
 		return err
@@ -162,16 +162,16 @@ func (a *App) index() {
 	})
 	a.skew = skew.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
 	observers := map[string][]kvstore.Observer{
-		apiserver.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
-		apiserver.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
-		apiserver.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
-		apiserver.Namespaces:      {a.inventory.Namespaces()},
-		apiserver.StreamReleases:  {a.streams.Observer()},
-		apiserver.ConfigMaps:      {a.bulletin.Observer()},
+		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
+		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
+		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
+		api.Namespaces:      {a.inventory.Namespaces()},
+		api.StreamReleases:  {a.streams.Observer()},
+		api.ConfigMaps:      {a.bulletin.Observer()},
 	}
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
-	for _, kind := range apiserver.Kinds() {
+	for _, kind := range api.Kinds() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
 			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: memory.within(a.backend.room(kind.Bucket)),
 			Release: a.backend.release(), Exclusive: a.backend.exclusive,
@@ -187,8 +187,8 @@ func (a *App) index() {
 		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})
 	a.journal = journal.New(journal.Options{
-		Hosts:      a.stores[apiserver.BareMetalHosts],
-		Events:     a.stores[apiserver.Events],
+		Hosts:      a.stores[api.BareMetalHosts],
+		Events:     a.stores[api.Events],
 		Log:        a.bootLog,
 		Host:       a.host,
 		Logger:     a.log,
@@ -204,9 +204,9 @@ func (a *App) index() {
 	a.decider.RenderWith(a.rendered)
 	a.follower = hostconfig.NewFollower(hostconfig.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[apiserver.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
 	})
-	a.resolver = identity.NewResolver(identity.ResolverOptions{
+	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})
 	a.onClose(func() { _ = a.resolver.Close() })
@@ -217,12 +217,12 @@ func (a *App) openDoors() error {
 	s := a.settings
 	a.refused = newRefusedConnections(a.metrics)
 	for _, address := range s.Listen {
-		if err := a.openDoor("http", "listen", address, apiserver.Door{NeedsLoopback: !s.AllowInsecureAPI}); err != nil {
+		if err := a.openDoor("http", "listen", address, api.Door{NeedsLoopback: !s.AllowInsecureAPI}); err != nil {
 			return err
 		}
 	}
 	if s.ListenTLS != "" {
-		if err := a.openDoor("https", "listen-tls", s.ListenTLS, apiserver.Door{}); err != nil {
+		if err := a.openDoor("https", "listen-tls", s.ListenTLS, api.Door{}); err != nil {
 			return err
 		}
 	}
@@ -273,7 +273,7 @@ func (a *App) serveAPI() error {
 	renderer := remote.New(remote.Options{Allow: a.settings.allowFetch})
 	a.onClose(renderer.Close)
 	budgets := newBudgets(a.memoryLimit, a.metrics)
-	a.api, err = apiserver.New(apiserver.Options{
+	a.api, err = api.New(api.Options{
 		Stores:    stores,
 		Inventory: a.inventory,
 		Render:    renderer.Render,
@@ -283,7 +283,7 @@ func (a *App) serveAPI() error {
 		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
 
 		Recorder:     a.journal,
-		Explain:      bootserver.Explain(a.decider, a.resolver, a.ready),
+		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.images.Upload(),
 		InUse:        a.imageInUse,
 		IsAdminToken: a.creds.IsAdminToken,
@@ -310,13 +310,13 @@ func (a *App) serveAPI() error {
 }
 
 func (a *App) serveBoots() {
-	a.boots = bootserver.New(bootserver.Options{
+	a.boots = machine.New(machine.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(), Sources: a.sources,
 		Streams: a.streamDoor(), Ready: a.ready,
-		Lost: bootserver.Lost{
-			Images: a.lost(apiserver.ISCSICdroms), Namespaces: a.lost(apiserver.Namespaces), Streams: a.lost(apiserver.StreamReleases),
+		Lost: machine.Lost{
+			Images: a.lost(api.ISCSICdroms), Namespaces: a.lost(api.Namespaces), Streams: a.lost(api.StreamReleases),
 		},
-		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
+		Enforce: a.settings.neighbors == peer.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
 }

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
-	"glowplug/internal/apiserver"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/image"
-	"glowplug/internal/iscsi"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/iscsi"
+	"glowplug/internal/serve/machine"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -40,8 +40,8 @@ func (a *App) openImages() error {
 	}
 	var err error
 	a.images, err = image.New(image.Options{
-		Dir: s.ISODir, Store: a.stores[apiserver.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
-		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[apiserver.StreamReleases].Loaded, Keyring: s.keyring,
+		Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
+		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
 		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.journal, Logger: a.log, Registerer: a.metrics,
 	})
 	if err != nil {
@@ -70,9 +70,9 @@ func (a *App) openImages() error {
 }
 
 // bootPath is what machines are given beside their configs.
-func (a *App) bootPath() *bootserver.Boot {
+func (a *App) bootPath() *machine.Boot {
 	s := a.settings
-	return &bootserver.Boot{
+	return &machine.Boot{
 		Booter: a.decider, Images: &shelf{images: a.images, journal: a.journal, landmarks: a.landmarks},
 		Unknown: s.UnknownHosts, URL: strings.TrimSuffix(s.HTTPURL, "/"), Portal: s.portalHost, PortalPort: a.portalPort(),
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/version"
 )
 
@@ -97,13 +97,13 @@ func (a *App) example(macs []string) string {
 			continue
 		}
 		request := boot.Request{
-			Type: boot.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac},
+			Type: boot.Ignition, Caller: peer.Caller{Believed: true}, Claims: peer.Claims{MAC: mac},
 		}
 		decision := boot.Decision{}
 		if a.decider.Decide(&request, &decision); decision.Err != nil {
 			continue
 		}
-		path := bootserver.PathIgnition + "?mac=" + mac.String()
+		path := machine.PathIgnition + "?mac=" + mac.String()
 		if socket, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + socket + "' 'http://localhost" + path + "'"
 		}

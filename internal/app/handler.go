@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"glowplug/internal/apiserver"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/keyfile"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/machine"
 )
 
 // handler is what stands behind a door: machines, by their paths; health and
@@ -22,24 +22,24 @@ func (a *App) handler(d *door) http.Handler {
 	if a.settings.MetricsListen == "" {
 		metrics = a.metricsHandler()
 	}
-	api := a.api.Handler(d.rule)
+	apiServer := a.api.Handler(d.rule)
 	// No ServeMux for the whole: it cleans paths by redirecting, and a client that
 	// deletes the object ".." would be sent on to delete the namespace.
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first := firstOf(r.URL.Path)
 		switch {
-		case bootserver.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "":
+		case machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "":
 			a.boots.ServeHTTP(w, r)
 		case r.URL.Path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case isHealth(first):
 			health.ServeHTTP(w, r)
 		default:
-			api.ServeHTTP(w, r)
+			apiServer.ServeHTTP(w, r)
 		}
 	})
 	if d.rule.Admin {
-		return apiserver.Guarded(routes, api)
+		return api.Guarded(routes, apiServer)
 	}
 	return routes
 }

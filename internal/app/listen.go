@@ -14,11 +14,11 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 
-	"glowplug/internal/apiserver"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/identity"
-	"glowplug/internal/listener"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/listener"
+	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/peer"
 )
 
 // Limits of a connection: a client that sends its request a byte a minute does
@@ -58,14 +58,14 @@ func (e *ListenError) Hint() string {
 // door is an open listener with its HTTP server.
 type door struct {
 	name     string // http, https, admin or metrics
-	rule     apiserver.Door
+	rule     api.Door
 	listener net.Listener
 	server   *http.Server
 }
 
 // openDoor listens on the address that a flag gives. --listen-tls is an HTTPS door,
 // whose certificate is yet to be set.
-func (a *App) openDoor(name, flag, address string, rule apiserver.Door) error {
+func (a *App) openDoor(name, flag, address string, rule api.Door) error {
 	l, err := listen(flag, address)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (a *App) openDoor(name, flag, address string, rule apiserver.Door) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return apiserver.WithDoor(context.Background(), rule) },
+		BaseContext:       func(net.Listener) context.Context { return api.WithDoor(context.Background(), rule) },
 		Protocols:         new(http.Protocols),
 	}
 	d.server.Protocols.SetHTTP1(true)
@@ -92,9 +92,9 @@ func (a *App) openDoor(name, flag, address string, rule apiserver.Door) error {
 		d.server.Protocols.SetHTTP2(true)
 	} else {
 		d.server.Protocols.SetUnencryptedHTTP2(true)
-		d.listener = bootserver.Gather(listener.Heads(l))
+		d.listener = machine.Gather(listener.Heads(l))
 		d.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-			return a.resolver.ConnContext(bootserver.ConnContext(ctx, conn), conn)
+			return a.resolver.ConnContext(machine.ConnContext(ctx, conn), conn)
 		}
 	}
 	if rule.Admin {
@@ -134,7 +134,7 @@ func (a *App) source(remote net.Addr) string {
 		return ""
 	}
 	addr := tcp.AddrPort().Addr()
-	if identity.Contains(a.settings.proxies, addr.WithZone("").Unmap()) {
+	if peer.Contains(a.settings.proxies, addr.WithZone("").Unmap()) {
 		return ""
 	}
 	return netaddr.SourceText(netaddr.Source(addr))

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
+	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -29,10 +29,10 @@ const (
 // lostObjects gives the objects that the store has lost and that decide about machines.
 func (a *App) lostObjects() boot.Lost {
 	return boot.Lost{
-		Hosts:      a.stores[apiserver.BareMetalHosts].Lost(),
-		Configs:    a.lostConfigs.of(a.stores[apiserver.IgnitionConfigs]),
-		Images:     a.stores[apiserver.ISCSICdroms].Lost(),
-		Namespaces: a.stores[apiserver.Namespaces].Lost(),
+		Hosts:      a.stores[api.BareMetalHosts].Lost(),
+		Configs:    a.lostConfigs.of(a.stores[api.IgnitionConfigs]),
+		Images:     a.stores[api.ISCSICdroms].Lost(),
+		Namespaces: a.stores[api.Namespaces].Lost(),
 	}
 }
 
@@ -68,7 +68,7 @@ func (a *App) announceLost(ctx context.Context) {
 	defer ticker.Stop()
 	announced := map[string]bool{}
 	for {
-		for _, kind := range apiserver.Kinds() {
+		for _, kind := range api.Kinds() {
 			keys := a.stores[kind.Resource].Lost()
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
 				if name := kind.Resource + "/" + key; !announced[name] {
@@ -98,7 +98,7 @@ func reference(kind, key string) v1.ObjectReference {
 // writeLost adds to /readyz?verbose what the stores have lost. The server is ready
 // all the same: what is left has to be served, and the rest to be applied again.
 func (a *App) writeLost(w io.Writer) {
-	for _, kind := range apiserver.Kinds() {
+	for _, kind := range api.Kinds() {
 		if n := len(a.stores[kind.Resource].Lost()); n > 0 {
 			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n", kind.Resource, n, reasonLost)
 		}

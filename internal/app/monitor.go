@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"glowplug/internal/apiserver"
+	"glowplug/internal/serve/api"
 )
 
 // Values of --metrics.
@@ -41,7 +41,7 @@ func firstOf(path string) string {
 
 // metricsHandler serves /metrics to everybody, or to callers who may use the API.
 func (a *App) metricsHandler() http.Handler {
-	metrics := apiserver.MetricsHandler(a.metrics, a.log)
+	metrics := api.MetricsHandler(a.metrics, a.log)
 	if a.settings.Metrics == metricsCredential {
 		return a.api.Authenticated(metrics)
 	}
@@ -59,7 +59,7 @@ func (a *App) openMetrics() error {
 	if s.MetricsListen == "" {
 		return nil
 	}
-	return a.openDoor("metrics", "metrics-listen", s.MetricsListen, apiserver.Door{NeedsLoopback: !s.AllowInsecureAPI})
+	return a.openDoor("metrics", "metrics-listen", s.MetricsListen, api.Door{NeedsLoopback: !s.AllowInsecureAPI})
 }
 
 // monitoring is what stands behind the listener of metrics: them and health.

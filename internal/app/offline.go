@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
+	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -49,9 +49,9 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 		}
 	}
 	inv = snapshot.New(snapshot.Options{})
-	inv.Images().Load(l.items[apiserver.ISCSICdroms])
-	inv.Configs().Load(l.items[apiserver.IgnitionConfigs])
-	inv.Hosts().Load(l.items[apiserver.BareMetalHosts])
+	inv.Images().Load(l.items[api.ISCSICdroms])
+	inv.Configs().Load(l.items[api.IgnitionConfigs])
+	inv.Hosts().Load(l.items[api.BareMetalHosts])
 	return inv, append(problems, l.lay(inv)...), nil
 }
 
@@ -70,21 +70,21 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	switch doc.Kind {
 	case "IgnitionConfig":
 		config := &v1.IgnitionConfig{}
-		err := l.store(doc, index, apiserver.IgnitionConfigs, config, &config.ObjectMeta,
+		err := l.store(doc, index, api.IgnitionConfigs, config, &config.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateIgnitionConfig(config) },
 			func() error { return compileInto(config) })
 		if len(config.Spec.Layers) > 0 && err == nil {
-			items := l.items[apiserver.IgnitionConfigs]
+			items := l.items[api.IgnitionConfigs]
 			l.layered = append(l.layered, layered{config, items[len(items)-1], doc.String()})
 		}
 		return err
 	case "BareMetalHost":
 		host := &v1.BareMetalHost{}
-		return l.store(doc, index, apiserver.BareMetalHosts, host, &host.ObjectMeta,
+		return l.store(doc, index, api.BareMetalHosts, host, &host.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateBareMetalHost(host) }, nil)
 	case "ISCSICdrom":
 		cdrom := &v1.ISCSICdrom{}
-		return l.store(doc, index, apiserver.ISCSICdroms, cdrom, &cdrom.ObjectMeta,
+		return l.store(doc, index, api.ISCSICdroms, cdrom, &cdrom.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateISCSICdrom(cdrom) },
 			func() error {
 				// Whether its file is there only a server can tell.
@@ -96,11 +96,11 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 			})
 	case "StreamRelease":
 		release := &v1.StreamRelease{}
-		return l.store(doc, index, apiserver.StreamReleases, release, &release.ObjectMeta,
-			func() field.ErrorList { return apiserver.ValidateStreamRelease(release) }, nil)
+		return l.store(doc, index, api.StreamReleases, release, &release.ObjectMeta,
+			func() field.ErrorList { return api.ValidateStreamRelease(release) }, nil)
 	case "ConfigMap":
 		cm := &v1.ConfigMap{}
-		return l.store(doc, index, apiserver.ConfigMaps, cm, &cm.ObjectMeta,
+		return l.store(doc, index, api.ConfigMaps, cm, &cm.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateConfigMap(cm) }, nil)
 	case "Namespace":
 		return nil
@@ -118,7 +118,7 @@ func (l *loader) store(doc *manifest.Document, index int, resource string, obj r
 	meta.CreationTimestamp = metav1.NewTime(time.Unix(int64(index), 0).UTC())
 	meta.Generation = 1
 	key := meta.Name
-	if resource != apiserver.StreamReleases { // which have no namespace
+	if resource != api.StreamReleases { // which have no namespace
 		if meta.Namespace == "" {
 			meta.Namespace = v1.NamespaceDefault
 		}
@@ -147,7 +147,7 @@ func (l *loader) store(doc *manifest.Document, index int, resource string, obj r
 // codecs write objects as the store holds them.
 var codecs = func() map[string]kvstore.Codec {
 	byResource := map[string]kvstore.Codec{}
-	for _, kind := range apiserver.Kinds() {
+	for _, kind := range api.Kinds() {
 		byResource[kind.Resource] = kind.Codec
 	}
 	return byResource
@@ -156,8 +156,8 @@ var codecs = func() map[string]kvstore.Codec {
 // compileInto fills in what a server would have compiled; the error says why it
 // could not.
 func compileInto(config *v1.IgnitionConfig) error {
-	artifact, found := compile.Compile(apiserver.Source(config))
-	apiserver.Settle(config, artifact, found)
+	artifact, found := compile.Compile(api.Source(config))
+	api.Settle(config, artifact, found)
 	if artifact == nil {
 		return fmt.Errorf("spec.config: %s", found.Summary())
 	}
@@ -178,8 +178,8 @@ func (l *loader) lay(inv *snapshot.Inventory) (problems []error) {
 		changed := false
 		for i := range l.layered {
 			one := &l.layered[i]
-			apiserver.Lay(inv, one.config)
-			value, err := codecs[apiserver.IgnitionConfigs].Encode(one.config)
+			api.Lay(inv, one.config)
+			value, err := codecs[api.IgnitionConfigs].Encode(one.config)
 			if err != nil {
 				return append(problems, fmt.Errorf("%s: %w", one.place, err))
 			}

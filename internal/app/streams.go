@@ -15,9 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/bulletin"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/machine"
 	"glowplug/internal/streams"
 )
 
@@ -73,7 +73,7 @@ func (a *App) freshStreams(ctx context.Context) error {
 	opts := storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
 		Label: labels.Everything(), Field: fields.Everything(), Limit: 1, GetAttrs: storage.DefaultClusterScopedAttr,
 	}}
-	return a.stores[apiserver.StreamReleases].GetList(ctx, "/"+apiserver.StreamReleases, opts, &v1.StreamReleaseList{})
+	return a.stores[api.StreamReleases].GetList(ctx, "/"+api.StreamReleases, opts, &v1.StreamReleaseList{})
 }
 
 // lateAPI is the way to the API, which is made after the stores and their observers.
@@ -105,8 +105,8 @@ func (a *App) openArtifacts() error {
 }
 
 // streamDoor is what machines and scripts are given of the streams.
-func (a *App) streamDoor() *bootserver.Streams {
-	return &bootserver.Streams{Document: a.document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
+func (a *App) streamDoor() *machine.Streams {
+	return &machine.Streams{Document: a.document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
 }
 
 func (a *App) document(stream, release string) ([]byte, string, bool) {

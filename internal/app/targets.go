@@ -12,14 +12,14 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/boot"
-	"glowplug/internal/bootserver"
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
 	"glowplug/internal/image"
-	"glowplug/internal/iscsi"
 	"glowplug/internal/journal"
+	"glowplug/internal/serve/iscsi"
+	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
 )
@@ -35,7 +35,7 @@ type targets struct {
 func (t *targets) request(l iscsi.Login) *boot.Request {
 	r := &boot.Request{Type: boot.IPXE, Caller: t.app.resolver.Peer(l.Remote)}
 	if uuid, err := netaddr.ParseUUID(l.Initiator[strings.LastIndexByte(l.Initiator, ':')+1:]); err == nil {
-		r.Claims = identity.Claims{UUID: uuid}
+		r.Claims = peer.Claims{UUID: uuid}
 	}
 	return r
 }
@@ -271,7 +271,7 @@ type shelf struct {
 }
 
 // Open implements bootserver.Images.
-func (s *shelf) Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (bootserver.Image, error) {
+func (s *shelf) Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (machine.Image, error) {
 	if cdrom := s.images.Cdrom(ref); cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Format == v1.FormatPXE {
 		files, err := s.images.Files(ref, version)
 		if err != nil {

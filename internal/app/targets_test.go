@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"glowplug/internal/boot"
-	"glowplug/internal/iscsi"
+	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/store/snapshot"
 )
 

@@ -48,28 +48,28 @@ var order = []string{
 	"internal/streams",
 	"internal/streams/streamtest",
 	"internal/bulletin",
-	"internal/identity",
-	"internal/listener",
+	"internal/serve/peer",
+	"internal/serve/listener",
 	"internal/boot",
-	"internal/sources",
+	"internal/serve/sources",
 	"internal/store/bootlog",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/domain/iso",
-	"internal/iscsi",
+	"internal/serve/iscsi",
 	"internal/image",
 	"internal/journal",
 	"internal/credentials",
 	"internal/credentials/certtest",
-	"internal/apiserver",
-	"internal/bootserver",
+	"internal/serve/api",
+	"internal/serve/machine",
 	"internal/app",
 	"internal/cli",
 	"cmd/glowplug",
 }
 
 // faces serve clients; they never import each other.
-var faces = []string{"internal/apiserver", "internal/bootserver", "internal/iscsi"}
+var faces = []string{"internal/serve/api", "internal/serve/machine", "internal/serve/iscsi"}
 
 // pure packages know no clock, network, disk or process.
 var pure = []string{
@@ -89,7 +89,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/hostconfig", "internal/image", "internal/journal", "internal/apiserver",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
 	"internal/app", "internal/cli",
 }
 
@@ -100,7 +100,7 @@ var single = map[string]string{
 	"github.com/coreos/ignition":      "internal/domain/ignition",
 	"github.com/go-task/slim-sprig":   "internal/domain/template",
 	"github.com/nats-io/nats-server":  "internal/store/natsd",
-	"github.com/vishvananda/netlink":  "internal/identity",
+	"github.com/vishvananda/netlink":  "internal/serve/peer",
 	"github.com/ProtonMail/go-crypto": "internal/image/download",
 	"github.com/aws/aws-sdk-go-v2":    "internal/remote",
 	"github.com/pin/tftp":             "internal/remote",

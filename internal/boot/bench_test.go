@@ -7,7 +7,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 )
 
 // fleet is hosts and configs of every tier, as a large site has them.
@@ -60,7 +60,7 @@ func TestDecideAllocations(t *testing.T) {
 		{"by role", Policy{}, ask{from: "192.168.10.10", role: "builder", accept: v34}, 0},
 		{"isolated", Policy{Isolate: true}, ask{from: "192.168.10.10", accept: v34}, 0},
 		{"kickstart", Policy{}, ask{endpoint: Kickstart, from: "192.168.10.11"}, 0},
-		{"trusted", Policy{Claims: identity.Trust}, ask{from: "192.168.10.99", mac: macA, hostname: "nobody"}, 0},
+		{"trusted", Policy{Claims: peer.Trust}, ask{from: "192.168.10.99", mac: macA, hostname: "nobody"}, 0},
 		{"many cards, from a bootSource", Policy{}, ask{from: "172.16.5.5", mac: "02:00:00:00:01:03", accept: v34}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,7 +4,7 @@
 package boot
 
 import (
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 )
 
 // Limit says for whom nothing is looked up, since too much was guessed.
@@ -22,8 +22,8 @@ const (
 type Request struct {
 	// Type is "ignition", "kickstart" or "ipxe": the endpoint that was asked.
 	Type   string
-	Caller identity.Caller
-	Claims identity.Claims
+	Caller peer.Caller
+	Claims peer.Claims
 	// Accept is the Accept header as it was sent; "" where there is none.
 	Accept string
 	// UserAgent is the User-Agent header, by which some clients are known that

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,9 +53,9 @@ func storyAnd(change func(*lab)) func() *lab {
 }
 
 var (
-	trust       = Policy{Claims: identity.Trust}
-	deny        = Policy{Claims: identity.Deny}
-	enforce     = Policy{Neighbors: identity.NeighborsEnforce}
+	trust       = Policy{Claims: peer.Trust}
+	deny        = Policy{Claims: peer.Deny}
+	enforce     = Policy{Neighbors: peer.NeighborsEnforce}
 	isolate     = Policy{Isolate: true}
 	withDefault = storyAnd(func(l *lab) { l.config("default", "fallback", "ignition", sel{Default: true}) })
 	withMAC     = storyAnd(func(l *lab) { l.config("g11", "by-mac", "ignition", sel{MatchMACs: []string{macX}}) })
@@ -83,7 +83,7 @@ func TestContract(t *testing.T) {
 			want: "200; host g10/builder1 by address; config g10/coreos-builder by labels"},
 		{name: "a host known by MAC alone, through the neighbour table", ask: ask{from: "192.168.10.77", neighbor: macD},
 			want: "200; host g10/maconly by neighbor; config g10/coreos-builder by labels"},
-		{name: "neighbours off: it is not found", policy: Policy{Neighbors: identity.NeighborsOff}, ask: ask{from: "192.168.10.77", neighbor: macD},
+		{name: "neighbours off: it is not found", policy: Policy{Neighbors: peer.NeighborsOff}, ask: ask{from: "192.168.10.77", neighbor: macD},
 			want: "404; host -; config -", notices: []string{"UnknownHost"}},
 		{name: "the address goes before the neighbour", ask: ask{from: "192.168.10.10", neighbor: macB},
 			want:    "200; host g10/builder1 by address; config g10/coreos-builder by labels",
@@ -108,7 +108,7 @@ func TestContract(t *testing.T) {
 			notices: []string{"NeighborMismatch g10/builder1"}},
 		{name: "an entry that has changed, of no host", policy: enforce, ask: ask{from: "192.168.66.6", neighbor: macX, former: macA},
 			want: "404; host -; config -", notices: []string{"UnknownHost"}},
-		{name: "an entry that has changed, neighbours off", policy: Policy{Neighbors: identity.NeighborsOff},
+		{name: "an entry that has changed, neighbours off", policy: Policy{Neighbors: peer.NeighborsOff},
 			ask:  ask{from: "192.168.10.10", neighbor: macA, former: macX},
 			want: "200; host g10/builder1 by address; config g10/coreos-builder by labels"},
 		{name: "a host without known MACs, whose entry has changed", policy: enforce,
@@ -162,7 +162,7 @@ func TestContract(t *testing.T) {
 			l.host("g11", "nat3", "", "10.1.0.3", "role", "builder").Spec.BootSources = []string{"172.16.0.0/24"}
 		}), ask: ask{from: "172.16.0.9", neighbor: macX, hostname: "nat3"},
 			want: "200; host g11/nat3 by hostname; config g10/coreos-builder by labels"},
-		{name: "verify: or where the neighbour table is not used", lab: withNAT, policy: Policy{Neighbors: identity.NeighborsOff},
+		{name: "verify: or where the neighbour table is not used", lab: withNAT, policy: Policy{Neighbors: peer.NeighborsOff},
 			ask: ask{from: "172.16.0.9", neighbor: macX, hostname: "nat1"}, want: "200; host g11/nat1 by hostname; config g11/nat-config by hostname"},
 		{name: "verify: nobody is two hosts", lab: withNAT, ask: ask{from: "172.16.0.9", mac: macC, hostname: "nat2"},
 			want: "403; host g11/nat1 by mac; config -", notices: []string{"ClaimRefused g11/nat2"}},
@@ -272,7 +272,7 @@ func TestContract(t *testing.T) {
 			want: "200; host -; config default/fallback by default", notices: []string{"UnknownHost"}},
 		{name: "isolated: not by its MAC", policy: isolate, lab: withMAC, ask: ask{from: "192.168.66.6", neighbor: macX},
 			want: "404; host -; config -", notices: []string{"UnknownHost"}, says: "in the namespace default"},
-		{name: "isolated and trusted: not by role or claims", policy: Policy{Isolate: true, Claims: identity.Trust}, lab: withDefault, ask: ask{from: "192.168.66.6", role: "builder", mac: macX},
+		{name: "isolated and trusted: not by role or claims", policy: Policy{Isolate: true, Claims: peer.Trust}, lab: withDefault, ask: ask{from: "192.168.66.6", role: "builder", mac: macX},
 			want: "200; host -; config default/fallback by default", notices: []string{"UnknownHost"}},
 
 		// The answer.

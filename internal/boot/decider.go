@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -21,9 +21,9 @@ const (
 // Policy is what the operator decided about machines.
 type Policy struct {
 	// Claims says how far claims are believed (--identity-claims).
-	Claims identity.Mode
+	Claims peer.Mode
 	// Neighbors says what the neighbour table is used for (--neighbors).
-	Neighbors identity.NeighborMode
+	Neighbors peer.NeighborMode
 	// Isolate keeps machines to the configs of their own namespace
 	// (--isolate-namespaces).
 	Isolate bool
@@ -94,7 +94,7 @@ func (d *Decider) pick(q *question, t *trace) {
 // question is a request that is yet to be decided.
 func (d *Decider) question(view snapshot.View, req *Request, dec *Decision) question {
 	q := question{view: view, policy: d.policy, forms: &d.forms, req: req, dec: dec, addr: req.Caller.Addr}
-	if d.policy.Neighbors != identity.NeighborsOff {
+	if d.policy.Neighbors != peer.NeighborsOff {
 		q.neighbor, q.former = req.Caller.MAC, req.Caller.Former
 	}
 	return q

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 )
 
 // TestExplanationText compares the text for people with golden files; with
@@ -34,7 +34,7 @@ func TestExplanationText(t *testing.T) {
 		{"isolated", Policy{Isolate: true}, rich, ask{from: "192.168.10.11", accept: v34}},
 		{"refused", Policy{}, rich, ask{from: "10.9.9.9", mac: macA}},
 		{"kickstart", Policy{}, story, ask{from: "192.168.10.11"}},
-		{"image", Policy{Claims: identity.Deny}, withImage("live", "live-config"), ask{from: "192.168.10.40"}},
+		{"image", Policy{Claims: peer.Deny}, withImage("live", "live-config"), ask{from: "192.168.10.40"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got strings.Builder
@@ -117,7 +117,7 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 		inv := l.inventory(t)
 		for range 40 {
 			d := New(inv, Policy{
-				Claims: identity.Mode(r.IntN(3)), Neighbors: identity.NeighborMode(r.IntN(3)), Isolate: r.IntN(3) == 0,
+				Claims: peer.Mode(r.IntN(3)), Neighbors: peer.NeighborMode(r.IntN(3)), Isolate: r.IntN(3) == 0,
 			})
 			req := ask{
 				endpoint: maybe(Ignition, Kickstart), from: maybe("10.0.0.1", "10.0.0.2", "10.0.0.9"), neighbor: maybe(macA, macB, macX), former: maybe(macX),

@@ -13,7 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -134,11 +134,11 @@ func (a ask) request(t testing.TB) *Request {
 		}
 		return m
 	}
-	r.Caller = identity.Caller{MAC: mac(a.neighbor), Former: mac(a.former), Believed: a.believed}
+	r.Caller = peer.Caller{MAC: mac(a.neighbor), Former: mac(a.former), Believed: a.believed}
 	if a.from != "" {
 		r.Caller.Addr = netip.MustParseAddr(a.from)
 	}
-	r.Claims = identity.Claims{MAC: mac(a.mac), Hostname: a.hostname, UUID: a.uuid, Role: a.role, Raw: a.raw}
+	r.Claims = peer.Claims{MAC: mac(a.mac), Hostname: a.hostname, UUID: a.uuid, Role: a.role, Raw: a.raw}
 	if a.ip != "" {
 		r.Claims.IP = netip.MustParseAddr(a.ip)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -18,7 +18,7 @@ const (
 // chosen is what becomes of a config for a client.
 func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (*Decision, *fault.Error) {
 	dec := &Decision{Config: config}
-	q := question{dec: dec, forms: f, req: &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}}
+	q := question{dec: dec, forms: f, req: &Request{Accept: accept, UserAgent: userAgent, Claims: peer.Claims{Spec: spec}}}
 	return dec, q.form(ignition.ParseAccept(accept))
 }
 

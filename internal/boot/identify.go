@@ -6,7 +6,7 @@ import (
 
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -26,9 +26,9 @@ var claimOrder = [...]string{byMAC, byIP, byUUID, byHostname}
 // identify finds the host, and refuses claims that do not hold.
 func (q *question) identify() *fault.Error {
 	switch {
-	case q.req.Caller.Believed || q.policy.Claims == identity.Trust:
+	case q.req.Caller.Believed || q.policy.Claims == peer.Trust:
 		q.believe()
-	case q.policy.Claims == identity.Deny:
+	case q.policy.Claims == peer.Deny:
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
 	case q.limited(q.req.ClaimLimit):
 		return q.verifyOwn()
@@ -245,7 +245,7 @@ func (q *question) admit() *fault.Error {
 		return err
 	}
 	role := q.req.Claims.Role
-	if role == "" || q.role == role || q.policy.Claims == identity.Deny {
+	if role == "" || q.role == role || q.policy.Claims == peer.Deny {
 		return nil
 	}
 	switch {
@@ -263,7 +263,7 @@ func (q *question) admit() *fault.Error {
 // admitHost refuses a host that the neighbour table contradicts, a host whose
 // neighbour entry has just changed, and a host with a duplicate identity.
 func (q *question) admitHost(h *snapshot.Host) *fault.Error {
-	enforce := q.policy.Neighbors == identity.NeighborsEnforce
+	enforce := q.policy.Neighbors == peer.NeighborsEnforce
 	switch {
 	case q.contradicts(h):
 		q.mismatch(h)

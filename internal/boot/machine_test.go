@@ -9,7 +9,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -229,7 +229,7 @@ func TestByNetwork(t *testing.T) {
 		{"by its card", ask{from: "172.16.0.9", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
 		{"by both", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
 		{"by a claim from its bootSources", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, "g10/h18", false},
-		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: identity.Trust}, "g10/h18", false},
+		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: peer.Trust}, "g10/h18", false},
 		{"its address, another card", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
 		{"unknown", ask{from: "172.16.0.9"}, Policy{}, "", false},
 	} {

@@ -7,7 +7,7 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -24,7 +24,7 @@ type Renderer interface {
 // Asker is who waits for a rendering.
 type Asker struct {
 	// Caller is what a machine that is no known host is counted by.
-	Caller identity.Caller
+	Caller peer.Caller
 	// Gone is closed when it waits no longer; nil: never.
 	Gone <-chan struct{}
 }

@@ -3,7 +3,7 @@ package boot
 import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -32,7 +32,7 @@ type Unheld struct {
 func (u *Unheld) Any() bool { return u.Refused || len(u.Ignored) > 0 }
 
 // Named are the claims that name a host, each with its kind.
-func Named(c *identity.Claims) []string {
+func Named(c *peer.Claims) []string {
 	var names []string
 	for _, kind := range claimOrder {
 		if value := valueOf(c, kind); value != "" {
@@ -43,7 +43,7 @@ func Named(c *identity.Claims) []string {
 }
 
 // valueOf is what a request claims; "" where it makes no such claim.
-func valueOf(c *identity.Claims, kind string) string {
+func valueOf(c *peer.Claims, kind string) string {
 	switch kind {
 	case byMAC:
 		if c.MAC != zeroMAC {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -98,7 +98,7 @@ func TestWithheldImages(t *testing.T) {
 		{"192.168.66.6", "own", 200, false, 503, 503},
 		{"192.168.66.6", "none", 404, true, 503, 503},
 	} {
-		req := &Request{Type: IPXE, Caller: identity.Caller{Addr: netip.MustParseAddr(c.from)}}
+		req := &Request{Type: IPXE, Caller: peer.Caller{Addr: netip.MustParseAddr(c.from)}}
 		for limit, want := range []int{Unlimited: c.before, StrangersLimited: c.network, AllLimited: c.limited} {
 			req.ImageLimit = Limit(limit)
 			for by, i := range map[string]ImageDecision{

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
 	"glowplug/internal/bulletin"
+	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/streams"
@@ -32,7 +32,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
+	api.BridgeLogs(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
 		goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
@@ -82,10 +82,10 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 	var stop []func()
 	for i := range replicas {
 		library := streams.NewLibrary(nil)
-		var api *apiserver.Server
+		var apiServer *api.Server
 		stores := map[string]storage.Interface{}
 		opts := bulletin.Options{
-			Library: library, API: &http.Client{Transport: late(func() http.RoundTripper { return api.LoopbackConfig().Transport })}, Base: "http://glowplug.invalid",
+			Library: library, API: &http.Client{Transport: late(func() http.RoundTripper { return apiServer.LoopbackConfig().Transport })}, Base: "http://glowplug.invalid",
 			Fresh: func(ctx context.Context) error {
 				return stores["streamreleases"].GetList(ctx, "/streamreleases", storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
 					Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr, Limit: 1,
@@ -98,7 +98,7 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 		if i > 0 {
 			observers["streamreleases"] = laggard{library.Observer(), 100 * time.Millisecond}
 		}
-		for _, kind := range apiserver.Kinds() {
+		for _, kind := range api.Kinds() {
 			var follows []kvstore.Observer
 			if o := observers[kind.Resource]; o != nil {
 				follows = append(follows, o)
@@ -108,18 +108,18 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 			kvtest.Run(t, js, store)
 		}
 		var err error
-		if api, err = apiserver.New(apiserver.Options{Stores: stores}); err != nil {
+		if apiServer, err = api.New(api.Options{Stores: stores}); err != nil {
 			t.Fatal(err)
 		}
 		running.Go(func() { b.Run(ctx) })
 		stop = append(stop, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			_ = api.Shutdown(ctx)
+			_ = apiServer.Shutdown(ctx)
 		})
 		if i == 0 {
 			s.releases = library
-			if s.client, err = dynamic.NewForConfig(api.LoopbackConfig()); err != nil {
+			if s.client, err = dynamic.NewForConfig(apiServer.LoopbackConfig()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -16,10 +16,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
+	"glowplug/internal/serve/api"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -133,7 +133,7 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, object(p, doc, config, func() field.ErrorList { return v1.ValidateIgnitionConfig(named(config)) })...)
 		if !found.HasError() {
 			spec := &config.Spec
-			source := apiserver.Source(config)
+			source := api.Source(config)
 			source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
 			artifact, compiled := compileLocal(source, c.filesDir)
 			if artifact != nil && artifact.Template {
@@ -155,7 +155,7 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, object(p, doc, cdrom, func() field.ErrorList { return v1.ValidateISCSICdrom(named(cdrom)) })...)
 	case "StreamRelease":
 		release := &v1.StreamRelease{}
-		found = append(found, object(p, doc, release, func() field.ErrorList { return apiserver.ValidateStreamRelease(release) })...)
+		found = append(found, object(p, doc, release, func() field.ErrorList { return api.ValidateStreamRelease(release) })...)
 	case "ConfigMap":
 		cm := &v1.ConfigMap{}
 		found = append(found, object(p, doc, cm, func() field.ErrorList { return v1.ValidateConfigMap(named(cm)) })...)

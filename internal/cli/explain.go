@@ -11,7 +11,7 @@ import (
 
 	"glowplug/internal/app"
 	"glowplug/internal/boot"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 )
 
 func newExplainCommand() *cobra.Command {
@@ -109,7 +109,7 @@ func explainOnline(cmd *cobra.Command, client *clientOptions, query url.Values) 
 }
 
 func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool, paths []string) (*boot.Explanation, error) {
-	claims, fault := identity.ParseClaims(query.Encode())
+	claims, fault := peer.ParseClaims(query.Encode())
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)
 	}
@@ -120,7 +120,7 @@ func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "warning: %v\n", p)
 	}
-	return decider.Explain(&boot.Request{Type: endpoint, Caller: identity.Caller{Believed: true}, Claims: claims,
+	return decider.Explain(&boot.Request{Type: endpoint, Caller: peer.Caller{Believed: true}, Claims: claims,
 		Accept: query.Get("accept"), UserAgent: query.Get("user-agent")}), nil
 }
 

@@ -18,8 +18,8 @@ import (
 
 	"k8s.io/apiserver/pkg/storage"
 
-	"glowplug/internal/apiserver"
 	"glowplug/internal/image"
+	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 )
@@ -39,13 +39,13 @@ func newImageServer(t *testing.T) *imageServer {
 	t.Helper()
 	js := kvtest.JetStream(t)
 	stores := map[string]storage.Interface{}
-	for _, kind := range apiserver.Kinds() {
+	for _, kind := range api.Kinds() {
 		store := kvstore.New(kind, kvstore.Options{Exclusive: true})
 		stores[kind.Resource] = store
 		kvtest.Run(t, js, store)
 	}
-	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
-	library, err := image.New(image.Options{Dir: t.TempDir(), Store: stores[apiserver.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
+	api.BridgeLogs(slog.New(slog.DiscardHandler))
+	library, err := image.New(image.Options{Dir: t.TempDir(), Store: stores[api.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func newImageServer(t *testing.T) *imageServer {
 	var running sync.WaitGroup
 	running.Go(func() { _ = library.Run(ctx) })
 	s := &imageServer{}
-	api, err := apiserver.New(apiserver.Options{Stores: stores, Upload: library.Upload(), InUse: func(_, _ string) []string {
+	apiServer, err := api.New(api.Options{Stores: stores, Upload: library.Upload(), InUse: func(_, _ string) []string {
 		if name := s.busy.Load(); name != nil {
 			return []string{*name}
 		}
@@ -62,7 +62,7 @@ func newImageServer(t *testing.T) *imageServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := api.Handler(apiserver.Door{Admin: true, Admitted: true})
+	handler := apiServer.Handler(api.Door{Admin: true, Admitted: true})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			s.puts.Add(1)
@@ -80,7 +80,7 @@ func newImageServer(t *testing.T) *imageServer {
 		_ = library.Close()
 		stop, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()
-		_ = api.Shutdown(stop)
+		_ = apiServer.Shutdown(stop)
 		listener.Close()
 		running.Wait()
 	})

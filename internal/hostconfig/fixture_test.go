@@ -22,18 +22,18 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
 	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) {
-	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
+	api.BridgeLogs(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		// Started by imported packages for the life of the process.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
@@ -81,28 +81,28 @@ func start(t *testing.T, policy boot.Policy) *site {
 		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.follower.Changed(c) },
 	})
 	observers := map[string][]kvstore.Observer{
-		apiserver.BareMetalHosts: {s.inv.Hosts()}, apiserver.IgnitionConfigs: {s.inv.Configs()}, apiserver.ISCSICdroms: {s.inv.Images()},
+		api.BareMetalHosts: {s.inv.Hosts()}, api.IgnitionConfigs: {s.inv.Configs()}, api.ISCSICdroms: {s.inv.Images()},
 	}
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
-	for _, kind := range apiserver.Kinds() {
+	for _, kind := range api.Kinds() {
 		s.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
 		stores[kind.Resource] = s.stores[kind.Resource]
 		running = append(running, s.stores[kind.Resource])
 	}
 	s.replica = s.serve(policy)
 	kvtest.Run(t, kvtest.JetStream(t), running...)
-	api, err := apiserver.New(apiserver.Options{Stores: stores, Inventory: s.inv})
+	apiServer, err := api.New(api.Options{Stores: stores, Inventory: s.inv})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.client = &http.Client{Transport: api.LoopbackConfig().Transport}
+	s.client = &http.Client{Transport: apiServer.LoopbackConfig().Transport}
 	t.Cleanup(func() {
-		if err := api.Shutdown(context.Background()); err != nil {
+		if err := apiServer.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	s.await("the store", func() bool { return api.Ready() == nil })
+	s.await("the store", func() bool { return apiServer.Ready() == nil })
 	return s
 }
 
@@ -129,7 +129,7 @@ func (s *site) serve(policy boot.Policy) *replica {
 type later struct{ site *site }
 
 func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtimeObject, ignoreNotFound bool, p *storage.Preconditions, update storage.UpdateFunc, cached runtimeObject) error {
-	return l.site.stores[apiserver.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p,
+	return l.site.stores[api.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p,
 		func(input runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			obj, ttl, err := update(input, meta)
 			if err == nil && l.site.cramped.Load() && obj.(*v1.IgnitionConfig).Status.Hosts != nil {
@@ -203,7 +203,7 @@ func (s *site) booted(namespace string, n int) {
 func (s *site) config(namespace, name string) *v1.IgnitionConfig {
 	s.t.Helper()
 	out := &v1.IgnitionConfig{}
-	if err := s.stores[apiserver.IgnitionConfigs].Get(context.Background(), "/ignitionconfigs/"+namespace+"/"+name, storage.GetOptions{}, out); err != nil {
+	if err := s.stores[api.IgnitionConfigs].Get(context.Background(), "/ignitionconfigs/"+namespace+"/"+name, storage.GetOptions{}, out); err != nil {
 		s.t.Fatal(err)
 	}
 	return out
@@ -236,7 +236,7 @@ func (r *replica) ask(addr string) *boot.Decision {
 
 func (r *replica) askFor(endpoint, addr string) *boot.Decision {
 	dec := &boot.Decision{}
-	r.decider.Decide(&boot.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
+	r.decider.Decide(&boot.Request{Type: endpoint, Caller: peer.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
 	return dec
 }
 

@@ -14,7 +14,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/fault"
-	"glowplug/internal/identity"
+	"glowplug/internal/serve/peer"
 )
 
 type runtimeObject = runtime.Object
@@ -333,7 +333,7 @@ func TestTemplateOverLayers(t *testing.T) {
 	if !holds("data:,one", "data:,node-2") {
 		t.Errorf("%+v", s.ask("10.0.0.2"))
 	}
-	e := s.decider.Explain(&boot.Request{Type: boot.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.2")}})
+	e := s.decider.Explain(&boot.Request{Type: boot.Ignition, Caller: peer.Caller{Addr: addr("10.0.0.2")}})
 	if len(e.Winner.Layers) != 1 || len(e.Winner.Origins) != 2 || e.Winner.Origins[0].From[0] == e.Winner.Origins[1].From[0] {
 		t.Errorf("%+v", e.Winner)
 	}
@@ -402,7 +402,7 @@ func TestLastGoodRenderingIsOfTheSameRole(t *testing.T) {
 	as := func(role string) *boot.Decision {
 		dec := &boot.Decision{}
 		s.decider.Decide(&boot.Request{
-			Type: boot.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: identity.Claims{Role: role},
+			Type: boot.Ignition, Caller: peer.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: peer.Claims{Role: role},
 		}, dec)
 		return dec
 	}

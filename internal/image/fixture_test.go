@@ -26,14 +26,14 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/apiserver"
 	"glowplug/internal/egress"
+	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 )
 
 func TestMain(m *testing.M) {
-	apiserver.BridgeLogs(slog.New(slog.DiscardHandler))
+	api.BridgeLogs(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		// Started by imported packages for the life of the process.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
@@ -135,8 +135,8 @@ func allow(t *testing.T, entries ...string) egress.Policy {
 func newStore(t *testing.T) *kvstore.Store {
 	t.Helper()
 	var store *kvstore.Store
-	for _, kind := range apiserver.Kinds() {
-		if kind.Resource == apiserver.ISCSICdroms {
+	for _, kind := range api.Kinds() {
+		if kind.Resource == api.ISCSICdroms {
 			store = kvstore.New(kind, kvstore.Options{Exclusive: true})
 		}
 	}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package identity
-
-import "log/slog"
-
-// openNeighbors gives none: the neighbour table is read on Linux alone.
-func openNeighbors(*slog.Logger) Neighbors { return nil }

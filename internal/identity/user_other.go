@@ -1,8 +1,0 @@
-//go:build !linux
-
-package identity
-
-import "net"
-
-// UserOf always fails: only Linux tells which user a connection is of.
-func UserOf(net.Conn) (uint32, error) { return 0, ErrNoUser }

@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	endpointfilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+
+	v1 "glowplug/api/v1"
+)
+
+// chain is what a request passes, from the bottom up: the library's own chain
+// without audit, tracing, cross-origin sharing and the tracking of latencies.
+func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
+	h := withExplain(api, s.explain)
+	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
+	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
+	h = withBodyLimit(h, c.MaxRequestBodyBytes)
+	h = withBudget(h, s.requests, s.watches, c.LongRunningFunc)
+	h = withUpload(h, s.upload)
+	h = noteAdmitted(h)
+	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
+	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
+	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
+	h = noteUser(h)
+	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, http.HandlerFunc(s.guard.refuse), nil, nil)
+	h = endpointfilters.WithWarningRecorder(h)
+	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
+	h = endpointfilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
+	h = s.withRevocation(h, c.LongRunningFunc)
+	h = s.withShutdown(h, c.LongRunningFunc)
+	h = s.traces.with(h)
+	h = endpointfilters.WithCacheControl(h)
+	h = endpointfilters.WithRequestInfo(h, c.RequestInfoResolver)
+	h = endpointfilters.WithRequestReceivedTimestamp(h)
+	h = genericfilters.WithPanicRecovery(h, c.RequestInfoResolver)
+	return endpointfilters.WithAuditInit(h)
+}
+
+// explainPath is served by Options.Explain to callers who may use the API.
+const explainPath = "/api/v1/explain"
+
+func withExplain(api, explain http.Handler) http.Handler {
+	if explain == nil {
+		return api
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == explainPath {
+			explain.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// isoSubresource is the image file of an ISCSICdrom.
+const isoSubresource = "iso"
+
+// withUpload gives requests for the image of an ISCSICdrom to its own handler,
+// past the limits of a request for an object.
+func withUpload(api, upload http.Handler) http.Handler {
+	if upload == nil {
+		return api
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if ok && info.Resource == ISCSICdroms && info.Subresource == isoSubresource && info.APIGroup == v1.GroupName {
+			upload.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// withBodyLimit answers a body that says it is too large before reading it. What
+// does not say so is cut off by the library at the same limit.
+func withBodyLimit(h http.Handler, limit int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > limit {
+			w.Header().Set("Connection", "close")
+			fail(w, r, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has %d bytes, the limit is %d", r.ContentLength, limit)))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// fail answers with an error as a Status object.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	responsewriters.ErrorNegotiated(err, jsonAndYAML, v1.SchemeGroupVersion, w, r)
+}
+
+// withShutdown ends watches when the server shuts down; clients open them again
+// where it has come back.
+func (s *Server) withShutdown(h http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			stop := context.AfterFunc(s.ctx, cancel)
+			defer stop()
+			r = r.WithContext(ctx)
+		}
+		h.ServeHTTP(w, r)
+	})
+}

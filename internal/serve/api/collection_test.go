@@ -1,0 +1,70 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+)
+
+// TestCollectionOfManyObjectsIsDeleted: one DELETE takes away more objects than the
+// library lists in a page and than a list can be continued for.
+func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
+	const many = 12_000
+	a := start(t)
+	fill(t, a.stores[ConfigMaps], many)
+	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)
+
+	list := "/api/v1/namespaces/g10/configmaps"
+	deleted := a.must(http.StatusOK, "DELETE", list, nil)
+	if n := strings.Count(string(deleted.body), `"uid"`); n != many {
+		t.Errorf("the answer names %d objects, want %d", n, many)
+	}
+	if rest := a.must(http.StatusOK, "GET", list, nil); strings.Contains(string(rest.body), `"uid"`) {
+		t.Errorf("after the deletion: %.300s", rest.body)
+	}
+	a.must(http.StatusOK, "GET", "/api/v1/namespaces/other/configmaps/stays", nil)
+	// Its namespace is empty now.
+	a.must(http.StatusCreated, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"g10"}}`)
+	a.must(http.StatusOK, "DELETE", "/api/v1/namespaces/g10", nil)
+}
+
+// TestCollectionIsDeletedByPages: a caller that asks for pages is given them.
+func TestCollectionIsDeletedByPages(t *testing.T) {
+	a := start(t)
+	fill(t, a.stores[ConfigMaps], 5)
+	list := "/api/v1/namespaces/g10/configmaps"
+	for _, rest := range []int{3, 1, 0} {
+		a.must(http.StatusOK, "DELETE", list+"?limit=2", nil)
+		if n := strings.Count(string(a.must(http.StatusOK, "GET", list, nil).body), `"uid"`); n != rest {
+			t.Errorf("%d objects are left, want %d", n, rest)
+		}
+	}
+}
+
+// fill makes n ConfigMaps in the namespace g10, whose size makes the window, which
+// is bounded in bytes as well, shorter than 10,000 changes.
+func fill(t *testing.T, store storage.Interface, n int) {
+	t.Helper()
+	filling := strings.Repeat("x", 8000)
+	var writers sync.WaitGroup
+	for w := range 64 {
+		writers.Go(func() {
+			for i := w; i < n; i += 64 {
+				cm := &v1.ConfigMap{ObjectMeta: newObjectMeta(fmt.Sprintf("cm-%05d", i))}
+				cm.Namespace = "g10"
+				cm.Data = map[string]string{"filling": filling}
+				if err := store.Create(t.Context(), "/configmaps/g10/"+cm.Name, cm, &v1.ConfigMap{}, 0); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+}

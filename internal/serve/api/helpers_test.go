@@ -1,0 +1,256 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/snapshot"
+)
+
+func TestMain(m *testing.M) {
+	BridgeLogs(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m,
+		// Started by imported packages for the life of the process.
+		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+	)
+}
+
+// api is a server on a store of its own.
+type api struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+	server *Server
+	stores map[string]storage.Interface
+	events *recorder
+}
+
+// start gives an API whose callers need no credential, on a store of its own.
+func start(t *testing.T, change ...func(*Options)) *api {
+	t.Helper()
+	return startOn(t, newStores(t), Door{Admin: true, Admitted: true}, change...)
+}
+
+func newStores(t *testing.T) map[string]storage.Interface {
+	t.Helper()
+	return storesOn(t, kvtest.JetStream(t), true)
+}
+
+func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]storage.Interface {
+	t.Helper()
+	stores := map[string]storage.Interface{}
+	var running []kvtest.Store
+	inv := snapshot.New(snapshot.Options{})
+	for _, kind := range Kinds() {
+		var observers []kvstore.Observer
+		switch kind.Resource {
+		case IgnitionConfigs:
+			observers = append(observers, inv.Configs())
+		case BareMetalHosts:
+			observers = append(observers, inv.Hosts())
+		}
+		store := kvstore.New(kind, kvstore.Options{Exclusive: exclusive}, observers...)
+		stores[kind.Resource] = store
+		if kind.Resource == IgnitionConfigs {
+			stores[kind.Resource] = followed{store, inv}
+		}
+		running = append(running, store)
+	}
+	kvtest.Run(t, js, running...)
+	return stores
+}
+
+// followed is the store of the configs, and the inventory that follows it.
+type followed struct {
+	storage.Interface
+	inv *snapshot.Inventory
+}
+
+func startOn(t *testing.T, stores map[string]storage.Interface, door Door, change ...func(*Options)) *api {
+	t.Helper()
+	a := &api{t: t, stores: stores, events: &recorder{}}
+	opts := Options{Stores: stores, Inventory: stores[IgnitionConfigs].(followed).inv, Recorder: a.events, IsAdminToken: func(token string) bool { return token == "admin-token" }}
+	for _, f := range change {
+		f(&opts)
+	}
+	var err error
+	if a.server, err = New(opts); err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(a.server.Handler(door))
+	a.url, a.client = listener.URL, listener.Client()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := a.server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		listener.Close()
+	})
+	return a
+}
+
+// recorder keeps what would have become events.
+type recorder struct {
+	mu      sync.Mutex
+	reasons []string
+}
+
+func (r *recorder) Record(ref v1.ObjectReference, eventType, reason, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reasons = append(r.reasons, ref.Name+" "+eventType+" "+reason)
+}
+
+func (r *recorder) all() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.reasons, ", ")
+}
+
+// answer is what came back.
+type answer struct {
+	code     int
+	header   http.Header
+	body     []byte
+	warnings []string
+}
+
+func (a answer) object(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(a.body); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return out
+}
+
+func (a answer) status(t *testing.T) metav1.Status {
+	t.Helper()
+	var out metav1.Status
+	if err := json.Unmarshal(a.body, &out); err != nil || out.Kind != "Status" {
+		t.Fatalf("not a Status object (%v): %s", err, a.body)
+	}
+	return out
+}
+
+// fields gives the field paths of a 422, each once, in order.
+func (a answer) fields(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, cause := range a.status(t).Details.Causes {
+		if len(out) == 0 || out[len(out)-1] != cause.Field {
+			out = append(out, cause.Field)
+		}
+	}
+	return out
+}
+
+// do sends a request; a body that is no string or bytes is sent as JSON.
+func (a *api) do(method, path string, body any, header ...string) answer {
+	a.t.Helper()
+	var reader io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(b)
+	case []byte:
+		reader = bytes.NewReader(b)
+	case io.Reader:
+		reader = b
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequest(method, a.url+path, reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	out := answer{code: resp.StatusCode, header: resp.Header, body: raw}
+	for _, warning := range resp.Header.Values("Warning") {
+		out.warnings = append(out.warnings, strings.Trim(strings.TrimPrefix(warning, "299 - "), `"`))
+	}
+	return out
+}
+
+// must is do, where anything but the code ends the test.
+func (a *api) must(code int, method, path string, body any, header ...string) answer {
+	a.t.Helper()
+	out := a.do(method, path, body, header...)
+	if out.code != code {
+		a.t.Fatalf("%s %s: %d, want %d: %.2000s", method, path, out.code, code, out.body)
+	}
+	return out
+}
+
+func await(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come to pass")
+		}
+	}
+}
+
+const (
+	configs = "/api/v1/namespaces/g10/ignitionconfigs"
+	hosts   = "/api/v1/namespaces/g10/baremetalhosts"
+	cdroms  = "/api/v1/namespaces/g10/iscsicdroms"
+
+	goodSource = "variant: fcos\nversion: 1.5.0\n"
+	badSource  = "variant: fcos\nversion: 1.5.0\nstorrage: {}\n"
+)
+
+func config(name, source string) *v1.IgnitionConfig {
+	return &v1.IgnitionConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "IgnitionConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.IgnitionConfigSpec{Type: v1.TypeIgnition, Format: v1.FormatButane, Config: source},
+	}
+}
+
+func host(name string) *v1.BareMetalHost {
+	return &v1.BareMetalHost{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "BareMetalHost"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.BareMetalHostSpec{BootMACAddress: "AC:1F:6B:8A:A7:9C", IP: "192.168.10.10"},
+	}
+}

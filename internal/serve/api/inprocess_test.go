@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/dynamic"
+)
+
+func TestInProcessClient(t *testing.T) {
+	explained := errors.New("explained")
+	a := startOn(t, newStores(t), Door{}, func(opts *Options) {
+		opts.Explain = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(explained) })
+	})
+	client, err := dynamic.NewForConfig(a.server.LoopbackConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	resource := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: BareMetalHosts}).Namespace("g10")
+	watcher, err := resource.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "BareMetalHost", "metadata": map[string]any{"name": "x"}, "spec": map[string]any{"ip": "192.0.2.1"}}}
+	if _, err := resource.Apply(ctx, "x", object, metav1.ApplyOptions{FieldManager: "manifests"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case event := <-watcher.ResultChan():
+		if event.Type != "ADDED" {
+			t.Errorf("%v", event)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the watch is silent")
+	}
+	object.Object["spec"] = map[string]any{"ip": "nonsense"}
+	if _, err := resource.Apply(ctx, "x", object, metav1.ApplyOptions{FieldManager: "manifests"}); !apierrors.IsInvalid(err) {
+		t.Errorf("%v", err)
+	}
+	// A client that goes away, and a handler that fails, leave nothing behind.
+	gone, goAway := context.WithCancel(ctx)
+	goAway()
+	if _, err := resource.Get(gone, "x", metav1.GetOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	req, _ := http.NewRequestWithContext(ctx, "GET", "http://glowplug.invalid"+explainPath, nil)
+	if resp, err := (inProcess{a.server}).RoundTrip(req); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusInternalServerError {
+			t.Errorf("%d", resp.StatusCode)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	a := start(t)
+	var info apimachineryversion.Info
+	if err := json.Unmarshal(a.must(http.StatusOK, "GET", "/version", nil).body, &info); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(info.GitVersion, "v"+info.Major+"."+info.Minor+".") || !strings.Contains(info.GitVersion, "+glowplug-") {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	a := start(t)
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(a.must(http.StatusOK, "GET", "/api/v1", nil).body, &list); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]metav1.APIResource{}
+	for _, resource := range list.APIResources {
+		got[resource.Name] = resource
+	}
+	for name, short := range map[string]string{IgnitionConfigs: "ign", BareMetalHosts: "bmh", ISCSICdroms: "cdrom", Namespaces: "ns", Events: "ev"} {
+		r := got[name]
+		if len(r.ShortNames) != 1 || r.ShortNames[0] != short || r.Namespaced == (name == Namespaces) {
+			t.Errorf("%+v", r)
+		}
+		if inAll := len(r.Categories) == 1 && r.Categories[0] == "all"; inAll != (name != Namespaces && name != Events) {
+			t.Errorf("%s in all: %v", name, inAll)
+		}
+	}
+}
+
+func TestReadyAndMetrics(t *testing.T) {
+	own := prometheus.NewRegistry()
+	a := start(t, func(opts *Options) { opts.Registerer = own })
+	if err := a.server.Ready(); err != nil {
+		t.Error(err)
+	}
+	a.must(http.StatusCreated, "POST", configs, config("x", goodSource))
+	w := httptest.NewRecorder()
+	MetricsHandler(own, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{`glowplug_compile_duration_seconds_count{format="butane",result="ready"} 1`, `apiserver_request_total{`, "go_goroutines"} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+func TestShutdownEndsWatches(t *testing.T) {
+	stores := newStores(t)
+	server, err := New(Options{Stores: stores, IsAdminToken: func(string) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(server.Handler(Door{Admin: true, Admitted: true}))
+	defer listener.Close()
+	resp, err := http.Get(listener.URL + hosts + "?watch=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	ended := make(chan error, 1)
+	go func() { _, err := resp.Body.Read(make([]byte, 1)); ended <- err }()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		t.Error("the watch goes on")
+	}
+}

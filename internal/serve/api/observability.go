@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+)
+
+// MetricsHandler serves the metrics of the program's own gatherer and those of the
+// Kubernetes library, Go runtime and process among them: own must not have the
+// collectors of those two as well.
+func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(prometheus.Gatherers{own, legacyregistry.DefaultGatherer}, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog:      slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	})
+}
+
+// Authenticated gives h the requests of callers who may use the API, by the rule of the
+// door that they come through, and answers all others 401.
+func (s *Server) Authenticated(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if response, ok, err := s.guard.AuthenticateRequest(r); err != nil || !ok || !isAuthenticated(response.User) {
+			s.guard.refuse(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// BridgeLogs sends what the Kubernetes library logs to logger. What it thinks
+// worth telling is about itself, so it is told at debug; its warnings and errors
+// keep their level.
+func BridgeLogs(logger *slog.Logger) {
+	klog.SetSlogLogger(slog.New(quieter{logger.With("from", "kubernetes").Handler()}))
+}
+
+// quieter lowers info to debug.
+type quieter struct{ slog.Handler }
+
+func (q quieter) Enabled(ctx context.Context, level slog.Level) bool {
+	return q.Handler.Enabled(ctx, lowered(level))
+}
+
+func (q quieter) Handle(ctx context.Context, record slog.Record) error {
+	out := slog.NewRecord(record.Time, lowered(record.Level), clip(record.Message, maxLibraryText), record.PC)
+	record.Attrs(func(a slog.Attr) bool {
+		out.AddAttrs(harmless(a))
+		return true
+	})
+	return q.Handler.Handle(ctx, out)
+}
+
+// maxLibraryText bounds a text in a line of the library, which may be a client's.
+const maxLibraryText = 512
+
+// harmless gives an attribute without a request's query, in which people put tokens, and
+// of bounded length.
+func harmless(a slog.Attr) slog.Attr {
+	a.Value = a.Value.Resolve()
+	switch v := a.Value.Any().(type) {
+	case url.Values:
+		return slog.String(a.Key, "left out")
+	case string:
+		return slog.String(a.Key, clip(v, maxLibraryText))
+	case error:
+		return slog.String(a.Key, clip(v.Error(), maxLibraryText))
+	}
+	return a
+}
+
+func (q quieter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quieter{q.Handler.WithAttrs(attrs)}
+}
+func (q quieter) WithGroup(name string) slog.Handler { return quieter{q.Handler.WithGroup(name)} }
+
+func lowered(level slog.Level) slog.Level {
+	if level == slog.LevelInfo {
+		return slog.LevelDebug
+	}
+	return level
+}

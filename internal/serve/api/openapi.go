@@ -1,0 +1,61 @@
+package api
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	endpointsopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"glowplug/api/openapi"
+	"glowplug/internal/version"
+)
+
+// openAPIConfigs describe the API in OpenAPI 2 and 3, for kubectl explain and
+// validation.
+func openAPIConfigs() (*common.Config, *common.OpenAPIV3Config) {
+	namer := endpointsopenapi.NewDefinitionNamer(publicScheme())
+	info := func() *spec.Info {
+		return &spec.Info{InfoProps: spec.InfoProps{Title: "glowplug", Version: version.Version}}
+	}
+	v2 := genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
+	v2.Info = info()
+	v2.PostProcessSpec = dropStrategicMerge2
+	v3 := genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
+	v3.Info = info()
+	v3.PostProcessSpec = dropStrategicMerge3
+	return v2, v3
+}
+
+// Strategic merge patches mean nothing for our types. Where they are advertised,
+// kubectl apply and diff try one and warn. They are still understood, for kubectl
+// sends them for namespaces: the documents share their lists with the routes, so
+// the lists are copied.
+func dropStrategicMerge2(doc *spec.Swagger) (*spec.Swagger, error) {
+	if doc.Paths == nil {
+		return doc, nil
+	}
+	for _, path := range doc.Paths.Paths {
+		if path.Patch != nil {
+			path.Patch.Consumes = slices.DeleteFunc(slices.Clone(path.Patch.Consumes), func(media string) bool {
+				return media == string(types.StrategicMergePatchType)
+			})
+		}
+	}
+	return doc, nil
+}
+
+func dropStrategicMerge3(doc *spec3.OpenAPI) (*spec3.OpenAPI, error) {
+	if doc.Paths == nil {
+		return doc, nil
+	}
+	for _, path := range doc.Paths.Paths {
+		if path.Patch != nil && path.Patch.RequestBody != nil {
+			delete(path.Patch.RequestBody.Content, string(types.StrategicMergePatchType))
+		}
+	}
+	return doc, nil
+}

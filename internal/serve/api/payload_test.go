@@ -1,0 +1,121 @@
+package api
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/snapshot"
+)
+
+// startSmall gives an API over a NATS server that takes messages of 1 MiB.
+func startSmall(t *testing.T, change ...func(*Options)) (*api, *external) {
+	t.Helper()
+	nats := newExternal(t, 1<<20)
+	return startOn(t, storesOn(t, nats.jetStream(), false), Door{Admin: true, Admitted: true}, change...), nats
+}
+
+// letters is text that cannot be compressed to speak of.
+func letters(n int) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789__"
+	random := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = alphabet[random.IntN(len(alphabet))]
+	}
+	return string(b)
+}
+
+// refused reports whether a status says that the store does not take the result, and what
+// to do.
+func (a *api) refused(name string) bool {
+	return a.fails(name, "cannot be stored") && a.fails(name, natsd.PayloadRemedy) && strings.Contains(a.events.all(), name+" Warning CompileFailed")
+}
+
+// stale reports whether machines that are served a config are told that it is an older one.
+func (a *api) stale(name string) bool {
+	view := a.stores[IgnitionConfigs].(followed).inv.View()
+	defer view.End()
+	return view.Config(snapshot.Ref{Namespace: "g10", Name: name}).Stale
+}
+
+// TestLayersTooLargeForTheStoreAreSaid: two layers grow until what is merged over both
+// no longer fits into a message.
+func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
+	a, nats := startSmall(t)
+	grown := func(name string, size int) *v1.IgnitionConfig { return over(name, letters(size)) }
+	for _, name := range []string{"one", "two"} {
+		a.must(http.StatusCreated, "POST", configs, grown(name, 200_000))
+	}
+	a.must(http.StatusCreated, "POST", configs, over("top", "mine", "one", "two"))
+	await(t, func() bool { return a.stored("top").Status.Phase == v1.PhaseReady })
+	was := a.stored("top")
+	for _, name := range []string{"one", "two"} {
+		a.must(http.StatusOK, "PUT", configs+"/"+name, grown(name, 420_000))
+	}
+	await(t, func() bool { return a.refused("top") })
+	now := a.stored("top")
+	if !a.stale("top") {
+		t.Error("machines are not told that it is an older one")
+	}
+	if now.Compiled == nil || len(now.Compiled.Artifact) == 0 || now.Status.ConfigHash != now.Compiled.Hash {
+		t.Errorf("it is no longer served: %+v", now.Status)
+	}
+	if now.Compiled.Hash == was.Compiled.Hash && now.Status.CompiledSize != was.Status.CompiledSize {
+		t.Error("the status does not describe what is served")
+	}
+	// Once the server takes it, it is stored without a change of the object.
+	nats.setMaxPayload(natsd.MaxPayload)
+	if err := nats.conn.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool {
+		a.server.finisher.queue.Add(configKey("g10", "top")) // as after a minute
+		return a.stored("top").Status.Phase == v1.PhaseReady && len(a.stored("top").Compiled.Artifact) > 800_000
+	})
+}
+
+// TestSlowCompilationTooLargeForTheStoreIsSaid: a source fits into a message, and what
+// it compiles to in the background does not fit beside it.
+func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
+	slow := make(chan struct{})
+	a, nats := startSmall(t, func(o *Options) {
+		o.Compile = func(src compile.Source) (*compile.Artifact, report.Report) {
+			if len(src.Config) > 100_000 {
+				<-slow
+			}
+			return compile.Compile(src)
+		}
+	})
+	a.server.compiler.patience = 50 * time.Millisecond
+	a.must(http.StatusCreated, "POST", configs, over("x", "small"))
+	small := a.stored("x")
+	large := over("x", letters(900_000))
+	a.must(http.StatusOK, "PUT", configs+"/x", large)
+	if phase := a.stored("x").Status.Phase; phase != v1.PhasePending {
+		t.Fatalf("the phase is %s", phase)
+	}
+	close(slow)
+	await(t, func() bool { return a.refused("x") })
+	if !a.stale("x") {
+		t.Error("machines are not told that it is an older one")
+	}
+	now := a.stored("x")
+	if now.Compiled == nil || now.Compiled.Hash != small.Compiled.Hash || now.Status.ConfigHash != small.Compiled.Hash || now.Status.ObservedGeneration != 2 {
+		t.Errorf("the last good compilation is not what is served: %+v", now.Status)
+	}
+	nats.setMaxPayload(natsd.MaxPayload)
+	if err := nats.conn.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool {
+		a.server.finisher.queue.Add(configKey("g10", "x"))
+		return a.stored("x").Status.Phase == v1.PhaseReady
+	})
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/remote"
+	"glowplug/internal/store/snapshot"
+)
+
+// renderedREST is the subresource rendered of a config: GET gives the Ignition config
+// that a machine ends up with, once it has followed the references to others.
+// ?spec=3.2.0 asks for a machine that reads up to this version, ?host=NAME or
+// ?host=NAMESPACE/NAME for the host that a template is rendered for.
+type renderedREST struct {
+	configs   *registry.Store
+	inventory *snapshot.Inventory
+	templates boot.Renderer
+	render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
+	logger    *slog.Logger
+	seconds   *prometheus.HistogramVec
+}
+
+func newRendered(configs *registry.Store, o Options) *renderedREST {
+	r := &renderedREST{configs: configs, inventory: o.Inventory, templates: o.Templates, render: o.Render, logger: o.Logger, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "glowplug_render_duration_seconds",
+		Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
+		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
+	}, []string{"code"})}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(r.seconds)
+	}
+	return r
+}
+
+var _ rest.Connecter = &renderedREST{}
+
+func (*renderedREST) New() runtime.Object { return &v1.IgnitionConfig{} }
+
+// Destroy does nothing: the main endpoint owns the store.
+func (*renderedREST) Destroy() {}
+
+func (*renderedREST) ConnectMethods() []string { return []string{http.MethodGet} }
+
+func (*renderedREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
+
+// Connect implements rest.Connecter. The answer is no object, so it is written here.
+func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Object, responder rest.Responder) (http.Handler, error) {
+	obj, err := r.configs.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	config := obj.(*v1.IgnitionConfig)
+	compiled := config.Compiled != nil && len(config.Compiled.Artifact) > 0
+	switch {
+	case config.Spec.Type != v1.TypeIgnition:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is a %s: only a config of type %s names others", name, config.Spec.Type, v1.TypeIgnition))
+	case !compiled && config.Status.Phase == v1.PhaseError:
+		return nil, failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the config has never been ready: "+config.Status.ErrorMessage)
+	case !compiled:
+		return nil, apierrors.NewServiceUnavailable("spec.config is still compiling: ask again in a moment")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		began, name, artifact := time.Now(), config.Namespace+"/"+config.Name, config.Compiled.Artifact
+		stale := config.Status.Phase == v1.PhaseError
+		if config.Compiled.Template {
+			rendered, failure := r.forHost(req.Context(), config, req.URL.Query().Get("host"))
+			if failure != nil {
+				responder.Error(failure)
+				return
+			}
+			artifact, stale = rendered.Artifact, rendered.Stale
+		}
+		body, err := r.render(req.Context(), name, artifact, req.URL.Query().Get("spec"))
+		took := time.Since(began)
+		if err != nil {
+			failure := rendering(err)
+			r.seconds.WithLabelValues(strconv.Itoa(int(failure.ErrStatus.Code))).Observe(took.Seconds())
+			r.logger.Info("a config could not be rendered", "config", name, "error", failure.ErrStatus.Message, "duration", took)
+			responder.Error(failure)
+			return
+		}
+		r.seconds.WithLabelValues("200").Observe(took.Seconds())
+		sum := sha256.Sum256(body)
+		h := w.Header()
+		h.Set("Content-Type", ignition.MediaType)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("ETag", `"sha256:`+hex.EncodeToString(sum[:])+`"`)
+		if stale {
+			h.Set("X-Glowplug-Stale", "true")
+		}
+		_, _ = w.Write(body) // the client may have gone away
+	}), nil
+}
+
+// forHost gives what a template comes to for a host, of the config's own namespace
+// where none is named.
+func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config, *apierrors.StatusError) {
+	if name == "" {
+		return nil, apierrors.NewBadRequest(config.Name + " is a template: name the host to render it for, ?host=NAME or ?host=NAMESPACE/NAME")
+	}
+	ref := snapshot.Ref{Namespace: config.Namespace, Name: name}
+	if namespace, name, ok := strings.Cut(name, "/"); ok {
+		ref = snapshot.Ref{Namespace: namespace, Name: name}
+	}
+	view := r.inventory.View()
+	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
+	view.End()
+	switch {
+	case host == nil:
+		return nil, apierrors.NewNotFound(v1.SchemeGroupVersion.WithResource(BareMetalHosts).GroupResource(), ref.String())
+	case template == nil || !template.Template || r.templates == nil:
+		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
+	}
+	rendered, failure := r.templates.Render(template, host, nil, boot.Asker{Gone: ctx.Done()})
+	if failure != nil {
+		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
+	}
+	return rendered, nil
+}
+
+// rendering gives the Status of a config that cannot be rendered.
+func rendering(err error) *apierrors.StatusError {
+	var e *remote.Error
+	if !errors.As(err, &e) {
+		return apierrors.NewInternalError(err)
+	}
+	switch e.Kind {
+	case remote.Refused:
+		return failed(http.StatusForbidden, metav1.StatusReasonForbidden, e.Error())
+	case remote.Failed:
+		return failed(http.StatusBadGateway, "FetchFailed", e.Error())
+	case remote.TimedOut:
+		return failed(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, e.Error())
+	case remote.Malformed:
+		return apierrors.NewBadRequest("spec: " + e.Message)
+	case remote.Unfit:
+		return failed(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, e.Error())
+	}
+	return failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, e.Error())
+}
+
+func failed(code int32, reason metav1.StatusReason, message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}

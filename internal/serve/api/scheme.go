@@ -1,0 +1,75 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	v1 "glowplug/api/v1"
+)
+
+// scheme holds every kind twice: as v1 and as the library's internal version,
+// which is the same Go type, so that nothing is ever converted.
+var (
+	scheme         = newScheme()
+	codecs         = serializer.NewCodecFactory(scheme)
+	parameterCodec = runtime.NewParameterCodec(scheme)
+	jsonAndYAML    = withoutProtobuf{serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())}
+)
+
+func newScheme() *runtime.Scheme {
+	s := publicScheme()
+	v1.AddKnownTypes(s, schema.GroupVersion{Group: v1.GroupName, Version: runtime.APIVersionInternal})
+	addReviewTypes(s, schema.GroupVersion{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal})
+	v1.AddDefaultsToScheme(s)
+	utilruntime.Must(s.SetVersionPriority(v1.SchemeGroupVersion))
+	utilruntime.Must(s.SetVersionPriority(authorizationv1.SchemeGroupVersion))
+	utilruntime.Must(s.AddFieldLabelConversionFunc(v1.SchemeGroupVersion.WithKind("Event"), eventFieldLabels))
+	return s
+}
+
+// publicScheme holds the kinds as clients see them; the names in OpenAPI
+// documents are made from it.
+func publicScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(v1.AddToScheme(s))
+	addReviewTypes(s, authorizationv1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(s, authorizationv1.SchemeGroupVersion)
+	return s
+}
+
+func addReviewTypes(s *runtime.Scheme, gv schema.GroupVersion) {
+	s.AddKnownTypes(gv, &authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{})
+}
+
+// eventFields are the fields that events can be selected by, as kubectl describe
+// and kubectl events do.
+var eventFields = []string{
+	"metadata.name", "metadata.namespace", "involvedObject.kind", "involvedObject.namespace",
+	"involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
+	"involvedObject.resourceVersion", "involvedObject.fieldPath",
+	"reason", "reportingComponent", "source", "type",
+}
+
+func eventFieldLabels(label, value string) (string, string, error) {
+	if slices.Contains(eventFields, label) {
+		return label, value, nil
+	}
+	return "", "", fmt.Errorf("field label not supported: %s", label)
+}
+
+// withoutProtobuf leaves out the encodings that our types do not have: a client
+// that would rather have protobuf is given JSON.
+type withoutProtobuf struct{ runtime.NegotiatedSerializer }
+
+func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType != runtime.ContentTypeJSON && info.MediaType != runtime.ContentTypeYAML
+	})
+}

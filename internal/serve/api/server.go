@@ -1,0 +1,372 @@
+package api
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/storage"
+	restclient "k8s.io/client-go/rest"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/boot"
+	"glowplug/internal/budget"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
+	"glowplug/internal/logs"
+	"glowplug/internal/remote"
+	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/snapshot"
+)
+
+// MaxBodyBytes bounds the body of a request: a source of 2 MiB, and beside it the
+// annotation in which kubectl keeps the same source escaped once more.
+const MaxBodyBytes = 8 << 20
+
+// Recorder takes what happened to an object, for an Event.
+type Recorder interface {
+	Record(ref v1.ObjectReference, eventType, reason, message string)
+}
+
+// Resolver finds out who sent a request.
+type Resolver interface {
+	Caller(r *http.Request) peer.Caller
+}
+
+// Options is what a Server is made of.
+type Options struct {
+	// Stores holds the store of each of Kinds, by resource.
+	Stores map[string]storage.Interface
+	// Inventory finds the layers of configs: it follows the store of IgnitionConfigs.
+	// Nil: there are no other configs than the one that is written.
+	Inventory *snapshot.Inventory
+	// Compile translates a source; nil: compile.Compile.
+	Compile func(compile.Source) (*compile.Artifact, report.Report)
+	// Conflicts gives a sentence for each host that shares a hardware or IP
+	// address with a host that is being written; nil: none.
+	Conflicts func(*v1.BareMetalHost) []string
+	// ImageWarnings and ConfigWarnings give a sentence for each host that an image, or
+	// a config, which is being written would not do for; nil: none.
+	ImageWarnings  func(*v1.ISCSICdrom) []string
+	ConfigWarnings func(*v1.IgnitionConfig) []string
+	// Render gives what a config comes to with those that it names, for the subresource
+	// rendered of IgnitionConfigs; nil: nothing is fetched. See remote.Renderer.
+	Render func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
+	// Templates renders templates, which Inventory has; nil: none is.
+	Templates boot.Renderer
+	// Recorder takes what compilations came to; nil: nobody.
+	Recorder Recorder
+	// Explain serves /api/v1/explain to callers who may use the API; nil: 404.
+	Explain http.Handler
+	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to callers
+	// who may use the API; nil: 404. Its bodies may be of any size and take any time.
+	Upload http.Handler
+	// InUse names who reads an ISCSICdrom's image now: it is not deleted then,
+	// unless with a grace period of 0 (kubectl delete --force); nil: nobody does.
+	InUse func(namespace, name string) []string
+
+	// IsAdminToken tells whether a bearer token is the admin's; nil: none is.
+	IsAdminToken func(token string) bool
+	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
+	// changes; empty: none.
+	TokenFile string
+	// ClientCAs gives what verifies client certificates, whose common name is the user
+	// and whose organizations are the groups; nil: no certificate is accepted.
+	ClientCAs func() *x509.CertPool
+
+	// Requests and Watches bound the memory that requests take, and watches; nil:
+	// they are not bounded.
+	Requests, Watches *budget.Budget
+
+	// Resolver finds out who sent a request; nil: who has the connection.
+	Resolver Resolver
+	// Limiter bounds the log lines that requests leave; nil: nothing does.
+	Limiter *logs.Limiter
+	// Logger takes what the server does in the background, and a line for each write and
+	// each refused credential; nil discards it.
+	Logger *slog.Logger
+	// Registerer takes the server's own metrics; nil keeps none.
+	Registerer prometheus.Registerer
+}
+
+// Server is the API. It works from New until Shutdown; its handlers are given to
+// the listeners of the caller.
+type Server struct {
+	generic    *genericapiserver.GenericAPIServer
+	guard      *guard
+	lasting    lasting
+	authorizer authorizer.Authorizer
+	explain    http.Handler
+	upload     http.Handler
+	inUse      func(namespace, name string) []string
+	stores     map[string]storage.Interface
+	compiler   *compiler
+	finisher   *finisher
+	requests   *budget.Budget
+	watches    *budget.Budget
+	traces     *traces
+
+	// ctx ends with Shutdown: watches, background work.
+	ctx        context.Context
+	stop       context.CancelFunc
+	background sync.WaitGroup
+}
+
+// New makes the API and begins its work in the background. The stores need not
+// have been loaded: until they are, requests are answered 503.
+func New(opts Options) (*Server, error) {
+	opts = opts.withDefaults()
+	for _, kind := range Kinds() {
+		if opts.Stores[kind.Resource] == nil {
+			return nil, fmt.Errorf("there is no store for %s", kind.Resource)
+		}
+	}
+	var tokens *tokenFile
+	if opts.TokenFile != "" {
+		var err error
+		if tokens, err = openTokens(opts.TokenFile, opts.Logger); err != nil {
+			return nil, err
+		}
+	}
+	s := &Server{
+		guard:      newGuard(opts.IsAdminToken, tokens, opts.ClientCAs),
+		authorizer: authorizer.AuthorizerFunc(authenticatedMayAll),
+		explain:    opts.Explain,
+		upload:     opts.Upload,
+		inUse:      opts.InUse,
+		stores:     opts.Stores,
+		requests:   opts.Requests,
+		watches:    opts.Watches,
+		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
+		compiler:   newCompiler(opts.Compile, &layering{opts.Inventory}, opts.Registerer),
+	}
+	s.finisher = newFinisher(s.compiler, opts.Stores[IgnitionConfigs], opts.Recorder, opts.Logger)
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	rooms := &rooms{
+		namespaces: opts.Stores[Namespaces],
+		contents:   opts.Stores,
+		events:     opts.Stores[Events],
+	}
+	if err := s.assemble(rooms, opts); err != nil {
+		s.stop()
+		s.finisher.stop()
+		return nil, err
+	}
+	s.generic.RunPostStartHooks(s.ctx)
+	s.finisher.start(s.ctx)
+	opts.Inventory.FollowConfigs(s.finisher.changed)
+	s.background.Go(func() { rooms.keepDefault(s.ctx, opts.Logger) })
+	if tokens != nil {
+		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
+	}
+	return s, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Compile == nil {
+		o.Compile = compile.Compile
+	}
+	if o.Render == nil {
+		o.Render = remote.New(remote.Options{}).Render
+	}
+	if o.Inventory == nil {
+		o.Inventory = snapshot.New(snapshot.Options{})
+	}
+	if o.Recorder == nil {
+		o.Recorder = nobody{}
+	}
+	if o.Resolver == nil {
+		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff})
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+type nobody struct{}
+
+func (nobody) Record(v1.ObjectReference, string, string, string) {}
+
+// assemble makes the library's server and installs the kinds.
+func (s *Server) assemble(rooms *rooms, opts Options) error {
+	c := genericapiserver.NewConfig(codecs)
+	c.Serializer = jsonAndYAML
+	c.EffectiveVersion = effectiveVersion()
+	c.ExternalAddress = "localhost:443"
+	c.LoopbackClientConfig = s.LoopbackConfig()
+	c.Authentication.Authenticator = s.guard
+	c.Authorization.Authorizer = s.authorizer
+	c.OpenAPIConfig, c.OpenAPIV3Config = openAPIConfigs()
+	c.MaxRequestBodyBytes = MaxBodyBytes
+	c.JSONPatchMaxCopyBytes = MaxBodyBytes
+	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString(isoSubresource))
+	c.BuildHandlerChainFunc = s.chain
+	c.EnableIndex = false
+	c.EnableProfiling = false
+	c.StorageObjectCountTracker = nil
+	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
+	all := stores{Namespaces: rooms.namespaces, StreamReleases: s.stores[StreamReleases]}
+	for _, resource := range []string{IgnitionConfigs, BareMetalHosts, ISCSICdroms, ConfigMaps, Events} {
+		all[resource] = &inRooms{Interface: s.stores[resource], rooms: rooms}
+	}
+	c.RESTOptionsGetter = all
+
+	var err error
+	if s.generic, err = c.Complete(nil).New("glowplug", genericapiserver.NewEmptyDelegate()); err != nil {
+		return fmt.Errorf("API server: %w", err)
+	}
+	if err := s.install(all, rooms, opts); err != nil {
+		return fmt.Errorf("API server: %w", err)
+	}
+	s.generic.PrepareRun()
+	return nil
+}
+
+// install serves the kinds under /api/v1 and the access reviews beside them.
+func (s *Server) install(all stores, rooms *rooms, opts Options) error {
+	configMain, configStatus := configStrategies(s.compiler, opts.ConfigWarnings)
+	configs, err := newStore(all, IgnitionConfigs, "ignitionconfig", configMain, configTable)
+	if err != nil {
+		return err
+	}
+	hostMain, hostStatus := hostStrategies(opts.Conflicts)
+	hosts, err := newStore(all, BareMetalHosts, "baremetalhost", hostMain, hostTable)
+	if err != nil {
+		return err
+	}
+	cdromMain, cdromStatus := cdromStrategies(opts.ImageWarnings)
+	cdroms, err := newStore(all, ISCSICdroms, "iscsicdrom", cdromMain, cdromTable)
+	if err != nil {
+		return err
+	}
+	streamMain, streamStatus := streamStrategies()
+	releases, err := newStore(all, StreamReleases, "streamrelease", streamMain, streamTable)
+	if err != nil {
+		return err
+	}
+	configMaps, err := newStore(all, ConfigMaps, "configmap", configMapStrategy(), configMapTable)
+	if err != nil {
+		return err
+	}
+	namespaces, err := newStore(all, Namespaces, "namespace", namespaceStrategy(), namespaceTable)
+	if err != nil {
+		return err
+	}
+	events, err := newStore(all, Events, "event", eventStrategy(), eventTable)
+	if err != nil {
+		return err
+	}
+
+	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
+	core.NegotiatedSerializer = jsonAndYAML
+	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		IgnitionConfigs:               &configREST{named: named{configs, []string{"ign"}}, written: s.finisher.written},
+		IgnitionConfigs + "/status":   newStatus(configs, configStatus),
+		IgnitionConfigs + "/rendered": newRendered(configs, opts),
+		BareMetalHosts:                &named{hosts, []string{"bmh"}},
+		BareMetalHosts + "/status":    newStatus(hosts, hostStatus),
+		ISCSICdroms:                   &cdromREST{named: named{cdroms, []string{"cdrom"}}, inUse: s.inUse},
+		ISCSICdroms + "/status":       newStatus(cdroms, cdromStatus),
+		StreamReleases:                &listed{named{releases, []string{"sr"}}},
+		StreamReleases + "/status":    newStatus(releases, streamStatus),
+		ConfigMaps:                    &listed{named{configMaps, []string{"cm"}}},
+		Namespaces:                    &namespaceREST{store: namespaces, rooms: rooms},
+		Events:                        &eventREST{events},
+	}
+	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
+		return err
+	}
+	reviews := genericapiserver.NewDefaultAPIGroupInfo(authorizationv1.GroupName, scheme, parameterCodec, codecs)
+	reviews.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{
+		"selfsubjectaccessreviews": &accessReview{s.authorizer},
+		"selfsubjectrulesreviews":  &rulesReview{},
+	}
+	return s.generic.InstallAPIGroup(&reviews)
+}
+
+// Handler serves /api, /apis, /openapi, /version and explain to callers who come
+// through a door: the one that their connection was marked with, else this one.
+// Nothing of it but /version is open.
+func (s *Server) Handler(door Door) http.Handler {
+	info, err := json.MarshalIndent(versionInfo(), "", "  ")
+	if err != nil {
+		panic(err) // a struct of strings
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(info)
+			return
+		}
+		if _, marked := r.Context().Value(doorKey{}).(Door); !marked {
+			r = r.WithContext(WithDoor(r.Context(), door))
+		}
+		s.generic.Handler.ServeHTTP(w, r)
+	})
+}
+
+// Believe reports whether a request to another part of the program comes from a
+// caller who may use the API. Its context must have been marked WithDoor, or it
+// is held to be plain HTTP that needs loopback.
+func (s *Server) Believe(r *http.Request) bool {
+	door := doorOf(r)
+	if !bringsCredential(r) && !door.Admin {
+		return false
+	}
+	response, ok, err := s.guard.AuthenticateRequest(r)
+	return err == nil && ok && isAuthenticated(response.User)
+}
+
+// LoopbackConfig gives clients inside the program a way to the API, past the
+// doors and without a network.
+func (s *Server) LoopbackConfig() *restclient.Config {
+	return &restclient.Config{
+		Host:      "http://glowplug.invalid",
+		Transport: inProcess{s},
+		QPS:       -1,
+		UserAgent: "glowplug",
+	}
+}
+
+// Ready says why the API cannot answer, if it cannot.
+func (s *Server) Ready() error {
+	for _, kind := range Kinds() {
+		if err := s.stores[kind.Resource].ReadinessCheck(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shutdown ends watches, waits for requests and compilations under way, and stops
+// the work in the background. Listeners should have stopped accepting before.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	s.finisher.stop()
+	s.background.Wait()
+	drained := make(chan struct{})
+	go func() { s.generic.NonLongRunningRequestWaitGroup.Wait(); close(drained) }()
+	var err error
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		err = fmt.Errorf("requests are still under way: %w", ctx.Err())
+	}
+	if waitErr := s.compiler.wait(ctx); err == nil {
+		err = waitErr
+	}
+	s.generic.Destroy()
+	return err
+}

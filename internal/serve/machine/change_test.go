@@ -1,0 +1,371 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/logs"
+	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
+)
+
+var (
+	victimMAC = netaddr.MAC{0x52, 0x54, 0, 0, 0, 0x11}
+	thiefMAC  = netaddr.MAC{0x52, 0x54, 0, 0, 0, 0x66}
+)
+
+// flipTable is a neighbour table of one entry, which an attacker changes at will.
+type flipTable struct {
+	mu    sync.Mutex
+	entry peer.Neighbor
+}
+
+func (f *flipTable) Lookup(netip.Addr, string) peer.Neighbor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.entry
+}
+
+func (f *flipTable) Close() error { return nil }
+
+func (f *flipTable) set(mac, former netaddr.MAC) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entry = peer.Neighbor{MAC: mac, Former: former}
+}
+
+// elsewhere is a listener whose peers come from the address of the victim, over
+// connections that hold little of an answer.
+type elsewhere struct{ net.Listener }
+
+type elsewhereConn struct{ *net.TCPConn }
+
+const smallBuffer = 32 << 10
+
+func (l elsewhere) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	tcp := conn.(*net.TCPConn)
+	return elsewhereConn{tcp}, tcp.SetWriteBuffer(smallBuffer)
+}
+
+func (elsewhereConn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 11), Port: 4711}
+}
+
+// bulkImages have one image, of size bytes.
+type bulkImages struct{ content []byte }
+
+func (b bulkImages) Open(snapshot.Ref, string, []string, *snapshot.Host) (Image, error) {
+	return &memoryImage{bytes.NewReader(b.content), &memoryImages{}, `"bulk"`}, nil
+}
+
+// decides calls a function after each decision.
+type decides struct {
+	*boot.Decider
+	after func()
+}
+
+func (d decides) Decide(req *boot.Request, dec *boot.Decision) {
+	d.Decider.Decide(req, dec)
+	d.after()
+}
+
+func (d decides) DecideBoot(req *boot.Request) boot.BootDecision {
+	defer d.after()
+	return d.Decider.DecideBoot(req)
+}
+
+func (d decides) DecideImage(req *boot.Request, ref snapshot.Ref, proven bool) boot.ImageDecision {
+	defer d.after()
+	return d.Decider.DecideImage(req, ref, proven)
+}
+
+// flipRig is a server with one host, whose address an attacker has taken.
+type flipRig struct {
+	table   *flipTable
+	journal *fakeJournal
+	log     *bytes.Buffer
+	handler *logs.Handler
+	after   func() // a decision
+	url     string
+	client  *http.Client
+}
+
+// bulk is more than what connections hold before it is read: 2 MiB.
+var bulk = bytes.Repeat([]byte("0123456789abcdef"), 1<<17)
+
+func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
+	t.Helper()
+	f := &flipRig{table: &flipTable{}, journal: &fakeJournal{}, log: new(bytes.Buffer), after: func() {}}
+	f.table.set(victimMAC, zeroMAC)
+	inv := snapshot.New(snapshot.Options{})
+	item := func(key, value string) kvstore.Item {
+		return kvstore.Item{Key: key, Revision: 1, Value: []byte(value)}
+	}
+	inv.Hosts().Load([]kvstore.Item{item("g10/victim",
+		`{"spec":{"ip":"192.0.2.11","bootMACAddress":"52:54:00:00:00:11","image":"live","bootMode":"forever"}}`)})
+	inv.Configs().Load([]kvstore.Item{
+		{Key: "g10/small", Revision: 2, Value: storedConfig("small", "ignition", `{"default":true}`, []byte(testBody))},
+		{Key: "g10/large", Revision: 3, Value: storedConfig("large", "kickstart", `{"default":true}`, bulk)},
+	})
+	inv.Images().Load([]kvstore.Item{item("g10/live", rackImages["g10/live"])})
+	policy := boot.Policy{}
+	if enforce {
+		policy.Neighbors = peer.NeighborsEnforce
+	}
+	decider := decides{boot.New(inv, policy), func() { f.after() }}
+	resolver := peer.NewResolver(peer.ResolverOptions{Table: f.table})
+	f.handler = logs.NewHandler(f.log, logs.Options{})
+	server := httptest.NewUnstartedServer(New(Options{
+		Decider: decider, Resolver: resolver, Journal: f.journal, Enforce: enforce, Log: f.handler,
+		Boot: &Boot{
+			Booter: decider, Images: bulkImages{bulk}, Unknown: UnknownExit,
+			URL: "http://192.0.2.1:8082", Portal: "192.0.2.1", PortalPort: 3260,
+		},
+	}))
+	server.Listener = Gather(elsewhere{server.Listener})
+	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return resolver.ConnContext(ConnContext(ctx, conn), conn)
+	}
+	window := &http.HTTP2Config{MaxReceiveBufferPerConnection: 2 * smallBuffer, MaxReceiveBufferPerStream: smallBuffer}
+	transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: window}
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err == nil {
+			err = conn.(*net.TCPConn).SetReadBuffer(smallBuffer)
+		}
+		return conn, err
+	}
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	transport.Protocols.SetHTTP1(!http2)
+	transport.Protocols.SetUnencryptedHTTP2(http2)
+	f.client = &http.Client{Transport: transport}
+	server.Start()
+	f.url = server.URL
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+		if err := f.handler.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// ask makes a request and reads its answer; during is called once a part of that has
+// been read.
+func (f *flipRig) ask(
+	t *testing.T, method, path string, during func(), header ...string,
+) (status int, body string, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	var read bytes.Buffer
+	if during != nil {
+		if _, err := io.CopyN(&read, resp.Body, 1<<18); err != nil {
+			return resp.StatusCode, read.String(), err
+		}
+		during()
+	}
+	_, err = io.Copy(&read, resp.Body)
+	return resp.StatusCode, read.String(), err
+}
+
+// changes counts the events of a change, and forgets them.
+func (f *flipRig) changes() int {
+	f.journal.mu.Lock()
+	defer f.journal.mu.Unlock()
+	n := 0
+	for _, reason := range f.journal.notices {
+		if reason == boot.ReasonNeighborChanged {
+			n++
+		}
+	}
+	f.journal.notices = nil
+	return n
+}
+
+func (f *flipRig) served() []string {
+	f.journal.mu.Lock()
+	defer f.journal.mu.Unlock()
+	served := f.journal.served
+	f.journal.served = nil
+	return served
+}
+
+// TestNeighborChangesUnderAnAnswer has an attacker change the neighbour entry once it
+// has been looked at: for every kind of answer, over HTTP/1.1 and HTTP/2.
+func TestNeighborChangesUnderAnAnswer(t *testing.T) {
+	flip := func(table *flipTable) { table.set(thiefMAC, victimMAC) }
+	thereAndBack := func(table *flipTable) { table.set(victimMAC, thiefMAC) }
+	for _, http2 := range []bool{false, true} {
+		for _, enforce := range []bool{false, true} {
+			f := newFlipRig(t, enforce, http2)
+			for _, c := range []struct {
+				name, method, path string
+				flip               func(*flipTable)
+				during             bool // while the answer is read; else after the decision
+				size               int
+			}{
+				{"a config", "GET", PathIgnition, flip, false, len(testBody)},
+				{"a config, there and back", "GET", PathIgnition, thereAndBack, false, len(testBody)},
+				{"its source", "GET", PathIgnition + "?format=raw", flip, false, len("{}")},
+				{"a large config", "GET", PathKickstart, flip, true, len(bulk)},
+				{"a large config, there and back", "GET", PathKickstart, thereAndBack, true, len(bulk)},
+				{"what to boot", "GET", PathIPXE, flip, false, -1},
+				{"an image", "GET", "/iso/g10/live.iso", flip, true, len(bulk)},
+				{"an image, there and back", "GET", "/iso/g10/live.iso", thereAndBack, true, len(bulk)},
+				{"a file of an image", "GET", "/iso/g10/live/files/images/rootfs.img", flip, false, 28},
+			} {
+				flipped := func() { c.flip(f.table) }
+				f.table.set(victimMAC, zeroMAC)
+				f.after = func() {}
+				f.client.CloseIdleConnections() // a connection that was used before is tried again
+				status, body, err := f.ask(t, c.method, c.path, nil)
+				if status != 200 || err != nil || f.changes() != 0 || c.size >= 0 && len(body) != c.size {
+					t.Fatalf("%s, untouched: %d, %d bytes, %v", c.name, status, len(body), err)
+				}
+				f.served()
+				f.client.CloseIdleConnections()
+				var during func()
+				if c.during {
+					during = flipped
+				} else {
+					f.after = flipped
+				}
+				status, body, err = f.ask(t, c.method, c.path, during)
+				whole := err == nil && status == 200 && (c.size < 0 || len(body) == c.size)
+				if whole == enforce || enforce && c.size >= 0 && len(body) >= c.size {
+					t.Errorf("%s, HTTP/2 %v, enforced %v: %d, %d bytes, %v", c.name, http2, enforce, status, len(body), err)
+				}
+				if n := f.changes(); n != 1 {
+					t.Errorf("%s, HTTP/2 %v, enforced %v: %d events", c.name, http2, enforce, n)
+				}
+				if served := f.served(); enforce && len(served) > 0 {
+					t.Errorf("%s, HTTP/2 %v: counts as served: %q", c.name, http2, served)
+				}
+			}
+		}
+	}
+}
+
+// TestNeighborChangesUnderAConnection is a connection that one machine has made and
+// another one goes on with, long after the entry changed.
+func TestNeighborChangesUnderAConnection(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		for _, enforce := range []bool{false, true} {
+			f := newFlipRig(t, enforce, http2)
+			for _, c := range []struct {
+				method, path string
+				header       []string
+			}{
+				{"GET", PathIgnition, nil},
+				{"HEAD", PathIgnition, nil},
+				{"GET", PathIgnition, []string{"If-None-Match", "*"}},
+				{"GET", PathIPXE, nil},
+				{"GET", "/iso/g10/live.iso", []string{"Range", "bytes=0-9"}},
+				{"POST", PathComplete, nil},
+			} {
+				f.client.CloseIdleConnections()
+				f.table.set(thiefMAC, zeroMAC)
+				if status, _, err := f.ask(t, "GET", PathScript, nil); status != 200 || err != nil { // it connects
+					t.Fatal(status, err)
+				}
+				f.changes()
+				f.served()
+				f.table.set(victimMAC, zeroMAC)
+				for range 2 {
+					status, body, err := f.ask(t, c.method, c.path, nil, c.header...)
+					if err != nil || (status == http.StatusForbidden) != enforce || strings.Contains(body, "ignition\":") && enforce {
+						t.Errorf("%s %s, HTTP/2 %v, enforced %v: %d %.100q %v", c.method, c.path, http2, enforce, status, body, err)
+					}
+					if n := f.changes(); n != 1 {
+						t.Errorf("%s %s, HTTP/2 %v, enforced %v: %d events", c.method, c.path, http2, enforce, n)
+					}
+				}
+				if served := f.served(); enforce && len(served) > 0 {
+					t.Errorf("%s %s counts: %q", c.method, c.path, served)
+				}
+				f.client.CloseIdleConnections()
+				if status, _, err := f.ask(t, c.method, c.path, nil, c.header...); err != nil || status >= 400 || f.changes() != 0 {
+					t.Errorf("%s %s, on a connection of its own: %d %v", c.method, c.path, status, err)
+				}
+			}
+		}
+	}
+}
+
+// TestAlarmInTheLog has what may be a theft stand out in the log, however the
+// request was answered.
+func TestAlarmInTheLog(t *testing.T) {
+	f := newFlipRig(t, false, false)
+	f.table.set(thiefMAC, zeroMAC)
+	if status, _, err := f.ask(t, "GET", PathIgnition, nil); status != 200 || err != nil {
+		t.Fatal(status, err)
+	}
+	f.table.set(victimMAC, zeroMAC)
+	f.client.CloseIdleConnections()
+	f.after = func() { f.table.set(thiefMAC, victimMAC) }
+	if status, _, err := f.ask(t, "GET", PathIPXE, nil); status != 200 || err != nil {
+		t.Fatal(status, err)
+	}
+	if err := f.handler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(f.log.String(), "\n")
+	for _, want := range []string{"endpoint=ignition alarm=NeighborMismatch", "endpoint=ipxe alarm=NeighborChanged"} {
+		endpoint, alarm, _ := strings.Cut(want, " ")
+		if !slices.ContainsFunc(lines, func(line string) bool {
+			return strings.Contains(line, "level=WARN") && strings.Contains(line, endpoint) &&
+				strings.Contains(line, alarm) && strings.Contains(line, "status=200")
+		}) {
+			t.Errorf("no warning with %s:\n%s", want, f.log.String())
+		}
+	}
+}
+
+// A part of an answer that cannot be written ends it.
+func TestCounterBroken(t *testing.T) {
+	w := &brokenWriter{header: http.Header{"Content-Length": {"4"}}}
+	x := &exchange{}
+	c := &counter{ResponseWriter: w, x: x, may: func() bool { return true }}
+	c.WriteHeader(200)
+	n, err := c.Write([]byte("four"))
+	if n != 0 || !errors.Is(err, io.ErrClosedPipe) || !errors.Is(x.broken, io.ErrClosedPipe) {
+		t.Errorf("%d, %v, %v", n, err, x.broken)
+	}
+}
+
+type brokenWriter struct{ header http.Header }
+
+func (b *brokenWriter) Header() http.Header       { return b.header }
+func (b *brokenWriter) WriteHeader(int)           {}
+func (b *brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

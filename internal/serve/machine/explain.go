@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/fault"
+	"glowplug/internal/serve/peer"
+)
+
+// Explainer makes the decision with its trace.
+type Explainer interface {
+	Explain(req *boot.Request) *boot.Explanation
+}
+
+// Explain answers GET /api/v1/explain with a decision and what it was made of,
+// as JSON. It takes the query of the serving endpoints, endpoint=kickstart, and
+// accept and user-agent, the headers of the client that is asked about.
+// Who may ask is for the caller of this handler to see to: all claims are
+// believed. A query that names a machine is answered for that machine, and the
+// address of whoever asks is left out of its facts.
+func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "explain is asked with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		claims, failure := peer.ParseClaims(r.URL.RawQuery)
+		if failure == nil && !ready() {
+			failure = unready
+		}
+		endpoint := r.URL.Query().Get("endpoint")
+		switch endpoint {
+		case "":
+			endpoint = boot.Ignition
+		case boot.Ignition, boot.Kickstart:
+		default:
+			failure = fault.New(fault.Malformed, "endpoint is ignition or kickstart")
+		}
+		if failure != nil {
+			http.Error(w, failure.Sentence, failure.Kind.Status())
+			return
+		}
+		caller := resolver.Caller(r)
+		caller.Believed = true
+		if claims.Any() {
+			caller = peer.Caller{Addr: netip.Addr{}, Believed: true}
+		}
+		answer := explainer.Explain(&boot.Request{
+			Type: endpoint, Caller: caller, Claims: claims, Accept: r.URL.Query().Get("accept"), UserAgent: r.URL.Query().Get("user-agent"),
+			Gone: r.Context().Done(),
+		})
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(answer) // the client may have gone away
+	})
+}

@@ -1,0 +1,138 @@
+package machine
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/snapshot"
+)
+
+// countingListener counts the writes of its connections.
+type countingListener struct {
+	net.Listener
+	mu     sync.Mutex
+	writes int
+}
+
+type countingConn struct {
+	net.Conn
+	l *countingListener
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return countingConn{c, l}, nil
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.l.writes++
+	return c.Conn.Write(p)
+}
+
+func TestGather(t *testing.T) {
+	for _, size := range []int{1, 2000, 2049, 3700, 3800, 3900, 4096, 5120, 7800, 7900, 8192, 60 << 10, 64 << 10, 200 << 10, 2 << 20} {
+		body := bytes.Repeat([]byte("x"), size)
+		body[size-1] = 'y'
+		config := changed(func(c *snapshot.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
+		boots := New(Options{
+			Decider: &fakeDecider{decision: found(config)}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}),
+		})
+		mux := http.NewServeMux()
+		mux.Handle(PathIgnition, boots)
+		mux.HandleFunc("/stream", func(w http.ResponseWriter, _ *http.Request) { // as a watch does
+			for range 3 {
+				_, _ = w.Write(body)
+				_ = http.NewResponseController(w).Flush()
+			}
+		})
+		counting := &countingListener{}
+		server := httptest.NewUnstartedServer(mux)
+		counting.Listener = server.Listener
+		server.Listener = Gather(counting)
+		server.Config.ConnContext = ConnContext
+		server.Start()
+		client := server.Client()
+		client.Timeout = 20 * time.Second
+		for range 3 {
+			counting.mu.Lock()
+			counting.writes = 0
+			counting.mu.Unlock()
+			resp, err := client.Get(server.URL + PathIgnition)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !bytes.Equal(got, body) || resp.Header.Get("Content-Length") != strconv.Itoa(size) {
+				t.Fatalf("%d bytes: got %d, %v", size, len(got), err)
+			}
+			counting.mu.Lock()
+			if size < 60<<10 && counting.writes != 1 {
+				t.Errorf("%d bytes took %d writes", size, counting.writes)
+			}
+			counting.mu.Unlock()
+			if resp, err = client.Get(server.URL + "/stream"); err != nil {
+				t.Fatal(err)
+			}
+			if got, err = io.ReadAll(resp.Body); err != nil || len(got) != 3*size {
+				t.Fatalf("a stream of 3 times %d bytes: got %d, %v", size, len(got), err)
+			}
+			resp.Body.Close()
+			if resp, err = client.Get(server.URL + PathIgnition + "?format=raw"); err != nil {
+				t.Fatal(err)
+			}
+			if got, err = io.ReadAll(resp.Body); err != nil || string(got) != config.Source {
+				t.Fatalf("raw: got %d, %v", len(got), err)
+			}
+			resp.Body.Close()
+			if resp, err = client.Head(server.URL + PathIgnition); err != nil || resp.ContentLength != int64(size) {
+				t.Fatalf("HEAD: %v", err)
+			}
+			resp.Body.Close()
+		}
+		client.CloseIdleConnections()
+		server.Close()
+	}
+}
+
+// A client that goes away in the middle costs nobody else anything.
+func TestGatherBroken(t *testing.T) {
+	here, there := net.Pipe()
+	c := &gatherConn{Conn: here}
+	c.hold()
+	if n, err := c.Write([]byte("held")); n != 4 || err != nil {
+		t.Fatal(n, err)
+	}
+	there.Close()
+	c.release()
+	if _, err := c.Write([]byte("more")); err == nil {
+		t.Error("the error of the connection is lost")
+	}
+	if _, err := c.Write([]byte("again")); err == nil {
+		t.Error("and again")
+	}
+	c = &gatherConn{Conn: here}
+	c.hold()
+	_, _ = c.Write([]byte("held"))
+	if _, err := c.Write([]byte(strings.Repeat("x", maxGathered))); err == nil {
+		t.Error("the error of what was held is lost")
+	}
+	here.Close()
+	var none *gatherConn
+	none.hold()
+	none.release()
+}

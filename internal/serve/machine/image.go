@@ -1,0 +1,73 @@
+package machine
+
+import (
+	"cmp"
+	"net/http"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/domain/ipxe"
+	"glowplug/internal/store/snapshot"
+)
+
+// image is an image as a script boots it.
+func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image *snapshot.Image) ipxe.Image {
+	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
+	if image.PXE {
+		base := s.baseURL(r)
+		files, rootfs := base+PathISO+versioned(image)+"/files/", ""
+		if image.Rootfs {
+			rootfs = files + "rootfs"
+		}
+		i.Kernel = &ipxe.Kernel{
+			URL: files + "kernel" + claimed(x, b), Initrd: files + "initramfs" + claimed(x, b),
+			Args: boot.KernelArgs(image, b.Host, base, rootfs),
+		}
+		return i
+	}
+	if image.External == nil && image.HTTP {
+		i.URL = s.baseURL(r) + PathISO + versioned(image) + ".iso" + claimed(x, b)
+		return i
+	}
+	i.Target = &ipxe.Target{}
+	if e := image.External; e != nil {
+		i.Target.Host, i.Target.Port = ipxe.ParsePortal(e.Portal)
+		i.Target.IQN, i.Target.LUN = e.IQN, int(e.LUN)
+	} else {
+		i.Target.Host, i.Target.Port, i.Target.IQN = s.opts.Boot.Portal, s.opts.Boot.PortalPort, image.IQN
+		if i.Target.Host == "" {
+			i.Target.Host = localAddr(r).Addr().WithZone("").String()
+		}
+	}
+	if image.CHAP != nil {
+		i.Target.CHAP = (*ipxe.CHAP)(image.CHAP)
+	}
+	return i
+}
+
+// versionLength is how much of a digest names a version of an image.
+const versionLength = 12
+
+// versioned is the name of an image in paths: with its version where another image
+// may take its place while the machine boots.
+func versioned(image *snapshot.Image) string {
+	if !image.Stream || len(image.Sum) < versionLength {
+		return image.Ref.String()
+	}
+	return image.Ref.String() + "@" + image.Sum[:versionLength]
+}
+
+// claimed repeats the claim that a host was found by, so that it is known again
+// when it reads its image.
+func claimed(x *exchange, b *boot.BootDecision) string {
+	claims := &x.request.Claims
+	switch {
+	case b.Host == nil:
+	case b.FoundBy == "mac":
+		return "?mac=" + claims.MAC.String()
+	case b.FoundBy == "uuid":
+		return "?uuid=" + claims.UUID
+	case b.FoundBy == "hostname":
+		return "?hostname=" + claims.Hostname
+	}
+	return ""
+}

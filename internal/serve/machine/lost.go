@@ -1,0 +1,34 @@
+package machine
+
+import (
+	"glowplug/internal/boot"
+	"glowplug/internal/fault"
+	"glowplug/internal/store/snapshot"
+)
+
+// Lost says which kinds of objects are missing as a whole, since their bucket is
+// damaged. What they would have changed is answered 503; the rest goes on.
+type Lost struct{ Images, Namespaces, Streams bool }
+
+// lost is told to machines that need what is missing.
+var lost = fault.New(fault.Unavailable,
+	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
+
+// fromConfig reports whether a host's config may depend on what is missing: its image
+// may name one.
+func (l Lost) fromConfig(h *snapshot.Host) bool {
+	return l.Images && h != nil && h.Image != (snapshot.Ref{})
+}
+
+// fromBoot reports whether what a machine boots may depend on what is missing: its
+// image, or the script of its namespace. menu reports whether unknown machines are
+// offered images.
+func (l Lost) fromBoot(b *boot.BootDecision, menu bool) bool {
+	switch refused := b.Err != nil && b.Err.Kind != fault.Unavailable; {
+	case refused || b.Local:
+		return false
+	case b.Host == nil:
+		return l.Images && menu
+	}
+	return l.fromConfig(b.Host) || l.Namespaces && b.Host.Booting().IPXE == ""
+}

@@ -1,0 +1,519 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/fault"
+	"glowplug/internal/logs"
+	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/snapshot"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testBody = `{"ignition":{"version":"3.4.0"}}`
+
+var (
+	testHost   = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}}
+	testConfig = &snapshot.Config{
+		Ref: snapshot.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition", Source: "variant: fcos\n",
+		Artifact: []byte(testBody), Hash: "sha256:abc", ETag: `"sha256:abc"`, IgnitionVersion: "3.4.0",
+	}
+)
+
+// fakeDecider gives one decision and keeps the last request.
+type fakeDecider struct {
+	decision boot.Decision
+	crash    bool
+	mu       sync.Mutex
+	last     boot.Request
+	asked    int
+}
+
+func (f *fakeDecider) Decide(req *boot.Request, d *boot.Decision) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = *req
+	f.asked++
+	if f.crash {
+		panic("a fault of ours")
+	}
+	room := d.Notices
+	*d = f.decision
+	d.Notices = append(room, f.decision.Notices...)
+}
+
+type fakeJournal struct {
+	mu      sync.Mutex
+	served  []string
+	notices []string
+	failure error
+}
+
+func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.served = append(f.served, host.Ref.String()+" "+config.Ref.String())
+}
+
+func (f *fakeJournal) Notice(n boot.Notice) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notices = append(f.notices, n.Reason)
+}
+
+func (f *fakeJournal) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.served = append(f.served, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeJournal) ScriptServed(host *snapshot.Host, what string, again bool) {
+	if again {
+		what += " again"
+	}
+	f.note("%s script %s", host.Ref, what)
+}
+func (f *fakeJournal) LocalBoot(host *snapshot.Host, why string) {
+	f.note("%s disk %s", host.Ref, why)
+}
+func (f *fakeJournal) Failed(host *snapshot.Host) { f.note("%s failed", host.Ref) }
+func (f *fakeJournal) Complete(_ context.Context, host *snapshot.Host) error {
+	f.note("%s complete", host.Ref)
+	return f.failure
+}
+
+// rig is a server with everything around it faked but HTTP.
+type rig struct {
+	*httptest.Server
+	server  *Server
+	decider *fakeDecider
+	journal *fakeJournal
+	metrics *prometheus.Registry
+	log     *bytes.Buffer
+	handler *logs.Handler
+	ready   bool
+	believe bool
+}
+
+func newRig(t *testing.T, decision boot.Decision) *rig {
+	t.Helper()
+	r := &rig{decider: &fakeDecider{decision: decision}, journal: &fakeJournal{}, metrics: prometheus.NewRegistry(), log: new(bytes.Buffer), ready: true}
+	r.handler = logs.NewHandler(r.log, logs.Options{Interval: time.Hour})
+	resolver := peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff})
+	r.server = New(Options{
+		Decider: r.decider, Resolver: resolver, Journal: r.journal, Log: r.handler, Registerer: r.metrics,
+		Ready: func() bool { return r.ready }, Believe: func(*http.Request) bool { return r.believe },
+	})
+	r.Server = httptest.NewServer(r.server)
+	r.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	t.Cleanup(func() {
+		r.Close()
+		if err := r.handler.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// logged is the log so far, once the server has written it.
+func (r *rig) logged() string {
+	r.Server.Close() // waits for the handlers
+	r.handler.Flush()
+	return r.log.String()
+}
+
+func found(config *snapshot.Config) boot.Decision {
+	return boot.Decision{Host: testHost, FoundBy: "address", Config: config, Tier: match.Labels}
+}
+
+func failing(kind fault.Kind, sentence string) boot.Decision {
+	return boot.Decision{Err: fault.New(kind, sentence)}
+}
+
+func changed(change func(*snapshot.Config)) *snapshot.Config {
+	c := *testConfig
+	change(&c)
+	return &c
+}
+
+func do(t *testing.T, r *rig, method, target string, header http.Header) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, r.URL+target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header != nil {
+		req.Header = header
+	}
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func TestAnswers(t *testing.T) {
+	kickstart := changed(func(c *snapshot.Config) { c.Type = "kickstart"; c.Artifact = []byte("lang en_US\n") })
+	big := changed(func(c *snapshot.Config) { c.Artifact = bytes.Repeat([]byte("x"), 1<<20); c.Revision = 99 })
+	for _, c := range []struct {
+		name     string
+		method   string // GET
+		target   string // PathIgnition
+		header   http.Header
+		decision boot.Decision
+		unready  bool
+
+		status int
+		body   string
+		want   map[string]string // "" : absent
+	}{
+		{name: "found", decision: found(testConfig), status: 200, body: testBody, want: map[string]string{
+			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`, "Cache-Control": "no-store",
+			"X-Glowplug-Config": "g10/coreos-builder", "X-Glowplug-Match": "labels", "X-Glowplug-Stale": "", "Vary": "Accept, User-Agent",
+			"Content-Encoding": "", "Location": "", "Transfer-Encoding": "",
+		}},
+		{name: "another form", decision: boot.Decision{Host: testHost, Config: testConfig, Tier: match.Default, Form: &boot.Form{
+			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
+		}}, status: 200, body: `{"ignition":{"version":"3.0.0"}}`, want: map[string]string{
+			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:def"`, "Vary": "Accept, User-Agent",
+		}},
+		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}}, decision: boot.Decision{Config: testConfig, Form: &boot.Form{
+			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
+		}}, status: 304},
+		{name: "gzip offered", decision: found(testConfig), header: http.Header{"Accept-Encoding": {"gzip, br"}}, status: 200, body: testBody, want: map[string]string{"Content-Encoding": ""}},
+		{name: "big", decision: found(big), status: 200, body: string(big.Artifact), want: map[string]string{"Content-Length": "1048576"}},
+		{name: "head", method: "HEAD", decision: found(testConfig), status: 200, want: map[string]string{
+			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
+		}},
+		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody, want: map[string]string{"X-Glowplug-Stale": "true"}},
+		{name: "default tier", decision: boot.Decision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
+		{name: "kickstart", target: PathKickstart, decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
+		{name: "kickstart from ignition", decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
+		{name: "raw", target: PathIgnition + "?format=raw", decision: found(testConfig), status: 200, body: "variant: fcos\n", want: map[string]string{
+			"Content-Type": "text/plain; charset=utf-8", "Content-Length": "14", "ETag": `"sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951"`,
+		}},
+		{name: "raw, never compiled", target: PathIgnition + "?format=raw", decision: found(changed(func(c *snapshot.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200, body: "variant: fcos\n"},
+		{name: "raw of a stale one", target: PathIgnition + "?format=raw", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n", want: map[string]string{"X-Glowplug-Stale": ""}},
+
+		{name: "same", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 304, want: map[string]string{
+			"ETag": `"sha256:abc"`, "Cache-Control": "no-store", "X-Glowplug-Config": "g10/coreos-builder", "Content-Type": "", "Content-Length": "",
+		}},
+		{name: "same, HEAD", method: "HEAD", header: http.Header{"If-None-Match": {`"x", W/"sha256:abc"`}}, decision: found(testConfig), status: 304},
+		{name: "other", header: http.Header{"If-None-Match": {`"sha256:abd"`}}, decision: found(testConfig), status: 200, body: testBody},
+		{name: "raw is another thing", target: PathIgnition + "?format=raw", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 200, body: "variant: fcos\n"},
+		{name: "failed, with a condition", header: http.Header{"If-None-Match": {"*"}}, decision: failing(fault.NoMatch, "no config matches"), status: 404, body: "no config matches\n"},
+
+		{name: "no match", decision: failing(fault.NoMatch, "no config matches"), status: 404, body: "no config matches\n", want: map[string]string{
+			"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", "ETag": "", "Retry-After": "", "X-Glowplug-Config": "",
+		}},
+		{name: "no match, HEAD", method: "HEAD", decision: failing(fault.NoMatch, "no config matches"), status: 404, want: map[string]string{"Content-Length": "18"}},
+		{name: "refused", decision: failing(fault.Refused, "not yours"), status: 403, body: "not yours\n"},
+		{name: "not acceptable", decision: boot.Decision{Config: testConfig, Err: fault.New(fault.NotAcceptable, "too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "", "Vary": "Accept, User-Agent"}},
+		{name: "unavailable", decision: failing(fault.Unavailable, "never compiled"), status: 503, body: "never compiled\n", want: map[string]string{"Retry-After": "5"}},
+		{name: "lines in a sentence", decision: failing(fault.Refused, "a\r\nb\x00"), status: 403, body: "a  b \n"},
+		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403, body: strings.Repeat("é", 512) + "\n"},
+		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503, want: map[string]string{"Retry-After": "5"}},
+		{name: "no config at all", decision: boot.Decision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
+		{name: "not ready", unready: true, decision: found(testConfig), status: 503, want: map[string]string{"Retry-After": "5", "Content-Type": "text/plain; charset=utf-8"}},
+		{name: "malformed", target: PathIgnition + "?mac=nonsense", decision: found(testConfig), status: 400, body: "the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c\n"},
+		{name: "percent", target: PathIgnition + "?hostname=a%zz", decision: found(testConfig), status: 400},
+		{name: "newline", target: PathIgnition + "?hostname=a%0d%0aSet-Cookie:x", decision: found(testConfig), status: 400, want: map[string]string{"Set-Cookie": ""}},
+		{name: "NUL", target: PathIgnition + "?role=a%00", decision: found(testConfig), status: 400},
+		{name: "8 KB", target: PathIgnition + "?x=" + strings.Repeat("y", 8<<10), decision: found(testConfig), status: 200, body: testBody},
+		{name: "8 KB of a claim", target: PathIgnition + "?hostname=" + strings.Repeat("y", 8<<10), decision: found(testConfig), status: 400},
+
+		{name: "POST", method: "POST", decision: found(testConfig), status: 405, body: "only GET and HEAD are answered here\n", want: map[string]string{"Allow": "GET, HEAD", "Content-Type": "text/plain; charset=utf-8"}},
+		{name: "PUT", method: "PUT", decision: found(testConfig), status: 405, want: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "OPTIONS", method: "OPTIONS", decision: found(testConfig), status: 405, want: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "nonsense", method: "BREW", decision: found(testConfig), status: 405},
+		{name: "another path", target: "/api/v1/ignition/", decision: found(testConfig), status: 404, want: map[string]string{"Location": ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, c.decision)
+			r.ready = !c.unready
+			if c.method == "" {
+				c.method = "GET"
+			}
+			if c.target == "" {
+				c.target = PathIgnition
+			}
+			resp, body := do(t, r, c.method, c.target, c.header)
+			if resp.StatusCode != c.status {
+				t.Errorf("status %d; want %d (%s)", resp.StatusCode, c.status, body)
+			}
+			if c.body != "" && body != c.body || c.method == "HEAD" && body != "" {
+				t.Errorf("body %.200q; want %.200q", body, c.body)
+			}
+			if resp.StatusCode == 200 && c.method == "GET" && body == "" {
+				t.Error("an empty 200")
+			}
+			if len(resp.TransferEncoding) > 0 {
+				t.Errorf("Transfer-Encoding %v", resp.TransferEncoding)
+			}
+			for key, want := range c.want {
+				if got := resp.Header.Get(key); got != want {
+					t.Errorf("%s: %q; want %q", key, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestMatchesAny(t *testing.T) {
+	const etag = `"sha256:abc"`
+	for list, want := range map[string]bool{
+		etag: true, "W/" + etag: true, `"x",` + etag: true, `"x" , W/"y",, ` + etag: true, "*": true, ` * `: true, `"x", *`: true, `"a,b", ` + etag: true,
+		"": false, `"sha256:ab"`: false, "sha256:abc": false, `"sha256:abc`: false, `W/`: false, `w/` + etag: false, `"x`: false, `x, ` + etag: false,
+		strings.Repeat(`"x",`, 10000) + etag: true,
+	} {
+		if got := matchesAny([]string{list}, etag); got != want {
+			t.Errorf("matchesAny(%.60q) = %v", list, got)
+		}
+	}
+	if !matchesAny([]string{`"x"`, etag}, etag) || matchesAny(nil, etag) {
+		t.Error("all lines count")
+	}
+}
+
+func TestWhatIsAsked(t *testing.T) {
+	r := newRig(t, found(testConfig))
+	r.believe = true
+	do(t, r, "GET", PathKickstart, http.Header{"Accept": {"a/b", "c/d;q=0.5"}})
+	if got := r.decider.last; got.Type != "kickstart" || got.Accept != "a/b, c/d;q=0.5" || got.Caller.Addr != netip.MustParseAddr("127.0.0.1") || got.Caller.Believed {
+		t.Errorf("asked %+v", got)
+	}
+	do(t, r, "GET", PathIgnition+"?role=builder", nil)
+	if got := r.decider.last; got.Type != "ignition" || got.Claims.Role != "builder" || !got.Caller.Believed || got.Accept != "" {
+		t.Errorf("asked %+v", got)
+	}
+}
+
+func TestJournalAndMetrics(t *testing.T) {
+	decision := found(testConfig)
+	decision.Notices = []boot.Notice{{Reason: boot.ReasonClaimIgnored, Host: testHost}}
+	r := newRig(t, decision)
+	do(t, r, "GET", PathIgnition, nil)
+	do(t, r, "HEAD", PathIgnition, nil)
+	do(t, r, "GET", PathIgnition+"?format=raw", nil)
+	do(t, r, "GET", PathIgnition, http.Header{"If-None-Match": {"*"}})
+	do(t, r, "POST", PathIgnition, nil)
+	r.Server.Close()
+	if want := []string{"g10/server1 g10/coreos-builder", "g10/server1 g10/coreos-builder"}; !slices.Equal(r.journal.served, want) {
+		t.Errorf("served %q", r.journal.served)
+	}
+	if len(r.journal.notices) != 4 {
+		t.Errorf("notices %q", r.journal.notices)
+	}
+	want := `
+# HELP glowplug_boot_notices_total What deserved an event while machines were answered, by reason.
+# TYPE glowplug_boot_notices_total counter
+glowplug_boot_notices_total{reason="ClaimIgnored"} 4
+# HELP glowplug_boot_requests_total Requests of machines, by endpoint, HTTP status and the tier that chose the config.
+# TYPE glowplug_boot_requests_total counter
+glowplug_boot_requests_total{code="200",endpoint="ignition",tier="labels"} 3
+glowplug_boot_requests_total{code="304",endpoint="ignition",tier="labels"} 1
+glowplug_boot_requests_total{code="405",endpoint="ignition",tier="none"} 1
+`
+	if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "glowplug_boot_requests_total", "glowplug_boot_notices_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+var changing = regexp.MustCompile(`time=\S+|duration=\S+`)
+
+func TestRequestLog(t *testing.T) {
+	for _, c := range []struct {
+		name, method, target string
+		header               http.Header
+		decision             boot.Decision
+		want                 string
+	}{
+		{"found", "GET", PathIgnition + "?mac=AC1F6B8AA79C&token=hunter2", http.Header{"User-Agent": {"Ignition/Debian 2.14.0+ds1-1+b6"}, "X-Forwarded-For": {"6.6.6.6"}}, found(testConfig),
+			`T level=INFO msg=request endpoint=ignition method=GET client=127.0.0.1 x_forwarded_for=ignored claim_mac=ac:1f:6b:8a:a7:9c host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc status=200 bytes=32 D agent="Ignition/Debian 2.14.0+ds1-1+b6"`},
+		{"refused", "GET", PathKickstart + "?role=builder&hostname=a&ip=::1&uuid=4C4C4544-0042-3510-8056-B4C04F4E3132", http.Header{"User-Agent": {strings.Repeat("x", 500)}}, failing(fault.Refused, "not yours"),
+			`T level=WARN msg=request endpoint=kickstart method=GET client=127.0.0.1 claim_ip=::1 claim_uuid=4c4c4544-0042-3510-8056-b4c04f4e3132 claim_hostname=a claim_role=builder status=403 bytes=10 D agent=` + strings.Repeat("x", 128) + ` error="not yours"`},
+		{"malformed", "GET", PathIgnition + "?mac=hunter2", nil, found(testConfig),
+			`T level=WARN msg=request endpoint=ignition method=GET client=127.0.0.1 status=400 bytes=73 D agent=Go-http-client/1.1 error="the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"`},
+		{"head of a stale one", "HEAD", PathIgnition, http.Header{"User-Agent": {"a\"b"}}, found(changed(func(c *snapshot.Config) { c.Stale = true })),
+			`T level=INFO msg=request endpoint=ignition method=HEAD client=127.0.0.1 host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc stale=true status=200 bytes=0 D agent="a\"b"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, c.decision)
+			do(t, r, c.method, c.target, c.header)
+			got := r.logged()
+			if strings.Contains(got, "hunter2") {
+				t.Errorf("a secret is in the log: %s", got)
+			}
+			got = changing.ReplaceAllStringFunc(got, func(s string) string { return strings.ToUpper(s[:1]) })
+			if diff := cmp.Diff(c.want+"\n", got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLevels(t *testing.T) {
+	for name, c := range map[string]struct {
+		level slog.Level
+		kind  fault.Kind
+		lines int
+	}{
+		"a miss is not a warning": {slog.LevelWarn, fault.NoMatch, 0},
+		"a refusal is":            {slog.LevelWarn, fault.Refused, 1},
+		"a fault of ours is more": {slog.LevelError, fault.Internal, 1},
+		"a refusal is no error":   {slog.LevelError, fault.Refused, 0},
+	} {
+		var out bytes.Buffer
+		h := logs.NewHandler(&out, logs.Options{Level: c.level})
+		s := New(Options{Decider: &fakeDecider{decision: failing(c.kind, "no")}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}), Log: h})
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", PathIgnition, nil))
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(out.String(), "\n"); got != c.lines {
+			t.Errorf("%s: %q", name, out.String())
+		}
+	}
+}
+
+func TestCrash(t *testing.T) {
+	r := newRig(t, boot.Decision{})
+	r.decider.crash = true
+	resp, body := do(t, r, "GET", PathIgnition, nil)
+	if resp.StatusCode != 500 || body != "internal error\n" {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+	r.decider.crash = false
+	r.decider.decision = found(testConfig)
+	if resp, _ = do(t, r, "GET", PathIgnition, nil); resp.StatusCode != 200 {
+		t.Errorf("after a panic: %d", resp.StatusCode)
+	}
+	if got := r.logged(); !strings.Contains(got, "level=ERROR msg=request ") || !strings.Contains(got, "status=500") {
+		t.Errorf("log: %s", got)
+	}
+}
+
+// A name that ends a header line must not, over a plain connection.
+func TestNamesAreNoHeaders(t *testing.T) {
+	evil := changed(func(c *snapshot.Config) {
+		c.Ref = snapshot.Ref{Namespace: "a\r\nX-Evil: 1", Name: "b\nSet-Cookie: x\x00é"}
+	})
+	r := newRig(t, found(evil))
+	conn, err := net.Dial("tcp", r.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", PathIgnition)
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(answer), "\nX-Evil") || strings.Contains(string(answer), "\nSet-Cookie") || !strings.Contains(string(answer), "a??X-Evil: 1/b?Set-Cookie: x??\r\n") {
+		t.Errorf("%s", answer)
+	}
+	if got := r.logged(); strings.Count(got, "\n") != 1 {
+		t.Errorf("log: %s", got)
+	}
+}
+
+// Requests that cannot be are refused before the handler, or by it, and leave
+// the server alive.
+func TestBrokenRequests(t *testing.T) {
+	r := newRig(t, found(testConfig))
+	for _, request := range []string{
+		"GET " + PathIgnition + "?mac=\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET " + PathIgnition + "?hostname=a%0aX:y HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET " + PathIgnition + "?mac=%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET " + PathIgnition + "?mac=a HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 1.2.3.4\n 5.6.7.8\r\n\r\n",
+		"GET /api/v1/ignition%00 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+		"GET " + PathIgnition + " HTTP/1.1\r\nHost: x\r\nIf-None-Match: " + strings.Repeat("a", 2<<20) + "\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", r.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		go func() { _, _ = io.WriteString(conn, request) }()
+		status := make([]byte, len("HTTP/1.1 400"))
+		_, err = io.ReadFull(conn, status)
+		conn.Close()
+		if err == nil && status[9] != '4' {
+			t.Errorf("%.60q: %s", request, status)
+		}
+	}
+	if resp, _ := do(t, r, "GET", PathIgnition, nil); resp.StatusCode != 200 {
+		t.Errorf("afterwards: %d", resp.StatusCode)
+	}
+}
+
+func TestHeaderCache(t *testing.T) {
+	var cache headerCache
+	first := cache.of(testConfig)
+	if cache.of(testConfig) != first {
+		t.Error("the same revision is made anew")
+	}
+	for name, other := range map[string]*snapshot.Config{
+		"revision": changed(func(c *snapshot.Config) { c.Revision += cachedHeaders }),
+		"name":     changed(func(c *snapshot.Config) { c.Name = "another" }),
+		"bytes":    changed(func(c *snapshot.Config) { c.Artifact = []byte("{}") }),
+		"hash":     changed(func(c *snapshot.Config) { c.ETag = `"sha256:abd"` }),
+	} {
+		cache.of(testConfig)
+		v := cache.of(other)
+		if v.config[0] != other.Ref.String() || v.etag[0] != other.ETag || v.length[0] != fmt.Sprint(len(other.Artifact)) {
+			t.Errorf("another %s: %+v", name, v)
+		}
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	h := logs.NewHandler(io.Discard, logs.Options{})
+	defer h.Close()
+	s := New(Options{
+		Decider: &fakeDecider{decision: found(testConfig)}, Log: h, Journal: nil,
+		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}),
+	})
+	req := httptest.NewRequest("GET", PathIgnition, nil)
+	w := &discardWriter{header: make(http.Header)}
+	if n := testing.AllocsPerRun(200, func() { s.ServeHTTP(w, req) }); n > 1 {
+		t.Errorf("%v allocations a request", n)
+	}
+}
+
+// discardWriter is a ResponseWriter that costs nothing.
+type discardWriter struct{ header http.Header }
+
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) WriteHeader(int)             {}

@@ -1,0 +1,229 @@
+package peer
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+const (
+	// countingStates are those in which the kernel would send to the entry's
+	// hardware address.
+	countingStates = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
+	// netlinkBuffer is the receive buffer of the subscriptions, in bytes: what
+	// overflows it ends a subscription, which then begins anew.
+	netlinkBuffer = 1 << 20
+	// readDelay gathers the notifications of one change of interfaces.
+	readDelay = 20 * time.Millisecond
+
+	retryFirst = 250 * time.Millisecond
+	retryMax   = 30 * time.Second
+)
+
+// kernelTable is the neighbour table of this machine's kernel.
+type kernelTable struct {
+	*neighborTable
+	logger  *slog.Logger
+	done    chan struct{}
+	closing sync.Once
+	running sync.WaitGroup
+}
+
+// openNeighbors reads the interfaces and begins to follow them and their neighbours.
+func openNeighbors(logger *slog.Logger) Neighbors {
+	t := &kernelTable{neighborTable: newNeighborTable(queryNeighbor), logger: logger, done: make(chan struct{})}
+	t.readLinks()
+	t.running.Go(func() { t.keep("neighbours", t.followNeighbors) })
+	t.running.Go(func() { t.keep("addresses", t.followAddresses) })
+	return t
+}
+
+// Close ends the subscriptions and waits for them.
+func (t *kernelTable) Close() error {
+	t.closing.Do(func() { close(t.done) })
+	t.running.Wait()
+	return nil
+}
+
+// keep runs follow until Close, with growing pauses where it fails at once.
+func (t *kernelTable) keep(what string, follow func() error) {
+	pause := retryFirst
+	for {
+		began := time.Now()
+		err := follow()
+		select {
+		case <-t.done:
+			return
+		default:
+		}
+		if time.Since(began) > retryMax {
+			pause = retryFirst
+		} else if pause == retryFirst {
+			t.logger.Warn("cannot follow the kernel's "+what+"; trying again", "error", err)
+		}
+		select {
+		case <-t.done:
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, retryMax)
+	}
+}
+
+// followNeighbors lists the neighbours and applies their updates, until the
+// subscription breaks or Close.
+func (t *kernelTable) followNeighbors() (failure error) {
+	t.clear()
+	updates, stop := make(chan netlink.NeighUpdate, 256), make(chan struct{})
+	err := netlink.NeighSubscribeWithOptions(updates, stop, netlink.NeighSubscribeOptions{
+		ListExisting:      true,
+		ReceiveBufferSize: netlinkBuffer,
+		ErrorCallback:     func(err error) { failure = err },
+	})
+	if err != nil {
+		close(stop)
+		return err
+	}
+	follow(updates, stop, t.done, func(u netlink.NeighUpdate) { t.apply(u.Type, &u.Neigh) })
+	return failure
+}
+
+// followAddresses reads the interfaces anew whenever an address comes or goes.
+func (t *kernelTable) followAddresses() (failure error) {
+	updates, stop := make(chan netlink.AddrUpdate, 256), make(chan struct{})
+	err := netlink.AddrSubscribeWithOptions(updates, stop, netlink.AddrSubscribeOptions{
+		ReceiveBufferSize: netlinkBuffer,
+		ErrorCallback:     func(err error) { failure = err },
+	})
+	if err != nil {
+		close(stop)
+		return err
+	}
+	t.readLinks()
+	changed := make(chan struct{}, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for range changed {
+			time.Sleep(readDelay)
+			t.readLinks()
+		}
+	})
+	follow(updates, stop, t.done, func(netlink.AddrUpdate) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	close(changed)
+	reader.Wait()
+	return failure
+}
+
+// follow applies updates until their channel is closed. Once done is closed it
+// stops the subscription and empties the channel, which its writer may be
+// waiting for.
+func follow[T any](updates <-chan T, stop chan<- struct{}, done <-chan struct{}, apply func(T)) {
+	defer func() {
+		for range updates {
+		}
+	}()
+	defer close(stop)
+	for {
+		select {
+		case u, ok := <-updates:
+			if !ok {
+				return
+			}
+			apply(u)
+		case <-done:
+			return
+		}
+	}
+}
+
+// apply takes one message about a neighbour into the table.
+func (t *kernelTable) apply(kind uint16, n *netlink.Neigh) {
+	addr, mac, ok := neighborOf(n)
+	if !addr.IsValid() {
+		return
+	}
+	key := neighborKey{n.LinkIndex, addr}
+	if ok && kind == unix.RTM_NEWNEIGH {
+		t.put(key, mac)
+	} else {
+		t.remove(key)
+	}
+}
+
+// neighborOf gives the address of an entry, the zero one for entries that are of
+// no concern (forwarding tables of bridges, proxies), and its hardware address
+// where the entry's state says that it holds.
+func neighborOf(n *netlink.Neigh) (addr netip.Addr, mac netaddr.MAC, ok bool) {
+	if n.Family != unix.AF_INET && n.Family != unix.AF_INET6 || n.Flags&netlink.NTF_PROXY != 0 {
+		return netip.Addr{}, mac, false
+	}
+	if addr, ok = netip.AddrFromSlice(n.IP); !ok {
+		return netip.Addr{}, mac, false
+	}
+	if n.State&countingStates == 0 || len(n.HardwareAddr) != len(mac) {
+		return addr.Unmap(), mac, false
+	}
+	mac = netaddr.MAC(n.HardwareAddr)
+	return addr.Unmap(), mac, mac != netaddr.MAC{} && mac[0]&1 == 0
+}
+
+// queryNeighbor asks the kernel for one entry. Kernels before 5.0 refuse that.
+func queryNeighbor(key neighborKey) (netaddr.MAC, bool) {
+	family := unix.AF_INET
+	if key.addr.Is6() {
+		family = unix.AF_INET6
+	}
+	req := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, 0)
+	req.AddData(&netlink.Ndmsg{Family: uint8(family), Index: uint32(key.link)})
+	req.AddData(nl.NewRtAttr(netlink.NDA_DST, key.addr.AsSlice()))
+	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
+	if err != nil || len(messages) == 0 {
+		return netaddr.MAC{}, false
+	}
+	n, err := netlink.NeighDeserialize(messages[0])
+	if err != nil {
+		return netaddr.MAC{}, false
+	}
+	addr, mac, ok := neighborOf(n)
+	return mac, ok && addr == key.addr && n.LinkIndex == key.link
+}
+
+// readLinks reads the interfaces and their addresses.
+func (t *kernelTable) readLinks() {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.logger.Warn("cannot read the interfaces", "error", err)
+		return
+	}
+	read := &links{own: make(map[netip.Addr]struct{}), index: make(map[string]int)}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		read.index[i.Name] = i.Index
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue // it went away
+		}
+		for _, a := range addrs {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				read.own[prefix.Addr().Unmap()] = struct{}{}
+				read.nets = append(read.nets, onLink{prefix.Masked(), i.Index})
+			}
+		}
+	}
+	t.links.Store(read)
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package peer
+
+import "log/slog"
+
+// openNeighbors gives none: the neighbour table is read on Linux alone.
+func openNeighbors(*slog.Logger) Neighbors { return nil }

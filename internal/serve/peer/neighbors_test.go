@@ -1,0 +1,196 @@
+package peer
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+func testTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTable {
+	t := newNeighborTable(query)
+	t.links.Store(&links{
+		nets: []onLink{
+			{netip.MustParsePrefix("192.168.10.0/24"), 2},
+			{netip.MustParsePrefix("fe80::/64"), 2},
+			{netip.MustParsePrefix("fe80::/64"), 3},
+			{netip.MustParsePrefix("192.168.0.0/16"), 3},
+		},
+		own:   map[netip.Addr]struct{}{netip.MustParseAddr("192.168.10.1"): {}},
+		index: map[string]int{"eth0": 2, "eth1": 3},
+	})
+	return t
+}
+
+func TestNeighborLookup(t *testing.T) {
+	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
+	var asked []neighborKey
+	table := testTable(func(key neighborKey) (netaddr.MAC, bool) {
+		asked = append(asked, key)
+		return other, key == neighborKey{3, netip.MustParseAddr("192.168.10.77")}
+	})
+	addr := netip.MustParseAddr
+	table.put(neighborKey{2, addr("192.168.10.10")}, testMAC)
+	table.put(neighborKey{2, addr("fe80::1")}, testMAC)
+	table.put(neighborKey{3, addr("fe80::1")}, other)
+	table.put(neighborKey{9, addr("192.168.10.12")}, testMAC)
+	table.put(neighborKey{2, addr("172.16.0.1")}, testMAC)
+
+	for _, c := range []struct {
+		addr, zone string
+		want       netaddr.MAC
+		queries    int
+	}{
+		{"192.168.10.10", "", testMAC, 0},
+		{"fe80::1", "eth0", testMAC, 0},
+		{"fe80::1", "eth1", other, 0},
+		{"fe80::1", "3", other, 0},
+		{"192.168.10.1", "", netaddr.MAC{}, 0},  // our own
+		{"172.16.0.1", "", netaddr.MAC{}, 0},    // not on-link
+		{"192.168.10.12", "", netaddr.MAC{}, 2}, // known on another interface alone
+		{"192.168.10.77", "", other, 2},         // found by asking
+		{"192.168.10.77", "", other, 0},         // and remembered
+	} {
+		asked = nil
+		if got := table.Lookup(addr(c.addr), c.zone); got != (Neighbor{MAC: c.want}) || len(asked) != c.queries {
+			t.Errorf("Lookup(%s, %q) = %v after %d queries; want %v after %d",
+				c.addr, c.zone, got, len(asked), c.want, c.queries)
+		}
+	}
+}
+
+// TestNeighborChange is what an attacker can do to an entry, and what a network does.
+func TestNeighborChange(t *testing.T) {
+	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
+	addr := netip.MustParseAddr("192.168.10.10")
+	key := neighborKey{2, addr}
+	for name, c := range map[string]struct {
+		do   func(*neighborTable)
+		want Neighbor
+	}{
+		"nothing":       {func(*neighborTable) {}, Neighbor{}},
+		"a first entry": {func(n *neighborTable) { n.put(key, testMAC) }, Neighbor{MAC: testMAC}},
+		"the same again": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, testMAC)
+		}, Neighbor{MAC: testMAC}},
+		"another": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"there and back": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			n.put(key, testMAC)
+		}, Neighbor{testMAC, other}},
+		"another, confirmed for a while": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			time.Sleep(ChangeWindow - time.Second)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"another, a minute ago": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			time.Sleep(ChangeWindow)
+		}, Neighbor{MAC: other}},
+		"gone": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			time.Sleep(ChangeWindow - time.Second)
+		}, Neighbor{MAC: testMAC}},
+		"gone for a minute": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			time.Sleep(ChangeWindow)
+		}, Neighbor{}},
+		"gone and back": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			n.put(key, testMAC)
+		}, Neighbor{MAC: testMAC}},
+		"gone, and back as another": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			n.remove(key)
+			time.Sleep(ChangeWindow - time.Second)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"gone for a minute, and back as another": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.remove(key)
+			time.Sleep(ChangeWindow)
+			n.put(key, other)
+		}, Neighbor{MAC: other}},
+		"changed, gone and back": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.put(key, other)
+			n.remove(key)
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"changed while all are listed anew": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.clear()
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+		"listed anew": {func(n *neighborTable) {
+			n.put(key, testMAC)
+			n.clear()
+			n.put(key, testMAC)
+			time.Sleep(ChangeWindow)
+			n.remove(neighborKey{2, addr.Next()})
+		}, Neighbor{MAC: testMAC}},
+		"told by the query first": {func(n *neighborTable) {
+			n.query = func(neighborKey) (netaddr.MAC, bool) { return other, true }
+			n.Lookup(addr, "")
+			n.put(key, testMAC) // what was under way
+			n.put(key, other)
+		}, Neighbor{other, testMAC}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table := testTable(func(neighborKey) (netaddr.MAC, bool) { return netaddr.MAC{}, false })
+				c.do(table)
+				if got := table.Lookup(addr, ""); got != c.want {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestNeighborLookupIsBounded(t *testing.T) {
+	asked := 0
+	table := testTable(func(neighborKey) (netaddr.MAC, bool) { asked++; return netaddr.MAC{}, false })
+	for a := netip.MustParseAddr("192.168.20.0"); a != netip.MustParseAddr("192.168.60.0"); a = a.Next() {
+		table.Lookup(a, "")
+	}
+	if asked == 0 || asked > 2*queriesPerSecond {
+		t.Errorf("a scan of 10,240 addresses asked the kernel %d times", asked)
+	}
+	key := func(i int) neighborKey { return neighborKey{i, netip.MustParseAddr("10.0.0.1")} }
+	for i := range maxNeighbors + 100 {
+		table.put(key(i), testMAC)
+	}
+	if len(table.entries) > maxNeighbors {
+		t.Errorf("%d entries are kept", len(table.entries))
+	}
+	// One that flaps neither fills the memory nor is forgotten. Those that have gone
+	// make room for others.
+	for range maxNeighbors + 100 {
+		table.remove(key(1))
+		table.put(key(1), testMAC)
+	}
+	if e, ok := table.known(key(1)); !ok || !e.gone.IsZero() || len(table.departures) > maxNeighbors {
+		t.Errorf("%+v, %d departures are kept", e, len(table.departures))
+	}
+	table.clear()
+	for i := range maxNeighbors + 100 {
+		table.put(key(-1-i), testMAC)
+	}
+	if _, ok := table.known(key(-1)); !ok || len(table.entries) > maxNeighbors || len(table.departures) > maxNeighbors {
+		t.Errorf("%d entries and %d departures are kept", len(table.entries), len(table.departures))
+	}
+}

@@ -1,0 +1,163 @@
+// Package sources counts what each source of requests guesses wrong: claims that do not
+// hold, and names of images. One that guesses much is told nothing more for a while, so
+// that hosts and images cannot be listed by guessing.
+package sources
+
+import (
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"glowplug/internal/boot"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/fault"
+	"glowplug/internal/serve/peer"
+)
+
+// linesPerSecond bounds the log lines of sources that have reached their limit.
+const linesPerSecond = 10
+
+// Options are what a Guard tells. Each may be nil.
+type Options struct {
+	// Notice takes what deserves an event.
+	Notice func(boot.Notice)
+	Logger *slog.Logger
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Guard limits what the sources of requests may guess, over HTTP and iSCSI together. It
+// is safe for concurrent use.
+type Guard struct {
+	claims, images *Tally
+	opts           Options
+	lines          *rate.Limiter
+	limited        *prometheus.CounterVec
+	reached        *prometheus.CounterVec
+}
+
+// New makes a Guard.
+func New(opts Options) *Guard {
+	if opts.Notice == nil {
+		opts.Notice = func(boot.Notice) {}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Registerer == nil {
+		opts.Registerer = prometheus.NewRegistry()
+	}
+	now := time.Now()
+	g := &Guard{
+		claims: NewTally(now), images: NewTally(now), opts: opts,
+		lines: rate.NewLimiter(linesPerSecond, linesPerSecond),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "glowplug_boot_limited_requests_total",
+			Help: "Requests and iSCSI logins that were refused without a look-up, since their source had guessed too much.",
+		}, []string{"of"}),
+		reached: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "glowplug_boot_limited_sources_total",
+			Help: "Times that a source has guessed too many claims that do not hold, or images that it cannot have.",
+		}, []string{"of"}),
+	}
+	opts.Registerer.MustRegister(g.limited, g.reached)
+	for _, of := range []string{ofClaims, ofImages} {
+		g.limited.WithLabelValues(of)
+		g.reached.WithLabelValues(of)
+	}
+	return g
+}
+
+// Values of the metrics' label.
+const (
+	ofClaims = "claims"
+	ofImages = "images"
+)
+
+// Claims says whose claims are not to be looked up.
+func (g *Guard) Claims(at time.Time, caller *peer.Caller, c *peer.Claims) boot.Limit {
+	if g.claims.quiet(at) || !c.Any() {
+		return boot.Unlimited
+	}
+	for _, claim := range boot.Named(c) {
+		if g.claims.Limited(at, Source{Addr: caller.Addr, Claim: claim}) {
+			return boot.AllLimited
+		}
+	}
+	return limit(g.claims, at, caller)
+}
+
+// Images gives the limit on look-ups of images for a caller.
+func (g *Guard) Images(at time.Time, caller *peer.Caller) boot.Limit {
+	return limit(g.images, at, caller)
+}
+
+func limit(t *Tally, at time.Time, caller *peer.Caller) boot.Limit {
+	s := Source{Addr: caller.Addr, MAC: caller.MAC}
+	if !t.Limited(at, s) {
+		return boot.Unlimited
+	}
+	if s.Known = true; t.Limited(at, s) {
+		return boot.AllLimited
+	}
+	return boot.StrangersLimited
+}
+
+// Guessed counts the claims of a request that did not hold.
+func (g *Guard) Guessed(at time.Time, caller *peer.Caller, u *boot.Unheld) {
+	s := Source{Addr: caller.Addr, MAC: caller.MAC}
+	reached := u.Refused && g.claims.Count(at, s, "", true)
+	// A host says the same of itself whenever it boots, and need not have all of that
+	// in its object: it guesses where it says something else.
+	s.Known, s.Claim = u.Known, u.Beside
+	for _, claim := range u.Ignored {
+		reached = g.claims.Count(at, s, claim, !u.Known) || reached
+	}
+	if reached {
+		g.tell(ofClaims, boot.ReasonClaimsLimited, caller, "claims that do not hold",
+			"its further claims are answered 503 without being looked up")
+	}
+}
+
+// Missed counts an image that who asks cannot have.
+func (g *Guard) Missed(at time.Time, caller *peer.Caller) {
+	if g.images.Count(at, Source{Addr: caller.Addr, MAC: caller.MAC}, "", true) {
+		g.tell(ofImages, boot.ReasonImagesLimited, caller, "requests for images that it cannot have",
+			"further ones are answered 503 without being looked up, but for the image that it boots")
+	}
+}
+
+// Answered counts an answer that was given without a look-up. Others it does not count.
+func (g *Guard) Answered(failure *fault.Error) {
+	switch failure {
+	case boot.ClaimsLimited:
+		g.limited.WithLabelValues(ofClaims).Inc()
+	case boot.ImagesLimited:
+		g.limited.WithLabelValues(ofImages).Inc()
+	}
+}
+
+// tell says that a source has reached its limit.
+func (g *Guard) tell(of, reason string, caller *peer.Caller, what, then string) {
+	g.reached.WithLabelValues(of).Inc()
+	who, key := "a client without an address", "none"
+	if addr := caller.Addr; addr.IsValid() {
+		who, key = addr.String(), addr.String()
+		if !addr.Is4() && !addr.IsLinkLocalUnicast() {
+			p, _ := addr.Prefix(64)
+			key = p.String()
+		}
+	}
+	if caller.MAC != (netaddr.MAC{}) {
+		who += " (" + caller.MAC.String() + ")"
+	}
+	message := who + " has made " + strconv.Itoa(Limit) + " " + what +
+		" within a minute; until a minute has passed, " + then
+	g.opts.Notice(boot.Notice{Reason: reason, Key: key, Message: message})
+	if g.lines.Allow() {
+		g.opts.Logger.Warn("a source has reached its limit of guesses", "of", of, "source", who, "limit", Limit)
+	}
+}
