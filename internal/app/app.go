@@ -12,9 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
-	"glowplug/internal/boot"
 	"glowplug/internal/bulletin"
 	"glowplug/internal/credentials"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
 	"glowplug/internal/journal"
@@ -54,7 +55,7 @@ type App struct {
 	backend   *backend
 	stores    map[string]*kvstore.Store
 	inventory *snapshot.Inventory
-	decider   *boot.Decider
+	decider   *decide.Decider
 	// rendered are the configs that templates come to, and follower renders them
 	// before hosts ask.
 	rendered *hostconfig.Cache
@@ -157,7 +158,7 @@ func (a *App) index() {
 		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
 	})
 	a.openStreams()
-	a.decider = boot.New(a.inventory, boot.Policy{
+	a.decider = decide.New(a.inventory, decide.Policy{
 		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 	})
 	a.skew = skew.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
@@ -316,7 +317,7 @@ func (a *App) serveBoots() {
 		Lost: machine.Lost{
 			Images: a.lost(api.ISCSICdroms), Namespaces: a.lost(api.Namespaces), Streams: a.lost(api.StreamReleases),
 		},
-		Enforce: a.settings.neighbors == peer.NeighborsEnforce,
+		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
 }

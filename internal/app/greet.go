@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/serve/machine"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/version"
 )
 
@@ -96,10 +96,10 @@ func (a *App) example(macs []string) string {
 		if err != nil {
 			continue
 		}
-		request := boot.Request{
-			Type: boot.Ignition, Caller: peer.Caller{Believed: true}, Claims: peer.Claims{MAC: mac},
+		request := decide.Request{
+			Type: decide.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac},
 		}
-		decision := boot.Decision{}
+		decision := decide.Decision{}
 		if a.decider.Decide(&request, &decision); decision.Err != nil {
 			continue
 		}

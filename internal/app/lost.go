@@ -11,7 +11,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -27,8 +27,8 @@ const (
 )
 
 // lostObjects gives the objects that the store has lost and that decide about machines.
-func (a *App) lostObjects() boot.Lost {
-	return boot.Lost{
+func (a *App) lostObjects() decide.Lost {
+	return decide.Lost{
 		Hosts:      a.stores[api.BareMetalHosts].Lost(),
 		Configs:    a.lostConfigs.of(a.stores[api.IgnitionConfigs]),
 		Images:     a.stores[api.ISCSICdroms].Lost(),
@@ -40,10 +40,10 @@ func (a *App) lostObjects() boot.Lost {
 type lostConfigs struct {
 	mu      sync.Mutex
 	keys    []string
-	configs []boot.LostConfig
+	configs []decide.LostConfig
 }
 
-func (l *lostConfigs) of(store *kvstore.Store) []boot.LostConfig {
+func (l *lostConfigs) of(store *kvstore.Store) []decide.LostConfig {
 	keys := store.Lost()
 	if len(keys) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (l *lostConfigs) of(store *kvstore.Store) []boot.LostConfig {
 		l.keys, l.configs = keys, nil
 		for _, key := range keys {
 			namespace, name, _ := strings.Cut(key, "/")
-			l.configs = append(l.configs, boot.LostConfig{
+			l.configs = append(l.configs, decide.LostConfig{
 				Ref: snapshot.Ref{Namespace: namespace, Name: name}, Outline: snapshot.ReadOutline(key, store.Note(key)),
 			})
 		}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
@@ -26,12 +26,12 @@ import (
 // Offline decides over manifests instead of a store. Objects count as created
 // in the order in which they stand, a second apart. Problems are what a server
 // would have refused or warned of; such an object is left out, or has no artifact.
-func Offline(policy boot.Policy, paths ...string) (d *boot.Decider, problems []error, err error) {
+func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems []error, err error) {
 	inv, problems, err := index(paths...)
 	if err != nil {
 		return nil, nil, err
 	}
-	d = boot.New(inv, policy)
+	d = decide.New(inv, policy)
 	d.RenderWith(hostconfig.NewCache(inv, nil))
 	return d, problems, nil
 }

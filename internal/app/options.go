@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/egress"
 	"glowplug/internal/image/download"
 	"glowplug/internal/serve/machine"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/replicas"
 )
@@ -174,8 +174,8 @@ func (e *OptionError) Error() string { return "--" + e.Flag + ": " + e.Reason }
 type settings struct {
 	Options
 	proxies   []netip.Prefix
-	claims    peer.Mode
-	neighbors peer.NeighborMode
+	claims    identity.Mode
+	neighbors identity.NeighborMode
 	level     slog.Level
 	// allowFetch is --allow-fetch, allowImages --allow-image-fetch.
 	allowFetch, allowImages egress.Policy
@@ -192,8 +192,8 @@ type settings struct {
 }
 
 var (
-	claimModes    = map[string]peer.Mode{"verify": peer.Verify, "trust": peer.Trust, "deny": peer.Deny}
-	neighborModes = map[string]peer.NeighborMode{"auto": peer.NeighborsAuto, "enforce": peer.NeighborsEnforce, "off": peer.NeighborsOff}
+	claimModes    = map[string]identity.Mode{"verify": identity.Verify, "trust": identity.Trust, "deny": identity.Deny}
+	neighborModes = map[string]identity.NeighborMode{"auto": identity.NeighborsAuto, "enforce": identity.NeighborsEnforce, "off": identity.NeighborsOff}
 )
 
 // minNATSBytes is the least that --nats-max-bytes may be: the reserves, and a config.

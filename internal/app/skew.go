@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
 )
@@ -44,7 +44,7 @@ func (a *App) imageWarnings(cdrom *v1.ISCSICdrom) []string {
 		return nil
 	}
 	image.MaxIgnition = a.images.MaxIgnition(cdrom)
-	return a.skews(boot.Changed{Image: image})
+	return a.skews(decide.Changed{Image: image})
 }
 
 // configWarnings names the hosts whose image cannot read a config that is being
@@ -57,10 +57,10 @@ func (a *App) configWarnings(config *v1.IgnitionConfig) []string {
 	if c == nil || c.Servable.Reads(ignition.Oldest) && c.Servable.Reads("3.0.0") {
 		return nil
 	}
-	return a.skews(boot.Changed{Config: c})
+	return a.skews(decide.Changed{Config: c})
 }
 
-func (a *App) skews(changed boot.Changed) []string {
+func (a *App) skews(changed decide.Changed) []string {
 	found := a.decider.Skews(changed, fewSkews+1)
 	var sentences []string
 	for i, s := range found {

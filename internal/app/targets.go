@@ -11,15 +11,15 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/fault"
 	"glowplug/internal/image"
 	"glowplug/internal/journal"
 	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
 )
@@ -32,16 +32,16 @@ type targets struct {
 
 // request is what an initiator's connection says of who it is. iPXE's own name
 // ends in the machine's UUID.
-func (t *targets) request(l iscsi.Login) *boot.Request {
-	r := &boot.Request{Type: boot.IPXE, Caller: t.app.resolver.Peer(l.Remote)}
+func (t *targets) request(l iscsi.Login) *decide.Request {
+	r := &decide.Request{Type: decide.IPXE, Caller: t.app.resolver.Peer(l.Remote)}
 	if uuid, err := netaddr.ParseUUID(l.Initiator[strings.LastIndexByte(l.Initiator, ':')+1:]); err == nil {
-		r.Claims = peer.Claims{UUID: uuid}
+		r.Claims = identity.Claims{UUID: uuid}
 	}
 	return r
 }
 
 // guessed counts what an initiator claims and asks for wrongly.
-func (t *targets) guessed(r *boot.Request, at time.Time, i *boot.ImageDecision) {
+func (t *targets) guessed(r *decide.Request, at time.Time, i *decide.ImageDecision) {
 	if i.Unheld.Any() {
 		t.app.sources.Guessed(at, &r.Caller, &i.Unheld)
 	}
@@ -82,7 +82,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	disk, err := t.app.images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
 	if err != nil {
 		if i.Host != nil { // a strange initiator's failure is nobody's event
-			t.app.journal.Notice(boot.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
+			t.app.journal.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
 		}
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 }
 
 // clientOf names the machine that logs in, where the network says which host it is.
-func clientOf(i *boot.ImageDecision) string {
+func clientOf(i *decide.ImageDecision) string {
 	if !i.ByNetwork {
 		return ""
 	}

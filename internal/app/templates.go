@@ -3,8 +3,8 @@ package app
 import (
 	"slices"
 
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -23,15 +23,15 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 	if err != nil {
 		return err
 	}
-	decider := boot.New(inv, boot.Policy{})
+	decider := decide.New(inv, decide.Policy{})
 	view := inv.View()
 	defer view.End()
 	hosts := view.Hosts()
 	slices.SortFunc(hosts, func(a, b *snapshot.Host) int { return a.Ref.Compare(b.Ref) })
 	given := map[snapshot.Ref][]*snapshot.Host{}
 	for _, h := range hosts {
-		for _, typ := range [...]string{boot.Ignition, boot.Kickstart} {
-			if c := decider.Assigned(view, h, typ, &boot.Decision{}); c != nil && c.Template {
+		for _, typ := range [...]string{decide.Ignition, decide.Kickstart} {
+			if c := decider.Assigned(view, h, typ, &decide.Decision{}); c != nil && c.Template {
 				given[c.Ref] = append(given[c.Ref], h)
 			}
 		}

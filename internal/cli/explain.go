@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/app"
-	"glowplug/internal/boot"
-	"glowplug/internal/serve/peer"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 )
 
 func newExplainCommand() *cobra.Command {
@@ -43,7 +43,7 @@ With --manifests it answers from files, before anything is applied. With
 			if err != nil {
 				return err
 			}
-			if endpoint != boot.Ignition && endpoint != boot.Kickstart {
+			if endpoint != decide.Ignition && endpoint != decide.Kickstart {
 				return usagef("--endpoint: %q is neither ignition nor kickstart", endpoint)
 			}
 			if output != "text" && output != "json" {
@@ -51,7 +51,7 @@ With --manifests it answers from files, before anything is applied. With
 			}
 			query.Set("accept", accept)
 			query.Set("user-agent", agent)
-			var answer *boot.Explanation
+			var answer *decide.Explanation
 			if len(manifests) > 0 {
 				answer, err = explainOffline(cmd.ErrOrStderr(), query, endpoint, isolate, manifests)
 			} else {
@@ -70,7 +70,7 @@ With --manifests it answers from files, before anything is applied. With
 	client.addFlags(cmd)
 	cmd.Flags().StringSliceVar(&manifests, "manifests", nil, "answer from these files and folders instead of a server (repeatable)")
 	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false, "with --manifests: as a server with --isolate-namespaces")
-	cmd.Flags().StringVar(&endpoint, "endpoint", boot.Ignition, "ignition or kickstart")
+	cmd.Flags().StringVar(&endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
 	cmd.Flags().StringVar(&accept, "accept", "", "the client's Accept header")
 	cmd.Flags().StringVar(&agent, "user-agent", "", "the client's User-Agent header")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
@@ -96,35 +96,35 @@ func parseFacts(args []string) (url.Values, error) {
 	return query, nil
 }
 
-func explainOnline(cmd *cobra.Command, client *clientOptions, query url.Values) (*boot.Explanation, error) {
+func explainOnline(cmd *cobra.Command, client *clientOptions, query url.Values) (*decide.Explanation, error) {
 	body, err := client.get(cmd.Context(), "/api/v1/explain", query)
 	if err != nil {
 		return nil, err
 	}
-	answer := &boot.Explanation{}
+	answer := &decide.Explanation{}
 	if err := json.Unmarshal(body, answer); err != nil {
 		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	return answer, nil
 }
 
-func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool, paths []string) (*boot.Explanation, error) {
-	claims, fault := peer.ParseClaims(query.Encode())
+func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool, paths []string) (*decide.Explanation, error) {
+	claims, fault := identity.ParseClaims(query.Encode())
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)
 	}
-	decider, problems, err := app.Offline(boot.Policy{Isolate: isolate}, paths...)
+	decider, problems, err := app.Offline(decide.Policy{Isolate: isolate}, paths...)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "warning: %v\n", p)
 	}
-	return decider.Explain(&boot.Request{Type: endpoint, Caller: peer.Caller{Believed: true}, Claims: claims,
+	return decider.Explain(&decide.Request{Type: endpoint, Caller: identity.Caller{Believed: true}, Claims: claims,
 		Accept: query.Get("accept"), UserAgent: query.Get("user-agent")}), nil
 }
 
-func writeExplanation(w io.Writer, answer *boot.Explanation, output string) error {
+func writeExplanation(w io.Writer, answer *decide.Explanation, output string) error {
 	if output == "text" {
 		return answer.WriteText(w)
 	}
@@ -133,7 +133,7 @@ func writeExplanation(w io.Writer, answer *boot.Explanation, output string) erro
 	return enc.Encode(answer)
 }
 
-func expected(answer *boot.Explanation, want string) error {
+func expected(answer *decide.Explanation, want string) error {
 	got := "none"
 	if answer.Winner != nil {
 		got = answer.Winner.Config

@@ -12,11 +12,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -129,7 +129,7 @@ func (c *Cache) Busy() bool {
 }
 
 // Render implements boot.Renderer.
-func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker boot.Asker) (
+func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	who, job := ownerOf(config, host), c.task(config)
 	own := facts == nil

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -45,7 +45,7 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 	config := kickstart("# {{ .Name }}\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
 		h := node(n)
-		if _, err := c.Render(config, h, h.Facts(), boot.Asker{}); err != nil {
+		if _, err := c.Render(config, h, h.Facts(), decide.Asker{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 	same := kickstart("# for all\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
 		h := node(n)
-		if _, err := c.Render(same, h, h.Facts(), boot.Asker{}); err != nil {
+		if _, err := c.Render(same, h, h.Facts(), decide.Asker{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,25 +96,25 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 		return t.Render(f)
 	}
 	config, h := kickstart("# {{ .Name }}\n"), node(1)
-	_, err := c.Render(config, h, h.Facts(), boot.Asker{})
+	_, err := c.Render(config, h, h.Facts(), decide.Asker{})
 	if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, "is yet to be rendered for host a/node-1") {
 		t.Errorf("%+v", err)
 	}
 	gone := make(chan struct{})
 	close(gone)
 	c.patience = time.Hour
-	if _, err := c.Render(config, h, h.Facts(), boot.Asker{Gone: gone}); err == nil {
+	if _, err := c.Render(config, h, h.Facts(), decide.Asker{Gone: gone}); err == nil {
 		t.Error("nobody waits, and it is rendered")
 	}
 	close(gate)
-	if out, err := c.Render(config, h, h.Facts(), boot.Asker{}); err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
+	if out, err := c.Render(config, h, h.Facts(), decide.Asker{}); err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
 		t.Errorf("%+v %v", out, err)
 	}
 	if calls.Load() != 1 {
 		t.Errorf("rendered %d times", calls.Load())
 	}
 	c.Close()
-	if _, err := c.Render(config, node(2), node(2).Facts(), boot.Asker{}); err == nil || err.Kind != fault.Unavailable {
+	if _, err := c.Render(config, node(2), node(2).Facts(), decide.Asker{}); err == nil || err.Kind != fault.Unavailable {
 		t.Errorf("%v after the end", err)
 	}
 }
@@ -198,11 +198,11 @@ func TestFaultOfARenderingIsItsOwn(t *testing.T) {
 	defer c.Close()
 	c.render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
 	h := node(1)
-	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), boot.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
+	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
 		t.Errorf("%v", err)
 	}
 	c.render = (*compile.Template).Render
-	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), boot.Asker{}); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
+	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
 		t.Errorf("%v", err)
 	}
 }

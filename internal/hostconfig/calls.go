@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -23,7 +23,7 @@ type call struct {
 
 // rankOf is the rank of a machine that asks. A caller who is believed is no stranger,
 // whatever machine it asks about.
-func rankOf(host *snapshot.Host, caller *peer.Caller) rank {
+func rankOf(host *snapshot.Host, caller *identity.Caller) rank {
 	if host != nil || caller.Believed {
 		return asking
 	}
@@ -31,7 +31,7 @@ func rankOf(host *snapshot.Host, caller *peer.Caller) rank {
 }
 
 // sourcesOf is what a stranger is counted by.
-func sourcesOf(caller *peer.Caller) []source {
+func sourcesOf(caller *identity.Caller) []source {
 	sources := []source{{addr: netaddr.Source(caller.Addr)}}
 	if caller.MAC != (netaddr.MAC{}) {
 		sources = append(sources, source{mac: caller.MAC})
@@ -42,7 +42,7 @@ func sourcesOf(caller *peer.Caller) []source {
 // begin starts a rendering, or joins one that is running: many requests at once wait for
 // one rendering. The result is nil where caller is a stranger and the queue has no place
 // for it. Otherwise the caller of begin calls leave once.
-func (c *Cache) begin(job *task, who owner, facts *template.Facts, r rank, caller *peer.Caller) *call {
+func (c *Cache) begin(job *task, who owner, facts *template.Facts, r rank, caller *identity.Caller) *call {
 	k := job.key(facts)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,11 +22,11 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
@@ -55,7 +55,7 @@ type site struct {
 
 // replica is what one server makes of the store.
 type replica struct {
-	decider  *boot.Decider
+	decider  *decide.Decider
 	cache    *Cache
 	follower *Follower
 	// compiled counts the renderings.
@@ -74,7 +74,7 @@ func (e *events) Record(ref v1.ObjectReference, eventType, reason, _ string) {
 }
 
 // start opens a store with an API and one server's templates over it.
-func start(t *testing.T, policy boot.Policy) *site {
+func start(t *testing.T, policy decide.Policy) *site {
 	t.Helper()
 	s := &site{t: t, stores: map[string]*kvstore.Store{}}
 	s.inv = snapshot.New(snapshot.Options{
@@ -107,8 +107,8 @@ func start(t *testing.T, policy boot.Policy) *site {
 }
 
 // serve makes a server's part, which runs until the test ends.
-func (s *site) serve(policy boot.Policy) *replica {
-	r := &replica{decider: boot.New(s.inv, policy), cache: NewCache(s.inv, nil)}
+func (s *site) serve(policy decide.Policy) *replica {
+	r := &replica{decider: decide.New(s.inv, policy), cache: NewCache(s.inv, nil)}
 	r.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
 		r.compiled.Add(1)
 		return t.Render(f)
@@ -230,13 +230,13 @@ func (s *site) settled(namespace, name, want string) *v1.IgnitionConfig {
 }
 
 // ask asks as a machine.
-func (r *replica) ask(addr string) *boot.Decision {
-	return r.askFor(boot.Ignition, addr)
+func (r *replica) ask(addr string) *decide.Decision {
+	return r.askFor(decide.Ignition, addr)
 }
 
-func (r *replica) askFor(endpoint, addr string) *boot.Decision {
-	dec := &boot.Decision{}
-	r.decider.Decide(&boot.Request{Type: endpoint, Caller: peer.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
+func (r *replica) askFor(endpoint, addr string) *decide.Decision {
+	dec := &decide.Decision{}
+	r.decider.Decide(&decide.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
 	return dec
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -38,7 +38,7 @@ const (
 
 // Decider says which config a host is given.
 type Decider interface {
-	Assigned(view snapshot.View, host *snapshot.Host, typ string, room *boot.Decision) *snapshot.Config
+	Assigned(view snapshot.View, host *snapshot.Host, typ string, room *decide.Decision) *snapshot.Config
 }
 
 // Store is the part of the store of ignitionconfigs that a Follower needs.

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/fault"
-	"glowplug/internal/serve/peer"
 )
 
 type runtimeObject = runtime.Object
 
 func TestStatusFollowsTheHosts(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Labels.rack | quote }}"))
 	s.settled("a", "worker", "Ready 0/0/0")
 	s.worker("a", 1, "rack", "r1")
@@ -64,7 +64,7 @@ func TestStatusFollowsTheHosts(t *testing.T) {
 }
 
 func TestOneCompilationForAHostAndAChange(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	for n := 1; n <= 10; n++ {
 		s.worker("a", n)
 	}
@@ -106,7 +106,7 @@ func TestOneCompilationForAHostAndAChange(t *testing.T) {
 }
 
 func TestManyWhoAskAtOnceWaitForOneRendering(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	gate := make(chan struct{})
 	render := s.cache.render
 	s.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
@@ -137,7 +137,7 @@ func TestManyWhoAskAtOnceWaitForOneRendering(t *testing.T) {
 }
 
 func TestLastGoodRendering(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("a", 1, "rack", "r1")
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Labels.rack }}"))
 	s.settled("a", "worker", "Ready 1/0/1")
@@ -198,13 +198,13 @@ func TestLastGoodRendering(t *testing.T) {
 }
 
 func TestReplicasAndRestartsWriteNothingAnew(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	for n := 1; n <= 5; n++ {
 		s.worker("a", n)
 	}
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ if eq .Name \"node-3\" }}{{ fail \"not here\" }}{{ end }}x"))
 	before := s.settled("a", "worker", "Error 4/1/5")
-	other := s.serve(boot.Policy{})
+	other := s.serve(decide.Policy{})
 	other.follower.Changed(everything)
 	s.await("the other server", func() bool { return other.compiled.Load() == 5 })
 	time.Sleep(100 * time.Millisecond)
@@ -219,26 +219,26 @@ func TestReplicasAndRestartsWriteNothingAnew(t *testing.T) {
 	left.Status.Phase, left.Status.Hosts = v1.PhasePending, nil
 	s.send("PATCH", "namespaces/a/ignitionconfigs/worker/status", "application/merge-patch+json",
 		map[string]any{"status": map[string]any{"phase": "Pending", "hosts": nil}})
-	s.serve(boot.Policy{}).follower.Changed(everything)
+	s.serve(decide.Policy{}).follower.Changed(everything)
 	s.settled("a", "worker", "Error 4/1/5")
 }
 
 func TestKickstartTemplate(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("a", 1)
 	s.put("a", "server", v1.TypeKickstart, v1.FormatKickstart, "network --hostname={{ .Hostname }}\n{{ range .NICs }}# {{ .MAC }}\n{{ end }}nonsense\n")
 	config := s.settled("a", "server", "Ready 1/0/1")
 	if len(config.Status.Warnings) != 1 || !strings.HasPrefix(config.Status.Warnings[0], "for host a/node-1: in the rendered text, line 3") {
 		t.Errorf("%q", config.Status.Warnings)
 	}
-	dec := s.askFor(boot.Kickstart, "10.0.0.1")
+	dec := s.askFor(decide.Kickstart, "10.0.0.1")
 	if dec.Err != nil || string(dec.Config.Artifact) != "network --hostname=node-1\n# 52:54:00:00:01:01\nnonsense\n" {
 		t.Errorf("%+v", dec)
 	}
 }
 
 func TestTemplateOfAnotherNamespace(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("b", 1)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Namespace }}/{{ .Name }}"))
 	s.settled("a", "worker", "Ready 1/0/1")
@@ -248,7 +248,7 @@ func TestTemplateOfAnotherNamespace(t *testing.T) {
 }
 
 func TestIsolationKeepsATemplateToItsNamespace(t *testing.T) {
-	s := start(t, boot.Policy{Isolate: true})
+	s := start(t, decide.Policy{Isolate: true})
 	s.worker("a", 1)
 	s.worker("b", 2)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
@@ -259,11 +259,11 @@ func TestIsolationKeepsATemplateToItsNamespace(t *testing.T) {
 }
 
 func TestTemplatesSeeNoSecret(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("a", 1)
 	s.put("a", "all", v1.TypeKickstart, v1.FormatKickstart, "# {{ toJson . }}\n")
 	s.settled("a", "all", "Ready 1/0/1")
-	dec := s.askFor(boot.Kickstart, "10.0.0.1")
+	dec := s.askFor(decide.Kickstart, "10.0.0.1")
 	want := `# {"Annotations":{"owner":"ops"},"Hostname":"node-1","IP":"10.0.0.1","Labels":{"role":"worker"},"MAC":"52:54:00:00:00:01",` +
 		`"NICs":[{"MAC":"52:54:00:00:01:01"}],"Name":"node-1","Namespace":"a"}` + "\n"
 	if dec.Err != nil || string(dec.Config.Artifact) != want {
@@ -272,7 +272,7 @@ func TestTemplatesSeeNoSecret(t *testing.T) {
 }
 
 func TestImageNamesATemplate(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("a", 1, "role", "none")
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
 	s.send("PATCH", "namespaces/a/baremetalhosts/node-1", "application/merge-patch+json", map[string]any{"spec": map[string]any{"image": "coreos"}})
@@ -305,7 +305,7 @@ func (s *site) layers(name string, layers ...string) {
 }
 
 func TestTemplateOverLayers(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("a", 1)
 	s.worker("a", 2)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
@@ -333,7 +333,7 @@ func TestTemplateOverLayers(t *testing.T) {
 	if !holds("data:,one", "data:,node-2") {
 		t.Errorf("%+v", s.ask("10.0.0.2"))
 	}
-	e := s.decider.Explain(&boot.Request{Type: boot.Ignition, Caller: peer.Caller{Addr: addr("10.0.0.2")}})
+	e := s.decider.Explain(&decide.Request{Type: decide.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.2")}})
 	if len(e.Winner.Layers) != 1 || len(e.Winner.Origins) != 2 || e.Winner.Origins[0].From[0] == e.Winner.Origins[1].From[0] {
 		t.Errorf("%+v", e.Winner)
 	}
@@ -365,7 +365,7 @@ func TestTemplateOverLayers(t *testing.T) {
 }
 
 func TestUnknownMachine(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.put("default", "any", v1.TypeIgnition, v1.FormatButane, butane("{{ .IP }}"))
 	s.send("PATCH", "namespaces/default/ignitionconfigs/any", "application/merge-patch+json", map[string]any{
 		"spec": map[string]any{"selector": map[string]any{"default": true}}})
@@ -383,12 +383,12 @@ func TestUnknownMachine(t *testing.T) {
 }
 
 func TestRenderedFormsAreNegotiated(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.worker("a", 1)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
 	s.settled("a", "worker", "Ready 1/0/1")
-	dec := &boot.Decision{}
-	req := &boot.Request{Type: boot.Ignition, Accept: "application/vnd.coreos.ignition+json; version=3.1.0, */*;q=0.1"}
+	dec := &decide.Decision{}
+	req := &decide.Request{Type: decide.Ignition, Accept: "application/vnd.coreos.ignition+json; version=3.1.0, */*;q=0.1"}
 	req.Caller.Addr = addr("10.0.0.1")
 	s.decider.Decide(req, dec)
 	if dec.Err != nil || dec.Form == nil || dec.Form.Version != "3.1.0" || !strings.Contains(string(dec.Form.Bytes), "node-1") {
@@ -398,11 +398,11 @@ func TestRenderedFormsAreNegotiated(t *testing.T) {
 
 // What a host asked for in a role is not what it is given without it.
 func TestLastGoodRenderingIsOfTheSameRole(t *testing.T) {
-	s := start(t, boot.Policy{})
-	as := func(role string) *boot.Decision {
-		dec := &boot.Decision{}
-		s.decider.Decide(&boot.Request{
-			Type: boot.Ignition, Caller: peer.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: peer.Claims{Role: role},
+	s := start(t, decide.Policy{})
+	as := func(role string) *decide.Decision {
+		dec := &decide.Decision{}
+		s.decider.Decide(&decide.Request{
+			Type: decide.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: identity.Claims{Role: role},
 		}, dec)
 		return dec
 	}
@@ -427,7 +427,7 @@ func TestLastGoodRenderingIsOfTheSameRole(t *testing.T) {
 // A host that changes there and back while it is rendered for is rendered for
 // whenever it changes again.
 func TestChangeThereAndBackWhileItIsRendered(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	gate, begun := make(chan struct{}), make(chan struct{}, 100)
 	render := s.cache.render
 	s.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
@@ -456,7 +456,7 @@ func TestChangeThereAndBackWhileItIsRendered(t *testing.T) {
 
 // A host that is back before anybody has seen that it was gone is rendered for.
 func TestHostThatIsGoneForAMoment(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
 	s.worker("a", 1)
 	s.settled("a", "worker", "Ready 1/0/1")

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
@@ -53,7 +53,7 @@ const (
 type place struct{ ignition, kickstart *roster }
 
 // endpoints are the types that a host may ask for.
-var endpoints = [...]string{boot.Ignition, boot.Kickstart}
+var endpoints = [...]string{decide.Ignition, decide.Kickstart}
 
 // lookAtAll finds out which hosts all templates are for.
 func (f *Follower) lookAtAll() {
@@ -176,7 +176,7 @@ type assignment struct {
 
 func (f *Follower) lookAtSome(refs []Ref) {
 	found := make([]assignment, len(refs))
-	room := &boot.Decision{}
+	room := &decide.Decision{}
 	view := f.opts.Inventory.View()
 	for i, ref := range refs {
 		a := &found[i]

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/natsd"
 )
 
 // TestStatusTooLargeForTheStoreIsSaid: a template whose status does not fit into a
 // message is not Pending for ever.
 func TestStatusTooLargeForTheStoreIsSaid(t *testing.T) {
-	s := start(t, boot.Policy{})
+	s := start(t, decide.Policy{})
 	s.cramped.Store(true)
 	s.worker("a", 1)
 	s.put("a", "t", v1.TypeIgnition, v1.FormatButane, butane("{{ .Hostname }}"))

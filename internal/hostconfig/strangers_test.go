@@ -16,12 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/fault"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -33,7 +33,7 @@ const aRendering = time.Second
 type crowd struct {
 	t       *testing.T
 	inv     *snapshot.Inventory
-	decider *boot.Decider
+	decider *decide.Decider
 	cache   *Cache
 
 	mu sync.Mutex
@@ -46,7 +46,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T, slots int) *crowd {
 	inv := snapshot.New(snapshot.Options{})
-	c := &crowd{t: t, inv: inv, decider: boot.New(inv, boot.Policy{}), cache: NewCache(inv, nil)}
+	c := &crowd{t: t, inv: inv, decider: decide.New(inv, decide.Policy{}), cache: NewCache(inv, nil)}
 	c.cache.slots = newSlots(slots)
 	c.cache.render = c.render
 	c.decider.RenderWith(c.cache)
@@ -108,22 +108,22 @@ func (c *crowd) rendered() []string {
 	return slices.Clone(c.begun)
 }
 
-func (c *crowd) ask(ctx context.Context, caller peer.Caller) *fault.Error {
-	dec := &boot.Decision{}
-	c.decider.Decide(&boot.Request{Type: boot.Kickstart, Caller: caller, Gone: ctx.Done()}, dec)
+func (c *crowd) ask(ctx context.Context, caller identity.Caller) *fault.Error {
+	dec := &decide.Decision{}
+	c.decider.Decide(&decide.Request{Type: decide.Kickstart, Caller: caller, Gone: ctx.Done()}, dec)
 	return dec.Err
 }
 
 // The callers of a network card that has many addresses, of a network, of several.
-func ofOneCard(n int) peer.Caller {
-	return peer.Caller{Addr: netip.AddrFrom4([4]byte{127, 1, byte(n >> 8), byte(n)}), MAC: netaddr.MAC{2, 0, 0, 0, 0, 1}}
+func ofOneCard(n int) identity.Caller {
+	return identity.Caller{Addr: netip.AddrFrom4([4]byte{127, 1, byte(n >> 8), byte(n)}), MAC: netaddr.MAC{2, 0, 0, 0, 0, 1}}
 }
 
-func ofOneNetwork(n int) peer.Caller {
-	return peer.Caller{Addr: netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", n+1))}
+func ofOneNetwork(n int) identity.Caller {
+	return identity.Caller{Addr: netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", n+1))}
 }
 
-func ofOneEach(n int) peer.Caller {
+func ofOneEach(n int) identity.Caller {
 	caller := ofOneCard(n)
 	caller.MAC[4], caller.MAC[5] = byte(n>>8), byte(n)
 	return caller
@@ -132,7 +132,7 @@ func ofOneEach(n int) peer.Caller {
 // 400 addresses that nobody knows ask again and again; a known host whose object has
 // changed waits for one of them at most, whose rendering is under way.
 func TestStrangersDoNotHoldUpAHost(t *testing.T) {
-	attackers := map[string]func(int) peer.Caller{"one card": ofOneCard, "many": ofOneEach}
+	attackers := map[string]func(int) identity.Caller{"one card": ofOneCard, "many": ofOneEach}
 	for slots, want := range map[int]time.Duration{1: 2 * aRendering, 2: aRendering} {
 		for name, stranger := range attackers {
 			t.Run(fmt.Sprintf("%d slots, %s", slots, name), func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestStrangersDoNotHoldUpAHost(t *testing.T) {
 						time.Sleep(3500 * time.Millisecond)
 						c.host("10.0.0.1")
 						before, began := len(c.rendered()), time.Now()
-						if err := c.ask(ctx, peer.Caller{Addr: addr("10.0.0.1")}); err != nil {
+						if err := c.ask(ctx, identity.Caller{Addr: addr("10.0.0.1")}); err != nil {
 							t.Error(err)
 						}
 						if took := time.Since(began); took > want {
@@ -183,7 +183,7 @@ func TestStrangersDoNotHoldUpAHost(t *testing.T) {
 // Who is no known host and finds no place is told at once to come again.
 func TestStrangersQueueIsBounded(t *testing.T) {
 	for name, s := range map[string]struct {
-		caller func(int) peer.Caller
+		caller func(int) identity.Caller
 		most   int
 	}{
 		"one card": {ofOneCard, maxPerSource},
@@ -211,7 +211,7 @@ func TestStrangersQueueIsBounded(t *testing.T) {
 				if got := testutil.ToFloat64(c.cache.metrics.refused); got != float64(400-s.most) {
 					t.Errorf("%v were counted as refused", got)
 				}
-				if err := c.ask(ctx, peer.Caller{Addr: addr("10.0.0.9"), Believed: true}); err != nil {
+				if err := c.ask(ctx, identity.Caller{Addr: addr("10.0.0.9"), Believed: true}); err != nil {
 					t.Errorf("a caller who is believed: %v", err)
 				}
 				cancel()
@@ -241,11 +241,11 @@ func TestWhatNobodyWaitsForIsNotRendered(t *testing.T) {
 		var asking sync.WaitGroup
 		for n := range 30 {
 			asking.Go(func() { c.ask(ctx, ofOneEach(n)) })
-			asking.Go(func() { c.ask(ctx, peer.Caller{Addr: addr(fmt.Sprintf("10.0.0.%d", n))}) })
+			asking.Go(func() { c.ask(ctx, identity.Caller{Addr: addr(fmt.Sprintf("10.0.0.%d", n))}) })
 		}
 		synctest.Wait()
 		patient := make(chan *fault.Error)
-		go func() { patient <- c.ask(t.Context(), peer.Caller{Addr: addr("10.0.0.29")}) }()
+		go func() { patient <- c.ask(t.Context(), identity.Caller{Addr: addr("10.0.0.29")}) }()
 		synctest.Wait()
 		cancel()
 		asking.Wait()
@@ -271,7 +271,7 @@ func TestStrangersTakeNoRoomFromHosts(t *testing.T) {
 		c := newCrowd(t, 1)
 		c.cache.kept.limit, c.cache.strange.limit = 10*entryCost, 10*entryCost
 		c.host("10.0.0.1")
-		host := peer.Caller{Addr: addr("10.0.0.1")}
+		host := identity.Caller{Addr: addr("10.0.0.1")}
 		if err := c.ask(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}

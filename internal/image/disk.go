@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/iso"
-	"glowplug/internal/fault"
 )
 
 // Disk is an image as one machine is to see it: the file with kernel arguments

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/iso"
-	"glowplug/internal/fault"
 	"glowplug/internal/logs/logstest"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/iso"
-	"glowplug/internal/fault"
 	"glowplug/internal/streams"
 )
 

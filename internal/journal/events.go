@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 )
 
 const (
@@ -134,9 +134,9 @@ func unknownKey(eventType, reason, key string) eventKey {
 }
 
 // keyOf gives the key of a notice's event, and its type.
-func keyOf(n *boot.Notice) eventKey {
+func keyOf(n *decide.Notice) eventKey {
 	key := unknownKey(v1.EventWarning, n.Reason, n.Key)
-	if n.Reason == boot.ReasonUnknownHost || n.Reason == boot.ReasonClaimIgnored {
+	if n.Reason == decide.ReasonUnknownHost || n.Reason == decide.ReasonClaimIgnored {
 		key.eventType = v1.EventNormal
 	}
 	if n.Host != nil {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
 // Reasons of the condition IdentityUnique.
 const (
 	reasonUnique    = "Unique"
-	reasonDuplicate = boot.ReasonDuplicate
+	reasonDuplicate = decide.ReasonDuplicate
 )
 
 // Reasons of the condition ConfigReadable.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -178,7 +178,7 @@ func (j *Journal) ConfigReadable(host *snapshot.Host, sentence string) {
 // Notice notes what deserves an event. Of those that clients can cause only so many
 // different ones are made; that others were left out is an event, too. An alarm is
 // never left out: where there are too many, those of one host are one event.
-func (j *Journal) Notice(n boot.Notice) {
+func (j *Journal) Notice(n decide.Notice) {
 	now := time.Now()
 	key := keyOf(&n)
 	j.note(j.wakeEvents, func() (wake bool) {

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/bootlog"
@@ -236,14 +236,14 @@ func TestServed(t *testing.T) {
 
 		// A run goes on while its requests are less than the gap apart.
 		for range 3 {
-			settled(boot.ConfigGap - 10*time.Second)
+			settled(decide.ConfigGap - 10*time.Second)
 			r.Served(host, config)
 		}
 		settled(hostGap)
 		if s = r.host("server1").Status; s.BootCount != 1 {
 			t.Fatalf("a slow run: %+v", s)
 		}
-		settled(boot.ConfigGap + time.Second)
+		settled(decide.ConfigGap + time.Second)
 		second := time.Now()
 		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
 		settled(hostGap)
@@ -272,7 +272,7 @@ func TestStateIsNotUndone(t *testing.T) {
 		if s := r.host("server1").Status; s.State != v1.StateProvisioned {
 			t.Errorf("in the same boot: %+v", s)
 		}
-		settled(2 * boot.ConfigGap)
+		settled(2 * decide.ConfigGap)
 		r.Served(host, config)
 		settled(hostGap)
 		if s := r.host("server1").Status; s.State != v1.StateProvisioning || s.BootCount != 2 {
@@ -305,10 +305,10 @@ func TestStoreAway(t *testing.T) {
 		host := r.add("server1")
 		start := time.Now()
 		r.Served(host, config)
-		r.Notice(boot.Notice{Reason: boot.ReasonClaimRefused, Host: host, Key: "mac", Message: "one"})
+		r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac", Message: "one"})
 		settled(10 * time.Minute)
 		r.Served(host, config)
-		r.Notice(boot.Notice{Reason: boot.ReasonClaimRefused, Host: host, Key: "mac", Message: "two"})
+		r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac", Message: "two"})
 		settled(10 * time.Minute)
 		last := time.Now()
 		r.Served(host, config)
@@ -431,11 +431,11 @@ func TestStatusesFollow(t *testing.T) {
 func TestAddressScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		known := boot.Notice{Reason: boot.ReasonUnknownHost, Key: "192.168.10.9", Message: "192.168.10.9 asks and is no known host"}
+		known := decide.Notice{Reason: decide.ReasonUnknownHost, Key: "192.168.10.9", Message: "192.168.10.9 asks and is no known host"}
 		r.Notice(known)
 		for i := range 20000 {
-			r.Notice(boot.Notice{Reason: boot.ReasonUnknownHost, Key: fmt.Sprint(i), Message: "a stranger"})
-			r.Notice(boot.Notice{Reason: boot.ReasonClaimIgnored, Key: fmt.Sprint(i), Message: "a stranger"})
+			r.Notice(decide.Notice{Reason: decide.ReasonUnknownHost, Key: fmt.Sprint(i), Message: "a stranger"})
+			r.Notice(decide.Notice{Reason: decide.ReasonClaimIgnored, Key: fmt.Sprint(i), Message: "a stranger"})
 			if i%100 == 0 {
 				time.Sleep(time.Second)
 				r.Notice(known)
@@ -462,12 +462,12 @@ func TestEventShape(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
 		start := time.Now()
-		n := boot.Notice{Reason: boot.ReasonClaimRefused, Host: host, Key: "mac 192.168.10.7", Message: "the first message"}
+		n := decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac 192.168.10.7", Message: "the first message"}
 		r.Notice(n)
 		settled(time.Hour)
 		n.Message = strings.Repeat("é", 5000)
 		r.Notice(n)
-		r.Notice(boot.Notice{Reason: boot.ReasonUnknownHost, Key: "a", Message: "who?"})
+		r.Notice(decide.Notice{Reason: decide.ReasonUnknownHost, Key: "a", Message: "who?"})
 		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder", ResourceVersion: "12"}, v1.EventWarning, "CompileFailed", "3:1: no")
 		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder", ResourceVersion: "13"}, v1.EventWarning, "CompileFailed", "3:1: no")
 		r.Record(v1.ObjectReference{Kind: "Namespace", Name: strings.Repeat("n", 253)}, v1.EventNormal, "Made", "by first use")

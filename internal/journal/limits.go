@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 )
 
 const (
@@ -38,11 +38,11 @@ var (
 )
 
 // budgetOf is the budget of a reason in all.
-func budgetOf(n *boot.Notice) budget {
+func budgetOf(n *decide.Notice) budget {
 	switch {
 	case n.IsAlarm():
 		return ofAlarms
-	case n.Reason == boot.ReasonUnknownHost || n.Reason == boot.ReasonClaimIgnored:
+	case n.Reason == decide.ReasonUnknownHost || n.Reason == decide.ReasonClaimIgnored:
 		return ofStrangers // these can be caused by anybody, and concern no host
 	}
 	return ofHosts
@@ -51,7 +51,7 @@ func budgetOf(n *boot.Notice) budget {
 // sourceKey is a client that causes events for a reason.
 type sourceKey struct {
 	reason string
-	from   boot.Source
+	from   decide.Source
 }
 
 type source struct {
@@ -84,8 +84,8 @@ func newLimits() limits {
 }
 
 // allow reports whether an event that is not remembered may be made.
-func (l *limits) allow(n *boot.Notice, now time.Time) bool {
-	if n.From != (boot.Source{}) && !l.source(sourceKey{n.Reason, n.From}).AllowN(now, 1) {
+func (l *limits) allow(n *decide.Notice, now time.Time) bool {
+	if n.From != (decide.Source{}) && !l.source(sourceKey{n.Reason, n.From}).AllowN(now, 1) {
 		return false
 	}
 	all := l.reasons[n.Reason]
@@ -111,7 +111,7 @@ func (l *limits) source(key sourceKey) *rate.Limiter {
 }
 
 // omit counts an event that is left out.
-func (l *limits) omit(n *boot.Notice, now time.Time) {
+func (l *limits) omit(n *decide.Notice, now time.Time) {
 	if len(l.omitted) == 0 {
 		l.since = now
 	}

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/store/snapshot"
 )
 
-func sourceN(n int) boot.Source {
+func sourceN(n int) decide.Source {
 	mac := netaddr.MAC{2}
 	binary.BigEndian.PutUint32(mac[2:], uint32(n))
-	return boot.Source{MAC: mac}
+	return decide.Source{MAC: mac}
 }
 
-func notice(reason string, host *snapshot.Host, from boot.Source, key any) boot.Notice {
+func notice(reason string, host *snapshot.Host, from decide.Source, key any) decide.Notice {
 	message := fmt.Sprintf("%s by %v: %v", reason, from.MAC, key)
-	return boot.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: message}
+	return decide.Notice{Reason: reason, Host: host, From: from, Key: fmt.Sprint(key), Message: message}
 }
 
 // TestAlarmsAreNotSuppressed has an attacker make all the noise that it can before it
@@ -31,18 +31,18 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 	for name, noise := range map[string]func(r *rig, victim *snapshot.Host){
 		"200 refused claims": func(r *rig, victim *snapshot.Host) {
 			for i := range 200 {
-				r.Notice(notice(boot.ReasonClaimRefused, victim, sourceN(1), i))
+				r.Notice(notice(decide.ReasonClaimRefused, victim, sourceN(1), i))
 			}
 		},
 		"refused claims of spoofed hardware addresses": func(r *rig, victim *snapshot.Host) {
 			for i := range 3 * maxSources {
-				r.Notice(notice(boot.ReasonClaimRefused, victim, sourceN(100+i), i))
+				r.Notice(notice(decide.ReasonClaimRefused, victim, sourceN(100+i), i))
 			}
 		},
 		"what else there is": func(r *rig, _ *snapshot.Host) {
 			for i := range 10_000 {
 				for _, reason := range []string{
-					boot.ReasonUnknownHost, boot.ReasonClaimIgnored, boot.ReasonDuplicate, boot.ReasonImageUnavailable,
+					decide.ReasonUnknownHost, decide.ReasonClaimIgnored, decide.ReasonDuplicate, decide.ReasonImageUnavailable,
 				} {
 					r.Notice(notice(reason, nil, sourceN(100+i), i))
 				}
@@ -50,14 +50,14 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 		},
 		"thefts from another host": func(r *rig, victim *snapshot.Host) {
 			for i := range 10_000 {
-				r.Notice(notice(boot.ReasonNeighborMismatch, victim, sourceN(100+i), i))
-				r.Notice(notice(boot.ReasonNeighborChanged, victim, sourceN(100+i), i))
+				r.Notice(notice(decide.ReasonNeighborMismatch, victim, sourceN(100+i), i))
+				r.Notice(notice(decide.ReasonNeighborChanged, victim, sourceN(100+i), i))
 			}
 		},
 		"thefts by itself": func(r *rig, victim *snapshot.Host) {
 			for i := range 10_000 {
-				r.Notice(notice(boot.ReasonNeighborMismatch, victim, sourceN(1), i))
-				r.Notice(notice(boot.ReasonNeighborChanged, victim, sourceN(1), i))
+				r.Notice(notice(decide.ReasonNeighborMismatch, victim, sourceN(1), i))
+				r.Notice(notice(decide.ReasonNeighborChanged, victim, sourceN(1), i))
 			}
 		},
 	} {
@@ -66,13 +66,13 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 				r := newRig(t)
 				noise(r, r.add("noisy"))
 				for _, host := range []string{"one", "two"} {
-					r.Notice(notice(boot.ReasonNeighborMismatch, r.add(host), sourceN(1), "192.0.2.1"))
-					r.Notice(notice(boot.ReasonNeighborChanged, r.add(host), sourceN(1), "192.0.2.1"))
+					r.Notice(notice(decide.ReasonNeighborMismatch, r.add(host), sourceN(1), "192.0.2.1"))
+					r.Notice(notice(decide.ReasonNeighborChanged, r.add(host), sourceN(1), "192.0.2.1"))
 				}
 				settled(5 * time.Minute)
 				events := r.allEvents()
 				for _, host := range []string{"one", "two"} {
-					for _, reason := range []string{boot.ReasonNeighborMismatch, boot.ReasonNeighborChanged} {
+					for _, reason := range []string{decide.ReasonNeighborMismatch, decide.ReasonNeighborChanged} {
 						e := events[reason+" g10/"+host]
 						if e == nil || e.Type != v1.EventWarning || !strings.HasPrefix(e.Message, reason+" by 02:") {
 							t.Errorf("%s of host %s: %+v", reason, host, e)
@@ -93,10 +93,10 @@ func TestLoudClient(t *testing.T) {
 		r := newRig(t)
 		loud, quiet := r.add("loud"), r.add("quiet")
 		for i := range 1000 {
-			r.Notice(notice(boot.ReasonClaimRefused, loud, sourceN(1), i))
+			r.Notice(notice(decide.ReasonClaimRefused, loud, sourceN(1), i))
 		}
-		r.Notice(notice(boot.ReasonClaimRefused, quiet, sourceN(2), "mac"))
-		r.Notice(notice(boot.ReasonImageUnavailable, loud, boot.Source{}, "image"))
+		r.Notice(notice(decide.ReasonClaimRefused, quiet, sourceN(2), "mac"))
+		r.Notice(notice(decide.ReasonImageUnavailable, loud, decide.Source{}, "image"))
 		settled(time.Second)
 		events := r.allEvents()
 		if events["ClaimRefused g10/quiet"] == nil || events["ImageUnavailable g10/loud"] == nil {
@@ -106,7 +106,7 @@ func TestLoudClient(t *testing.T) {
 			t.Errorf("%d limiters", n)
 		}
 		for i := range 3 * maxSources {
-			r.Notice(notice(boot.ReasonClaimRefused, loud, sourceN(i), i))
+			r.Notice(notice(decide.ReasonClaimRefused, loud, sourceN(i), i))
 		}
 		if n := len(r.limits.sources); n > maxSources || r.limits.recent.Len() != n {
 			t.Errorf("%d limiters, of which %d can go", n, r.limits.recent.Len())
@@ -125,7 +125,7 @@ func TestOmissions(t *testing.T) {
 		}
 		refuse := func(n int) {
 			for i := range n {
-				r.Notice(notice(boot.ReasonClaimRefused, host, sourceN(1), i))
+				r.Notice(notice(decide.ReasonClaimRefused, host, sourceN(1), i))
 			}
 		}
 		settled(30 * time.Second) // the writer sleeps
@@ -150,8 +150,8 @@ func TestOmissions(t *testing.T) {
 			t.Errorf("told again although nothing was left out: %+v, %d lines", e, lines)
 		}
 		for i := range 100 {
-			r.Notice(notice(boot.ReasonClaimRefused, host, sourceN(1), 1000+i))
-			r.Notice(notice(boot.ReasonUnknownHost, nil, sourceN(1), i))
+			r.Notice(notice(decide.ReasonClaimRefused, host, sourceN(1), 1000+i))
+			r.Notice(notice(decide.ReasonUnknownHost, nil, sourceN(1), i))
 		}
 		r.stop()
 		if err := r.Shutdown(t.Context()); err != nil {

@@ -3,7 +3,7 @@ package journal
 import (
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -75,8 +75,8 @@ func (m *machine) with(status snapshot.Progress) snapshot.Progress {
 	p := m.progress
 	switch {
 	case m.logged:
-		p = boot.Fold(status, p, m.after)
-	case p.Position < status.Position && boot.LaterSeen(status, p):
+		p = decide.Fold(status, p, m.after)
+	case p.Position < status.Position && decide.LaterSeen(status, p):
 		p = status // another server has gone on with it meanwhile
 	default:
 		p.Position = max(p.Position, status.Position)
@@ -151,14 +151,14 @@ func (m *machines) forget() {
 
 // step brings a host forward. began tells of a new boot, changed of anything that
 // decides the next one.
-func (m *machines) step(h *snapshot.Host, step boot.Step, now time.Time) (known *machine, began, changed bool) {
+func (m *machines) step(h *snapshot.Host, step decide.Step, now time.Time) (known *machine, began, changed bool) {
 	known = m.of(h)
 	p := known.with(h.Progress)
-	known.progress, began = boot.Advance(h, p, step, now)
+	known.progress, began = decide.Advance(h, p, step, now)
 	if began {
 		known.done = 0
 	}
-	if changed = !boot.Same(p, known.progress); changed {
+	if changed = !decide.Same(p, known.progress); changed {
 		known.logged, known.after = false, p.Position
 	}
 	return known, began, changed

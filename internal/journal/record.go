@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/snapshot"
 )
@@ -210,11 +210,11 @@ func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
 	case own:
 		m.progress.Position = r.Progress.Position
 		m.after = max(m.after, r.After)
-		adopted = boot.Same(m.progress, r.Progress)
+		adopted = decide.Same(m.progress, r.Progress)
 	case m.logged:
-		m.progress = boot.Fold(before, r.Progress, r.After)
-		adopted = boot.Same(m.progress, r.Progress)
-	case boot.LaterSeen(r.Progress, before):
+		m.progress = decide.Fold(before, r.Progress, r.After)
+		adopted = decide.Same(m.progress, r.Progress)
+	case decide.LaterSeen(r.Progress, before):
 		m.progress, adopted = r.Progress, true
 	default: // what this server has to write comes after it
 		m.progress.Position = r.Progress.Position

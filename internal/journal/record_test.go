@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
@@ -44,7 +44,7 @@ func TestCompleteIsDurable(t *testing.T) {
 		if err := r.Complete(t.Context(), other); err == nil || time.Since(began) > 2*completeTimeout {
 			t.Fatalf("and again: %v after %v", err, time.Since(began))
 		}
-		if armed, _ := boot.Armed(other, r.Progress(other)); armed {
+		if armed, _ := decide.Armed(other, r.Progress(other)); armed {
 			t.Fatal("a machine that is done would install again")
 		}
 		r.log.fail(nil)
@@ -151,7 +151,7 @@ func TestTrimming(t *testing.T) {
 		r.hosts.fail(errors.New("damaged"))
 		r.ScriptServed(two, "image g10/live", false)
 		for range maxLag + 100 {
-			settled(boot.ScriptGap + time.Second)
+			settled(decide.ScriptGap + time.Second)
 			r.ScriptServed(one, "image g10/live", false)
 		}
 		settled(time.Minute)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -35,9 +35,9 @@ func (j *Journal) Progress(h *snapshot.Host) snapshot.Progress {
 // one of its own; what says what that boots. again is true where the machine has
 // asked before in this boot.
 func (j *Journal) ScriptServed(host *snapshot.Host, what string, again bool) {
-	step := boot.ImageStep
+	step := decide.ImageStep
 	if again {
-		step = boot.AgainStep
+		step = decide.AgainStep
 	}
 	j.advance(host, step, func(*machine, bool, bool) (string, string) {
 		return ReasonScriptServed, "given the script that boots " + what
@@ -46,14 +46,14 @@ func (j *Journal) ScriptServed(host *snapshot.Host, what string, again bool) {
 
 // LocalBoot notes that a host was given the script that boots its disk.
 func (j *Journal) LocalBoot(host *snapshot.Host, why string) {
-	j.advance(host, boot.DiskStep, func(*machine, bool, bool) (string, string) {
+	j.advance(host, decide.DiskStep, func(*machine, bool, bool) (string, string) {
 		return ReasonLocalBoot, "given the script that boots the disk: " + why
 	})
 }
 
 // Failed notes that a host was shown why it cannot boot: of an image there is
 // a notice that says the same.
-func (j *Journal) Failed(host *snapshot.Host) { j.advance(host, boot.FailStep, nil) }
+func (j *Journal) Failed(host *snapshot.Host) { j.advance(host, decide.FailStep, nil) }
 
 // TargetLogin notes that a host has logged in to the target of an image. iPXE
 // does so twice a boot, and the machine's system once more: that is one event.
@@ -80,7 +80,7 @@ func (j *Journal) InitrdRead(host *snapshot.Host, image snapshot.Ref, path strin
 
 // Served notes that a host was given a config. Retries are no event.
 func (j *Journal) Served(host *snapshot.Host, config *snapshot.Config) {
-	j.advance(host, boot.ConfigStep, func(m *machine, began, changed bool) (reason, message string) {
+	j.advance(host, decide.ConfigStep, func(m *machine, began, changed bool) (reason, message string) {
 		isNews := began || changed || m.config != config.Ref || m.hash != config.Hash
 		m.config, m.hash = config.Ref, config.Hash
 		if !isNews {
@@ -93,7 +93,7 @@ func (j *Journal) Served(host *snapshot.Host, config *snapshot.Config) {
 // Complete notes that a host has said that it is done, and returns once that is
 // durable. After an error it may not be, and the machine is to say it again.
 func (j *Journal) Complete(ctx context.Context, host *snapshot.Host) error {
-	j.advance(host, boot.CompleteStep, nil)
+	j.advance(host, decide.CompleteStep, nil)
 	if err := j.durable(ctx, host); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (j *Journal) Complete(ctx context.Context, host *snapshot.Host) error {
 // its status. tell, which may be nil, is called under the lock, and gives the event
 // to make of it; no reason: none.
 func (j *Journal) advance(
-	host *snapshot.Host, step boot.Step, tell func(m *machine, began, changed bool) (reason, message string),
+	host *snapshot.Host, step decide.Step, tell func(m *machine, began, changed bool) (reason, message string),
 ) {
 	now := time.Now()
 	j.mu.Lock()

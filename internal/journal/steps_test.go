@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -31,7 +31,7 @@ func TestBoots(t *testing.T) {
 		host := r.add("server1")
 		armed := func(want bool) {
 			t.Helper()
-			if got, why := boot.Armed(host, r.Progress(host)); got != want {
+			if got, why := decide.Armed(host, r.Progress(host)); got != want {
 				t.Fatalf("armed: %v, %s", got, why)
 			}
 		}
@@ -121,7 +121,7 @@ func TestFailedBoots(t *testing.T) {
 			if s := r.host("server1").Status; s.State != state || s.BootCount != boots {
 				t.Fatalf("%+v; want %s, %d boots", s, state, boots)
 			}
-			if armed, why := boot.Armed(host, r.Progress(host)); !armed {
+			if armed, why := decide.Armed(host, r.Progress(host)); !armed {
 				t.Fatal(why)
 			}
 		}
@@ -187,12 +187,12 @@ func TestMachinesAreForgotten(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for i := range fewMachines {
 		h := &snapshot.Host{Ref: snapshot.Ref{Name: string(rune(i + 1))}, UID: "u", Revision: 1}
-		known, _, _ := m.step(h, boot.ImageStep, now)
+		known, _, _ := m.step(h, decide.ImageStep, now)
 		if i%2 == 0 {
 			known.logged = true // and its status has it
 		}
 	}
-	m.step(&snapshot.Host{Ref: snapshot.Ref{Name: "new"}}, boot.ImageStep, now)
+	m.step(&snapshot.Host{Ref: snapshot.Ref{Name: "new"}}, decide.ImageStep, now)
 	if got := len(m.byRef); got < fewMachines/2 || got > fewMachines/2+2 {
 		t.Errorf("%d are remembered", got)
 	}
@@ -204,7 +204,7 @@ func TestLoginRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		for i := range 2 * ofHosts.burst {
-			r.Notice(boot.Notice{Reason: boot.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
+			r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
 		}
 		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
 		for i := range 5000 {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -34,7 +34,7 @@ type Journal interface {
 // of the inventory.
 type Watcher struct {
 	inventory *snapshot.Inventory
-	decider   *boot.Decider
+	decider   *decide.Decider
 	journal   Journal
 	ready     func() bool
 
@@ -53,7 +53,7 @@ type said struct {
 }
 
 // New makes a Watcher. Before ready nothing is looked at.
-func New(inv *snapshot.Inventory, decider *boot.Decider, journal Journal, ready func() bool) *Watcher {
+func New(inv *snapshot.Inventory, decider *decide.Decider, journal Journal, ready func() bool) *Watcher {
 	return &Watcher{
 		inventory: inv, decider: decider, journal: journal, ready: ready,
 		hosts: map[snapshot.Ref]struct{}{}, wake: make(chan struct{}, 1), told: map[snapshot.Ref]said{},

@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/fault"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -60,7 +60,7 @@ func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inv := snapshot.New(snapshot.Options{})
 		d, ready := &diary{}, &atomic.Bool{}
-		w := New(inv, boot.New(inv, boot.Policy{}), d, ready.Load)
+		w := New(inv, decide.New(inv, decide.Policy{}), d, ready.Load)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.Run(ctx) }()
@@ -130,7 +130,7 @@ func TestWatcher(t *testing.T) {
 // renderer gives every host the same; "" cannot be rendered.
 type renderer struct{ text string }
 
-func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template.Facts, _ boot.Asker) (*snapshot.Config, *fault.Error) {
+func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template.Facts, _ decide.Asker) (*snapshot.Config, *fault.Error) {
 	if r.text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
 	}
@@ -143,7 +143,7 @@ func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template
 func TestTemplate(t *testing.T) {
 	inv := snapshot.New(snapshot.Options{})
 	d, r := &diary{}, &renderer{}
-	decider := boot.New(inv, boot.Policy{})
+	decider := decide.New(inv, decide.Policy{})
 	decider.RenderWith(r)
 	w := New(inv, decider, d, func() bool { return true })
 	put := func(o kvstore.Observer, key, value string) {

@@ -157,7 +157,7 @@ func median(v []float64) float64 {
 
 // decision runs the Go benchmark of the decision for its allocations.
 func (b *bench) decision(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkDecide", "-benchmem", "-benchtime", "1s", "./internal/boot")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkDecide", "-benchmem", "-benchtime", "1s", "./internal/domain/decide")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

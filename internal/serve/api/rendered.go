@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/remote"
 	"glowplug/internal/store/snapshot"
@@ -33,7 +33,7 @@ import (
 type renderedREST struct {
 	configs   *registry.Store
 	inventory *snapshot.Inventory
-	templates boot.Renderer
+	templates decide.Renderer
 	render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	logger    *slog.Logger
 	seconds   *prometheus.HistogramVec
@@ -131,7 +131,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	case template == nil || !template.Template || r.templates == nil:
 		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
 	}
-	rendered, failure := r.templates.Render(template, host, nil, boot.Asker{Gone: ctx.Done()})
+	rendered, failure := r.templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done()})
 	if failure != nil {
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}

@@ -20,9 +20,10 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
 	"glowplug/internal/budget"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
@@ -41,7 +42,7 @@ type Recorder interface {
 
 // Resolver finds out who sent a request.
 type Resolver interface {
-	Caller(r *http.Request) peer.Caller
+	Caller(r *http.Request) identity.Caller
 }
 
 // Options is what a Server is made of.
@@ -64,7 +65,7 @@ type Options struct {
 	// rendered of IgnitionConfigs; nil: nothing is fetched. See remote.Renderer.
 	Render func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	// Templates renders templates, which Inventory has; nil: none is.
-	Templates boot.Renderer
+	Templates decide.Renderer
 	// Recorder takes what compilations came to; nil: nobody.
 	Recorder Recorder
 	// Explain serves /api/v1/explain to callers who may use the API; nil: 404.
@@ -187,7 +188,7 @@ func (o Options) withDefaults() Options {
 		o.Recorder = nobody{}
 	}
 	if o.Resolver == nil {
-		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff})
+		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

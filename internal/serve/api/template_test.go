@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -68,7 +68,7 @@ func TestTemplateAwaitsItsHosts(t *testing.T) {
 // forNames stands in for the cache of renderings: it names the host.
 type forNames struct{}
 
-func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ boot.Asker) (*snapshot.Config, *fault.Error) {
+func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ decide.Asker) (*snapshot.Config, *fault.Error) {
 	if host.Name == "bad" {
 		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+" cannot be rendered for host "+host.Ref.String())
 	}

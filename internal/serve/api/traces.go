@@ -15,9 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
-	"glowplug/internal/serve/peer"
 )
 
 // maxTraced bounds what a client wrote, in bytes of a log line.
@@ -159,7 +159,7 @@ func (t *traces) write(r *http.Request, seen *trace, status int, credential stri
 	if !refused && (slices.Contains(reads, r.Method) || ok && info.APIGroup == authorizationv1.GroupName) {
 		return // a review is a question, too
 	}
-	var caller peer.Caller
+	var caller identity.Caller
 	if user != internalUser {
 		caller = t.resolver.Caller(r)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"glowplug/internal/fault"
+	"glowplug/internal/domain/fault"
 )
 
 // Header values are assigned as slices that are made once: nobody changes them.

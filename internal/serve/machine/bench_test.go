@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"testing"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/journal"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
@@ -41,8 +42,8 @@ func whole(b *testing.B, level slog.Level) http.Handler {
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
 	return New(Options{
-		Decider: boot.New(inv, boot.Policy{}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil), Journal: journal.New(journal.Options{}),
-		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}),
+		Decider: decide.New(inv, decide.Policy{}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil), Journal: journal.New(journal.Options{}),
+		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 	})
 }
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 )
 
 // errChanged is why an answer ends before its last byte.
@@ -44,7 +44,7 @@ func (s *Server) unchanged(r *http.Request, x *exchange) bool {
 	if flipped {
 		former = now.Former
 	}
-	s.noticed(x, boot.NeighborChanged(x.decision.Host, now.Addr, now.MAC, former))
+	s.noticed(x, decide.NeighborChanged(x.decision.Host, now.Addr, now.MAC, former))
 	then.MAC, then.Former = now.MAC, former
 	if x.cut = s.opts.Enforce; x.cut {
 		x.broken = errChanged

@@ -14,7 +14,8 @@ import (
 	"sync"
 	"testing"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
@@ -77,21 +78,21 @@ func (b bulkImages) Open(snapshot.Ref, string, []string, *snapshot.Host) (Image,
 
 // decides calls a function after each decision.
 type decides struct {
-	*boot.Decider
+	*decide.Decider
 	after func()
 }
 
-func (d decides) Decide(req *boot.Request, dec *boot.Decision) {
+func (d decides) Decide(req *decide.Request, dec *decide.Decision) {
 	d.Decider.Decide(req, dec)
 	d.after()
 }
 
-func (d decides) DecideBoot(req *boot.Request) boot.BootDecision {
+func (d decides) DecideBoot(req *decide.Request) decide.BootDecision {
 	defer d.after()
 	return d.Decider.DecideBoot(req)
 }
 
-func (d decides) DecideImage(req *boot.Request, ref snapshot.Ref, proven bool) boot.ImageDecision {
+func (d decides) DecideImage(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision {
 	defer d.after()
 	return d.Decider.DecideImage(req, ref, proven)
 }
@@ -125,11 +126,11 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 		{Key: "g10/large", Revision: 3, Value: storedConfig("large", "kickstart", `{"default":true}`, bulk)},
 	})
 	inv.Images().Load([]kvstore.Item{item("g10/live", rackImages["g10/live"])})
-	policy := boot.Policy{}
+	policy := decide.Policy{}
 	if enforce {
-		policy.Neighbors = peer.NeighborsEnforce
+		policy.Neighbors = identity.NeighborsEnforce
 	}
-	decider := decides{boot.New(inv, policy), func() { f.after() }}
+	decider := decides{decide.New(inv, policy), func() { f.after() }}
 	resolver := peer.NewResolver(peer.ResolverOptions{Table: f.table})
 	f.handler = logs.NewHandler(f.log, logs.Options{})
 	server := httptest.NewUnstartedServer(New(Options{
@@ -205,7 +206,7 @@ func (f *flipRig) changes() int {
 	defer f.journal.mu.Unlock()
 	n := 0
 	for _, reason := range f.journal.notices {
-		if reason == boot.ReasonNeighborChanged {
+		if reason == decide.ReasonNeighborChanged {
 			n++
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"net/http"
 	"net/netip"
 
-	"glowplug/internal/boot"
-	"glowplug/internal/fault"
-	"glowplug/internal/serve/peer"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 )
 
 // Explainer makes the decision with its trace.
 type Explainer interface {
-	Explain(req *boot.Request) *boot.Explanation
+	Explain(req *decide.Request) *decide.Explanation
 }
 
 // Explain answers GET /api/v1/explain with a decision and what it was made of,
@@ -28,15 +28,15 @@ func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Han
 			http.Error(w, "explain is asked with GET", http.StatusMethodNotAllowed)
 			return
 		}
-		claims, failure := peer.ParseClaims(r.URL.RawQuery)
+		claims, failure := identity.ParseClaims(r.URL.RawQuery)
 		if failure == nil && !ready() {
 			failure = unready
 		}
 		endpoint := r.URL.Query().Get("endpoint")
 		switch endpoint {
 		case "":
-			endpoint = boot.Ignition
-		case boot.Ignition, boot.Kickstart:
+			endpoint = decide.Ignition
+		case decide.Ignition, decide.Kickstart:
 		default:
 			failure = fault.New(fault.Malformed, "endpoint is ignition or kickstart")
 		}
@@ -47,9 +47,9 @@ func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Han
 		caller := resolver.Caller(r)
 		caller.Believed = true
 		if claims.Any() {
-			caller = peer.Caller{Addr: netip.Addr{}, Believed: true}
+			caller = identity.Caller{Addr: netip.Addr{}, Believed: true}
 		}
-		answer := explainer.Explain(&boot.Request{
+		answer := explainer.Explain(&decide.Request{
 			Type: endpoint, Caller: caller, Claims: claims, Accept: r.URL.Query().Get("accept"), UserAgent: r.URL.Query().Get("user-agent"),
 			Gone: r.Context().Done(),
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
 )
@@ -49,7 +50,7 @@ func TestGather(t *testing.T) {
 		body[size-1] = 'y'
 		config := changed(func(c *snapshot.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
 		boots := New(Options{
-			Decider: &fakeDecider{decision: found(config)}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}),
+			Decider: &fakeDecider{decision: found(config)}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 		})
 		mux := http.NewServeMux()
 		mux.Handle(PathIgnition, boots)

@@ -16,7 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
@@ -44,13 +45,13 @@ type street struct {
 	believe bool
 }
 
-func newStreet(t *testing.T, policy boot.Policy) *street {
+func newStreet(t *testing.T, policy decide.Policy) *street {
 	t.Helper()
 	s := &street{t: t, journal: &fakeJournal{}, metrics: prometheus.NewRegistry(), table: neighbours{}}
 	s.handler = logs.NewHandler(&s.log, logs.Options{Interval: time.Hour})
 	b, _ := rackBoot(t, policy)
 	s.server = New(Options{
-		Decider: b.Booter.(*boot.Decider), Boot: b, Journal: s.journal, Log: s.handler, Registerer: s.metrics,
+		Decider: b.Booter.(*decide.Decider), Boot: b, Journal: s.journal, Log: s.handler, Registerer: s.metrics,
 		Resolver: peer.NewResolver(peer.ResolverOptions{
 			Table: s.table, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.1/32")},
 		}),
@@ -128,7 +129,7 @@ const stranger = "192.0.2.66"
 // TestHostsCannotBeListed has a stranger guess a thousand host names.
 func TestHostsCannotBeListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreet(t, boot.Policy{})
+		s := newStreet(t, decide.Policy{})
 		s.table[stranger] = netaddr.MAC{2, 0, 0, 0, 0, 0x66}
 		paths := names(1000, PathIgnition+"?hostname=%s", "live", "web", "disk", "router")
 		if told := s.list(stranger, paths); !slices.Equal(told, paths[:sources.Limit]) {
@@ -158,7 +159,7 @@ func TestHostsCannotBeListed(t *testing.T) {
 		s.believe = true
 		s.want(404, stranger, PathIgnition+"?hostname=live") // which has no config
 		s.believe = false
-		if n := s.noticed(boot.ReasonClaimsLimited); n != 1 {
+		if n := s.noticed(decide.ReasonClaimsLimited); n != 1 {
 			t.Errorf("%d events, want 1", n)
 		}
 		_ = s.handler.Close()
@@ -184,7 +185,7 @@ glowplug_boot_limited_requests_total{of="images"} 0
 // A host that guesses is told no more than a stranger, and boots all the same.
 func TestKnownHostCannotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreet(t, boot.Policy{})
+		s := newStreet(t, decide.Policy{})
 		const reader = "127.0.0.2"
 		for range 3 * sources.Limit { // what it lacks in its object it may say again and again
 			s.want(200, reader, PathIPXE+"?uuid=4c4c4544-0042-3510-8056-b4c04f4e3177&mac=52-54-00-00-00-0a")
@@ -206,7 +207,7 @@ func TestKnownHostCannotList(t *testing.T) {
 // counted for itself, and one that guesses does not keep the others from booting.
 func TestNATIsNotLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreet(t, boot.Policy{})
+		s := newStreet(t, decide.Policy{})
 		const nat = "203.0.113.7"
 		boots := func(status, first int) {
 			t.Helper()
@@ -222,7 +223,7 @@ func TestNATIsNotLimited(t *testing.T) {
 		s.want(503, nat, PathIPXE+"?mac=52:54:00:00:01:00&hostname=nobody")
 		s.want(503, nat, PathIPXE+"?mac=52:54:00:00:01:00&hostname=live")
 		boots(200, 1)
-		if n := s.noticed(boot.ReasonClaimsLimited); n != 1 {
+		if n := s.noticed(decide.ReasonClaimsLimited); n != 1 {
 			t.Errorf("%d events, want 1", n)
 		}
 	})
@@ -232,7 +233,7 @@ func TestNATIsNotLimited(t *testing.T) {
 // IPv6 network together.
 func TestSourcesOfClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreet(t, boot.Policy{})
+		s := newStreet(t, decide.Policy{})
 		const proxy = "198.51.100.1"
 		guess := func(from string, header ...string) {
 			for i := range sources.Limit {
@@ -258,8 +259,8 @@ func TestSourcesOfClaims(t *testing.T) {
 		guess("127.0.0.9")
 		s.want(503, "127.0.0.9", claim)
 		s.want(403, "127.0.0.10", claim)
-		for _, mode := range []peer.Mode{peer.Trust, peer.Deny} { // nothing is refused or ignored
-			s := newStreet(t, boot.Policy{Claims: mode})
+		for _, mode := range []identity.Mode{identity.Trust, identity.Deny} { // nothing is refused or ignored
+			s := newStreet(t, decide.Policy{Claims: mode})
 			for range 3 * sources.Limit {
 				s.want(404, stranger, PathIgnition+"?hostname=nobody")
 			}
@@ -270,7 +271,7 @@ func TestSourcesOfClaims(t *testing.T) {
 // TestImagesCannotBeListed has strangers and hosts guess paths of images.
 func TestImagesCannotBeListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreet(t, boot.Policy{})
+		s := newStreet(t, decide.Policy{})
 		for n, format := range []string{PathISO + "g10/%s.iso", PathISO + "g10/%s/files/images/rootfs.img"} {
 			from := fmt.Sprintf("192.0.2.%d", n+1)
 			paths := names(1000, format, "locked")
@@ -300,7 +301,7 @@ func TestImagesCannotBeListed(t *testing.T) {
 		}
 		s.believe = false
 		s.want(404, "192.0.2.9", PathISO+"g10/none.iso")
-		if n := s.noticed(boot.ReasonImagesLimited); n != 3 {
+		if n := s.noticed(decide.ReasonImagesLimited); n != 3 {
 			t.Errorf("%d events, want one a source", n)
 		}
 		time.Sleep(sources.Period + time.Second)
@@ -311,8 +312,8 @@ func TestImagesCannotBeListed(t *testing.T) {
 // explain is for who may know all: it counts nothing.
 func TestExplainIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStreet(t, boot.Policy{})
-		decider := s.server.opts.Decider.(*boot.Decider)
+		s := newStreet(t, decide.Policy{})
+		decider := s.server.opts.Decider.(*decide.Decider)
 		explain := Explain(decider, s.server.opts.Resolver, func() bool { return true })
 		for i := range 3 * sources.Limit {
 			req := httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/v1/explain?hostname=nobody-%d", i), nil)

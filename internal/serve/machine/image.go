@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"net/http"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/store/snapshot"
 )
 
 // image is an image as a script boots it.
-func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image *snapshot.Image) ipxe.Image {
+func (s *Server) image(r *http.Request, x *exchange, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)
@@ -20,7 +20,7 @@ func (s *Server) image(r *http.Request, x *exchange, b *boot.BootDecision, image
 		}
 		i.Kernel = &ipxe.Kernel{
 			URL: files + "kernel" + claimed(x, b), Initrd: files + "initramfs" + claimed(x, b),
-			Args: boot.KernelArgs(image, b.Host, base, rootfs),
+			Args: decide.KernelArgs(image, b.Host, base, rootfs),
 		}
 		return i
 	}
@@ -58,7 +58,7 @@ func versioned(image *snapshot.Image) string {
 
 // claimed repeats the claim that a host was found by, so that it is known again
 // when it reads its image.
-func claimed(x *exchange, b *boot.BootDecision) string {
+func claimed(x *exchange, b *decide.BootDecision) string {
 	claims := &x.request.Claims
 	switch {
 	case b.Host == nil:

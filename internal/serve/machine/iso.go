@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"glowplug/internal/boot"
-	"glowplug/internal/fault"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -46,7 +46,7 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 		return
 	}
 	caller := &x.request.Caller
-	if limit := s.opts.Sources.Images(x.start, caller); limit != boot.Unlimited && !s.believed(r, x) {
+	if limit := s.opts.Sources.Images(x.start, caller); limit != decide.Unlimited && !s.believed(r, x) {
 		x.request.ImageLimit = limit
 	}
 	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
@@ -65,7 +65,7 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if err != nil {
 		failure := fault.Of(err)
 		if i.Host != nil && failure.Kind == fault.Unavailable {
-			s.noticed(x, boot.ImageUnavailable(i.Host, ref, failure))
+			s.noticed(x, decide.ImageUnavailable(i.Host, ref, failure))
 		}
 		fail(w, r, x, failure)
 		return

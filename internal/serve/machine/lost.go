@@ -1,8 +1,8 @@
 package machine
 
 import (
-	"glowplug/internal/boot"
-	"glowplug/internal/fault"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -23,7 +23,7 @@ func (l Lost) fromConfig(h *snapshot.Host) bool {
 // fromBoot reports whether what a machine boots may depend on what is missing: its
 // image, or the script of its namespace. menu reports whether unknown machines are
 // offered images.
-func (l Lost) fromBoot(b *boot.BootDecision, menu bool) bool {
+func (l Lost) fromBoot(b *decide.BootDecision, menu bool) bool {
 	switch refused := b.Err != nil && b.Err.Kind != fault.Unavailable; {
 	case refused || b.Local:
 		return false

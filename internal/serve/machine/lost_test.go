@@ -3,8 +3,8 @@ package machine
 import (
 	"testing"
 
-	"glowplug/internal/boot"
-	"glowplug/internal/fault"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -15,23 +15,23 @@ func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 	plain := &snapshot.Host{}
 	for name, c := range map[string]struct {
 		lost   Lost
-		b      boot.BootDecision
+		b      decide.BootDecision
 		menu   bool
 		config bool
 		boot   bool
 	}{
-		"nothing is lost":                    {Lost{}, boot.BootDecision{Host: imaged}, true, false, false},
-		"images, and it boots one":           {Lost{Images: true}, boot.BootDecision{Host: imaged}, false, true, true},
-		"images, and it cannot have one":     {Lost{Images: true}, boot.BootDecision{Host: imaged, Err: fault.New(fault.Unavailable, "")}, false, true, true},
-		"images, and it boots its disk":      {Lost{Images: true}, boot.BootDecision{Host: imaged, Local: true}, false, true, false},
-		"images, and it is refused":          {Lost{Images: true}, boot.BootDecision{Host: imaged, Err: fault.New(fault.Refused, "")}, false, true, false},
-		"images, and it has none":            {Lost{Images: true}, boot.BootDecision{Host: plain}, false, false, false},
-		"images, and it is unknown":          {Lost{Images: true}, boot.BootDecision{}, false, false, false},
-		"images, and it would have a menu":   {Lost{Images: true}, boot.BootDecision{}, true, false, true},
-		"namespaces, and it boots":           {Lost{Namespaces: true}, boot.BootDecision{Host: imaged}, true, false, true},
-		"namespaces, and it boots its disk":  {Lost{Namespaces: true}, boot.BootDecision{Host: imaged, Local: true}, true, false, false},
-		"namespaces, and it is unknown":      {Lost{Namespaces: true}, boot.BootDecision{}, true, false, false},
-		"stream releases, which change none": {Lost{Streams: true}, boot.BootDecision{Host: imaged}, true, false, false},
+		"nothing is lost":                    {Lost{}, decide.BootDecision{Host: imaged}, true, false, false},
+		"images, and it boots one":           {Lost{Images: true}, decide.BootDecision{Host: imaged}, false, true, true},
+		"images, and it cannot have one":     {Lost{Images: true}, decide.BootDecision{Host: imaged, Err: fault.New(fault.Unavailable, "")}, false, true, true},
+		"images, and it boots its disk":      {Lost{Images: true}, decide.BootDecision{Host: imaged, Local: true}, false, true, false},
+		"images, and it is refused":          {Lost{Images: true}, decide.BootDecision{Host: imaged, Err: fault.New(fault.Refused, "")}, false, true, false},
+		"images, and it has none":            {Lost{Images: true}, decide.BootDecision{Host: plain}, false, false, false},
+		"images, and it is unknown":          {Lost{Images: true}, decide.BootDecision{}, false, false, false},
+		"images, and it would have a menu":   {Lost{Images: true}, decide.BootDecision{}, true, false, true},
+		"namespaces, and it boots":           {Lost{Namespaces: true}, decide.BootDecision{Host: imaged}, true, false, true},
+		"namespaces, and it boots its disk":  {Lost{Namespaces: true}, decide.BootDecision{Host: imaged, Local: true}, true, false, false},
+		"namespaces, and it is unknown":      {Lost{Namespaces: true}, decide.BootDecision{}, true, false, false},
+		"stream releases, which change none": {Lost{Streams: true}, decide.BootDecision{Host: imaged}, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.lost.fromConfig(c.b.Host); got != c.config {

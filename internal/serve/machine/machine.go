@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ipxe"
-	"glowplug/internal/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -35,8 +35,8 @@ func Answers(path string) bool {
 
 // Booter decides what machines boot.
 type Booter interface {
-	DecideBoot(req *boot.Request) boot.BootDecision
-	DecideImage(req *boot.Request, ref snapshot.Ref, proven bool) boot.ImageDecision
+	DecideBoot(req *decide.Request) decide.BootDecision
+	DecideImage(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision
 }
 
 // Images opens images.
@@ -127,7 +127,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	s.noticed(x, b.Notices...)
 	s.guessed(x, &b.Unheld)
 	script, failure := "", b.Err
-	if failure == boot.ClaimsLimited { // nothing is missing that a script could tell
+	if failure == decide.ClaimsLimited { // nothing is missing that a script could tell
 		fail(w, r, x, failure)
 		return
 	}
@@ -136,7 +136,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 	}
 	if failure == nil {
 		if script, failure = s.render(r, x, &b); failure != nil && b.Image != nil {
-			s.noticed(x, boot.ImageUnavailable(b.Host, b.Image.Ref, failure))
+			s.noticed(x, decide.ImageUnavailable(b.Host, b.Image.Ref, failure))
 		}
 	}
 	switch {
@@ -170,7 +170,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 }
 
 // render makes the script of a decision.
-func (s *Server) render(r *http.Request, x *exchange, b *boot.BootDecision) (string, *fault.Error) {
+func (s *Server) render(r *http.Request, x *exchange, b *decide.BootDecision) (string, *fault.Error) {
 	if b.Host == nil {
 		return s.unknown(r, x, b)
 	}
@@ -193,7 +193,7 @@ func (s *Server) render(r *http.Request, x *exchange, b *boot.BootDecision) (str
 }
 
 // unknown makes the script of a machine that is no host.
-func (s *Server) unknown(r *http.Request, x *exchange, b *boot.BootDecision) (string, *fault.Error) {
+func (s *Server) unknown(r *http.Request, x *exchange, b *decide.BootDecision) (string, *fault.Error) {
 	switch s.opts.Boot.Unknown {
 	case UnknownMenu:
 		x.boots = "menu"
@@ -232,7 +232,7 @@ func rendered(script string, err error) (string, *fault.Error) {
 }
 
 // custom runs a script of the operator's own. It was checked when it was written.
-func (s *Server) custom(r *http.Request, b *boot.BootDecision, image *ipxe.Image) (string, *fault.Error) {
+func (s *Server) custom(r *http.Request, b *decide.BootDecision, image *ipxe.Image) (string, *fault.Error) {
 	template, err := ipxe.ParseTemplate(b.Script)
 	if err != nil {
 		return rendered("", err)
@@ -291,7 +291,7 @@ func (s *Server) serveComplete(w http.ResponseWriter, r *http.Request, x *exchan
 	s.noticed(x, b.Notices...)
 	s.guessed(x, &b.Unheld)
 	switch {
-	case b.Err != nil && (b.Err.Kind == fault.Refused || b.Err == boot.ClaimsLimited):
+	case b.Err != nil && (b.Err.Kind == fault.Refused || b.Err == decide.ClaimsLimited):
 		fail(w, r, x, b.Err)
 	case b.Host == nil:
 		fail(w, r, x, fault.New(fault.NoMatch, "this machine is no known host; create a BareMetalHost with its address"))

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/boot"
-	"glowplug/internal/fault"
-	"glowplug/internal/serve/peer"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -83,19 +83,19 @@ func (*memoryFiles) File(role string) (io.ReadSeeker, bool) {
 }
 
 // bootRig is a server with a real decision over the rack.
-func bootRig(t *testing.T, policy boot.Policy, change func(*Boot)) (*rig, *memoryImages) {
+func bootRig(t *testing.T, policy decide.Policy, change func(*Boot)) (*rig, *memoryImages) {
 	t.Helper()
 	b, images := rackBoot(t, policy)
 	if change != nil {
 		change(b)
 	}
-	r := newRig(t, boot.Decision{})
+	r := newRig(t, decide.Decision{})
 	r.server.opts.Boot = b
 	return r, images
 }
 
 // rackBoot is the rack with a real decision over it.
-func rackBoot(t *testing.T, policy boot.Policy) (*Boot, *memoryImages) {
+func rackBoot(t *testing.T, policy decide.Policy) (*Boot, *memoryImages) {
 	t.Helper()
 	inv := snapshot.New(snapshot.Options{})
 	load := func(o kvstore.Observer, objects map[string]string) {
@@ -115,7 +115,7 @@ func rackBoot(t *testing.T, policy boot.Policy) (*Boot, *memoryImages) {
 		t.Fatalf("%+v", s)
 	}
 	images := &memoryImages{}
-	return &Boot{Booter: boot.New(inv, policy), Images: images, Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2"}, images
+	return &Boot{Booter: decide.New(inv, policy), Images: images, Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2"}, images
 }
 
 func (r *rig) do(t *testing.T, method, path string, header ...string) (status int, body string, h http.Header) {
@@ -140,7 +140,7 @@ func (r *rig) do(t *testing.T, method, path string, header ...string) (status in
 }
 
 func TestIPXE(t *testing.T) {
-	r, _ := bootRig(t, boot.Policy{Claims: peer.Trust}, nil)
+	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	for _, c := range []struct {
 		path   string
 		status int
@@ -207,8 +207,8 @@ func TestIPXE(t *testing.T) {
 
 // A host whose image cannot be had is shown why, and so is whoever looks at it.
 func TestImageThatCannotBeHad(t *testing.T) {
-	r, _ := bootRig(t, boot.Policy{Claims: peer.Trust}, func(b *Boot) {
-		b.Booter.(*boot.Decider).Try(func(image *snapshot.Image, args []string) error {
+	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, func(b *Boot) {
+		b.Booter.(*decide.Decider).Try(func(image *snapshot.Image, args []string) error {
 			if len(args) > 0 {
 				return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
 			}
@@ -219,7 +219,7 @@ func TestImageThatCannotBeHad(t *testing.T) {
 	if status != 200 || strings.Contains(body, "sanboot") || !strings.Contains(body, "grub.cfg: the argument x='y' cannot be written") || !strings.HasSuffix(body, "\nexit 1\n") {
 		t.Errorf("%d\n%s", status, body)
 	}
-	if strings.Join(r.journal.served, ", ") != "g10/locked failed" || strings.Join(r.journal.notices, ", ") != boot.ReasonImageUnavailable {
+	if strings.Join(r.journal.served, ", ") != "g10/locked failed" || strings.Join(r.journal.notices, ", ") != decide.ReasonImageUnavailable {
 		t.Errorf("noted %v, noticed %v", r.journal.served, r.journal.notices)
 	}
 	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-02"); !strings.Contains(body, "sanboot") {
@@ -238,7 +238,7 @@ func TestUnknownHosts(t *testing.T) {
 		UnknownMenu:    ":image2\nsanboot http://192.168.200.2:8082/iso/g10/web.iso\n",
 		UnknownDefault: "\nsanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:default:rescue\n",
 	} {
-		r, _ := bootRig(t, boot.Policy{Claims: peer.Trust}, func(b *Boot) { b.Unknown = mode })
+		r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, func(b *Boot) { b.Unknown = mode })
 		status, body, _ := r.do(t, http.MethodGet, stranger)
 		if mode == UnknownMenu {
 			if strings.Count(body, "sanboot ") != 4 || strings.Contains(body, "locked") || strings.Contains(body, "||\nshell") {
@@ -246,11 +246,11 @@ func TestUnknownHosts(t *testing.T) {
 			}
 			want = "sanboot http://192.168.200.2:8082/iso/g10/web.iso\n"
 		}
-		if status != 200 || !strings.Contains(body, want) || len(r.journal.served) > 0 || !strings.Contains(strings.Join(r.journal.notices, " "), boot.ReasonUnknownHost) {
+		if status != 200 || !strings.Contains(body, want) || len(r.journal.served) > 0 || !strings.Contains(strings.Join(r.journal.notices, " "), decide.ReasonUnknownHost) {
 			t.Errorf("%s: %d, %v\n%s", mode, status, r.journal.notices, body)
 		}
 	}
-	r, _ := bootRig(t, boot.Policy{Claims: peer.Trust, Isolate: true}, func(b *Boot) { b.URL, b.Portal = "", "" })
+	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust, Isolate: true}, func(b *Boot) { b.URL, b.Portal = "", "" })
 	port := r.URL[strings.LastIndexByte(r.URL, ':'):]
 	if _, body, _ := r.do(t, http.MethodGet, stranger, "Host", "evil.example"); strings.Count(body, "sanboot ") != 1 || !strings.Contains(body, "sanboot iscsi:127.0.0.1::::") {
 		t.Errorf("isolated:\n%s", body)
@@ -263,7 +263,7 @@ func TestUnknownHosts(t *testing.T) {
 // A stranger's menu shows what images are called and their versions, and nothing of
 // those that are not for it.
 func TestMenuHidesImages(t *testing.T) {
-	r, _ := bootRig(t, boot.Policy{Claims: peer.Trust}, nil)
+	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	status, body, _ := r.do(t, http.MethodGet, "/ipxe?ip=10.9.9.9")
 	if status != 200 || strings.Contains(body, "hidden") || strings.Contains(body, "vault") || !strings.Contains(body, "g10/live  43") {
 		t.Errorf("%d\n%s", status, body)
@@ -271,7 +271,7 @@ func TestMenuHidesImages(t *testing.T) {
 }
 
 func TestISO(t *testing.T) {
-	r, images := bootRig(t, boot.Policy{Claims: peer.Trust}, nil)
+	r, images := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	status, body, h := r.do(t, http.MethodGet, "/iso/g10/locked.iso?mac=52-54-00-00-00-03", "Range", "bytes=0-13")
 	if status != 206 || body != "g10/locked a=1" || h.Get("Content-Length") != "14" || h.Get("Etag") != `"locked"` || h.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("a range: %d %q %v", status, body, h)
@@ -315,7 +315,7 @@ func TestISO(t *testing.T) {
 			t.Errorf("%s: %d %q %v", path, status, body, h)
 		}
 	}
-	if got := strings.Join(r.journal.notices, ", "); got != boot.ReasonImageUnavailable { // of web.iso
+	if got := strings.Join(r.journal.notices, ", "); got != decide.ReasonImageUnavailable { // of web.iso
 		t.Errorf("noticed %q", got)
 	}
 	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/locked.iso"); status != 403 {
@@ -328,7 +328,7 @@ func TestISO(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	r, _ := bootRig(t, boot.Policy{Claims: peer.Trust}, nil)
+	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	if status, body, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 200 || !strings.Contains(body, "g10/router") {
 		t.Errorf("%d %q", status, body)
 	}
@@ -348,7 +348,7 @@ func TestComplete(t *testing.T) {
 	if status, body, h := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 503 || h.Get("Retry-After") == "" || strings.Contains(body, "away") {
 		t.Errorf("while it cannot be stored: %d %q %v", status, body, h)
 	}
-	r, _ = bootRig(t, boot.Policy{}, nil)
+	r, _ = bootRig(t, decide.Policy{}, nil)
 	if status, _, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete?mac=52-54-00-00-00-02"); status != 403 || len(r.journal.served) > 0 {
 		t.Errorf("for another: %d", status)
 	}

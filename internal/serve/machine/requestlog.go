@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
-	"glowplug/internal/serve/peer"
 )
 
 // Bounds of what others wrote, in bytes of a log line.
@@ -20,12 +21,24 @@ const (
 // zeroMAC is no hardware address.
 var zeroMAC netaddr.MAC
 
+// failureLevel returns the level of the line of a request that failed: the server's
+// own faults are errors, a machine without a config is usual.
+func failureLevel(kind fault.Kind) slog.Level {
+	switch kind {
+	case fault.Internal:
+		return slog.LevelError
+	case fault.NoMatch:
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
 // log writes the request's line: who asked, what was found of it, what was
 // decided and what was answered. The query itself is not in it, nor is a body.
 func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 	level := slog.LevelInfo
 	if x.failure != nil {
-		level = x.failure.Kind.Level()
+		level = failureLevel(x.failure.Kind)
 	}
 	refused := x.refusedCredential(r)
 	if refused || x.alarm != "" {
@@ -34,7 +47,7 @@ func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
 	if s.opts.Log == nil || !s.opts.Log.Enabled(context.Background(), level) {
 		return
 	}
-	if x.request.Caller == (peer.Caller{}) { // it was answered before anybody asked
+	if x.request.Caller == (identity.Caller{}) { // it was answered before anybody asked
 		x.request.Caller = s.opts.Resolver.Caller(r)
 	}
 	if source := x.source(); !s.opts.Limiter.Allow(x.start, &source) {

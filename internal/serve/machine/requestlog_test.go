@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,9 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/fault"
 	"glowplug/internal/logs"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/serve/peer"
@@ -22,7 +24,7 @@ import (
 // config, all others nothing.
 type byAddress struct{}
 
-func (byAddress) Decide(req *boot.Request, d *boot.Decision) {
+func (byAddress) Decide(req *decide.Request, d *decide.Decision) {
 	switch from := req.Caller.Addr.String(); {
 	case strings.HasPrefix(from, "10.1."):
 		d.Host, d.Config, d.Tier = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: from}}, testConfig, match.Labels
@@ -43,7 +45,7 @@ func TestFloodOfRequestsLeavesFewLines(t *testing.T) {
 		limiter := logs.NewLimiter(reports, nil)
 		s := New(Options{
 			Decider: byAddress{}, Log: handler, Limiter: limiter, Boot: &Boot{},
-			Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}),
+			Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 		})
 		ask := func(from, path string, times int) {
 			for range times {
@@ -106,5 +108,20 @@ func TestRefusedTokenOfAMachineIsSeen(t *testing.T) {
 	got := r.logged()
 	if !strings.Contains(got, "level=WARN") || !strings.Contains(got, " credential=refused ") || strings.Contains(got, "s3cret") {
 		t.Error(got)
+	}
+}
+
+func TestFailureLevel(t *testing.T) {
+	for kind, want := range map[fault.Kind]slog.Level{
+		fault.Internal:      slog.LevelError,
+		fault.Malformed:     slog.LevelWarn,
+		fault.Refused:       slog.LevelWarn,
+		fault.NoMatch:       slog.LevelInfo,
+		fault.NotAcceptable: slog.LevelWarn,
+		fault.Unavailable:   slog.LevelWarn,
+	} {
+		if got := failureLevel(kind); got != want {
+			t.Errorf("kind %d: %v; want %v", kind, got, want)
+		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/fault"
 	"glowplug/internal/logs"
-	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/snapshot"
 )
@@ -34,19 +34,19 @@ const (
 // Decider makes the decision. It fills d, which is zero but for the room of its
 // Notices.
 type Decider interface {
-	Decide(req *boot.Request, d *boot.Decision)
+	Decide(req *decide.Request, d *decide.Decision)
 }
 
 // Resolver finds out who sent a request.
 type Resolver interface {
-	Caller(r *http.Request) peer.Caller
+	Caller(r *http.Request) identity.Caller
 }
 
 // Journal writes down what happened. Its methods do not block, but for Complete.
 type Journal interface {
 	// Served is called once a machine has been given a config.
 	Served(host *snapshot.Host, config *snapshot.Config)
-	Notice(n boot.Notice)
+	Notice(n decide.Notice)
 	// ScriptServed is called once a machine has been given a script that boots
 	// what is named, LocalBoot once it has been given one that boots its disk.
 	ScriptServed(host *snapshot.Host, what string, again bool)
@@ -120,8 +120,8 @@ func New(opts Options) *Server {
 type exchange struct {
 	start    time.Time
 	endpoint endpoint
-	request  boot.Request
-	decision boot.Decision
+	request  decide.Request
+	decision decide.Decision
 	// failure is why there was no config; nil where there was one.
 	failure *fault.Error
 	status  int
@@ -144,7 +144,7 @@ var unready = fault.New(fault.Unavailable, "the server is not ready yet: its sto
 // ServeHTTP answers a machine.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
-	*x = exchange{start: time.Now(), decision: boot.Decision{Notices: x.decision.Notices[:0]}}
+	*x = exchange{start: time.Now(), decision: decide.Decision{Notices: x.decision.Notices[:0]}}
 	defer func() {
 		if failure := recover(); failure != nil {
 			s.crashed(w, r, x, failure)
@@ -208,7 +208,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // bootPath tells whether a request is of the boot path, and notes of which part.
 func (s *Server) bootPath(r *http.Request, x *exchange) bool {
-	x.request.Type = boot.IPXE
+	x.request.Type = decide.IPXE
 	switch path := r.URL.Path; {
 	case path == PathScript:
 		x.endpoint = script
@@ -226,7 +226,7 @@ func (s *Server) bootPath(r *http.Request, x *exchange) bool {
 
 // hear finds out who sent a request and what it claims.
 func (s *Server) hear(r *http.Request, x *exchange) *fault.Error {
-	claims, malformed := peer.ParseClaims(r.URL.RawQuery)
+	claims, malformed := identity.ParseClaims(r.URL.RawQuery)
 	x.request.Caller = s.opts.Resolver.Caller(r)
 	if malformed != nil {
 		return malformed
@@ -259,7 +259,7 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 }
 
 // guessed counts what a request claimed that does not hold.
-func (s *Server) guessed(x *exchange, u *boot.Unheld) {
+func (s *Server) guessed(x *exchange, u *decide.Unheld) {
 	if u.Any() {
 		s.opts.Sources.Guessed(x.start, &x.request.Caller, u)
 	}
@@ -267,14 +267,14 @@ func (s *Server) guessed(x *exchange, u *boot.Unheld) {
 
 // doubtful reports whether a decision may be wrong because a whole bucket is missing:
 // no config was found, or only a default one.
-func (s *Server) doubtful(d *boot.Decision) bool {
+func (s *Server) doubtful(d *decide.Decision) bool {
 	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
 	anybody := d.Err == nil && d.Tier == match.Default
 	return (nothing || anybody) && s.opts.Lost.fromConfig(d.Host)
 }
 
 // noticed passes on what deserves an event.
-func (s *Server) noticed(x *exchange, notices ...boot.Notice) {
+func (s *Server) noticed(x *exchange, notices ...decide.Notice) {
 	for _, n := range notices {
 		s.metrics.notice(n.Reason)
 		if n.IsAlarm() {
@@ -313,6 +313,6 @@ func (s *Server) crashed(w http.ResponseWriter, r *http.Request, x *exchange, fa
 	if begun {
 		panic(http.ErrAbortHandler)
 	}
-	x.decision = boot.Decision{}
+	x.decision = decide.Decision{}
 	fail(w, r, x, fault.Of(fmt.Errorf("panic: %v", failure)))
 }

@@ -22,9 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/fault"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/snapshot"
@@ -44,14 +45,14 @@ var (
 
 // fakeDecider gives one decision and keeps the last request.
 type fakeDecider struct {
-	decision boot.Decision
+	decision decide.Decision
 	crash    bool
 	mu       sync.Mutex
-	last     boot.Request
+	last     decide.Request
 	asked    int
 }
 
-func (f *fakeDecider) Decide(req *boot.Request, d *boot.Decision) {
+func (f *fakeDecider) Decide(req *decide.Request, d *decide.Decision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = *req
@@ -77,7 +78,7 @@ func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
 	f.served = append(f.served, host.Ref.String()+" "+config.Ref.String())
 }
 
-func (f *fakeJournal) Notice(n boot.Notice) {
+func (f *fakeJournal) Notice(n decide.Notice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.notices = append(f.notices, n.Reason)
@@ -117,11 +118,11 @@ type rig struct {
 	believe bool
 }
 
-func newRig(t *testing.T, decision boot.Decision) *rig {
+func newRig(t *testing.T, decision decide.Decision) *rig {
 	t.Helper()
 	r := &rig{decider: &fakeDecider{decision: decision}, journal: &fakeJournal{}, metrics: prometheus.NewRegistry(), log: new(bytes.Buffer), ready: true}
 	r.handler = logs.NewHandler(r.log, logs.Options{Interval: time.Hour})
-	resolver := peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff})
+	resolver := peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
 	r.server = New(Options{
 		Decider: r.decider, Resolver: resolver, Journal: r.journal, Log: r.handler, Registerer: r.metrics,
 		Ready: func() bool { return r.ready }, Believe: func(*http.Request) bool { return r.believe },
@@ -144,12 +145,12 @@ func (r *rig) logged() string {
 	return r.log.String()
 }
 
-func found(config *snapshot.Config) boot.Decision {
-	return boot.Decision{Host: testHost, FoundBy: "address", Config: config, Tier: match.Labels}
+func found(config *snapshot.Config) decide.Decision {
+	return decide.Decision{Host: testHost, FoundBy: "address", Config: config, Tier: match.Labels}
 }
 
-func failing(kind fault.Kind, sentence string) boot.Decision {
-	return boot.Decision{Err: fault.New(kind, sentence)}
+func failing(kind fault.Kind, sentence string) decide.Decision {
+	return decide.Decision{Err: fault.New(kind, sentence)}
 }
 
 func changed(change func(*snapshot.Config)) *snapshot.Config {
@@ -189,7 +190,7 @@ func TestAnswers(t *testing.T) {
 		method   string // GET
 		target   string // PathIgnition
 		header   http.Header
-		decision boot.Decision
+		decision decide.Decision
 		unready  bool
 
 		status int
@@ -201,12 +202,12 @@ func TestAnswers(t *testing.T) {
 			"X-Glowplug-Config": "g10/coreos-builder", "X-Glowplug-Match": "labels", "X-Glowplug-Stale": "", "Vary": "Accept, User-Agent",
 			"Content-Encoding": "", "Location": "", "Transfer-Encoding": "",
 		}},
-		{name: "another form", decision: boot.Decision{Host: testHost, Config: testConfig, Tier: match.Default, Form: &boot.Form{
+		{name: "another form", decision: decide.Decision{Host: testHost, Config: testConfig, Tier: match.Default, Form: &decide.Form{
 			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
 		}}, status: 200, body: `{"ignition":{"version":"3.0.0"}}`, want: map[string]string{
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:def"`, "Vary": "Accept, User-Agent",
 		}},
-		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}}, decision: boot.Decision{Config: testConfig, Form: &boot.Form{
+		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}}, decision: decide.Decision{Config: testConfig, Form: &decide.Form{
 			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
 		}}, status: 304},
 		{name: "gzip offered", decision: found(testConfig), header: http.Header{"Accept-Encoding": {"gzip, br"}}, status: 200, body: testBody, want: map[string]string{"Content-Encoding": ""}},
@@ -215,7 +216,7 @@ func TestAnswers(t *testing.T) {
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
 		}},
 		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody, want: map[string]string{"X-Glowplug-Stale": "true"}},
-		{name: "default tier", decision: boot.Decision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
+		{name: "default tier", decision: decide.Decision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
 		{name: "kickstart", target: PathKickstart, decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "kickstart from ignition", decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "raw", target: PathIgnition + "?format=raw", decision: found(testConfig), status: 200, body: "variant: fcos\n", want: map[string]string{
@@ -237,12 +238,12 @@ func TestAnswers(t *testing.T) {
 		}},
 		{name: "no match, HEAD", method: "HEAD", decision: failing(fault.NoMatch, "no config matches"), status: 404, want: map[string]string{"Content-Length": "18"}},
 		{name: "refused", decision: failing(fault.Refused, "not yours"), status: 403, body: "not yours\n"},
-		{name: "not acceptable", decision: boot.Decision{Config: testConfig, Err: fault.New(fault.NotAcceptable, "too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "", "Vary": "Accept, User-Agent"}},
+		{name: "not acceptable", decision: decide.Decision{Config: testConfig, Err: fault.New(fault.NotAcceptable, "too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "", "Vary": "Accept, User-Agent"}},
 		{name: "unavailable", decision: failing(fault.Unavailable, "never compiled"), status: 503, body: "never compiled\n", want: map[string]string{"Retry-After": "5"}},
 		{name: "lines in a sentence", decision: failing(fault.Refused, "a\r\nb\x00"), status: 403, body: "a  b \n"},
 		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403, body: strings.Repeat("é", 512) + "\n"},
 		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503, want: map[string]string{"Retry-After": "5"}},
-		{name: "no config at all", decision: boot.Decision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
+		{name: "no config at all", decision: decide.Decision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
 		{name: "not ready", unready: true, decision: found(testConfig), status: 503, want: map[string]string{"Retry-After": "5", "Content-Type": "text/plain; charset=utf-8"}},
 		{name: "malformed", target: PathIgnition + "?mac=nonsense", decision: found(testConfig), status: 400, body: "the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c\n"},
 		{name: "percent", target: PathIgnition + "?hostname=a%zz", decision: found(testConfig), status: 400},
@@ -319,7 +320,7 @@ func TestWhatIsAsked(t *testing.T) {
 
 func TestJournalAndMetrics(t *testing.T) {
 	decision := found(testConfig)
-	decision.Notices = []boot.Notice{{Reason: boot.ReasonClaimIgnored, Host: testHost}}
+	decision.Notices = []decide.Notice{{Reason: decide.ReasonClaimIgnored, Host: testHost}}
 	r := newRig(t, decision)
 	do(t, r, "GET", PathIgnition, nil)
 	do(t, r, "HEAD", PathIgnition, nil)
@@ -354,7 +355,7 @@ func TestRequestLog(t *testing.T) {
 	for _, c := range []struct {
 		name, method, target string
 		header               http.Header
-		decision             boot.Decision
+		decision             decide.Decision
 		want                 string
 	}{
 		{"found", "GET", PathIgnition + "?mac=AC1F6B8AA79C&token=hunter2", http.Header{"User-Agent": {"Ignition/Debian 2.14.0+ds1-1+b6"}, "X-Forwarded-For": {"6.6.6.6"}}, found(testConfig),
@@ -394,7 +395,7 @@ func TestLevels(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		h := logs.NewHandler(&out, logs.Options{Level: c.level})
-		s := New(Options{Decider: &fakeDecider{decision: failing(c.kind, "no")}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}), Log: h})
+		s := New(Options{Decider: &fakeDecider{decision: failing(c.kind, "no")}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}), Log: h})
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", PathIgnition, nil))
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -406,7 +407,7 @@ func TestLevels(t *testing.T) {
 }
 
 func TestCrash(t *testing.T) {
-	r := newRig(t, boot.Decision{})
+	r := newRig(t, decide.Decision{})
 	r.decider.crash = true
 	resp, body := do(t, r, "GET", PathIgnition, nil)
 	if resp.StatusCode != 500 || body != "internal error\n" {
@@ -502,7 +503,7 @@ func TestAllocations(t *testing.T) {
 	defer h.Close()
 	s := New(Options{
 		Decider: &fakeDecider{decision: found(testConfig)}, Log: h, Journal: nil,
-		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: peer.NeighborsOff}),
+		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 	})
 	req := httptest.NewRequest("GET", PathIgnition, nil)
 	w := &discardWriter{header: make(http.Header)}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/boot"
-	"glowplug/internal/serve/peer"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 )
 
 // The images of a stream are named by version: another one may come while a machine
@@ -26,7 +26,7 @@ func TestImagesOfStreams(t *testing.T) {
 	rackImages["g10/flatcar"] = `{"spec":{"stream":{"name":"lts","format":"pxe"}},"status":{"phase":"Ready","sha256":"` + sum + `","files":[{"role":"kernel"},{"role":"initramfs"}]}}`
 	rackImages["g10/streamed"] = `{"spec":{"stream":{"name":"stable"},"transport":"http"},"status":{"phase":"Ready","sha256":"` + sum + `"}}`
 	rackImages["g10/long"] = `{"spec":{"stream":{"name":"stable","format":"pxe"},"kernelArgs":["x=` + strings.Repeat("y", 2100) + `"]},"status":{"phase":"Ready","sha256":"` + sum + `","files":[]}}`
-	r, opened := bootRig(t, boot.Policy{Claims: peer.Trust}, nil)
+	r, opened := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	const base = "http://192.168.200.2:8082/iso/g10/"
 	for path, lines := range map[string][]string{
 		"/ipxe?mac=52-54-00-00-01-01": {
@@ -47,7 +47,7 @@ func TestImagesOfStreams(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(r.journal.notices, ", "); got != boot.ReasonImageUnavailable {
+	if got := strings.Join(r.journal.notices, ", "); got != decide.ReasonImageUnavailable {
 		t.Errorf("arguments that are too long for a kernel: noticed %q", got)
 	}
 	for path, want := range map[string]string{

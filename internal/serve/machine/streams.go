@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"glowplug/internal/fault"
+	"glowplug/internal/domain/fault"
 )
 
 // PathStreams is where stream metadata is served, and PathArtifacts the files of a

@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
 )
 
 // streamRig serves the streams "stable" and "a b", and a folder of images.
 func streamRig(t *testing.T) (*rig, string) {
 	t.Helper()
-	r := newRig(t, boot.Decision{})
+	r := newRig(t, decide.Decision{})
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	if err != nil {

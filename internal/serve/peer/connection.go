@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
 
@@ -37,7 +38,7 @@ func (r *Resolver) ConnContext(ctx context.Context, conn net.Conn) context.Conte
 
 // compare notes in the caller of a request what the connection says otherwise than
 // the neighbour table. While that has no entry, what the connection says holds.
-func (c *connection) compare(caller *Caller) {
+func (c *connection) compare(caller *identity.Caller) {
 	accepted := c.mac.Load()
 	switch {
 	case accepted == 0:

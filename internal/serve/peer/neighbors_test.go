@@ -9,6 +9,8 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
+var testMAC = netaddr.MAC{0xac, 0x1f, 0x6b, 0x8a, 0xa7, 0x9c}
+
 func testTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTable {
 	t := newNeighborTable(query)
 	t.links.Store(&links{

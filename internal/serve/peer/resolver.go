@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
 
@@ -31,7 +32,7 @@ type ResolverOptions struct {
 	// TrustedProxies are the peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Neighbors says whether there is a neighbour table: NeighborsOff leaves it alone.
-	Neighbors NeighborMode
+	Neighbors identity.NeighborMode
 	// Table is the neighbour table; nil: the kernel's.
 	Table Neighbors
 	// Logger is told where the kernel's table cannot be read; nil: nobody.
@@ -51,7 +52,7 @@ func NewResolver(opts ResolverOptions) *Resolver {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Neighbors != NeighborsOff {
+	if opts.Neighbors != identity.NeighborsOff {
 		if r.neighbors = opts.Table; r.neighbors == nil {
 			r.neighbors = openNeighbors(opts.Logger)
 		}
@@ -70,19 +71,19 @@ func (r *Resolver) Close() error {
 // Caller is who sent req, as far as the network tells. Believed is for others
 // to set. The neighbour table is asked for a peer that is the client itself and
 // is not on this machine.
-func (r *Resolver) Caller(req *http.Request) Caller {
+func (r *Resolver) Caller(req *http.Request) identity.Caller {
 	remote, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
-		return Caller{}
+		return identity.Caller{}
 	}
 	peer, zone := remote.Addr(), remote.Addr().Zone()
 	peer = peer.WithZone("").Unmap()
 	forwarded := req.Header["X-Forwarded-For"]
 	if r.trusts(peer) {
-		return Caller{Addr: forwardedClient(peer, forwarded, r.trusts), Proxied: true}
+		return identity.Caller{Addr: forwardedClient(peer, forwarded, r.trusts), Proxied: true}
 	}
-	caller := Caller{Addr: peer, ForgedForward: len(forwarded) > 0}
-	caller.take(r.neighbor(peer, zone))
+	caller := identity.Caller{Addr: peer, ForgedForward: len(forwarded) > 0}
+	setNeighbor(&caller, r.neighbor(peer, zone))
 	if c, ok := req.Context().Value(connectionKey{}).(*connection); ok {
 		c.compare(&caller)
 	}
@@ -92,9 +93,9 @@ func (r *Resolver) Caller(req *http.Request) Caller {
 // Peer is who has opened a connection that is not HTTP: nobody speaks for another
 // there. What it is told must follow within ChangeWindow of the connection, so that
 // an entry which has changed since that was accepted is seen to have.
-func (r *Resolver) Peer(remote netip.AddrPort) Caller {
-	caller := Caller{Addr: remote.Addr().WithZone("").Unmap()}
-	caller.take(r.neighbor(caller.Addr, remote.Addr().Zone()))
+func (r *Resolver) Peer(remote netip.AddrPort) identity.Caller {
+	caller := identity.Caller{Addr: remote.Addr().WithZone("").Unmap()}
+	setNeighbor(&caller, r.neighbor(caller.Addr, remote.Addr().Zone()))
 	return caller
 }
 
@@ -106,7 +107,7 @@ func (r *Resolver) neighbor(peer netip.Addr, zone string) Neighbor {
 	return r.neighbors.Lookup(peer, zone)
 }
 
-func (c *Caller) take(n Neighbor) { c.MAC, c.Former = n.MAC, n.Former }
+func setNeighbor(c *identity.Caller, n Neighbor) { c.MAC, c.Former = n.MAC, n.Former }
 
 func (r *Resolver) trusts(addr netip.Addr) bool { return Contains(r.proxies, addr) }
 

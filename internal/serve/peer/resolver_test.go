@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
 
@@ -78,7 +79,7 @@ func TestCaller(t *testing.T) {
 			table := &fakeNeighbors{macs: map[string]netaddr.MAC{"192.168.10.10": testMAC, "fe80::1%eth0": testMAC, "10.0.0.1": testMAC}}
 			r := NewResolver(ResolverOptions{TrustedProxies: proxies, Table: table})
 			got := r.Caller(&http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.forwarded}})
-			want := Caller{Proxied: c.proxied, ForgedForward: c.forged}
+			want := identity.Caller{Proxied: c.proxied, ForgedForward: c.forged}
 			if c.addr != "" {
 				want.Addr = netip.MustParseAddr(c.addr)
 			}
@@ -95,9 +96,9 @@ func TestCaller(t *testing.T) {
 }
 
 func TestCallerWithoutProxies(t *testing.T) {
-	r := NewResolver(ResolverOptions{Neighbors: NeighborsOff, Table: &fakeNeighbors{}})
+	r := NewResolver(ResolverOptions{Neighbors: identity.NeighborsOff, Table: &fakeNeighbors{}})
 	req := &http.Request{RemoteAddr: "127.0.0.1:1", Header: http.Header{"X-Forwarded-For": {"192.168.10.10"}}}
-	if got := r.Caller(req); got != (Caller{Addr: netip.MustParseAddr("127.0.0.1"), ForgedForward: true}) {
+	if got := r.Caller(req); got != (identity.Caller{Addr: netip.MustParseAddr("127.0.0.1"), ForgedForward: true}) {
 		t.Errorf("got %+v", got)
 	}
 	if err := r.Close(); err != nil {

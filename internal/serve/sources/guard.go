@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
-	"glowplug/internal/boot"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/fault"
-	"glowplug/internal/serve/peer"
 )
 
 // linesPerSecond bounds the log lines of sources that have reached their limit.
@@ -23,7 +23,7 @@ const linesPerSecond = 10
 // Options are what a Guard tells. Each may be nil.
 type Options struct {
 	// Notice takes what deserves an event.
-	Notice func(boot.Notice)
+	Notice func(decide.Notice)
 	Logger *slog.Logger
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
@@ -42,7 +42,7 @@ type Guard struct {
 // New makes a Guard.
 func New(opts Options) *Guard {
 	if opts.Notice == nil {
-		opts.Notice = func(boot.Notice) {}
+		opts.Notice = func(decide.Notice) {}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -78,36 +78,36 @@ const (
 )
 
 // Claims says whose claims are not to be looked up.
-func (g *Guard) Claims(at time.Time, caller *peer.Caller, c *peer.Claims) boot.Limit {
+func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims) decide.Limit {
 	if g.claims.quiet(at) || !c.Any() {
-		return boot.Unlimited
+		return decide.Unlimited
 	}
-	for _, claim := range boot.Named(c) {
+	for _, claim := range decide.Named(c) {
 		if g.claims.Limited(at, Source{Addr: caller.Addr, Claim: claim}) {
-			return boot.AllLimited
+			return decide.AllLimited
 		}
 	}
 	return limit(g.claims, at, caller)
 }
 
 // Images gives the limit on look-ups of images for a caller.
-func (g *Guard) Images(at time.Time, caller *peer.Caller) boot.Limit {
+func (g *Guard) Images(at time.Time, caller *identity.Caller) decide.Limit {
 	return limit(g.images, at, caller)
 }
 
-func limit(t *Tally, at time.Time, caller *peer.Caller) boot.Limit {
+func limit(t *Tally, at time.Time, caller *identity.Caller) decide.Limit {
 	s := Source{Addr: caller.Addr, MAC: caller.MAC}
 	if !t.Limited(at, s) {
-		return boot.Unlimited
+		return decide.Unlimited
 	}
 	if s.Known = true; t.Limited(at, s) {
-		return boot.AllLimited
+		return decide.AllLimited
 	}
-	return boot.StrangersLimited
+	return decide.StrangersLimited
 }
 
 // Guessed counts the claims of a request that did not hold.
-func (g *Guard) Guessed(at time.Time, caller *peer.Caller, u *boot.Unheld) {
+func (g *Guard) Guessed(at time.Time, caller *identity.Caller, u *decide.Unheld) {
 	s := Source{Addr: caller.Addr, MAC: caller.MAC}
 	reached := u.Refused && g.claims.Count(at, s, "", true)
 	// A host says the same of itself whenever it boots, and need not have all of that
@@ -117,15 +117,15 @@ func (g *Guard) Guessed(at time.Time, caller *peer.Caller, u *boot.Unheld) {
 		reached = g.claims.Count(at, s, claim, !u.Known) || reached
 	}
 	if reached {
-		g.tell(ofClaims, boot.ReasonClaimsLimited, caller, "claims that do not hold",
+		g.tell(ofClaims, decide.ReasonClaimsLimited, caller, "claims that do not hold",
 			"its further claims are answered 503 without being looked up")
 	}
 }
 
 // Missed counts an image that who asks cannot have.
-func (g *Guard) Missed(at time.Time, caller *peer.Caller) {
+func (g *Guard) Missed(at time.Time, caller *identity.Caller) {
 	if g.images.Count(at, Source{Addr: caller.Addr, MAC: caller.MAC}, "", true) {
-		g.tell(ofImages, boot.ReasonImagesLimited, caller, "requests for images that it cannot have",
+		g.tell(ofImages, decide.ReasonImagesLimited, caller, "requests for images that it cannot have",
 			"further ones are answered 503 without being looked up, but for the image that it boots")
 	}
 }
@@ -133,15 +133,15 @@ func (g *Guard) Missed(at time.Time, caller *peer.Caller) {
 // Answered counts an answer that was given without a look-up. Others it does not count.
 func (g *Guard) Answered(failure *fault.Error) {
 	switch failure {
-	case boot.ClaimsLimited:
+	case decide.ClaimsLimited:
 		g.limited.WithLabelValues(ofClaims).Inc()
-	case boot.ImagesLimited:
+	case decide.ImagesLimited:
 		g.limited.WithLabelValues(ofImages).Inc()
 	}
 }
 
 // tell says that a source has reached its limit.
-func (g *Guard) tell(of, reason string, caller *peer.Caller, what, then string) {
+func (g *Guard) tell(of, reason string, caller *identity.Caller, what, then string) {
 	g.reached.WithLabelValues(of).Inc()
 	who, key := "a client without an address", "none"
 	if addr := caller.Addr; addr.IsValid() {
@@ -156,7 +156,7 @@ func (g *Guard) tell(of, reason string, caller *peer.Caller, what, then string) 
 	}
 	message := who + " has made " + strconv.Itoa(Limit) + " " + what +
 		" within a minute; until a minute has passed, " + then
-	g.opts.Notice(boot.Notice{Reason: reason, Key: key, Message: message})
+	g.opts.Notice(decide.Notice{Reason: reason, Key: key, Message: message})
 	if g.lines.Allow() {
 		g.opts.Logger.Warn("a source has reached its limit of guesses", "of", of, "source", who, "limit", Limit)
 	}

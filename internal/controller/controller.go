@@ -1,0 +1,216 @@
+// Package controller runs reconcilers: functions that bring one object's status, or
+// what the server holds of it, to the state that its spec asks for. Each kind of
+// derived state has a package below this one.
+//
+// Keys are queued by whoever notices a change. A key that is queued several times
+// before it is reconciled is reconciled once, and never by two workers at a time. A
+// reconciler reads the state as it is now, so it does not matter which changes were
+// noticed, or in what order.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Bounds of the pause after a failure, which doubles with each failure of a key.
+const (
+	DefaultRetryMin = 200 * time.Millisecond
+	DefaultRetryMax = time.Minute
+)
+
+// Options are the parts of a Controller. K is the type of its keys, such as a
+// reference to an object, or a struct of a reference and a phase.
+type Options[K comparable] struct {
+	// Name is the controller's, in lower case, for metrics and logs.
+	Name string
+	// Reconcile brings the object of a key up to date. It is called again after
+	// requeueAfter where that is positive, and after a pause where err is not nil.
+	Reconcile func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
+	// List queues every key that there is, by calling enqueue; nil: there are none
+	// before somebody queues them. It is called at each start of Run, and again after
+	// a pause where it fails.
+	List func(ctx context.Context, enqueue func(K)) error
+	// LowPriority reports whether a key waits until no other key is queued; nil: no key
+	// does.
+	LowPriority func(K) bool
+	// Workers is the number of reconcilers that run at the same time; 0 is 1.
+	Workers int
+	// Timeout ends the context of one reconcile; 0: there is no limit.
+	Timeout time.Duration
+	// RetryMin and RetryMax are the bounds of the pause after a failure; 0 is the
+	// default.
+	RetryMin, RetryMax time.Duration
+	// Metrics counts what is done; nil: nothing is counted.
+	Metrics *Metrics
+	// Logger takes failures; nil discards them.
+	Logger *slog.Logger
+}
+
+// Controller is a queue of keys and the workers that reconcile them.
+type Controller[K comparable] struct {
+	opts Options[K]
+
+	mu sync.Mutex
+	// queue is nil while Run does not run: a client-go queue cannot be used again after
+	// it was shut down.
+	queue workqueue.TypedRateLimitingInterface[K]
+}
+
+// New returns a Controller, which reconciles nothing before Run.
+func New[K comparable](opts Options[K]) *Controller[K] {
+	opts.Workers = max(opts.Workers, 1)
+	if opts.RetryMin == 0 {
+		opts.RetryMin = DefaultRetryMin
+	}
+	if opts.RetryMax == 0 {
+		opts.RetryMax = DefaultRetryMax
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Controller[K]{opts: opts}
+}
+
+// Enqueue queues a key. It never blocks. While Run does not run the key is dropped,
+// since the next Run begins with List.
+func (c *Controller[K]) Enqueue(key K) { c.EnqueueAfter(key, 0) }
+
+// EnqueueAfter queues a key after a pause, so that changes which come together are
+// reconciled together. The earliest time of several calls counts.
+func (c *Controller[K]) EnqueueAfter(key K, pause time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue != nil {
+		c.queue.AddAfter(key, pause)
+	}
+}
+
+// Pending returns the number of keys that are queued; those with a pause do not count
+// before it is over.
+func (c *Controller[K]) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue == nil {
+		return 0
+	}
+	return c.queue.Len()
+}
+
+// Run reconciles until ctx ends, and returns once the last reconciler has returned. It
+// may be called again afterwards, as by a server that holds a lease once more, but not
+// by two at the same time.
+func (c *Controller[K]) Run(ctx context.Context) {
+	queue := c.newQueue()
+	c.mu.Lock()
+	c.queue = queue
+	c.mu.Unlock()
+
+	var workers sync.WaitGroup
+	for range c.opts.Workers {
+		workers.Go(func() {
+			for c.reconcileNext(ctx, queue) {
+			}
+		})
+	}
+	if c.opts.List != nil {
+		workers.Go(func() { c.list(ctx, queue) })
+	}
+	<-ctx.Done()
+	c.mu.Lock()
+	c.queue = nil
+	c.mu.Unlock()
+	queue.ShutDown()
+	workers.Wait()
+	c.opts.Metrics.stopped(c.opts.Name)
+}
+
+func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](c.opts.RetryMin, c.opts.RetryMax)
+	config := workqueue.TypedQueueConfig[K]{Name: c.opts.Name}
+	if c.opts.Metrics != nil {
+		config.MetricsProvider = c.opts.Metrics
+	}
+	if c.opts.LowPriority != nil {
+		config.Queue = &priorityQueue[K]{low: c.opts.LowPriority}
+	}
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
+			Queue: workqueue.NewTypedWithConfig(config),
+		}),
+	})
+}
+
+// list queues all keys, and tries again until it could.
+func (c *Controller[K]) list(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K]) {
+	for pause := c.opts.RetryMin; ; pause = min(2*pause, c.opts.RetryMax) {
+		err := c.opts.List(ctx, queue.Add)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		c.opts.Logger.Warn("listing failed and is tried again", "controller", c.opts.Name, "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// reconcileNext reconciles one key, and reports whether there may be another.
+func (c *Controller[K]) reconcileNext(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K]) bool {
+	key, shutdown := queue.Get()
+	if shutdown {
+		return false
+	}
+	defer queue.Done(key)
+	if ctx.Err() != nil {
+		return true // the rest of the queue is dropped
+	}
+	began := time.Now()
+	requeueAfter, err := c.reconcile(ctx, key)
+	if ctx.Err() != nil {
+		return true
+	}
+	c.opts.Metrics.reconciled(c.opts.Name, time.Since(began), requeueAfter, err)
+	switch {
+	case err != nil:
+		c.opts.Logger.Warn("reconciling failed and is tried again", "controller", c.opts.Name, "key", fmt.Sprint(key), "error", err)
+		queue.AddRateLimited(key)
+	default:
+		queue.Forget(key)
+		if requeueAfter > 0 {
+			queue.AddAfter(key, requeueAfter)
+		}
+	}
+	return true
+}
+
+// reconcile calls the reconciler; a panic of it is an error.
+func (c *Controller[K]) reconcile(ctx context.Context, key K) (requeueAfter time.Duration, err error) {
+	if c.opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.opts.Timeout)
+		defer cancel()
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			requeueAfter, err = 0, &panicError{value: p, stack: debug.Stack()}
+		}
+	}()
+	return c.opts.Reconcile(ctx, key)
+}
+
+// panicError is a panic of a reconciler.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }

@@ -1,0 +1,398 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/store/snapshot"
+)
+
+// uuidOfPrivate is that of the host whose image is for its hosts alone.
+const uuidOfPrivate = "4c4c4544-0042-3510-8056-b4c04f4e3118"
+
+// rack is hosts that boot in every way, and images of every kind.
+func rack() *lab {
+	l := &lab{}
+	image := func(namespace, name string, change func(*v1.ISCSICdrom)) {
+		l.image(namespace, name, "")
+		i := l.images[len(l.images)-1]
+		i.Status.Phase, i.Status.TargetIQN = v1.PhaseReady, "iqn.2026-11.dev.glowplug:"+namespace+":"+name
+		if change != nil {
+			change(i)
+		}
+	}
+	image("g10", "live", nil)
+	image("g10", "router", func(i *v1.ISCSICdrom) {
+		i.Status = v1.ISCSICdromStatus{}
+		i.Spec.External = &v1.ExternalTarget{Portal: "192.168.10.1", IQN: "iqn.2000-02.com.mikrotik:cdrom-coreos-live"}
+	})
+	image("g10", "locked", func(i *v1.ISCSICdrom) { i.Spec.CHAP = &v1.CHAP{Username: "u", Password: "p"} })
+	image("g10", "pending", func(i *v1.ISCSICdrom) { i.Status.Phase = v1.PhasePending })
+	image("g10", "broken", func(i *v1.ISCSICdrom) { i.Status.Phase, i.Status.ErrorMessage = v1.PhaseError, "no ISO 9660 image" })
+	image("default", "rescue", nil)
+	image("g10", "private", func(i *v1.ISCSICdrom) { i.Spec.Access = v1.AccessHosts })
+	image("g10", "odd", func(i *v1.ISCSICdrom) { i.Spec.Access = "written by hand" })
+	host := func(n int, image string, change func(*v1.BareMetalHost)) {
+		h := l.host("g10", fmt.Sprint("h", n), fmt.Sprintf("52:54:00:00:00:%02x", n), fmt.Sprintf("192.168.10.%d", n))
+		h.Spec.Image = image
+		if change != nil {
+			change(h)
+		}
+	}
+	state := func(state string) func(*v1.BareMetalHost) {
+		return func(h *v1.BareMetalHost) { h.Status.State = state }
+	}
+	host(1, "live", nil)
+	host(2, "", nil)
+	host(3, "localboot", func(h *v1.BareMetalHost) { h.Spec.IPXE = "shell" })
+	host(4, "live", state(v1.StateBooting))
+	host(5, "live", state(v1.StateProvisioning))
+	host(6, "live", state(v1.StateProvisioned))
+	host(7, "live", func(h *v1.BareMetalHost) { h.Spec.BootMode, h.Status.State = v1.BootForever, v1.StateProvisioned })
+	host(8, "live", func(h *v1.BareMetalHost) {
+		h.Status.State, h.Annotations = v1.StateProvisioned, map[string]string{v1.AnnotationRearm: "2"}
+		h.Status.Rearmed = "1"
+	})
+	host(9, "live", func(h *v1.BareMetalHost) {
+		h.Status.State, h.Annotations = v1.StateProvisioned, map[string]string{v1.AnnotationRearm: "1"}
+		h.Status.Rearmed = "1"
+	})
+	host(10, "missing", nil)
+	host(11, "pending", nil)
+	host(12, "broken", nil)
+	host(13, "router", nil)
+	host(14, "default/rescue", nil)
+	host(15, "", func(h *v1.BareMetalHost) { h.Spec.IPXE = "shell" })
+	host(16, "live", func(h *v1.BareMetalHost) { h.Spec.KernelArgs = []string{"a=1"} })
+	host(17, "locked", func(h *v1.BareMetalHost) { h.Spec.KernelArgs = []string{"a=1"} })
+	host(18, "private", func(h *v1.BareMetalHost) {
+		h.Status.State, h.Spec.SystemUUID = v1.StateProvisioned, uuidOfPrivate
+		h.Spec.BootSources = []string{"10.0.0.0/8"}
+	})
+	return l
+}
+
+func TestDecideBoot(t *testing.T) {
+	inv := rack().inventory(t)
+	for n, want := range map[int]string{
+		1: "g10/live", 2: "disk", 3: "disk", 4: "g10/live", 5: "disk", 6: "disk", 7: "g10/live", 8: "g10/live", 9: "disk",
+		10: "503 there is no image g10/missing", 11: "503 image g10/pending is not ready yet",
+		12: "503 image g10/broken cannot be booted: no ISO 9660 image", 13: "g10/router", 14: "default/rescue", 15: "script", 16: "g10/live",
+	} {
+		d := New(inv, Policy{})
+		b := d.DecideBoot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n), uuid: uuidX}.request(t))
+		got := ""
+		switch {
+		case b.Err != nil:
+			got = fmt.Sprint(b.Err.Kind.Status(), " ", b.Err.Sentence)
+			if len(b.Notices) != 1 || b.Notices[0].Reason != ReasonImageUnavailable {
+				t.Errorf("h%d: notices %v", n, b.Notices)
+			}
+		case b.Local:
+			got = "disk"
+		case b.Image != nil:
+			got = b.Image.Ref.String()
+		case b.Script != "":
+			got = "script"
+		}
+		if !strings.HasPrefix(got, want) || b.Host == nil || b.Reason == "" {
+			t.Errorf("h%d: %s; want %s (%+v)", n, got, want, b)
+		}
+		if b.Err == nil && len(b.Notices) > 0 {
+			t.Errorf("h%d: a UUID that nobody has is no event here: %v", n, b.Notices)
+		}
+	}
+
+	// What is remembered goes before the status.
+	d := New(inv, Policy{})
+	d.Follow(func(h *snapshot.Host) snapshot.Progress { return snapshot.Progress{State: v1.StateProvisioning} })
+	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); !b.Local {
+		t.Errorf("%+v", b)
+	}
+	// The identity rules are those of configs.
+	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+		t.Errorf("%+v", b)
+	}
+	isolated := New(inv, Policy{Isolate: true})
+	if b := isolated.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+		t.Errorf("%+v", b)
+	}
+	for policy, want := range map[*Decider]string{New(inv, Policy{}): "g10/live g10/router default/rescue", isolated: "default/rescue"} {
+		b := policy.DecideBoot(ask{endpoint: IPXE, from: "10.9.9.9"}.request(t))
+		var got []string
+		for _, i := range b.Offer {
+			got = append(got, i.Ref.String())
+		}
+		if strings.Join(got, " ") != want || b.Err != nil || b.Local || !slices.Contains(notices(&Decision{Notices: b.Notices}), ReasonUnknownHost) {
+			t.Errorf("an unknown machine is offered %v, want %s: %+v", got, want, b)
+		}
+	}
+}
+
+func TestNamespaceScript(t *testing.T) {
+	inv := rack().inventory(t)
+	inv.Namespaces().Load(nil)
+	inv.Namespaces().Put(item("g10", `{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
+	d := New(inv, Policy{})
+	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "", 6: "", 15: "shell"} {
+		if b := d.DecideBoot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)); b.Script != want {
+			t.Errorf("h%d: %q", n, b.Script)
+		}
+	}
+	inv.Namespaces().Delete("g10", 3)
+	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); b.Script != "" {
+		t.Errorf("after the namespace is gone: %q", b.Script)
+	}
+}
+
+func TestDecideImage(t *testing.T) {
+	inv := rack().inventory(t)
+	live, locked := snapshot.Ref{Namespace: "g10", Name: "live"}, snapshot.Ref{Namespace: "g10", Name: "locked"}
+	private := snapshot.Ref{Namespace: "g10", Name: "private"}
+	for _, c := range []struct {
+		name    string
+		ask     ask
+		policy  Policy
+		ref     snapshot.Ref
+		proven  bool
+		status  int
+		args    string
+		notices string
+	}{
+		{"its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
+		{"with its own arguments", ask{from: "192.168.10.16"}, Policy{}, live, false, 200, "a=1", ""},
+		{"another's", ask{from: "192.168.10.13"}, Policy{}, live, false, 200, "", ""},
+		{"an unknown machine", ask{from: "10.9.9.9"}, Policy{}, live, false, 200, "", ""},
+		{"isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, live, false, 404, "", ""},
+		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{Isolate: true}, live, false, 200, "", ""},
+		{"with a password, over HTTP", ask{from: "192.168.10.1"}, Policy{}, locked, false, 403, "", ""},
+		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
+		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
+		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
+		{"not ready", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "pending"}, false, 503, "", ReasonImageUnavailable + " g10/h1"},
+		{"external", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
+		{"none", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
+		{"for its hosts, one of them", ask{from: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
+		{"for its hosts, another", ask{from: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
+		{"for its hosts, another over iSCSI", ask{from: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
+		{"for its hosts, an unknown machine", ask{from: "10.9.9.9"}, Policy{}, private, true, 403, "", ""},
+		{"for its hosts, one by its MAC", ask{from: "10.9.9.9", neighbor: "52:54:00:00:00:12"}, Policy{}, private, true, 200, "", ""},
+		{"for its hosts, one of them behind NAT", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, private, true, 200, "", ""},
+		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true, 403, "", ReasonClaimRefused + " g10/h18"},
+		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
+		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, private, false, 404, "", ""},
+		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "odd"}, false, 403, "", ""},
+		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "", ReasonClaimRefused + " g10/h16"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := New(inv, c.policy).DecideImage(c.ask.request(t), c.ref, c.proven)
+			status := 200
+			if i.Err != nil {
+				status = i.Err.Kind.Status()
+			}
+			if got := strings.Join(notices(&Decision{Notices: i.Notices}), " "); got != c.notices {
+				t.Errorf("notices: %s", got)
+			}
+			if status != c.status || strings.Join(i.Args, " ") != c.args {
+				t.Errorf("%d, %v: %+v", status, i.Args, i)
+			}
+		})
+	}
+	d := New(inv, Policy{})
+	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil || i.Image.Ref != live || len(i.Args) != 1 {
+		t.Errorf("%+v", i)
+	}
+	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
+		t.Errorf("%+v", i)
+	}
+}
+
+// What a machine merely says does not make it a host by the network, and neither does an
+// address behind which there is another card.
+func TestByNetwork(t *testing.T) {
+	inv := rack().inventory(t)
+	for _, c := range []struct {
+		name   string
+		ask    ask
+		policy Policy
+		host   string
+		want   bool
+	}{
+		{"by its address", ask{from: "192.168.10.18"}, Policy{}, "g10/h18", true},
+		{"by its address, saying so", ask{from: "192.168.10.18", uuid: uuidOfPrivate}, Policy{}, "g10/h18", true},
+		{"by its card", ask{from: "172.16.0.9", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
+		{"by both", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
+		{"by a claim from its bootSources", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, "g10/h18", false},
+		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: identity.Trust}, "g10/h18", false},
+		{"its address, another card", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
+		{"unknown", ask{from: "172.16.0.9"}, Policy{}, "", false},
+	} {
+		i := New(inv, c.policy).DecideTarget(c.ask.request(t), "iqn.2026-11.dev.glowplug:g10:live")
+		host := ""
+		if i.Host != nil {
+			host = i.Host.Ref.String()
+		}
+		if host != c.host || i.ByNetwork != c.want {
+			t.Errorf("%s: host %q, by the network %v", c.name, host, i.ByNetwork)
+		}
+	}
+}
+
+// An image that cannot be had with a host's own kernel arguments is not booted: the
+// host is told why, instead of a script behind which there is nothing.
+func TestImageThatCannotBeHad(t *testing.T) {
+	d := New(rack().inventory(t), Policy{})
+	var tried []string
+	refusal := fault.New(fault.NoMatch, "/boot/grub/grub.cfg: the argument cannot be written")
+	d.Try(func(image *snapshot.Image, args []string) error {
+		tried = append(tried, strings.TrimSpace(image.Ref.String()+" "+strings.Join(args, " ")))
+		if len(args) > 0 {
+			return fmt.Errorf("trying: %w", refusal)
+		}
+		return nil
+	})
+	for n, want := range map[int]string{
+		1: "g10/live", 2: "", 6: "", 12: "", 13: "", 14: "default/rescue", 15: "", 16: "g10/live a=1", // disks, others' targets and what is not ready are not tried
+	} {
+		tried = nil
+		r := ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)
+		b := d.DecideBoot(r)
+		if got := strings.Join(tried, ", "); got != want {
+			t.Errorf("h%d: tried %q; want %q", n, got, want)
+		}
+		if failed := b.Err != nil && n != 12; failed != (n == 16) {
+			t.Errorf("h%d: %v", n, b.Err)
+		}
+		if n != 16 {
+			continue
+		}
+		if b.Err.Kind != fault.Unavailable || b.Err.Sentence != refusal.Sentence || b.Image == nil || refusal.Kind != fault.NoMatch {
+			t.Errorf("%+v", b)
+		}
+		want := Notice{Reason: ReasonImageUnavailable, Host: b.Host, Key: "g10/live", Message: refusal.Sentence}
+		if len(b.Notices) != 1 || b.Notices[0] != want {
+			t.Errorf("notices %+v", b.Notices)
+		}
+		if e := d.Explain(ask{endpoint: Ignition, from: "192.168.10.16"}.request(t)); e.Boot == nil || e.Boot.Error != refusal.Sentence {
+			t.Errorf("explained as %+v", e.Boot)
+		}
+	}
+}
+
+// TestAdvance is the table of steps; each begins a minute after the one before
+// unless it says otherwise.
+func TestAdvance(t *testing.T) {
+	once := &snapshot.Host{}
+	forever := &snapshot.Host{Boot: &snapshot.HostBoot{Forever: true}}
+	type step struct {
+		step  Step
+		after time.Duration
+		state string
+		began bool
+	}
+	const minute = time.Minute
+	for name, steps := range map[string][]step{
+		"by scripts": {
+			{ImageStep, 0, v1.StateBooting, true}, {ImageStep, time.Second, v1.StateBooting, false},
+			{ConfigStep, minute, v1.StateProvisioning, false}, {ConfigStep, time.Hour, v1.StateProvisioning, false},
+			{DiskStep, time.Second, v1.StateProvisioned, true}, {DiskStep, time.Second, v1.StateProvisioned, false},
+			{ConfigStep, minute, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true},
+		},
+		"a boot that comes to nothing": {
+			{ImageStep, 0, v1.StateBooting, true}, {AgainStep, minute, v1.StateBooting, false}, {AgainStep, minute, v1.StateBooting, false},
+			{ImageStep, minute, v1.StateBooting, true},
+		},
+		"forever": {
+			{ImageStep, 0, v1.StateBooting, true}, {ConfigStep, time.Second, v1.StateProvisioning, false},
+			{ImageStep, time.Second, v1.StateBooting, true}, {ImageStep, minute, v1.StateBooting, true},
+		},
+		"without scripts": {
+			{ConfigStep, 0, v1.StateProvisioning, true}, {ConfigStep, minute, v1.StateProvisioning, false},
+			{CompleteStep, minute, v1.StateProvisioned, false}, {ConfigStep, minute, v1.StateProvisioned, false},
+			{ConfigStep, 3 * minute, v1.StateProvisioning, true},
+		},
+		"an image that cannot be had": {
+			{FailStep, 0, v1.StateError, false}, {FailStep, time.Second, v1.StateError, false}, {ImageStep, time.Second, v1.StateBooting, true},
+			{FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true}, {ConfigStep, minute, v1.StateProvisioning, false},
+			{FailStep, minute, v1.StateProvisioning, false}, {DiskStep, minute, v1.StateProvisioned, true}, {FailStep, minute, v1.StateProvisioned, false},
+		},
+		"forever, an image that cannot be had": {
+			{CompleteStep, 0, v1.StateProvisioned, false}, {FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true},
+		},
+		"no image any more": {{FailStep, 0, v1.StateError, false}, {DiskStep, minute, v1.StateAvailable, true}},
+		"always the disk":   {{DiskStep, 0, "", true}, {DiskStep, minute, "", true}},
+		"complete at once":  {{CompleteStep, 0, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p snapshot.Progress
+			at, h := epoch, once
+			if strings.HasPrefix(name, "forever") {
+				h = forever
+			}
+			for i, s := range steps {
+				at = at.Add(s.after)
+				var began bool
+				if p, began = Advance(h, p, s.step, at); began != s.began || p.State != s.state || began != p.Boot.Equal(at) || !p.Seen.Equal(at) {
+					t.Fatalf("step %d: %v, %+v; want %+v", i, began, p, s)
+				}
+			}
+		})
+	}
+}
+
+// The clock may have been set back, or that of the server that wrote the status is
+// ahead: what comes after is not seen earlier, and the host is installed once.
+func TestAdvanceUnderAnotherClock(t *testing.T) {
+	h := &snapshot.Host{}
+	ahead := epoch.Add(time.Hour)
+	known, _ := Advance(h, snapshot.Progress{}, ImageStep, ahead)
+	known.Position = 1
+	for i, step := range []Step{ImageStep, ConfigStep, DiskStep, DiskStep} {
+		next, _ := Advance(h, known, step, epoch.Add(time.Duration(i)*time.Second))
+		if LaterSeen(known, next) {
+			t.Fatalf("step %d: %+v is taken for later than %+v", i, known, next)
+		}
+		after := known.Position
+		next.Position = after + 1
+		known.Seen = known.Seen.Truncate(time.Second) // as it is stored
+		if known = Fold(known, next, after); !Same(known, next) || known.Position != next.Position {
+			t.Fatalf("step %d: %+v is not taken: %+v", i, next, known)
+		}
+	}
+	if !known.Seen.Equal(ahead) {
+		t.Errorf("it has run ahead of every clock: %v", known.Seen)
+	}
+	if armed, _ := Armed(h, known); armed || known.State != v1.StateProvisioned {
+		t.Errorf("%+v", known)
+	}
+}
+
+// TestFold is the table of what a record of the boot log changes.
+func TestFold(t *testing.T) {
+	at := func(state string, position uint64, minute int) snapshot.Progress {
+		return snapshot.Progress{State: state, Position: position, Seen: epoch.Add(time.Duration(minute) * time.Minute)}
+	}
+	booting, provisioned := v1.StateBooting, v1.StateProvisioned
+	for name, c := range map[string]struct {
+		known, record, want snapshot.Progress
+		after               uint64
+	}{
+		"the first":                        {snapshot.Progress{}, at(booting, 1, 1), at(booting, 1, 1), 0},
+		"one that is included":             {at(provisioned, 7, 1), at(booting, 7, 1), at(provisioned, 7, 1), 6},
+		"one that came back":               {at(provisioned, 7, 1), at(booting, 3, 9), at(provisioned, 7, 1), 2},
+		"one that succeeds what is known":  {at(booting, 7, 5), at(provisioned, 8, 5), at(provisioned, 8, 5), 7},
+		"of a clock that is behind":        {at(booting, 7, 50), at(provisioned, 8, 5), at(provisioned, 8, 50), 7},
+		"of a server that was cut off":     {at(provisioned, 7, 50), at(booting, 8, 5), at(provisioned, 8, 50), 3},
+		"of one that saw the machine last": {at(booting, 7, 5), at(provisioned, 8, 50), at(provisioned, 8, 50), 3},
+	} {
+		if got := Fold(c.known, c.record, c.after); got != c.want {
+			t.Errorf("%s: %+v; want %+v", name, got, c.want)
+		}
+	}
+}

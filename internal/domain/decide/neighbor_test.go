@@ -1,0 +1,93 @@
+package decide
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
+)
+
+// TestBootSourceOfAnotherMachine is a machine on the server's own network that
+// claims to be a host with bootSources, at every endpoint.
+func TestBootSourceOfAnotherMachine(t *testing.T) {
+	l := rack()
+	l.hosts[0].Spec.BootSources = []string{"172.16.0.0/24"}
+	l.hosts[0].Spec.SystemUUID = uuidA
+	inv := l.inventory(t)
+	live := snapshot.Ref{Namespace: "g10", Name: "live"}
+	for name, policy := range map[string]Policy{"auto": {}, "enforce": enforce} {
+		d := New(inv, policy)
+		for _, c := range []struct {
+			name string
+			ask  ask
+			want fault.Kind // Internal: none
+		}{
+			{"another machine", ask{from: "172.16.0.66", neighbor: macX, hostname: "h1"}, fault.Refused},
+			{"another machine by MAC", ask{from: "172.16.0.66", neighbor: macX, mac: "52:54:00:00:00:01"}, fault.Refused},
+			{"another machine by UUID", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.Refused},
+			{"another host", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:02", hostname: "h1"}, fault.Refused},
+			{"the host itself", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:01", hostname: "h1"}, fault.Internal},
+			{"from behind a router", ask{from: "172.16.0.66", hostname: "h1"}, fault.Internal},
+		} {
+			req := c.ask.request(t)
+			var dec Decision
+			d.Decide(req, &dec)
+			boots := d.DecideBoot(req)
+			for endpoint, got := range map[string]struct {
+				err     *fault.Error
+				host    *snapshot.Host
+				notices []Notice
+			}{
+				"config":       {dec.Err, dec.Host, dec.Notices},
+				"boot":         {boots.Err, boots.Host, boots.Notices}, // boot-complete asks it too
+				"image":        imageAnswer(d.DecideImage(req, live, false)),
+				"iSCSI target": imageAnswer(d.DecideTarget(req, "iqn.2026-11.dev.glowplug:g10:live")),
+			} {
+				refused := got.err != nil && got.err.Kind == fault.Refused
+				told := slices.ContainsFunc(got.notices, func(n Notice) bool {
+					return n.Reason == ReasonClaimRefused && n.Host.Name == "h1" && n.From == sourceOf(req.Caller.Addr, req.Caller.MAC)
+				})
+				if want := c.want == fault.Refused; refused != want || told != want || (got.host != nil) == want {
+					t.Errorf("%s, %s, %s: %v, host %v, notices %+v", name, c.name, endpoint, got.err, got.host, got.notices)
+				}
+			}
+		}
+	}
+}
+
+func imageAnswer(i ImageDecision) (answer struct {
+	err     *fault.Error
+	host    *snapshot.Host
+	notices []Notice
+}) {
+	answer.err, answer.host, answer.notices = i.Err, i.Host, i.Notices
+	return answer
+}
+
+func TestSource(t *testing.T) {
+	mac := netaddr.MAC{2, 0, 0, 0, 0, 1}
+	addr := netip.MustParseAddr
+	for _, c := range []struct{ a, b Source }{
+		{sourceOf(addr("192.0.2.1"), mac), sourceOf(addr("2001:db8::1"), mac)},
+		{sourceOf(addr("2001:db8::1"), zeroMAC), sourceOf(addr("2001:db8::ffff:2"), zeroMAC)},
+	} {
+		if c.a != c.b || c.a == (Source{}) {
+			t.Errorf("%+v and %+v are two sources", c.a, c.b)
+		}
+	}
+	for _, c := range []struct{ a, b Source }{
+		{sourceOf(addr("192.0.2.1"), zeroMAC), sourceOf(addr("192.0.2.2"), zeroMAC)},
+		{sourceOf(addr("2001:db8::1"), zeroMAC), sourceOf(addr("2001:db8:0:1::1"), zeroMAC)},
+		{sourceOf(addr("192.0.2.1"), zeroMAC), sourceOf(addr("192.0.2.1"), mac)},
+	} {
+		if c.a == c.b {
+			t.Errorf("%+v is one source", c.a)
+		}
+	}
+	if sourceOf(netip.Addr{}, zeroMAC) != (Source{}) {
+		t.Error("a client without an address is a source")
+	}
+}

@@ -1,0 +1,69 @@
+package decide
+
+import (
+	"net/netip"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
+)
+
+// who is the client in the message of an event.
+func (q *question) who() string {
+	if q.neighbor == zeroMAC {
+		return q.client()
+	}
+	return q.client() + " (" + q.neighbor.String() + ")"
+}
+
+func (q *question) notice(reason string, h *snapshot.Host, key, message string) {
+	from := sourceOf(q.addr, q.neighbor)
+	q.dec.Notices = append(q.dec.Notices, Notice{Reason: reason, Host: h, Key: key, Message: message, From: from})
+}
+
+// refuse refuses a claim: the client gets the sentence, the host an event.
+func (q *question) refuse(h *snapshot.Host, kind, sentence string) *fault.Error {
+	q.notice(ReasonClaimRefused, h, kind+" "+q.client(), "a request from "+q.who()+" was refused: "+sentence)
+	q.dec.Unheld.Refused = true
+	return fault.New(fault.Refused, sentence)
+}
+
+// ignore tells of a claim that names nobody.
+func (q *question) ignore(kind string) {
+	claim := kind + " " + valueOf(&q.req.Claims, kind)
+	q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, claim)
+	q.notice(ReasonClaimIgnored, q.dec.Host, kind+" "+q.client(),
+		q.who()+" claims the "+claim+", which no BareMetalHost has; the claim was ignored")
+}
+
+// unknown tells of a machine that is no host.
+func (q *question) unknown() {
+	what := "its " + q.req.Type + " config"
+	if q.req.Type == IPXE {
+		what = "what to boot"
+	}
+	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" asks for "+what+
+		" and is no known host; create a BareMetalHost with its address")
+}
+
+// mismatch tells of a neighbour entry that contradicts what is known of a host.
+func (q *question) mismatch(h *snapshot.Host) {
+	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
+		", which is none of this host's hardware addresses")
+}
+
+// NeighborChanged is the notice that the hardware address behind the address of a
+// host's machine was lately another one.
+func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
+	change := client.String() + " changed from " + former.String() + " to " + mac.String()
+	return Notice{
+		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
+		Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
+	}
+}
+
+// duplicate tells of a host that is refused because another namespace has one
+// like it.
+func (q *question) duplicate(h *snapshot.Host, c snapshot.Conflict) {
+	q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
+}

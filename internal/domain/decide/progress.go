@@ -1,0 +1,135 @@
+package decide
+
+import (
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// ConfigGap ends a boot of a machine that is given no script here: a config
+	// request later than this after the one before is of a new boot. Ignition's
+	// own retries come sooner.
+	ConfigGap = 2 * time.Minute
+	// ScriptGap is the same of scripts: iPXE's own repeats, and those of a machine
+	// whose first card finds nothing to boot, come sooner. A machine that was given
+	// its config meanwhile has begun a new boot however soon it comes.
+	ScriptGap = 10 * time.Second
+)
+
+// Step is something that a machine did which brings its boot forward.
+type Step uint8
+
+// The steps.
+const (
+	// ImageStep: it was given the script that boots its image, or its own.
+	ImageStep Step = iota
+	// AgainStep: the same, asked for again by the script that every machine starts
+	// with, after a boot that came to nothing.
+	AgainStep
+	// DiskStep: it was given the script that boots its disk.
+	DiskStep
+	// ConfigStep: it was given its config.
+	ConfigStep
+	// CompleteStep: it said that it is done.
+	CompleteStep
+	// FailStep: it was shown why it cannot boot: its image cannot be had, or its
+	// script cannot be made.
+	FailStep
+)
+
+// Armed tells whether a host that has something to boot does so when it asks,
+// and why or why not: the first boot of bootMode once, and every one of forever.
+// What a status says of a machine whose boot has not come as far as its config
+// is no reason to boot the disk.
+func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
+	b := h.Booting()
+	switch {
+	case b.Forever:
+		return true, "bootMode is forever"
+	case b.Rearm != "" && b.Rearm != p.Rearmed:
+		return true, "it was armed again by the annotation " + v1.AnnotationRearm
+	case p.State == v1.StateProvisioned:
+		return false, "it is provisioned, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+	case p.State == v1.StateProvisioning:
+		return false, "it was given its config in an earlier boot, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+	}
+	return true, "bootMode is once, and it is not provisioned yet"
+}
+
+// Advance gives the progress of a host after a step; began is true where the
+// step is the first of a new boot.
+func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (next snapshot.Progress, began bool) {
+	switch step {
+	case ImageStep, AgainStep:
+		began = p.State != v1.StateBooting || step == ImageStep && apart(p.Script, at, ScriptGap)
+		p.State, p.Script, p.Rearmed = v1.StateBooting, at, h.Booting().Rearm
+	case DiskStep:
+		began = p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)
+		p.Script = at
+		switch p.State {
+		case v1.StateProvisioning:
+			p.State = v1.StateProvisioned
+		case v1.StateError: // it wants no image any more
+			p.State = v1.StateAvailable
+		}
+	case ConfigStep:
+		// Where scripts are given here, they tell of boots.
+		began = p.Script.IsZero() && (p.Seen.IsZero() || apart(p.Seen, at, ConfigGap))
+		if began || p.State != v1.StateProvisioned {
+			p.State = v1.StateProvisioning
+		}
+	case CompleteStep:
+		p.State = v1.StateProvisioned
+	case FailStep:
+		// One that was armed again is provisioned all the same: without the annotation
+		// it is to boot its disk.
+		if h.Booting().Forever || p.State != v1.StateProvisioning && p.State != v1.StateProvisioned {
+			p.State = v1.StateError
+		}
+	}
+	// What comes later is told by Seen, which never goes back: a clock may have been
+	// set, and that of another server may be ahead.
+	if at.After(p.Seen) {
+		p.Seen = at
+	}
+	if began {
+		p.Boot = at
+		p.Boots++
+	}
+	return p, began
+}
+
+// apart tells whether two moments are of two boots. The clock may have been set.
+func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
+
+// Same reports whether two states lead to the same next boot. A change of that goes
+// into the boot log.
+func Same(a, b snapshot.Progress) bool {
+	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
+}
+
+// Fold gives the state of a host from the known state and a record of the boot log.
+// after is the position of the newest record that the writer of this one knew.
+// Records come in the order of their positions, and one that is included already
+// changes nothing. A record succeeds what its writer knew. Where another server had
+// gone on meanwhile, the one that has seen the machine later counts.
+func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
+	if record.Position <= known.Position {
+		return known
+	}
+	next := record
+	if after < known.Position && LaterSeen(known, record) {
+		next = known
+		next.Position = record.Position
+	}
+	if known.Seen.After(next.Seen) {
+		next.Seen = known.Seen
+	}
+	return next
+}
+
+// LaterSeen reports whether the machine was seen later in a than in b. A status has
+// whole seconds, so whole seconds are compared.
+func LaterSeen(a, b snapshot.Progress) bool { return a.Seen.Unix() > b.Seen.Unix() }

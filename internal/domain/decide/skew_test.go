@@ -1,0 +1,166 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/template"
+	"glowplug/internal/store/snapshot"
+)
+
+// skewLab is a rack with an old image and configs of several versions.
+func skewLab() *lab {
+	l := &lab{}
+	servable := func(c *v1.IgnitionConfig, own string, versions ...string) {
+		c.Compiled.IgnitionVersion = own
+		for _, v := range versions {
+			c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: v})
+		}
+		c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: "3.0.0", BlockedBy: []string{"storage.luks"}})
+	}
+	servable(l.config("g10", "new", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "new"}}), "3.4.0", "3.4.0", "3.5.0")
+	servable(l.config("g10", "any", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "any"}}), "3.4.0", "3.2.0", "3.3.0", "3.4.0")
+	l.config("g10", "untold", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "untold"}})
+	for _, image := range []struct{ name, max string }{{"old", "3.2.0"}, {"young", "3.5.0"}, {"unknown", ""}} {
+		l.image("g10", image.name, "")
+		i := l.images[len(l.images)-1]
+		i.Spec.Stream = &v1.StreamImage{Name: "stable"}
+		i.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, ServedRelease: "33.20201201.3.0", MaxIgnition: image.max}
+	}
+	for _, h := range []struct{ name, role, image string }{
+		{"new-old", "new", "old"}, {"new-young", "new", "young"}, {"new-unknown", "new", "unknown"}, {"new-disk", "new", ""},
+		{"new-localboot", "new", "localboot"}, {"new-missing", "new", "missing"},
+		{"any-old", "any", "old"}, {"untold-old", "untold", "old"}, {"none-old", "none", "old"},
+	} {
+		l.host("g10", h.name, "", "10.0.0.9", "role", h.role).Spec.Image = h.image
+	}
+	return l
+}
+
+func TestSkew(t *testing.T) {
+	l := skewLab()
+	d := New(l.inventory(t), Policy{})
+	for _, h := range l.hosts {
+		s := d.SkewOf(snapshot.HostFrom(h))
+		if (s != nil) != (h.Name == "new-old") {
+			t.Errorf("%s: %v", h.Name, s)
+		}
+		if s != nil && s.String() != "host g10/new-old boots image g10/old, release 33.20201201.3.0, which reads Ignition spec 3.2.0 at most, "+
+			"and its config g10/new is of spec 3.4.0 and cannot be given in any that it reads" {
+			t.Error(s)
+		}
+	}
+	e := d.Explain(ask{believed: true, hostname: "new-old"}.request(t))
+	var text strings.Builder
+	if err := e.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"release    33.20201201.3.0, reads Ignition spec up to 3.2.0", "warning    host g10/new-old boots image g10/old"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if e := d.Explain(ask{believed: true, hostname: "any-old"}.request(t)); e.Boot == nil || e.Boot.Skew != "" || e.Boot.MaxIgnition != "3.2.0" {
+		t.Errorf("%+v", e.Boot)
+	}
+}
+
+// What is being written is looked at as if it had been.
+func TestSkewOfWhatIsWritten(t *testing.T) {
+	l := skewLab()
+	d := New(l.inventory(t), Policy{})
+	names := func(c Changed) string {
+		var all []string
+		for _, s := range d.Skews(c, 10) {
+			all = append(all, s.Host.Name)
+		}
+		return strings.Join(all, " ")
+	}
+	image := func(name, max string) Changed {
+		i := snapshot.ImageFrom(l.images[0])
+		i.Ref.Name, i.MaxIgnition = name, max
+		return Changed{Image: i}
+	}
+	for want, c := range map[string]Changed{
+		"new-old": image("old", "3.3.0"), "": image("old", "3.4.0"), "new-young": image("young", "3.0.0"), "new-missing": image("missing", "3.2.0"),
+	} {
+		if got := names(c); got != want {
+			t.Errorf("%s with %s: %q, want %q", c.Image.Ref, c.Image.MaxIgnition, got, want)
+		}
+	}
+	config := func(name, label string, versions ...string) Changed {
+		c := l.configs[0].DeepCopy()
+		c.Name, c.Spec.Selector = name, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": label}}
+		c.Status.Servable = nil
+		c.CreationTimestamp = meta("g10", name, 100).CreationTimestamp
+		c.Compiled.IgnitionVersion = versions[0]
+		for _, v := range versions {
+			c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: v})
+		}
+		return Changed{Config: snapshot.ConfigFrom(c)}
+	}
+	for name, c := range map[string]struct {
+		changed Changed
+		want    string
+	}{
+		"readable now":             {config("new", "new", "3.2.0"), ""},
+		"still not":                {config("new", "new", "3.5.0"), "new-old"},
+		"no longer":                {config("any", "any", "3.4.0"), "any-old"},
+		"for nobody":               {config("any", "nobody", "3.4.0"), ""},
+		"one that is new":          {config("fresh", "none", "3.3.0"), "none-old"},
+		"one that loses to others": {config("zzz", "any", "3.4.0"), ""},
+	} {
+		if got := names(c.changed); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := d.Skews(config("new", "new", "3.5.0"), 0); len(got) > 0 {
+		t.Errorf("more than asked for: %v", got)
+	}
+}
+
+// byLabel stands in for the cache of renderings: a host is given the config in its label.
+type byLabel struct{}
+
+func (byLabel) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ Asker) (*snapshot.Config, *fault.Error) {
+	text := host.Labels["config"]
+	if text == "" {
+		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
+	}
+	out := *config
+	out.Template, out.Artifact, out.Hash, out.IgnitionVersion = false, []byte(text), "sha256:"+host.Name, "3.4.0"
+	if strings.Contains(text, "2.2.0") {
+		out.IgnitionVersion = "2.2.0"
+	}
+	return &out, nil
+}
+
+// What a template comes to is looked at for each host.
+func TestSkewOfATemplate(t *testing.T) {
+	l := skewLab()
+	c := l.config("g10", "template", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "each"}})
+	c.Compiled.Template, c.Compiled.IgnitionVersion = true, ""
+	const plain, arguments = `{"ignition":{"version":"3.4.0"}}`, `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]}}`
+	for _, h := range []struct{ name, image, config string }{
+		{"converted", "old", plain}, {"refused", "old", arguments}, {"read", "young", arguments}, {"other-major", "old", `{"ignition":{"version":"2.2.0"}}`},
+		{"not-rendered", "old", ""}, {"not-known", "unknown", arguments}, {"disk", "", arguments},
+	} {
+		l.host("g10", h.name, "", "10.0.1.9", "role", "each", "config", h.config).Spec.Image = h.image
+	}
+	d := New(l.inventory(t), Policy{})
+	d.RenderWith(byLabel{})
+	for _, h := range l.hosts {
+		s, known := d.SkewOfStored(snapshot.HostFrom(h), nil)
+		if known != (h.Name != "not-rendered") || (s != nil) != (h.Name == "refused" || h.Name == "new-old") {
+			t.Errorf("%s: %v %v", h.Name, s, known)
+		}
+		if h.Name == "refused" && s != nil && !strings.HasSuffix(s.String(), "its config g10/template is of spec 3.4.0 and cannot be given in any that it reads") {
+			t.Error(s)
+		}
+	}
+	if e := d.Explain(ask{believed: true, hostname: "refused"}.request(t)); e.Boot == nil || !strings.HasPrefix(e.Boot.Skew, "host g10/refused boots image g10/old") {
+		t.Errorf("%+v", e.Boot)
+	}
+}

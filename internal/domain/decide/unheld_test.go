@@ -1,0 +1,127 @@
+package decide
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/store/snapshot"
+)
+
+// TestUnheld has which claims of a request do not hold, and what their source may
+// still claim once it has made too many of them.
+func TestUnheld(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy Policy
+		ask    ask
+		want   Unheld
+		// limited is the status once the source is limited; 0: as before.
+		limited int
+	}{
+		{name: "no claims", ask: ask{from: "192.168.10.10"}},
+		{name: "claims that hold", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidA, hostname: "builder1", ip: "192.168.10.10", role: "builder"}},
+		{name: "claims that the neighbour table bears out", ask: ask{from: "192.168.66.6", neighbor: macD, mac: macD, role: "builder"}},
+		{name: "a claim of another host", ask: ask{from: "192.168.10.10", mac: macB}, want: Unheld{Refused: true}, limited: 503},
+		{name: "a stranger's claim of a host", ask: ask{from: "192.168.66.6", mac: macB}, want: Unheld{Refused: true}, limited: 503},
+		{name: "a stranger's claim of nobody", ask: ask{from: "192.168.66.6", mac: macX, hostname: "nobody"},
+			want: Unheld{Ignored: []string{"mac " + macX, "hostname nobody"}}, limited: 503},
+		{name: "a stranger's own claims", ask: ask{from: "192.168.66.6", ip: "192.168.66.6", neighbor: macX, mac: macX}, limited: 503},
+		{name: "another address", ask: ask{from: "192.168.66.6", ip: "192.168.66.7"}, want: Unheld{Refused: true}, limited: 503},
+		{name: "a stranger's role", ask: ask{from: "192.168.66.6", role: "builder"}, want: Unheld{Refused: true}, limited: 503},
+		{name: "another role", ask: ask{from: "192.168.10.10", role: "server"}, want: Unheld{Refused: true}, limited: 503},
+		{name: "a host's claim of nobody", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidX},
+			want: Unheld{Ignored: []string{"uuid " + uuidX}, Known: true}, limited: 503},
+		{name: "a claim from behind NAT", ask: ask{from: "172.16.0.9", mac: macC}, limited: 503},
+		{name: "a claim of nobody from behind NAT", ask: ask{from: "172.16.0.9", mac: macC, uuid: uuidX},
+			want: Unheld{Ignored: []string{"uuid " + uuidX}, Known: true, Beside: "mac " + macC}, limited: 503},
+		{name: "trusted claims", policy: trust, ask: ask{from: "192.168.66.6", mac: macB, hostname: "nobody"}},
+		{name: "claims that are not looked at", policy: deny, ask: ask{from: "192.168.66.6", mac: macB, hostname: "nobody"}},
+		{name: "a believed caller", ask: ask{from: "192.168.66.6", believed: true, mac: macB, hostname: "nobody"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inv := storyAnd(func(l *lab) { l.config("g10", "fallback", "ignition", sel{Default: true}) })().inventory(t)
+			d := New(inv, c.policy)
+			var dec, then Decision
+			req := c.ask.request(t)
+			d.Decide(req, &dec)
+			u := dec.Unheld
+			if u.Refused != c.want.Refused || u.Known != c.want.Known || u.Beside != c.want.Beside || !slices.Equal(u.Ignored, c.want.Ignored) {
+				t.Errorf("%+v\nwant %+v", u, c.want)
+			}
+			if b := d.DecideBoot(req); b.Unheld.Any() != c.want.Any() {
+				t.Errorf("of what it boots: %+v", b.Unheld)
+			}
+			if i := d.DecideImage(req, snapshot.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
+				t.Errorf("of an image: %+v", i.Unheld)
+			}
+			var next Decision
+			req.ClaimLimit = StrangersLimited
+			d.Decide(req, &next)
+			if own := networkHost(d, req); (own == nil && c.limited != 0) != (next.Err == ClaimsLimited) {
+				t.Errorf("in a network that is limited: %s", outcome(&next))
+			}
+			req.ClaimLimit = AllLimited
+			d.Decide(req, &then)
+			switch {
+			case c.limited != 0 && (then.Err != ClaimsLimited || then.Host != nil || then.Unheld.Any() || len(then.Notices) > 0):
+				t.Errorf("limited: %s, %+v, %v", outcome(&then), then.Unheld, then.Err)
+			case c.limited == 0 && outcome(&then) != outcome(&dec):
+				t.Errorf("limited: %s; was %s", outcome(&then), outcome(&dec))
+			}
+		})
+	}
+}
+
+// TestWithheldImages has what a source may read that has asked for too many images.
+func TestWithheldImages(t *testing.T) {
+	l := story()
+	for _, name := range []string{"own", "other"} {
+		l.image("g10", name, "")
+		i := l.images[len(l.images)-1]
+		i.Status.Phase, i.Status.TargetIQN = v1.PhaseReady, "iqn.2026-11.dev.glowplug:g10:"+name
+	}
+	l.hosts[0].Spec.Image = "own"
+	d := New(l.inventory(t), Policy{})
+	for _, c := range []struct {
+		from, image string
+		before      int
+		missed      bool
+		network     int // once the strangers in its network are limited
+		limited     int
+	}{
+		{"192.168.10.10", "own", 200, false, 200, 200},
+		{"192.168.10.10", "other", 200, false, 200, 503},
+		{"192.168.10.10", "none", 404, true, 404, 503},
+		{"192.168.66.6", "own", 200, false, 503, 503},
+		{"192.168.66.6", "none", 404, true, 503, 503},
+	} {
+		req := &Request{Type: IPXE, Caller: identity.Caller{Addr: netip.MustParseAddr(c.from)}}
+		for limit, want := range []int{Unlimited: c.before, StrangersLimited: c.network, AllLimited: c.limited} {
+			req.ImageLimit = Limit(limit)
+			for by, i := range map[string]ImageDecision{
+				"name": d.DecideImage(req, snapshot.Ref{Namespace: "g10", Name: c.image}, false),
+				"IQN":  d.DecideTarget(req, "iqn.2026-11.dev.glowplug:g10:"+c.image),
+			} {
+				status := 200
+				if i.Err != nil {
+					status = i.Err.Kind.Status()
+				}
+				if status != want || i.Missed != (c.missed && want == c.before) || (status == 503) != (i.Err == ImagesLimited) {
+					t.Errorf("%s asks for %s by its %s, limit %d: %d, missed %v; want %d", c.from, c.image, by, limit, status, i.Missed, want)
+				}
+			}
+		}
+	}
+}
+
+// networkHost is the host that the network says asks.
+func networkHost(d *Decider, req *Request) *snapshot.Host {
+	view := d.inv.View()
+	defer view.End()
+	q := d.question(view, req, &Decision{})
+	own, _ := q.ownHost()
+	return own
+}
