@@ -140,21 +140,21 @@ func schema_glowplug_api_v1_BMC(ref common.ReferenceCallback) common.OpenAPIDefi
 				Properties: map[string]spec.Schema{
 					"address": {
 						SchemaProps: spec.SchemaProps{
-							Description: "address is the controller's URL or address.",
+							Description: "address is the URL or the address of the controller.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"username": {
 						SchemaProps: spec.SchemaProps{
-							Description: "username logs in to the controller.",
+							Description: "username is the user name for the controller.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"password": {
 						SchemaProps: spec.SchemaProps{
-							Description: "password logs in to the controller.",
+							Description: "password is the password for the controller.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -169,7 +169,7 @@ func schema_glowplug_api_v1_BareMetalHost(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHost is a machine: how it is recognised and what it boots.",
+				Description: "BareMetalHost is a machine: its identity and what it boots.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -194,14 +194,14 @@ func schema_glowplug_api_v1_BareMetalHost(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is how the machine is recognised and what it boots.",
+							Description: "spec is the identity of the machine and what it boots.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.BareMetalHostSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what was last seen of the machine. Written by the server alone.",
+							Description: "status is the last observed state of the machine. Only the server writes it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.BareMetalHostStatus{}.OpenAPIModelName()),
 						},
@@ -279,21 +279,21 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"ip": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ip is the machine's address.",
+							Description: "ip is the IP address of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hostname is the machine's name; metadata.name where it is empty.",
+							Description: "hostname is the host name of the machine. The default is metadata.name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are matched by configs, over metadata.labels; at most 256.",
+							Description: "labels are matched with the selectors of configs. They override metadata.labels. At most 256.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -313,7 +313,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nics are the machine's further network cards, at most 1,000.",
+							Description: "nics are the additional network cards of the machine, at most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -326,7 +326,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"systemUUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "systemUUID is the SMBIOS system UUID.",
+							Description: "systemUUID is the SMBIOS system UUID of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -338,7 +338,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP range of another operating system; on the server's own network with its own hardware addresses alone. At most 1,000.",
+							Description: "bootSources are additional CIDRs that requests of the machine may come from, such as a NAT gateway or the DHCP range of an installer. On a network of the server itself, the request must also come from a hardware address of this machine. At most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -352,14 +352,14 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"image": {
 						SchemaProps: spec.SchemaProps{
-							Description: "image is the ISCSICdrom to boot, as \"name\" or \"namespace/name\"; empty or \"localboot\": the disk.",
+							Description: "image is the ISCSICdrom that the machine boots, as \"name\" or \"namespace/name\". If it is empty or \"localboot\", the machine boots its disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"bootMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bootMode is \"once\" (default: the image is booted until the machine is provisioned) or \"forever\".",
+							Description: "bootMode is \"once\" (default) or \"forever\". With \"once\" the machine boots the image until it is provisioned, and its disk afterwards.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -371,7 +371,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgs are this machine's own kernel arguments, at most 1,000.",
+							Description: "kernelArgs are kernel arguments of this machine, which are added to those of the image. At most 1,000.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -385,14 +385,14 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"ipxe": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipxe is this machine's own iPXE script, a Go text/template, in place of the one that boots the image; a machine that boots its disk does not get it.",
+							Description: "ipxe is an iPXE script (a Go text/template) of this machine. It replaces the script that boots the image. A machine that boots its disk does not receive it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"bmc": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bmc is the machine's management controller.",
+							Description: "bmc is the management controller of the machine.",
 							Ref:         ref(v1.BMC{}.OpenAPIModelName()),
 						},
 					},
@@ -408,7 +408,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHostStatus is what was last seen of a machine.",
+				Description: "BareMetalHostStatus is the last observed state of a machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"state": {
@@ -420,54 +420,54 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 					},
 					"lastBoot": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastBoot is when the machine last began to boot, RFC 3339.",
+							Description: "lastBoot is the time at which the machine last began to boot, in RFC 3339.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"bootCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bootCount counts the boots seen.",
+							Description: "bootCount is the number of boots that the server has observed.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"lastConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastConfig is the config last served, as namespace/name.",
+							Description: "lastConfig is the config that the machine last received, as namespace/name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"lastConfigHash": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastConfigHash is the hash of the bytes last served.",
+							Description: "lastConfigHash is the hash of the bytes that the machine last received.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"lastScript": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastScript is when the machine was last given a boot script, RFC 3339.",
+							Description: "lastScript is the time at which the machine last received a boot script, in RFC 3339.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"rearmed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "rearmed is the value of the annotation glowplug.dev/rearm that was last followed.",
+							Description: "rearmed is the last value of the annotation glowplug.dev/rearm that has taken effect.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"bootRecord": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bootRecord is the position in the boot log of the newest record that this status includes. The server keeps it: a record is never applied twice.",
+							Description: "bootRecord is the position in the boot log of the newest record that this status includes, so that the server never applies a record twice.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastSeen is when the machine last asked for anything.",
+							Description: "lastSeen is the time of the last request of the machine.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -481,7 +481,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are the machine's conditions: IdentityUnique, ConfigReadable.",
+							Description: "conditions are the conditions of the machine: IdentityUnique and ConfigReadable.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -504,12 +504,12 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CHAP is an iSCSI credential.",
+				Description: "CHAP is a pair of credentials for iSCSI (RFC 7143, section 12.1.3).",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"username": {
 						SchemaProps: spec.SchemaProps{
-							Description: "username is the name that the initiator logs in with.",
+							Description: "username is the name of the initiator.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -517,7 +517,7 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 					},
 					"password": {
 						SchemaProps: spec.SchemaProps{
-							Description: "password is the secret that it proves to know.",
+							Description: "password is the secret of the initiator.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -525,14 +525,14 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 					},
 					"mutualUsername": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mutualUsername is the name by which the target answers initiators that ask it to prove itself, too; iPXE then does.",
+							Description: "mutualUsername is the name of the target, for initiators that authenticate the target as well (mutual CHAP). iPXE does so if it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mutualPassword": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mutualPassword is the secret that the target proves to know; it is not password.",
+							Description: "mutualPassword is the secret of the target. It must differ from password.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -573,14 +573,14 @@ func schema_glowplug_api_v1_ConfigMap(ref common.ReferenceCallback) common.OpenA
 					},
 					"immutable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "immutable, once true, keeps data and binaryData from being changed: the object can only be deleted.",
+							Description: "immutable, once it is true, cannot be set to false, and data and binaryData cannot change any more: the object can only be deleted.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"data": {
 						SchemaProps: spec.SchemaProps{
-							Description: "data are values that are UTF-8 text, by keys of letters, digits, \"-\", \"_\" and \".\", at most 256. No key of binaryData may be among them.",
+							Description: "data are the values that are UTF-8 text, at most 256. Keys consist of letters, digits, \"-\", \"_\" and \".\", and are not keys of binaryData.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -595,7 +595,7 @@ func schema_glowplug_api_v1_ConfigMap(ref common.ReferenceCallback) common.OpenA
 					},
 					"binaryData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "binaryData are values that are any bytes, in base64, by at most 256 keys.",
+							Description: "binaryData are the values that are any bytes, in base64, at most 256.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -669,26 +669,26 @@ func schema_glowplug_api_v1_DownloadProgress(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DownloadProgress is how far a download is.",
+				Description: "DownloadProgress is the progress of a download.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"release": {
 						SchemaProps: spec.SchemaProps{
-							Description: "release is the release that is being downloaded, where the image is of a stream.",
+							Description: "release is the release that is downloaded, for an image of a stream.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"file": {
 						SchemaProps: spec.SchemaProps{
-							Description: "file is what is being downloaded: disk, kernel, initramfs or rootfs.",
+							Description: "file is the part that is downloaded: disk, kernel, initramfs or rootfs.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"received": {
 						SchemaProps: spec.SchemaProps{
-							Description: "received is how many bytes of it have come.",
+							Description: "received is the number of bytes received.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",
@@ -696,7 +696,7 @@ func schema_glowplug_api_v1_DownloadProgress(ref common.ReferenceCallback) commo
 					},
 					"total": {
 						SchemaProps: spec.SchemaProps{
-							Description: "total is how many there are; 0 where that is not known yet.",
+							Description: "total is the size of the file in bytes, or 0 while it is unknown.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -712,7 +712,7 @@ func schema_glowplug_api_v1_Event(ref common.ReferenceCallback) common.OpenAPIDe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Event is something that happened to an object. It has the shape of the core Event of Kubernetes, so that kubectl describe shows it, and expires after a day.",
+				Description: "Event is a report of something that happened to an object. It has the fields of the core Event of Kubernetes, so that kubectl describe shows it. It expires after a day.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -737,47 +737,47 @@ func schema_glowplug_api_v1_Event(ref common.ReferenceCallback) common.OpenAPIDe
 					},
 					"involvedObject": {
 						SchemaProps: spec.SchemaProps{
-							Description: "involvedObject is what the event is about.",
+							Description: "involvedObject is the object that the event is about.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is a short CamelCase word for machines.",
+							Description: "reason is the machine-readable reason, in CamelCase.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is a sentence for people.",
+							Description: "message is the description for people.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"source": {
 						SchemaProps: spec.SchemaProps{
-							Description: "source is the part of the server that reports it.",
+							Description: "source is the component that reports the event.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.EventSource{}.OpenAPIModelName()),
 						},
 					},
 					"firstTimestamp": {
 						SchemaProps: spec.SchemaProps{
-							Description: "firstTimestamp is when it was first seen.",
+							Description: "firstTimestamp is the time of the first occurrence.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"lastTimestamp": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastTimestamp is when it was last seen.",
+							Description: "lastTimestamp is the time of the last occurrence.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "count is how often it was seen.",
+							Description: "count is the number of occurrences.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -791,20 +791,20 @@ func schema_glowplug_api_v1_Event(ref common.ReferenceCallback) common.OpenAPIDe
 					},
 					"eventTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "eventTime is when it was first seen, to the microsecond.",
+							Description: "eventTime is the time of the first occurrence, in microseconds.",
 							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
 						},
 					},
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what was tried.",
+							Description: "action is the action that was taken or that failed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"reportingComponent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reportingComponent is the program that reports it.",
+							Description: "reportingComponent is the name of the program that reports the event.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -879,7 +879,7 @@ func schema_glowplug_api_v1_EventSource(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "EventSource is the part of the server that reports an event.",
+				Description: "EventSource is the component that reports an event.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"component": {
@@ -904,12 +904,12 @@ func schema_glowplug_api_v1_ExternalTarget(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExternalTarget is an iSCSI target that another server offers.",
+				Description: "ExternalTarget is an iSCSI target of another server.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"portal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "portal is the target's address, with an optional port.",
+							Description: "portal is the address of the target, with an optional port.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -917,7 +917,7 @@ func schema_glowplug_api_v1_ExternalTarget(ref common.ReferenceCallback) common.
 					},
 					"iqn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "iqn is the target's name.",
+							Description: "iqn is the IQN of the target.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -925,7 +925,7 @@ func schema_glowplug_api_v1_ExternalTarget(ref common.ReferenceCallback) common.
 					},
 					"lun": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lun is the logical unit's number.",
+							Description: "lun is the logical unit number of the image.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -941,7 +941,7 @@ func schema_glowplug_api_v1_HostFailure(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFailure is why a template gives nothing for a host.",
+				Description: "HostFailure is the reason why a template cannot be rendered or compiled for a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"host": {
@@ -954,7 +954,7 @@ func schema_glowplug_api_v1_HostFailure(ref common.ReferenceCallback) common.Ope
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message says what is wrong, and on which line of the template or of the rendered text.",
+							Description: "message is the error, with the line of the template or of the rendered source.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -996,14 +996,14 @@ func schema_glowplug_api_v1_ISCSICdrom(ref common.ReferenceCallback) common.Open
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is where the image comes from and how it is offered.",
+							Description: "spec is the source of the image and how it is served.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ISCSICdromSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the state of the image. Written by the server alone.",
+							Description: "status is the state of the image. Only the server writes it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ISCSICdromStatus{}.OpenAPIModelName()),
 						},
@@ -1069,59 +1069,59 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ISCSICdromSpec says where an image comes from (isoFile, or url and sha256, or stream, or external; at most one) and how it is offered.",
+				Description: "ISCSICdromSpec is the source of an image (isoFile, or url and sha256, or stream, or external; at most one of them) and how it is served. An image without a source is uploaded.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"isoFile": {
 						SchemaProps: spec.SchemaProps{
-							Description: "isoFile is a file under the server's ISO directory.",
+							Description: "isoFile is the path of a file, relative to the ISO directory of the server.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "url is where the image is downloaded from; needs sha256.",
+							Description: "url is the URL that the server downloads the image from. It requires sha256.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"sha256": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sha256 is the hex digest that the downloaded image must have.",
+							Description: "sha256 is the expected SHA-256 of the downloaded image, in hex.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"stream": {
 						SchemaProps: spec.SchemaProps{
-							Description: "stream is the stream of an operating system that the image is downloaded from, by its metadata.",
+							Description: "stream selects an image of a release of a CoreOS stream, which the server downloads.",
 							Ref:         ref(v1.StreamImage{}.OpenAPIModelName()),
 						},
 					},
 					"external": {
 						SchemaProps: spec.SchemaProps{
-							Description: "external is a target that somebody else serves.",
+							Description: "external is an iSCSI target of another server.",
 							Ref:         ref(v1.ExternalTarget{}.OpenAPIModelName()),
 						},
 					},
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description is free text.",
+							Description: "description is any text, for people.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is the image's version, free text.",
+							Description: "version is the version of the image, any text.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"readOnly": {
 						SchemaProps: spec.SchemaProps{
-							Description: "readOnly is true: the image is never written.",
+							Description: "readOnly is always true: initiators cannot write to an image.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1133,7 +1133,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's default. Whoever may read the image can read them: no secrets here.",
+							Description: "kernelArgs are the kernel arguments that the server writes into the boot entries of the image, at most 1,000. If it is empty, the server uses the default of the distribution. Everybody who can read the image can read them, so they must not contain secrets.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1147,28 +1147,28 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 					},
 					"ignitionConfig": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ignitionConfig is the IgnitionConfig for hosts that boot this image and match nothing more specific, as \"name\" or \"namespace/name\".",
+							Description: "ignitionConfig is the IgnitionConfig for hosts that boot this image and that no selector of a config matches by MAC, IP, hostname or labels, as \"name\" or \"namespace/name\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"default": {
 						SchemaProps: spec.SchemaProps{
-							Description: "default makes this the image of unknown machines where the server has --unknown-hosts=default; the oldest wins.",
+							Description: "default makes unknown machines boot this image if the server runs with --unknown-hosts=default. If several images have it, the oldest is used.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"menu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "menu is whether unknown machines are shown the image where the server has --unknown-hosts=menu; true (default): they are, by its name and version.",
+							Description: "menu is true (default) if the menu for unknown machines lists the image, with its name and version. The menu requires a server with --unknown-hosts=menu.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"chap": {
 						SchemaProps: spec.SchemaProps{
-							Description: "chap asks initiators for a name and a password.",
+							Description: "chap are the credentials that initiators have to log in with.",
 							Ref:         ref(v1.CHAP{}.OpenAPIModelName()),
 						},
 					},
@@ -1179,7 +1179,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedInitiators are the initiator IQNs that may log in, at most 1,000; empty: all.",
+							Description: "allowedInitiators are the IQNs of the initiators that may log in, at most 1,000. If it is empty, every initiator may.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1200,7 +1200,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 					},
 					"access": {
 						SchemaProps: spec.SchemaProps{
-							Description: "access is who may read the image, over iSCSI and over HTTP: \"any\" (default), any machine, or \"hosts\", those hosts alone whose spec.image it is.",
+							Description: "access is \"any\" (default) if every machine may read the image over iSCSI and HTTP, or \"hosts\" if only the hosts whose spec.image is this image may.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1229,42 +1229,42 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 					},
 					"isoPath": {
 						SchemaProps: spec.SchemaProps{
-							Description: "isoPath is the image file.",
+							Description: "isoPath is the path of the image file on the server.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"isoSize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "isoSize is the image's size in bytes.",
+							Description: "isoSize is the size of the image in bytes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"sha256": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sha256 is the image's hex digest; of format pxe, one over those of its files.",
+							Description: "sha256 is the SHA-256 of the image in hex. For format pxe it is the digest over the digests of the files.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"release": {
 						SchemaProps: spec.SchemaProps{
-							Description: "release is the release of the stream that the image is to be of: with update \"pinned\" the one that it stays on.",
+							Description: "release is the desired release of the stream. With update \"pinned\" it does not change any more.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"servedRelease": {
 						SchemaProps: spec.SchemaProps{
-							Description: "servedRelease is the release of the image that is served; another than release while that is being downloaded.",
+							Description: "servedRelease is the release of the image that is served. It differs from release while the server downloads that release.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"maxIgnition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxIgnition is the newest Ignition spec version that the image reads, where that is known of its release.",
+							Description: "maxIgnition is the newest Ignition spec version that the image supports. It is empty if the server does not know it for this release.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1292,7 +1292,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 					},
 					"download": {
 						SchemaProps: spec.SchemaProps{
-							Description: "download is what is being downloaded.",
+							Description: "download is the progress of the current download.",
 							Ref:         ref(v1.DownloadProgress{}.OpenAPIModelName()),
 						},
 					},
@@ -1305,28 +1305,28 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 					},
 					"distro": {
 						SchemaProps: spec.SchemaProps{
-							Description: "distro is what the image was recognised as.",
+							Description: "distro is the distribution that the server has detected.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"targetIQN": {
 						SchemaProps: spec.SchemaProps{
-							Description: "targetIQN is the iSCSI name that it is served under.",
+							Description: "targetIQN is the IQN of the image's target.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"portalIP": {
 						SchemaProps: spec.SchemaProps{
-							Description: "portalIP is the address that it is served at.",
+							Description: "portalIP is the IP address of the iSCSI portal.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"portalPort": {
 						SchemaProps: spec.SchemaProps{
-							Description: "portalPort is the port that it is served at.",
+							Description: "portalPort is the TCP port of the iSCSI portal.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1338,7 +1338,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kernelArgsApplied are the kernel arguments that are in force.",
+							Description: "kernelArgsApplied are the kernel arguments in the image as it is served.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1357,7 +1357,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "patchedFiles are the files that the overlay replaces.",
+							Description: "patchedFiles are the files of the image that the server serves with changes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1371,7 +1371,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "errorMessage says what is wrong with the image.",
+							Description: "errorMessage is the reason why the image is not served, or not up to date.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1386,7 +1386,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are the image's conditions, UpToDate among them.",
+							Description: "conditions are the conditions of the image: UpToDate.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1404,7 +1404,7 @@ func schema_glowplug_api_v1_ISCSICdromStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subscribers are the initiators that are logged in.",
+							Description: "subscribers are the initiators that are logged in now.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1427,7 +1427,7 @@ func schema_glowplug_api_v1_IgnitionConfig(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IgnitionConfig is an Ignition or Kickstart config and the rule that says which machines are given it.",
+				Description: "IgnitionConfig is an Ignition or Kickstart config and a selector for the machines that receive it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1452,14 +1452,14 @@ func schema_glowplug_api_v1_IgnitionConfig(ref common.ReferenceCallback) common.
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the source of the config and the machines that it is for.",
+							Description: "spec is the source of the config and the selector for machines.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.IgnitionConfigSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what the server made of the source. Written by the server alone.",
+							Description: "status is the result of the compilation. Only the server writes it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.IgnitionConfigStatus{}.OpenAPIModelName()),
 						},
@@ -1525,12 +1525,12 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IgnitionConfigSelector is an OR of its fields, tried in the order MAC, IP, hostname, labels, default.",
+				Description: "IgnitionConfigSelector matches a machine if at least one of its fields does. If several configs match a machine, the order of precedence is MAC, IP, hostname, labels, default.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"matchLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "matchLabels selects hosts that carry all of these labels, at most 256.",
+							Description: "matchLabels selects hosts that have all of these labels, at most 256.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1550,7 +1550,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "matchHostnames selects hosts by name, in any case; a short name equals the first label of a full one. At most 1,000.",
+							Description: "matchHostnames selects hosts by host name, at most 1,000. Upper and lower case are equal. A short name matches the first label of a fully qualified name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1569,7 +1569,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "matchIPs selects hosts by address or CIDR, at most 1,000; the longest prefix wins.",
+							Description: "matchIPs selects hosts by IP address or CIDR, at most 1,000. The longest prefix takes precedence.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1602,7 +1602,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 					},
 					"default": {
 						SchemaProps: spec.SchemaProps{
-							Description: "default makes this config the answer where nothing else matches.",
+							Description: "default selects every machine for which no other config matches.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1617,12 +1617,12 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IgnitionConfigSpec is a config's source and selector.",
+				Description: "IgnitionConfigSpec is the source and the selector of a config.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is what the config configures: \"ignition\" or \"kickstart\".",
+							Description: "type is \"ignition\" or \"kickstart\".",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1630,7 +1630,7 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 					},
 					"format": {
 						SchemaProps: spec.SchemaProps{
-							Description: "format is the language of the source: \"butane\" (compiled here, strictly), \"ignition\" (JSON) or \"kickstart\".",
+							Description: "format is the language of the source: \"butane\" (the server compiles it, in strict mode), \"ignition\" (JSON) or \"kickstart\".",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1638,7 +1638,7 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 					},
 					"config": {
 						SchemaProps: spec.SchemaProps{
-							Description: "config is the source itself, at most 2 MiB.",
+							Description: "config is the source, at most 2 MiB.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1646,14 +1646,14 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 					},
 					"kickstartVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kickstartVersion is the installer that a kickstart is for, such as \"RHEL10\" or \"F43\", against whose commands it is checked; the newest Fedora where it is not given. What is found is a warning, never an error.",
+							Description: "kickstartVersion is the version of the installer, such as \"RHEL10\" or \"F43\". The server checks the commands of a kickstart against this version, and reports findings as warnings, never as errors. The default is the newest Fedora release.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"template": {
 						SchemaProps: spec.SchemaProps{
-							Description: "template makes a Go text/template of the source: it is rendered for each host, and what comes of it is compiled.",
+							Description: "template says that the source is a Go text/template. The server renders it for each host and compiles the rendered source.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1665,7 +1665,7 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "layers names other configs of the namespace, at most 32, over which this one is merged by Ignition's own rules: the first lies lowest. What is merged is what each of them is served as, its own layers included. For type ignition.",
+							Description: "layers are other configs of the namespace, at most 32, onto which this config is merged by the merge rules of Ignition, in the order of the list: this config is merged last and overrides all of them. A layer is merged as it is served, with its own layers. Only for type ignition.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1678,7 +1678,7 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 					},
 					"selector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selector says which machines are given this config. Its fields are alternatives: one that holds is enough. An empty selector matches no machine by itself; such a config is served when asked for with ?role=.",
+							Description: "selector selects the machines that receive this config. A machine is selected if at least one field matches. An empty selector matches no machine; such a config is served for requests with ?role= alone.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.IgnitionConfigSelector{}.OpenAPIModelName()),
 						},
@@ -1696,12 +1696,12 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IgnitionConfigStatus is what the server made of the source.",
+				Description: "IgnitionConfigStatus is the result of compiling a config.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Pending (compilation goes on), Ready or Error (the newest source does not compile, or cannot be merged over its layers; the last good compilation is still served). A template is Pending until it has been rendered for all of its hosts, and Error where that fails for one of them; the others are served.",
+							Description: "phase is Pending (the newest source is not compiled yet), Ready, or Error (the newest source does not compile, or cannot be merged onto its layers; the last successful compilation is still served). A template is Pending until it has been rendered for all of its hosts, and Error if rendering fails for one of them; the other hosts are served.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1716,42 +1716,42 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"configHash": {
 						SchemaProps: spec.SchemaProps{
-							Description: "configHash is \"sha256:\" and the hex digest of the compiled config; it is the ETag of the answer.",
+							Description: "configHash is \"sha256:\" and the hex digest of the compiled config. It is the ETag of the response to a machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"lastCompiled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastCompiled is when the served config was compiled, RFC 3339.",
+							Description: "lastCompiled is the time at which the served config was compiled, in RFC 3339.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "errorMessage says why the newest source does not compile, with line:column.",
+							Description: "errorMessage is the reason why the newest source does not compile, with line:column.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation that phase speaks of.",
+							Description: "observedGeneration is the metadata.generation that phase and errorMessage describe.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"compiledGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "compiledGeneration is the generation whose compilation is served; lower than observedGeneration while an older compilation is served.",
+							Description: "compiledGeneration is the metadata.generation of the source that is served. It is lower than observedGeneration while an older compilation is served.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"ignitionVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ignitionVersion is the spec version of the compiled config.",
+							Description: "ignitionVersion is the Ignition spec version of the compiled config.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1763,7 +1763,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "layers says what the served config was merged over, the lowest first; empty for a config without layers.",
+							Description: "layers are the layers of the served config as they were merged, in the order of spec.layers. It is empty for a config without layers.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1781,7 +1781,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "servable says for each Ignition spec version whether the config can be given in it, the oldest version first. It is empty for a kickstart, and for a moment after a layer has changed.",
+							Description: "servable lists the Ignition spec versions, the oldest first, and whether the config can be converted to each of them. It is empty for a kickstart, and until the conversions of the newest compilation are done.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1794,7 +1794,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"hosts": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hosts says how rendering has gone for the hosts that a template is for; it is absent from a config that is no template.",
+							Description: "hosts counts the hosts of a template and the results of rendering it for them. It is absent if the config is not a template.",
 							Ref:         ref(v1.RenderedHosts{}.OpenAPIModelName()),
 						},
 					},
@@ -1805,7 +1805,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "warnings are findings that do not stop the config from being served.",
+							Description: "warnings are findings in the source. The config is served regardless of them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1830,7 +1830,7 @@ func schema_glowplug_api_v1_ImageFile(ref common.ReferenceCallback) common.OpenA
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImageFile is a file of an image that is several.",
+				Description: "ImageFile is one file of an image of format pxe.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"role": {
@@ -1843,7 +1843,7 @@ func schema_glowplug_api_v1_ImageFile(ref common.ReferenceCallback) common.OpenA
 					},
 					"size": {
 						SchemaProps: spec.SchemaProps{
-							Description: "size is its size in bytes.",
+							Description: "size is the size of the file in bytes.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",
@@ -1851,7 +1851,7 @@ func schema_glowplug_api_v1_ImageFile(ref common.ReferenceCallback) common.OpenA
 					},
 					"sha256": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sha256 is its hex digest.",
+							Description: "sha256 is the SHA-256 of the file in hex.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1868,12 +1868,12 @@ func schema_glowplug_api_v1_LayerReference(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LayerReference names a config that another is merged over.",
+				Description: "LayerReference names a config that is a layer of another config.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is that of an IgnitionConfig of type ignition in the same namespace.",
+							Description: "name is the name of an IgnitionConfig of type ignition in the same namespace.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1890,12 +1890,12 @@ func schema_glowplug_api_v1_LayerStatus(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LayerStatus is a layer as it was merged.",
+				Description: "LayerStatus is the state in which a layer was merged.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is that of the layer.",
+							Description: "name is the name of the layer.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1903,7 +1903,7 @@ func schema_glowplug_api_v1_LayerStatus(ref common.ReferenceCallback) common.Ope
 					},
 					"hash": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hash is the configHash of the layer as it was merged. Where the layer has another by now the config is about to be merged anew.",
+							Description: "hash is the configHash of the layer that was merged. If the layer has another configHash now, the server is about to merge the config again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1911,7 +1911,7 @@ func schema_glowplug_api_v1_LayerStatus(ref common.ReferenceCallback) common.Ope
 					},
 					"stale": {
 						SchemaProps: spec.SchemaProps{
-							Description: "stale is true where the newest source of the layer did not compile, so that its last good compilation was merged.",
+							Description: "stale is true if the newest source of the layer did not compile, so that the last successful compilation of the layer was merged.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1932,21 +1932,21 @@ func schema_glowplug_api_v1_NIC(ref common.ReferenceCallback) common.OpenAPIDefi
 				Properties: map[string]spec.Schema{
 					"mac": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mac is the card's hardware address.",
+							Description: "mac is the hardware address of the card.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"ip": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ip is the card's address.",
+							Description: "ip is the IP address of the card.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hostname is the name that the machine has on this card.",
+							Description: "hostname is the host name of the machine on this card.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1961,7 +1961,7 @@ func schema_glowplug_api_v1_Namespace(ref common.ReferenceCallback) common.OpenA
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Namespace is a room for objects. It is made by the first object in it.",
+				Description: "Namespace is a scope for the names of objects. The server creates it with the first object in it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2070,7 +2070,7 @@ func schema_glowplug_api_v1_NamespaceStatus(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceStatus is the state of a namespace.",
+				Description: "NamespaceStatus is the status of a namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
@@ -2090,7 +2090,7 @@ func schema_glowplug_api_v1_ObjectReference(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ObjectReference names an object.",
+				Description: "ObjectReference refers to an object.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2145,7 +2145,7 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RenderedHosts counts the hosts that a template is for: those that would be given it if they asked now.",
+				Description: "RenderedHosts counts the hosts of a template: those that would receive it if they sent a request now.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"total": {
@@ -2158,7 +2158,7 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 					},
 					"ready": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ready is the number of hosts that it has been rendered and compiled for.",
+							Description: "ready is the number of hosts for which the template is rendered and compiled.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",
@@ -2166,7 +2166,7 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 					},
 					"failed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failed is the number of hosts that it cannot be rendered or compiled for.",
+							Description: "failed is the number of hosts for which rendering or compiling fails.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2178,7 +2178,7 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "failures says why, for the first ten of them by namespace and name.",
+							Description: "failures are the reasons, for the first ten failed hosts by namespace and name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2202,7 +2202,7 @@ func schema_glowplug_api_v1_ServableVersion(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServableVersion is an Ignition spec version that a config can be given in, or cannot.",
+				Description: "ServableVersion is an Ignition spec version and whether a config can be converted to it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"version": {
@@ -2220,7 +2220,7 @@ func schema_glowplug_api_v1_ServableVersion(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "blockedBy lists the fields of the compiled config that stand in the way of this version, each with the reason; empty where the config can be given in it.",
+							Description: "blockedBy lists the fields of the compiled config that have no equivalent in this version, each with the reason. It is empty if the config can be converted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2243,12 +2243,12 @@ func schema_glowplug_api_v1_StreamArchitecture(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "StreamArchitecture is what a document lists for an architecture.",
+				Description: "StreamArchitecture lists the images of an architecture.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the architecture, such as x86_64.",
+							Description: "name is the name of the architecture, such as x86_64.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2261,7 +2261,7 @@ func schema_glowplug_api_v1_StreamArchitecture(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "artifacts are its images, each as artifact/format, such as metal/iso.",
+							Description: "artifacts are the images of the architecture, as artifact/format, such as metal/iso.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2284,12 +2284,12 @@ func schema_glowplug_api_v1_StreamImage(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "StreamImage is an image of a release of a CoreOS stream, as a StreamRelease lists it.",
+				Description: "StreamImage selects an image of a release of a CoreOS stream. StreamReleases list the images.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the stream, as spec.stream of its StreamReleases says.",
+							Description: "name is the name of the stream: spec.stream of its StreamReleases.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2311,21 +2311,21 @@ func schema_glowplug_api_v1_StreamImage(ref common.ReferenceCallback) common.Ope
 					},
 					"format": {
 						SchemaProps: spec.SchemaProps{
-							Description: "format is \"iso\" (default), a live image, or \"pxe\": its kernel, initramfs and root file system one by one, which iPXE starts without a CD-ROM.",
+							Description: "format is \"iso\" (default), a live ISO image, or \"pxe\": the kernel, initramfs and root file system as three files, which iPXE boots without a CD-ROM.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"update": {
 						SchemaProps: spec.SchemaProps{
-							Description: "update is \"pinned\" (default: the image stays on the release that it was first of) or \"follow\": it takes the current release of the stream.",
+							Description: "update is \"pinned\" (default) if the image keeps the release that it had first, or \"follow\" if it is replaced whenever the stream has another current release.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"release": {
 						SchemaProps: spec.SchemaProps{
-							Description: "release is a certain release; empty: the stream's current one.",
+							Description: "release selects a specific release. If it is empty, the current release of the stream is used.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2341,7 +2341,7 @@ func schema_glowplug_api_v1_StreamRelease(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "StreamRelease is one release of a CoreOS stream: the stream metadata document that lists its images. Its name is always {stream}-{release}, so that a release of a stream is kept once.",
+				Description: "StreamRelease is one release of a CoreOS stream: the stream metadata document that lists its images. Its name is always {stream}-{release}, so that there is one object for each release.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2373,7 +2373,7 @@ func schema_glowplug_api_v1_StreamRelease(ref common.ReferenceCallback) common.O
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what the document lists, and whether it is the one that is shown. Written by the server alone.",
+							Description: "status is a summary of the document, and whether the release is the current one. Only the server writes it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.StreamReleaseStatus{}.OpenAPIModelName()),
 						},
@@ -2444,7 +2444,7 @@ func schema_glowplug_api_v1_StreamReleaseSpec(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"stream": {
 						SchemaProps: spec.SchemaProps{
-							Description: "stream is the name that the stream is kept under, \"stable\" or \"rhcos-4.8\" say. The document may call itself otherwise.",
+							Description: "stream is the name of the stream on this server, such as \"stable\" or \"rhcos-4.8\". The document may contain another name.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2452,7 +2452,7 @@ func schema_glowplug_api_v1_StreamReleaseSpec(ref common.ReferenceCallback) comm
 					},
 					"release": {
 						SchemaProps: spec.SchemaProps{
-							Description: "release is the release's version, such as 36.20221014.3.1.",
+							Description: "release is the version of the release, such as 36.20221014.3.1.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2460,7 +2460,7 @@ func schema_glowplug_api_v1_StreamReleaseSpec(ref common.ReferenceCallback) comm
 					},
 					"document": {
 						SchemaProps: spec.SchemaProps{
-							Description: "document is the stream metadata as JSON. It is served as it stands, to the byte; what this server does not know in it is kept.",
+							Description: "document is the stream metadata as JSON. The server serves it byte for byte, with all fields that it does not know.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2468,14 +2468,14 @@ func schema_glowplug_api_v1_StreamReleaseSpec(ref common.ReferenceCallback) comm
 					},
 					"maxIgnition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxIgnition is the newest Ignition spec version that the release reads, such as 3.4.0; empty: what is known of the release by its version.",
+							Description: "maxIgnition is the newest Ignition spec version that the release supports, such as 3.4.0. If it is empty, the server derives it from the version of the release.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"current": {
 						SchemaProps: spec.SchemaProps{
-							Description: "current makes this the stream's current release, whatever was imported later, until it is set to false: a way back. Of several the newest counts.",
+							Description: "current makes this the current release of the stream, until it is set to false, even if newer releases are imported: a rollback. If several releases have it, the newest of them is current.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2487,7 +2487,7 @@ func schema_glowplug_api_v1_StreamReleaseSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "mirrors are the URLs of folders that \"glowplug coreos mirror\" has filled, in the order in which they are tried, before the locations of the document. At most 1,000.",
+							Description: "mirrors are URLs of folders that \"glowplug coreos mirror\" has filled, at most 1,000. The server tries them in this order, before the locations in the document.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2510,32 +2510,32 @@ func schema_glowplug_api_v1_StreamReleaseStatus(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "StreamReleaseStatus is what a document lists.",
+				Description: "StreamReleaseStatus is a summary of a document.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"current": {
 						SchemaProps: spec.SchemaProps{
-							Description: "current tells whether this is the release of its stream that is shown and followed: the one that spec.current holds fast, else the one whose document was last modified last.",
+							Description: "current reports whether this is the current release of its stream: a release with spec.current, or else the one whose document has the latest modification time.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"lastModified": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastModified is when the document says that it was made.",
+							Description: "lastModified is the modification time in the document.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"documentHash": {
 						SchemaProps: spec.SchemaProps{
-							Description: "documentHash is the document's hash, \"sha256:\" and hex digits: also its ETag.",
+							Description: "documentHash is \"sha256:\" and the hex digest of the document. It is the ETag of the response that serves the document.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"documentSize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "documentSize is the document's size in bytes.",
+							Description: "documentSize is the size of the document in bytes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2550,7 +2550,7 @@ func schema_glowplug_api_v1_StreamReleaseStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "architectures are what the document lists for each architecture.",
+							Description: "architectures are the architectures in the document, with their images.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2563,7 +2563,7 @@ func schema_glowplug_api_v1_StreamReleaseStatus(ref common.ReferenceCallback) co
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation that the status is of.",
+							Description: "observedGeneration is the metadata.generation that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2585,21 +2585,21 @@ func schema_glowplug_api_v1_Subscriber(ref common.ReferenceCallback) common.Open
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the host, where it is known.",
+							Description: "name is the BareMetalHost, if the initiator is a known host.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"initiatorIQN": {
 						SchemaProps: spec.SchemaProps{
-							Description: "initiatorIQN is the initiator's name.",
+							Description: "initiatorIQN is the IQN of the initiator.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"since": {
 						SchemaProps: spec.SchemaProps{
-							Description: "since is when it logged in.",
+							Description: "since is the time of the login.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

@@ -8,15 +8,15 @@ const (
 	BootForever = "forever"
 )
 
-// AnnotationRearm on a BareMetalHost makes a machine with bootMode "once" boot its
-// image once more: each new value counts once, such as the time.
+// AnnotationRearm on a BareMetalHost makes a machine with bootMode "once" boot its image
+// one more time. Each new value, such as the current time, takes effect once.
 const AnnotationRearm = "glowplug.dev/rearm"
 
-// AnnotationIPXE on a Namespace is the iPXE script, a Go template, of the hosts
-// in it that boot an image and have no spec.ipxe.
+// AnnotationIPXE on a Namespace is the iPXE script (a Go template) for the hosts of the
+// namespace that boot an image and have no spec.ipxe.
 const AnnotationIPXE = "glowplug.dev/ipxe"
 
-// ImageLocalBoot as a host's image means: boot the disk.
+// ImageLocalBoot as spec.image of a host boots the machine from its disk.
 const ImageLocalBoot = "localboot"
 
 // Values of BareMetalHostStatus.State.
@@ -32,21 +32,21 @@ const (
 // hardware or IP addresses.
 const ConditionIdentityUnique = "IdentityUnique"
 
-// ConditionConfigReadable is False while the Ignition in this host's image reads no
-// form of its config.
+// ConditionConfigReadable is False while the Ignition version in this host's image can
+// read the host's config in no spec version.
 const ConditionConfigReadable = "ConfigReadable"
 
-// BareMetalHost is a machine: how it is recognised and what it boots.
+// BareMetalHost is a machine: its identity and what it boots.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type BareMetalHost struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is how the machine is recognised and what it boots.
+	// spec is the identity of the machine and what it boots.
 	// +optional
 	Spec BareMetalHostSpec `json:"spec,omitempty"`
-	// status is what was last seen of the machine. Written by the server alone.
+	// status is the last observed state of the machine. Only the server writes it.
 	// +optional
 	Status BareMetalHostStatus `json:"status,omitempty"`
 }
@@ -56,107 +56,110 @@ type BareMetalHostSpec struct {
 	// bootMACAddress is the hardware address of the NIC that the machine boots from.
 	// +optional
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
-	// ip is the machine's address.
+	// ip is the IP address of the machine.
 	// +optional
 	IP string `json:"ip,omitempty"`
-	// hostname is the machine's name; metadata.name where it is empty.
+	// hostname is the host name of the machine. The default is metadata.name.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
-	// labels are matched by configs, over metadata.labels; at most 256.
+	// labels are matched with the selectors of configs. They override metadata.labels. At
+	// most 256.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// nics are the machine's further network cards, at most 1,000.
+	// nics are the additional network cards of the machine, at most 1,000.
 	// +optional
 	// +listType=atomic
 	NICs []NIC `json:"nics,omitempty"`
-	// systemUUID is the SMBIOS system UUID.
+	// systemUUID is the SMBIOS system UUID of the machine.
 	// +optional
 	SystemUUID string `json:"systemUUID,omitempty"`
-	// bootSources are CIDRs that the machine may also ask from: NAT, or the DHCP
-	// range of another operating system; on the server's own network with its own
-	// hardware addresses alone. At most 1,000.
+	// bootSources are additional CIDRs that requests of the machine may come from, such as
+	// a NAT gateway or the DHCP range of an installer. On a network of the server itself,
+	// the request must also come from a hardware address of this machine. At most 1,000.
 	// +optional
 	// +listType=atomic
 	BootSources []string `json:"bootSources,omitempty"`
-	// image is the ISCSICdrom to boot, as "name" or "namespace/name"; empty or
-	// "localboot": the disk.
+	// image is the ISCSICdrom that the machine boots, as "name" or "namespace/name". If it
+	// is empty or "localboot", the machine boots its disk.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// bootMode is "once" (default: the image is booted until the machine is
-	// provisioned) or "forever".
+	// bootMode is "once" (default) or "forever". With "once" the machine boots the image
+	// until it is provisioned, and its disk afterwards.
 	// +optional
 	BootMode string `json:"bootMode,omitempty"`
-	// kernelArgs are this machine's own kernel arguments, at most 1,000.
+	// kernelArgs are kernel arguments of this machine, which are added to those of the
+	// image. At most 1,000.
 	// +optional
 	// +listType=atomic
 	KernelArgs []string `json:"kernelArgs,omitempty"`
-	// ipxe is this machine's own iPXE script, a Go text/template, in place of the
-	// one that boots the image; a machine that boots its disk does not get it.
+	// ipxe is an iPXE script (a Go text/template) of this machine. It replaces the script
+	// that boots the image. A machine that boots its disk does not receive it.
 	// +optional
 	IPXE string `json:"ipxe,omitempty"`
-	// bmc is the machine's management controller.
+	// bmc is the management controller of the machine.
 	// +optional
 	BMC *BMC `json:"bmc,omitempty"`
 }
 
 // NIC is a network card.
 type NIC struct {
-	// mac is the card's hardware address.
+	// mac is the hardware address of the card.
 	// +optional
 	MAC string `json:"mac,omitempty"`
-	// ip is the card's address.
+	// ip is the IP address of the card.
 	// +optional
 	IP string `json:"ip,omitempty"`
-	// hostname is the name that the machine has on this card.
+	// hostname is the host name of the machine on this card.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
 }
 
 // BMC is a management controller (IPMI, Redfish).
 type BMC struct {
-	// address is the controller's URL or address.
+	// address is the URL or the address of the controller.
 	// +optional
 	Address string `json:"address,omitempty"`
-	// username logs in to the controller.
+	// username is the user name for the controller.
 	// +optional
 	Username string `json:"username,omitempty"`
-	// password logs in to the controller.
+	// password is the password for the controller.
 	// +optional
 	Password string `json:"password,omitempty"`
 }
 
-// BareMetalHostStatus is what was last seen of a machine.
+// BareMetalHostStatus is the last observed state of a machine.
 type BareMetalHostStatus struct {
 	// state is Available, Booting, Provisioning, Provisioned or Error.
 	// +optional
 	State string `json:"state,omitempty"`
-	// lastBoot is when the machine last began to boot, RFC 3339.
+	// lastBoot is the time at which the machine last began to boot, in RFC 3339.
 	// +optional
 	LastBoot *metav1.Time `json:"lastBoot,omitempty"`
-	// bootCount counts the boots seen.
+	// bootCount is the number of boots that the server has observed.
 	// +optional
 	BootCount int64 `json:"bootCount,omitempty"`
-	// lastConfig is the config last served, as namespace/name.
+	// lastConfig is the config that the machine last received, as namespace/name.
 	// +optional
 	LastConfig string `json:"lastConfig,omitempty"`
-	// lastConfigHash is the hash of the bytes last served.
+	// lastConfigHash is the hash of the bytes that the machine last received.
 	// +optional
 	LastConfigHash string `json:"lastConfigHash,omitempty"`
-	// lastScript is when the machine was last given a boot script, RFC 3339.
+	// lastScript is the time at which the machine last received a boot script, in RFC
+	// 3339.
 	// +optional
 	LastScript *metav1.Time `json:"lastScript,omitempty"`
-	// rearmed is the value of the annotation glowplug.dev/rearm that was last
-	// followed.
+	// rearmed is the last value of the annotation glowplug.dev/rearm that has taken
+	// effect.
 	// +optional
 	Rearmed string `json:"rearmed,omitempty"`
-	// bootRecord is the position in the boot log of the newest record that this
-	// status includes. The server keeps it: a record is never applied twice.
+	// bootRecord is the position in the boot log of the newest record that this status
+	// includes, so that the server never applies a record twice.
 	// +optional
 	BootRecord int64 `json:"bootRecord,omitempty"`
-	// lastSeen is when the machine last asked for anything.
+	// lastSeen is the time of the last request of the machine.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
-	// conditions are the machine's conditions: IdentityUnique, ConfigReadable.
+	// conditions are the conditions of the machine: IdentityUnique and ConfigReadable.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -173,7 +176,7 @@ type BareMetalHostList struct {
 	Items []BareMetalHost `json:"items"`
 }
 
-// EffectiveHostname is spec.hostname, or metadata.name where it is empty.
+// EffectiveHostname returns spec.hostname, or metadata.name if that is empty.
 func (h *BareMetalHost) EffectiveHostname() string {
 	if h.Spec.Hostname != "" {
 		return h.Spec.Hostname

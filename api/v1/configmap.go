@@ -9,15 +9,15 @@ type ConfigMap struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// immutable, once true, keeps data and binaryData from being changed: the object
-	// can only be deleted.
+	// immutable, once it is true, cannot be set to false, and data and binaryData cannot
+	// change any more: the object can only be deleted.
 	// +optional
 	Immutable *bool `json:"immutable,omitempty"`
-	// data are values that are UTF-8 text, by keys of letters, digits, "-", "_" and
-	// ".", at most 256. No key of binaryData may be among them.
+	// data are the values that are UTF-8 text, at most 256. Keys consist of letters,
+	// digits, "-", "_" and ".", and are not keys of binaryData.
 	// +optional
 	Data map[string]string `json:"data,omitempty"`
-	// binaryData are values that are any bytes, in base64, by at most 256 keys.
+	// binaryData are the values that are any bytes, in base64, at most 256.
 	// +optional
 	BinaryData map[string][]byte `json:"binaryData,omitempty"`
 }

@@ -2,21 +2,22 @@ package v1
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// AddDefaultsToScheme makes decoders that use scheme fill in defaults.
+// AddDefaultsToScheme registers the defaults, which decoders of the scheme then set.
 func AddDefaultsToScheme(scheme *runtime.Scheme) {
 	scheme.AddTypeDefaultingFunc(&BareMetalHost{}, func(obj any) { SetDefaultsBareMetalHost(obj.(*BareMetalHost)) })
 	scheme.AddTypeDefaultingFunc(&ISCSICdrom{}, func(obj any) { SetDefaultsISCSICdrom(obj.(*ISCSICdrom)) })
 }
 
-// SetDefaultsBareMetalHost sets bootMode to once. The host name is not written
-// out: it follows metadata.name (EffectiveHostname).
+// SetDefaultsBareMetalHost sets bootMode to "once". The default of hostname is not stored,
+// so that it is always metadata.name (EffectiveHostname).
 func SetDefaultsBareMetalHost(host *BareMetalHost) {
 	if host.Spec.BootMode == "" {
 		host.Spec.BootMode = BootOnce
 	}
 }
 
-// SetDefaultsISCSICdrom makes an image read-only, offered over iSCSI, and for any machine.
+// SetDefaultsISCSICdrom makes an image read-only, served over iSCSI, and readable by any
+// machine.
 func SetDefaultsISCSICdrom(cdrom *ISCSICdrom) {
 	if cdrom.Spec.ReadOnly == nil {
 		readOnly := true

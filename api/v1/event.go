@@ -8,44 +8,44 @@ const (
 	EventWarning = "Warning"
 )
 
-// Event is something that happened to an object. It has the shape of the core
-// Event of Kubernetes, so that kubectl describe shows it, and expires after a day.
+// Event is a report of something that happened to an object. It has the fields of the core
+// Event of Kubernetes, so that kubectl describe shows it. It expires after a day.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type Event struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// involvedObject is what the event is about.
+	// involvedObject is the object that the event is about.
 	InvolvedObject ObjectReference `json:"involvedObject"`
-	// reason is a short CamelCase word for machines.
+	// reason is the machine-readable reason, in CamelCase.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message is a sentence for people.
+	// message is the description for people.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// source is the part of the server that reports it.
+	// source is the component that reports the event.
 	// +optional
 	Source EventSource `json:"source,omitempty"`
-	// firstTimestamp is when it was first seen.
+	// firstTimestamp is the time of the first occurrence.
 	// +optional
 	FirstTimestamp metav1.Time `json:"firstTimestamp,omitempty"`
-	// lastTimestamp is when it was last seen.
+	// lastTimestamp is the time of the last occurrence.
 	// +optional
 	LastTimestamp metav1.Time `json:"lastTimestamp,omitempty"`
-	// count is how often it was seen.
+	// count is the number of occurrences.
 	// +optional
 	Count int32 `json:"count,omitempty"`
 	// type is Normal or Warning.
 	// +optional
 	Type string `json:"type,omitempty"`
-	// eventTime is when it was first seen, to the microsecond.
+	// eventTime is the time of the first occurrence, in microseconds.
 	// +optional
 	EventTime metav1.MicroTime `json:"eventTime,omitempty"`
-	// action is what was tried.
+	// action is the action that was taken or that failed.
 	// +optional
 	Action string `json:"action,omitempty"`
-	// reportingComponent is the program that reports it.
+	// reportingComponent is the name of the program that reports the event.
 	// +optional
 	ReportingController string `json:"reportingComponent"`
 	// reportingInstance is the instance of that program.
@@ -53,7 +53,7 @@ type Event struct {
 	ReportingInstance string `json:"reportingInstance"`
 }
 
-// ObjectReference names an object.
+// ObjectReference refers to an object.
 type ObjectReference struct {
 	// +optional
 	Kind string `json:"kind,omitempty"`
@@ -71,7 +71,7 @@ type ObjectReference struct {
 	FieldPath string `json:"fieldPath,omitempty"`
 }
 
-// EventSource is the part of the server that reports an event.
+// EventSource is the component that reports an event.
 type EventSource struct {
 	// +optional
 	Component string `json:"component,omitempty"`

@@ -29,52 +29,53 @@ const MaxConfigBytes = 2 << 20
 // LabelRole is the metadata label that a ?role= request is matched with.
 const LabelRole = "role"
 
-// IgnitionConfig is an Ignition or Kickstart config and the rule that says which
-// machines are given it.
+// IgnitionConfig is an Ignition or Kickstart config and a selector for the machines that
+// receive it.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type IgnitionConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is the source of the config and the machines that it is for.
+	// spec is the source of the config and the selector for machines.
 	Spec IgnitionConfigSpec `json:"spec"`
-	// status is what the server made of the source. Written by the server alone.
+	// status is the result of the compilation. Only the server writes it.
 	// +optional
 	Status IgnitionConfigStatus `json:"status,omitempty"`
 
-	// Compiled is the last good compilation. It is stored with the object and
-	// never shown in an answer of the API.
+	// Compiled is the last successful compilation. It is stored with the object, and no
+	// response of the API contains it.
 	Compiled *Compiled `json:"-"`
 }
 
-// IgnitionConfigSpec is a config's source and selector.
+// IgnitionConfigSpec is the source and the selector of a config.
 type IgnitionConfigSpec struct {
-	// type is what the config configures: "ignition" or "kickstart".
+	// type is "ignition" or "kickstart".
 	Type string `json:"type"`
-	// format is the language of the source: "butane" (compiled here, strictly),
-	// "ignition" (JSON) or "kickstart".
+	// format is the language of the source: "butane" (the server compiles it, in strict
+	// mode), "ignition" (JSON) or "kickstart".
 	Format string `json:"format"`
-	// config is the source itself, at most 2 MiB.
+	// config is the source, at most 2 MiB.
 	Config string `json:"config"`
-	// kickstartVersion is the installer that a kickstart is for, such as "RHEL10" or
-	// "F43", against whose commands it is checked; the newest Fedora where it is not
-	// given. What is found is a warning, never an error.
+	// kickstartVersion is the version of the installer, such as "RHEL10" or "F43". The
+	// server checks the commands of a kickstart against this version, and reports findings
+	// as warnings, never as errors. The default is the newest Fedora release.
 	// +optional
 	KickstartVersion string `json:"kickstartVersion,omitempty"`
-	// template makes a Go text/template of the source: it is rendered for each
-	// host, and what comes of it is compiled.
+	// template says that the source is a Go text/template. The server renders it for each
+	// host and compiles the rendered source.
 	// +optional
 	Template bool `json:"template,omitempty"`
-	// layers names other configs of the namespace, at most 32, over which this one
-	// is merged by Ignition's own rules: the first lies lowest. What is merged is
-	// what each of them is served as, its own layers included. For type ignition.
+	// layers are other configs of the namespace, at most 32, onto which this config is
+	// merged by the merge rules of Ignition, in the order of the list: this config is
+	// merged last and overrides all of them. A layer is merged as it is served, with its
+	// own layers. Only for type ignition.
 	// +optional
 	// +listType=atomic
 	Layers []LayerReference `json:"layers,omitempty"`
-	// selector says which machines are given this config. Its fields are
-	// alternatives: one that holds is enough. An empty selector matches no
-	// machine by itself; such a config is served when asked for with ?role=.
+	// selector selects the machines that receive this config. A machine is selected if at
+	// least one field matches. An empty selector matches no machine; such a config is
+	// served for requests with ?role= alone.
 	// +optional
 	Selector IgnitionConfigSelector `json:"selector,omitempty"`
 }
@@ -82,24 +83,25 @@ type IgnitionConfigSpec struct {
 // MaxLayers bounds spec.layers.
 const MaxLayers = 32
 
-// LayerReference names a config that another is merged over.
+// LayerReference names a config that is a layer of another config.
 type LayerReference struct {
-	// name is that of an IgnitionConfig of type ignition in the same namespace.
+	// name is the name of an IgnitionConfig of type ignition in the same namespace.
 	Name string `json:"name"`
 }
 
-// IgnitionConfigSelector is an OR of its fields, tried in the order MAC, IP,
-// hostname, labels, default.
+// IgnitionConfigSelector matches a machine if at least one of its fields does. If several
+// configs match a machine, the order of precedence is MAC, IP, hostname, labels, default.
 type IgnitionConfigSelector struct {
-	// matchLabels selects hosts that carry all of these labels, at most 256.
+	// matchLabels selects hosts that have all of these labels, at most 256.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// matchHostnames selects hosts by name, in any case; a short name equals
-	// the first label of a full one. At most 1,000.
+	// matchHostnames selects hosts by host name, at most 1,000. Upper and lower case are
+	// equal. A short name matches the first label of a fully qualified name.
 	// +optional
 	// +listType=atomic
 	MatchHostnames []string `json:"matchHostnames,omitempty"`
-	// matchIPs selects hosts by address or CIDR, at most 1,000; the longest prefix wins.
+	// matchIPs selects hosts by IP address or CIDR, at most 1,000. The longest prefix
+	// takes precedence.
 	// +optional
 	// +listType=atomic
 	MatchIPs []string `json:"matchIPs,omitempty"`
@@ -107,152 +109,151 @@ type IgnitionConfigSelector struct {
 	// +optional
 	// +listType=atomic
 	MatchMACs []string `json:"matchMACs,omitempty"`
-	// default makes this config the answer where nothing else matches.
+	// default selects every machine for which no other config matches.
 	// +optional
 	Default bool `json:"default,omitempty"`
 }
 
-// IsEmpty tells whether the selector selects no machine at all.
+// IsEmpty reports whether the selector matches no machine.
 func (s *IgnitionConfigSelector) IsEmpty() bool {
 	return len(s.MatchLabels) == 0 && len(s.MatchHostnames) == 0 &&
 		len(s.MatchIPs) == 0 && len(s.MatchMACs) == 0 && !s.Default
 }
 
-// IgnitionConfigStatus is what the server made of the source.
+// IgnitionConfigStatus is the result of compiling a config.
 type IgnitionConfigStatus struct {
-	// phase is Pending (compilation goes on), Ready or Error (the newest source
-	// does not compile, or cannot be merged over its layers; the last good
-	// compilation is still served). A template is Pending until it has been rendered
-	// for all of its hosts, and Error where that fails for one of them; the others
-	// are served.
+	// phase is Pending (the newest source is not compiled yet), Ready, or Error (the
+	// newest source does not compile, or cannot be merged onto its layers; the last
+	// successful compilation is still served). A template is Pending until it has been
+	// rendered for all of its hosts, and Error if rendering fails for one of them; the
+	// other hosts are served.
 	Phase string `json:"phase"`
 	// compiledSize is the size of the compiled config in bytes.
 	// +optional
 	CompiledSize int64 `json:"compiledSize,omitempty"`
-	// configHash is "sha256:" and the hex digest of the compiled config; it is
-	// the ETag of the answer.
+	// configHash is "sha256:" and the hex digest of the compiled config. It is the ETag of
+	// the response to a machine.
 	// +optional
 	ConfigHash string `json:"configHash,omitempty"`
-	// lastCompiled is when the served config was compiled, RFC 3339.
+	// lastCompiled is the time at which the served config was compiled, in RFC 3339.
 	// +optional
 	LastCompiled string `json:"lastCompiled,omitempty"`
-	// errorMessage says why the newest source does not compile, with line:column.
+	// errorMessage is the reason why the newest source does not compile, with line:column.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
-	// observedGeneration is the generation that phase speaks of.
+	// observedGeneration is the metadata.generation that phase and errorMessage describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// compiledGeneration is the generation whose compilation is served; lower
-	// than observedGeneration while an older compilation is served.
+	// compiledGeneration is the metadata.generation of the source that is served. It is
+	// lower than observedGeneration while an older compilation is served.
 	// +optional
 	CompiledGeneration int64 `json:"compiledGeneration,omitempty"`
-	// ignitionVersion is the spec version of the compiled config.
+	// ignitionVersion is the Ignition spec version of the compiled config.
 	// +optional
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
-	// layers says what the served config was merged over, the lowest first; empty
-	// for a config without layers.
+	// layers are the layers of the served config as they were merged, in the order of
+	// spec.layers. It is empty for a config without layers.
 	// +optional
 	// +listType=atomic
 	Layers []LayerStatus `json:"layers,omitempty"`
-	// servable says for each Ignition spec version whether the config can be given
-	// in it, the oldest version first. It is empty for a kickstart, and for a moment
-	// after a layer has changed.
+	// servable lists the Ignition spec versions, the oldest first, and whether the config
+	// can be converted to each of them. It is empty for a kickstart, and until the
+	// conversions of the newest compilation are done.
 	// +optional
 	// +listType=atomic
 	Servable []ServableVersion `json:"servable,omitempty"`
-	// hosts says how rendering has gone for the hosts that a template is for; it
-	// is absent from a config that is no template.
+	// hosts counts the hosts of a template and the results of rendering it for them. It is
+	// absent if the config is not a template.
 	// +optional
 	Hosts *RenderedHosts `json:"hosts,omitempty"`
-	// warnings are findings that do not stop the config from being served.
+	// warnings are findings in the source. The config is served regardless of them.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// RenderedHosts counts the hosts that a template is for: those that would be given
-// it if they asked now.
+// RenderedHosts counts the hosts of a template: those that would receive it if they sent a
+// request now.
 type RenderedHosts struct {
 	// total is the number of hosts.
 	Total int64 `json:"total"`
-	// ready is the number of hosts that it has been rendered and compiled for.
+	// ready is the number of hosts for which the template is rendered and compiled.
 	Ready int64 `json:"ready"`
-	// failed is the number of hosts that it cannot be rendered or compiled for.
+	// failed is the number of hosts for which rendering or compiling fails.
 	// +optional
 	Failed int64 `json:"failed,omitempty"`
-	// failures says why, for the first ten of them by namespace and name.
+	// failures are the reasons, for the first ten failed hosts by namespace and name.
 	// +optional
 	// +listType=atomic
 	Failures []HostFailure `json:"failures,omitempty"`
 }
 
-// HostFailure is why a template gives nothing for a host.
+// HostFailure is the reason why a template cannot be rendered or compiled for a host.
 type HostFailure struct {
 	// host is the BareMetalHost, as namespace/name.
 	Host string `json:"host"`
-	// message says what is wrong, and on which line of the template or of the
-	// rendered text.
+	// message is the error, with the line of the template or of the rendered source.
 	Message string `json:"message"`
 }
 
-// LayerStatus is a layer as it was merged.
+// LayerStatus is the state in which a layer was merged.
 type LayerStatus struct {
-	// name is that of the layer.
+	// name is the name of the layer.
 	Name string `json:"name"`
-	// hash is the configHash of the layer as it was merged. Where the layer has
-	// another by now the config is about to be merged anew.
+	// hash is the configHash of the layer that was merged. If the layer has another
+	// configHash now, the server is about to merge the config again.
 	Hash string `json:"hash"`
-	// stale is true where the newest source of the layer did not compile, so that
-	// its last good compilation was merged.
+	// stale is true if the newest source of the layer did not compile, so that the last
+	// successful compilation of the layer was merged.
 	// +optional
 	Stale bool `json:"stale,omitempty"`
 }
 
-// ServableVersion is an Ignition spec version that a config can be given in, or
-// cannot.
+// ServableVersion is an Ignition spec version and whether a config can be converted to it.
 type ServableVersion struct {
 	// version is the spec version, such as "3.2.0".
 	Version string `json:"version"`
-	// blockedBy lists the fields of the compiled config that stand in the way of
-	// this version, each with the reason; empty where the config can be given in it.
+	// blockedBy lists the fields of the compiled config that have no equivalent in this
+	// version, each with the reason. It is empty if the config can be converted.
 	// +optional
 	// +listType=atomic
 	BlockedBy []string `json:"blockedBy,omitempty"`
 }
 
-// Compiled is a config ready to be served. It is internal: the API shows its
-// size, hash and version in the status, never the bytes.
+// Compiled is a config as it is served. It is internal: the status has its size, hash and
+// version, and no response of the API contains the bytes.
 //
 // +k8s:openapi-gen=false
 type Compiled struct {
-	// Artifact is the exact body of the answer; empty where there never was one.
+	// Artifact is the exact body of the response to a machine. It is empty if no source
+	// has compiled yet.
 	Artifact []byte `json:"artifact,omitempty"`
 	// Hash is "sha256:" and the hex digest of Artifact.
 	Hash string `json:"hash,omitempty"`
 	// IgnitionVersion is the artifact's spec version; empty for a kickstart.
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
-	// Generation is the metadata.generation of the source it was compiled from.
+	// Generation is the metadata.generation of the source of Artifact.
 	Generation int64 `json:"generation"`
-	// Template is true where Artifact is a template that is yet to be rendered for
-	// a host, and compiled.
+	// Template is true if Artifact is a template, which is rendered and compiled for each
+	// host.
 	Template bool `json:"template,omitempty"`
-	// Format is the spec.format of a template, which may be another by now where the
-	// newest source is not what is served.
+	// Format is the spec.format of the source of a template. The object may have another
+	// format by now, if an older source is served.
 	Format string `json:"format,omitempty"`
-	// Own is what the newest source alone compiles to, from which Artifact is made
-	// again when a layer changes. It is there where the config has layers and its
-	// newest source compiles; Artifact may then still be an older one, or none.
+	// Own is the compilation of the newest source without its layers. The server merges it
+	// again when a layer changes. It is set if the config has layers and the newest source
+	// compiles; Artifact may be older, or empty, if merging fails.
 	Own *OwnCompilation `json:"own,omitempty"`
 }
 
-// OwnCompilation is a config before it is merged over its layers. It is internal,
-// as Compiled is.
+// OwnCompilation is the compilation of a config without its layers. It is internal, as
+// Compiled is.
 //
 // +k8s:openapi-gen=false
 type OwnCompilation struct {
 	Artifact        []byte `json:"artifact"`
 	IgnitionVersion string `json:"ignitionVersion"`
-	// Warnings are the findings of the source.
+	// Warnings are the findings in the source.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

@@ -26,14 +26,14 @@ const (
 	UpdateFollow = "follow"
 )
 
-// What StreamImage has by default.
+// Defaults of StreamImage.
 const (
 	DefaultArchitecture = "x86_64"
 	ArtifactMetal       = "metal"
 )
 
-// ConditionUpToDate is False while the image that is served, or that there is to
-// be, is not of the release of the stream that is asked for.
+// ConditionUpToDate is False while the served image is not of the release that spec.stream
+// asks for, or while there is no image of it yet.
 const ConditionUpToDate = "UpToDate"
 
 // ISCSICdrom is an ISO image that machines boot from over the network.
@@ -43,79 +43,83 @@ type ISCSICdrom struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is where the image comes from and how it is offered.
+	// spec is the source of the image and how it is served.
 	// +optional
 	Spec ISCSICdromSpec `json:"spec,omitempty"`
-	// status is the state of the image. Written by the server alone.
+	// status is the state of the image. Only the server writes it.
 	// +optional
 	Status ISCSICdromStatus `json:"status,omitempty"`
 }
 
-// ISCSICdromSpec says where an image comes from (isoFile, or url and sha256, or
-// stream, or external; at most one) and how it is offered.
+// ISCSICdromSpec is the source of an image (isoFile, or url and sha256, or stream, or
+// external; at most one of them) and how it is served. An image without a source is
+// uploaded.
 type ISCSICdromSpec struct {
-	// isoFile is a file under the server's ISO directory.
+	// isoFile is the path of a file, relative to the ISO directory of the server.
 	// +optional
 	ISOFile string `json:"isoFile,omitempty"`
-	// url is where the image is downloaded from; needs sha256.
+	// url is the URL that the server downloads the image from. It requires sha256.
 	// +optional
 	URL string `json:"url,omitempty"`
-	// sha256 is the hex digest that the downloaded image must have.
+	// sha256 is the expected SHA-256 of the downloaded image, in hex.
 	// +optional
 	SHA256 string `json:"sha256,omitempty"`
-	// stream is the stream of an operating system that the image is downloaded
-	// from, by its metadata.
+	// stream selects an image of a release of a CoreOS stream, which the server downloads.
 	// +optional
 	Stream *StreamImage `json:"stream,omitempty"`
-	// external is a target that somebody else serves.
+	// external is an iSCSI target of another server.
 	// +optional
 	External *ExternalTarget `json:"external,omitempty"`
-	// description is free text.
+	// description is any text, for people.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// version is the image's version, free text.
+	// version is the version of the image, any text.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// readOnly is true: the image is never written.
+	// readOnly is always true: initiators cannot write to an image.
 	// +optional
 	ReadOnly *bool `json:"readOnly,omitempty"`
-	// kernelArgs are set on the image's boot entries, at most 1,000; empty: the distro's
-	// default. Whoever may read the image can read them: no secrets here.
+	// kernelArgs are the kernel arguments that the server writes into the boot entries of
+	// the image, at most 1,000. If it is empty, the server uses the default of the
+	// distribution. Everybody who can read the image can read them, so they must not
+	// contain secrets.
 	// +optional
 	// +listType=atomic
 	KernelArgs []string `json:"kernelArgs,omitempty"`
-	// ignitionConfig is the IgnitionConfig for hosts that boot this image and
-	// match nothing more specific, as "name" or "namespace/name".
+	// ignitionConfig is the IgnitionConfig for hosts that boot this image and that no
+	// selector of a config matches by MAC, IP, hostname or labels, as "name" or
+	// "namespace/name".
 	// +optional
 	IgnitionConfig string `json:"ignitionConfig,omitempty"`
-	// default makes this the image of unknown machines where the server has
-	// --unknown-hosts=default; the oldest wins.
+	// default makes unknown machines boot this image if the server runs with
+	// --unknown-hosts=default. If several images have it, the oldest is used.
 	// +optional
 	Default bool `json:"default,omitempty"`
-	// menu is whether unknown machines are shown the image where the server has
-	// --unknown-hosts=menu; true (default): they are, by its name and version.
+	// menu is true (default) if the menu for unknown machines lists the image, with its
+	// name and version. The menu requires a server with --unknown-hosts=menu.
 	// +optional
 	Menu *bool `json:"menu,omitempty"`
-	// chap asks initiators for a name and a password.
+	// chap are the credentials that initiators have to log in with.
 	// +optional
 	CHAP *CHAP `json:"chap,omitempty"`
-	// allowedInitiators are the initiator IQNs that may log in, at most 1,000; empty: all.
+	// allowedInitiators are the IQNs of the initiators that may log in, at most 1,000. If
+	// it is empty, every initiator may.
 	// +optional
 	// +listType=atomic
 	AllowedInitiators []string `json:"allowedInitiators,omitempty"`
 	// transport is "iscsi" (default) or "http".
 	// +optional
 	Transport string `json:"transport,omitempty"`
-	// access is who may read the image, over iSCSI and over HTTP: "any" (default), any
-	// machine, or "hosts", those hosts alone whose spec.image it is.
+	// access is "any" (default) if every machine may read the image over iSCSI and HTTP,
+	// or "hosts" if only the hosts whose spec.image is this image may.
 	// +optional
 	Access string `json:"access,omitempty"`
 }
 
-// StreamImage is an image of a release of a CoreOS stream, as a StreamRelease
-// lists it.
+// StreamImage selects an image of a release of a CoreOS stream. StreamReleases list the
+// images.
 type StreamImage struct {
-	// name is the stream, as spec.stream of its StreamReleases says.
+	// name is the name of the stream: spec.stream of its StreamReleases.
 	Name string `json:"name"`
 	// architecture is x86_64 (default), aarch64, ppc64le or s390x.
 	// +optional
@@ -123,20 +127,21 @@ type StreamImage struct {
 	// artifact is "metal" (default).
 	// +optional
 	Artifact string `json:"artifact,omitempty"`
-	// format is "iso" (default), a live image, or "pxe": its kernel, initramfs and
-	// root file system one by one, which iPXE starts without a CD-ROM.
+	// format is "iso" (default), a live ISO image, or "pxe": the kernel, initramfs and
+	// root file system as three files, which iPXE boots without a CD-ROM.
 	// +optional
 	Format string `json:"format,omitempty"`
-	// update is "pinned" (default: the image stays on the release that it was first
-	// of) or "follow": it takes the current release of the stream.
+	// update is "pinned" (default) if the image keeps the release that it had first, or
+	// "follow" if it is replaced whenever the stream has another current release.
 	// +optional
 	Update string `json:"update,omitempty"`
-	// release is a certain release; empty: the stream's current one.
+	// release selects a specific release. If it is empty, the current release of the
+	// stream is used.
 	// +optional
 	Release string `json:"release,omitempty"`
 }
 
-// WithDefaults gives it with what it has by default.
+// WithDefaults returns a copy whose empty fields have their defaults.
 func (s StreamImage) WithDefaults() StreamImage {
 	for field, value := range map[*string]string{
 		&s.Architecture: DefaultArchitecture, &s.Artifact: ArtifactMetal, &s.Format: FormatISO, &s.Update: UpdatePinned,
@@ -148,8 +153,8 @@ func (s StreamImage) WithDefaults() StreamImage {
 	return s
 }
 
-// SameRelease tells whether two name the same release, whichever that is, so that
-// what one was pinned to holds for the other.
+// SameRelease reports whether two select the same image of the same release, so that a
+// release to which one is pinned is valid for the other.
 func (s *StreamImage) SameRelease(other *StreamImage) bool {
 	if s == nil || other == nil {
 		return s == other
@@ -159,28 +164,28 @@ func (s *StreamImage) SameRelease(other *StreamImage) bool {
 	return a == b
 }
 
-// ExternalTarget is an iSCSI target that another server offers.
+// ExternalTarget is an iSCSI target of another server.
 type ExternalTarget struct {
-	// portal is the target's address, with an optional port.
+	// portal is the address of the target, with an optional port.
 	Portal string `json:"portal"`
-	// iqn is the target's name.
+	// iqn is the IQN of the target.
 	IQN string `json:"iqn"`
-	// lun is the logical unit's number.
+	// lun is the logical unit number of the image.
 	// +optional
 	LUN int32 `json:"lun,omitempty"`
 }
 
-// CHAP is an iSCSI credential.
+// CHAP is a pair of credentials for iSCSI (RFC 7143, section 12.1.3).
 type CHAP struct {
-	// username is the name that the initiator logs in with.
+	// username is the name of the initiator.
 	Username string `json:"username"`
-	// password is the secret that it proves to know.
+	// password is the secret of the initiator.
 	Password string `json:"password"`
-	// mutualUsername is the name by which the target answers initiators that ask it to
-	// prove itself, too; iPXE then does.
+	// mutualUsername is the name of the target, for initiators that authenticate the
+	// target as well (mutual CHAP). iPXE does so if it is set.
 	// +optional
 	MutualUsername string `json:"mutualUsername,omitempty"`
-	// mutualPassword is the secret that the target proves to know; it is not password.
+	// mutualPassword is the secret of the target. It must differ from password.
 	// +optional
 	MutualPassword string `json:"mutualPassword,omitempty"`
 }
@@ -190,25 +195,26 @@ type ISCSICdromStatus struct {
 	// phase is Pending, Uploading, Ready or Error.
 	// +optional
 	Phase string `json:"phase,omitempty"`
-	// isoPath is the image file.
+	// isoPath is the path of the image file on the server.
 	// +optional
 	ISOPath string `json:"isoPath,omitempty"`
-	// isoSize is the image's size in bytes.
+	// isoSize is the size of the image in bytes.
 	// +optional
 	ISOSize int64 `json:"isoSize,omitempty"`
-	// sha256 is the image's hex digest; of format pxe, one over those of its files.
+	// sha256 is the SHA-256 of the image in hex. For format pxe it is the digest over the
+	// digests of the files.
 	// +optional
 	SHA256 string `json:"sha256,omitempty"`
-	// release is the release of the stream that the image is to be of: with update
-	// "pinned" the one that it stays on.
+	// release is the desired release of the stream. With update "pinned" it does not
+	// change any more.
 	// +optional
 	Release string `json:"release,omitempty"`
-	// servedRelease is the release of the image that is served; another than release
-	// while that is being downloaded.
+	// servedRelease is the release of the image that is served. It differs from release
+	// while the server downloads that release.
 	// +optional
 	ServedRelease string `json:"servedRelease,omitempty"`
-	// maxIgnition is the newest Ignition spec version that the image reads, where
-	// that is known of its release.
+	// maxIgnition is the newest Ignition spec version that the image supports. It is empty
+	// if the server does not know it for this release.
 	// +optional
 	MaxIgnition string `json:"maxIgnition,omitempty"`
 	// files are the files of an image of format pxe.
@@ -216,80 +222,80 @@ type ISCSICdromStatus struct {
 	// +listType=map
 	// +listMapKey=role
 	Files []ImageFile `json:"files,omitempty"`
-	// download is what is being downloaded.
+	// download is the progress of the current download.
 	// +optional
 	Download *DownloadProgress `json:"download,omitempty"`
 	// volumeID is the volume identifier of the ISO 9660 file system.
 	// +optional
 	VolumeID string `json:"volumeID,omitempty"`
-	// distro is what the image was recognised as.
+	// distro is the distribution that the server has detected.
 	// +optional
 	Distro string `json:"distro,omitempty"`
-	// targetIQN is the iSCSI name that it is served under.
+	// targetIQN is the IQN of the image's target.
 	// +optional
 	TargetIQN string `json:"targetIQN,omitempty"`
-	// portalIP is the address that it is served at.
+	// portalIP is the IP address of the iSCSI portal.
 	// +optional
 	PortalIP string `json:"portalIP,omitempty"`
-	// portalPort is the port that it is served at.
+	// portalPort is the TCP port of the iSCSI portal.
 	// +optional
 	PortalPort int32 `json:"portalPort,omitempty"`
-	// kernelArgsApplied are the kernel arguments that are in force.
+	// kernelArgsApplied are the kernel arguments in the image as it is served.
 	// +optional
 	// +listType=atomic
 	KernelArgsApplied []string `json:"kernelArgsApplied,omitempty"`
-	// patchedFiles are the files that the overlay replaces.
+	// patchedFiles are the files of the image that the server serves with changes.
 	// +optional
 	// +listType=atomic
 	PatchedFiles []string `json:"patchedFiles,omitempty"`
-	// errorMessage says what is wrong with the image.
+	// errorMessage is the reason why the image is not served, or not up to date.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
-	// conditions are the image's conditions, UpToDate among them.
+	// conditions are the conditions of the image: UpToDate.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// subscribers are the initiators that are logged in.
+	// subscribers are the initiators that are logged in now.
 	// +optional
 	// +listType=atomic
 	Subscribers []Subscriber `json:"subscribers,omitempty"`
 }
 
-// ImageFile is a file of an image that is several.
+// ImageFile is one file of an image of format pxe.
 type ImageFile struct {
 	// role is kernel, initramfs or rootfs.
 	Role string `json:"role"`
-	// size is its size in bytes.
+	// size is the size of the file in bytes.
 	Size int64 `json:"size"`
-	// sha256 is its hex digest.
+	// sha256 is the SHA-256 of the file in hex.
 	SHA256 string `json:"sha256"`
 }
 
-// DownloadProgress is how far a download is.
+// DownloadProgress is the progress of a download.
 type DownloadProgress struct {
-	// release is the release that is being downloaded, where the image is of a stream.
+	// release is the release that is downloaded, for an image of a stream.
 	// +optional
 	Release string `json:"release,omitempty"`
-	// file is what is being downloaded: disk, kernel, initramfs or rootfs.
+	// file is the part that is downloaded: disk, kernel, initramfs or rootfs.
 	// +optional
 	File string `json:"file,omitempty"`
-	// received is how many bytes of it have come.
+	// received is the number of bytes received.
 	Received int64 `json:"received"`
-	// total is how many there are; 0 where that is not known yet.
+	// total is the size of the file in bytes, or 0 while it is unknown.
 	// +optional
 	Total int64 `json:"total,omitempty"`
 }
 
 // Subscriber is an initiator that is logged in to an image's target.
 type Subscriber struct {
-	// name is the host, where it is known.
+	// name is the BareMetalHost, if the initiator is a known host.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// initiatorIQN is the initiator's name.
+	// initiatorIQN is the IQN of the initiator.
 	// +optional
 	InitiatorIQN string `json:"initiatorIQN,omitempty"`
-	// since is when it logged in.
+	// since is the time of the login.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 }

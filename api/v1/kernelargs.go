@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// MergeKernelArgs adds a machine's own kernel arguments to those of its image. One
-// that has the name of a machine's own is left out.
+// MergeKernelArgs returns the kernel arguments of an image followed by those of a host. An
+// argument of the image whose name the host has as well is left out.
 func MergeKernelArgs(image, own []string) []string {
 	named := map[string]bool{}
 	for _, arg := range own {

@@ -2,13 +2,14 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NamespaceActive is the one phase of a namespace.
+// NamespaceActive is the only phase of a namespace.
 const NamespaceActive = "Active"
 
-// NamespaceDefault is where objects without a namespace belong.
+// NamespaceDefault is the namespace of objects that name none.
 const NamespaceDefault = "default"
 
-// Namespace is a room for objects. It is made by the first object in it.
+// Namespace is a scope for the names of objects. The server creates it with the first
+// object in it.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type Namespace struct {
@@ -26,7 +27,7 @@ type Namespace struct {
 // NamespaceSpec is empty.
 type NamespaceSpec struct{}
 
-// NamespaceStatus is the state of a namespace.
+// NamespaceStatus is the status of a namespace.
 type NamespaceStatus struct {
 	// phase is Active.
 	// +optional

@@ -12,13 +12,13 @@ const GroupName = ""
 // SchemeGroupVersion is the one version that is served and stored.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"}
 
-// Resource gives the GroupResource of a resource name, for errors.
+// Resource returns the GroupResource of a resource name, for errors.
 func Resource(resource string) schema.GroupResource {
 	return schema.GroupResource{Group: GroupName, Resource: resource}
 }
 
-// AddKnownTypes registers the kinds under gv, once for v1 and once for the
-// version that the API library keeps in memory; both are the same Go types.
+// AddKnownTypes registers the kinds for gv. It is called for v1 and for the internal
+// version of the API library, which have the same Go types.
 func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 	scheme.AddKnownTypes(gv,
 		&IgnitionConfig{}, &IgnitionConfigList{},

@@ -17,13 +17,13 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// AnnotationLastApplied is where client-side kubectl apply keeps the whole
-// object that it sent. It does not count against the size that annotations may
-// have, or a config of more than 256 KiB could not be applied.
+// AnnotationLastApplied contains the whole object after a client-side kubectl apply. It
+// does not count against the size limit of annotations: otherwise a config of more than
+// 256 KiB could not be applied.
 const AnnotationLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// FilterAnnotationSize drops the error that annotations are too large where they
-// are not without the last-applied annotation of kubectl.
+// FilterAnnotationSize removes the error about the size of annotations if they are within
+// the limit without AnnotationLastApplied.
 func FilterAnnotationSize(annotations map[string]string, errs field.ErrorList) field.ErrorList {
 	last, ok := annotations[AnnotationLastApplied]
 	if !ok {
@@ -41,7 +41,7 @@ func FilterAnnotationSize(annotations map[string]string, errs field.ErrorList) f
 	})
 }
 
-// validateLabels checks label keys and values, each error under its key.
+// validateLabels checks label keys and values. Each error has the path of its key.
 func validateLabels(labels map[string]string, path *field.Path) field.ErrorList {
 	if errs := tooMany(path, len(labels), MaxKeys); errs != nil {
 		return errs
@@ -59,8 +59,8 @@ func validateLabels(labels map[string]string, path *field.Path) field.ErrorList 
 	return errs
 }
 
-// parsed reports what a parser has to say against value. An empty value is
-// absent; what must be there is checked by the caller.
+// parsed returns the error of a parser as a field error. An empty value is valid: the
+// caller checks required fields.
 func parsed[T any](path *field.Path, value string, parse func(string) (T, error)) field.ErrorList {
 	if value == "" {
 		return nil
@@ -71,8 +71,8 @@ func parsed[T any](path *field.Path, value string, parse func(string) (T, error)
 	return nil
 }
 
-// parsedEach is parsed over the items of a list, at most MaxItems, none of which may
-// be empty.
+// parsedEach applies parsed to the items of a list of at most MaxItems. An empty item is
+// an error.
 func parsedEach[T any](path *field.Path, values []string, parse func(string) (T, error)) field.ErrorList {
 	if errs := tooMany(path, len(values), MaxItems); errs != nil {
 		return errs
@@ -88,7 +88,7 @@ func parsedEach[T any](path *field.Path, values []string, parse func(string) (T,
 	return errs
 }
 
-// hostIP reads the address of one machine.
+// hostIP parses the IP address of one machine.
 func hostIP(value string) (netip.Addr, error) {
 	ip, err := netaddr.ParseIP(value)
 	if err == nil && (ip.IsUnspecified() || ip.IsMulticast()) {
@@ -97,8 +97,8 @@ func hostIP(value string) (netip.Addr, error) {
 	return ip, err
 }
 
-// scriptSafe refuses what could break out of a line of an iPXE, GRUB or shell
-// script: control characters, newlines among them, and "${".
+// scriptSafe refuses values that could end or extend a line of an iPXE, GRUB or shell
+// script: control characters (newlines included) and "${".
 func scriptSafe(value string) (string, error) {
 	switch {
 	case !utf8.ValidString(value):
@@ -111,8 +111,8 @@ func scriptSafe(value string) (string, error) {
 	return value, nil
 }
 
-// kernelArg is scriptSafe for an argument of a kernel: ${glowplug}, which becomes
-// this server's URL before any script sees it, may stand in it.
+// kernelArg is scriptSafe for a kernel argument, which may contain ${glowplug}: the server
+// replaces it by its own URL before it writes a script.
 func kernelArg(value string) (string, error) {
 	if _, err := scriptSafe(strings.ReplaceAll(value, "${glowplug}", "")); err != nil {
 		return "", fmt.Errorf("%w (only ${glowplug} is known here: this server's URL)", err)
@@ -120,7 +120,7 @@ func kernelArg(value string) (string, error) {
 	return value, nil
 }
 
-// reference reads "name" or "namespace/name".
+// reference parses "name" or "namespace/name".
 func reference(value string) (string, error) {
 	namespace, name, qualified := strings.Cut(value, "/")
 	if !qualified {
@@ -136,7 +136,7 @@ func reference(value string) (string, error) {
 
 var iqnForm = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+(:[A-Za-z0-9.:_-]+)?|eui\.[0-9A-Fa-f]{16}|naa\.([0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}))$`)
 
-// iscsiName reads the name of an iSCSI node (RFC 7143).
+// iscsiName checks the name of an iSCSI node (RFC 7143, section 4.2.7).
 func iscsiName(value string) (string, error) {
 	if len(value) > 223 || !iqnForm.MatchString(value) {
 		return "", fmt.Errorf("want an iSCSI name such as iqn.2000-02.com.example:cdrom-1, at most 223 characters")
@@ -144,7 +144,7 @@ func iscsiName(value string) (string, error) {
 	return value, nil
 }
 
-// oneOf checks a value against the values that there are.
+// oneOf checks that a value is one of the allowed values.
 func oneOf(path *field.Path, value string, values ...string) field.ErrorList {
 	if slices.Contains(values, value) {
 		return nil

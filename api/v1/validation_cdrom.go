@@ -18,9 +18,8 @@ import (
 // maxLUN is the highest logical unit number of the flat addressing method.
 const maxLUN = 16383
 
-// ValidateISCSICdrom checks the shape of an image: at most one place that it
-// comes from, and nothing that could break out of a boot script or the ISO
-// directory.
+// ValidateISCSICdrom checks the fields of an image: there is at most one source, and no
+// value can extend a boot script or leave the ISO directory.
 func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
 	errs := validateMeta(&cdrom.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
@@ -54,12 +53,13 @@ func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
 	return errs
 }
 
-// ValidateISCSICdromUpdate checks an image that replaces old.
+// ValidateISCSICdromUpdate checks a new version of an image.
 func ValidateISCSICdromUpdate(cdrom, old *ISCSICdrom) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&cdrom.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, ValidateISCSICdrom(cdrom)...)
 }
 
+// validateImageSource checks that there is at most one source, and its fields.
 func validateImageSource(spec *ISCSICdromSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	const one = "an image comes from isoFile, url, stream or external, not from two of them"
@@ -86,30 +86,37 @@ func validateImageSource(spec *ISCSICdromSpec, path *field.Path) field.ErrorList
 	case spec.URL == "" && spec.SHA256 != "":
 		errs = append(errs, field.Forbidden(path.Child("sha256"), "goes with url"))
 	}
-	if external := spec.External; external != nil {
-		at := path.Child("external")
-		if external.Portal == "" {
-			errs = append(errs, field.Required(at.Child("portal"), "want an address or a host name, with an optional port"))
-		}
-		errs = append(errs, parsed(at.Child("portal"), external.Portal, portal)...)
-		if external.IQN == "" {
-			errs = append(errs, field.Required(at.Child("iqn"), "want the name of the target"))
-		}
-		errs = append(errs, parsed(at.Child("iqn"), external.IQN, iscsiName)...)
-		if external.LUN < 0 || external.LUN > maxLUN {
-			errs = append(errs, field.Invalid(at.Child("lun"), external.LUN, fmt.Sprintf("want 0 to %d", maxLUN)))
-		}
-		if spec.Transport == TransportHTTP {
-			errs = append(errs, field.Invalid(path.Child("transport"), spec.Transport, "an external target is reached over iscsi"))
-		}
+	return append(errs, validateExternal(spec, path)...)
+}
+
+// validateExternal checks the target of another server.
+func validateExternal(spec *ISCSICdromSpec, path *field.Path) field.ErrorList {
+	external, at := spec.External, path.Child("external")
+	if external == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if external.Portal == "" {
+		errs = append(errs, field.Required(at.Child("portal"), "want an address or a host name, with an optional port"))
+	}
+	errs = append(errs, parsed(at.Child("portal"), external.Portal, portal)...)
+	if external.IQN == "" {
+		errs = append(errs, field.Required(at.Child("iqn"), "want the name of the target"))
+	}
+	errs = append(errs, parsed(at.Child("iqn"), external.IQN, iscsiName)...)
+	if external.LUN < 0 || external.LUN > maxLUN {
+		errs = append(errs, field.Invalid(at.Child("lun"), external.LUN, fmt.Sprintf("want 0 to %d", maxLUN)))
+	}
+	if spec.Transport == TransportHTTP {
+		errs = append(errs, field.Invalid(path.Child("transport"), spec.Transport, "an external target is reached over iscsi"))
 	}
 	return errs
 }
 
-// maxStreamWord bounds the words that name a part of a stream.
+// maxStreamWord is the maximum length in bytes of the names in a StreamImage.
 const maxStreamWord = 128
 
-// validateStreamImage checks where in a stream an image is.
+// validateStreamImage checks the fields that select an image of a stream.
 func validateStreamImage(spec *ISCSICdromSpec, path *field.Path) field.ErrorList {
 	if spec.Stream == nil {
 		return nil
@@ -142,7 +149,7 @@ func validateStreamImage(spec *ISCSICdromSpec, path *field.Path) field.ErrorList
 	return errs
 }
 
-// streamWord reads the name of a stream, a release, an architecture or an artifact.
+// streamWord checks the name of a stream, a release, an architecture or an artifact.
 func streamWord(value string) (string, error) {
 	if len(value) > maxStreamWord {
 		return "", fmt.Errorf("want at most %d characters", maxStreamWord)
@@ -158,12 +165,12 @@ func streamWord(value string) (string, error) {
 	return value, nil
 }
 
-// ipxeArg reads a kernel argument that stands in a script of iPXE.
+// ipxeArg checks a kernel argument for use in an iPXE script.
 func ipxeArg(value string) (string, error) {
 	return ipxe.Argument(strings.ReplaceAll(value, "${glowplug}", "http://host"))
 }
 
-// secret checks a CHAP name or password, without ever quoting it.
+// secret checks a CHAP name or password. Its errors never contain the value.
 func secret(path *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(path, "chap has a username and a password, each way")}
@@ -177,7 +184,7 @@ func secret(path *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-// fileBelow reads a path below a directory.
+// fileBelow checks a relative path that does not leave its directory.
 func fileBelow(value string) (string, error) {
 	if _, err := scriptSafe(value); err != nil {
 		return "", err
@@ -193,8 +200,8 @@ func fileBelow(value string) (string, error) {
 	return value, nil
 }
 
-// downloadURL checks for an http or https URL without credentials. It never quotes
-// the value, which may hold some.
+// downloadURL checks an http or https URL without credentials. Its errors never contain
+// the value, which may include a password.
 func downloadURL(value string) error {
 	if _, err := scriptSafe(value); err != nil {
 		return err
@@ -217,7 +224,7 @@ func sha256Hex(value string) ([]byte, error) {
 	return digest, nil
 }
 
-// portal reads an address or a host name with an optional port.
+// portal checks an IP address or a host name with an optional port.
 func portal(value string) (string, error) {
 	host := value
 	if h, port, err := net.SplitHostPort(value); err == nil {

@@ -12,14 +12,14 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// formats says which formats go with a type.
+// formats lists the formats of each type.
 var formats = map[string][]string{
 	TypeIgnition:  {FormatButane, FormatIgnition},
 	TypeKickstart: {FormatKickstart},
 }
 
-// ValidateIgnitionConfig checks the shape of a config. Whether its source
-// compiles is no question of shape: such a config is stored, with phase Error.
+// ValidateIgnitionConfig checks the fields of a config. It does not compile the source: a
+// config whose source does not compile is stored with phase Error.
 func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
 	errs := validateMeta(&config.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
@@ -48,7 +48,7 @@ func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
 	return append(errs, validateSelector(&spec.Selector, path.Child("selector"))...)
 }
 
-// validateLayers checks what can be told of layers by their names alone.
+// validateLayers checks the names of layers. Whether they exist is not checked here.
 func validateLayers(config *IgnitionConfig, path *field.Path) field.ErrorList {
 	layers := config.Spec.Layers
 	if len(layers) == 0 {
@@ -83,7 +83,7 @@ func validateLayers(config *IgnitionConfig, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateIgnitionConfigUpdate checks a config that replaces old.
+// ValidateIgnitionConfigUpdate checks a new version of a config.
 func ValidateIgnitionConfigUpdate(config, old *IgnitionConfig) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&config.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, ValidateIgnitionConfig(config)...)

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxConfigMapBytes bounds the values of a ConfigMap together, as in Kubernetes.
+// MaxConfigMapBytes is the maximum size of all values of a ConfigMap together, as in
+// Kubernetes.
 const MaxConfigMapBytes = 1 << 20
 
-// ValidateConfigMap checks a ConfigMap by the rules of Kubernetes, and that it has
-// no more than MaxKeys keys of a sort.
+// ValidateConfigMap checks a ConfigMap by the rules of Kubernetes, and that data and
+// binaryData have at most MaxKeys keys each.
 func ValidateConfigMap(cm *ConfigMap) field.ErrorList {
 	errs := validateMeta(&cm.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	many := append(tooMany(field.NewPath("data"), len(cm.Data), MaxKeys), tooMany(field.NewPath("binaryData"), len(cm.BinaryData), MaxKeys)...)
@@ -41,8 +42,8 @@ func ValidateConfigMap(cm *ConfigMap) field.ErrorList {
 	return errs
 }
 
-// ValidateConfigMapUpdate checks a ConfigMap that replaces old: one that is
-// immutable stays what it is.
+// ValidateConfigMapUpdate checks a new version of a ConfigMap: an immutable one does not
+// change.
 func ValidateConfigMapUpdate(cm, old *ConfigMap) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&cm.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	if old.Immutable != nil && *old.Immutable {

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Bounds of an Event's texts, in bytes.
+// Maximum lengths of the texts of an Event, in bytes.
 const (
 	maxReasonBytes  = 128
 	maxMessageBytes = 4096
@@ -17,14 +17,14 @@ func ValidateNamespace(namespace *Namespace) field.ErrorList {
 	return append(errs, validateScript(field.NewPath("metadata", "annotations").Key(AnnotationIPXE), namespace.Annotations[AnnotationIPXE])...)
 }
 
-// ValidateNamespaceUpdate checks a namespace that replaces old.
+// ValidateNamespaceUpdate checks a new version of a namespace.
 func ValidateNamespaceUpdate(namespace, old *Namespace) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&namespace.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, ValidateNamespace(namespace)...)
 }
 
-// ValidateEvent checks an event. It lies in the namespace of the object that it
-// is about, or in "default" where that has none.
+// ValidateEvent checks an event. Its namespace must be that of its involvedObject, or
+// "default" for an object without a namespace.
 func ValidateEvent(event *Event) field.ErrorList {
 	errs := validateMeta(&event.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	about := event.InvolvedObject.Namespace
@@ -47,7 +47,7 @@ func ValidateEvent(event *Event) field.ErrorList {
 	return errs
 }
 
-// ValidateEventUpdate checks an event that replaces old.
+// ValidateEventUpdate checks a new version of an event.
 func ValidateEventUpdate(event, old *Event) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, ValidateEvent(event)...)

@@ -8,11 +8,11 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// maxRearmBytes bounds the annotation that arms a host again: its value is kept
-// in the status.
+// maxRearmBytes is the maximum length of AnnotationRearm, whose value is copied to the
+// status.
 const maxRearmBytes = 128
 
-// validateScript checks an iPXE script of an operator's own; "" is none.
+// validateScript checks the iPXE script of a host or a namespace; an empty one is valid.
 func validateScript(path *field.Path, source string) field.ErrorList {
 	if source == "" {
 		return nil
@@ -23,8 +23,8 @@ func validateScript(path *field.Path, source string) field.ErrorList {
 	return nil
 }
 
-// ValidateBareMetalHost checks the shape of a host. Whether another host has the
-// same addresses is no question of shape: that is a warning.
+// ValidateBareMetalHost checks the fields of a host. Another host with the same addresses
+// is not an error: it leads to a warning.
 func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 	errs := validateMeta(&host.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
@@ -72,7 +72,7 @@ func validateNICs(nics []NIC, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateBareMetalHostUpdate checks a host that replaces old.
+// ValidateBareMetalHostUpdate checks a new version of a host.
 func ValidateBareMetalHostUpdate(host, old *BareMetalHost) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, ValidateBareMetalHost(host)...)

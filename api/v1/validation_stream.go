@@ -10,15 +10,14 @@ import (
 )
 
 var (
-	// streamName is what the name of a stream or a release is made of: it becomes
-	// part of paths.
+	// streamName matches the names of streams and releases, which become parts of paths.
 	streamName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}$`)
-	// specVersion is a released version of the Ignition spec.
+	// specVersion matches a released version of the Ignition spec.
 	specVersion = regexp.MustCompile(`^[23]\.(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})$`)
 )
 
-// ValidateStreamRelease checks the shape of a release. What its document says is
-// checked by who reads it.
+// ValidateStreamRelease checks the fields of a release. The package that reads the
+// document checks its contents.
 func ValidateStreamRelease(release *StreamRelease) field.ErrorList {
 	errs := validateMeta(&release.ObjectMeta, false, apivalidation.NameIsDNSSubdomain)
 	path := field.NewPath("spec")
@@ -39,11 +38,11 @@ func ValidateStreamRelease(release *StreamRelease) field.ErrorList {
 	return append(errs, parsedEach(path.Child("mirrors"), spec.Mirrors, mirrorURL)...)
 }
 
-// ValidateStreamReleaseUpdate checks a release that replaces old.
+// ValidateStreamReleaseUpdate checks a new version of a release.
 func ValidateStreamReleaseUpdate(release, old *StreamRelease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&release.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	// Two pairs of them may come to one name, as a-b of c and a of b-c do: the second
-	// must not take the place of the first.
+	// Two pairs of stream and release can have the same object name, as a-b with c and a
+	// with b-c: the second must not replace the first.
 	for _, f := range []struct{ name, is, was string }{{"stream", release.Spec.Stream, old.Spec.Stream}, {"release", release.Spec.Release, old.Spec.Release}} {
 		if f.is != f.was {
 			errs = append(errs, field.Invalid(field.NewPath("spec", f.name), f.is, fmt.Sprintf(
@@ -63,8 +62,8 @@ func validateStreamName(path *field.Path, name string) field.ErrorList {
 	return nil
 }
 
-// mirrorURL reads the URL of a folder. A password in it would be shown to everybody
-// who may see the object.
+// mirrorURL checks the URL of a folder. It must not contain a password, which everybody
+// who may read the object would see.
 func mirrorURL(value string) (string, error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
