@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// BootImage is what firmware loads: an entry of the El Torito catalogue, or an
-// EFI system partition of the image as a disk.
+// BootImage is a part of an image that firmware boots: an entry of the El Torito boot
+// catalogue, or an EFI system partition.
 type BootImage struct {
 	// Platform is "bios", "efi", or "other".
 	Platform string
-	// Off is where it starts.
+	// Off is the offset of its first byte.
 	Off int64
-	// Len is how many bytes belong to it, 0 where that is not known.
+	// Len is its length in bytes, 0 if it is not known.
 	Len int64
-	// Path is the file of the image that it is, if it is one.
+	// Path is the path of the file, if the boot image is a file of the image.
 	Path string
-	// FAT tells that it is a FAT file system.
+	// FAT is true if it has a FAT file system.
 	FAT bool
 }
 
@@ -35,8 +35,8 @@ const (
 // block is the unit of partition tables and of El Torito lengths.
 const block = 512
 
-// findBootImages reads the El Torito catalogue and the partition tables. One
-// place is named once.
+// findBootImages reads the El Torito catalogue and the partition tables. It returns one
+// boot image for each offset.
 func findBootImages(src source, v *volume) ([]BootImage, error) {
 	found, err := elTorito(src, v.catalog)
 	if err != nil {
@@ -65,7 +65,7 @@ func findBootImages(src source, v *volume) ([]BootImage, error) {
 	return found, nil
 }
 
-// elTorito reads the boot catalogue.
+// elTorito reads the boot catalogue (El Torito 1.0, section 2).
 func elTorito(src source, catalog uint32) ([]BootImage, error) {
 	if catalog == 0 {
 		return nil, nil
@@ -90,16 +90,21 @@ func elTorito(src source, catalog uint32) ([]BootImage, error) {
 				Off:      int64(binary.LittleEndian.Uint32(e[8:])) * sector,
 				Len:      int64(binary.LittleEndian.Uint16(e[6:])) * block,
 			}
-			// A count of one block is how tools say that it does not fit.
+			// Tools write a count of one block if the length does not fit.
 			if b.Len <= 4*block {
 				b.Len = 0
 			}
-			if b.Off > 0 && b.Off < src.size && !slices.ContainsFunc(found, func(o BootImage) bool { return o.Off == b.Off }) {
+			if b.Off > 0 && b.Off < src.size && !startsAt(found, b.Off) {
 				found = append(found, b)
 			}
 		}
 	}
 	return found, nil
+}
+
+// startsAt reports whether one of the boot images starts at off.
+func startsAt(images []BootImage, off int64) bool {
+	return slices.ContainsFunc(images, func(b BootImage) bool { return b.Off == off })
 }
 
 func platformOf(id byte) string {
@@ -119,35 +124,12 @@ var (
 	guidData = [16]byte{0xA2, 0xA0, 0xD0, 0xEB, 0xE5, 0xB9, 0x33, 0x44, 0x87, 0xC0, 0x68, 0xB6, 0xB7, 0x26, 0x99, 0xC7}
 )
 
-// partitions gives the EFI system partitions of the MBR and the GPT. Basic data
-// partitions count where they hold a FAT file system.
+// partitions returns the EFI system partitions of the MBR and the GPT. Basic data
+// partitions count if they have a FAT file system.
 func partitions(src source) ([]BootImage, error) {
-	var found []BootImage
-	add := func(start, count uint64, certain bool) {
-		if start == 0 || start > uint64(src.size/block) || count > uint64(src.size/block) {
-			return
-		}
-		b := BootImage{Platform: efi, Off: int64(start) * block, Len: int64(count) * block}
-		if !certain {
-			if _, err := openFAT(src, b.Off, src.size-b.Off); err != nil {
-				return
-			}
-		}
-		if !slices.ContainsFunc(found, func(o BootImage) bool { return o.Off == b.Off }) {
-			found = append(found, b)
-		}
-	}
-	mbr := make([]byte, block)
-	if err := src.read(mbr, 0); err != nil {
+	found, err := mbrPartitions(src)
+	if err != nil {
 		return nil, err
-	}
-	if mbr[510] == 0x55 && mbr[511] == 0xAA {
-		for i := range 4 {
-			e := mbr[446+16*i:]
-			if e[4] == 0xEF {
-				add(uint64(binary.LittleEndian.Uint32(e[8:])), uint64(binary.LittleEndian.Uint32(e[12:])), true)
-			}
-		}
 	}
 	table, err := readGPT(src)
 	if err != nil || table == nil {
@@ -156,11 +138,54 @@ func partitions(src source) ([]BootImage, error) {
 	for e := range slices.Chunk(table.entries, table.entrySize) {
 		kind := [16]byte(e[:16])
 		first, last := binary.LittleEndian.Uint64(e[32:]), binary.LittleEndian.Uint64(e[40:])
-		if last >= first && (kind == guidESP || kind == guidData) {
-			add(first, last-first+1, kind == guidESP)
+		if last < first || kind != guidESP && kind != guidData {
+			continue
+		}
+		b, ok := partition(src, first, last-first+1)
+		if !ok || startsAt(found, b.Off) {
+			continue
+		}
+		if kind == guidData {
+			if _, err := openFAT(src, b.Off, src.size-b.Off); err != nil {
+				continue
+			}
+		}
+		found = append(found, b)
+	}
+	return found, nil
+}
+
+// mbrPartitions returns the EFI system partitions of the MBR.
+func mbrPartitions(src source) ([]BootImage, error) {
+	mbr := make([]byte, block)
+	if err := src.read(mbr, 0); err != nil {
+		return nil, err
+	}
+	if mbr[510] != 0x55 || mbr[511] != 0xAA {
+		return nil, nil
+	}
+	var found []BootImage
+	for i := range 4 {
+		e := mbr[446+16*i:]
+		if e[4] != 0xEF {
+			continue
+		}
+		b, ok := partition(src, uint64(binary.LittleEndian.Uint32(e[8:])), uint64(binary.LittleEndian.Uint32(e[12:])))
+		if ok && !startsAt(found, b.Off) {
+			found = append(found, b)
 		}
 	}
 	return found, nil
+}
+
+// partition returns the EFI image in count blocks from start, and reports whether they
+// are within the image.
+func partition(src source, start, count uint64) (BootImage, bool) {
+	blocks := uint64(src.size / block)
+	if start == 0 || start > blocks || count > blocks {
+		return BootImage{}, false
+	}
+	return BootImage{Platform: efi, Off: int64(start) * block, Len: int64(count) * block}, true
 }
 
 // gpt is a GUID partition table.
@@ -171,7 +196,7 @@ type gpt struct {
 	entriesAt int64
 }
 
-// readGPT reads the primary table; nil where there is none that can be read.
+// readGPT reads the primary table. It returns nil if there is none that can be read.
 func readGPT(src source) (*gpt, error) {
 	header := make([]byte, block)
 	if err := src.read(header, block); err != nil {
@@ -196,7 +221,7 @@ func readGPT(src source) (*gpt, error) {
 	return t, nil
 }
 
-// efiName is how the messages name an EFI image.
+// name returns the name of the boot image for messages.
 func (b *BootImage) name() string {
 	if b.Path != "" {
 		return b.Path
@@ -204,5 +229,5 @@ func (b *BootImage) name() string {
 	return "EFI partition"
 }
 
-// inside names a file of the FAT file system of the boot image.
+// inside returns the name of a file in the FAT file system of the boot image.
 func (b *BootImage) inside(path string) string { return b.name() + ":" + path }

@@ -35,7 +35,7 @@ type fat struct {
 	windowAt int64
 }
 
-// openFAT reads the boot sector at off; at most size bytes belong to it.
+// openFAT reads the boot sector at off of a file system of at most size bytes.
 func openFAT(src reader, off, size int64) (*fat, error) {
 	b := make([]byte, block)
 	if size < block {
@@ -47,38 +47,25 @@ func openFAT(src reader, off, size int64) (*fat, error) {
 	if b[510] != 0x55 || b[511] != 0xAA || b[0] != 0xEB && b[0] != 0xE9 {
 		return nil, errFAT
 	}
-	le := binary.LittleEndian
-	bytesPer, perCluster := int64(le.Uint16(b[11:])), int64(b[13])
-	reserved, copies := int64(le.Uint16(b[14:])), int64(b[16])
-	rootEntries := int64(le.Uint16(b[17:]))
-	total, tableLen := int64(le.Uint16(b[19:])), int64(le.Uint16(b[22:]))
-	if total == 0 {
-		total = int64(le.Uint32(b[32:]))
-	}
-	wide := tableLen == 0
-	if wide {
-		tableLen = int64(le.Uint32(b[36:]))
-	}
-	if bytesPer < 512 || bytesPer > 4096 || bytesPer&(bytesPer-1) != 0 ||
-		perCluster == 0 || perCluster&(perCluster-1) != 0 ||
-		reserved == 0 || copies == 0 || copies > 4 || tableLen == 0 || total == 0 {
+	p, ok := parseBPB(b)
+	if !ok {
 		return nil, errFAT
 	}
-	f := &fat{src: src, at: off, cluster: perCluster * bytesPer}
-	for i := range copies {
-		f.tables = append(f.tables, extent{(reserved + i*tableLen) * bytesPer, tableLen * bytesPer})
+	f := &fat{src: src, at: off, cluster: p.perCluster * p.bytesPer}
+	for i := range p.copies {
+		f.tables = append(f.tables, extent{(p.reserved + i*p.tableLen) * p.bytesPer, p.tableLen * p.bytesPer})
 	}
-	f.root = extent{f.tables[copies-1].end(), (rootEntries*32 + bytesPer - 1) / bytesPer * bytesPer}
+	f.root = extent{f.tables[p.copies-1].end(), (p.rootEntries*32 + p.bytesPer - 1) / p.bytesPer * p.bytesPer}
 	f.data = f.root.end()
-	if f.data > size || f.data > total*bytesPer {
+	if f.data > size || f.data > p.total*p.bytesPer {
 		return nil, errFAT
 	}
-	count := (total*bytesPer - f.data) / f.cluster
+	count := (p.total*p.bytesPer - f.data) / f.cluster
 	switch {
-	case wide:
-		f.bits, f.rootCluster = 32, le.Uint32(b[44:])
-		if at := int64(le.Uint16(b[48:])); at > 0 && at < reserved {
-			f.info = at * bytesPer
+	case p.fat32:
+		f.bits, f.rootCluster = 32, binary.LittleEndian.Uint32(b[44:])
+		if at := int64(binary.LittleEndian.Uint16(b[48:])); at > 0 && at < p.reserved {
+			f.info = at * p.bytesPer
 		}
 	case count < 4085:
 		f.bits = 12
@@ -91,12 +78,40 @@ func openFAT(src reader, off, size int64) (*fat, error) {
 	return f, nil
 }
 
-// place gives the range of a cluster.
+// bpb is the BIOS parameter block of a boot sector (Microsoft's FAT specification,
+// section 3). Lengths are in sectors of bytesPer bytes.
+type bpb struct {
+	bytesPer, perCluster, reserved, copies, rootEntries, total, tableLen int64
+	fat32                                                                bool
+}
+
+// parseBPB parses a boot sector. It reports whether the values are possible.
+func parseBPB(b []byte) (bpb, bool) {
+	le := binary.LittleEndian
+	p := bpb{
+		bytesPer: int64(le.Uint16(b[11:])), perCluster: int64(b[13]),
+		reserved: int64(le.Uint16(b[14:])), copies: int64(b[16]),
+		rootEntries: int64(le.Uint16(b[17:])), total: int64(le.Uint16(b[19:])), tableLen: int64(le.Uint16(b[22:])),
+	}
+	if p.total == 0 {
+		p.total = int64(le.Uint32(b[32:]))
+	}
+	if p.tableLen == 0 {
+		p.fat32, p.tableLen = true, int64(le.Uint32(b[36:]))
+	}
+	isPower := func(n int64) bool { return n > 0 && n&(n-1) == 0 }
+	if p.bytesPer < 512 || p.bytesPer > 4096 || !isPower(p.bytesPer) || !isPower(p.perCluster) {
+		return bpb{}, false
+	}
+	return p, p.reserved > 0 && p.copies > 0 && p.copies <= 4 && p.tableLen > 0 && p.total > 0
+}
+
+// place returns the range of a cluster.
 func (f *fat) place(c uint32) extent {
 	return extent{f.data + int64(c-2)*f.cluster, f.cluster}
 }
 
-// slot gives where the entry of a cluster stands in a table, and its length.
+// slot returns the offset of the entry of a cluster in a table, and its length.
 func (f *fat) slot(c uint32) (off int64, n int) {
 	switch f.bits {
 	case 12:
@@ -107,7 +122,7 @@ func (f *fat) slot(c uint32) (off int64, n int) {
 	return int64(c) * 4, 4
 }
 
-// next gives the cluster after c; 0 at the end of the chain and for a free one.
+// next returns the cluster after c, and reports whether c is the last of its chain.
 func (f *fat) next(c uint32) (next uint32, last bool, err error) {
 	off, n := f.slot(c)
 	if f.window == nil || off < f.windowAt || off+int64(n) > f.windowAt+int64(len(f.window)) {
@@ -137,7 +152,7 @@ func (f *fat) next(c uint32) (next uint32, last bool, err error) {
 	return v, v >= limit, nil
 }
 
-// chain gives the clusters of a file, at most limit of them.
+// chain returns the clusters of a file, at most limit of them.
 func (f *fat) chain(first uint32, limit int64) ([]uint32, error) {
 	var chain []uint32
 	for c := first; ; {
@@ -159,7 +174,7 @@ func (f *fat) chain(first uint32, limit int64) ([]uint32, error) {
 	}
 }
 
-// fatFile is a file by its directory entry.
+// fatFile is a file or a directory, as its directory entry describes it.
 type fatFile struct {
 	path  string
 	entry int64 // where the directory entry stands
@@ -181,7 +196,7 @@ type fatWalk struct {
 	seen   map[uint32]struct{}
 }
 
-// ranges gives where the content of a directory stands.
+// ranges returns the ranges of the content of a directory.
 func (w *fatWalk) ranges(first uint32) ([]extent, error) {
 	if first == 0 {
 		return []extent{w.f.root}, nil
@@ -211,7 +226,6 @@ func (w *fatWalk) descend(path string, first uint32, depth int) error {
 	}
 	var children []fatFile
 	var long longName
-entries:
 	for _, r := range ranges {
 		if w.budget -= r.size; w.budget < 0 {
 			return fmt.Errorf("its directories have more than %d MB", maxFATDirectories>>20)
@@ -220,39 +234,22 @@ entries:
 		if err := w.f.src.read(buf, w.f.at+r.off); err != nil {
 			return err
 		}
-		for pos := 0; pos+32 <= len(buf); pos += 32 {
-			e := buf[pos : pos+32]
-			if e[0] == 0 {
-				break entries
-			}
-			if e[0] == 0xE5 {
-				long.reset()
+		end := false
+		for pos := 0; pos+32 <= len(buf) && !end; pos += 32 {
+			file, ok := w.f.parseEntry(buf[pos:pos+32], &long)
+			if end = buf[pos] == 0; end || !ok {
 				continue
 			}
-			if e[11]&0x3F == 0x0F {
-				long.add(e)
-				continue
-			}
-			name := long.take(e)
-			if e[11]&0x08 != 0 || e[0] == '.' || name == "" {
-				continue // the volume's label, "." and ".."
-			}
-			file := fatFile{
-				path:  path + "/" + name,
-				entry: w.f.at + r.off + int64(pos),
-				first: uint32(binary.LittleEndian.Uint16(e[26:])),
-				size:  int64(binary.LittleEndian.Uint32(e[28:])),
-				dir:   e[11]&0x10 != 0,
-			}
-			if w.f.bits == 32 {
-				file.first |= uint32(binary.LittleEndian.Uint16(e[20:])) << 16
-			}
+			file.path, file.entry = path+"/"+file.path, w.f.at+r.off+int64(pos)
 			if file.dir && file.first != 0 {
 				children = append(children, file)
 			}
 			if err := w.fn(&file); err != nil {
 				return err
 			}
+		}
+		if end {
+			break
 		}
 	}
 	for _, c := range children {
@@ -263,10 +260,39 @@ entries:
 	return nil
 }
 
-// maxSpare is how many clusters a file may have that it does not need.
+// parseEntry parses a directory entry, whose name may stand in the entries before it.
+// It reports whether the entry is a file or a directory: it returns the name as path.
+func (f *fat) parseEntry(e []byte, long *longName) (fatFile, bool) {
+	switch {
+	case e[0] == 0: // the end of the directory
+		return fatFile{}, false
+	case e[0] == 0xE5: // deleted
+		long.reset()
+		return fatFile{}, false
+	case e[11]&0x3F == 0x0F:
+		long.add(e)
+		return fatFile{}, false
+	}
+	name := long.name(e)
+	if e[11]&0x08 != 0 || e[0] == '.' || name == "" {
+		return fatFile{}, false // the label of the volume, "." and ".."
+	}
+	file := fatFile{
+		path:  name,
+		first: uint32(binary.LittleEndian.Uint16(e[26:])),
+		size:  int64(binary.LittleEndian.Uint32(e[28:])),
+		dir:   e[11]&0x10 != 0,
+	}
+	if f.bits == 32 {
+		file.first |= uint32(binary.LittleEndian.Uint16(e[20:])) << 16
+	}
+	return file, true
+}
+
+// maxSpare is the number of clusters that a file may have beyond its size.
 const maxSpare = 1024
 
-// chainOf gives the clusters of a file, as many as its size needs or more.
+// chainOf returns the clusters of a file, which may be more than its size needs.
 func (f *fat) chainOf(file *fatFile) ([]uint32, error) {
 	if file.size == 0 && file.first == 0 {
 		return nil, nil
@@ -281,7 +307,7 @@ func (f *fat) chainOf(file *fatFile) ([]uint32, error) {
 	return chain, nil
 }
 
-// extents gives where the content stands in the image; runs are joined.
+// extents returns the ranges of the content in the image. Adjacent ones are joined.
 func (f *fat) extents(chain []uint32, size int64) []extent {
 	var out []extent
 	for _, c := range chain {
@@ -301,13 +327,13 @@ func (f *fat) extents(chain []uint32, size int64) []extent {
 	return out
 }
 
-// longName gathers the pieces of a long file name, which stand before the
-// entry in reverse order.
+// longName collects the pieces of a long file name, which stand before the entry in
+// reverse order.
 type longName struct {
 	units [20 * 13]uint16
 	sum   byte
-	n     int // pieces that the name has
-	want  int // the piece that has to come next
+	n     int // number of pieces
+	want  int // number of the next piece
 }
 
 func (l *longName) reset() { l.n = 0 }
@@ -332,8 +358,9 @@ func (l *longName) add(e []byte) {
 	}
 }
 
-// take gives the name of the entry e: the long one if it is whole and its own.
-func (l *longName) take(e []byte) string {
+// name returns the name of the entry e: the long name if it is complete and belongs to
+// the entry, else the short one. It resets l.
+func (l *longName) name(e []byte) string {
 	defer l.reset()
 	var sum byte
 	for _, c := range e[:11] {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// outcome is what came of a boot configuration.
+// outcome is the result of editing a boot configuration.
 type outcome struct {
 	text string
-	// kernels counts the command lines of Linux kernels that it has.
+	// kernels is the number of its command lines of Linux kernels.
 	kernels int
 	// kernelPaths and initrdPaths are the files that it loads.
 	kernelPaths, initrdPaths []string
-	// defaults tells that it sets arguments for entries of other files too.
+	// defaults is true if it sets arguments for entries of other files as well.
 	defaults bool
-	// leans tells that an entry takes its arguments from such defaults.
+	// leans is true if one of its entries takes its arguments from such defaults.
 	leans bool
 }
 
@@ -26,48 +26,51 @@ type grubCommand []word
 // grubCommands splits a script into its commands, as GRUB's lexer does.
 // Variables stay as they are written.
 func grubCommands(text string) ([]grubCommand, error) {
-	var (
-		out []grubCommand
-		cmd grubCommand
-	)
-	flush := func() {
-		if len(cmd) > 0 {
-			out = append(out, cmd)
-			cmd = nil
-		}
-	}
+	var out []grubCommand
+	var cmd grubCommand
 	for i := 0; i < len(text); {
-		switch c := text[i]; {
-		case c == '\n' || strings.IndexByte(";{}&|", c) >= 0:
-			flush()
-			i++
-		case c == ' ' || c == '\t' || c == '\r' || c == '<' || c == '>':
-			i++
-		case c == '\\' && continuation(text[i:]) > 0:
-			i += continuation(text[i:])
-		case c == '#':
-			n := strings.IndexByte(text[i:], '\n')
-			if n < 0 {
-				n = len(text) - i
+		if n, ends := grubSeparator(text[i:]); n > 0 {
+			if ends && len(cmd) > 0 {
+				out = append(out, cmd)
+				cmd = nil
 			}
 			i += n
-		default:
-			w, err := grubWord(text, i)
-			if err != nil {
-				return nil, err
-			}
-			i = w.end
-			if len(cmd) == 0 && grubReserved(text[w.start:w.end]) {
-				continue
-			}
+			continue
+		}
+		w, err := grubWord(text, i)
+		if err != nil {
+			return nil, err
+		}
+		i = w.end
+		if len(cmd) > 0 || !grubReserved(text[w.start:w.end]) {
 			cmd = append(cmd, w)
 		}
 	}
-	flush()
+	if len(cmd) > 0 {
+		out = append(out, cmd)
+	}
 	return out, nil
 }
 
-// continuation gives the length of a backslash and the line end after it.
+// grubSeparator returns the length of the separator or the comment that s begins with,
+// 0 for a word, and reports whether it ends a command.
+func grubSeparator(s string) (n int, ends bool) {
+	switch c := s[0]; {
+	case strings.IndexByte("\n;{}&|", c) >= 0:
+		return 1, true
+	case strings.IndexByte(" \t\r<>", c) >= 0:
+		return 1, false
+	case c == '#':
+		if end := strings.IndexByte(s, '\n'); end >= 0 {
+			return end, false
+		}
+		return len(s), false
+	}
+	return continuation(s), false
+}
+
+// continuation returns the length of the backslash and the line end that s begins
+// with, 0 where it does not.
 func continuation(s string) int {
 	switch {
 	case strings.HasPrefix(s, "\\\n"):
@@ -78,7 +81,7 @@ func continuation(s string) int {
 	return 0
 }
 
-// grubReserved tells the words after which a command follows.
+// grubReserved reports whether a command follows the word.
 func grubReserved(w string) bool {
 	switch w {
 	case "if", "then", "else", "elif", "while", "until", "do", "!", "time":
@@ -87,63 +90,66 @@ func grubReserved(w string) bool {
 	return false
 }
 
-// grubWord reads the word at i.
+// grubWord reads the word at i, which ends before the next separator.
 func grubWord(text string, i int) (word, error) {
 	var b strings.Builder
 	w := word{start: i}
-	for i < len(text) {
-		c := text[i]
-		switch {
-		case c == '\'':
-			n := strings.IndexByte(text[i+1:], '\'')
-			if n < 0 {
-				return w, errUnclosed
-			}
-			b.WriteString(text[i+1 : i+1+n])
-			i += n + 2
-		case c == '"':
-			for i++; ; i++ {
-				if i >= len(text) {
-					return w, errUnclosed
-				}
-				if text[i] == '"' {
-					i++
-					break
-				}
-				if text[i] == '\\' && i+1 < len(text) && strings.IndexByte("\"\\$\n", text[i+1]) >= 0 {
-					if i++; text[i] == '\n' {
-						continue
-					}
-				}
-				b.WriteByte(text[i])
-			}
-		case c == '\\':
-			if n := continuation(text[i:]); n > 0 {
-				i += n
-				continue
-			}
-			if i+1 == len(text) {
-				return w, errUnclosed
-			}
-			b.WriteByte(text[i+1])
-			i += 2
-		case c == '$' && strings.HasPrefix(text[i:], "${"):
-			n := strings.IndexAny(text[i:], "}\n")
-			if n < 0 || text[i+n] == '\n' {
-				return w, errors.New("a ${ is not closed")
-			}
-			b.WriteString(text[i : i+n+1])
-			i += n + 1
-		case strings.IndexByte(" \t\r\n;{}&|<>", c) >= 0:
-			w.end, w.text = i, b.String()
-			return w, nil
-		default:
-			b.WriteByte(c)
-			i++
+	for i < len(text) && strings.IndexByte(" \t\r\n;{}&|<>", text[i]) < 0 {
+		part, n, err := grubPart(text[i:])
+		if err != nil {
+			return w, err
 		}
+		b.WriteString(part)
+		i += n
 	}
 	w.end, w.text = i, b.String()
 	return w, nil
+}
+
+// grubPart returns the first part of a word (a quoted string, an escape, a variable or
+// a plain character) without its quotes, and its length in s.
+func grubPart(s string) (part string, n int, err error) {
+	switch {
+	case s[0] == '\'':
+		end := strings.IndexByte(s[1:], '\'')
+		if end < 0 {
+			return "", 0, errUnclosed
+		}
+		return s[1 : 1+end], end + 2, nil
+	case s[0] == '"':
+		return grubDoubleQuoted(s)
+	case continuation(s) > 0:
+		return "", continuation(s), nil
+	case s == `\`:
+		return "", 0, errUnclosed
+	case s[0] == '\\':
+		return s[1:2], 2, nil
+	case strings.HasPrefix(s, "${"):
+		end := strings.IndexAny(s, "}\n")
+		if end < 0 || s[end] == '\n' {
+			return "", 0, errors.New("a ${ is not closed")
+		}
+		return s[:end+1], end + 1, nil
+	}
+	return s[:1], 1, nil
+}
+
+// grubDoubleQuoted returns the content of the string in double quotes that s begins
+// with, and its length with the quotes.
+func grubDoubleQuoted(s string) (content string, n int, err error) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		if s[i] == '"' {
+			return b.String(), i + 1, nil
+		}
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("\"\\$\n", s[i+1]) >= 0 {
+			if i++; s[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return "", 0, errUnclosed
 }
 
 // editGRUB changes the command lines of a GRUB script.
@@ -184,8 +190,8 @@ func editGRUB(text string, e *edit) (outcome, error) {
 	return out, nil
 }
 
-// isLinuxCommand tells the commands that load a Linux kernel: linux, linux16,
-// linuxefi, and the variables that scripts choose one of them by.
+// isLinuxCommand reports whether a command loads a Linux kernel: linux, linux16,
+// linuxefi, and the variables through which scripts select one of them.
 func isLinuxCommand(name string) bool {
 	name = strings.Trim(name, "${}")
 	rest, ok := strings.CutPrefix(name, "linux")
@@ -199,7 +205,7 @@ func isLinuxCommand(name string) bool {
 	return strings.HasPrefix(rest, "$")
 }
 
-// isTool tells programs that boot like a kernel and take no kernel arguments.
+// isTool reports whether a program boots like a kernel, but takes no kernel arguments.
 func isTool(file string) bool {
 	base := strings.ToLower(path.Base(file))
 	for _, prefix := range []string{"memtest", "mt86plus", "memdisk", "hdt", "ipxe", "netboot.xyz"} {
@@ -210,7 +216,7 @@ func isTool(file string) bool {
 	return strings.HasSuffix(base, ".lkrn")
 }
 
-// grubPath takes the device and the variables from before a path.
+// grubPath returns a path without the device and the variables before it.
 func grubPath(p string) string {
 	if i := strings.LastIndexAny(p, ")}"); i >= 0 {
 		p = p[i+1:]
@@ -218,7 +224,7 @@ func grubPath(p string) string {
 	return p
 }
 
-// grubQuote writes an argument so that GRUB hands it on as it is. GRUB puts an
+// grubQuote quotes an argument so that GRUB passes it on unchanged. GRUB puts an
 // argument with blanks into double quotes by itself, and a backslash before
 // each quote and backslash, which a kernel does not undo.
 func grubQuote(a argument) (string, error) {

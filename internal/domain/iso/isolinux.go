@@ -45,106 +45,139 @@ type label struct {
 	tool    bool
 }
 
+// isolinuxMenu is a configuration of isolinux or syslinux.
+type isolinuxMenu struct {
+	text string
+	dir  string // of the configuration; relative paths start there
+	// global are the append lines before the first label. They apply to the labels
+	// that have none.
+	global []*configLine
+	labels []*label
+	out    outcome
+}
+
 // editIsolinux changes the append lines of an isolinux or syslinux
 // configuration. A Linux entry without one gets one.
 func editIsolinux(text string, e *edit, dir string) (outcome, error) {
-	out := outcome{text: text}
-	lines := configLines(text)
-	var (
-		global []*configLine
-		labels []*label
-		now    *label
-		help   bool
-	)
-	for i := range lines {
-		line := &lines[i]
-		value := strings.TrimSpace(text[line.value:line.end])
-		if help {
-			help = line.keyword != "endtext"
-			continue
-		}
-		switch line.keyword {
-		case "text":
-			help = strings.EqualFold(value, "help")
-		case "label":
-			now = &label{}
-			labels = append(labels, now)
-		case "kernel", "linux":
-			if now != nil && value != "" {
-				now.kernel = line
-				now.tool = isTool(value) || line.keyword == "kernel" && isModule(value)
-			}
-		case "com32", "boot", "bss", "pxe", "fdimage", "localboot", "config":
-			if now != nil {
-				now.tool = true
-			}
-		case "append":
-			if now != nil {
-				now.appends = append(now.appends, line)
-			} else {
-				global = append(global, line)
-			}
-		case "initrd":
-			out.initrdPaths = append(out.initrdPaths, relative(dir, value))
-		}
-	}
-	out.defaults = len(global) > 0
+	c := &isolinuxMenu{text: text, dir: dir, out: outcome{text: text}}
+	c.parse()
 	var changes []splice
-	change := func(line *configLine) error {
-		words, err := splitWords(text, line.value, line.end)
-		if err != nil {
-			return err
-		}
-		for _, w := range words {
-			if list, ok := strings.CutPrefix(w.text, "initrd="); ok {
-				for p := range strings.SplitSeq(list, ",") {
-					out.initrdPaths = append(out.initrdPaths, relative(dir, p))
-				}
-			}
-		}
-		if len(words) == 1 && words[0].text == "-" { // nothing, not even the default
-			changes = append(changes, splice{line.value, words[0].end, ""})
-			words = nil
-		}
-		s, err := e.splices(words, line.value, plain)
-		changes = append(changes, s...)
-		return err
-	}
-	for _, l := range labels {
+	for _, l := range c.labels {
 		if l.kernel == nil || l.tool {
 			continue
 		}
-		out.kernels++
-		out.kernelPaths = append(out.kernelPaths, relative(dir, strings.TrimSpace(text[l.kernel.value:l.kernel.end])))
-		for _, line := range l.appends {
-			if err := change(line); err != nil {
-				return out, err
-			}
+		s, err := c.editLabel(l, e)
+		if err != nil {
+			return c.out, err
 		}
-		if len(l.appends) == 0 {
-			out.leans = true
-			if len(global) == 0 && len(e.set) > 0 {
-				s, err := e.splices(nil, l.kernel.end, plain)
-				if err != nil {
-					return out, err
-				}
-				indent := text[l.kernel.start : l.kernel.value-len(l.kernel.keyword)]
-				changes = append(changes, splice{l.kernel.end, l.kernel.end, newline(text) + indent + "append" + s[0].text})
+		changes = append(changes, s...)
+	}
+	if c.out.leans {
+		for _, line := range c.global {
+			s, err := c.editAppend(line, e)
+			if err != nil {
+				return c.out, err
 			}
+			changes = append(changes, s...)
 		}
 	}
-	if out.leans {
-		for _, line := range global {
-			if err := change(line); err != nil {
-				return out, err
-			}
-		}
-	}
-	out.text = apply(text, changes)
-	return out, nil
+	c.out.text = apply(text, changes)
+	return c.out, nil
 }
 
-// newline is how the lines of the file end.
+// parse finds the labels, the append lines and the initrds.
+func (c *isolinuxMenu) parse() {
+	lines := configLines(c.text)
+	var current *label
+	help := false // within a help text, which has no keywords
+	for i := range lines {
+		line := &lines[i]
+		value := strings.TrimSpace(c.text[line.value:line.end])
+		switch {
+		case help:
+			help = line.keyword != "endtext"
+		case line.keyword == "text":
+			help = strings.EqualFold(value, "help")
+		case line.keyword == "label":
+			current = &label{}
+			c.labels = append(c.labels, current)
+		case line.keyword == "initrd":
+			c.out.initrdPaths = append(c.out.initrdPaths, relative(c.dir, value))
+		case current != nil:
+			current.add(line, value)
+		case line.keyword == "append":
+			c.global = append(c.global, line)
+		}
+	}
+	c.out.defaults = len(c.global) > 0
+}
+
+// add adds a line to an entry.
+func (l *label) add(line *configLine, value string) {
+	switch line.keyword {
+	case "kernel", "linux":
+		if value != "" {
+			l.kernel = line
+			l.tool = isTool(value) || line.keyword == "kernel" && isModule(value)
+		}
+	case "com32", "boot", "bss", "pxe", "fdimage", "localboot", "config":
+		l.tool = true
+	case "append":
+		l.appends = append(l.appends, line)
+	}
+}
+
+// editLabel returns the changes of a Linux entry.
+func (c *isolinuxMenu) editLabel(l *label, e *edit) ([]splice, error) {
+	c.out.kernels++
+	kernel := strings.TrimSpace(c.text[l.kernel.value:l.kernel.end])
+	c.out.kernelPaths = append(c.out.kernelPaths, relative(c.dir, kernel))
+	var changes []splice
+	for _, line := range l.appends {
+		s, err := c.editAppend(line, e)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, s...)
+	}
+	if len(l.appends) > 0 {
+		return changes, nil
+	}
+	c.out.leans = true
+	if len(c.global) > 0 || len(e.set) == 0 {
+		return nil, nil
+	}
+	s, err := e.splices(nil, l.kernel.end, plain)
+	if err != nil {
+		return nil, err
+	}
+	indent := c.text[l.kernel.start : l.kernel.value-len(l.kernel.keyword)]
+	return []splice{{l.kernel.end, l.kernel.end, newline(c.text) + indent + "append" + s[0].text}}, nil
+}
+
+// editAppend returns the changes of an append line, and notes the initrds in it.
+func (c *isolinuxMenu) editAppend(line *configLine, e *edit) ([]splice, error) {
+	words, err := splitWords(c.text, line.value, line.end)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range words {
+		if list, ok := strings.CutPrefix(w.text, "initrd="); ok {
+			for p := range strings.SplitSeq(list, ",") {
+				c.out.initrdPaths = append(c.out.initrdPaths, relative(c.dir, p))
+			}
+		}
+	}
+	var changes []splice
+	if len(words) == 1 && words[0].text == "-" { // no arguments, not even the global ones
+		changes = append(changes, splice{line.value, words[0].end, ""})
+		words = nil
+	}
+	s, err := e.splices(words, line.value, plain)
+	return append(changes, s...), err
+}
+
+// newline returns the line ending of a file.
 func newline(text string) string {
 	if strings.Contains(text, "\r\n") {
 		return "\r\n"
@@ -152,7 +185,8 @@ func newline(text string) string {
 	return "\n"
 }
 
-// isModule tells by the extension, as syslinux does, what is no Linux kernel.
+// isModule reports whether the extension of a file, by which syslinux decides, is not
+// that of a Linux kernel.
 func isModule(file string) bool {
 	file, _, _ = strings.Cut(file, " ")
 	switch strings.ToLower(path.Ext(file)) {

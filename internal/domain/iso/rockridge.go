@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// maxContinuations bounds the areas that one record spreads over.
+// maxContinuations is the maximum number of areas of one record.
 const maxContinuations = 16
 
-// rockRidge is what Rock Ridge adds to a record.
+// rockRidge has the attributes that Rock Ridge adds to a record.
 type rockRidge struct {
 	name       string
 	symlink    bool
 	compressed bool
-	// hidden is a directory that stands here for another place in the tree.
+	// hidden is true for a directory whose place in the tree is elsewhere.
 	hidden bool
-	// child is where a directory was moved to from here.
+	// child is the place to which a directory was moved from here.
 	child extent
 }
 
-// findRockRidge looks at the root's own record for the sign of system use
-// entries.
+// findRockRidge looks for the SP entry of SUSP in the "." record of the root.
 func (t *tree) findRockRidge(src reader) error {
 	buf := make([]byte, 256)
 	if err := src.read(buf, t.root.off); err != nil {
@@ -37,77 +36,97 @@ func (t *tree) findRockRidge(src reader) error {
 	return nil
 }
 
-// rockRidge reads the system use entries of a record.
+// rockRidge reads the system use entries of a record (SUSP 1.12, RRIP 1.12), and of the
+// areas that continue it.
 func (w *walker) rockRidge(rec *record) (rockRidge, error) {
-	var (
-		rr   rockRidge
-		name strings.Builder
-		area []byte
-		buf  []byte
-	)
+	r := rockRidgeReader{w: w}
+	var area, buf []byte
 	if len(rec.susp) > w.tree.skip {
 		area = rec.susp[w.tree.skip:]
 	}
 	for range maxContinuations {
-		var next extent
-		for len(area) >= 4 {
-			n := int(area[2])
-			if n < 4 || n > len(area) {
-				break
-			}
-			field := area[4:n]
-			switch string(area[:2]) {
-			case "NM":
-				if len(field) > 0 && field[0]&0x06 == 0 {
-					name.Write(field[1:])
-				}
-			case "SL":
-				rr.symlink = true
-			case "ZF":
-				rr.compressed = true
-			case "RE":
-				rr.hidden = true
-			case "CL":
-				if len(field) >= 4 {
-					at := int64(binary.LittleEndian.Uint32(field)) * sector
-					child, err := w.self(at)
-					if err != nil {
-						return rr, err
-					}
-					rr.child = child
-				}
-			case "CE":
-				if len(field) >= 20 {
-					next = extent{
-						int64(binary.LittleEndian.Uint32(field))*sector + int64(binary.LittleEndian.Uint32(field[8:])),
-						int64(binary.LittleEndian.Uint32(field[16:])),
-					}
-				}
-			case "ST":
-				area = nil
-				continue
-			}
-			area = area[n:]
+		if err := r.readArea(area); err != nil {
+			return r.rr, err
 		}
+		next := r.next
 		if next.size == 0 {
 			break
 		}
 		if next.size > sector {
-			return rr, fmt.Errorf("%w at %d: a continuation of %d bytes", errDirectory, rec.off, next.size)
+			return r.rr, fmt.Errorf("%w at %d: a continuation of %d bytes", errDirectory, rec.off, next.size)
 		}
 		if w.budget -= next.size; w.budget < 0 {
-			return rr, fmt.Errorf("the directories of the image have more than %d MB", maxDirectories>>20)
+			return r.rr, fmt.Errorf("the directories of the image have more than %d MB", maxDirectories>>20)
 		}
 		if buf == nil {
 			buf = make([]byte, sector)
 		}
 		area = buf[:next.size]
 		if err := w.src.read(area, next.off); err != nil {
-			return rr, err
+			return r.rr, err
 		}
 	}
-	rr.name = printable(name.String())
-	return rr, nil
+	r.rr.name = printable(r.name.String())
+	return r.rr, nil
+}
+
+// rockRidgeReader collects the system use entries of a record.
+type rockRidgeReader struct {
+	w    *walker
+	rr   rockRidge
+	name strings.Builder
+	// next is the area that continues the one that was read last; its size is 0 if
+	// there is none.
+	next extent
+}
+
+// readArea reads the entries of one area.
+func (r *rockRidgeReader) readArea(area []byte) error {
+	r.next = extent{}
+	for len(area) >= 4 {
+		n := int(area[2])
+		if n < 4 || n > len(area) || string(area[:2]) == "ST" {
+			return nil
+		}
+		if err := r.readEntry(string(area[:2]), area[4:n]); err != nil {
+			return err
+		}
+		area = area[n:]
+	}
+	return nil
+}
+
+// readEntry reads one entry by its signature.
+func (r *rockRidgeReader) readEntry(signature string, field []byte) error {
+	switch signature {
+	case "NM":
+		if len(field) > 0 && field[0]&0x06 == 0 {
+			r.name.Write(field[1:])
+		}
+	case "SL":
+		r.rr.symlink = true
+	case "ZF":
+		r.rr.compressed = true
+	case "RE":
+		r.rr.hidden = true
+	case "CL":
+		if len(field) < 4 {
+			return nil
+		}
+		child, err := r.w.self(int64(binary.LittleEndian.Uint32(field)) * sector)
+		if err != nil {
+			return err
+		}
+		r.rr.child = child
+	case "CE":
+		if len(field) >= 20 {
+			r.next = extent{
+				int64(binary.LittleEndian.Uint32(field))*sector + int64(binary.LittleEndian.Uint32(field[8:])),
+				int64(binary.LittleEndian.Uint32(field[16:])),
+			}
+		}
+	}
+	return nil
 }
 
 // self reads the "." record of the directory at off, which has its size.

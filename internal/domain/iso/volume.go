@@ -12,7 +12,7 @@ const (
 	maxDescriptors  = 64
 )
 
-// volume is what the volume descriptors say.
+// volume is the content of the volume descriptors.
 type volume struct {
 	id      string
 	trees   []*tree // the primary one first
@@ -27,8 +27,8 @@ type tree struct {
 	descriptor int64 // offset of its volume descriptor
 	root       extent
 	joliet     bool
-	// rockRidge tells that its records have POSIX names; skip is how many bytes
-	// stand before them.
+	// rockRidge is true if its records have POSIX names; skip is the number of bytes
+	// before these.
 	rockRidge bool
 	skip      int
 }
@@ -40,7 +40,7 @@ func (e extent) end() int64 { return e.off + e.size }
 
 func (e extent) overlaps(o extent) bool { return e.off < o.end() && o.off < e.end() }
 
-// readVolume reads the volume descriptors.
+// readVolume reads the volume descriptors (ECMA-119, section 8).
 func readVolume(src source) (*volume, error) {
 	v := &volume{}
 	buf := make([]byte, sector)
@@ -56,53 +56,80 @@ func readVolume(src source) (*volume, error) {
 		if err := src.read(buf, off); err != nil {
 			return nil, err
 		}
-		switch id := string(buf[1:6]); {
-		case id == "NSR02" || id == "NSR03":
-			v.udf = true
+		switch v.identify(string(buf[1:6])) {
+		case foreignDescriptor:
 			continue
-		case id == "BEA01" || id == "TEA01" || id == "BOOT2":
-			continue
-		case id != "CD001" && i == 0:
-			return nil, fmt.Errorf("%w: no volume descriptor at %d", ErrNotISO, off)
-		}
-		if string(buf[1:6]) != "CD001" {
-			break // the descriptors have ended
+		case noDescriptor:
+			if i == 0 {
+				return nil, fmt.Errorf("%w: no volume descriptor at %d", ErrNotISO, off)
+			}
+			return v, v.check(src)
 		}
 		if terminated {
-			continue
+			continue // UDF may follow the terminator
 		}
-		var err error
-		switch buf[0] {
-		case 0:
-			if bytes.HasPrefix(buf[7:], []byte("EL TORITO SPECIFICATION")) {
-				v.catalog = binary.LittleEndian.Uint32(buf[71:])
-			}
-		case 1:
-			if len(v.trees) == 0 {
-				v.id = printable(strings.TrimRight(string(buf[40:72]), " \x00"))
-				v.end = int64(binary.LittleEndian.Uint32(buf[80:])) * sector
-				err = v.addTree(buf, off, false)
-			}
-		case 2:
-			if len(v.trees) == 0 || len(v.trees) > 8 {
-				break
-			}
-			escape := string(buf[88:91])
-			err = v.addTree(buf, off, escape == "%/@" || escape == "%/C" || escape == "%/E")
-		case 255:
-			terminated = true
-		}
-		if err != nil {
+		terminated = buf[0] == 255
+		if err := v.add(buf, off); err != nil {
 			return nil, err
 		}
 	}
+	return v, v.check(src)
+}
+
+// descriptorKind is what the standard identifier of a descriptor says.
+type descriptorKind uint8
+
+const (
+	noDescriptor      descriptorKind = iota
+	isoDescriptor                    // of ISO 9660
+	foreignDescriptor                // of UDF or ECMA-168
+)
+
+// identify returns the kind of the descriptor with a standard identifier.
+func (v *volume) identify(id string) descriptorKind {
+	switch id {
+	case "NSR02", "NSR03":
+		v.udf = true
+		return foreignDescriptor
+	case "BEA01", "TEA01", "BOOT2":
+		return foreignDescriptor
+	case "CD001":
+		return isoDescriptor
+	}
+	return noDescriptor
+}
+
+// add takes over a volume descriptor, which stands at off.
+func (v *volume) add(buf []byte, off int64) error {
+	switch buf[0] {
+	case 0:
+		if bytes.HasPrefix(buf[7:], []byte("EL TORITO SPECIFICATION")) {
+			v.catalog = binary.LittleEndian.Uint32(buf[71:])
+		}
+	case 1:
+		if len(v.trees) == 0 {
+			v.id = printable(strings.TrimRight(string(buf[40:72]), " \x00"))
+			v.end = int64(binary.LittleEndian.Uint32(buf[80:])) * sector
+			return v.addTree(buf, off, false)
+		}
+	case 2:
+		if len(v.trees) > 0 && len(v.trees) <= 8 {
+			escape := string(buf[88:91])
+			return v.addTree(buf, off, escape == "%/@" || escape == "%/C" || escape == "%/E")
+		}
+	}
+	return nil
+}
+
+// check reports whether the descriptors describe a whole ISO 9660 volume.
+func (v *volume) check(src source) error {
 	if len(v.trees) == 0 {
-		return nil, fmt.Errorf("%w: it has no primary volume descriptor", ErrNotISO)
+		return fmt.Errorf("%w: it has no primary volume descriptor", ErrNotISO)
 	}
 	if v.end > src.size {
-		return nil, fmt.Errorf("%w: its volume has %d bytes, the file %d", ErrTruncated, v.end, src.size)
+		return fmt.Errorf("%w: its volume has %d bytes, the file %d", ErrTruncated, v.end, src.size)
 	}
-	return v, nil
+	return nil
 }
 
 func (v *volume) addTree(descriptor []byte, off int64, joliet bool) error {
@@ -117,7 +144,7 @@ func (v *volume) addTree(descriptor []byte, off int64, joliet bool) error {
 	return nil
 }
 
-// printable takes out what would disturb a terminal or a log line.
+// printable replaces control characters, which would disturb a terminal or a log line.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
