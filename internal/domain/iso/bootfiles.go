@@ -19,74 +19,89 @@ type BootFile struct {
 	Kind string
 }
 
-// Holds tells whether the file has a byte among the n from off of the image.
+// Holds reports whether the n bytes from off of the image include a byte of the file.
 func (f *File) Holds(off, n int64) bool {
 	return slices.ContainsFunc(f.Extents, func(e Extent) bool { return off < e.Off+e.Len && e.Off < off+n })
 }
 
-// BootFiles gives the kernels and initrds that the boot configurations name, in
-// the tree of the image and in its EFI boot images; without such
-// configurations, what is named like them.
+// BootFiles returns the kernels and initrds that the boot configurations name, in
+// the tree of the image and in its EFI boot images. Without such configurations it
+// returns the files with usual names of kernels and initrds.
 func (img *Image) BootFiles() ([]BootFile, error) {
-	var found []BootFile
-	add := func(kind string, f File) {
-		if !slices.ContainsFunc(found, func(b BootFile) bool { return b.Path == f.Path }) {
-			found = append(found, BootFile{f, kind})
-		}
+	f := bootFileFinder{img: img}
+	if err := newWalker(img.src, img.names).walk(f.inTree); err != nil {
+		return nil, err
 	}
-	named := outcome{}
-	note := func(name string, lang language, text []byte) {
-		// What cannot be read is the business of Customize.
-		out, _ := lang.change(name, string(text), &edit{})
-		named.kernelPaths = append(named.kernelPaths, out.kernelPaths...)
-		named.initrdPaths = append(named.initrdPaths, out.initrdPaths...)
-	}
-	var alike []BootFile
-	err := newWalker(img.src, img.names).walk(func(e *entry) error {
-		if e.dir || e.symlink {
-			return nil
-		}
-		if kind := kindByName(e.path); kind != "" {
-			alike = append(alike, BootFile{e.file(), kind})
-		}
-		if lang := languageOf(e.path); lang != noConfig && lang != unified && e.size <= maxConfig {
-			text, err := img.content(e)
-			if err != nil {
-				return err
-			}
-			note(e.path, lang, text)
-		}
-		return nil
-	})
+	inside, err := img.bootImageFiles(f.readConfig)
 	if err != nil {
 		return nil, err
 	}
-	inside, err := img.bootImageFiles(note)
-	if err != nil {
-		return nil, err
+	f.resolve(Kernel, f.kernelPaths, inside)
+	f.resolve(Initrd, f.initrdPaths, inside)
+	if len(f.found) == 0 {
+		return f.usual, nil
 	}
-	resolve := func(kind string, names []string) {
-		for _, name := range names {
-			name = path.Clean("/" + name)
-			if f, err := img.Lookup(name); err == nil {
-				add(kind, f)
-			}
-			for _, f := range inside {
-				if i := strings.LastIndexByte(f.Path, ':'); strings.EqualFold(f.Path[i+1:], name) {
-					add(kind, f)
-				}
-			}
-		}
-	}
-	resolve(Kernel, named.kernelPaths)
-	resolve(Initrd, named.initrdPaths)
-	if len(found) == 0 {
-		return alike, nil
-	}
-	return found, nil
+	return f.found, nil
 }
 
-// kindByName tells kernels and initrds by how they are usually called.
+// bootFileFinder collects what the boot configurations of an image name.
+type bootFileFinder struct {
+	img                      *Image
+	kernelPaths, initrdPaths []string
+	found                    []BootFile
+	// usual are the files whose names are usual ones.
+	usual []BootFile
+}
+
+// inTree looks at an entry of the tree of the image.
+func (f *bootFileFinder) inTree(e *entry) error {
+	if e.dir || e.symlink {
+		return nil
+	}
+	if kind := kindByName(e.path); kind != "" {
+		f.usual = append(f.usual, BootFile{e.file(), kind})
+	}
+	lang := languageOf(e.path)
+	if lang == noConfig || lang == unified || e.size > maxConfig {
+		return nil
+	}
+	text, err := f.img.content(e)
+	if err == nil {
+		f.readConfig(e.path, lang, text)
+	}
+	return err
+}
+
+// readConfig notes the files that a configuration names. One that cannot be parsed
+// names none here: Customize reports it.
+func (f *bootFileFinder) readConfig(name string, lang language, text []byte) {
+	out, _ := lang.change(name, string(text), &edit{})
+	f.kernelPaths = append(f.kernelPaths, out.kernelPaths...)
+	f.initrdPaths = append(f.initrdPaths, out.initrdPaths...)
+}
+
+// resolve finds the files with the names, in the tree and inside of boot images.
+func (f *bootFileFinder) resolve(kind string, names []string, inside []File) {
+	for _, name := range names {
+		name = path.Clean("/" + name)
+		if file, err := f.img.Lookup(name); err == nil {
+			f.add(kind, file)
+		}
+		for _, file := range inside {
+			if i := strings.LastIndexByte(file.Path, ':'); strings.EqualFold(file.Path[i+1:], name) {
+				f.add(kind, file)
+			}
+		}
+	}
+}
+
+func (f *bootFileFinder) add(kind string, file File) {
+	if !slices.ContainsFunc(f.found, func(b BootFile) bool { return b.Path == file.Path }) {
+		f.found = append(f.found, BootFile{file, kind})
+	}
+}
+
+// kindByName returns the kind of a file by its name, "" if the name is not a usual one.
 func kindByName(name string) string {
 	base := strings.ToLower(path.Base(name))
 	switch {
@@ -98,9 +113,9 @@ func kindByName(name string) string {
 	return ""
 }
 
-// bootImageFiles gives the files of the EFI boot images, and their
-// configurations to note.
-func (img *Image) bootImageFiles(note func(string, language, []byte)) ([]File, error) {
+// bootImageFiles returns the files of the EFI boot images, and calls readConfig with
+// their configurations.
+func (img *Image) bootImageFiles(readConfig func(string, language, []byte)) ([]File, error) {
 	var files []File
 	for i := range img.boots {
 		b := &img.boots[i]
@@ -131,7 +146,7 @@ func (img *Image) bootImageFiles(note func(string, language, []byte)) ([]File, e
 			}
 			text, err := readRanges(img.src, file.Path, ranges, f.size)
 			if err == nil {
-				note(f.path, lang, text)
+				readConfig(f.path, lang, text)
 			}
 			return err
 		})

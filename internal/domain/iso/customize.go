@@ -177,17 +177,25 @@ func (c *customizer) editFiles() error {
 		if err != nil || content == nil {
 			return err
 		}
-		switch {
-		case e.compressed:
-			return refuse(e.path, "it is compressed")
-		case len(e.places) != 1 || e.places[0].xattr != 0:
-			return refuse(e.path, "it is in several pieces")
-		case c.img.volume.udf:
-			return refuse(e.path, "the image is also UDF, whose records are not patched")
+		if err := c.patchable(e); err != nil {
+			return err
 		}
 		c.files = append(c.files, &changed{path: e.path, place: e.places[0], content: content})
 		return nil
 	})
+}
+
+// patchable returns an error if the content of an entry cannot be replaced.
+func (c *customizer) patchable(e *entry) error {
+	switch {
+	case e.compressed:
+		return refuse(e.path, "it is compressed")
+	case len(e.places) != 1 || e.places[0].xattr != 0:
+		return refuse(e.path, "it is in several pieces")
+	case c.img.volume.udf:
+		return refuse(e.path, "the image is also UDF, whose records are not patched")
+	}
+	return nil
 }
 
 // editBootImages edits the configurations in the EFI boot images.

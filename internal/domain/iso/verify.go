@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// verify reads the patched image anew: it has to hold what was meant. The
-// overlay keeps what was read.
+// verify opens the patched image and compares the files that were changed with their
+// new content. The overlay keeps the opened image.
 func (c *customizer) verify(o *Overlay) error {
 	img, err := Open(o, o.Size())
 	if err != nil {
@@ -34,24 +34,28 @@ func (c *customizer) verify(o *Overlay) error {
 		if err != nil {
 			return refuse(b.name(), "it does not read as it was patched: %v", err)
 		}
-		err = fs.walk(func(f *fatFile) error {
-			content, ok := want[f.path]
-			if !ok {
-				return nil
-			}
-			chain, err := fs.chainOf(f)
-			if err != nil {
-				return err
-			}
-			got, err := readRanges(img.src, f.path, fs.extents(chain, f.size), f.size)
-			if err == nil && bytes.Equal(got, content) {
-				delete(want, f.path)
-			}
-			return err
-		})
-		if err != nil || len(want) > 0 {
+		if err := verifyFAT(fs, want); err != nil || len(want) > 0 {
 			return refuse(b.name(), "it does not read as it was patched: its file system is damaged")
 		}
 	}
 	return nil
+}
+
+// verifyFAT removes from want, by path, the files that have the expected content.
+func verifyFAT(fs *fat, want map[string][]byte) error {
+	return fs.walk(func(f *fatFile) error {
+		content, ok := want[f.path]
+		if !ok {
+			return nil
+		}
+		chain, err := fs.chainOf(f)
+		if err != nil {
+			return err
+		}
+		got, err := readRanges(fs.src, f.path, fs.extents(chain, f.size), f.size)
+		if err == nil && bytes.Equal(got, content) {
+			delete(want, f.path)
+		}
+		return err
+	})
 }
