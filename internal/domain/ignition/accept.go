@@ -118,7 +118,7 @@ func quality(s string) (int16, bool) {
 	return q, q <= 1000
 }
 
-// NamesIgnition tells whether an entry asks for an Ignition config by its type. A
+// NamesIgnition reports whether an entry asks for an Ignition config by its type. A
 // client without such an entry may be given something else.
 func (a Accept) NamesIgnition() bool {
 	for i := range a.ranges[:a.n] {
@@ -129,8 +129,8 @@ func (a Accept) NamesIgnition() bool {
 	return false
 }
 
-// Takes tells whether the client takes a config of a spec version as it is, and
-// where not, why: in a sentence without a full stop. An entry with a version takes
+// Takes reports whether the client takes a config of a spec version as it is. If not,
+// reason says why in a sentence without a full stop. An entry with a version takes
 // that version and those before it of the same major; one with an experimental
 // version takes that too. A wildcard counts only where no entry names a version,
 // and q=0 refuses what the entry says.
@@ -162,7 +162,7 @@ func (a Accept) IsTaken(specVersion string) bool {
 	return valid && a.judge(v) == takes
 }
 
-// judgement is what a client says to a version.
+// judgement is the verdict of an Accept header on a version.
 type judgement uint8
 
 const (
@@ -173,38 +173,32 @@ const (
 )
 
 func (a Accept) judge(v version) judgement {
-	var ok, named, plain, wild, refused, wildRefused bool
+	var readable, named, plain bool
 	for i := range a.ranges[:a.n] {
 		r := &a.ranges[i]
-		switch {
-		case r.kind == ignition && r.versioned && r.q == 0:
-			// "Not this version" says nothing of those before it.
-			refused = refused || r.version == v
-		case r.kind == ignition && r.versioned:
-			named = true
-			if r.version.reads(v) {
-				ok = true
-			}
-		case r.kind == ignition:
-			plain, refused = plain || r.q > 0, refused || r.q == 0
-		case r.kind == wildcard:
-			wild, wildRefused = wild || r.q > 0, wildRefused || r.q == 0
+		if r.kind != ignition || r.q == 0 {
+			continue
+		}
+		if r.versioned {
+			named, readable = true, readable || r.version.reads(v)
+		} else {
+			plain = true
 		}
 	}
 	switch {
-	case refused:
+	case a.refuses(v):
 		return refuses
-	case ok || plain:
+	case readable || plain:
 		return takes
 	case named:
 		return readsOther
-	case wild && !wildRefused:
+	case a.takesWild() && !a.refusesWild():
 		return takes
 	}
 	return readsNone
 }
 
-// reads tells whether a client whose newest spec is c reads a config of spec v.
+// reads reports whether a client whose newest spec is c reads a config of spec v.
 func (c version) reads(v version) bool {
 	if v.pre != "" {
 		return c == v

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Negotiate says in which spec versions a client takes a config of version own, the
+// Negotiate returns the spec versions in which a client takes a config of version own, the
 // preferred first, for a server that can convert. accept is its Accept header;
-// userAgent its User-Agent, which counts for the clients whose header says what they
-// cannot read; asked a version that the request asks for by itself, or empty. Where
-// the client takes nothing the list is empty and reason says why, in a sentence
-// without a full stop.
+// userAgent its User-Agent, which counts for the clients whose header names versions
+// that they cannot read; asked a version that the request asks for by itself, or empty.
+// If the client takes nothing, the list is empty and reason is a sentence without a
+// full stop.
 //
 // A client that names no version takes the config as it is. One that names a version
 // takes the config as it is if it reads that, and else the versions that it reads,
-// the newest first. What an entry of q=0 names is not given.
+// the newest first. A version in an entry of q=0 is never served.
 func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, reason string) {
 	if asked != "" {
 		s := specOf(asked)
@@ -26,45 +26,26 @@ func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, re
 	if !accept.given {
 		return []string{own}, ""
 	}
-	// This is asked for every request of a client that is given another form: it
-	// allocates once.
-	wanted = make([]string, 0, len(family))
-	add := func(name string, v version) {
-		if !accept.refuses(v) && !slices.Contains(wanted, name) {
-			wanted = append(wanted, name)
-		}
-	}
-	ownVersion, _, ownKnown := parseVersion(own)
+	n := negotiation{accept: accept, userAgent: userAgent, own: own}
+	n.ownVersion, _, n.ownKnown = parseVersion(own)
+	// Every request of a client that is served a converted config gets here, so that
+	// this allocates once.
+	n.wanted = make([]string, 0, len(family))
 	named, plain := accept.namesVersion(), false
 	for i := range accept.ranges[:accept.n] {
 		r := &accept.ranges[i]
 		switch {
 		case r.q == 0:
 		case r.kind == ignition && r.versioned:
-			client, ok := actual(r.version, userAgent)
-			if !ok {
-				continue
-			}
-			if ownKnown && client.reads(ownVersion) && !accept.refuses(ownVersion) {
-				add(own, ownVersion)
-				continue
-			}
-			for j := len(family) - 1; j >= 0; j-- {
-				if s := &family[j]; s.pre == "" && client.reads(s.version) {
-					add(s.name, s.version)
-				}
-			}
-		case r.kind == ignition:
+			n.addReadable(r.version)
+		case r.kind == ignition, r.kind == wildcard && !named && !accept.refusesWild():
 			plain = true
-			add(own, ownVersion)
-		case r.kind == wildcard && !named && !accept.refusesWild():
-			plain = true
-			add(own, ownVersion)
+			n.add(own, n.ownVersion)
 		}
 	}
 	switch {
-	case len(wanted) > 0:
-		return wanted, ""
+	case len(n.wanted) > 0:
+		return n.wanted, ""
 	case named || plain:
 		_, reason = accept.Takes(own)
 		if reason == "" {
@@ -75,7 +56,42 @@ func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, re
 	return nil, "the client's Accept header has no entry for an Ignition config"
 }
 
-// namesVersion tells whether an entry names a version, so that wildcards, which
+// negotiation collects the versions that a client takes.
+type negotiation struct {
+	accept     Accept
+	userAgent  string
+	own        string
+	ownVersion version
+	ownKnown   bool
+	wanted     []string
+}
+
+// add adds a version, unless the client refuses it or it is there already.
+func (n *negotiation) add(name string, v version) {
+	if !n.accept.refuses(v) && !slices.Contains(n.wanted, name) {
+		n.wanted = append(n.wanted, name)
+	}
+}
+
+// addReadable adds what a client reads whose header names a version: the config's own
+// version, or else all released ones, the newest first.
+func (n *negotiation) addReadable(named version) {
+	client, ok := actual(named, n.userAgent)
+	if !ok {
+		return
+	}
+	if n.ownKnown && client.reads(n.ownVersion) && !n.accept.refuses(n.ownVersion) {
+		n.add(n.own, n.ownVersion)
+		return
+	}
+	for j := len(family) - 1; j >= 0; j-- {
+		if s := &family[j]; s.pre == "" && client.reads(s.version) {
+			n.add(s.name, s.version)
+		}
+	}
+}
+
+// namesVersion reports whether an entry names a version, so that wildcards, which
 // every real client sends, do not count.
 func (a Accept) namesVersion() bool {
 	for i := range a.ranges[:a.n] {
@@ -86,7 +102,7 @@ func (a Accept) namesVersion() bool {
 	return false
 }
 
-// refuses tells whether an entry of q=0 names the version, or every one.
+// refuses reports whether an entry of q=0 names the version, or every one.
 func (a Accept) refuses(v version) bool {
 	for i := range a.ranges[:a.n] {
 		r := &a.ranges[i]
@@ -97,17 +113,21 @@ func (a Accept) refuses(v version) bool {
 	return false
 }
 
-func (a Accept) refusesWild() bool {
+// refusesWild reports whether a wildcard has q=0, takesWild whether one has a higher q.
+func (a Accept) refusesWild() bool { return a.hasWild(func(q int16) bool { return q == 0 }) }
+func (a Accept) takesWild() bool   { return a.hasWild(func(q int16) bool { return q > 0 }) }
+
+func (a Accept) hasWild(quality func(int16) bool) bool {
 	for i := range a.ranges[:a.n] {
-		if r := &a.ranges[i]; r.kind == wildcard && r.q == 0 {
+		if r := &a.ranges[i]; r.kind == wildcard && quality(r.q) {
 			return true
 		}
 	}
 	return false
 }
 
-// actual is the newest version that a client reads where its Accept header names
-// one. Ignition 2.0.x still sends the header of the releases before it, and reads
+// actual returns the newest version that a client reads whose Accept header names a
+// version. Ignition 2.0.x still sends the header of the releases before it, and reads
 // 3.0.0 alone; 0.35 reads up to 2.4.0 and says 2.2.0.
 func actual(named version, userAgent string) (version, bool) {
 	release, ok := releaseOf(userAgent)
@@ -123,8 +143,8 @@ func actual(named version, userAgent string) (version, bool) {
 	return named, true
 }
 
-// Misleads tells whether a client is one that does not read all that its Accept
-// header says, so that what Accept.Takes says of it does not hold.
+// Misleads reports whether a client reads less than its Accept header names, so that
+// Accept.Takes is wrong about it.
 func Misleads(userAgent string) bool {
 	release, ok := releaseOf(userAgent)
 	return ok && release.major == 2 && release.minor == 0

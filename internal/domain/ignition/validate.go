@@ -159,47 +159,56 @@ func Findings(found vreport.Report) report.Report {
 // oneLine joins the lines of a message.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// spec finds the config's spec among those that are read.
+// spec returns the spec that the config is written for.
 func (d *document) spec() (*spec, *report.Finding) {
 	at := d.find("ignition", "version")
 	if at < 0 || d.nodes[at].kind == 'n' {
-		if old := d.find("ignitionversion"); old >= 0 {
-			return nil, d.fail(old, "the config is of Ignition spec 1", readsHint)
-		}
-		f := fail(d.raw, d.nodes[0].start, "the spec version is missing", `say which spec the config is written for: "ignition": {"version": "3.4.0"}`)
-		f.Path = "$.ignition.version"
-		if section := d.find("ignition"); section >= 0 {
-			f.Line, f.Column = report.Position(d.raw, d.nodes[section].start)
-			if kind := d.nodes[section].kind; kind != '{' && kind != 'n' {
-				return nil, d.fail(section, "expected an object, found "+describe(kind), f.Hint)
-			}
-		}
-		return nil, f
+		return nil, d.versionMissing()
 	}
 	if kind := d.nodes[at].kind; kind != '"' {
 		return nil, d.fail(at, "expected a string, found "+describe(kind), `write the version as a string: "3.4.0"`)
 	}
 	start := d.nodes[at].start
 	text := unquote(d.raw[start:stringEnd(d.raw, start)])
-	v, parts, ok := parseVersion(text)
-	switch {
-	case !ok || parts != 3:
-		return nil, d.fail(at, fmt.Sprintf("%q is not a spec version", clip(text)), `spec versions look like "3.4.0"`)
-	}
 	if s := specOf(text); s != nil {
 		return s, nil
 	}
-	switch {
-	case v.pre != "":
-		return nil, d.fail(at, fmt.Sprintf("spec version %s is experimental: only one release of Ignition reads it", clip(text)), readsHint)
-	case v.major < 2:
-		return nil, d.fail(at, fmt.Sprintf("spec version %s is older than this server reads", text), readsHint)
-	case v.patch != 0 && specOf(version{major: v.major, minor: v.minor}.String()) != nil:
-		return nil, d.fail(at, fmt.Sprintf("there is no spec version %s", text), fmt.Sprintf("the release is %d.%d.0", v.major, v.minor))
-	case v.major == 2:
-		return nil, d.fail(at, fmt.Sprintf("there is no spec version %s", text), "the last of spec 2 is 2.4.0")
+	return nil, d.versionUnknown(at, text)
+}
+
+// versionMissing returns the error about a config that names no spec version.
+func (d *document) versionMissing() *report.Finding {
+	if old := d.find("ignitionversion"); old >= 0 {
+		return d.fail(old, "the config is of Ignition spec 1", readsHint)
 	}
-	return nil, d.fail(at, fmt.Sprintf("spec version %s is newer than this server reads", text), readsHint)
+	f := fail(d.raw, d.nodes[0].start, "the spec version is missing",
+		`say which spec the config is written for: "ignition": {"version": "3.4.0"}`)
+	f.Path = "$.ignition.version"
+	if section := d.find("ignition"); section >= 0 {
+		f.Line, f.Column = report.Position(d.raw, d.nodes[section].start)
+		if kind := d.nodes[section].kind; kind != '{' && kind != 'n' {
+			return d.fail(section, "expected an object, found "+describe(kind), f.Hint)
+		}
+	}
+	return f
+}
+
+// versionUnknown returns the error about a version that this server does not read.
+func (d *document) versionUnknown(at int, text string) *report.Finding {
+	v, parts, ok := parseVersion(text)
+	switch {
+	case !ok || parts != 3:
+		return d.fail(at, fmt.Sprintf("%q is not a spec version", clip(text)), `spec versions look like "3.4.0"`)
+	case v.pre != "":
+		return d.fail(at, fmt.Sprintf("spec version %s is experimental: only one release of Ignition reads it", clip(text)), readsHint)
+	case v.major < 2:
+		return d.fail(at, fmt.Sprintf("spec version %s is older than this server reads", text), readsHint)
+	case v.patch != 0 && specOf(version{major: v.major, minor: v.minor}.String()) != nil:
+		return d.fail(at, fmt.Sprintf("there is no spec version %s", text), fmt.Sprintf("the release is %d.%d.0", v.major, v.minor))
+	case v.major == 2:
+		return d.fail(at, fmt.Sprintf("there is no spec version %s", text), "the last of spec 2 is 2.4.0")
+	}
+	return d.fail(at, fmt.Sprintf("spec version %s is newer than this server reads", text), readsHint)
 }
 
 const readsHint = "this server reads spec 2.0.0 to 2.4.0 and 3.0.0 to " + Newest
