@@ -25,10 +25,9 @@ func addNATSFlags(fs *pflag.FlagSet, a *natsd.Access) {
 	fs.StringVar(&a.KeyFile, "nats-key-file", "", "PEM file of the key of --nats-cert-file")
 }
 
-// checkNATS looks at a list of URLs of NATS servers, which may be empty, and at the
-// files that go with it.
+// checkNATS checks a list of URLs of NATS servers, which may be empty, and the files
+// with the credentials for them.
 func checkNATS(urls string, a natsd.Access) error {
-	bad := func(flag, reason string) error { return &OptionError{Flag: flag, Reason: reason} }
 	if urls != "" {
 		for text := range strings.SplitSeq(urls, ",") {
 			u, err := url.Parse(text)
@@ -37,15 +36,17 @@ func checkNATS(urls string, a natsd.Access) error {
 			}
 		}
 	}
+	for _, pair := range []struct{ flag, file, otherFlag, otherFile string }{
+		{"nats-password-file", a.PasswordFile, "nats-user-file", a.UserFile},
+		{"nats-user-file", a.UserFile, "nats-password-file", a.PasswordFile},
+		{"nats-key-file", a.KeyFile, "nats-cert-file", a.CertFile},
+		{"nats-cert-file", a.CertFile, "nats-key-file", a.KeyFile},
+	} {
+		if pair.file == "" && pair.otherFile != "" {
+			return bad(pair.flag, "is empty, and --%s is not: both are needed", pair.otherFlag)
+		}
+	}
 	switch {
-	case a.UserFile != "" && a.PasswordFile == "":
-		return bad("nats-password-file", "is empty, and --nats-user-file is not: both are needed")
-	case a.UserFile == "" && a.PasswordFile != "":
-		return bad("nats-user-file", "is empty, and --nats-password-file is not: both are needed")
-	case a.CertFile != "" && a.KeyFile == "":
-		return bad("nats-key-file", "is empty, and --nats-cert-file is not: both are needed")
-	case a.CertFile == "" && a.KeyFile != "":
-		return bad("nats-cert-file", "is empty, and --nats-key-file is not: both are needed")
 	case a.UserFile != "" && a.Creds != "":
 		return bad("nats-user-file", "cannot be used together with --nats-creds")
 	case a.UserFile != "" && natsd.HoldsSecret(urls):

@@ -199,112 +199,146 @@ var (
 // minNATSBytes is the least that --nats-max-bytes may be: the reserves, and a config.
 const minNATSBytes = 16 << 20
 
-// check parses the options and names the first flag that cannot be used.
+// check parses the options. Its error names the first flag that cannot be used.
 func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
-	bad := func(flag, format string, args ...any) (*settings, error) {
-		return nil, &OptionError{Flag: flag, Reason: fmt.Sprintf(format, args...)}
-	}
-	if o.DataDir == "" {
-		return bad("data-dir", "is empty: name the folder that holds the store")
-	}
-	if len(o.Listen) == 0 && o.ListenTLS == "" {
-		return bad("listen", "is empty and so is --listen-tls: nothing would be served")
-	}
-	for _, a := range o.Listen {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			return bad("listen", "%q is not an address: want host:port or :port", a)
-		}
-	}
-	if o.ListenTLS != "" {
-		if _, _, err := net.SplitHostPort(o.ListenTLS); err != nil {
-			return bad("listen-tls", "%q is not an address: want host:port or :port", o.ListenTLS)
-		}
-	}
-	if o.AdminListen != "" {
-		if err := checkAdmin(o.AdminListen); err != nil {
+	for _, check := range []func() error{
+		s.checkListen, s.checkStore, s.checkIdentity, s.checkFetch, s.checkBoot, s.checkStreams, s.checkLimits,
+	} {
+		if err := check(); err != nil {
 			return nil, err
 		}
 	}
-	for _, p := range o.Manifests {
+	return s, nil
+}
+
+// bad returns the error about the value of a flag.
+func bad(flag, format string, args ...any) error {
+	return &OptionError{Flag: flag, Reason: fmt.Sprintf(format, args...)}
+}
+
+// checkAddress checks an address to listen on. An empty one is valid.
+func checkAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return bad(flag, "%q is not an address: want host:port or :port", address)
+	}
+	return nil
+}
+
+// checkListen parses the options of the listeners.
+func (s *settings) checkListen() error {
+	if len(s.Listen) == 0 && s.ListenTLS == "" {
+		return bad("listen", "is empty and so is --listen-tls: nothing would be served")
+	}
+	for _, a := range s.Listen {
+		if a == "" {
+			return bad("listen", "an address is empty: want host:port or :port")
+		}
+		if err := checkAddress("listen", a); err != nil {
+			return err
+		}
+	}
+	if err := checkAddress("listen-tls", s.ListenTLS); err != nil {
+		return err
+	}
+	if err := checkAddress("metrics-listen", s.MetricsListen); err != nil {
+		return err
+	}
+	if s.Metrics != metricsOpen && s.Metrics != metricsCredential {
+		return bad("metrics", "%q is neither open nor credential", s.Metrics)
+	}
+	if s.AdminListen != "" {
+		return checkAdmin(s.AdminListen)
+	}
+	return nil
+}
+
+// checkStore parses the options of the store and of what is applied to it.
+func (s *settings) checkStore() error {
+	if s.DataDir == "" {
+		return bad("data-dir", "is empty: name the folder that holds the store")
+	}
+	for _, p := range s.Manifests {
 		if _, err := os.Stat(p); err != nil {
 			return bad("manifests", "%v", err)
 		}
 	}
-	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
-		return nil, err
+	if err := checkNATS(s.NATSURL, s.NATS); err != nil {
+		return err
 	}
-	if o.NATSReplicas < 0 || o.NATSReplicas > replicas.Max {
-		return bad("nats-replicas", "%d is not between 0 and %d", o.NATSReplicas, replicas.Max)
+	if s.NATSReplicas < 0 || s.NATSReplicas > replicas.Max {
+		return bad("nats-replicas", "%d is not between 0 and %d", s.NATSReplicas, replicas.Max)
 	}
-	if o.NATSMaxBytes != "" {
-		quantity, err := resource.ParseQuantity(o.NATSMaxBytes)
+	if s.NATSMaxBytes != "" {
+		quantity, err := resource.ParseQuantity(s.NATSMaxBytes)
 		if err != nil || quantity.Value() < minNATSBytes {
-			return bad("nats-max-bytes", "%q is not a size such as 2Gi, or is less than 16Mi", o.NATSMaxBytes)
+			return bad("nats-max-bytes", "%q is not a size such as 2Gi, or is less than 16Mi", s.NATSMaxBytes)
 		}
 		s.natsMaxBytes = quantity.Value()
 	}
-	for _, p := range o.TrustedProxies {
+	return nil
+}
+
+// checkIdentity parses the options about who sends a request.
+func (s *settings) checkIdentity() error {
+	for _, p := range s.TrustedProxies {
 		prefix, err := netaddr.ParsePrefix(p)
 		if err != nil {
 			return bad("trusted-proxies", "%v", err)
 		}
 		s.proxies = append(s.proxies, prefix)
 	}
-	var (
-		ok  bool
-		err error
-	)
-	if s.claims, ok = claimModes[o.IdentityClaims]; !ok {
-		return bad("identity-claims", "%q is none of verify, trust, deny", o.IdentityClaims)
+	var ok bool
+	if s.claims, ok = claimModes[s.IdentityClaims]; !ok {
+		return bad("identity-claims", "%q is none of verify, trust, deny", s.IdentityClaims)
 	}
-	if s.neighbors, ok = neighborModes[o.Neighbors]; !ok {
-		return bad("neighbors", "%q is none of auto, enforce, off", o.Neighbors)
+	if s.neighbors, ok = neighborModes[s.Neighbors]; !ok {
+		return bad("neighbors", "%q is none of auto, enforce, off", s.Neighbors)
 	}
-	if s.allowFetch, err = egress.Listed("--allow-fetch", o.AllowFetch); err != nil {
+	return nil
+}
+
+// checkFetch parses the options about what the server may fetch.
+func (s *settings) checkFetch() error {
+	var err error
+	if s.allowFetch, err = egress.Listed("--allow-fetch", s.AllowFetch); err != nil {
 		return bad("allow-fetch", "%v", err)
 	}
-	if s.allowImages, err = egress.PublicAnd("--allow-image-fetch", o.AllowImageFetch); err != nil {
+	if s.allowImages, err = egress.PublicAnd("--allow-image-fetch", s.AllowImageFetch); err != nil {
 		return bad("allow-image-fetch", "%v", err)
 	}
-	if reason := s.checkBoot(); reason != nil {
-		return nil, reason
-	}
-	if reason := s.checkStreams(); reason != nil {
-		return nil, reason
-	}
-	if o.Metrics != metricsOpen && o.Metrics != metricsCredential {
-		return bad("metrics", "%q is neither open nor credential", o.Metrics)
-	}
-	if o.MetricsListen != "" {
-		if _, _, err := net.SplitHostPort(o.MetricsListen); err != nil {
-			return bad("metrics-listen", "%q is not an address: want host:port or :port", o.MetricsListen)
-		}
-	}
-	if o.MaxConnections < 1 {
+	return nil
+}
+
+// checkLimits parses the limits of connections and the options of the log.
+func (s *settings) checkLimits() error {
+	if s.MaxConnections < 1 {
 		return bad("max-connections", "must be at least 1")
 	}
-	if o.MaxConnectionsPerSource < 0 {
+	if s.MaxConnectionsPerSource < 0 {
 		return bad("max-connections-per-source", "must be at least 0")
 	}
-	if err := s.level.UnmarshalText([]byte(o.LogLevel)); err != nil {
-		return bad("log-level", "%q is none of debug, info, warn, error", o.LogLevel)
+	if err := s.level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return bad("log-level", "%q is none of debug, info, warn, error", s.LogLevel)
 	}
-	if o.LogFormat != "text" && o.LogFormat != "json" {
-		return bad("log-format", "%q is neither text nor json", o.LogFormat)
+	if s.LogFormat != "text" && s.LogFormat != "json" {
+		return bad("log-format", "%q is neither text nor json", s.LogFormat)
 	}
-	return s, nil
+	return nil
 }
 
 // checkBoot parses the options of the boot path.
 func (s *settings) checkBoot() error {
 	if _, _, err := net.SplitHostPort(s.ISCSIListen); err != nil {
-		return &OptionError{Flag: "iscsi-listen", Reason: fmt.Sprintf("%q is not an address: want host:port or :port", s.ISCSIListen)}
+		return bad("iscsi-listen", "%q is not an address: want host:port or :port", s.ISCSIListen)
 	}
 	if s.Keyring != "" {
 		keys, err := download.ReadKeyring(s.Keyring)
 		if err != nil {
-			return &OptionError{Flag: "keyring", Reason: err.Error()}
+			return bad("keyring", "%v", err)
 		}
 		s.keyring = keys
 	}
@@ -312,21 +346,31 @@ func (s *settings) checkBoot() error {
 		s.portalHost, s.portalPort = ipxe.ParsePortal(s.ISCSIPortal)
 		_, ipErr := netaddr.ParseIP(s.portalHost)
 		if _, err := netaddr.ParseHostname(s.portalHost); err != nil && ipErr != nil {
-			return &OptionError{Flag: "iscsi-portal", Reason: fmt.Sprintf("%q is not an address with an optional port", s.ISCSIPortal)}
-		}
-	}
-	if s.HTTPURL != "" {
-		u, err := url.Parse(s.HTTPURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return &OptionError{Flag: "http-url", Reason: "not a URL such as http://192.168.10.2:8082"}
-		}
-		if _, err := ipxe.Boot(strings.TrimSuffix(s.HTTPURL, "/")); err != nil {
-			return &OptionError{Flag: "http-url", Reason: err.Error()}
+			return bad("iscsi-portal", "%q is not an address with an optional port", s.ISCSIPortal)
 		}
 	}
 	switch s.UnknownHosts {
 	case machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault:
+	default:
+		return bad("unknown-hosts", "%q is none of exit, menu, default", s.UnknownHosts)
+	}
+	return checkHTTPURL(s.HTTPURL)
+}
+
+// checkHTTPURL checks the URL of this server in boot scripts. An empty one is valid.
+func checkHTTPURL(text string) error {
+	if text == "" {
 		return nil
 	}
-	return &OptionError{Flag: "unknown-hosts", Reason: fmt.Sprintf("%q is none of exit, menu, default", s.UnknownHosts)}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return bad("http-url", "not a URL such as http://192.168.10.2:8082")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return bad("http-url", "has more than scheme, host and path: want a URL such as http://192.168.10.2:8082")
+	}
+	if _, err := ipxe.Boot(strings.TrimSuffix(text, "/")); err != nil {
+		return bad("http-url", "%v", err)
+	}
+	return nil
 }

@@ -55,6 +55,15 @@ func (p process) judge(kind Kind, path string, f file) (warning, refusal *Findin
 	if granted || f.uid == 0 && f.group == 0 && p.uid != 0 {
 		mode &^= groupAll
 	}
+	problems := exposures(kind, mode)
+	if len(problems) == 0 {
+		return nil, nil
+	}
+	return found(strings.Join(problems, ", and "), remedy), nil
+}
+
+// exposures lists what a mode allows that it should not.
+func exposures(kind Kind, mode fs.FileMode) []string {
 	read, verb := fs.FileMode(0o044), "read"
 	switch kind {
 	case Folder:
@@ -69,10 +78,7 @@ func (p process) judge(kind Kind, path string, f file) (warning, refusal *Findin
 	if who := whose(mode & (groupWrite | othersWrite)); who != "" {
 		problems = append(problems, who+" may write it")
 	}
-	if len(problems) == 0 {
-		return nil, nil
-	}
-	return found(strings.Join(problems, ", and "), remedy), nil
+	return problems
 }
 
 // whose names those whom bits of a mode are for; "" where none is set.

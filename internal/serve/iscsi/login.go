@@ -93,7 +93,8 @@ func (c *conn) login() error {
 	return fmt.Errorf("%w: login takes too many exchanges", errProtocol)
 }
 
-// exchange answers one login PDU, and tells whether it was the last.
+// exchange answers one login PDU (RFC 7143, section 11.12), and reports whether the
+// login is complete.
 func (n *negotiation) exchange(r request) (full bool, err error) {
 	if r.opcode() != opLogin {
 		return false, fmt.Errorf("%w: opcode %#02x in login", errProtocol, r.opcode())
@@ -115,15 +116,31 @@ func (n *negotiation) exchange(r request) (full bool, err error) {
 	if more {
 		return false, n.respond(r, stage<<2, nil, 0)
 	}
+	answer, err := n.answer(stage)
+	if err != nil {
+		return false, err
+	}
+	if !transit || n.chap != nil && !n.proved {
+		return false, n.respond(r, stage<<2, answer, 0)
+	}
+	if n.stage = next; next == stageFull {
+		if err := n.enter(); err != nil {
+			return false, err
+		}
+	}
+	return next == stageFull, n.respond(r, flagFinal|stage<<2|next, answer, 0)
+}
+
+// answer returns the answers to the keys of the initiator in a stage.
+func (n *negotiation) answer(stage byte) (answer pairs, err error) {
 	keys, err := parseText(n.text)
 	if err != nil {
-		return false, refuse(statusInitiator, "%w", err)
+		return nil, refuse(statusInitiator, "%w", err)
 	}
 	n.text = n.text[:0]
-	var answer pairs
 	if !n.named {
 		if err := n.introduce(keys); err != nil {
-			return false, err
+			return nil, err
 		}
 		n.named = true
 		if !n.discovery {
@@ -135,20 +152,7 @@ func (n *negotiation) exchange(r request) (full bool, err error) {
 	} else {
 		err = n.operate(keys, &answer)
 	}
-	if err != nil {
-		return false, err
-	}
-	if transit && (n.chap == nil || n.proved) {
-		flags := flagFinal | stage<<2 | next
-		if n.stage = next; next == stageFull {
-			if err := n.enter(); err != nil {
-				return false, err
-			}
-			full = true
-		}
-		return full, n.respond(r, flags, answer, 0)
-	}
-	return false, n.respond(r, stage<<2, answer, 0)
+	return answer, err
 }
 
 // first reads what the first PDU's header fixes.

@@ -35,9 +35,9 @@ func defaultParams() params {
 	return params{maxSend: defaultSegment, maxBurst: defaultBurst}
 }
 
-// negotiate answers one operational key of the initiator; where there is
-// nothing to answer, reply is false. What cannot be agreed on is rejected and
-// stays as it was.
+// negotiate answers one operational key of the initiator (RFC 7143, section 13). reply
+// is false for a key without an answer. A value that cannot be accepted is rejected, and
+// the parameter keeps its value.
 func (p *params) negotiate(key, value string) (answer string, reply bool) {
 	switch key {
 	case "HeaderDigest":
@@ -53,46 +53,52 @@ func (p *params) negotiate(key, value string) (answer string, reply bool) {
 		return "", false
 	case "MaxBurstLength":
 		n, ok := number(value, minSegment, maxSegment)
-		if !ok {
-			return rejected, true
+		if ok {
+			p.maxBurst = min(n, defaultBurst) &^ 3
 		}
-		p.maxBurst = min(n, defaultBurst) &^ 3
-		return strconv.Itoa(p.maxBurst), true
+		return pickNumber(p.maxBurst, ok), true
 	case "FirstBurstLength":
 		n, ok := number(value, minSegment, maxSegment)
 		return pickNumber(min(n, defaultFirstBurst, p.maxBurst), ok), true
-	case "MaxConnections", "MaxOutstandingR2T":
-		_, ok := number(value, 1, 65535)
-		return pickNumber(1, ok), true
-	case "ErrorRecoveryLevel":
-		_, ok := number(value, 0, 2)
-		return pickNumber(0, ok), true
 	case "DefaultTime2Wait":
 		n, ok := number(value, 0, 3600)
 		return pickNumber(max(n, 2), ok), true
-	case "DefaultTime2Retain":
-		_, ok := number(value, 0, 3600)
-		return pickNumber(0, ok), true
-	case "InitialR2T", "DataPDUInOrder", "DataSequenceInOrder":
-		// Either side's Yes decides: no data comes that was not asked for.
-		return pickBool(value, yes), true
-	case "ImmediateData", "IFMarker", "OFMarker":
-		// Either side's No decides: a write fails, its data would be in vain.
-		return pickBool(value, no), true
-	case "IFMarkInt", "OFMarkInt":
-		return irrelevant, true
 	case "TaskReporting":
 		if !slices.Contains(list(value), "RFC3720") {
 			return rejected, true
 		}
 		return "RFC3720", true
-	case "iSCSIProtocolLevel":
-		_, ok := number(value, 0, 31)
-		return pickNumber(1, ok), true
 	case "InitiatorAlias", "InitiatorName", "SessionType", "TargetName":
 		return "", false
 	}
+	if k, ok := fixedNumbers[key]; ok {
+		_, ok := number(value, k.low, k.high)
+		return pickNumber(k.answer, ok), true
+	}
+	if answer, ok := fixedBools[key]; ok {
+		return pickBool(value, answer), true
+	}
+	if key == "IFMarkInt" || key == "OFMarkInt" {
+		return irrelevant, true
+	}
 	return notUnderstood, true
+}
+
+// fixedNumbers are the keys with a range of valid numbers and one answer.
+var fixedNumbers = map[string]struct{ low, high, answer int }{
+	"MaxConnections":     {1, 65535, 1},
+	"MaxOutstandingR2T":  {1, 65535, 1},
+	"ErrorRecoveryLevel": {0, 2, 0},
+	"DefaultTime2Retain": {0, 3600, 0},
+	"iSCSIProtocolLevel": {0, 31, 1},
+}
+
+// fixedBools are the keys that are Yes or No and have one answer. Where either side's
+// Yes decides it is Yes: no data is sent that was not requested. Where either side's No
+// decides it is No: a write fails, and its data would be sent in vain.
+var fixedBools = map[string]string{
+	"InitialR2T": yes, "DataPDUInOrder": yes, "DataSequenceInOrder": yes,
+	"ImmediateData": no, "IFMarker": no, "OFMarker": no,
 }
 
 func pickDigest(value string, on *bool) string {

@@ -102,24 +102,21 @@ func newNeighborTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTabl
 	return t
 }
 
-// Lookup gives the entry of an on-link address: the kernel's or, where it has none,
-// the one that it had within ChangeWindow. So a client that stops
-// answering ARP still counts as on-link.
+// Lookup returns the entry of an on-link address: the kernel's or, if it has none, the
+// one that it had within ChangeWindow. So a client that stops answering ARP still counts
+// as on-link.
 func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
-	here := t.links.Load()
-	if _, own := here.own[addr]; own {
+	links := t.links.Load()
+	if _, own := links.own[addr]; own {
 		return Neighbor{}
 	}
-	scope, scoped := here.index[zone]
-	if zone != "" && !scoped {
-		var err error
-		if scope, err = strconv.Atoi(zone); err != nil {
-			return Neighbor{}
-		}
+	scope, ok := links.scope(zone)
+	if !ok {
+		return Neighbor{}
 	}
 	var missed [maxQueries]neighborKey
 	misses := 0
-	for _, net := range here.nets {
+	for _, net := range links.nets {
 		if !net.prefix.Contains(addr) || zone != "" && net.link != scope {
 			continue
 		}
@@ -135,7 +132,26 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 	if misses == 0 {
 		return Neighbor{}
 	}
-	for _, key := range missed[:misses] {
+	return t.ask(missed[:misses])
+}
+
+// scope returns the index of the interface that a zone names, and reports whether there
+// is one. An empty zone names none.
+func (l *links) scope(zone string) (int, bool) {
+	if zone == "" {
+		return 0, true
+	}
+	if index, ok := l.index[zone]; ok {
+		return index, true
+	}
+	index, err := strconv.Atoi(zone)
+	return index, err == nil
+}
+
+// ask returns the first entry that the kernel has for the keys, or else the first that
+// is remembered.
+func (t *neighborTable) ask(keys []neighborKey) Neighbor {
+	for _, key := range keys {
 		if !t.limit.Allow() {
 			break
 		}
@@ -144,7 +160,7 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 		}
 	}
 	now := time.Now()
-	for _, key := range missed[:misses] {
+	for _, key := range keys {
 		if e, ok := t.known(key); ok && e.remembers(now) {
 			return e.neighbor()
 		}

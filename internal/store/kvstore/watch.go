@@ -229,43 +229,46 @@ func (w *watcher) bookmark(rev uint64, initialEventsEnd bool) error {
 	return nil
 }
 
-// emit sends what an event is for this watch: an object that begins to be
-// selected is added, one that ceases to be is deleted.
+// emit sends an event as this watch has to see it: an object that begins to match the
+// selector is added, one that ceases to match is deleted.
 func (w *watcher) emit(e *event) error {
 	everything := w.pred.Empty()
 	needsOld := e.prev != nil && (e.put == nil || !everything)
 	if err := w.hold(e, needsOld); err != nil {
 		return err
 	}
-	var cur, old runtime.Object
-	var err error
-	if e.put != nil {
-		if cur, err = w.decode(e.put, e.rev); err != nil {
-			return err
-		}
+	cur, err := w.decode(e.put, e.rev)
+	if err != nil {
+		return err
 	}
+	var old runtime.Object
 	if needsOld {
-		if old, err = w.decode(e.prev, e.rev); err != nil {
-			if e.put == nil && errors.Is(err, ErrDamaged) {
-				return damagedDelete(err)
-			}
+		old, err = w.decode(e.prev, e.rev)
+		if e.put == nil && errors.Is(err, ErrDamaged) {
+			return damagedDelete(err)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	isNow := cur != nil && w.selects(cur)
-	was := old != nil && w.selects(old) || e.prev != nil && e.put != nil && everything
+	matches := cur != nil && w.selects(cur)
+	matched := old != nil && w.selects(old) || e.prev != nil && e.put != nil && everything
 	switch {
-	case isNow && was:
+	case matches && matched:
 		w.send(watch.Event{Type: watch.Modified, Object: cur})
-	case isNow:
+	case matches:
 		w.send(watch.Event{Type: watch.Added, Object: cur})
-	case was:
+	case matched:
 		w.send(watch.Event{Type: watch.Deleted, Object: old})
 	}
 	return nil
 }
 
+// decode returns the object of an entry, nil for no entry.
 func (w *watcher) decode(e *entry, rev uint64) (runtime.Object, error) {
+	if e == nil {
+		return nil, nil
+	}
 	obj := w.store.kind.New()
 	return obj, w.store.decode(e.Key, e.Value, rev, obj)
 }
