@@ -81,11 +81,16 @@ func parse(source []byte) (*document, report.Report) {
 	case !errors.Is(err, io.EOF):
 		return nil, yamlErrors(err)
 	}
-	d := &document{root: (*mapping)(root)}
-	switch {
-	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil, report.Report{empty()}
-	case root.Kind != yaml.MappingNode:
+	}
+	return newDocument(root)
+}
+
+// newDocument reads the head of a document and checks the bounds of what it describes.
+func newDocument(root *yaml.Node) (*document, report.Report) {
+	d := &document{root: (*mapping)(root)}
+	if root.Kind != yaml.MappingNode {
 		f := d.finding(root, "expected a mapping at the top of the config")
 		f.Hint = "a Butane config begins with variant: and version:"
 		return nil, report.Report{f}

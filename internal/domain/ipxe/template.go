@@ -96,19 +96,13 @@ func check(node parse.Node, ranging bool) error {
 		if n == nil {
 			return nil
 		}
-		for _, child := range n.Nodes {
-			if err := check(child, ranging); err != nil {
-				return err
-			}
-		}
+		return checkAll(n.Nodes, ranging)
 	case *parse.ActionNode:
 		return check(n.Pipe, ranging)
 	case *parse.PipeNode:
 		for _, command := range n.Cmds {
-			for _, arg := range command.Args {
-				if err := check(arg, ranging); err != nil {
-					return err
-				}
+			if err := checkAll(command.Args, ranging); err != nil {
+				return err
 			}
 		}
 	case *parse.ChainNode:
@@ -132,7 +126,16 @@ func check(node parse.Node, ranging bool) error {
 	return nil
 }
 
-// namesLabels tells whether a pipeline is .Labels or $.Labels and nothing else.
+func checkAll(nodes []parse.Node, ranging bool) error {
+	for _, node := range nodes {
+		if err := check(node, ranging); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namesLabels reports whether a pipeline is .Labels or $.Labels and nothing else.
 func namesLabels(pipe *parse.PipeNode) bool {
 	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
 		return false

@@ -106,22 +106,12 @@ func (q *asked) standing(r *Rule) Standing {
 	return s
 }
 
-// evaluate goes through the tiers for a rule that is offered.
+// evaluate compares a rule that is offered with the host, tier by tier.
 func (q *asked) evaluate(r *Rule, s *Standing) {
 	sel := &r.Selector
 	empty := sel.IsEmpty()
-	if q.Role != "" && empty {
-		switch {
-		case r.Role == q.Role:
-			s.Tier, s.depth, s.Reason = Role, 0, "its label role is "+q.Role
-		case r.Name == q.Role+"-target":
-			s.Tier, s.depth, s.Reason = Role, 1, "its name is the role with -target"
-		case r.Name == q.Role:
-			s.Tier, s.depth, s.Reason = Role, 2, "its name is the role"
-		}
-		if s.Tier == Role {
-			return
-		}
+	if empty && q.evaluateRole(r, s) {
+		return
 	}
 	if i := slices.IndexFunc(sel.MACs, q.hasMAC); i >= 0 {
 		s.Tier, s.Reason = MAC, "matchMACs has "+sel.MACs[i].String()
@@ -153,6 +143,24 @@ func (q *asked) evaluate(r *Rule, s *Standing) {
 		return
 	}
 	s.Reason = q.miss(sel, empty)
+}
+
+// evaluateRole reports whether a rule without a selector is for the role that was
+// requested.
+func (q *asked) evaluateRole(r *Rule, s *Standing) bool {
+	switch {
+	case q.Role == "":
+		return false
+	case r.Role == q.Role:
+		s.Tier, s.depth, s.Reason = Role, 0, "its label role is "+q.Role
+	case r.Name == q.Role+"-target":
+		s.Tier, s.depth, s.Reason = Role, 1, "its name is the role with -target"
+	case r.Name == q.Role:
+		s.Tier, s.depth, s.Reason = Role, 2, "its name is the role"
+	default:
+		return false
+	}
+	return true
 }
 
 // SameHost compares two host names in lower case: they are equal, or one of

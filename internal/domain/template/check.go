@@ -11,54 +11,60 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// walk calls visit for a node and all nodes below it; visit tells whether to go
+// walk calls visit for a node and all nodes below it; visit reports whether to go
 // below.
 func walk(node parse.Node, visit func(parse.Node) bool) {
-	switch n := node.(type) {
-	case *parse.ListNode:
-		if n == nil {
-			return
-		}
-	case *parse.PipeNode:
-		if n == nil {
-			return
-		}
-	}
-	if node == nil || !visit(node) {
+	if isNil(node) || !visit(node) {
 		return
 	}
-	branch := func(b *parse.BranchNode) {
-		walk(b.Pipe, visit)
-		walk(b.List, visit)
-		walk(b.ElseList, visit)
+	for _, child := range children(node) {
+		walk(child, visit)
 	}
+}
+
+// isNil reports whether there is no node: the parser leaves out lists and pipelines
+// that are empty.
+func isNil(node parse.Node) bool {
+	switch n := node.(type) {
+	case nil:
+		return true
+	case *parse.ListNode:
+		return n == nil
+	case *parse.PipeNode:
+		return n == nil
+	}
+	return false
+}
+
+// children lists the nodes right below a node.
+func children(node parse.Node) []parse.Node {
+	branch := func(b *parse.BranchNode) []parse.Node { return []parse.Node{b.Pipe, b.List, b.ElseList} }
 	switch n := node.(type) {
 	case *parse.ListNode:
-		for _, child := range n.Nodes {
-			walk(child, visit)
-		}
+		return n.Nodes
 	case *parse.ActionNode:
-		walk(n.Pipe, visit)
+		return []parse.Node{n.Pipe}
 	case *parse.PipeNode:
+		var nodes []parse.Node
 		for _, variable := range n.Decl {
-			walk(variable, visit)
+			nodes = append(nodes, variable)
 		}
 		for _, command := range n.Cmds {
-			for _, arg := range command.Args {
-				walk(arg, visit)
-			}
+			nodes = append(nodes, command.Args...)
 		}
+		return nodes
 	case *parse.ChainNode:
-		walk(n.Node, visit)
+		return []parse.Node{n.Node}
 	case *parse.IfNode:
-		branch(&n.BranchNode)
+		return branch(&n.BranchNode)
 	case *parse.WithNode:
-		branch(&n.BranchNode)
+		return branch(&n.BranchNode)
 	case *parse.RangeNode:
-		branch(&n.BranchNode)
+		return branch(&n.BranchNode)
 	case *parse.TemplateNode:
-		walk(n.Pipe, visit)
+		return []parse.Node{n.Pipe}
 	}
+	return nil
 }
 
 // restrict refuses what would cost too much, and functions that are not offered:

@@ -208,29 +208,12 @@ func keyOf(from string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// begin reads the head of an answer: whether it is the whole, or what was asked
-// for, and how long the whole is.
+// begin reads the head of a response: it has to be the whole file, or the range that
+// was requested.
 func begin(p *Part, resp *http.Response) error {
-	total := int64(-1)
-	origin := p.State.Origin
-	switch {
-	case resp.StatusCode == http.StatusOK:
-		if err := p.Restart(origin); err != nil {
-			return LocalError{err}
-		}
-		total = resp.ContentLength
-	case resp.StatusCode == http.StatusPartialContent && p.State.Offset > 0:
-		first, all, ok := contentRange(resp.Header.Get("Content-Range"))
-		if !ok || first != p.State.Offset || (p.State.Total >= 0 && all != p.State.Total) {
-			_ = p.Restart(origin)
-			return errors.New("the answer is not the range that was asked for")
-		}
-		total = all
-	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && p.State.Offset > 0:
-		_ = p.Restart(origin)
-		return errors.New("it has become shorter")
-	default:
-		return refusal(resp)
+	total, err := totalOf(p, resp)
+	if err != nil {
+		return err
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return Permanent("the server sends it encoded, which was not asked for")
@@ -243,6 +226,30 @@ func begin(p *Part, resp *http.Response) error {
 		p.State.Validator = resp.Header.Get("Last-Modified")
 	}
 	return nil
+}
+
+// totalOf returns the length of the whole file, -1 if the server does not say it. The
+// part begins again if the response is not the range that was requested.
+func totalOf(p *Part, resp *http.Response) (int64, error) {
+	origin := p.State.Origin
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		if err := p.Restart(origin); err != nil {
+			return 0, LocalError{err}
+		}
+		return resp.ContentLength, nil
+	case resp.StatusCode == http.StatusPartialContent && p.State.Offset > 0:
+		first, all, ok := contentRange(resp.Header.Get("Content-Range"))
+		if !ok || first != p.State.Offset || (p.State.Total >= 0 && all != p.State.Total) {
+			_ = p.Restart(origin)
+			return 0, errors.New("the answer is not the range that was asked for")
+		}
+		return all, nil
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && p.State.Offset > 0:
+		_ = p.Restart(origin)
+		return 0, errors.New("it has become shorter")
+	}
+	return 0, refusal(resp)
 }
 
 // refusal is the error of an answer that brings nothing.

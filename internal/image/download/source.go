@@ -77,19 +77,23 @@ func (c *Client) Round(ctx context.Context, p *Part, s *Source, keys *Keyring, f
 		permanent = permanent && IsPermanent(err)
 		errs = append(errs, err)
 	}
-	next = first
+	return first, joined(errs, permanent)
+}
+
+// joined returns one error about what all mirrors failed with.
+func joined(errs []error, permanent bool) error {
 	if len(errs) == 1 {
-		return next, errs[0]
+		return errs[0]
 	}
 	texts := make([]string, len(errs))
 	for i, err := range errs {
 		texts[i] = err.Error()
 	}
-	err = errors.New(strings.Join(texts, "; "))
+	err := errors.New(strings.Join(texts, "; "))
 	if permanent {
-		err = PermanentError{err}
+		return PermanentError{err}
 	}
-	return next, err
+	return err
 }
 
 // attempt asks one mirror for what is missing, and looks at the digest of the whole.

@@ -149,7 +149,7 @@ func credentialOf(r *http.Request) string {
 // reads are the methods that change nothing.
 var reads = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
-// write writes the line of a request, where it leaves one.
+// write logs a request that changes something, or whose credential was refused.
 func (t *traces) write(r *http.Request, seen *trace, status int, credential string, began time.Time) {
 	seen.mu.Lock()
 	user, as, name, admitted := seen.user, seen.as, seen.name, seen.admitted
@@ -157,11 +157,15 @@ func (t *traces) write(r *http.Request, seen *trace, status int, credential stri
 	refused := !admitted && (status == http.StatusUnauthorized || status == http.StatusForbidden)
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !refused && (slices.Contains(reads, r.Method) || ok && info.APIGroup == authorizationv1.GroupName) {
-		return // a review is a question, too
+		return // a review changes nothing
 	}
+	var line attributes
+	line.add("user", user)
+	line.add("as", as)
 	var caller identity.Caller
 	if user != internalUser {
 		caller = t.resolver.Caller(r)
+		line.add("client", addressText(caller.Addr))
 	}
 	now := time.Now()
 	source := logs.Stranger(logs.Refused, caller.Addr, caller.MAC)
@@ -174,38 +178,42 @@ func (t *traces) write(r *http.Request, seen *trace, status int, credential stri
 	if !t.limiter.Allow(now, &source) {
 		return
 	}
-	line := make([]slog.Attr, 0, 12)
-	add := func(key, value string) {
-		if value != "" {
-			line = append(line, slog.String(key, clip(value, maxTraced)))
-		}
-	}
-	add("user", user)
-	add("as", as)
-	if user != internalUser {
-		add("client", addressText(caller.Addr))
-	}
 	if refused {
-		add("credential", credential)
-		add("method", r.Method)
-		add("path", r.URL.Path)
+		line.add("credential", credential)
+		line.add("method", r.Method)
+		line.add("path", r.URL.Path)
 		line = append(line, slog.Int("status", status))
 		t.logger.LogAttrs(r.Context(), slog.LevelWarn, "a credential was refused", line...)
 		return
 	}
-	if ok && info.IsResourceRequest {
-		add("verb", info.Verb)
-		add("resource", resourceText(info))
-		add("object", objectText(info, name))
-	} else {
-		add("verb", strings.ToLower(r.Method))
-		add("path", r.URL.Path)
-	}
-	if dryRun(r) {
-		line = append(line, slog.Bool("dry_run", true))
-	}
+	line.addObject(r, info, name)
 	line = append(line, slog.Int("status", status), slog.Duration("duration", now.Sub(began)))
 	t.logger.LogAttrs(r.Context(), slog.LevelInfo, "api write", line...)
+}
+
+// attributes are those of a log line.
+type attributes []slog.Attr
+
+// add adds a text, cut off where it is long; an empty one is left out.
+func (a *attributes) add(key, value string) {
+	if value != "" {
+		*a = append(*a, slog.String(key, clip(value, maxTraced)))
+	}
+}
+
+// addObject adds the verb of a request and the object that it changes, or its path.
+func (a *attributes) addObject(r *http.Request, info *request.RequestInfo, created string) {
+	if info != nil && info.IsResourceRequest {
+		a.add("verb", info.Verb)
+		a.add("resource", resourceText(info))
+		a.add("object", objectText(info, created))
+	} else {
+		a.add("verb", strings.ToLower(r.Method))
+		a.add("path", r.URL.Path)
+	}
+	if dryRun(r) {
+		*a = append(*a, slog.Bool("dry_run", true))
+	}
 }
 
 // dryRun reports whether a request asks for what would be, and changes nothing.

@@ -52,29 +52,12 @@ func (l *Log) follow(ctx context.Context, js jetstream.JetStream, info *jetstrea
 	return ctx.Err()
 }
 
-// consume hands on the messages from a sequence on. With an exclusive log it
-// returns after the last one: what comes later this process has written.
+// consume applies the messages from a sequence on. With an exclusive log it returns
+// after the last one: this process writes all later ones.
 func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last uint64, unread bool) error {
-	createCtx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	// With a name of our own the second of two questions finds what the first has made.
+	// With a name of our own, a repeated request finds the consumer that the first has made.
 	name := nuid.Next()
-	consumer, err := question.Ask(createCtx, func(ctx context.Context) (jetstream.Consumer, error) {
-		consumer, err := js.CreateConsumer(ctx, Stream, jetstream.ConsumerConfig{
-			Name:      name,
-			AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
-			InactiveThreshold: time.Minute, MemoryStorage: true, Replicas: 1,
-		})
-		if errors.Is(err, jetstream.ErrConsumerExists) {
-			return js.Consumer(ctx, Stream, name)
-		}
-		return consumer, err
-	})
-	if err != nil {
-		return fmt.Errorf("reading the boot log: %w", err)
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes),
-		jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	messages, err := openMessages(ctx, js, name, from)
 	if err != nil {
 		return fmt.Errorf("reading the boot log: %w", err)
 	}
@@ -112,15 +95,11 @@ func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last ui
 		case err != nil:
 			return fmt.Errorf("reading the boot log: %w", err)
 		default:
-			meta, err := msg.Metadata()
+			end, err := l.receive(msg, delivered, last, !mayLag)
 			if err != nil {
-				return fmt.Errorf("reading the boot log: %w", err)
+				return err
 			}
-			if meta.Sequence.Consumer != delivered {
-				return errGap
-			}
-			l.received(meta.Sequence.Stream, msg.Data(), msg.Subject() == l.subject)
-			if unread && (meta.Sequence.Stream >= last || meta.NumPending == 0 && !mayLag) {
+			if unread && end {
 				unread = false
 				if err := l.finish(last); err != nil {
 					return err
@@ -131,6 +110,45 @@ func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last ui
 			return nil
 		}
 	}
+}
+
+// openMessages makes an ephemeral consumer of the messages from a sequence on.
+func openMessages(
+	ctx context.Context, js jetstream.JetStream, name string, from uint64,
+) (jetstream.MessagesContext, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	consumer, err := question.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		consumer, err := js.CreateConsumer(ctx, Stream, jetstream.ConsumerConfig{
+			Name:      name,
+			AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
+			InactiveThreshold: time.Minute, MemoryStorage: true, Replicas: 1,
+		})
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			return js.Consumer(ctx, Stream, name)
+		}
+		return consumer, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes),
+		jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+}
+
+// receive applies the message that was delivered as the n-th. It reports whether it was
+// the last one of the log: it has the sequence last, or the consumer has no more, which
+// counts where its server has all messages (current).
+func (l *Log) receive(msg jetstream.Msg, n, last uint64, current bool) (end bool, err error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return false, fmt.Errorf("reading the boot log: %w", err)
+	}
+	if meta.Sequence.Consumer != n {
+		return false, errGap
+	}
+	l.received(meta.Sequence.Stream, msg.Data(), msg.Subject() == l.subject)
+	return meta.Sequence.Stream >= last || meta.NumPending == 0 && current, nil
 }
 
 // received takes a message.
