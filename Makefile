@@ -1,37 +1,43 @@
-# make run    build and start the server with the examples applied
-# make test   install what the tests need and run all of them
-# make test-clients  boot real Ignition releases and write docs/clients.md
-# make bench  run the benchmarks and write docs/benchmarks.md
-# make lint   formatting, vet, staticcheck, known vulnerabilities, architecture, generated files
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build run test test-fast test-clients bench lint generate clean
+# The version and the commit come from git; without git the program says what stands in
+# internal/version. Go's own stamps (-buildvcs) differ between a clone and a worktree. Paths
+# are left in (-trimpath): without them nothing would be shared with what tests have compiled.
+VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null))
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS = -s -w $(if $(VERSION),-X glowplug/internal/version.Version=$(VERSION)) \
+	$(if $(COMMIT),-X glowplug/internal/version.commit=$(COMMIT))
 
-build:
+.PHONY: build run test test-fast test-clients bench lint generate clean help
+
+build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
-	$(GO) build -o glowplug ./cmd/glowplug
+	$(GO) build -buildvcs=false -ldflags '$(strip $(LDFLAGS))' -o glowplug ./cmd/glowplug
 
-run: build
+run: build ## build and start the server with the examples applied
 	./glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/
 
-test-fast:
-	$(GO) test ./...
-
-test:
+test: ## install what the tests need and run all of them
 	./hack/test.sh
 
-test-clients:
+test-fast: ## run the tests that need neither root nor installed programs
+	$(GO) test ./...
+
+test-clients: ## boot real Ignition releases and write docs/clients.md
 	./hack/test-clients.sh
 
-bench: build
+bench: build ## run the benchmarks and write docs/benchmarks.md
 	./hack/bench.sh
 
-lint:
+lint: ## formatting, vet, staticcheck, known vulnerabilities, architecture, generated files
 	./hack/lint.sh
 
-generate:
+generate: ## write generated code and docs/reference
 	./hack/generate.sh
 
-clean:
+clean: ## remove what was built
 	rm -f glowplug
+
+help: ## print this
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 16

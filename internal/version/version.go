@@ -7,17 +7,22 @@ import (
 	"runtime/debug"
 )
 
-// Version is the release. It is a Kubernetes-style version, which kubectl compares
-// its own with only for kube-apiserver's sake: the API library's is KubernetesVersion.
-const Version = "0.1.0"
+// Version is the release. The Makefile sets it, and commit, with the linker.
+var Version = "0.1.0"
+
+// commit is empty in a build without the Makefile.
+var commit string
 
 // KubernetesVersion is the release of Kubernetes whose API machinery this is; it
 // is what `kubectl version` is told, so that kubectl judges its skew rightly.
 const KubernetesVersion = "v1.37.2"
 
-// Commit is the commit that the binary was built from, as Go recorded it; empty
-// where it did not.
+// Commit returns the commit that the binary was built from, empty where neither the
+// Makefile nor Go recorded it.
 func Commit() string {
+	if commit != "" {
+		return commit
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
