@@ -9,7 +9,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X glowplug/internal/version.Version=$(VERSION)) \
 	$(if $(COMMIT),-X glowplug/internal/version.commit=$(COMMIT))
 
-.PHONY: build run test test-fast test-clients bench lint generate clean help
+.PHONY: build run test test-fast test-clients bench lint generate release test-release clean help
 
 build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
@@ -36,8 +36,14 @@ lint: ## formatting, vet, staticcheck, known vulnerabilities, architecture, gene
 generate: ## write generated code and docs/reference
 	./hack/generate.sh
 
+release: ## build archives for linux amd64 and arm64 into dist/, with SBOMs and sums
+	./hack/release.sh
+
+test-release: ## build the release twice, in two directories, and compare the sums
+	./hack/test-release.sh
+
 clean: ## remove what was built
-	rm -f glowplug
+	rm -rf glowplug dist
 
 help: ## print this
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 16
