@@ -40,7 +40,8 @@ func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 // none was.
 func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {
 	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "glowplug_store_set_aside", Help: "Folders of damaged buckets that were set aside and are still there.",
+		Name: "glowplug_store_set_aside",
+		Help: "Folders of damaged buckets that were set aside and are still there; no series where there is none.",
 	}, []string{"bucket"})
 	for _, d := range damages {
 		gauge.WithLabelValues(d.Bucket).Inc()

@@ -34,15 +34,16 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 		}, []string{"kind", "result"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_journal_dropped_total",
-			Help: "News of hosts and events that was given up: the queue was full, too many different ones came, the store refused it, or the server stopped.",
+			Help: "Changes of host status and events that were given up (a full queue, too many, refused by the store, " +
+				"a stop); never a state.",
 		}, []string{"kind", "cause"}),
 	}
 	reg.MustRegister(m.writes, m.dropped)
 	for i, kind := range []string{kindRecord, kindState, kindHost, kindEvent} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_journal_pending",
-			Help: "What waits to be written: record, a state that goes into the boot log; state, one that is there and goes into a status; " +
-				"host, other news of a status; event.",
+			Help: "Pending writes: record, a state for the boot log; state, one from the boot log for a status; " +
+				"host, another change of a status; event.",
 			ConstLabels: prometheus.Labels{"kind": kind},
 		}, func() float64 {
 			records, states, hosts, events := j.pending()

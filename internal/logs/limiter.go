@@ -54,7 +54,8 @@ func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter 
 	l := &Limiter{logger: logger}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_log_lines_dropped_total",
-		Help: "Lines of requests that were left out of the log, because their source or all of their kind left too many.",
+		Help: "Lines left out of the log, because their source or all of their kind (known, served, refused, " +
+			"written, library) left too many.",
 	}, []string{"kind"})
 	for k := range kinds {
 		l.dropped[k] = dropped.WithLabelValues(k.String())

@@ -70,7 +70,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"endpoint", "code", "tier"}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_notices_total",
-			Help: "What deserved an event while machines were answered, by reason.",
+			Help: "Findings about machines that became events: UnknownHost, ClaimRefused, ClaimIgnored, " +
+				"NeighborMismatch, NeighborChanged, DuplicateIdentity, ImageUnavailable.",
 		}, []string{"reason"}),
 	}
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{

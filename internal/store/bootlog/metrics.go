@@ -29,7 +29,8 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 		}, []string{"outcome"}),
 	}
 	reg.MustRegister(m.records, m.lost, m.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "glowplug_boot_log_up", Help: "1 while states of hosts can be written into the boot log.",
+		Name: "glowplug_boot_log_up",
+		Help: "1 while states of hosts can be written into the boot log; else a boot-complete is answered 503.",
 	}, func() float64 {
 		if l.ReadinessCheck() == nil {
 			return 1

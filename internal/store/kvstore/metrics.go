@@ -51,22 +51,22 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			return float64(size)
 		}),
 		gauge("glowplug_store_index_lag", "Revisions that the bucket is known to be ahead of the index.", m.lag),
-		gauge("glowplug_store_up", "1 while the bucket is followed.", func() float64 {
+		gauge("glowplug_store_up", "1 while the bucket is followed and can be written.", func() float64 {
 			if s.up.Load() {
 				return 1
 			}
 			return 0
 		}),
-		gauge("glowplug_store_lost_revisions", "Revisions that the bucket had reached before the start, and has no more.", func() float64 {
-			return float64(m.lost.Load())
-		}),
+		gauge("glowplug_store_lost_revisions",
+			"Revisions that the bucket lacks compared with what this server has seen; it is not used then.",
+			func() float64 { return float64(m.lost.Load()) }),
 		gauge("glowplug_store_damaged_objects", "Objects that were stored, and whose value is lost or does not agree with its checksum.", m.damagedCount),
-		gauge("glowplug_store_replicas", "NATS servers that hold the bucket; 0 while that is not known.", func() float64 {
-			return float64(m.replicas.Load())
-		}),
-		gauge("glowplug_store_current_replicas", "NATS servers that hold the newest state of the bucket; 0 while that is not known.", func() float64 {
-			return float64(m.currentReplicas.Load())
-		}),
+		gauge("glowplug_store_replicas",
+			"NATS servers that hold the bucket; 0 with the embedded store, and until they were counted.",
+			func() float64 { return float64(m.replicas.Load()) }),
+		gauge("glowplug_store_current_replicas",
+			"NATS servers that hold the newest state of the bucket; 0 with the embedded store, and until they were counted.",
+			func() float64 { return float64(m.currentReplicas.Load()) }),
 	)
 	return m
 }
