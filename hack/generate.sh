@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Regenerates deepcopy and OpenAPI code from the types in api/v1, and the pages
-# in docs/reference from those types and the commands.
+# in docs/reference from those types, the commands and the metrics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 meta="k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version k8s.io/api/authorization/v1"

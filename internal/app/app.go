@@ -322,6 +322,9 @@ func (a *App) serveBoots() {
 	})
 }
 
+// Metrics returns the registry of the server's metrics.
+func (a *App) Metrics() *prometheus.Registry { return a.metrics }
+
 // host gives a host as it is stored; nil where there is none.
 func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"glowplug/internal/app"
+)
+
+// descriptor is the form in which prometheus.Desc shows its parts; it has no accessors.
+var descriptor = regexp.MustCompile(
+	`^Desc\{fqName: ("[^"]+"), help: (".*"), unit: ".*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+
+// constLabel is a label in it whose value is fixed.
+var constLabel = regexp.MustCompile(`(\w+)=("(?:[^"\\]|\\.)*")`)
+
+// maxValues is how many values of a label are listed.
+const maxValues = 5
+
+// metric is a row of the page.
+type metric struct {
+	name, help string
+	labels     []string
+	values     map[string][]string // of labels whose values are fixed
+}
+
+// metricReference is a page with every metric of the program, as a server with an
+// external store registers them: it has all that one with the embedded store has.
+func metricReference() (string, error) {
+	dir, err := os.MkdirTemp("", "gendocs")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	var options app.Options
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	options.AddFlags(flags)
+	if err := flags.Parse([]string{
+		"--data-dir", dir, "--nats-url", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0", "--listen-tls", "",
+	}); err != nil {
+		return "", err
+	}
+	server, err := app.New(context.Background(), options, io.Discard, io.Discard)
+	if err != nil {
+		return "", err
+	}
+	metrics, err := metricsOf(server.Metrics())
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nGenerated from the program by `make generate`. `/metrics` has these, and the Kubernetes API\n" +
+		"library's own `apiserver_*`, `go_*` and `process_*` families. A name in `_total` is a counter, one\n" +
+		"in `_seconds` a histogram, any other a gauge. [Operations](../operations.md#health-and-metrics) says\n" +
+		"which are worth an alert.\n\n" +
+		"| metric | labels | meaning |\n|---|---|---|\n")
+	for _, m := range metrics {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.name, m.labelText(), strings.ReplaceAll(m.help, "|", `\|`))
+	}
+	return b.String(), nil
+}
+
+// metricsOf returns the program's metrics in a registry, by name.
+func metricsOf(registry *prometheus.Registry) ([]*metric, error) {
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		registry.Describe(descs)
+	}()
+	byName := map[string]*metric{}
+	var failed error
+	for desc := range descs { // to the end: Describe would wait for ever
+		if err := addDesc(byName, desc.String()); err != nil {
+			failed = err
+		}
+	}
+	metrics := make([]*metric, 0, len(byName))
+	for _, m := range byName {
+		metrics = append(metrics, m)
+	}
+	slices.SortFunc(metrics, func(a, b *metric) int { return strings.Compare(a.name, b.name) })
+	return metrics, failed
+}
+
+// addDesc adds what a descriptor says to the metric of its name.
+func addDesc(metrics map[string]*metric, text string) error {
+	parts := descriptor.FindStringSubmatch(text)
+	if parts == nil {
+		return fmt.Errorf("a metric of unknown form: %s", text)
+	}
+	name, err := strconv.Unquote(parts[1])
+	if err != nil || !strings.HasPrefix(name, "glowplug_") {
+		return err
+	}
+	help, err := strconv.Unquote(parts[2])
+	if err != nil {
+		return err
+	}
+	m := metrics[name]
+	if m == nil {
+		m = &metric{name: name, help: help, values: map[string][]string{}}
+		metrics[name] = m
+		if parts[4] != "" {
+			m.labels = strings.Split(parts[4], ",")
+		}
+	}
+	for _, label := range constLabel.FindAllStringSubmatch(parts[3], -1) {
+		value, err := strconv.Unquote(label[2])
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(m.labels, label[1]) {
+			m.labels = append(m.labels, label[1])
+		}
+		m.values[label[1]] = append(m.values[label[1]], value)
+	}
+	slices.Sort(m.labels)
+	return nil
+}
+
+// labelText lists the labels, with their values where there are few.
+func (m *metric) labelText() string {
+	texts := make([]string, len(m.labels))
+	for i, label := range m.labels {
+		texts[i] = label
+		if values := m.values[label]; len(values) > 1 && len(values) <= maxValues {
+			slices.Sort(values)
+			texts[i] += " (" + strings.Join(values, ", ") + ")"
+		}
+	}
+	return strings.Join(texts, ", ")
+}
