@@ -65,7 +65,7 @@ func (c *conn) failure(err error) sense {
 	}
 	if c.failed != found {
 		c.failed = found
-		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "initiator", c.session.Initiator, "cause", err)
+		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "initiator", c.session.Initiator, "error", err)
 	}
 	return found
 }

@@ -157,7 +157,7 @@ func (s *Server) Serve(l net.Listener) error {
 			return err
 		}
 		// Out of file descriptors, or the like: it passes.
-		s.log.Warn("iscsi: accepting a connection failed", "cause", err)
+		s.log.Warn("iscsi: accepting a connection failed", "error", err)
 		select {
 		case <-s.stop:
 			return ErrServerClosed
@@ -182,7 +182,7 @@ func (s *Server) admit(nc net.Conn) {
 	if err := s.enlist(c); err != nil {
 		nc.Close()
 		if s.complaints.Allow() {
-			s.log.Warn("iscsi: connection refused", "remote", c.remote, "cause", err)
+			s.log.Warn("iscsi: connection refused", "remote", c.remote, "error", err)
 		}
 		return
 	}
@@ -206,13 +206,13 @@ func (s *Server) run(c *conn) {
 	switch {
 	case c.announced:
 		s.log.Info("iscsi: session ended", "id", c.session.ID, "initiator", c.initiator, "remote", c.remote,
-			"target", c.session.Target, "bytes", c.session.BytesRead(), "cause", cause)
+			"target", c.session.Target, "bytes", c.session.BytesRead(), "error", cause)
 		if s.options.Hooks.Logout != nil {
 			s.options.Hooks.Logout(c.session, cause)
 		}
 	case errors.Is(cause, errChapRefused): // which prove has told of
 	case cause != nil && s.complaints.Allow():
-		s.log.Warn("iscsi: connection ended", "initiator", c.initiator, "remote", c.remote, "cause", cause)
+		s.log.Warn("iscsi: connection ended", "initiator", c.initiator, "remote", c.remote, "error", cause)
 	}
 	if c.target != nil && c.target.Release != nil {
 		c.target.Release()

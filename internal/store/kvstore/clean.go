@@ -58,7 +58,7 @@ func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info 
 	var since, notBefore time.Time
 	failed := func(err error) {
 		upTo, notBefore = 0, time.Now().Add(cleanRetry)
-		f.opts.Logger.Debug("cleaning the bucket", "err", err)
+		f.opts.Logger.Debug("cleaning the bucket", "error", err)
 	}
 	for {
 		f.bury(ctx)

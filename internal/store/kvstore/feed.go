@@ -139,7 +139,7 @@ func (f *feed) next() (c change, err error) {
 	c, err = f.readChange(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
 	if err != nil {
 		f.foreign.Store(true)
-		f.opts.Logger.Warn("leaving out a value whose key is not ours", "err", err)
+		f.opts.Logger.Warn("leaving out a value whose key is not ours", "error", err)
 		c = change{rev: meta.Sequence.Stream, skip: true}
 	}
 	return c, nil

@@ -47,7 +47,7 @@ var (
 // the bucket if it never existed. It always returns nil.
 func (s *Store) Run(ctx context.Context, js jetstream.JetStream) error {
 	if err := s.keys.Read(); err != nil {
-		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "err", err)
+		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
 	}
 	var side sync.WaitGroup
 	side.Go(func() { s.expire(ctx) })
@@ -106,7 +106,7 @@ func (f *follower) recordRevision(interval time.Duration) {
 		return
 	}
 	if err := ledger.Reach(f.kind.Bucket, rev); err != nil {
-		f.opts.Logger.Warn("the revision reached cannot be recorded", "err", err)
+		f.opts.Logger.Warn("the revision reached cannot be recorded", "error", err)
 	}
 	f.recorded, f.recordedAt = rev, time.Now()
 }
@@ -120,7 +120,7 @@ func (f *follower) down(err error) {
 		if errors.Is(err, errRefused) {
 			level = slog.LevelError
 		}
-		f.opts.Logger.Log(context.Background(), level, "not following the bucket", "err", err)
+		f.opts.Logger.Log(context.Background(), level, "not following the bucket", "error", err)
 	}
 }
 

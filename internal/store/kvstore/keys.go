@@ -46,7 +46,7 @@ func (s *Store) noteOf(e *entry) string {
 func (s *Store) writeKeys(ctx context.Context) {
 	s.keys.Keep(ctx, func() { s.keys.Reach(s.mirror.revision()) }, func(err error) {
 		s.opts.Logger.Warn("the key log cannot be written; what the bucket loses meanwhile is not noticed at the next start",
-			"err", err)
+			"error", err)
 	})
 }
 

@@ -35,7 +35,7 @@ func (s *Store) KeepReplicas(ctx context.Context, js jetstream.JetStream) {
 		}
 		has, clustered, err := s.countReplicas(ctx, js)
 		if err != nil {
-			s.opts.Logger.Debug("the bucket's replicas are not known", "err", err)
+			s.opts.Logger.Debug("the bucket's replicas are not known", "error", err)
 			continue
 		}
 		timer.Reset(replicasInterval)

@@ -44,7 +44,7 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 		nats.ConnectHandler(connected),
 		nats.ReconnectHandler(connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			logger.Warn("NATS is away", "err", err)
+			logger.Warn("NATS is away", "error", err)
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { failed.add(err) }),
 		// A password that is exchanged may be right a moment later.
@@ -53,7 +53,7 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 			if isRefusal(err) {
 				failed.add(err)
 			}
-			logger.Debug("NATS connection", "err", err)
+			logger.Debug("NATS connection", "error", err)
 		}),
 	)...)
 	if err != nil {
