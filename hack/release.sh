@@ -21,7 +21,7 @@ rm -rf dist
 mkdir dist
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-GOOS= go -C hack/release build -o "$tools/" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+GOOS= go -C hack/release build -trimpath -buildvcs=false -o "$tools/" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 for arch in amd64 arm64; do
   name=glowplug-$version-linux-$arch

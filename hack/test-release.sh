@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the release of the commit that is checked out twice, from clones in two
-# directories with different permissions, and compares the sums. Go's cache is shared,
-# so this takes about two minutes after a release was built, and ten before.
+# directories with different permissions, and compares the sums. It shares the cache of Go,
+# so it takes about two minutes after a release was built, and ten before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
