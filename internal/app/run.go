@@ -19,7 +19,7 @@ func (a *App) Run(ctx context.Context) error {
 	usable := make(chan struct{})
 	background.Go(func() { defer close(usable); a.backend.awaitUsable(work) })
 	for _, store := range a.stores {
-		background.Go(func() { <-usable; _ = store.Run(work, a.backend.js) })
+		background.Go(func() { <-usable; store.Run(work, a.backend.js) })
 		if !a.backend.exclusive {
 			background.Go(func() { store.KeepReplicas(work, a.backend.js) })
 		}
@@ -29,7 +29,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.backend.ballast != nil {
 		background.Go(func() { <-usable; a.backend.ballast.Run(work, a.backend.js) })
 	}
-	background.Go(func() { <-usable; _ = a.bootLog.Run(work, a.backend.js) })
+	background.Go(func() { <-usable; a.bootLog.Run(work, a.backend.js) })
 	if a.clientCAFile != nil {
 		background.Go(func() { a.clientCAFile.Run(work, a.api.RecheckCallers) })
 	}

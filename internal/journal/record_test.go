@@ -209,7 +209,7 @@ func TestOtherServerKnows(t *testing.T) {
 		j = New(Options{Hosts: newMemory(), Events: newMemory(), Log: log}) // no status ever tells the other
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
-		running.Go(func() { _ = log.Run(ctx, js) })
+		running.Go(func() { log.Run(ctx, js) })
 		running.Go(func() { _ = j.Run(ctx) })
 		t.Cleanup(func() { cancel(); running.Wait() })
 		eventuallyReady(t, log)

@@ -158,8 +158,8 @@ func (l *Log) ReadinessCheck() error {
 }
 
 // Run opens the log, reads it, and follows what others write until ctx ends. It
-// makes the stream if it never existed. It always returns nil.
-func (l *Log) Run(ctx context.Context, js jetstream.JetStream) error {
+// makes the stream if it never existed.
+func (l *Log) Run(ctx context.Context, js jetstream.JetStream) {
 	if err := l.keys.Read(); err != nil {
 		l.opts.Logger.Error("the newest sequence of the boot log cannot be read; what the log has lost is not noticed",
 			"error", err)
@@ -197,7 +197,6 @@ func (l *Log) Run(ctx context.Context, js jetstream.JetStream) error {
 		pause = min(2*pause, maxPause)
 	}
 	l.setDown(errors.New("the boot log is closed"))
-	return nil
 }
 
 func (l *Log) setDown(err error) {

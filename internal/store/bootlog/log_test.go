@@ -49,7 +49,7 @@ func run(t *testing.T, js jetstream.JetStream, opts Options) *rig {
 	r.Log = New(opts)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = r.Run(ctx, js) })
+	running.Go(func() { r.Run(ctx, js) })
 	r.stop = func() { cancel(); running.Wait() }
 	t.Cleanup(r.stop)
 	return r

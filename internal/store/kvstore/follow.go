@@ -44,8 +44,8 @@ var (
 )
 
 // Run follows the bucket until ctx ends, over every loss of the server. It makes
-// the bucket if it never existed. It always returns nil.
-func (s *Store) Run(ctx context.Context, js jetstream.JetStream) error {
+// the bucket if it never existed.
+func (s *Store) Run(ctx context.Context, js jetstream.JetStream) {
 	if err := s.keys.Read(); err != nil {
 		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
 	}
@@ -76,7 +76,6 @@ func (s *Store) Run(ctx context.Context, js jetstream.JetStream) error {
 		}
 	}
 	s.setDown(errors.New("the store is stopped"))
-	return nil
 }
 
 // follower is what Run remembers from one session to the next.

@@ -44,7 +44,7 @@ func JetStream(t testing.TB) jetstream.JetStream {
 
 // Store follows a bucket: a kvstore.Store.
 type Store interface {
-	Run(context.Context, jetstream.JetStream) error
+	Run(context.Context, jetstream.JetStream)
 	ReadinessCheck() error
 }
 
@@ -59,7 +59,7 @@ func Run(t testing.TB, js jetstream.JetStream, stores ...Store) {
 		running.Wait()
 	})
 	for _, store := range stores {
-		running.Go(func() { _ = store.Run(ctx, js) })
+		running.Go(func() { store.Run(ctx, js) })
 	}
 	deadline := time.Now().Add(patience)
 	for _, store := range stores {
