@@ -51,7 +51,7 @@ func newImageServer(t *testing.T) *imageServer {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = library.Run(ctx) })
+	running.Go(func() { library.Run(ctx) })
 	s := &imageServer{}
 	apiServer, err := api.New(api.Options{Stores: stores, Upload: library.Upload(), InUse: func(_, _ string) []string {
 		if name := s.busy.Load(); name != nil {

@@ -147,7 +147,9 @@ func (l *Library) has(ctx context.Context, cdrom *v1.ISCSICdrom, d *fetch, f *or
 		return false
 	}
 	if errors.Is(checkArtifact(f.role, file, info.Size()), errBadImage) { // an earlier release took it
-		_ = l.root.Remove(f.pathOf(cdrom))
+		if err := l.root.Remove(f.pathOf(cdrom)); err != nil {
+			l.opts.Logger.Warn("a file that is no image cannot be removed", "error", err)
+		}
 		return false
 	}
 	sum, err := l.digests.of(ctx, file, identityOf(info))

@@ -170,7 +170,7 @@ func (k *kit) start() {
 	k.lib = l
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = l.Run(ctx) }()
+	go func() { defer close(done); l.Run(ctx) }()
 	k.stop = sync.OnceFunc(func() {
 		cancel()
 		<-done

@@ -179,9 +179,9 @@ func New(opts Options) (*Library, error) {
 	return l, nil
 }
 
-// Run follows the CD-ROMs and looks after their images until ctx ends; its
-// error is always nil. Disks that were given out can be read until Close.
-func (l *Library) Run(ctx context.Context) error {
+// Run follows the CD-ROMs and looks after their images until ctx ends.
+// Disks that were given out can be read until Close.
+func (l *Library) Run(ctx context.Context) {
 	defer l.background.Wait()
 	defer l.queue.ShutDown()
 	defer l.stop()
@@ -193,7 +193,6 @@ func (l *Library) Run(ctx context.Context) error {
 	}
 	l.background.Go(func() { l.poll(l.ctx) })
 	l.follow(ctx)
-	return nil
 }
 
 // Close ends transfers and closes all files but those of disks that are still
