@@ -34,7 +34,7 @@ func (a *App) Run(ctx context.Context) error {
 		background.Go(func() { a.clientCAFile.Run(work, a.api.RecheckCallers) })
 	}
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
-	background.Go(func() { _ = a.skew.Run(work) })
+	background.Go(func() { a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)
 	defer stopImages()
 	imagesDone := make(chan struct{})
@@ -42,11 +42,11 @@ func (a *App) Run(ctx context.Context) error {
 	followCtx, stopFollower := context.WithCancel(work)
 	defer stopFollower()
 	followerDone := make(chan struct{})
-	go func() { defer close(followerDone); _ = a.follower.Run(followCtx) }()
+	go func() { defer close(followerDone); a.follower.Run(followCtx) }()
 	journalCtx, stopJournal := context.WithCancel(work)
 	defer stopJournal()
 	journalDone := make(chan struct{})
-	go func() { defer close(journalDone); _ = a.journal.Run(journalCtx) }()
+	go func() { defer close(journalDone); a.journal.Run(journalCtx) }()
 
 	serving, serveCtx := errgroup.WithContext(ctx)
 	for _, d := range a.doors {

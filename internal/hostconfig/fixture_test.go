@@ -120,7 +120,7 @@ func (s *site) serve(policy decide.Policy) *replica {
 	r.follower.gaps = gaps{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = r.follower.Run(ctx) }()
+	go func() { defer close(done); r.follower.Run(ctx) }()
 	s.t.Cleanup(func() { cancel(); r.cache.Close(); <-done })
 	return r
 }

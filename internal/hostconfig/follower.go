@@ -170,8 +170,8 @@ func reassigns(old, new *snapshot.Config) bool {
 	return old.UID != new.UID || old.Generation != new.Generation || old.Hash != new.Hash || old.Template != new.Template
 }
 
-// Run follows until ctx ends; its error is always nil.
-func (f *Follower) Run(ctx context.Context) error {
+// Run follows until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	// Machines that ask go first, and half of the processors are theirs.
 	for range max(1, goruntime.GOMAXPROCS(0)/2) {
@@ -193,7 +193,6 @@ func (f *Follower) Run(ctx context.Context) error {
 	f.work.Broadcast()
 	f.mu.Unlock()
 	running.Wait()
-	return nil
 }
 
 // follow looks at what has changed, again and again.

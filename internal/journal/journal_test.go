@@ -162,7 +162,7 @@ func newRig(t *testing.T) *rig {
 	r.log.journal = r.Journal
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = r.Run(ctx) })
+	running.Go(func() { r.Run(ctx) })
 	r.stop = func() { cancel(); running.Wait() }
 	t.Cleanup(r.stop)
 	return r

@@ -210,7 +210,7 @@ func TestOtherServerKnows(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { log.Run(ctx, js) })
-		running.Go(func() { _ = j.Run(ctx) })
+		running.Go(func() { j.Run(ctx) })
 		t.Cleanup(func() { cancel(); running.Wait() })
 		eventuallyReady(t, log)
 		return j

@@ -45,9 +45,9 @@ type writer struct {
 	maxAway time.Duration
 }
 
-// Run writes what is noted until ctx ends; its error is always nil. While the
+// Run writes what is noted until ctx ends. While the
 // store is away, news waits. Shutdown writes what is left when Run has returned.
-func (j *Journal) Run(ctx context.Context) error {
+func (j *Journal) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	if j.opts.Log != nil {
@@ -65,7 +65,6 @@ func (j *Journal) Run(ctx context.Context) error {
 	j.run(ctx, writer{name: "events", wake: j.wakeEvents, maxAway: awayMax,
 		pace: j.pace(j.happened, eventsPerSecond, eventsInRush),
 		step: func(ctx context.Context) (time.Duration, error) { return j.eventStep(ctx, false) }})
-	return nil
 }
 
 // pace gives the time to wait between two writes: there are so many a second, and

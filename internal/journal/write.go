@@ -86,7 +86,7 @@ func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error)
 	if isState {
 		failure := settle(j, j.states, kindState, state, key, err, func(*struct{}, struct{}) {})
 		if isNews {
-			settle(j, j.hosts, kindHost, news, key, err, (*hostNews).add)
+			_ = settle(j, j.hosts, kindHost, news, key, err, (*hostNews).add) // the state fails likewise
 		}
 		return 0, failure
 	}

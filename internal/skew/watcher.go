@@ -132,14 +132,14 @@ func (w *Watcher) note(key string, one bool) {
 	}
 }
 
-// Run looks at what has changed until ctx ends; its error is always nil.
-func (w *Watcher) Run(ctx context.Context) error {
+// Run looks at what has changed until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
 	var looked time.Time
 	between := rest
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-w.wake:
 		}
 		wait := pause
@@ -151,7 +151,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		for first := true; first || !w.ready(); first = false {
 			select {
 			case <-ctx.Done():
-				return nil
+				return
 			case <-time.After(wait):
 			}
 		}

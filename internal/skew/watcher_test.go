@@ -63,7 +63,7 @@ func TestWatcher(t *testing.T) {
 		w := New(inv, decide.New(inv, decide.Policy{}), d, ready.Load)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); _ = w.Run(ctx) }()
+		go func() { defer close(done); w.Run(ctx) }()
 		defer func() { cancel(); <-done }()
 		both := func(first, second kvstore.Observer) func(key, value string) {
 			return func(key, value string) {
