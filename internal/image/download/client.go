@@ -208,6 +208,14 @@ func keyOf(from string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// restart empties a part that does not go on, for the reason that it returns.
+func restart(p *Part, reason string) error {
+	if err := p.Restart(p.State.Origin); err != nil {
+		return LocalError{err}
+	}
+	return errors.New(reason)
+}
+
 // begin reads the head of a response: it has to be the whole file, or the range that
 // was requested.
 func begin(p *Part, resp *http.Response) error {
@@ -231,23 +239,20 @@ func begin(p *Part, resp *http.Response) error {
 // totalOf returns the length of the whole file, -1 if the server does not say it. The
 // part begins again if the response is not the range that was requested.
 func totalOf(p *Part, resp *http.Response) (int64, error) {
-	origin := p.State.Origin
 	switch {
 	case resp.StatusCode == http.StatusOK:
-		if err := p.Restart(origin); err != nil {
+		if err := p.Restart(p.State.Origin); err != nil {
 			return 0, LocalError{err}
 		}
 		return resp.ContentLength, nil
 	case resp.StatusCode == http.StatusPartialContent && p.State.Offset > 0:
 		first, all, ok := contentRange(resp.Header.Get("Content-Range"))
 		if !ok || first != p.State.Offset || (p.State.Total >= 0 && all != p.State.Total) {
-			_ = p.Restart(origin)
-			return 0, errors.New("the answer is not the range that was asked for")
+			return 0, restart(p, "the answer is not the range that was asked for")
 		}
 		return all, nil
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && p.State.Offset > 0:
-		_ = p.Restart(origin)
-		return 0, errors.New("it has become shorter")
+		return 0, restart(p, "it has become shorter")
 	}
 	return 0, refusal(resp)
 }
