@@ -216,7 +216,7 @@ func (c *conn) handle(r request) error {
 	case opNopOut:
 		return c.nop(r)
 	case opLogin:
-		c.reject(r, rejectProtocol)
+		_ = c.reject(r, rejectProtocol) // the connection ends either way
 		return fmt.Errorf("%w: login in the full feature phase", errProtocol)
 	}
 	return c.reject(r, rejectUnsupported)
@@ -232,7 +232,7 @@ func (c *conn) sequence(r request) (skip bool, err error) {
 	case ahead < 0 || ahead >= window:
 		return true, nil
 	case ahead > 0:
-		c.reject(r, rejectProtocol)
+		_ = c.reject(r, rejectProtocol) // the connection ends either way
 		return true, fmt.Errorf("%w: command number %d where %d was due", errProtocol, r.cmdSN(), c.expCmdSN)
 	}
 	c.expCmdSN++

@@ -82,7 +82,7 @@ func (c *conn) login() error {
 		if err != nil {
 			var no *refusal
 			if errors.As(err, &no) {
-				n.respond(r, 0, nil, no.status)
+				_ = n.respond(r, 0, nil, no.status) // the connection ends either way
 			}
 			return err
 		}
