@@ -183,6 +183,8 @@ func (a *App) serveTargets() error {
 // shutTargets lets initiators finish what they are at.
 func (a *App) shutTargets(ctx context.Context) {
 	if a.targets != nil {
-		_ = a.targets.Shutdown(ctx)
+		if err := a.targets.Shutdown(ctx); err != nil {
+			a.log.Warn("stopping iSCSI", "error", err)
+		}
 	}
 }

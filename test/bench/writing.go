@@ -35,7 +35,7 @@ func (b *bench) writing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer store.Shutdown(context.WithoutCancel(ctx))
+	defer func() { _ = store.Shutdown(context.WithoutCancel(ctx)) }()
 	conn, err := store.Connect()
 	if err != nil {
 		return err

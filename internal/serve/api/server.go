@@ -308,7 +308,7 @@ func (s *Server) Handler(door Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/version" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			w.Header().Set("Content-Type", "application/json")
-			w.Write(info)
+			_, _ = w.Write(info) // the client may have gone away
 			return
 		}
 		if _, marked := r.Context().Value(doorKey{}).(Door); !marked {

@@ -89,7 +89,7 @@ func (s *Server) launch() {
 	}
 	s.running = running
 	if s.opts.Port == -1 {
-		fmt.Sscanf(running.ClientURL()[strings.LastIndexByte(running.ClientURL(), ':')+1:], "%d", &s.opts.Port)
+		s.opts.Port = running.Addr().(*net.TCPAddr).Port
 	}
 }
 
