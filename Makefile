@@ -30,7 +30,7 @@ test-clients: ## boot real Ignition releases and write docs/clients.md
 bench: build ## run the benchmarks and write docs/benchmarks.md
 	./hack/bench.sh
 
-lint: ## formatting, vet, staticcheck, known vulnerabilities, architecture, generated files
+lint: ## formatting, vet, staticcheck, errcheck, known vulnerabilities, architecture, generated files
 	./hack/lint.sh
 
 generate: ## write generated code and docs/reference

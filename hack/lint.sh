@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, known vulnerabilities, the architecture test, and
-# generated files that are regenerated and compared.
+# Formatting, vet, staticcheck, errors that nothing looks at, known vulnerabilities, the
+# architecture test, and generated files that are regenerated and compared.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,7 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 go tool staticcheck ./...
+go tool errcheck -ignoretests -exclude hack/errcheck.txt ./...
 go run ./hack/vulncheck
 go test ./internal/architecture
 
