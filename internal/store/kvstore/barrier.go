@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/store/replicas"
 )
@@ -20,7 +22,7 @@ const barrierKey = "=barrier"
 // called. Every write of this process that was answered is in the mirror anyway;
 // others' writes need a question to NATS. An error says that the question was not
 // answered: what the mirror has may be old then.
-func (s *Store) barrier(ctx context.Context) error {
+func (s *writer) barrier(ctx context.Context) error {
 	if !s.Loaded() {
 		return s.unavailable()
 	}
@@ -53,7 +55,7 @@ func (s *Store) barrier(ctx context.Context) error {
 // itself for the leader may have been deposed; a message that a majority has
 // accepted says what came before it. Calls share such a message with others that
 // began before it was sent.
-func (s *Store) lastRevision(ctx context.Context, l *link) (uint64, error) {
+func (s *writer) lastRevision(ctx context.Context, l *link) (uint64, error) {
 	if l.replicas < 2 {
 		ctx, cancel := context.WithTimeout(ctx, barrierTimeout)
 		defer cancel()
@@ -75,7 +77,7 @@ func (s *Store) lastRevision(ctx context.Context, l *link) (uint64, error) {
 	}
 }
 
-func (s *Store) publishBarrier(l *link) (uint64, error) {
+func (s *writer) publishBarrier(l *link) (uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	subject := s.subjectPrefix + barrierKey
@@ -97,6 +99,45 @@ func (s *Store) publishBarrier(l *link) (uint64, error) {
 		return 0, fmt.Errorf("asking the bucket's servers: %w", err)
 	}
 	return ack.Sequence, nil
+}
+
+// awaitRevision makes the mirror new enough for a read: not older than the given
+// revision, and as new as the bucket for "". So it is for "0", which allows
+// anything, where NATS answers soon: a client does not go back in time by asking
+// another replica. While NATS does not answer, "0" is what can still be read.
+func (s *writer) awaitRevision(ctx context.Context, resourceVersion string) error {
+	if !s.Loaded() {
+		return s.unavailable()
+	}
+	switch resourceVersion {
+	case "":
+		return s.barrier(ctx)
+	case "0":
+		ctx, cancel := context.WithTimeout(ctx, anyTimeout)
+		defer cancel()
+		_ = s.barrier(ctx)
+		return nil
+	}
+	rev, err := s.versioner.ParseResourceVersion(resourceVersion)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	return s.awaitReached(ctx, rev)
+}
+
+// awaitReached waits for a revision that the bucket has, and refuses one that it
+// does not have.
+func (s *writer) awaitReached(ctx context.Context, rev uint64) error {
+	if rev <= s.mirror.revision() {
+		return nil
+	}
+	if err := s.barrier(ctx); err != nil {
+		return err
+	}
+	if reached := s.mirror.revision(); rev > reached {
+		return storage.NewTooLargeResourceVersionError(rev, reached, 1)
+	}
+	return nil
 }
 
 // rounds lets callers share questions. A caller never joins one that was begun

@@ -44,9 +44,12 @@ func cleanedUpTo(info *jetstream.StreamInfo) uint64 {
 	return rev
 }
 
+// cleaner keeps the bucket of a session clean.
+type cleaner struct{ *follower }
+
 // keepClean deletes again what is back, and cleans the bucket when it is due, until
 // ctx ends.
-func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info *jetstream.StreamInfo) {
+func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *jetstream.StreamInfo) {
 	ticker := time.NewTicker(cleanInterval)
 	defer ticker.Stop()
 	_, final := info.Config.Metadata[cleanedKey] // no tombstone has ever expired
@@ -95,7 +98,7 @@ func (f *follower) keepClean(ctx context.Context, stream jetstream.Stream, info 
 }
 
 // beginCleaning lets the server begin a new file, unless all tombstones are there.
-func (f *follower) beginCleaning(ctx context.Context, final bool) error {
+func (f *cleaner) beginCleaning(ctx context.Context, final bool) error {
 	l, ok := f.connected()
 	if final || !ok {
 		return nil
@@ -117,7 +120,7 @@ func (f *follower) beginCleaning(ctx context.Context, final bool) error {
 }
 
 // publishPlain stores a message that is no object.
-func (f *follower) publishPlain(ctx context.Context, l *link, msg *nats.Msg) error {
+func (f *cleaner) publishPlain(ctx context.Context, l *link, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
@@ -140,7 +143,7 @@ func (f *follower) publishPlain(ctx context.Context, l *link, msg *nats.Msg) err
 
 // clean moves every object that was last written at or before a revision, then
 // removes the messages up to there.
-func (f *follower) clean(ctx context.Context, stream jetstream.Stream, upTo uint64) (moved int, err error) {
+func (f *cleaner) clean(ctx context.Context, stream jetstream.Stream, upTo uint64) (moved int, err error) {
 	for _, key := range f.writtenUpTo(upTo) {
 		for e := f.mirror.get(key); e != nil && e.Revision <= upTo; e = f.mirror.get(key) {
 			if err := pause(ctx, cleanPause); err != nil {
@@ -169,7 +172,7 @@ func (f *follower) clean(ctx context.Context, stream jetstream.Stream, upTo uint
 }
 
 // writtenUpTo lists the keys whose last message is not after a revision.
-func (f *follower) writtenUpTo(rev uint64) (keys []string) {
+func (f *cleaner) writtenUpTo(rev uint64) (keys []string) {
 	f.mirror.current().tree.Ascend(func(e *entry) bool {
 		if e.Revision <= rev {
 			keys = append(keys, e.Key)
@@ -181,7 +184,7 @@ func (f *follower) writtenUpTo(rev uint64) (keys []string) {
 
 // removeUpTo removes the messages up to a revision, and lets other servers know:
 // one that was away meanwhile cannot resume, since it missed the tombstones.
-func (f *follower) removeUpTo(ctx context.Context, stream jetstream.Stream, rev uint64) error {
+func (f *cleaner) removeUpTo(ctx context.Context, stream jetstream.Stream, rev uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	info, err := stream.Info(ctx)
@@ -210,5 +213,16 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-time.After(d):
 		return nil
+	}
+}
+
+// bury deletes again what was deleted before; what fails is tried again later. A
+// conflict says that somebody has written the key since.
+func (f *cleaner) bury(ctx context.Context) {
+	for key, rev := range f.buried {
+		_, err := f.publish(ctx, write{key: key, expect: rev})
+		if err == nil || errors.Is(err, errConflict) {
+			delete(f.buried, key)
+		}
 	}
 }

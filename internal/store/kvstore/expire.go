@@ -63,7 +63,7 @@ func (x *expiries) next(now time.Time) (item expiryItem, due bool, wait time.Dur
 
 // expire deletes what is due until ctx ends. Every replica does; the revision
 // lets one succeed.
-func (s *Store) expire(ctx context.Context) {
+func (s *writer) expire(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -78,7 +78,7 @@ func (s *Store) expire(ctx context.Context) {
 }
 
 // expireDue deletes what is due, and returns how long to wait for more.
-func (s *Store) expireDue(ctx context.Context) time.Duration {
+func (s *writer) expireDue(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
 		item, due, wait := s.expiries.next(time.Now())
 		if !due {

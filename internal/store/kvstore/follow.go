@@ -43,41 +43,6 @@ var (
 	errMoved  = errors.New("the bucket's state has changed; looking at it again")
 )
 
-// Run follows the bucket until ctx ends, over every loss of the server. It makes
-// the bucket if it never existed.
-func (s *Store) Run(ctx context.Context, js jetstream.JetStream) {
-	if err := s.keys.Read(); err != nil {
-		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
-	}
-	var side sync.WaitGroup
-	side.Go(func() { s.expire(ctx) })
-	side.Go(func() { s.writeKeys(ctx) })
-	defer side.Wait()
-
-	f := &follower{Store: s, js: js}
-	defer f.recordRevision(0)
-	backoff := time.Duration(0)
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := f.session(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		f.down(err)
-		if time.Since(began) > 2*maxBackoff {
-			backoff = 0
-		}
-		backoff = min(maxBackoff, max(2*backoff, 20*time.Millisecond))
-		if errors.Is(err, errRefused) {
-			f.link.Store(nil) // nothing more is written
-			f.pause(ctx, refusedPause)
-		} else {
-			f.pause(ctx, backoff)
-		}
-	}
-	s.setDown(errors.New("the store is stopped"))
-}
-
 // follower is what Run remembers from one session to the next.
 type follower struct {
 	*Store
@@ -121,19 +86,6 @@ func (f *follower) down(err error) {
 		}
 		f.opts.Logger.Log(context.Background(), level, "not following the bucket", "error", err)
 	}
-}
-
-// setUp also says what is the matter if the next session has not noticed it yet.
-func (s *Store) setUp() {
-	s.setDown(errAway)
-	s.up.Store(true)
-}
-
-func (s *Store) setDown(err error) {
-	s.up.Store(false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.downCause = err
 }
 
 // pause waits before the next session, and longer while there is no connection.
@@ -207,7 +159,7 @@ func (f *follower) session(ctx context.Context) error {
 		f.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.count(), "revision", f.mirror.revision(), "resumed", resume)
 		var side sync.WaitGroup
 		side.Go(func() { cancel(f.check(ctx, stream, info.Created)) })
-		side.Go(func() { f.keepClean(ctx, stream, info) })
+		side.Go(func() { (&cleaner{f}).keepClean(ctx, stream, info) })
 		err = f.live(ctx, feed)
 		cancel(nil)
 		side.Wait()
@@ -316,9 +268,4 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 		}
 		f.metrics.observeLast(info.State.LastSeq)
 	}
-}
-
-func (s *Store) count() int64 {
-	n, _ := s.mirror.stats()
-	return n
 }

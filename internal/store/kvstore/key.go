@@ -19,26 +19,48 @@ const maxSubjectKey = 1024
 // empty token, is written as "=" and two hex digits. Kubernetes names need no
 // such escape, so that other programs find them under the plain key.
 
+// bucket is the name of a bucket, and the form of its keys and messages.
+type bucket struct {
+	kind          Kind
+	opts          Options
+	prefix        string // of storage keys: "/baremetalhosts/"
+	streamName    string
+	subjectPrefix string
+	versioner     storage.APIObjectVersioner
+}
+
+func newBucket(kind Kind, opts Options) *bucket {
+	opts = opts.withDefaults()
+	opts.Logger = opts.Logger.With("bucket", kind.Bucket)
+	return &bucket{
+		kind:          kind,
+		opts:          opts,
+		prefix:        "/" + kind.Resource + "/",
+		streamName:    "KV_" + kind.Bucket,
+		subjectPrefix: "$KV." + kind.Bucket + ".",
+	}
+}
+
 // bucketKey checks a storage key and cuts the resource off. For a recursive
 // request the result is a prefix: empty, or ending in a slash.
-func (s *Store) bucketKey(key string, recursive bool) (string, error) {
-	prepared, err := storage.PrepareKey(s.prefix, key, recursive)
+func (b *bucket) bucketKey(key string, recursive bool) (string, error) {
+	prepared, err := storage.PrepareKey(b.prefix, key, recursive)
 	if err != nil {
 		return "", err
 	}
-	return prepared[len(s.prefix):], nil
+	return prepared[len(b.prefix):], nil
 }
 
 // storageKey is the inverse of bucketKey.
-func (s *Store) storageKey(key string) string { return s.prefix + key }
+func (b *bucket) storageKey(key string) string { return b.prefix + key }
 
 // subject gives the NATS subject of a bucket key.
-func (s *Store) subject(key string) (string, error) {
+func (b *bucket) subject(key string) (string, error) {
 	encoded := encodeKey(key)
 	if len(encoded) > maxSubjectKey {
 		return "", apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", len(encoded), maxSubjectKey))
 	}
-	return s.subjectPrefix + encoded, nil
+	return b.subjectPrefix + encoded, nil
 }
 
 const hexDigits = "0123456789abcdef"

@@ -9,6 +9,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 )
 
 // Every message of ours carries one header line,
@@ -118,8 +123,8 @@ type change struct {
 
 // readChange interprets a message of the bucket. The value is copied out of the
 // buffer that it shares with its headers.
-func (s *Store) readChange(subject string, header nats.Header, data []byte, seq uint64) (change, error) {
-	key, err := decodeKey(strings.TrimPrefix(subject, s.subjectPrefix))
+func (b *bucket) readChange(subject string, header nats.Header, data []byte, seq uint64) (change, error) {
+	key, err := decodeKey(strings.TrimPrefix(subject, b.subjectPrefix))
 	if err != nil {
 		return change{}, err
 	}
@@ -138,4 +143,55 @@ func (s *Store) readChange(subject string, header nats.Header, data []byte, seq 
 		expires: meta.expires,
 	}
 	return c, nil
+}
+
+// message builds the message of a write, and the write's id.
+func (b *bucket) message(w write) (msg *nats.Msg, id string, err error) {
+	subject, err := b.subject(w.key)
+	if err != nil {
+		return nil, "", err
+	}
+	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires, prev: w.expect, hasPrev: true}
+	msg = nats.NewMsg(subject)
+	msg.Data = w.value
+	if w.value == nil {
+		msg.Header.Set(kvOperation, "DEL")
+	} else {
+		meta.sum, meta.hasSum = checksum(w.value), true
+	}
+	msg.Header.Set(metaHeader, meta.String())
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.expect, 10))
+	return msg, meta.write, nil
+}
+
+// encode prepares the write of an object.
+func (b *bucket) encode(key string, obj runtime.Object) (write, error) {
+	if err := b.versioner.PrepareObjectForStorage(obj); err != nil {
+		return write{}, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
+	}
+	value, err := b.kind.Codec.Encode(obj)
+	if err != nil {
+		return write{}, err
+	}
+	w := write{key: key, value: value}
+	if accessor, err := meta.Accessor(obj); err == nil {
+		w.uid = string(accessor.GetUID())
+	}
+	return w, nil
+}
+
+// decode reads a value and gives it its revision.
+func (b *bucket) decode(key string, value []byte, rev uint64, out runtime.Object) error {
+	if err := b.kind.Codec.Decode(value, out); err != nil {
+		return storage.NewInternalError(fmt.Errorf("unable to transform key %q: %w", b.storageKey(key), err))
+	}
+	return b.versioner.UpdateObject(out, rev)
+}
+
+// noteOf is what has to be known of an object if it is lost.
+func (b *bucket) noteOf(e *entry) string {
+	if b.kind.Note == nil {
+		return ""
+	}
+	return b.kind.Note(e.Value)
 }

@@ -79,7 +79,7 @@ func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 }
 
 // conflict decides about a write that was refused because the key has changed.
-func (s *Store) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64, err error) {
+func (s *writer) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64, err error) {
 	if s.opts.Exclusive || l.replicas < 2 {
 		return 0, errConflict // by the only server
 	}
@@ -104,7 +104,7 @@ func (s *Store) conflict(ctx context.Context, l *link, own *ownWrite, refusal *j
 }
 
 // confirm finds out what became of a write that was not acknowledged.
-func (s *Store) confirm(ctx context.Context, l *link, own *ownWrite) (rev uint64, err error) {
+func (s *writer) confirm(ctx context.Context, l *link, own *ownWrite) (rev uint64, err error) {
 	if l.js.Conn().IsConnected() {
 		if l.replicas < 2 {
 			if last, err := s.lastMessage(ctx, l, own.key); err == nil && last.write == own.id {
@@ -122,7 +122,7 @@ func (s *Store) confirm(ctx context.Context, l *link, own *ownWrite) (rev uint64
 }
 
 // doubt makes the session of an exclusive store read what the bucket holds.
-func (s *Store) doubt() {
+func (s *writer) doubt() {
 	select {
 	case s.unsure <- struct{}{}:
 	default:
@@ -133,7 +133,7 @@ func (s *Store) doubt() {
 // message and returns the entry, nil if there is none, with the revision that
 // the next write of the key has to expect. That is not the entry's own where a
 // tombstone, or a damaged value, came after it.
-func (s *Store) settle(ctx context.Context, key string) (e *entry, expect uint64, err error) {
+func (s *writer) settle(ctx context.Context, key string) (e *entry, expect uint64, err error) {
 	l, ok := s.connected()
 	if !ok {
 		return nil, 0, s.unavailable()

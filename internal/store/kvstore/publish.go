@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -45,7 +43,7 @@ func (w write) change(rev uint64) change {
 // observers have it. errConflict means that nothing was written; a 503 that
 // nothing was begun; a 507 that the disk is full; a 504 that it may or may not
 // have been written.
-func (s *Store) publish(ctx context.Context, w write) (rev uint64, err error) {
+func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
 	if !s.Loaded() {
 		return 0, s.unavailable()
 	}
@@ -76,7 +74,7 @@ func (s *Store) publish(ctx context.Context, w write) (rev uint64, err error) {
 	return rev, nil
 }
 
-func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err error) {
+func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err error) {
 	if w.value != nil && s.opts.Room != nil {
 		if err := s.opts.Room(len(w.value)); err != nil {
 			return 0, insufficientStorage(err)
@@ -122,7 +120,7 @@ func (s *Store) send(ctx context.Context, l *link, w write) (rev uint64, err err
 
 // makeRoom does a write, again and again while NATS has no room for it and some can
 // be given up.
-func (s *Store) makeRoom(ctx context.Context, l *link, write func() error) error {
+func (s *writer) makeRoom(ctx context.Context, l *link, write func() error) error {
 	err := write()
 	for attempt := 0; isFull(err) && s.opts.Release != nil && s.opts.Release(ctx, l.js, attempt); attempt++ {
 		err = write()
@@ -158,28 +156,9 @@ func insufficientStorage(cause error) error {
 	}}
 }
 
-// message builds the message of a write, and the write's id.
-func (s *Store) message(w write) (msg *nats.Msg, id string, err error) {
-	subject, err := s.subject(w.key)
-	if err != nil {
-		return nil, "", err
-	}
-	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires, prev: w.expect, hasPrev: true}
-	msg = nats.NewMsg(subject)
-	msg.Data = w.value
-	if w.value == nil {
-		msg.Header.Set(kvOperation, "DEL")
-	} else {
-		meta.sum, meta.hasSum = checksum(w.value), true
-	}
-	msg.Header.Set(metaHeader, meta.String())
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.expect, 10))
-	return msg, meta.write, nil
-}
-
 // lastMessage reads a key's last message from the stream's leader. Its revision
 // is 0 if there is none.
-func (s *Store) lastMessage(ctx context.Context, l *link, key string) (change, error) {
+func (s *writer) lastMessage(ctx context.Context, l *link, key string) (change, error) {
 	subject, err := s.subject(key)
 	if err != nil {
 		return change{}, err

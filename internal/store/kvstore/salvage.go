@@ -16,41 +16,41 @@ import (
 
 // salvage completes a load that has stalled: it reads every key that the server
 // lists and the consumer did not deliver, one by one.
-func (f *follower) salvage(ctx context.Context, l *loading, stream jetstream.Stream) error {
-	f.opts.Logger.Warn("the bucket's next message does not come: reading the rest key by key", "read", l.tree.Len())
+func (l *loading) salvage(ctx context.Context, stream jetstream.Stream) error {
+	l.opts.Logger.Warn("the bucket's next message does not come: reading the rest key by key", "read", l.tree.Len())
 	infoCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	info, err := stream.Info(infoCtx, jetstream.WithSubjectFilter(f.subjectPrefix+">"))
+	info, err := stream.Info(infoCtx, jetstream.WithSubjectFilter(l.subjectPrefix+">"))
 	if err != nil {
 		return fmt.Errorf("listing the bucket's keys: %w", err)
 	}
 	for subject := range info.State.Subjects {
-		key, err := decodeKey(strings.TrimPrefix(subject, f.subjectPrefix))
+		key, err := decodeKey(strings.TrimPrefix(subject, l.subjectPrefix))
 		if _, seen := l.last[key]; err != nil || seen {
 			continue
 		}
-		c, err := f.salvageKey(ctx, stream, subject)
+		c, err := l.salvageKey(ctx, stream, subject)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			l.bad[key], l.unreadable[key] = true, true
-			f.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it from a backup",
-				"object", f.kind.Resource+"/"+key)
+			l.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it from a backup",
+				"object", l.kind.Resource+"/"+key)
 		case err != nil:
 			return fmt.Errorf("reading the bucket: %w", err)
 		default:
-			l.add(f, c)
+			l.add(c)
 		}
 	}
 	l.rev = max(l.rev, info.State.LastSeq)
 	return nil
 }
 
-func (f *follower) salvageKey(ctx context.Context, stream jetstream.Stream, subject string) (change, error) {
+func (l *loading) salvageKey(ctx context.Context, stream jetstream.Stream, subject string) (change, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	raw, err := stream.GetLastMsgForSubject(ctx, subject)
 	if err != nil {
 		return change{}, err
 	}
-	return f.readChange(raw.Subject, nats.Header(raw.Header), raw.Data, raw.Sequence)
+	return l.readChange(raw.Subject, nats.Header(raw.Header), raw.Data, raw.Sequence)
 }

@@ -17,7 +17,7 @@ type sequencer struct {
 }
 
 // acked takes a write of ours that is in the bucket.
-func (s *Store) acked(c change) {
+func (s *contents) acked(c change) {
 	q := &s.sequencer
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *Store) acked(c change) {
 
 // goLive begins to apply acknowledgements, after the revision that the mirror
 // has reached by other means. The caller then must not apply anything itself.
-func (s *Store) goLive() {
+func (s *contents) goLive() {
 	q := &s.sequencer
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,13 +47,13 @@ func (s *Store) goLive() {
 }
 
 // endLive only gathers acknowledgements from here on.
-func (s *Store) endLive() {
+func (s *contents) endLive() {
 	s.sequencer.mu.Lock()
 	defer s.sequencer.mu.Unlock()
 	s.sequencer.live = false
 }
 
-func (s *Store) applyPending() {
+func (s *contents) applyPending() {
 	q := &s.sequencer
 	for {
 		c, ok := q.pending[q.next]

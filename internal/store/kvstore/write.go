@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/features"
@@ -78,22 +77,6 @@ func (s *Store) refuseExisting(ctx context.Context, key, bucketKey string) error
 		return nil
 	}
 	return storage.NewKeyExistsError(key, 0)
-}
-
-// encode prepares the write of an object.
-func (s *Store) encode(key string, obj runtime.Object) (write, error) {
-	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
-		return write{}, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
-	}
-	value, err := s.kind.Codec.Encode(obj)
-	if err != nil {
-		return write{}, err
-	}
-	w := write{key: key, value: value}
-	if accessor, err := meta.Accessor(obj); err == nil {
-		w.uid = string(accessor.GetUID())
-	}
-	return w, nil
 }
 
 // answer gives the caller what was stored.

@@ -27,30 +27,6 @@ const (
 	cleanedKey = "glowplug-cleaned"
 )
 
-// streamConfig is what jetstream.CreateKeyValue would make, and differs in that
-// reads never go to a replica that is behind. Nothing in it expires: the server
-// takes an expired tombstone out of its memory and its index only, and the value
-// that the tombstone hid is still in a block. After a kill -9 the index is made
-// anew from the blocks, and the deleted object would be back.
-func (s *Store) streamConfig() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:              s.streamName,
-		Subjects:          []string{s.subjectPrefix + ">"},
-		Storage:           jetstream.FileStorage,
-		MaxMsgsPerSubject: 1,
-		Discard:           jetstream.DiscardNew,
-		Duplicates:        2 * time.Minute,
-		MaxMsgs:           -1,
-		MaxBytes:          -1,
-		MaxMsgSize:        -1,
-		MaxConsumers:      -1,
-		AllowRollup:       true,
-		DenyDelete:        true,
-		FirstSeq:          firstSeq,
-		Metadata:          map[string]string{cleanedKey: "0"},
-	}
-}
-
 // openBucket finds the stream, or makes it where none ever was.
 func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, *jetstream.StreamInfo, error) {
 	if err := f.askGuard(ctx, js); err != nil {
@@ -84,14 +60,14 @@ func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jets
 func (f *follower) askGuard(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	connection := js.Conn().Stats().Reconnects
+	reconnects := js.Conn().Stats().Reconnects
 	if f.opts.Guard != nil {
 		if err := f.opts.Guard(ctx, js); err != nil {
 			f.link.Store(nil) // what it refuses is not written either
 			return err
 		}
 	}
-	f.connection.Store(connection)
+	f.guarded.Store(reconnects)
 	return nil
 }
 
@@ -119,12 +95,36 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 	return stream, nil
 }
 
+// streamConfig is what jetstream.CreateKeyValue would make, and differs in that
+// reads never go to a replica that is behind. Nothing in it expires: the server
+// takes an expired tombstone out of its memory and its index only, and the value
+// that the tombstone hid is still in a block. After a kill -9 the index is made
+// anew from the blocks, and the deleted object would be back.
+func (b *bucket) streamConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              b.streamName,
+		Subjects:          []string{b.subjectPrefix + ">"},
+		Storage:           jetstream.FileStorage,
+		MaxMsgsPerSubject: 1,
+		Discard:           jetstream.DiscardNew,
+		Duplicates:        2 * time.Minute,
+		MaxMsgs:           -1,
+		MaxBytes:          -1,
+		MaxMsgSize:        -1,
+		MaxConsumers:      -1,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		FirstSeq:          firstSeq,
+		Metadata:          map[string]string{cleanedKey: "0"},
+	}
+}
+
 // adjustBucket brings a stream that others made, with "nats kv add" say, to what
 // the store relies on.
-func (s *Store) adjustBucket(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream) error {
+func (b *bucket) adjustBucket(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream) error {
 	cfg := stream.CachedInfo().Config
-	if !slices.Equal(cfg.Subjects, []string{s.subjectPrefix + ">"}) {
-		return fmt.Errorf("stream %s is no KV bucket: it has the subjects %q", s.streamName, cfg.Subjects)
+	if !slices.Equal(cfg.Subjects, []string{b.subjectPrefix + ">"}) {
+		return fmt.Errorf("stream %s is no KV bucket: it has the subjects %q", b.streamName, cfg.Subjects)
 	}
 	// A short age is of a bucket that "nats kv add --ttl" has made; a long one, which
 	// earlier releases gave, means for ever.
@@ -144,4 +144,22 @@ func (s *Store) adjustBucket(ctx context.Context, js jetstream.JetStream, stream
 		}
 	}
 	return nil
+}
+
+// LossLedger is a Ledger that knows why a bucket is missing.
+type LossLedger interface {
+	Ledger
+	// Lost says why a bucket that was recorded is missing, with the remedy; nil if
+	// nothing is known.
+	Lost(bucket string) error
+}
+
+// bucketLost is the error of a bucket that held data and is missing.
+func (b *bucket) bucketLost() error {
+	if ledger, ok := b.opts.Ledger.(LossLedger); ok {
+		if err := ledger.Lost(b.kind.Bucket); err != nil {
+			return err
+		}
+	}
+	return errBucketLost
 }

@@ -1,0 +1,82 @@
+package kvstore
+
+import (
+	"maps"
+	"slices"
+
+	"glowplug/internal/store/keylog"
+)
+
+// verify holds what was loaded against the key log. An object that the log knows
+// and the bucket lacks, or has an older value of, is lost: it is left out of the
+// mirror, counts as damaged, and is named. What is back although it was deleted is
+// left out as well, and of transient objects an older value: their keys and
+// revisions are returned. cleaned is up to where the bucket was cleaned: of what was
+// deleted until then there is no trace.
+func (l *loading) verify(cleaned uint64) (back map[string]uint64) {
+	if l.keys.Created().IsZero() {
+		return nil
+	}
+	complete := l.keys.Revision() >= cleaned
+	var lost []string
+	back = map[string]uint64{}
+	for key, had := range l.keys.Keys() {
+		has, there := l.last[key]
+		switch {
+		case there && has.Revision >= had.Revision || l.unreadable[key] || !there && (had.Deleted || !complete):
+			continue
+		case !had.Deleted && l.kind.Transient:
+			back[key] = has.Revision // there will be no other of it
+		case !had.Deleted:
+			lost = append(lost, key)
+			l.bad[key] = true
+		case !has.Deleted:
+			back[key] = has.Revision
+		}
+		if e, ok := l.tree.Delete(&entry{Item: Item{Key: key}}); ok {
+			l.size -= int64(len(e.Value))
+		}
+	}
+	l.alarmLost(lost)
+	maps.DeleteFunc(back, func(_ string, rev uint64) bool { return rev == 0 }) // nothing is there
+	if len(back) > 0 {
+		l.opts.Logger.Warn("objects that had been deleted or replaced are in the bucket again, "+
+			"after a loss of files: they are deleted again",
+			"objects", slices.Sorted(maps.Keys(back))[:min(maxNamed, len(back))], "count", len(back))
+	}
+	return back
+}
+
+// alarmLost reports objects that were stored and are no more.
+func (l *loading) alarmLost(keys []string) {
+	slices.Sort(keys)
+	for _, key := range keys[:min(maxNamed, len(keys))] {
+		l.opts.Logger.Error("a stored object is lost: its file is damaged. Apply it again, or restore the store from a backup",
+			"object", l.kind.Resource+"/"+key)
+	}
+	if len(keys) > maxNamed {
+		l.opts.Logger.Error("more stored objects are lost", "bucket", l.kind.Bucket, "lost", len(keys))
+	}
+}
+
+// known is what the key log says after a load: what was read, and of what is lost,
+// or was deleted and is back, what the log said before.
+func (l *loading) known() map[string]keylog.Record {
+	known := l.last
+	if l.kind.Note != nil {
+		l.tree.Ascend(func(e *entry) bool {
+			r := known[e.Key]
+			r.Note = l.noteOf(e)
+			known[e.Key] = r
+			return true
+		})
+	}
+	for key, had := range l.keys.Keys() {
+		has, there := known[key]
+		older := there && has.Revision < had.Revision
+		if older || l.bad[key] && (!there || has.Revision == had.Revision) {
+			known[key] = had
+		}
+	}
+	return known
+}
