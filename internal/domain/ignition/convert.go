@@ -148,11 +148,11 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 		c.within2(root, from, to)
 	case from.major == 2:
 		c.within2(root, from, newest2)
-		c.up(root)
+		(&upConversion{c}).convert(root)
 		c.declare(root)
 	case to.major == 2:
 		c.declare(root)
-		c.down(root)
+		(&downConversion{c}).convert(root)
 		c.within2(root, newest2, to)
 	}
 	c.children(root)
@@ -264,6 +264,38 @@ func (c *conversion) modes(root object) {
 			if mode, ok := whole(node, "mode"); ok && mode&0o7000 != 0 {
 				c.lose(at(node, "mode"), "spec 3.6.0 sets the special bits (set-uid, set-gid, sticky) and the versions before it do not")
 			}
+		}
+	}
+}
+
+// proxy refuses one beside configs that are merged: in spec 2 such a config without
+// a proxy takes it away, in spec 3 it stays.
+func (c *conversion) proxy(ignition object, merges bool) {
+	if !merges {
+		return
+	}
+	proxy := sub(ignition, "proxy")
+	for _, key := range sortedKeys(proxy) {
+		c.lose(at(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has none, spec 3 keeps it")
+	}
+}
+
+// bareHeaders refuses the headers without a value: in spec 3 they take away one of
+// a config that this one is merged into, in spec 2 they have an empty value.
+func (c *conversion) bareHeaders(value any) {
+	switch value := value.(type) {
+	case object:
+		for _, header := range objects(value, "httpHeaders") {
+			if _, ok := header["value"]; !ok {
+				c.lose(text(header, origin), "without a value it removes a header in spec 3, and not in spec 2")
+			}
+		}
+		for _, key := range sortedKeys(value) {
+			c.bareHeaders(value[key])
+		}
+	case []any:
+		for _, item := range value {
+			c.bareHeaders(item)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func covers(folder, full string) bool {
 // filesystemsUp converts storage.filesystems and says where each of them is. A name
 // that is an absolute path is taken as that place: it is the only one that the
 // filesystem has in the config.
-func (c *conversion) filesystemsUp(root, storage object) mounts {
+func (c *upConversion) filesystemsUp(root, storage object) mounts {
 	used := map[string]bool{}
 	for _, kind := range []string{"files", "directories", "links"} {
 		for _, node := range objects(storage, kind) {
@@ -90,7 +90,7 @@ func (c *conversion) filesystemsUp(root, storage object) mounts {
 }
 
 // createUp converts mount.create, which spec 2.1.0 replaced.
-func (c *conversion) createUp(given, filesystem object) {
+func (c *upConversion) createUp(given, filesystem object) {
 	create, ok := given["create"].(object)
 	if !ok {
 		return
@@ -104,7 +104,7 @@ func (c *conversion) createUp(given, filesystem object) {
 }
 
 // filesystemsDown converts storage.filesystems: each is named by its path.
-func (c *conversion) filesystemsDown(storage object) mounts {
+func (c *downConversion) filesystemsDown(storage object) mounts {
 	found := mounts{"root": {"root", "/"}}
 	seenRoot := false
 	var out []object

@@ -14,7 +14,7 @@ const (
 
 // nodesUp converts files, directories and links: each gets the path that it has
 // under the root, and the defaults of spec 2 written out.
-func (c *conversion) nodesUp(storage object, m mounts) {
+func (c *upConversion) nodesUp(storage object, m mounts) {
 	for _, kind := range []string{"directories", "links"} {
 		seen := map[string]bool{}
 		for _, node := range objects(storage, kind) {
@@ -48,7 +48,7 @@ func fillOwner(node object, key string) {
 }
 
 // placeUp gives a node its path under the root; empty where it has none.
-func (c *conversion) placeUp(node object, m mounts) string {
+func (c *upConversion) placeUp(node object, m mounts) string {
 	name := text(node, "filesystem")
 	where, ok := m[name]
 	switch {
@@ -68,14 +68,14 @@ func (c *conversion) placeUp(node object, m mounts) string {
 }
 
 // targetUp gives a hard link the path of its target under the root.
-func (c *conversion) targetUp(link object, where mount) {
+func (c *upConversion) targetUp(link object, where mount) {
 	if isTrue(link, "hard") && where.path != "" && where.path != "/" {
 		link["target"] = path.Join(where.path, text(link, "target"))
 	}
 }
 
 // filesUp converts files; those that are appended to one before them join it.
-func (c *conversion) filesUp(storage object, m mounts) {
+func (c *upConversion) filesUp(storage object, m mounts) {
 	byPath := map[string]object{}
 	var out []object
 	for _, file := range objects(storage, "files") {
@@ -108,7 +108,7 @@ func (c *conversion) filesUp(storage object, m mounts) {
 }
 
 // appendUp converts a file that is appended to one which the config does not write.
-func (c *conversion) appendUp(file object) {
+func (c *upConversion) appendUp(file object) {
 	if _, ok := file["mode"]; !ok {
 		c.lose(at(file, "mode"), modeless)
 	}
@@ -126,7 +126,7 @@ func (c *conversion) appendUp(file object) {
 }
 
 // join appends a file to one that is written before it.
-func (c *conversion) join(file, more object) {
+func (c *upConversion) join(file, more object) {
 	for _, key := range []string{"mode", "user", "group"} {
 		if value, ok := more[key]; ok && !same(value, file[key]) {
 			c.lose(at(more, key), "it changes what an earlier entry of the same file says; spec 3 has one entry for both")
@@ -145,7 +145,7 @@ func (c *conversion) join(file, more object) {
 
 // nodesDown converts files, directories and links: each gets the filesystem that
 // its path lies in, and the defaults of spec 3 written out.
-func (c *conversion) nodesDown(storage object, m mounts) {
+func (c *downConversion) nodesDown(storage object, m mounts) {
 	directories := objects(storage, "directories")
 	c.parents(directories, m)
 	for _, node := range directories {
@@ -171,7 +171,7 @@ func (c *conversion) nodesDown(storage object, m mounts) {
 }
 
 // keptDown refuses a directory that leaves to an existing one what spec 2 sets.
-func (c *conversion) keptDown(node object) {
+func (c *downConversion) keptDown(node object) {
 	if _, ok := node["mode"]; !ok {
 		c.lose(at(node, "mode"), "an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
 	}
@@ -185,7 +185,7 @@ func (c *conversion) keptDown(node object) {
 }
 
 // placeDown gives a node its filesystem and its path in that.
-func (c *conversion) placeDown(node object, m mounts, itself bool) mount {
+func (c *downConversion) placeDown(node object, m mounts, itself bool) mount {
 	full := text(node, "path")
 	where := m.of(path.Clean(full))
 	node["filesystem"] = where.name
@@ -203,7 +203,7 @@ func (c *conversion) placeDown(node object, m mounts, itself bool) mount {
 }
 
 // targetDown gives a hard link the path of its target in the filesystem of both.
-func (c *conversion) targetDown(link object, where mount, m mounts) {
+func (c *downConversion) targetDown(link object, where mount, m mounts) {
 	target := text(link, "target")
 	if !path.IsAbs(target) {
 		target = path.Join("/", target)
@@ -220,7 +220,7 @@ func (c *conversion) targetDown(link object, where mount, m mounts) {
 // fileDown gives the entries that a file is in spec 2: one that writes it, and one
 // for each content that is appended. A file without contents is made where there is
 // none and else left as it is, which is what appending nothing does.
-func (c *conversion) fileDown(file object) []object {
+func (c *downConversion) fileDown(file object) []object {
 	contents := sub(file, "contents")
 	_, written := contents["source"]
 	appended := objects(file, "append")
@@ -266,30 +266,4 @@ func (c *conversion) fileDown(file object) []object {
 		out = append(out, entry(content, false))
 	}
 	return out
-}
-
-// parents refuses a directory whose missing parents would look different: spec 2
-// gives them its mode and owner, spec 3 0755 and root. The paths are those of spec 3.
-func (c *conversion) parents(directories []object, m mounts) {
-	declared := map[string]bool{}
-	for _, node := range directories {
-		declared[path.Clean(text(node, "path"))] = true
-	}
-	for _, node := range directories {
-		full := path.Clean(text(node, "path"))
-		above := path.Dir(full)
-		if above == "/" || declared[above] || m.at(above) || m.at(full) {
-			continue
-		}
-		const reason = "spec 2 gives it to the missing directories above as well, and spec 3 does not: declare %s too"
-		if mode, ok := whole(node, "mode"); ok && mode != rootMode {
-			c.lose(at(node, "mode"), reason, above)
-		}
-		for _, key := range []string{"user", "group"} {
-			owner := sub(node, key)
-			if id, ok := whole(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
-				c.lose(at(node, key), reason, above)
-			}
-		}
-	}
 }

@@ -3,6 +3,7 @@ package ignition
 import (
 	"bytes"
 	"encoding/json"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -258,4 +259,30 @@ func sortedKeys(o object) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// parents refuses a directory whose missing parents would look different: spec 2
+// gives them its mode and owner, spec 3 0755 and root. The paths are those of spec 3.
+func (c *conversion) parents(directories []object, m mounts) {
+	declared := map[string]bool{}
+	for _, node := range directories {
+		declared[path.Clean(text(node, "path"))] = true
+	}
+	for _, node := range directories {
+		full := path.Clean(text(node, "path"))
+		above := path.Dir(full)
+		if above == "/" || declared[above] || m.at(above) || m.at(full) {
+			continue
+		}
+		const reason = "spec 2 gives it to the missing directories above as well, and spec 3 does not: declare %s too"
+		if mode, ok := whole(node, "mode"); ok && mode != rootMode {
+			c.lose(at(node, "mode"), reason, above)
+		}
+		for _, key := range []string{"user", "group"} {
+			owner := sub(node, key)
+			if id, ok := whole(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
+				c.lose(at(node, key), reason, above)
+			}
+		}
+	}
 }

@@ -5,9 +5,11 @@ import (
 	"path"
 )
 
-// up turns a config of spec 2.4.0 into one of 3.6.0, from which fields are refused
-// that an older version of spec 3 does not have.
-func (c *conversion) up(root object) {
+// upConversion converts a config of spec 2.4.0 to 3.6.0. Fields that the wanted version
+// of spec 3 does not have are refused afterwards.
+type upConversion struct{ *conversion }
+
+func (c *upConversion) convert(root object) {
 	c.fetchingUp(root)
 	c.bareHeaders(root)
 	for _, user := range objects(sub(root, "passwd"), "users") {
@@ -27,7 +29,7 @@ func (c *conversion) up(root object) {
 }
 
 // fetchingUp converts the section that says where more is fetched from.
-func (c *conversion) fetchingUp(root object) {
+func (c *upConversion) fetchingUp(root object) {
 	ignition := sub(root, "ignition")
 	config := sub(ignition, "config")
 	c.proxy(ignition, len(objects(config, "append")) > 0)
@@ -45,18 +47,6 @@ func (c *conversion) fetchingUp(root object) {
 	}
 }
 
-// proxy refuses one beside configs that are merged: in spec 2 such a config without
-// a proxy takes it away, in spec 3 it stays.
-func (c *conversion) proxy(ignition object, merges bool) {
-	if !merges {
-		return
-	}
-	proxy := sub(ignition, "proxy")
-	for _, key := range sortedKeys(proxy) {
-		c.lose(at(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has none, spec 3 keeps it")
-	}
-}
-
 // userUp says without create what it says with it. None of its fields stands beside
 // it in a valid config.
 func userUp(user object) {
@@ -70,7 +60,7 @@ func userUp(user object) {
 
 // sectors takes over a dimension of 0, which is the same in every unit. Any other
 // number of sectors is a size that depends on the disk.
-func (c *conversion) sectors(p object, key, mebibytes string) {
+func (c *upConversion) sectors(p object, key, mebibytes string) {
 	n, ok := whole(p, key)
 	if !ok {
 		return
@@ -82,7 +72,7 @@ func (c *conversion) sectors(p object, key, mebibytes string) {
 	fill(p, mebibytes, number(0))
 }
 
-func (c *conversion) unitUp(unit object) {
+func (c *upConversion) unitUp(unit object) {
 	enable, old := unit["enable"].(bool)
 	enabled, given := unit["enabled"].(bool)
 	delete(unit, "enable")
@@ -109,7 +99,7 @@ func dropEmptyContents(unit object) {
 }
 
 // networkdUp writes the files that networkd units are.
-func (c *conversion) networkdUp(root, storage object) {
+func (c *upConversion) networkdUp(root, storage object) {
 	var files []object
 	write := func(from object, name string) {
 		if contents := text(from, "contents"); contents != "" {
