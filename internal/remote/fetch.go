@@ -12,11 +12,24 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/vincent-petithory/dataurl"
 
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/egress"
 )
+
+// fetcher fetches what a URL names, by the settings of the configs.
+type fetcher struct {
+	dialer    *egress.Dialer
+	endpoints Endpoints
+	pause     func(context.Context, time.Duration) error
+	transfers *sync.WaitGroup
+	client    client
+	settings  settings
+}
 
 // fetch gives the content that a reference names: unpacked, and held against its hash.
 func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, error) {
@@ -50,19 +63,19 @@ func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, e
 }
 
 // open begins to fetch.
-func (s *session) open(ctx context.Context, ref *ignition.Reference, u *url.URL) (io.ReadCloser, error) {
+func (f *fetcher) open(ctx context.Context, ref *ignition.Reference, u *url.URL) (io.ReadCloser, error) {
 	switch u.Scheme {
 	case "http", "https":
-		return s.fetchHTTP(ctx, ref, u)
+		return f.fetchHTTP(ctx, ref, u)
 	case "tftp":
-		return s.fetchTFTP(ctx, u)
+		return f.fetchTFTP(ctx, u)
 	case "s3", "arn":
 		if ref.Compression != "" {
 			return nil, failf(Invalid, "compression is not supported with %s, and fails on a machine", u.Scheme)
 		}
-		return s.fetchS3(ctx, u)
+		return f.fetchS3(ctx, u)
 	case "gs":
-		return s.fetchGS(ctx, u)
+		return f.fetchGS(ctx, u)
 	case "data":
 		// The text as it stands: a URL written anew may read otherwise.
 		content, err := dataurl.DecodeString(ref.Source)

@@ -14,19 +14,19 @@ const gsEndpoint = "https://storage.googleapis.com"
 // fetchGS opens an object of Google Cloud Storage without a credential, as Ignition
 // does outside of Google's cloud. Its timeouts, authorities and proxy are not those of
 // a config there, and so not here.
-func (s *session) fetchGS(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+func (f *fetcher) fetchGS(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	object := strings.TrimLeft(u.Path, "/")
 	if u.Host == "" || object == "" {
 		return nil, failf(Invalid, "it is not gs://BUCKET/OBJECT")
 	}
-	at, err := url.Parse(s.endpoints.GS)
+	at, err := url.Parse(f.endpoints.GS)
 	if err != nil {
 		return nil, failf(Invalid, "the endpoint of gs is no URL")
 	}
-	plain := *s
+	plain := *f
 	plain.settings = settings{headers: headerTimeout}
 	client := &http.Client{Transport: plain.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	return plain.get(ctx, client, at.JoinPath(u.Host, object), http.Header{"User-Agent": s.client.header()["User-Agent"]})
+	return plain.get(ctx, client, at.JoinPath(u.Host, object), http.Header{"User-Agent": f.client.header()["User-Agent"]})
 }

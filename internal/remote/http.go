@@ -2,8 +2,10 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/egress"
 )
 
 const (
@@ -22,8 +25,8 @@ const (
 )
 
 // fetchHTTP opens what an http or https URL names.
-func (s *session) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url.URL) (io.ReadCloser, error) {
-	header := s.client.header()
+func (f *fetcher) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url.URL) (io.ReadCloser, error) {
+	header := f.client.header()
 	defaults := header.Clone()
 	for _, h := range ref.Headers {
 		switch {
@@ -37,7 +40,7 @@ func (s *session) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url
 		// Ignition sends the last of several; a list is one value with commas in it.
 		header.Set(h.Name, h.Value)
 	}
-	client := &http.Client{Transport: s.transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
+	client := &http.Client{Transport: f.transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return finalError{failf(Failed, "it redirects more than %d times", maxRedirects)}
 		}
@@ -45,20 +48,20 @@ func (s *session) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url
 			return finalError{failf(Failed, "it redirects to what is neither http nor https")}
 		}
 		req.Header = http.Header{}
-		if s.client.keepsHeader {
+		if f.client.keepsHeader {
 			req.Header = defaults.Clone()
 		}
 		return nil
 	}}
-	return s.get(ctx, client, u, header)
+	return f.get(ctx, client, u, header)
 }
 
 // get asks until there is an answer: no answer and one of 500 or above are followed by
 // a pause and another try. Any other answer is final.
-func (s *session) get(ctx context.Context, client *http.Client, u *url.URL, header http.Header) (io.ReadCloser, error) {
+func (f *fetcher) get(ctx context.Context, client *http.Client, u *url.URL, header http.Header) (io.ReadCloser, error) {
 	cancel := context.CancelFunc(func() {})
-	if s.settings.total > 0 {
-		ctx, cancel = context.WithTimeout(ctx, s.settings.total)
+	if f.settings.total > 0 {
+		ctx, cancel = context.WithTimeout(ctx, f.settings.total)
 	}
 	last := ""
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -81,7 +84,7 @@ func (s *session) get(ctx context.Context, client *http.Client, u *url.URL, head
 		case ctx.Err() == nil:
 			last = plain(err)
 		}
-		if err := s.pause(ctx, pause); err != nil {
+		if err := f.pause(ctx, pause); err != nil {
 			cancel()
 			return nil, late(last)
 		}
@@ -143,5 +146,49 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// transport carries requests by the settings as they stand. Its connections are not
+// kept: the next request may be made by others.
+func (f *fetcher) transport() http.RoundTripper {
+	t := &http.Transport{
+		DialContext:            f.dial,
+		ResponseHeaderTimeout:  f.settings.headers,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		DisableKeepAlives:      true,
+		Proxy:                  f.proxy(f.settings.proxy),
+	}
+	if f.settings.authorities != nil {
+		t.TLSClientConfig = &tls.Config{RootCAs: f.settings.authorities}
+	}
+	return egress.OnBehalf(t)
+}
+
+// dial connects to what may be fetched from.
+func (f *fetcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := f.dialer.Dial(ctx, network, address)
+	return conn, refusal(err)
+}
+
+// proxy chooses the proxy of a request by what configs say. The environment of the
+// server is not asked. What a proxy connects to is held against the list, too.
+func (f *fetcher) proxy(choose func(*url.URL) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(req *http.Request) (*url.URL, error) {
+		if choose == nil {
+			return nil, nil
+		}
+		through, err := choose(req.URL)
+		if err != nil {
+			return nil, finalError{failf(Invalid, "the proxy is no URL")}
+		}
+		if through == nil {
+			return nil, nil
+		}
+		if err := f.dialer.Policy.Behind(req.URL.Hostname()); err != nil {
+			return nil, refusal(err)
+		}
+		return through, nil
 	}
 }

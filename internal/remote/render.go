@@ -4,22 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/egress"
 )
 
 // session renders one config.
 type session struct {
-	dialer    *egress.Dialer
-	endpoints Endpoints
-	pause     func(context.Context, time.Duration) error
-	transfers *sync.WaitGroup
-
-	client   client
-	settings settings
+	fetcher
 	// bundles has the certificate authorities that have been fetched, by their URL.
 	bundles map[string][]byte
 	// chain has the configs from the first to the one that is being fetched, redacted,

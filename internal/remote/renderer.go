@@ -102,9 +102,12 @@ func (r *Renderer) Render(ctx context.Context, name string, config []byte, spec 
 		}
 	}
 	s := &session{
-		dialer: r.dialer, endpoints: r.endpoints, pause: r.pause, transfers: &r.transfers,
-		client: clientOf(newest), settings: settings{headers: headerTimeout}, bundles: map[string][]byte{},
-		chain: []string{name}, sources: []string{""}, configsLeft: MaxConfigs, bytesLeft: maxTotal,
+		fetcher: fetcher{
+			dialer: r.dialer, endpoints: r.endpoints, pause: r.pause, transfers: &r.transfers,
+			client: clientOf(newest), settings: settings{headers: headerTimeout},
+		},
+		bundles: map[string][]byte{},
+		chain:   []string{name}, sources: []string{""}, configsLeft: MaxConfigs, bytesLeft: maxTotal,
 	}
 	out, err := s.whole(ctx, config)
 	if err == nil && spec != "" {

@@ -29,20 +29,20 @@ type object struct {
 // fetchS3 opens an object of S3 without a credential. Ignition brings that of the
 // machine it runs on, where that is one of Amazon's; a credential of this server is
 // none of a config's business.
-func (s *session) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+func (f *fetcher) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	o, err := objectOf(u)
 	if err != nil {
 		return nil, err
 	}
 	cancel := context.CancelFunc(func() {})
-	if s.settings.total > 0 {
-		ctx, cancel = context.WithTimeout(ctx, s.settings.total)
+	if f.settings.total > 0 {
+		ctx, cancel = context.WithTimeout(ctx, f.settings.total)
 	}
-	spy := &regionSpy{client: &http.Client{Transport: s.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
+	spy := &regionSpy{client: &http.Client{Transport: f.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}}
 	if o.region == "" {
-		_, err := s.s3(o.hint, spy).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &o.bucket})
+		_, err := f.s3(o.hint, spy).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &o.bucket})
 		if o.region = spy.region; o.region == "" {
 			if err != nil {
 				cancel()
@@ -55,7 +55,7 @@ func (s *session) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error
 	if o.version != "" {
 		in.VersionId = &o.version
 	}
-	out, err := s.s3(o.region, spy).GetObject(ctx, in)
+	out, err := f.s3(o.region, spy).GetObject(ctx, in)
 	if err != nil {
 		cancel()
 		return nil, s3Error(ctx, "the object cannot be fetched", err)
@@ -65,13 +65,13 @@ func (s *session) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error
 
 // s3 is a client for a region. It is made of nothing but what stands here: no
 // environment, no file and no metadata service.
-func (s *session) s3(region string, through s3.HTTPClient) *s3.Client {
+func (f *fetcher) s3(region string, through s3.HTTPClient) *s3.Client {
 	o := s3.Options{
 		Region: region, Credentials: aws.AnonymousCredentials{}, HTTPClient: through, Retryer: retryer(),
 		EndpointOptions: s3.EndpointResolverOptions{UseDualStackEndpoint: aws.DualStackEndpointStateEnabled},
 	}
-	if s.endpoints.S3 != "" {
-		o.BaseEndpoint, o.UsePathStyle = &s.endpoints.S3, true
+	if f.endpoints.S3 != "" {
+		o.BaseEndpoint, o.UsePathStyle = &f.endpoints.S3, true
 		o.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateDisabled
 	}
 	return s3.New(o)

@@ -2,11 +2,8 @@ package remote
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/egress"
 )
 
 const (
@@ -104,48 +100,4 @@ func addBundle(pool *x509.CertPool, bundle []byte) (problem string) {
 		bundle = rest
 	}
 	return ""
-}
-
-// transport carries requests by the settings as they stand. Its connections are not
-// kept: the next request may be made by others.
-func (s *session) transport() http.RoundTripper {
-	t := &http.Transport{
-		DialContext:            s.dial,
-		ResponseHeaderTimeout:  s.settings.headers,
-		TLSHandshakeTimeout:    handshakeTimeout,
-		MaxResponseHeaderBytes: maxHeader,
-		DisableKeepAlives:      true,
-		Proxy:                  s.proxy(s.settings.proxy),
-	}
-	if s.settings.authorities != nil {
-		t.TLSClientConfig = &tls.Config{RootCAs: s.settings.authorities}
-	}
-	return egress.OnBehalf(t)
-}
-
-// dial connects to what may be fetched from.
-func (s *session) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := s.dialer.Dial(ctx, network, address)
-	return conn, refusal(err)
-}
-
-// proxy chooses the proxy of a request by what configs say. The environment of the
-// server is not asked. What a proxy connects to is held against the list, too.
-func (s *session) proxy(choose func(*url.URL) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
-	return func(req *http.Request) (*url.URL, error) {
-		if choose == nil {
-			return nil, nil
-		}
-		through, err := choose(req.URL)
-		if err != nil {
-			return nil, finalError{failf(Invalid, "the proxy is no URL")}
-		}
-		if through == nil {
-			return nil, nil
-		}
-		if err := s.dialer.Policy.Behind(req.URL.Hostname()); err != nil {
-			return nil, refusal(err)
-		}
-		return through, nil
-	}
 }

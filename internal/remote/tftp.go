@@ -22,12 +22,12 @@ const (
 
 // fetchTFTP fetches a file whole: the library pushes it, and cannot be told to stop
 // but by an error of what it writes to.
-func (s *session) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+func (f *fetcher) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	port := u.Port()
 	if port == "" {
 		port = tftpPort
 	}
-	addrs, err := s.dialer.Resolve(ctx, u.Hostname())
+	addrs, err := f.dialer.Resolve(ctx, u.Hostname())
 	if err = refusal(err); err != nil {
 		if isFinal(err) {
 			return nil, final(err)
@@ -47,7 +47,7 @@ func (s *session) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, err
 	client.SetBackoff(func(int) time.Duration { return 0 })
 	reader, writer := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { reader.CloseWithError(ctx.Err()) })
-	s.transfers.Go(func() {
+	f.transfers.Go(func() {
 		transfer, err := client.Receive(u.Path, "octet")
 		if err == nil {
 			_, err = transfer.WriteTo(writer)

@@ -47,8 +47,9 @@ func distroByName(name string) string {
 	return ""
 }
 
-// recognise tells what the image installs, by what it says of itself.
-func (img *Image) recognise() string {
+// detectDistro returns the distribution that the image installs, by the files and the
+// labels in it.
+func detectDistro(img *Image) string {
 	if img.exists(kargsPath) || img.exists(kargsPath83) || img.exists("/coreos/igninfo.json") {
 		return CoreOS
 	}

@@ -63,7 +63,7 @@ func Open(r io.ReaderAt, size int64) (*Image, error) {
 	if err := img.survey(); err != nil {
 		return nil, err
 	}
-	img.distro = img.recognise()
+	img.distro = detectDistro(img)
 	return img, nil
 }
 
