@@ -14,8 +14,8 @@ version=${version#v}
 commit=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0 GOFLAGS= LC_ALL=C TZ=UTC
-# The microarchitecture goes into the binary, and the environment must not choose it.
-export GOOS=linux GOAMD64=v1 GOARM64=v8.0
+# These go into the binary, and the environment must not choose them.
+export GOOS=linux GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOFIPS140=off
 
 rm -rf dist
 mkdir dist
@@ -31,7 +31,7 @@ for arch in amd64 arm64; do
   GOARCH=$arch go build -trimpath -buildvcs=false -o "dist/$name/glowplug" -ldflags "-s -w \
     -X glowplug/internal/version.Version=$version -X glowplug/internal/version.commit=$commit" ./cmd/glowplug
   "$tools/cyclonedx-gomod" bin -json -std -noserial -notimestamp -version "$version" \
-    -output "dist/$name.cdx.json" "dist/$name/glowplug" 2>/dev/null
+    -output "dist/$name.cdx.json" "dist/$name/glowplug"
   tar -C dist --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
     --mode=u=rwX,go=rX -cf - "$name" | gzip -n -9 >"dist/$name.tar.gz"
   rm -r "dist/$name"
