@@ -167,7 +167,8 @@ func TestHostsCannotBeListed(t *testing.T) {
 			t.Errorf("%d lines in the log, want 1", n)
 		}
 		limited := 1000 - sources.Limit + 1 + 5*8 + 1
-		want := fmt.Sprintf(`# HELP glowplug_boot_limited_requests_total Requests and iSCSI logins that were refused without a look-up, since their source had guessed too much.
+		want := fmt.Sprintf(`# HELP glowplug_boot_limited_requests_total Requests and iSCSI logins refused `+
+			`without a look-up, since their source had guessed too many claims or images.
 # TYPE glowplug_boot_limited_requests_total counter
 glowplug_boot_limited_requests_total{of="claims"} %d
 glowplug_boot_limited_requests_total{of="images"} 0

@@ -335,7 +335,8 @@ func TestJournalAndMetrics(t *testing.T) {
 		t.Errorf("notices %q", r.journal.notices)
 	}
 	want := `
-# HELP glowplug_boot_notices_total What deserved an event while machines were answered, by reason.
+# HELP glowplug_boot_notices_total Findings about machines that became events: UnknownHost, ` +
+		`ClaimRefused, ClaimIgnored, NeighborMismatch, NeighborChanged, DuplicateIdentity, ImageUnavailable.
 # TYPE glowplug_boot_notices_total counter
 glowplug_boot_notices_total{reason="ClaimIgnored"} 4
 # HELP glowplug_boot_requests_total Requests of machines, by endpoint, HTTP status and the tier that chose the config.
