@@ -61,13 +61,11 @@ type App struct {
 	rendered *hostconfig.Cache
 	follower *hostconfig.Follower
 	skew     *skew.Watcher
-	// lostConfigs are the configs that the store has lost.
-	lostConfigs lostConfigs
-	resolver    *peer.Resolver
-	bootLog     *bootlog.Log
-	journal     *journal.Journal
-	sources     *sources.Guard
-	creds       *credentials.Credentials
+	resolver *peer.Resolver
+	bootLog  *bootlog.Log
+	journal  *journal.Journal
+	sources  *sources.Guard
+	creds    *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
 	clientCAFile *keyfile.Follower
 	api          *api.Server
@@ -132,11 +130,15 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	}
 	a.onClose(a.backend.close)
 	a.memoryLimit = limitMemory(a.log)
-	a.index()
+	a.openStores()
 	if err := a.openDoors(); err != nil {
 		return err
 	}
 	if err := a.openImages(); err != nil {
+		return err
+	}
+	a.openDecider()
+	if err := a.openTargets(); err != nil {
 		return err
 	}
 	if err := a.openArtifacts(); err != nil {
@@ -149,27 +151,14 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// index makes the stores and what follows them: hosts and configs in memory,
-// the decision over them, the journal of what happens.
-func (a *App) index() {
+// openStores makes the stores, the objects in memory and the journal.
+func (a *App) openStores() {
 	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
 		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
 		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
 	})
-	a.openStreams()
-	a.decider = decide.New(a.inventory, decide.Policy{
-		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
-	})
-	a.skew = skew.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
-	observers := map[string][]kvstore.Observer{
-		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
-		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
-		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
-		api.Namespaces:      {a.inventory.Namespaces()},
-		api.StreamReleases:  {a.streams.Observer()},
-		api.ConfigMaps:      {a.bulletin.Observer()},
-	}
+	a.streams = streams.NewLibrary(a.log)
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range api.Kinds() {
@@ -178,7 +167,7 @@ func (a *App) index() {
 			Release: a.backend.release(), Exclusive: a.backend.exclusive,
 			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
 			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
-		}, observers[kind.Resource]...)
+		})
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
 		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
@@ -198,19 +187,41 @@ func (a *App) index() {
 	a.sources = sources.New(sources.Options{Notice: a.journal.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
 	registerDamages(a.metrics, a.backend.damages)
-	a.decider.Follow(a.journal.Progress)
-	a.decider.ConsiderLost(a.lostObjects)
-	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
-	a.onClose(a.rendered.Close)
-	a.decider.RenderWith(a.rendered)
-	a.follower = hostconfig.NewFollower(hostconfig.Options{
-		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
-	})
+	a.openBulletin()
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})
 	a.onClose(func() { _ = a.resolver.Close() })
+}
+
+// openDecider makes the decision about machines, and its users in the background.
+func (a *App) openDecider() {
+	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
+	a.onClose(a.rendered.Close)
+	a.decider = decide.New(decide.Options{
+		Inventory: a.inventory,
+		Policy: decide.Policy{
+			Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
+		},
+		Progress: a.journal, Images: servableImages{a.images}, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
+	})
+	a.skew = skew.New(a.inventory, a.decider, a.journal, a.loaded)
+	a.follower = hostconfig.NewFollower(hostconfig.Options{
+		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
+	})
+}
+
+// observers are told of the changes of each store, by resource.
+func (a *App) observers() map[string][]kvstore.Observer {
+	return map[string][]kvstore.Observer{
+		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
+		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
+		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
+		api.Namespaces:      {a.inventory.Namespaces()},
+		api.StreamReleases:  {a.streams.Observer()},
+		api.ConfigMaps:      {a.bulletin.Observer()},
+	}
 }
 
 // openDoors listens, and makes the credentials that name where.

@@ -18,7 +18,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// openImages opens the ISO directory, and with one the iSCSI portal.
+// openImages opens the ISO directory, and with one the listener of the iSCSI portal.
 func (a *App) openImages() error {
 	s := a.settings
 	if s.ISODir != "" {
@@ -48,11 +48,16 @@ func (a *App) openImages() error {
 		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
 	}
 	a.streams.Changed(a.images.StreamChanged)
-	a.decider.Try(a.tryImage)
 	a.onClose(func() { _ = a.images.Close() })
+	return nil
+}
+
+// openTargets makes the iSCSI server, where there is a portal.
+func (a *App) openTargets() (err error) {
 	if a.portalListener == nil {
 		return nil
 	}
+	s := a.settings
 	t := &targets{app: a, landmarks: a.landmarks}
 	told := ""
 	if s.portalHost != "" {

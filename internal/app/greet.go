@@ -99,8 +99,7 @@ func (a *App) example(macs []string) string {
 		request := decide.Request{
 			Type: decide.Ignition, Caller: identity.Caller{Believed: true}, Claims: identity.Claims{MAC: mac},
 		}
-		decision := decide.Decision{}
-		if a.decider.Decide(&request, &decision); decision.Err != nil {
+		if decision := a.decider.Config(&request); decision.Err != nil {
 			continue
 		}
 		path := machine.PathIgnition + "?mac=" + mac.String()

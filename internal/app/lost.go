@@ -26,13 +26,19 @@ const (
 	reasonLost = "ObjectLost"
 )
 
-// lostObjects gives the objects that the store has lost and that decide about machines.
-func (a *App) lostObjects() decide.Lost {
+// lostObjects implements decide.LostObjects.
+type lostObjects struct {
+	stores  map[string]*kvstore.Store
+	configs lostConfigs
+}
+
+// Lost returns the objects that the store has lost and that decide about machines.
+func (l *lostObjects) Lost() decide.Lost {
 	return decide.Lost{
-		Hosts:      a.stores[api.BareMetalHosts].Lost(),
-		Configs:    a.lostConfigs.of(a.stores[api.IgnitionConfigs]),
-		Images:     a.stores[api.ISCSICdroms].Lost(),
-		Namespaces: a.stores[api.Namespaces].Lost(),
+		Hosts:      l.stores[api.BareMetalHosts].Lost(),
+		Configs:    l.configs.of(l.stores[api.IgnitionConfigs]),
+		Images:     l.stores[api.ISCSICdroms].Lost(),
+		Namespaces: l.stores[api.Namespaces].Lost(),
 	}
 }
 

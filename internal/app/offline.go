@@ -31,8 +31,7 @@ func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems
 	if err != nil {
 		return nil, nil, err
 	}
-	d = decide.New(inv, policy)
-	d.RenderWith(hostconfig.NewCache(inv, nil))
+	d = decide.New(decide.Options{Inventory: inv, Policy: policy, Renderer: hostconfig.NewCache(inv, nil)})
 	return d, problems, nil
 }
 

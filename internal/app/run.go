@@ -18,8 +18,9 @@ func (a *App) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	usable := make(chan struct{})
 	background.Go(func() { defer close(usable); a.backend.awaitUsable(work) })
-	for _, store := range a.stores {
-		background.Go(func() { <-usable; store.Run(work, a.backend.js) })
+	observers := a.observers()
+	for resource, store := range a.stores {
+		background.Go(func() { <-usable; store.Run(work, a.backend.js, observers[resource]...) })
 		if !a.backend.exclusive {
 			background.Go(func() { store.KeepReplicas(work, a.backend.js) })
 		}

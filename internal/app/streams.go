@@ -18,7 +18,6 @@ import (
 	"glowplug/internal/bulletin"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
-	"glowplug/internal/streams"
 )
 
 // taken are the first parts of paths that are not free for an alias of a stream.
@@ -55,15 +54,13 @@ func (s *settings) checkStreams() error {
 	return nil
 }
 
-// openStreams makes the library of the streams' releases and what posts the current
-// ones.
-func (a *App) openStreams() {
-	a.streams = streams.NewLibrary(a.log)
+// openBulletin makes the bulletin, which posts the current releases of the streams.
+func (a *App) openBulletin() {
 	a.bulletin = bulletin.New(bulletin.Options{
 		Library: a.streams, API: &http.Client{Transport: lateAPI{a}}, Base: "http://glowplug.invalid",
 		Fresh:     a.freshStreams,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
-		Recorder: lateJournal{a}, Logger: a.log,
+		Recorder: a.journal, Logger: a.log,
 	})
 }
 
@@ -81,13 +78,6 @@ type lateAPI struct{ app *App }
 
 func (l lateAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.app.api.LoopbackConfig().Transport.RoundTrip(r)
-}
-
-// lateJournal is the journal, likewise.
-type lateJournal struct{ app *App }
-
-func (l lateJournal) Record(ref v1.ObjectReference, eventType, reason, message string) {
-	l.app.journal.Record(ref, eventType, reason, message)
 }
 
 // openArtifacts opens --streams-dir.

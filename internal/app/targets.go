@@ -61,7 +61,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	request, now := t.request(l), time.Now()
 	request.ClaimLimit = t.app.sources.Claims(now, &request.Caller, &request.Claims)
 	request.ImageLimit = t.app.sources.Images(now, &request.Caller)
-	i := t.app.decider.DecideTarget(request, l.Target)
+	i := t.app.decider.Target(request, l.Target)
 	t.guessed(request, now, &i)
 	for _, n := range i.Notices {
 		t.app.journal.Notice(n)
@@ -122,7 +122,7 @@ func (t *targets) discover(l iscsi.Login) []string {
 	request.ClaimLimit = t.app.sources.Claims(now, &request.Caller, &request.Claims)
 	var names []string
 	for n, ref := range t.app.images.Targets() {
-		i := t.app.decider.DecideImage(request, ref, true)
+		i := t.app.decider.Image(request, ref, true)
 		if n == 0 { // it claims the same of each
 			i.Missed = false // it has not asked for this one
 			t.guessed(request, now, &i)
@@ -246,17 +246,20 @@ func (l *landmarks) of(image *iso.Image) []iso.BootFile {
 	return files
 }
 
-// tryImage tells whether an image can be had with a machine's own kernel arguments.
-// What is worked out for that is kept for the machine, which is to come for it.
-func (a *App) tryImage(image *snapshot.Image, args []string) error {
+// servableImages implements decide.Images.
+type servableImages struct{ library *image.Library }
+
+// Try returns an error where an image cannot be served with a machine's own kernel
+// arguments. The library keeps the result for the machine, which will come for it.
+func (s servableImages) Try(image *snapshot.Image, args []string) error {
 	if image.PXE { // its arguments stand in the script
-		files, err := a.images.Files(image.Ref, "")
+		files, err := s.library.Files(image.Ref, "")
 		if err == nil {
 			files.Release()
 		}
 		return err
 	}
-	disk, err := a.images.Disk(image.Ref, args)
+	disk, err := s.library.Disk(image.Ref, args)
 	if err == nil {
 		disk.Release()
 	}

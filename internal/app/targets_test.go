@@ -12,12 +12,12 @@ import (
 // Whoever keeps an image from being replaced by reading it does so for itself: a
 // machine is not held on an old release by somebody else who says its name.
 func TestReaderIsAMachine(t *testing.T) {
-	host := &snapshot.Host{Ref: snapshot.Ref{Namespace: "rack", Name: "one"}}
+	host := decide.Identity{Host: &snapshot.Host{Ref: snapshot.Ref{Namespace: "rack", Name: "one"}}}
 	reader := func(from string, i decide.ImageDecision) string {
 		l := iscsi.Login{Initiator: "iqn.2010-04.org.example:one", Remote: netip.MustParseAddrPort(from)}
 		return readerOf(l, clientOf(&i))
 	}
-	known, claimed := decide.ImageDecision{Host: host, ByNetwork: true}, decide.ImageDecision{Host: host}
+	known, claimed := decide.ImageDecision{Identity: host, ByNetwork: true}, decide.ImageDecision{Identity: host}
 	if reader("192.0.2.1:1", known) != reader("192.0.2.11:2", known) {
 		t.Error("a host with another address is another reader")
 	}

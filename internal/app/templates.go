@@ -23,7 +23,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 	if err != nil {
 		return err
 	}
-	decider := decide.New(inv, decide.Policy{})
+	decider := decide.New(decide.Options{Inventory: inv})
 	view := inv.View()
 	defer view.End()
 	hosts := view.Hosts()
@@ -31,7 +31,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 	given := map[snapshot.Ref][]*snapshot.Host{}
 	for _, h := range hosts {
 		for _, typ := range [...]string{decide.Ignition, decide.Kickstart} {
-			if c := decider.Assigned(view, h, typ, &decide.Decision{}); c != nil && c.Template {
+			if c := decider.Assigned(view, h, typ); c != nil && c.Template {
 				given[c.Ref] = append(given[c.Ref], h)
 			}
 		}

@@ -108,12 +108,12 @@ func start(t *testing.T, policy decide.Policy) *site {
 
 // serve makes a server's part, which runs until the test ends.
 func (s *site) serve(policy decide.Policy) *replica {
-	r := &replica{decider: decide.New(s.inv, policy), cache: NewCache(s.inv, nil)}
+	r := &replica{cache: NewCache(s.inv, nil)}
+	r.decider = decide.New(decide.Options{Inventory: s.inv, Policy: policy, Renderer: r.cache})
 	r.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
 		r.compiled.Add(1)
 		return t.Render(f)
 	}
-	r.decider.RenderWith(r.cache)
 	r.follower = NewFollower(Options{
 		Cache: r.cache, Inventory: s.inv, Decider: r.decider, Store: later{s}, Recorder: &s.events,
 	})
@@ -230,14 +230,13 @@ func (s *site) settled(namespace, name, want string) *v1.IgnitionConfig {
 }
 
 // ask asks as a machine.
-func (r *replica) ask(addr string) *decide.Decision {
+func (r *replica) ask(addr string) *decide.ConfigDecision {
 	return r.askFor(decide.Ignition, addr)
 }
 
-func (r *replica) askFor(endpoint, addr string) *decide.Decision {
-	dec := &decide.Decision{}
-	r.decider.Decide(&decide.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
-	return dec
+func (r *replica) askFor(endpoint, addr string) *decide.ConfigDecision {
+	dec := r.decider.Config(&decide.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}})
+	return &dec
 }
 
 func butane(files ...string) string {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -38,7 +37,7 @@ const (
 
 // Decider says which config a host is given.
 type Decider interface {
-	Assigned(view snapshot.View, host *snapshot.Host, typ string, room *decide.Decision) *snapshot.Config
+	Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config
 }
 
 // Store is the part of the store of ignitionconfigs that a Follower needs.

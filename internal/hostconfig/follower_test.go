@@ -387,10 +387,9 @@ func TestRenderedFormsAreNegotiated(t *testing.T) {
 	s.worker("a", 1)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
 	s.settled("a", "worker", "Ready 1/0/1")
-	dec := &decide.Decision{}
 	req := &decide.Request{Type: decide.Ignition, Accept: "application/vnd.coreos.ignition+json; version=3.1.0, */*;q=0.1"}
 	req.Caller.Addr = addr("10.0.0.1")
-	s.decider.Decide(req, dec)
+	dec := s.decider.Config(req)
 	if dec.Err != nil || dec.Form == nil || dec.Form.Version != "3.1.0" || !strings.Contains(string(dec.Form.Bytes), "node-1") {
 		t.Errorf("%+v", dec)
 	}
@@ -399,12 +398,10 @@ func TestRenderedFormsAreNegotiated(t *testing.T) {
 // What a host asked for in a role is not what it is given without it.
 func TestLastGoodRenderingIsOfTheSameRole(t *testing.T) {
 	s := start(t, decide.Policy{})
-	as := func(role string) *decide.Decision {
-		dec := &decide.Decision{}
-		s.decider.Decide(&decide.Request{
+	as := func(role string) decide.ConfigDecision {
+		return s.decider.Config(&decide.Request{
 			Type: decide.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: identity.Claims{Role: role},
-		}, dec)
-		return dec
+		})
 	}
 	s.worker("a", 1, "rack", "r1")
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane(`{{ .Labels.rack }}-{{ .Labels.role }}`))

@@ -176,7 +176,6 @@ type assignment struct {
 
 func (f *Follower) lookAtSome(refs []Ref) {
 	found := make([]assignment, len(refs))
-	room := &decide.Decision{}
 	view := f.opts.Inventory.View()
 	for i, ref := range refs {
 		a := &found[i]
@@ -184,7 +183,7 @@ func (f *Follower) lookAtSome(refs []Ref) {
 			continue
 		}
 		for j, typ := range endpoints {
-			if c := f.opts.Decider.Assigned(view, a.host, typ, room); isTemplate(c) {
+			if c := f.opts.Decider.Assigned(view, a.host, typ); isTemplate(c) {
 				a.configs[j] = c
 			}
 		}

@@ -46,10 +46,10 @@ type crowd struct {
 
 func newCrowd(t *testing.T, slots int) *crowd {
 	inv := snapshot.New(snapshot.Options{})
-	c := &crowd{t: t, inv: inv, decider: decide.New(inv, decide.Policy{}), cache: NewCache(inv, nil)}
+	c := &crowd{t: t, inv: inv, cache: NewCache(inv, nil)}
 	c.cache.slots = newSlots(slots)
 	c.cache.render = c.render
-	c.decider.RenderWith(c.cache)
+	c.decider = decide.New(decide.Options{Inventory: inv, Renderer: c.cache})
 	t.Cleanup(c.cache.Close)
 	source := compile.Source{Type: v1.TypeKickstart, Format: v1.FormatKickstart, Config: "# {{ .IP }}\n", Template: true}
 	artifact, found := compile.Compile(source)
@@ -109,9 +109,7 @@ func (c *crowd) rendered() []string {
 }
 
 func (c *crowd) ask(ctx context.Context, caller identity.Caller) *fault.Error {
-	dec := &decide.Decision{}
-	c.decider.Decide(&decide.Request{Type: decide.Kickstart, Caller: caller, Gone: ctx.Done()}, dec)
-	return dec.Err
+	return c.decider.Config(&decide.Request{Type: decide.Kickstart, Caller: caller, Gone: ctx.Done()}).Err
 }
 
 // The callers of a network card that has many addresses, of a network, of several.

@@ -60,7 +60,7 @@ func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inv := snapshot.New(snapshot.Options{})
 		d, ready := &diary{}, &atomic.Bool{}
-		w := New(inv, decide.New(inv, decide.Policy{}), d, ready.Load)
+		w := New(inv, decide.New(decide.Options{Inventory: inv}), d, ready.Load)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); w.Run(ctx) }()
@@ -143,9 +143,7 @@ func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template
 func TestTemplate(t *testing.T) {
 	inv := snapshot.New(snapshot.Options{})
 	d, r := &diary{}, &renderer{}
-	decider := decide.New(inv, decide.Policy{})
-	decider.RenderWith(r)
-	w := New(inv, decider, d, func() bool { return true })
+	w := New(inv, decide.New(decide.Options{Inventory: inv, Renderer: r}), d, func() bool { return true })
 	put := func(o kvstore.Observer, key, value string) {
 		o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
 	}

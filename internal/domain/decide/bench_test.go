@@ -40,6 +40,8 @@ func fleetAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
+// A decision for a host by its own facts allocates nothing; each fact that is not the
+// host's own costs one allocation.
 func TestDecideAllocations(t *testing.T) {
 	l := story()
 	many := l.host("g10", "many", "02:00:00:00:01:00", "192.168.30.1", "role", "builder")
@@ -55,18 +57,18 @@ func TestDecideAllocations(t *testing.T) {
 		most   float64
 	}{
 		{"by address", Policy{}, ask{from: "192.168.10.10", accept: v34}, 0},
-		{"by neighbour", Policy{}, ask{from: "192.168.10.77", neighbor: macD, accept: v34}, 0},
+		{"by neighbour", Policy{}, ask{from: "192.168.10.77", neighbor: macD, accept: v34}, 1},
 		{"by claims", Policy{}, ask{from: "192.168.10.10", mac: macA, ip: "192.168.10.10", hostname: "builder1", uuid: uuidA, accept: v34}, 0},
 		{"by role", Policy{}, ask{from: "192.168.10.10", role: "builder", accept: v34}, 0},
 		{"isolated", Policy{Isolate: true}, ask{from: "192.168.10.10", accept: v34}, 0},
 		{"kickstart", Policy{}, ask{endpoint: Kickstart, from: "192.168.10.11"}, 0},
-		{"trusted", Policy{Claims: identity.Trust}, ask{from: "192.168.10.99", mac: macA, hostname: "nobody"}, 0},
+		{"trusted", Policy{Claims: identity.Trust}, ask{from: "192.168.10.99", mac: macA, hostname: "nobody"}, 2},
 		{"many cards, from a bootSource", Policy{}, ask{from: "172.16.5.5", mac: "02:00:00:00:01:03", accept: v34}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, req := New(inv, c.policy), c.ask.request(t)
-			var dec Decision
-			n := testing.AllocsPerRun(200, func() { d.Decide(req, &dec) })
+			d, req := New(Options{Inventory: inv, Policy: c.policy}), c.ask.request(t)
+			var dec ConfigDecision
+			n := testing.AllocsPerRun(200, func() { dec = d.Config(req) })
 			if dec.Err != nil || dec.Host == nil {
 				t.Fatalf("%s: %v", outcome(&dec), dec.Err)
 			}
@@ -83,19 +85,18 @@ func TestDecideAllocations(t *testing.T) {
 func BenchmarkDecide(b *testing.B) {
 	for _, size := range []struct{ hosts, configs int }{{1, 1}, {1_000, 100}, {100_000, 10_000}} {
 		b.Run(fmt.Sprintf("hosts=%d/configs=%d", size.hosts, size.configs), func(b *testing.B) {
-			d := New(fleet(size.hosts, size.configs).inventory(b), Policy{})
+			d := New(Options{Inventory: fleet(size.hosts, size.configs).inventory(b)})
 			for _, spread := range []struct {
 				name  string
 				hosts int
 			}{{"one", 1}, {"all", size.hosts}} {
 				b.Run("asking="+spread.name, func(b *testing.B) {
 					req := ask{from: "10.0.0.0", accept: v34}.request(b)
-					var dec Decision
 					b.ReportAllocs()
 					i := 0
 					for b.Loop() {
 						req.Caller.Addr = fleetAddr(i)
-						d.Decide(req, &dec)
+						dec := d.Config(req)
 						if dec.Err != nil || dec.Tier != match.Labels {
 							b.Fatal(outcome(&dec), dec.Err)
 						}

@@ -78,6 +78,18 @@ func rack() *lab {
 	return l
 }
 
+// provisioning is the progress of hosts that were given their configs.
+type provisioning struct{}
+
+func (provisioning) Progress(*snapshot.Host) snapshot.Progress {
+	return snapshot.Progress{State: v1.StateProvisioning}
+}
+
+// tryImages is a function that tries images.
+type tryImages func(image *snapshot.Image, args []string) error
+
+func (f tryImages) Try(image *snapshot.Image, args []string) error { return f(image, args) }
+
 func TestDecideBoot(t *testing.T) {
 	inv := rack().inventory(t)
 	for n, want := range map[int]string{
@@ -85,8 +97,8 @@ func TestDecideBoot(t *testing.T) {
 		10: "503 there is no image g10/missing", 11: "503 image g10/pending is not ready yet",
 		12: "503 image g10/broken cannot be booted: no ISO 9660 image", 13: "g10/router", 14: "default/rescue", 15: "script", 16: "g10/live",
 	} {
-		d := New(inv, Policy{})
-		b := d.DecideBoot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n), uuid: uuidX}.request(t))
+		d := New(Options{Inventory: inv})
+		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n), uuid: uuidX}.request(t))
 		got := ""
 		switch {
 		case b.Err != nil:
@@ -110,26 +122,25 @@ func TestDecideBoot(t *testing.T) {
 	}
 
 	// What is remembered goes before the status.
-	d := New(inv, Policy{})
-	d.Follow(func(h *snapshot.Host) snapshot.Progress { return snapshot.Progress{State: v1.StateProvisioning} })
-	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); !b.Local {
+	d := New(Options{Inventory: inv, Progress: provisioning{}})
+	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); !b.Local {
 		t.Errorf("%+v", b)
 	}
 	// The identity rules are those of configs.
-	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
-	isolated := New(inv, Policy{Isolate: true})
-	if b := isolated.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+	isolated := New(Options{Inventory: inv, Policy: Policy{Isolate: true}})
+	if b := isolated.Boot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
-	for policy, want := range map[*Decider]string{New(inv, Policy{}): "g10/live g10/router default/rescue", isolated: "default/rescue"} {
-		b := policy.DecideBoot(ask{endpoint: IPXE, from: "10.9.9.9"}.request(t))
+	for policy, want := range map[*Decider]string{New(Options{Inventory: inv}): "g10/live g10/router default/rescue", isolated: "default/rescue"} {
+		b := policy.Boot(ask{endpoint: IPXE, from: "10.9.9.9"}.request(t))
 		var got []string
 		for _, i := range b.Offer {
 			got = append(got, i.Ref.String())
 		}
-		if strings.Join(got, " ") != want || b.Err != nil || b.Local || !slices.Contains(notices(&Decision{Notices: b.Notices}), ReasonUnknownHost) {
+		if strings.Join(got, " ") != want || b.Err != nil || b.Local || !slices.Contains(notices(b.Notices), ReasonUnknownHost) {
 			t.Errorf("an unknown machine is offered %v, want %s: %+v", got, want, b)
 		}
 	}
@@ -139,14 +150,14 @@ func TestNamespaceScript(t *testing.T) {
 	inv := rack().inventory(t)
 	inv.Namespaces().Load(nil)
 	inv.Namespaces().Put(item("g10", `{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
-	d := New(inv, Policy{})
+	d := New(Options{Inventory: inv})
 	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "", 6: "", 15: "shell"} {
-		if b := d.DecideBoot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)); b.Script != want {
+		if b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)); b.Script != want {
 			t.Errorf("h%d: %q", n, b.Script)
 		}
 	}
 	inv.Namespaces().Delete("g10", 3)
-	if b := d.DecideBoot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); b.Script != "" {
+	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1"}.request(t)); b.Script != "" {
 		t.Errorf("after the namespace is gone: %q", b.Script)
 	}
 }
@@ -191,12 +202,12 @@ func TestDecideImage(t *testing.T) {
 		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "", ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			i := New(inv, c.policy).DecideImage(c.ask.request(t), c.ref, c.proven)
+			i := New(Options{Inventory: inv, Policy: c.policy}).Image(c.ask.request(t), c.ref, c.proven)
 			status := 200
 			if i.Err != nil {
 				status = i.Err.Kind.Status()
 			}
-			if got := strings.Join(notices(&Decision{Notices: i.Notices}), " "); got != c.notices {
+			if got := strings.Join(notices(i.Notices), " "); got != c.notices {
 				t.Errorf("notices: %s", got)
 			}
 			if status != c.status || strings.Join(i.Args, " ") != c.args {
@@ -204,11 +215,11 @@ func TestDecideImage(t *testing.T) {
 			}
 		})
 	}
-	d := New(inv, Policy{})
-	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil || i.Image.Ref != live || len(i.Args) != 1 {
+	d := New(Options{Inventory: inv})
+	if i := d.Target(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil || i.Image.Ref != live || len(i.Args) != 1 {
 		t.Errorf("%+v", i)
 	}
-	if i := d.DecideTarget(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
+	if i := d.Target(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
 		t.Errorf("%+v", i)
 	}
 }
@@ -233,7 +244,7 @@ func TestByNetwork(t *testing.T) {
 		{"its address, another card", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
 		{"unknown", ask{from: "172.16.0.9"}, Policy{}, "", false},
 	} {
-		i := New(inv, c.policy).DecideTarget(c.ask.request(t), "iqn.2026-11.dev.glowplug:g10:live")
+		i := New(Options{Inventory: inv, Policy: c.policy}).Target(c.ask.request(t), "iqn.2026-11.dev.glowplug:g10:live")
 		host := ""
 		if i.Host != nil {
 			host = i.Host.Ref.String()
@@ -247,22 +258,21 @@ func TestByNetwork(t *testing.T) {
 // An image that cannot be had with a host's own kernel arguments is not booted: the
 // host is told why, instead of a script behind which there is nothing.
 func TestImageThatCannotBeHad(t *testing.T) {
-	d := New(rack().inventory(t), Policy{})
 	var tried []string
 	refusal := fault.New(fault.NoMatch, "/boot/grub/grub.cfg: the argument cannot be written")
-	d.Try(func(image *snapshot.Image, args []string) error {
+	d := New(Options{Inventory: rack().inventory(t), Images: tryImages(func(image *snapshot.Image, args []string) error {
 		tried = append(tried, strings.TrimSpace(image.Ref.String()+" "+strings.Join(args, " ")))
 		if len(args) > 0 {
 			return fmt.Errorf("trying: %w", refusal)
 		}
 		return nil
-	})
+	})})
 	for n, want := range map[int]string{
 		1: "g10/live", 2: "", 6: "", 12: "", 13: "", 14: "default/rescue", 15: "", 16: "g10/live a=1", // disks, others' targets and what is not ready are not tried
 	} {
 		tried = nil
 		r := ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)
-		b := d.DecideBoot(r)
+		b := d.Boot(r)
 		if got := strings.Join(tried, ", "); got != want {
 			t.Errorf("h%d: tried %q; want %q", n, got, want)
 		}

@@ -304,14 +304,13 @@ func TestContract(t *testing.T) {
 			if make == nil {
 				make = story
 			}
-			d := New(make().inventory(t), c.policy)
+			d := New(Options{Inventory: make().inventory(t), Policy: c.policy})
 			req := c.ask.request(t)
-			dec := Decision{Notices: []Notice{{Reason: "left over"}}, FoundBy: "left over"}
-			d.Decide(req, &dec)
+			dec := d.Config(req)
 			if got := outcome(&dec); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if got := notices(&dec); !slices.Equal(got, c.notices) {
+			if got := notices(dec.Notices); !slices.Equal(got, c.notices) {
 				t.Errorf("notices %q, want %q", got, c.notices)
 			}
 			checkSentence(t, &dec, c.says)
@@ -333,7 +332,7 @@ func withImage(image, config string) func() *lab {
 }
 
 // checkSentence has an error be one sentence that says so much.
-func checkSentence(t *testing.T, d *Decision, says string) {
+func checkSentence(t *testing.T, d *ConfigDecision, says string) {
 	t.Helper()
 	if d.Err == nil {
 		if says != "" {
@@ -352,10 +351,10 @@ func checkSentence(t *testing.T, d *Decision, says string) {
 
 // checkExplanation has the explanation agree with the decision, name every
 // config, and be written as JSON and text.
-func checkExplanation(t *testing.T, e *Explanation, d *Decision, configs int) {
+func checkExplanation(t *testing.T, e *Explanation, d *ConfigDecision, configs int) {
 	t.Helper()
-	if explained(e) != outcome(d) || !slices.Equal(explainedNotices(e), notices(d)) {
-		t.Errorf("explained %s %q\ndecided   %s %q", explained(e), explainedNotices(e), outcome(d), notices(d))
+	if explained(e) != outcome(d) || !slices.Equal(explainedNotices(e), notices(d.Notices)) {
+		t.Errorf("explained %s %q\ndecided   %s %q", explained(e), explainedNotices(e), outcome(d), notices(d.Notices))
 	}
 	if d.Err != nil && e.Error != d.Err.Sentence {
 		t.Errorf("explained error %q, want %q", e.Error, d.Err.Sentence)

@@ -9,18 +9,27 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Decision is the answer to a Request.
-type Decision struct {
-	// Host is the machine that asks; nil where none is known.
+// Identity is what a decision found out about the machine that asks.
+type Identity struct {
+	// Host is the machine; nil where none is known.
 	Host *snapshot.Host
 	// FoundBy is what found the host: mac, ip, uuid, hostname (claims), address
 	// or neighbor; "" where there is none.
 	FoundBy string
+	// Notices are what deserves an event.
+	Notices []Notice
+	// Unheld are the claims that do not hold.
+	Unheld Unheld
+}
+
+// ConfigDecision is the config that a machine is given.
+type ConfigDecision struct {
+	Identity
 	// Config is the config to serve. It may be set beside Err, where a config
 	// matched and cannot be given.
 	Config *snapshot.Config
-	// Template is true where a template was chosen. Config is then what that comes to
-	// for the machine, or where that fails the template itself.
+	// Template is true where a template was chosen. Config is then its rendering
+	// for the machine, or the template itself where that fails.
 	Template bool
 	// Form is Config in the spec version that the client is given; nil: as it is.
 	Form *Form
@@ -28,17 +37,6 @@ type Decision struct {
 	Tier match.Tier
 	// Err says why there is nothing to serve; nil where there is.
 	Err *fault.Error
-	// Notices are what deserves an event.
-	Notices []Notice
-	// Unheld are the claims that do not hold.
-	Unheld Unheld
-
-	room room
-}
-
-// reset empties a decision and keeps its memory.
-func (d *Decision) reset() {
-	*d = Decision{Notices: d.Notices[:0]}
 }
 
 // Reasons of notices, which are the reasons of the events made of them.

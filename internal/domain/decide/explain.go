@@ -163,11 +163,10 @@ func (t *trace) considered(typ string) {
 	}
 }
 
-// Explain answers a request as Decide does, and says why.
+// Explain decides as Config does, and says why.
 func (d *Decider) Explain(req *Request) *Explanation {
-	var dec Decision
 	var t trace
-	d.decide(req, &dec, &t)
+	dec := d.config(req, &t)
 	e := &Explanation{
 		Endpoint:   req.Type,
 		Client:     Client{Believed: req.Caller.Believed},
@@ -217,7 +216,7 @@ func (d *Decider) Explain(req *Request) *Explanation {
 
 // explainBoot says what the machine of a request would boot.
 func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
-	b := d.DecideBoot(&Request{Type: IPXE, Caller: req.Caller, Claims: req.Claims})
+	b := d.Boot(&Request{Type: IPXE, Caller: req.Caller, Claims: req.Claims})
 	if b.Host == nil || b.Err != nil && b.Err.Kind == fault.Refused && b.Reason == "" {
 		return nil
 	}
@@ -257,7 +256,7 @@ func (t *trace) facts() Facts {
 
 // candidates says how every config did: of the types that were considered, the
 // last first, for only there anything can have matched; then the others.
-func (t *trace) candidates(req *Request, dec *Decision) []Candidate {
+func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
 	byType := make(map[string][]*match.Rule)
 	for _, r := range t.rules {
 		byType[r.Type] = append(byType[r.Type], r)
@@ -292,7 +291,7 @@ func (t *trace) candidates(req *Request, dec *Decision) []Candidate {
 }
 
 // candidate is one standing in the light of the decision.
-func candidate(s match.Standing, dec *Decision, standings []match.Standing) Candidate {
+func candidate(s match.Standing, dec *ConfigDecision, standings []match.Standing) Candidate {
 	c := Candidate{Config: s.Rule.Ref.String(), Type: s.Rule.Type, Outcome: OutcomeNoMatch, Reason: s.Reason}
 	if s.Tier == match.None {
 		if !s.Offered {

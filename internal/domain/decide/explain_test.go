@@ -38,7 +38,7 @@ func TestExplanationText(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got strings.Builder
-			if err := New(c.lab().inventory(t), c.policy).Explain(c.ask.request(t)).WriteText(&got); err != nil {
+			if err := New(Options{Inventory: c.lab().inventory(t), Policy: c.policy}).Explain(c.ask.request(t)).WriteText(&got); err != nil {
 				t.Fatal(err)
 			}
 			file := filepath.Join("testdata", "explain", c.name+".txt")
@@ -116,16 +116,15 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 		l.image("g11", "live", maybe("c1", "g10/c2"))
 		inv := l.inventory(t)
 		for range 40 {
-			d := New(inv, Policy{
+			d := New(Options{Inventory: inv, Policy: Policy{
 				Claims: identity.Mode(r.IntN(3)), Neighbors: identity.NeighborMode(r.IntN(3)), Isolate: r.IntN(3) == 0,
-			})
+			}})
 			req := ask{
 				endpoint: maybe(Ignition, Kickstart), from: maybe("10.0.0.1", "10.0.0.2", "10.0.0.9"), neighbor: maybe(macA, macB, macX), former: maybe(macX),
 				believed: r.IntN(4) == 0, mac: maybe(macA, macB, macX), ip: maybe("10.0.0.1", "10.0.0.2"), hostname: maybe("n1", "n2.lab", "n9"),
 				uuid: maybe(uuidA, uuidX), role: maybe("builder", "server"), accept: maybe(v33, v34, "*/*"), raw: r.IntN(5) == 0,
 			}.request(t)
-			var dec Decision
-			d.Decide(req, &dec)
+			dec := d.Config(req)
 			e := d.Explain(req)
 			checkExplanation(t, e, &dec, len(l.configs))
 			checkSentence(t, &dec, "")

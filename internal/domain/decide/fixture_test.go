@@ -146,9 +146,9 @@ func (a ask) request(t testing.TB) *Request {
 }
 
 // notices lists the reasons and hosts of notices.
-func notices(d *Decision) []string {
+func notices(all []Notice) []string {
 	var out []string
-	for _, n := range d.Notices {
+	for _, n := range all {
 		s := n.Reason
 		if n.Host != nil {
 			s += " " + n.Host.Ref.String()
@@ -171,7 +171,7 @@ func explainedNotices(e *Explanation) []string {
 }
 
 // outcome is a decision in a few comparable words.
-func outcome(d *Decision) string {
+func outcome(d *ConfigDecision) string {
 	status, host, config := 200, "-", "-"
 	if d.Err != nil {
 		status = d.Err.Kind.Status()

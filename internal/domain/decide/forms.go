@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
+
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
@@ -27,18 +29,20 @@ type Form struct {
 // maxForms bounds the forms that are kept, in bytes.
 const maxForms = 64 << 20
 
-// formCost is what a form takes beside its bytes, about.
+// formCost is the memory of a form beside its bytes, about.
 const formCost = 512
 
-// forms keeps the forms of configs, so that a config is converted once for a version
-// and not for every machine that asks for it. They are kept by the config's hash,
-// which changes with its bytes.
+// forms caches the forms of configs, so that a config is converted once for a version
+// and not for every machine that asks for it. The key has the config's hash, which
+// changes with its bytes.
 type forms struct {
-	mu   sync.Mutex
-	made map[formKey]*formEntry
-	// order has the keys as they came, the oldest first.
+	converting singleflight.Group
+
+	mu     sync.Mutex
+	cached map[formKey]*Form
+	// order has the keys of cached, the oldest first.
 	order []formKey
-	// size is what they take, and limit what they may.
+	// size is the memory of the forms, and limit its bound.
 	size, limit int
 }
 
@@ -46,49 +50,42 @@ type formKey struct {
 	hash, version string
 }
 
-type formEntry struct {
-	once sync.Once
-	form *Form
-}
+func newForms() *forms { return &forms{cached: map[formKey]*Form{}, limit: maxForms} }
 
-// of gives a config in a version. Many who ask at once wait for one conversion.
+// of returns a config in a version. Many who ask at once wait for one conversion.
 func (f *forms) of(config *snapshot.Config, version string) *Form {
 	key := formKey{config.Hash, version}
-	f.mu.Lock()
-	entry := f.made[key]
-	if entry == nil {
-		// The key must not keep the config's bytes in memory.
-		key.hash = strings.Clone(key.hash)
-		entry = &formEntry{}
-		if f.made == nil {
-			f.made = map[formKey]*formEntry{}
-		}
-		f.made[key] = entry
-		f.order = append(f.order, key)
+	if form := f.get(key); form != nil {
+		return form
 	}
-	f.mu.Unlock()
-	entry.once.Do(func() {
-		form := convert(config.Artifact, version)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		entry.form = form
-		if f.made[key] == entry {
-			f.size += form.cost()
-			f.shrink()
+	form, _, _ := f.converting.Do(key.hash+" "+key.version, func() (any, error) {
+		form := f.get(key)
+		if form == nil {
+			form = convert(config.Artifact, version)
+			f.put(key, form)
 		}
+		return form, nil
 	})
-	return entry.form
+	return form.(*Form)
 }
 
-// shrink forgets the oldest forms until the rest is within bounds.
-func (f *forms) shrink() {
-	for f.size > f.limit && len(f.order) > 1 {
-		key := f.order[0]
+func (f *forms) get(key formKey) *Form {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cached[key]
+}
+
+// put adds a form, and removes the oldest ones until the rest is within the bound.
+func (f *forms) put(key formKey, form *Form) {
+	key.hash = strings.Clone(key.hash) // which may be a part of the config's bytes
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cached[key] = form
+	f.order = append(f.order, key)
+	for f.size += form.cost(); f.size > f.limit && len(f.order) > 1; {
+		f.size -= f.cached[f.order[0]].cost()
+		delete(f.cached, f.order[0])
 		f.order = f.order[1:]
-		if form := f.made[key].form; form != nil {
-			f.size -= form.cost()
-		}
-		delete(f.made, key)
 	}
 }
 
@@ -99,7 +96,8 @@ func convert(artifact []byte, version string) (form *Form) {
 	// fault in them is one of this form, not of the server.
 	defer func() {
 		if failure := recover(); failure != nil {
-			form = &Form{Version: version, refused: fmt.Sprintf("a fault of the library, which the config sets off: %.200v", failure)}
+			form = &Form{Version: version,
+				refused: fmt.Sprintf("a fault of the library, which the config sets off: %.200v", failure)}
 		}
 	}()
 	out, losses, err := ignition.Convert(artifact, version)
@@ -136,13 +134,12 @@ func reasons(losses []ignition.Loss) string {
 }
 
 // form chooses the version that the client is given: the config as it is, where the
-// client takes that, else the first form that the config has of those it takes.
+// client accepts that, else the first accepted version that it can be converted to.
 func (q *question) form(accept ignition.Accept) *fault.Error {
 	config, req := q.dec.Config, q.req
-	if req.Claims.Spec == "" && !ignition.Misleads(req.UserAgent) {
-		if accept.IsTaken(config.IgnitionVersion) {
-			return nil
-		}
+	asIs := req.Claims.Spec == "" && !ignition.Misleads(req.UserAgent)
+	if asIs && accept.IsTaken(config.IgnitionVersion) {
+		return nil
 	}
 	wanted, reason := ignition.Negotiate(accept, req.UserAgent, req.Claims.Spec, config.IgnitionVersion)
 	for i, version := range wanted {

@@ -16,10 +16,11 @@ const (
 )
 
 // chosen is what becomes of a config for a client.
-func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (*Decision, *fault.Error) {
-	dec := &Decision{Config: config}
-	q := question{dec: dec, forms: f, req: &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}}
-	return dec, q.form(ignition.ParseAccept(accept))
+func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (*ConfigDecision, *fault.Error) {
+	req := &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}
+	q := question{Decider: &Decider{forms: f}, dec: ConfigDecision{Config: config}, req: req}
+	failure := q.form(ignition.ParseAccept(accept))
+	return &q.dec, failure
 }
 
 func TestForm(t *testing.T) {
@@ -57,10 +58,10 @@ func TestForm(t *testing.T) {
 		{name: "asked for in vain", config: newer, spec: "3.2.0", refused: "$.kernelArguments"},
 		{name: "asked for what is not", config: plain, spec: "3.9.0", refused: "there is no Ignition spec 3.9.0"},
 	}
-	f := forms{limit: maxForms}
+	f := newForms()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			dec, failure := chosen(&f, tt.config, tt.accept, tt.userAgent, tt.spec)
+			dec, failure := chosen(f, tt.config, tt.accept, tt.userAgent, tt.spec)
 			if tt.refused != "" {
 				if failure == nil || failure.Kind != fault.NotAcceptable || !strings.Contains(failure.Sentence, tt.refused) {
 					t.Errorf("got %v, want %q", failure, tt.refused)
@@ -79,7 +80,7 @@ func TestForm(t *testing.T) {
 			if dec.Form == nil || dec.Form.Version != tt.version || ignition.VersionOf(dec.Form.Bytes) != tt.version || dec.Form.ETag != `"`+dec.Form.Hash+`"` {
 				t.Fatalf("got %+v", dec.Form)
 			}
-			again, _ := chosen(&f, tt.config, tt.accept, tt.userAgent, tt.spec)
+			again, _ := chosen(f, tt.config, tt.accept, tt.userAgent, tt.spec)
 			if again.Form != dec.Form {
 				t.Error("converted twice")
 			}
@@ -88,7 +89,8 @@ func TestForm(t *testing.T) {
 }
 
 func TestFormsAreBounded(t *testing.T) {
-	f := forms{limit: 64 << 10}
+	f := newForms()
+	f.limit = 64 << 10
 	large := strings.Repeat("a", 1<<10)
 	for i := range 100 {
 		c := &snapshot.Config{
@@ -99,8 +101,8 @@ func TestFormsAreBounded(t *testing.T) {
 			t.Fatal(form.refused)
 		}
 	}
-	if f.size > f.limit || len(f.made) != len(f.order) || len(f.made) < 35 || len(f.made) > 45 {
-		t.Errorf("%d forms of %d bytes", len(f.made), f.size)
+	if f.size > f.limit || len(f.cached) != len(f.order) || len(f.cached) < 35 || len(f.cached) > 45 {
+		t.Errorf("%d forms of %d bytes", len(f.cached), f.size)
 	}
 }
 
@@ -118,9 +120,10 @@ func BenchmarkForm(b *testing.B) {
 		{"0.35", client0_35, "Ignition/v0.35.0"},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			f := forms{limit: maxForms}
-			dec := &Decision{Config: config}
-			q := question{dec: dec, forms: &f, req: &Request{Accept: bm.accept, UserAgent: bm.userAgent}}
+			q := question{
+				Decider: &Decider{forms: newForms()}, dec: ConfigDecision{Config: config},
+				req: &Request{Accept: bm.accept, UserAgent: bm.userAgent},
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				if failure := q.form(ignition.ParseAccept(bm.accept)); failure != nil {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// What a host is found by. The first four are claims, in the order in which
+// The ways to find a host. The first four are claims, in the order in which
 // they are tried.
 const (
 	byMAC      = "mac"
@@ -26,9 +27,9 @@ var claimOrder = [...]string{byMAC, byIP, byUUID, byHostname}
 // identify finds the host, and refuses claims that do not hold.
 func (q *question) identify() *fault.Error {
 	switch {
-	case q.req.Caller.Believed || q.policy.Claims == identity.Trust:
+	case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust:
 		q.believe()
-	case q.policy.Claims == identity.Deny:
+	case q.opts.Policy.Claims == identity.Deny:
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
 	case q.limited(q.req.ClaimLimit):
 		return q.verifyOwn()
@@ -52,7 +53,7 @@ func (q *question) ownHost() (host *snapshot.Host, foundBy string) {
 	return nil, ""
 }
 
-// claims tells whether the request makes a claim.
+// claims reports whether the request makes a claim.
 func (q *question) claims(kind string) bool {
 	c := &q.req.Claims
 	switch kind {
@@ -82,7 +83,7 @@ func (q *question) named(kind string) *snapshot.Host {
 	}
 }
 
-// carries tells whether a claim holds for a host, which need not be the one
+// carries reports whether a claim holds for a host, which need not be the one
 // that it names where several share what is claimed.
 func (q *question) carries(h *snapshot.Host, kind string) bool {
 	c := &q.req.Claims
@@ -132,52 +133,32 @@ func (q *question) believe() {
 	}
 }
 
-// verify takes claims as far as the network bears them out.
+// verify believes claims as far as the network confirms them.
 func (q *question) verify() *fault.Error {
-	c := &q.req.Claims
-	dec := q.dec
+	c, dec := &q.req.Claims, &q.dec
 	own, ownBy := q.ownHost()
 	if c.IP.IsValid() && c.IP != q.addr {
-		victim := q.view.HostByIP(c.IP)
-		if victim == nil {
-			victim = own
-		}
+		victim := cmp.Or(q.view.HostByIP(c.IP), own)
 		return q.refuse(victim, byIP, "the claimed ip is not the address of this client, "+q.client()+"; leave the parameter out")
 	}
-	var ignored [len(claimOrder)]bool
-	for i, kind := range claimOrder {
+	var ignored []string
+	for _, kind := range claimOrder {
 		if !q.claims(kind) {
 			continue
 		}
-		if dec.Host != nil && q.carries(dec.Host, kind) {
-			continue
+		ignore, err := q.verifyClaim(kind, own, ownBy)
+		if err != nil {
+			return err
 		}
-		if dec.Host == nil && own != nil && q.carries(own, kind) {
-			dec.Host, dec.FoundBy = own, kind
-			continue
-		}
-		h := q.named(kind)
-		switch {
-		case h == nil:
-			// The address is the client's, and the neighbour entry proves more than
-			// a claim does.
-			ignored[i] = kind != byIP && (kind != byMAC || c.MAC != q.neighbor)
-		case dec.Host != nil:
-			return q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
-				", which this client is; leave the parameter out or correct the host")
-		case !q.mayBe(h, ownBy):
-			return q.refuse(h, kind, "the claimed "+kind+" is that of a host which "+q.whyNot(h))
-		default:
-			dec.Host, dec.FoundBy = h, kind
+		if ignore {
+			ignored = append(ignored, kind)
 		}
 	}
 	if dec.Host == nil {
 		dec.Host, dec.FoundBy = own, ownBy
 	}
-	for i, kind := range claimOrder {
-		if ignored[i] {
-			q.ignore(kind)
-		}
+	for _, kind := range ignored {
+		q.ignore(kind)
 	}
 	if u := &dec.Unheld; len(u.Ignored) > 0 && dec.Host != nil {
 		u.Known = true
@@ -188,7 +169,35 @@ func (q *question) verify() *fault.Error {
 	return nil
 }
 
-// mayBe tells whether the client may claim to be a host that it is not found to
+// verifyClaim finds the host by a claim, or holds the claim against the host that was
+// found by another one. own is the host that the network says the client is, ownBy how.
+// ignore is true for a claim that names nobody.
+func (q *question) verifyClaim(kind string, own *snapshot.Host, ownBy string) (ignore bool, err *fault.Error) {
+	dec := &q.dec
+	if dec.Host != nil && q.carries(dec.Host, kind) {
+		return false, nil
+	}
+	if dec.Host == nil && own != nil && q.carries(own, kind) {
+		dec.Host, dec.FoundBy = own, kind
+		return false, nil
+	}
+	h := q.named(kind)
+	switch {
+	case h == nil:
+		// The address is the client's, and the neighbour entry proves more than
+		// a claim does.
+		return kind != byIP && (kind != byMAC || q.req.Claims.MAC != q.neighbor), nil
+	case dec.Host != nil:
+		return false, q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
+			", which this client is; leave the parameter out or correct the host")
+	case !q.mayBe(h, ownBy):
+		return false, q.refuse(h, kind, "the claimed "+kind+" is that of a host which "+q.whyNot(h))
+	}
+	dec.Host, dec.FoundBy = h, kind
+	return false, nil
+}
+
+// mayBe reports whether the client may claim to be a host that it is not found to
 // be without the claim; ownBy is how it is found to be another one, "" where it
 // is not.
 func (q *question) mayBe(h *snapshot.Host, ownBy string) bool {
@@ -236,6 +245,14 @@ func (q *question) byNetwork(h *snapshot.Host) bool {
 	return slices.Contains(h.IPs, q.req.Caller.Addr)
 }
 
+// identifyAndAdmit finds the host, and refuses a machine that may not be served.
+func (q *question) identifyAndAdmit() *fault.Error {
+	if err := q.identify(); err != nil {
+		return err
+	}
+	return q.admit()
+}
+
 // admit refuses who may not be served although it is known who asks.
 func (q *question) admit() *fault.Error {
 	h := q.dec.Host
@@ -245,7 +262,7 @@ func (q *question) admit() *fault.Error {
 		return err
 	}
 	role := q.req.Claims.Role
-	if role == "" || q.role == role || q.policy.Claims == identity.Deny {
+	if role == "" || q.role == role || q.opts.Policy.Claims == identity.Deny {
 		return nil
 	}
 	switch {
@@ -263,7 +280,7 @@ func (q *question) admit() *fault.Error {
 // admitHost refuses a host that the neighbour table contradicts, a host whose
 // neighbour entry has just changed, and a host with a duplicate identity.
 func (q *question) admitHost(h *snapshot.Host) *fault.Error {
-	enforce := q.policy.Neighbors == identity.NeighborsEnforce
+	enforce := q.opts.Policy.Neighbors == identity.NeighborsEnforce
 	switch {
 	case q.contradicts(h):
 		q.mismatch(h)
@@ -278,7 +295,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 				" or when this connection was made; connect again in a minute")
 		}
 	}
-	if q.policy.Isolate {
+	if q.opts.Policy.Isolate {
 		if c, shared := q.view.SharedAcross(h); shared {
 			q.duplicate(h, c)
 			return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+c.Shared()+

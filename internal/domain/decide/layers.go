@@ -39,7 +39,7 @@ func (d *Decider) explainLayers(c *snapshot.Config) (layers []ExplainedLayer, or
 	if c.Stack == nil {
 		return nil, nil
 	}
-	view := d.inv.View()
+	view := d.opts.Inventory.View()
 	defer view.End()
 	for _, merged := range c.Stack.Merged {
 		now := view.Config(snapshot.Ref{Namespace: c.Namespace, Name: merged.Name})

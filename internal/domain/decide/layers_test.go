@@ -62,7 +62,7 @@ func TestExplainLayers(t *testing.T) {
 	l.over(t, "side", `{"ignition":{"version":"3.0.0"},"storage":{"directories":[{"path":"/f"}]}}`)
 	l.over(t, "top", `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet","top"]},"systemd":{"units":[{"name":"a.service","mask":false}]}}`, "mid", "side", "base")
 	inv := l.inventory(t)
-	d := New(inv, Policy{})
+	d := New(Options{Inventory: inv})
 	ask := ask{believed: true, hostname: "top"}
 	e := d.Explain(ask.request(t))
 	want := `disk /dev/a: mid base
@@ -91,7 +91,7 @@ removed kernel argument debug: base`
 	base := changed.over(t, "base", everything("3.3.0", "base"))
 	changed.over(t, "top", everything("3.4.0", "top"), "base")
 	base.Compiled.Artifact, base.Compiled.Hash = []byte(everything("3.3.0", "other")), "sha256:other"
-	e = New(changed.inventory(t), Policy{}).Explain(ask.request(t))
+	e = New(Options{Inventory: changed.inventory(t)}).Explain(ask.request(t))
 	var text strings.Builder
 	if err := e.WriteText(&text); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ removed kernel argument debug: base`
 	if len(e.Winner.Origins) != 0 || !e.Winner.Layers[0].Changed || !strings.Contains(text.String(), "which has changed since") {
 		t.Errorf("%+v\n%s", e.Winner, text.String())
 	}
-	if e = New((&lab{configs: l.configs[:1]}).inventory(t), Policy{}).Explain((askFor("base")).request(t)); e.Winner.Layers != nil || e.Winner.Origins != nil {
+	if e = New(Options{Inventory: (&lab{configs: l.configs[:1]}).inventory(t)}).Explain((askFor("base")).request(t)); e.Winner.Layers != nil || e.Winner.Origins != nil {
 		t.Errorf("%+v", e.Winner)
 	}
 }
@@ -113,7 +113,7 @@ func TestExplainEndsInCircles(t *testing.T) {
 	l.over(t, "b", everything("3.3.0", "b"), "a")
 	a.Spec.Layers = []v1.LayerReference{{Name: "b"}}
 	a.Compiled.Own = &v1.OwnCompilation{Artifact: a.Compiled.Artifact}
-	e := New(l.inventory(t), Policy{}).Explain(askFor("b").request(t))
+	e := New(Options{Inventory: l.inventory(t)}).Explain(askFor("b").request(t))
 	if len(e.Winner.Origins) == 0 {
 		t.Errorf("%+v", e.Winner)
 	}

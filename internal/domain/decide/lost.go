@@ -25,20 +25,19 @@ func (l *Lost) none() bool {
 	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0
 }
 
-// ConsiderLost makes the decider ask, at each decision, what the store has lost.
-// A machine whose answer a lost object could have changed is told to
-// come again, since it takes most answers for final. Call it before the
-// first decision.
-func (d *Decider) ConsiderLost(lost func() Lost) { d.lost = lost }
+// LostObjects knows what the store has lost. It is asked at each decision. A machine
+// whose answer a lost object could have changed is told to come again, since it takes
+// most answers for final.
+type LostObjects interface{ Lost() Lost }
 
-// whatIsLost asks what the store has lost; ok is false where that does not matter
+// lostObjects returns what the store has lost; ok is false where that does not matter
 // for a decision that ended with err.
-func (d *Decider) whatIsLost(err *fault.Error) (lost Lost, ok bool) {
+func (d *Decider) lostObjects(err *fault.Error) (lost Lost, ok bool) {
 	final := err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed)
-	if d.lost == nil || final || err == ClaimsLimited {
+	if d.opts.Lost == nil || final || err == ClaimsLimited {
 		return Lost{}, false
 	}
-	lost = d.lost()
+	lost = d.opts.Lost.Lost()
 	return lost, !lost.none()
 }
 
@@ -91,8 +90,8 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	h, chosen := q.dec.Host, q.dec.Config
 	switch {
 	case h == nil:
-		return !q.policy.Isolate || ref.Namespace == match.DefaultNamespace
-	case q.policy.Isolate && ref.Namespace != h.Namespace:
+		return !q.opts.Policy.Isolate || ref.Namespace == match.DefaultNamespace
+	case q.opts.Policy.Isolate && ref.Namespace != h.Namespace:
 		return false
 	case chosen == nil || chosen.Namespace != h.Namespace:
 		return true

@@ -7,6 +7,15 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
+// losing decides while the store has lost some objects.
+func losing(inv *snapshot.Inventory, lost Lost) *Decider {
+	return New(Options{Inventory: inv, Lost: lostObjects(lost)})
+}
+
+type lostObjects Lost
+
+func (l lostObjects) Lost() Lost { return Lost(l) }
+
 // A machine gets no final answer that an object which the store has lost could have
 // changed; every other machine gets its own.
 func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
@@ -56,14 +65,11 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 		"a namespace": {Lost{Namespaces: []string{"rack-a"}}, known, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := New(inv, Policy{})
-			var dec Decision
-			d.Decide(c.ask.request(t), &dec)
-			if dec.Err != nil {
+			d := New(Options{Inventory: inv})
+			if dec := d.Config(c.ask.request(t)); dec.Err != nil {
 				t.Fatalf("with everything there: %v", dec.Err)
 			}
-			d.ConsiderLost(func() Lost { return c.lost })
-			d.Decide(c.ask.request(t), &dec)
+			dec := losing(inv, c.lost).Config(c.ask.request(t))
 			status := 200
 			if dec.Err != nil {
 				status = dec.Err.Kind.Status()
@@ -71,8 +77,7 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 			if status != c.status {
 				t.Errorf("%d (%v), want %d", status, dec.Err, c.status)
 			}
-			d.ConsiderLost(func() Lost { return Lost{} })
-			if d.Decide(c.ask.request(t), &dec); dec.Err != nil {
+			if dec := losing(inv, Lost{}).Config(c.ask.request(t)); dec.Err != nil {
 				t.Errorf("with nothing lost: %v", dec.Err)
 			}
 		})
@@ -83,11 +88,10 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 func TestLostObjectsHoldUpBootScripts(t *testing.T) {
 	var l lab
 	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1")
-	d := New(l.inventory(t), Policy{})
+	inv := l.inventory(t)
 	stranger, known := ask{from: "192.0.2.99"}, ask{from: "192.0.2.1"}
 	ask := func(a ask, lost Lost) bool {
-		d.ConsiderLost(func() Lost { return lost })
-		return d.DecideBoot(a.request(t)).Err == nil
+		return losing(inv, lost).Boot(a.request(t)).Err == nil
 	}
 	hosts := []string{"x/y"}
 	if ask(stranger, Lost{Hosts: hosts}) || !ask(known, Lost{Hosts: hosts}) {

@@ -19,7 +19,7 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 	inv := l.inventory(t)
 	live := snapshot.Ref{Namespace: "g10", Name: "live"}
 	for name, policy := range map[string]Policy{"auto": {}, "enforce": enforce} {
-		d := New(inv, policy)
+		d := New(Options{Inventory: inv, Policy: policy})
 		for _, c := range []struct {
 			name string
 			ask  ask
@@ -33,9 +33,8 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			{"from behind a router", ask{from: "172.16.0.66", hostname: "h1"}, fault.Internal},
 		} {
 			req := c.ask.request(t)
-			var dec Decision
-			d.Decide(req, &dec)
-			boots := d.DecideBoot(req)
+			dec := d.Config(req)
+			boots := d.Boot(req)
 			for endpoint, got := range map[string]struct {
 				err     *fault.Error
 				host    *snapshot.Host
@@ -43,8 +42,8 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 			}{
 				"config":       {dec.Err, dec.Host, dec.Notices},
 				"boot":         {boots.Err, boots.Host, boots.Notices}, // boot-complete asks it too
-				"image":        imageAnswer(d.DecideImage(req, live, false)),
-				"iSCSI target": imageAnswer(d.DecideTarget(req, "iqn.2026-11.dev.glowplug:g10:live")),
+				"image":        imageAnswer(d.Image(req, live, false)),
+				"iSCSI target": imageAnswer(d.Target(req, "iqn.2026-11.dev.glowplug:g10:live")),
 			} {
 				refused := got.err != nil && got.err.Kind == fault.Refused
 				told := slices.ContainsFunc(got.notices, func(n Notice) bool {

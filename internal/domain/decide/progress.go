@@ -39,7 +39,7 @@ const (
 	FailStep
 )
 
-// Armed tells whether a host that has something to boot does so when it asks,
+// Armed reports whether a host that has something to boot does so when it asks,
 // and why or why not: the first boot of bootMode once, and every one of forever.
 // What a status says of a machine whose boot has not come as far as its config
 // is no reason to boot the disk.
@@ -58,38 +58,18 @@ func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 	return true, "bootMode is once, and it is not provisioned yet"
 }
 
-// Advance gives the progress of a host after a step; began is true where the
+// Advance returns the progress of a host after a step; began is true where the
 // step is the first of a new boot.
 func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (next snapshot.Progress, began bool) {
+	began = beginsBoot(p, step, at)
+	p.State = stateAfter(h, p.State, step, began)
 	switch step {
 	case ImageStep, AgainStep:
-		began = p.State != v1.StateBooting || step == ImageStep && apart(p.Script, at, ScriptGap)
-		p.State, p.Script, p.Rearmed = v1.StateBooting, at, h.Booting().Rearm
+		p.Script, p.Rearmed = at, h.Booting().Rearm
 	case DiskStep:
-		began = p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)
 		p.Script = at
-		switch p.State {
-		case v1.StateProvisioning:
-			p.State = v1.StateProvisioned
-		case v1.StateError: // it wants no image any more
-			p.State = v1.StateAvailable
-		}
-	case ConfigStep:
-		// Where scripts are given here, they tell of boots.
-		began = p.Script.IsZero() && (p.Seen.IsZero() || apart(p.Seen, at, ConfigGap))
-		if began || p.State != v1.StateProvisioned {
-			p.State = v1.StateProvisioning
-		}
-	case CompleteStep:
-		p.State = v1.StateProvisioned
-	case FailStep:
-		// One that was armed again is provisioned all the same: without the annotation
-		// it is to boot its disk.
-		if h.Booting().Forever || p.State != v1.StateProvisioning && p.State != v1.StateProvisioned {
-			p.State = v1.StateError
-		}
 	}
-	// What comes later is told by Seen, which never goes back: a clock may have been
+	// Later steps are compared with Seen, which never goes back: a clock may have been
 	// set, and that of another server may be ahead.
 	if at.After(p.Seen) {
 		p.Seen = at
@@ -101,7 +81,43 @@ func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (ne
 	return p, began
 }
 
-// apart tells whether two moments are of two boots. The clock may have been set.
+// beginsBoot reports whether a step is the first of a new boot.
+func beginsBoot(p snapshot.Progress, step Step, at time.Time) bool {
+	switch step {
+	case ImageStep:
+		return p.State != v1.StateBooting || apart(p.Script, at, ScriptGap)
+	case AgainStep:
+		return p.State != v1.StateBooting
+	case DiskStep:
+		return p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)
+	case ConfigStep:
+		// Where scripts are given here, they show where boots begin.
+		return p.Script.IsZero() && (p.Seen.IsZero() || apart(p.Seen, at, ConfigGap))
+	}
+	return false
+}
+
+// stateAfter returns the state of a host after a step.
+func stateAfter(h *snapshot.Host, state string, step Step, began bool) string {
+	given := state == v1.StateProvisioning || state == v1.StateProvisioned
+	switch {
+	case step == ImageStep || step == AgainStep:
+		return v1.StateBooting
+	case step == DiskStep && state == v1.StateProvisioning, step == CompleteStep:
+		return v1.StateProvisioned
+	case step == DiskStep && state == v1.StateError: // it wants no image any more
+		return v1.StateAvailable
+	case step == ConfigStep && (began || state != v1.StateProvisioned):
+		return v1.StateProvisioning
+	// One that was armed again is provisioned all the same: without the annotation
+	// it is to boot its disk.
+	case step == FailStep && (h.Booting().Forever || !given):
+		return v1.StateError
+	}
+	return state
+}
+
+// apart reports whether two moments are of two boots. The clock may have been set.
 func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
 
 // Same reports whether two states lead to the same next boot. A change of that goes
@@ -110,7 +126,7 @@ func Same(a, b snapshot.Progress) bool {
 	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
 }
 
-// Fold gives the state of a host from the known state and a record of the boot log.
+// Fold returns the state of a host from the known state and a record of the boot log.
 // after is the position of the newest record that the writer of this one knew.
 // Records come in the order of their positions, and one that is included already
 // changes nothing. A record succeeds what its writer knew. Where another server had

@@ -5,15 +5,14 @@ import (
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
-// Renderer gives what a template comes to for a machine.
+// Renderer renders templates for machines.
 type Renderer interface {
-	// Render gives the config with what is rendered in the place of its template:
+	// Render returns the config with the rendering in the place of its template:
 	// Artifact, Hash, ETag and IgnitionVersion, and Stale where it is an earlier
 	// rendering. host is the machine, nil where it is no known host; facts are what
 	// the template can name, nil: those of the host.
@@ -29,18 +28,14 @@ type Asker struct {
 	Gone <-chan struct{}
 }
 
-// RenderWith makes the decider render templates. It is to be called before the
-// first decision.
-func (d *Decider) RenderWith(r Renderer) { d.renderer = r }
-
-// render puts what the template comes to for the machine in the place of the
-// template, and chooses the version that the client is given.
-func (q *question) render(r Renderer) *fault.Error {
-	dec := q.dec
-	if r == nil {
+// render puts the rendering for the machine in the place of the template, and chooses
+// the spec version that the client is given.
+func (q *question) render() *fault.Error {
+	dec := &q.dec
+	if q.opts.Renderer == nil {
 		return fault.New(fault.Unavailable, "config "+dec.Config.Ref.String()+" is a template, which nothing renders here")
 	}
-	rendered, err := r.Render(dec.Config, dec.Host, q.facts(), Asker{Caller: q.req.Caller, Gone: q.req.Gone})
+	rendered, err := q.opts.Renderer.Render(dec.Config, dec.Host, q.facts(), Asker{Caller: q.req.Caller, Gone: q.req.Gone})
 	if err != nil {
 		return err
 	}
@@ -48,11 +43,7 @@ func (q *question) render(r Renderer) *fault.Error {
 	if rendered.Type != Ignition {
 		return nil
 	}
-	accept := ignition.Accept{}
-	if q.req.Type == Ignition {
-		accept = ignition.ParseAccept(q.req.Accept)
-	}
-	return q.form(accept)
+	return q.form(q.accept())
 }
 
 // facts are what the template can name: of a known host what its object says, so
@@ -86,16 +77,4 @@ func (q *question) facts() *template.Facts {
 		f.Labels = labels
 	}
 	return f
-}
-
-// Assigned gives the config of a type that a host is given when it asks and claims
-// nothing; nil: none. The view is the caller's, and so is the room, which is used
-// again.
-func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string, room *Decision) *snapshot.Config {
-	room.reset()
-	room.Host = host
-	q := d.question(view, &Request{Type: typ}, room)
-	query := q.query(&room.room)
-	config, _ := view.Pick(&query)
-	return config
 }

@@ -1,11 +1,10 @@
-// Package decide is the one decision: who asks and what it claims gives facts,
-// the facts a host, the host a config, the config an artifact. Serving,
-// explaining and planning all call it. It knows no clock, network or disk.
+// Package decide decides what machines are given. The sender of a request and its
+// claims lead to a host, the host to a config and to an image, the config to an
+// artifact. Serving, explaining and planning all call it. It uses no clock, network
+// or disk.
 package decide
 
-import (
-	"glowplug/internal/domain/identity"
-)
+import "glowplug/internal/domain/identity"
 
 // Limit says for whom nothing is looked up, since too much was guessed.
 type Limit uint8
@@ -18,7 +17,10 @@ const (
 	AllLimited
 )
 
-// Request is one machine's question.
+// IPXE is the Type of a Request for a script or an image.
+const IPXE = "ipxe"
+
+// Request is the request of one machine.
 type Request struct {
 	// Type is "ignition", "kickstart" or "ipxe": the endpoint that was asked.
 	Type   string

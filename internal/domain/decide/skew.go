@@ -47,7 +47,7 @@ const (
 // SkewOf looks at one host, which need not be stored; nil: its image reads its
 // config, as far as is known of either. What a template comes to is not known.
 func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
-	view := d.inv.View()
+	view := d.opts.Inventory.View()
 	defer view.End()
 	return d.skew(view, h, Changed{}, nil)
 }
@@ -56,13 +56,13 @@ func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 // converted as it would be for the machine, which takes its time. It waits until gone
 // is closed; known is false where the template cannot be rendered.
 func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew, known bool) {
-	view := d.inv.View()
+	view := d.opts.Inventory.View()
 	image, config := d.booted(view, h, Changed{}, nil)
 	view.End()
-	if config == nil || !config.Template || d.renderer == nil {
+	if config == nil || !config.Template || d.opts.Renderer == nil {
 		return skewed(h, image, config), true
 	}
-	rendered, err := d.renderer.Render(config, h, nil, Asker{Gone: gone})
+	rendered, err := d.opts.Renderer.Render(config, h, nil, Asker{Gone: gone})
 	if err != nil {
 		return nil, false
 	}
@@ -72,7 +72,7 @@ func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew,
 	return newSkew(h, image, rendered), true
 }
 
-// isGiven tells whether a machine that reads up to a version would be given a config.
+// isGiven reports whether a machine that reads up to a version would be given a config.
 func (d *Decider) isGiven(config *snapshot.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
@@ -94,7 +94,7 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	alone := snapshot.Alone(c.Config)
 	for len(hosts) > 0 && len(found) < most {
 		n := min(skewChunk, len(hosts))
-		view := d.inv.View()
+		view := d.opts.Inventory.View()
 		for _, h := range hosts[:n] {
 			if s := d.skew(view, h, c, alone); s != nil && len(found) < most {
 				found = append(found, s)
@@ -109,7 +109,7 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 // imaged gives the hosts that boot an image of which it is known what it reads, and
 // which does not read the changed config, where there is one.
 func (d *Decider) imaged(c Changed) []*snapshot.Host {
-	view := d.inv.View()
+	view := d.opts.Inventory.View()
 	defer view.End()
 	if c.Image != nil {
 		return view.HostsOf(func(ref snapshot.Ref) bool { return ref == c.Image.Ref })
@@ -150,7 +150,7 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 // booted gives the image that a host boots and the config that it is given then, where
 // it is known what the image reads; else the config is nil.
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (image *snapshot.Image, config *snapshot.Config) {
-	if h.Image == (snapshot.Ref{}) || d.policy.Isolate && h.Image.Namespace != h.Namespace {
+	if h.Image == (snapshot.Ref{}) || d.opts.Policy.Isolate && h.Image.Namespace != h.Namespace {
 		return nil, nil
 	}
 	image = view.Image(h.Image)
@@ -160,9 +160,9 @@ func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone 
 	if image == nil || image.MaxIgnition == "" {
 		return nil, nil
 	}
-	dec := Decision{Host: h}
-	q := d.question(view, &Request{Type: Ignition}, &dec)
-	query := q.query(&dec.room)
+	q := d.question(view, &Request{Type: Ignition})
+	q.dec.Host = h
+	query := q.query()
 	if c.Image != nil && image == c.Image {
 		query.Facts.Image = image.Config
 	}

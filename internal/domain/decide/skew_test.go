@@ -41,7 +41,7 @@ func skewLab() *lab {
 
 func TestSkew(t *testing.T) {
 	l := skewLab()
-	d := New(l.inventory(t), Policy{})
+	d := New(Options{Inventory: l.inventory(t)})
 	for _, h := range l.hosts {
 		s := d.SkewOf(snapshot.HostFrom(h))
 		if (s != nil) != (h.Name == "new-old") {
@@ -70,7 +70,7 @@ func TestSkew(t *testing.T) {
 // What is being written is looked at as if it had been.
 func TestSkewOfWhatIsWritten(t *testing.T) {
 	l := skewLab()
-	d := New(l.inventory(t), Policy{})
+	d := New(Options{Inventory: l.inventory(t)})
 	names := func(c Changed) string {
 		var all []string
 		for _, s := range d.Skews(c, 10) {
@@ -149,8 +149,7 @@ func TestSkewOfATemplate(t *testing.T) {
 	} {
 		l.host("g10", h.name, "", "10.0.1.9", "role", "each", "config", h.config).Spec.Image = h.image
 	}
-	d := New(l.inventory(t), Policy{})
-	d.RenderWith(byLabel{})
+	d := New(Options{Inventory: l.inventory(t), Renderer: byLabel{}})
 	for _, h := range l.hosts {
 		s, known := d.SkewOfStored(snapshot.HostFrom(h), nil)
 		if known != (h.Name != "not-rendered") || (s != nil) != (h.Name == "refused" || h.Name == "new-old") {

@@ -4,7 +4,6 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/store/snapshot"
 )
 
 // What a source is told that has guessed too much. Nothing is looked up for it, so that
@@ -84,26 +83,4 @@ func (q *question) verifyOwn() *fault.Error {
 		return ClaimsLimited
 	}
 	return q.verify()
-}
-
-// withheld decides for who has asked for too many images that it cannot have: whether
-// there is this one is not looked up, unless it is the one that the host boots.
-func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapshot.Image) bool) (ImageDecision, bool) {
-	if req.ImageLimit == Unlimited {
-		return ImageDecision{}, false
-	}
-	var dec Decision
-	q := d.question(view, req, &dec)
-	if err := q.identify(); err != nil || !q.limited(req.ImageLimit) {
-		return ImageDecision{}, false // an error is told as ever
-	}
-	if h := dec.Host; h != nil && !h.Booting().Disk {
-		if image := view.Image(h.Image); image != nil && named(image) {
-			return ImageDecision{}, false
-		}
-	}
-	return ImageDecision{
-		Host: dec.Host, FoundBy: dec.FoundBy, Err: ImagesLimited,
-		Notices: withoutIgnored(dec.Notices), Unheld: dec.Unheld,
-	}, true
 }

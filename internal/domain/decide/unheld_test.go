@@ -43,28 +43,26 @@ func TestUnheld(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inv := storyAnd(func(l *lab) { l.config("g10", "fallback", "ignition", sel{Default: true}) })().inventory(t)
-			d := New(inv, c.policy)
-			var dec, then Decision
+			d := New(Options{Inventory: inv, Policy: c.policy})
 			req := c.ask.request(t)
-			d.Decide(req, &dec)
+			dec := d.Config(req)
 			u := dec.Unheld
 			if u.Refused != c.want.Refused || u.Known != c.want.Known || u.Beside != c.want.Beside || !slices.Equal(u.Ignored, c.want.Ignored) {
 				t.Errorf("%+v\nwant %+v", u, c.want)
 			}
-			if b := d.DecideBoot(req); b.Unheld.Any() != c.want.Any() {
+			if b := d.Boot(req); b.Unheld.Any() != c.want.Any() {
 				t.Errorf("of what it boots: %+v", b.Unheld)
 			}
-			if i := d.DecideImage(req, snapshot.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
+			if i := d.Image(req, snapshot.Ref{}, false); i.Unheld.Any() != c.want.Any() && c.ask.role == "" {
 				t.Errorf("of an image: %+v", i.Unheld)
 			}
-			var next Decision
 			req.ClaimLimit = StrangersLimited
-			d.Decide(req, &next)
+			next := d.Config(req)
 			if own := networkHost(d, req); (own == nil && c.limited != 0) != (next.Err == ClaimsLimited) {
 				t.Errorf("in a network that is limited: %s", outcome(&next))
 			}
 			req.ClaimLimit = AllLimited
-			d.Decide(req, &then)
+			then := d.Config(req)
 			switch {
 			case c.limited != 0 && (then.Err != ClaimsLimited || then.Host != nil || then.Unheld.Any() || len(then.Notices) > 0):
 				t.Errorf("limited: %s, %+v, %v", outcome(&then), then.Unheld, then.Err)
@@ -84,7 +82,7 @@ func TestWithheldImages(t *testing.T) {
 		i.Status.Phase, i.Status.TargetIQN = v1.PhaseReady, "iqn.2026-11.dev.glowplug:g10:"+name
 	}
 	l.hosts[0].Spec.Image = "own"
-	d := New(l.inventory(t), Policy{})
+	d := New(Options{Inventory: l.inventory(t)})
 	for _, c := range []struct {
 		from, image string
 		before      int
@@ -102,8 +100,8 @@ func TestWithheldImages(t *testing.T) {
 		for limit, want := range []int{Unlimited: c.before, StrangersLimited: c.network, AllLimited: c.limited} {
 			req.ImageLimit = Limit(limit)
 			for by, i := range map[string]ImageDecision{
-				"name": d.DecideImage(req, snapshot.Ref{Namespace: "g10", Name: c.image}, false),
-				"IQN":  d.DecideTarget(req, "iqn.2026-11.dev.glowplug:g10:"+c.image),
+				"name": d.Image(req, snapshot.Ref{Namespace: "g10", Name: c.image}, false),
+				"IQN":  d.Target(req, "iqn.2026-11.dev.glowplug:g10:"+c.image),
 			} {
 				status := 200
 				if i.Err != nil {
@@ -119,9 +117,9 @@ func TestWithheldImages(t *testing.T) {
 
 // networkHost is the host that the network says asks.
 func networkHost(d *Decider, req *Request) *snapshot.Host {
-	view := d.inv.View()
+	view := d.opts.Inventory.View()
 	defer view.End()
-	q := d.question(view, req, &Decision{})
+	q := d.question(view, req)
 	own, _ := q.ownHost()
 	return own
 }

@@ -82,19 +82,19 @@ type decides struct {
 	after func()
 }
 
-func (d decides) Decide(req *decide.Request, dec *decide.Decision) {
-	d.Decider.Decide(req, dec)
-	d.after()
+func (d decides) Config(req *decide.Request) decide.ConfigDecision {
+	defer d.after()
+	return d.Decider.Config(req)
 }
 
-func (d decides) DecideBoot(req *decide.Request) decide.BootDecision {
+func (d decides) Boot(req *decide.Request) decide.BootDecision {
 	defer d.after()
-	return d.Decider.DecideBoot(req)
+	return d.Decider.Boot(req)
 }
 
-func (d decides) DecideImage(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision {
+func (d decides) Image(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision {
 	defer d.after()
-	return d.Decider.DecideImage(req, ref, proven)
+	return d.Decider.Image(req, ref, proven)
 }
 
 // flipRig is a server with one host, whose address an attacker has taken.
@@ -130,7 +130,7 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 	if enforce {
 		policy.Neighbors = identity.NeighborsEnforce
 	}
-	decider := decides{decide.New(inv, policy), func() { f.after() }}
+	decider := decides{decide.New(decide.Options{Inventory: inv, Policy: policy}), func() { f.after() }}
 	resolver := peer.NewResolver(peer.ResolverOptions{Table: f.table})
 	f.handler = logs.NewHandler(f.log, logs.Options{})
 	server := httptest.NewUnstartedServer(New(Options{

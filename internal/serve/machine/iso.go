@@ -49,7 +49,7 @@ func (s *Server) serveISO(w http.ResponseWriter, r *http.Request, x *exchange) {
 	if limit := s.opts.Sources.Images(x.start, caller); limit != decide.Unlimited && !s.believed(r, x) {
 		x.request.ImageLimit = limit
 	}
-	i := s.opts.Boot.Booter.DecideImage(&x.request, ref, false)
+	i := s.opts.Boot.Booter.Image(&x.request, ref, false)
 	x.decision.Host, x.decision.FoundBy = i.Host, i.FoundBy
 	x.boots = "image " + ref.String()
 	s.noticed(x, i.Notices...)

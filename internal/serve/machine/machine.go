@@ -35,8 +35,8 @@ func Answers(path string) bool {
 
 // Booter decides what machines boot.
 type Booter interface {
-	DecideBoot(req *decide.Request) decide.BootDecision
-	DecideImage(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision
+	Boot(req *decide.Request) decide.BootDecision
+	Image(req *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision
 }
 
 // Images opens images.
@@ -122,7 +122,7 @@ func (s *Server) serveIPXE(w http.ResponseWriter, r *http.Request, x *exchange) 
 		fail(w, r, x, failure)
 		return
 	}
-	b := s.opts.Boot.Booter.DecideBoot(&x.request)
+	b := s.opts.Boot.Booter.Boot(&x.request)
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
 	s.noticed(x, b.Notices...)
 	s.guessed(x, &b.Unheld)
@@ -286,7 +286,7 @@ func (s *Server) serveComplete(w http.ResponseWriter, r *http.Request, x *exchan
 		fail(w, r, x, failure)
 		return
 	}
-	b := s.opts.Boot.Booter.DecideBoot(&x.request)
+	b := s.opts.Boot.Booter.Boot(&x.request)
 	x.decision.Host, x.decision.FoundBy = b.Host, b.FoundBy
 	s.noticed(x, b.Notices...)
 	s.guessed(x, &b.Unheld)

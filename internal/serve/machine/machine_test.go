@@ -89,13 +89,22 @@ func bootRig(t *testing.T, policy decide.Policy, change func(*Boot)) (*rig, *mem
 	if change != nil {
 		change(b)
 	}
-	r := newRig(t, decide.Decision{})
+	r := newRig(t, decide.ConfigDecision{})
 	r.server.opts.Boot = b
 	return r, images
 }
 
 // rackBoot is the rack with a real decision over it.
 func rackBoot(t *testing.T, policy decide.Policy) (*Boot, *memoryImages) {
+	t.Helper()
+	images := &memoryImages{}
+	return &Boot{
+		Booter: decide.New(decide.Options{Inventory: rackInventory(t), Policy: policy}), Images: images,
+		Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2",
+	}, images
+}
+
+func rackInventory(t *testing.T) *snapshot.Inventory {
 	t.Helper()
 	inv := snapshot.New(snapshot.Options{})
 	load := func(o kvstore.Observer, objects map[string]string) {
@@ -114,8 +123,7 @@ func rackBoot(t *testing.T, policy decide.Policy) (*Boot, *memoryImages) {
 	if s := inv.Stats(); s.Hosts.Bad+s.Images.Bad > 0 {
 		t.Fatalf("%+v", s)
 	}
-	images := &memoryImages{}
-	return &Boot{Booter: decide.New(inv, policy), Images: images, Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2"}, images
+	return inv
 }
 
 func (r *rig) do(t *testing.T, method, path string, header ...string) (status int, body string, h http.Header) {
@@ -205,14 +213,21 @@ func TestIPXE(t *testing.T) {
 	}
 }
 
+// noArguments serves no image with a host's own kernel arguments.
+type noArguments struct{}
+
+func (noArguments) Try(_ *snapshot.Image, args []string) error {
+	if len(args) > 0 {
+		return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
+	}
+	return nil
+}
+
 // A host whose image cannot be had is shown why, and so is whoever looks at it.
 func TestImageThatCannotBeHad(t *testing.T) {
 	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, func(b *Boot) {
-		b.Booter.(*decide.Decider).Try(func(image *snapshot.Image, args []string) error {
-			if len(args) > 0 {
-				return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
-			}
-			return nil
+		b.Booter = decide.New(decide.Options{
+			Inventory: rackInventory(t), Policy: decide.Policy{Claims: identity.Trust}, Images: noArguments{},
 		})
 	})
 	status, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03")

@@ -24,7 +24,7 @@ import (
 // config, all others nothing.
 type byAddress struct{}
 
-func (byAddress) Decide(req *decide.Request, d *decide.Decision) {
+func (byAddress) Config(req *decide.Request) (d decide.ConfigDecision) {
 	switch from := req.Caller.Addr.String(); {
 	case strings.HasPrefix(from, "10.1."):
 		d.Host, d.Config, d.Tier = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: from}}, testConfig, match.Labels
@@ -33,6 +33,7 @@ func (byAddress) Decide(req *decide.Request, d *decide.Decision) {
 	default:
 		d.Err = fault.New(fault.Refused, "the claimed mac is that of a host which does not boot from here")
 	}
+	return d
 }
 
 // A flood leaves a bounded number of lines and their count; no line of a boot, and none

@@ -31,10 +31,9 @@ const (
 	PathKickstart = "/api/v1/kickstart"
 )
 
-// Decider makes the decision. It fills d, which is zero but for the room of its
-// Notices.
+// Decider decides which config a machine is given.
 type Decider interface {
-	Decide(req *decide.Request, d *decide.Decision)
+	Config(req *decide.Request) decide.ConfigDecision
 }
 
 // Resolver finds out who sent a request.
@@ -121,7 +120,7 @@ type exchange struct {
 	start    time.Time
 	endpoint endpoint
 	request  decide.Request
-	decision decide.Decision
+	decision decide.ConfigDecision
 	// failure is why there was no config; nil where there was one.
 	failure *fault.Error
 	status  int
@@ -144,14 +143,13 @@ var unready = fault.New(fault.Unavailable, "the server is not ready yet: its sto
 // ServeHTTP answers a machine.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
-	*x = exchange{start: time.Now(), decision: decide.Decision{Notices: x.decision.Notices[:0]}}
+	*x = exchange{start: time.Now(), decision: decide.ConfigDecision{}}
 	defer func() {
 		if failure := recover(); failure != nil {
 			s.crashed(w, r, x, failure)
 		}
 		s.finish(r, x)
 		cut := x.cut
-		clear(x.decision.Notices)
 		exchanges.Put(x)
 		if cut {
 			panic(http.ErrAbortHandler) // an answer without its last byte is none
@@ -249,7 +247,7 @@ func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
 		x.request.UserAgent = agent[0]
 	}
 	x.request.Gone = r.Context().Done()
-	s.opts.Decider.Decide(&x.request, &x.decision)
+	x.decision = s.opts.Decider.Config(&x.request)
 	s.noticed(x, x.decision.Notices...)
 	s.guessed(x, &x.decision.Unheld)
 	if s.doubtful(&x.decision) {
@@ -267,7 +265,7 @@ func (s *Server) guessed(x *exchange, u *decide.Unheld) {
 
 // doubtful reports whether a decision may be wrong because a whole bucket is missing:
 // no config was found, or only a default one.
-func (s *Server) doubtful(d *decide.Decision) bool {
+func (s *Server) doubtful(d *decide.ConfigDecision) bool {
 	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
 	anybody := d.Err == nil && d.Tier == match.Default
 	return (nothing || anybody) && s.opts.Lost.fromConfig(d.Host)
@@ -313,6 +311,6 @@ func (s *Server) crashed(w http.ResponseWriter, r *http.Request, x *exchange, fa
 	if begun {
 		panic(http.ErrAbortHandler)
 	}
-	x.decision = decide.Decision{}
+	x.decision = decide.ConfigDecision{}
 	fail(w, r, x, fault.Of(fmt.Errorf("panic: %v", failure)))
 }

@@ -45,14 +45,14 @@ var (
 
 // fakeDecider gives one decision and keeps the last request.
 type fakeDecider struct {
-	decision decide.Decision
+	decision decide.ConfigDecision
 	crash    bool
 	mu       sync.Mutex
 	last     decide.Request
 	asked    int
 }
 
-func (f *fakeDecider) Decide(req *decide.Request, d *decide.Decision) {
+func (f *fakeDecider) Config(req *decide.Request) decide.ConfigDecision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = *req
@@ -60,9 +60,7 @@ func (f *fakeDecider) Decide(req *decide.Request, d *decide.Decision) {
 	if f.crash {
 		panic("a fault of ours")
 	}
-	room := d.Notices
-	*d = f.decision
-	d.Notices = append(room, f.decision.Notices...)
+	return f.decision
 }
 
 type fakeJournal struct {
@@ -118,7 +116,7 @@ type rig struct {
 	believe bool
 }
 
-func newRig(t *testing.T, decision decide.Decision) *rig {
+func newRig(t *testing.T, decision decide.ConfigDecision) *rig {
 	t.Helper()
 	r := &rig{decider: &fakeDecider{decision: decision}, journal: &fakeJournal{}, metrics: prometheus.NewRegistry(), log: new(bytes.Buffer), ready: true}
 	r.handler = logs.NewHandler(r.log, logs.Options{Interval: time.Hour})
@@ -145,12 +143,14 @@ func (r *rig) logged() string {
 	return r.log.String()
 }
 
-func found(config *snapshot.Config) decide.Decision {
-	return decide.Decision{Host: testHost, FoundBy: "address", Config: config, Tier: match.Labels}
+func found(config *snapshot.Config) decide.ConfigDecision {
+	return decide.ConfigDecision{
+		Identity: decide.Identity{Host: testHost, FoundBy: "address"}, Config: config, Tier: match.Labels,
+	}
 }
 
-func failing(kind fault.Kind, sentence string) decide.Decision {
-	return decide.Decision{Err: fault.New(kind, sentence)}
+func failing(kind fault.Kind, sentence string) decide.ConfigDecision {
+	return decide.ConfigDecision{Err: fault.New(kind, sentence)}
 }
 
 func changed(change func(*snapshot.Config)) *snapshot.Config {
@@ -190,7 +190,7 @@ func TestAnswers(t *testing.T) {
 		method   string // GET
 		target   string // PathIgnition
 		header   http.Header
-		decision decide.Decision
+		decision decide.ConfigDecision
 		unready  bool
 
 		status int
@@ -202,12 +202,12 @@ func TestAnswers(t *testing.T) {
 			"X-Glowplug-Config": "g10/coreos-builder", "X-Glowplug-Match": "labels", "X-Glowplug-Stale": "", "Vary": "Accept, User-Agent",
 			"Content-Encoding": "", "Location": "", "Transfer-Encoding": "",
 		}},
-		{name: "another form", decision: decide.Decision{Host: testHost, Config: testConfig, Tier: match.Default, Form: &decide.Form{
+		{name: "another form", decision: decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Tier: match.Default, Form: &decide.Form{
 			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
 		}}, status: 200, body: `{"ignition":{"version":"3.0.0"}}`, want: map[string]string{
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:def"`, "Vary": "Accept, User-Agent",
 		}},
-		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}}, decision: decide.Decision{Config: testConfig, Form: &decide.Form{
+		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}}, decision: decide.ConfigDecision{Config: testConfig, Form: &decide.Form{
 			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
 		}}, status: 304},
 		{name: "gzip offered", decision: found(testConfig), header: http.Header{"Accept-Encoding": {"gzip, br"}}, status: 200, body: testBody, want: map[string]string{"Content-Encoding": ""}},
@@ -216,7 +216,7 @@ func TestAnswers(t *testing.T) {
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
 		}},
 		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody, want: map[string]string{"X-Glowplug-Stale": "true"}},
-		{name: "default tier", decision: decide.Decision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
+		{name: "default tier", decision: decide.ConfigDecision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
 		{name: "kickstart", target: PathKickstart, decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "kickstart from ignition", decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "raw", target: PathIgnition + "?format=raw", decision: found(testConfig), status: 200, body: "variant: fcos\n", want: map[string]string{
@@ -238,12 +238,12 @@ func TestAnswers(t *testing.T) {
 		}},
 		{name: "no match, HEAD", method: "HEAD", decision: failing(fault.NoMatch, "no config matches"), status: 404, want: map[string]string{"Content-Length": "18"}},
 		{name: "refused", decision: failing(fault.Refused, "not yours"), status: 403, body: "not yours\n"},
-		{name: "not acceptable", decision: decide.Decision{Config: testConfig, Err: fault.New(fault.NotAcceptable, "too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "", "Vary": "Accept, User-Agent"}},
+		{name: "not acceptable", decision: decide.ConfigDecision{Config: testConfig, Err: fault.New(fault.NotAcceptable, "too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "", "Vary": "Accept, User-Agent"}},
 		{name: "unavailable", decision: failing(fault.Unavailable, "never compiled"), status: 503, body: "never compiled\n", want: map[string]string{"Retry-After": "5"}},
 		{name: "lines in a sentence", decision: failing(fault.Refused, "a\r\nb\x00"), status: 403, body: "a  b \n"},
 		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403, body: strings.Repeat("é", 512) + "\n"},
 		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503, want: map[string]string{"Retry-After": "5"}},
-		{name: "no config at all", decision: decide.Decision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
+		{name: "no config at all", decision: decide.ConfigDecision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
 		{name: "not ready", unready: true, decision: found(testConfig), status: 503, want: map[string]string{"Retry-After": "5", "Content-Type": "text/plain; charset=utf-8"}},
 		{name: "malformed", target: PathIgnition + "?mac=nonsense", decision: found(testConfig), status: 400, body: "the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c\n"},
 		{name: "percent", target: PathIgnition + "?hostname=a%zz", decision: found(testConfig), status: 400},
@@ -356,7 +356,7 @@ func TestRequestLog(t *testing.T) {
 	for _, c := range []struct {
 		name, method, target string
 		header               http.Header
-		decision             decide.Decision
+		decision             decide.ConfigDecision
 		want                 string
 	}{
 		{"found", "GET", PathIgnition + "?mac=AC1F6B8AA79C&token=hunter2", http.Header{"User-Agent": {"Ignition/Debian 2.14.0+ds1-1+b6"}, "X-Forwarded-For": {"6.6.6.6"}}, found(testConfig),
@@ -408,7 +408,7 @@ func TestLevels(t *testing.T) {
 }
 
 func TestCrash(t *testing.T) {
-	r := newRig(t, decide.Decision{})
+	r := newRig(t, decide.ConfigDecision{})
 	r.decider.crash = true
 	resp, body := do(t, r, "GET", PathIgnition, nil)
 	if resp.StatusCode != 500 || body != "internal error\n" {

@@ -14,7 +14,7 @@ import (
 // streamRig serves the streams "stable" and "a b", and a folder of images.
 func streamRig(t *testing.T) (*rig, string) {
 	t.Helper()
-	r := newRig(t, decide.Decision{})
+	r := newRig(t, decide.ConfigDecision{})
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	if err != nil {

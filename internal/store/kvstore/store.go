@@ -153,8 +153,10 @@ func (s *Store) CompactRevision() int64 {
 func (s *Store) RequestWatchProgress(context.Context) error { return nil }
 
 // Run follows the bucket until ctx ends, over every loss of the server. It makes
-// the bucket if it never existed.
-func (s *Store) Run(ctx context.Context, js jetstream.JetStream) {
+// the bucket if it never existed. Changes reach the observers of New first, then those
+// that are given here, which may need what the former have made of a change.
+func (s *Store) Run(ctx context.Context, js jetstream.JetStream, observers ...Observer) {
+	s.observers = append(s.observers, observers...)
 	if err := s.keys.Read(); err != nil {
 		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
 	}

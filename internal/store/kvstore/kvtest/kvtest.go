@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/natsd"
 )
 
@@ -44,7 +45,7 @@ func JetStream(t testing.TB) jetstream.JetStream {
 
 // Store follows a bucket: a kvstore.Store.
 type Store interface {
-	Run(context.Context, jetstream.JetStream)
+	Run(context.Context, jetstream.JetStream, ...kvstore.Observer)
 	ReadinessCheck() error
 }
 

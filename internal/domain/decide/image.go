@@ -1,0 +1,127 @@
+package decide
+
+import (
+	"strings"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
+)
+
+// ImageDecision is how a machine gets the bytes of an image.
+//
+// Its notices are of claims that do not hold, and of an image that a host cannot have now.
+type ImageDecision struct {
+	Identity
+	// ByNetwork is true where the network says that the machine is Host: by its hardware
+	// address, else by its address. False where it has only claimed so.
+	ByNetwork bool
+	// Image is what it asked for; nil where there is none.
+	Image *snapshot.Image
+	// Args are the host's own kernel arguments, where this is the image that it
+	// boots; nil: the image's.
+	Args []string
+	// Err says why it is not given; nil where it is.
+	Err *fault.Error
+	// Missed is true where there is no such image for who asks.
+	Missed bool
+}
+
+// Image decides whether a machine may read an image, and with which kernel
+// arguments. proven is true where the machine has to prove that it knows the
+// image's password, as over iSCSI; otherwise an image that has one is given to
+// the hosts that boot it and to callers who are believed.
+func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecision {
+	view := d.opts.Inventory.View()
+	defer view.End()
+	named := func(own *snapshot.Image) bool { return own.Ref == ref }
+	if i, withheld := d.withheld(view, req, named); withheld {
+		return i
+	}
+	return d.decideImage(view, req, view.Image(ref), ref, proven)
+}
+
+// Target is Image for the iSCSI name that this server offers an
+// image under. For an unknown name the decision has no Image.
+func (d *Decider) Target(req *Request, iqn string) ImageDecision {
+	view := d.opts.Inventory.View()
+	defer view.End()
+	named := func(own *snapshot.Image) bool { return strings.EqualFold(own.IQN, iqn) }
+	if i, withheld := d.withheld(view, req, named); withheld {
+		return i
+	}
+	image := view.ImageByIQN(iqn)
+	if image == nil {
+		return ImageDecision{Err: fault.New(fault.NoMatch, "there is no such target"), Missed: true}
+	}
+	return d.decideImage(view, req, image, image.Ref, true)
+}
+
+func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.Image, ref snapshot.Ref, proven bool) ImageDecision {
+	q := d.question(view, req)
+	err := q.identify()
+	if err == nil && q.dec.Host != nil {
+		err = q.admitHost(q.dec.Host)
+	}
+	i := ImageDecision{Identity: q.dec.Identity, Image: image, Err: err}
+	i.Notices = withoutIgnored(i.Notices)
+	if err != nil {
+		return i
+	}
+	host := i.Host
+	own := host != nil && host.Image == ref && !host.Booting().Disk
+	i.ByNetwork = host != nil && q.byNetwork(host)
+	if i.Err = q.refuseImage(image, ref, own, proven); i.Err == nil {
+		if i.Err = bootable(image); i.Err != nil && host != nil {
+			i.Notices = append(i.Notices, ImageUnavailable(host, ref, i.Err))
+		}
+	}
+	i.Missed = i.Err != nil && !own && (i.Err.Kind == fault.NoMatch || i.Err.Kind == fault.Refused)
+	if own && len(host.Booting().KernelArgs) > 0 {
+		i.Args = host.Booting().KernelArgs
+	}
+	return i
+}
+
+// refuseImage returns why the machine may not read an image; nil where it may. own is
+// true where it is the one that the machine boots.
+func (q *question) refuseImage(image *snapshot.Image, ref snapshot.Ref, own, proven bool) *fault.Error {
+	namespace := match.DefaultNamespace
+	if q.dec.Host != nil {
+		namespace = q.dec.Host.Namespace
+	}
+	believed := q.req.Caller.Believed
+	foreign := q.opts.Policy.Isolate && !believed && ref.Namespace != namespace // as if there were none
+	switch {
+	case image == nil || image.External != nil || foreign:
+		return fault.New(fault.NoMatch, "there is no image "+ref.String()+" here")
+	case own || believed:
+		return nil
+	case image.HostsOnly:
+		return fault.New(fault.Refused, "image "+ref.String()+" is given to the hosts alone whose spec.image it is")
+	case image.CHAP != nil && !proven:
+		return fault.New(fault.Refused, "image "+ref.String()+
+			" asks for a password and is given over HTTP to the hosts that boot it alone")
+	}
+	return nil
+}
+
+// withheld decides for who has asked for too many images that it cannot have: whether
+// there is this one is not looked up, unless it is the one that the host boots.
+func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapshot.Image) bool) (ImageDecision, bool) {
+	if req.ImageLimit == Unlimited {
+		return ImageDecision{}, false
+	}
+	q := d.question(view, req)
+	if err := q.identify(); err != nil || !q.limited(req.ImageLimit) {
+		return ImageDecision{}, false // an error is told as ever
+	}
+	if h := q.dec.Host; h != nil && !h.Booting().Disk {
+		if image := view.Image(h.Image); image != nil && named(image) {
+			return ImageDecision{}, false
+		}
+	}
+	i := ImageDecision{Identity: q.dec.Identity, Err: ImagesLimited}
+	i.Notices = withoutIgnored(i.Notices)
+	return i, true
+}
