@@ -139,7 +139,8 @@ func (q *question) verify() *fault.Error {
 	own, ownBy := q.ownHost()
 	if c.IP.IsValid() && c.IP != q.addr {
 		victim := cmp.Or(q.view.HostByIP(c.IP), own)
-		return q.refuse(victim, byIP, "the claimed ip is not the address of this client, "+q.client()+"; leave the parameter out")
+		return q.refuse(victim, byIP, "the claimed ip is not the address of this client, "+q.client()+
+			"; leave the parameter out")
 	}
 	var ignored []string
 	for _, kind := range claimOrder {

@@ -57,7 +57,9 @@ func (d *Decider) Target(req *Request, iqn string) ImageDecision {
 	return d.decideImage(view, req, image, image.Ref, true)
 }
 
-func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.Image, ref snapshot.Ref, proven bool) ImageDecision {
+func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.Image, ref snapshot.Ref,
+	proven bool,
+) ImageDecision {
 	q := d.question(view, req)
 	err := q.identify()
 	if err == nil && q.dec.Host != nil {

@@ -28,7 +28,7 @@ func (q *question) refuse(h *snapshot.Host, kind, sentence string) *fault.Error 
 	return fault.New(fault.Refused, sentence)
 }
 
-// ignore tells of a claim that names nobody.
+// ignore is the notice of a claim that names nobody.
 func (q *question) ignore(kind string) {
 	claim := kind + " " + valueOf(&q.req.Claims, kind)
 	q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, claim)
@@ -36,7 +36,7 @@ func (q *question) ignore(kind string) {
 		q.who()+" claims the "+claim+", which no BareMetalHost has; the claim was ignored")
 }
 
-// unknown tells of a machine that is no host.
+// unknown is the notice of a machine that is no host.
 func (q *question) unknown() {
 	what := "its " + q.req.Type + " config"
 	if q.req.Type == IPXE {
@@ -46,7 +46,7 @@ func (q *question) unknown() {
 		" and is no known host; create a BareMetalHost with its address")
 }
 
-// mismatch tells of a neighbour entry that contradicts what is known of a host.
+// mismatch is the notice of a neighbour entry that contradicts what is known of a host.
 func (q *question) mismatch(h *snapshot.Host) {
 	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
 		", which is none of this host's hardware addresses")
@@ -62,7 +62,7 @@ func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MA
 	}
 }
 
-// duplicate tells of a host that is refused because another namespace has one
+// duplicate is the notice of a host that is refused because another namespace has one
 // like it.
 func (q *question) duplicate(h *snapshot.Host, c snapshot.Conflict) {
 	q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())

@@ -53,7 +53,8 @@ func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 	case p.State == v1.StateProvisioned:
 		return false, "it is provisioned, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
 	case p.State == v1.StateProvisioning:
-		return false, "it was given its config in an earlier boot, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+		return false, "it was given its config in an earlier boot," +
+			" a new value of the annotation " + v1.AnnotationRearm + " arms it again"
 	}
 	return true, "bootMode is once, and it is not provisioned yet"
 }

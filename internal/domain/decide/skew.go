@@ -25,7 +25,8 @@ func (s *Skew) String() string {
 	if s.Release != "" {
 		release = ", release " + s.Release + ","
 	}
-	return fmt.Sprintf("host %s boots image %s%s which reads Ignition spec %s at most, and its config %s is of spec %s and cannot be given in any that it reads",
+	return fmt.Sprintf("host %s boots image %s%s which reads Ignition spec %s at most,"+
+		" and its config %s is of spec %s and cannot be given in any that it reads",
 		s.Host, s.Image, release, s.MaxIgnition, s.Config, s.Needs)
 }
 
@@ -77,7 +78,8 @@ func (d *Decider) isGiven(config *snapshot.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
 	}
-	wanted, _ := ignition.Negotiate(ignition.ParseAccept(ignition.MediaType+";version="+max), "", "", config.IgnitionVersion)
+	accept := ignition.ParseAccept(ignition.MediaType + ";version=" + max)
+	wanted, _ := ignition.Negotiate(accept, "", "", config.IgnitionVersion)
 	for _, version := range wanted {
 		if d.forms.of(config, version).Bytes != nil {
 			return true
@@ -143,13 +145,16 @@ func skewed(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *S
 
 func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
 	return &Skew{
-		Host: h.Ref, Image: image.Ref, Config: config.Ref, Release: image.Release, MaxIgnition: image.MaxIgnition, Needs: config.IgnitionVersion,
+		Host: h.Ref, Image: image.Ref, Config: config.Ref,
+		Release: image.Release, MaxIgnition: image.MaxIgnition, Needs: config.IgnitionVersion,
 	}
 }
 
 // booted gives the image that a host boots and the config that it is given then, where
 // it is known what the image reads; else the config is nil.
-func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (image *snapshot.Image, config *snapshot.Config) {
+func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
+	image *snapshot.Image, config *snapshot.Config,
+) {
 	if h.Image == (snapshot.Ref{}) || d.opts.Policy.Isolate && h.Image.Namespace != h.Namespace {
 		return nil, nil
 	}

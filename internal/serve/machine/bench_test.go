@@ -25,12 +25,12 @@ var benchBody = bytes.Repeat([]byte("0123456789abcdef"), 320) // 5 KB
 
 // bare is what the server is measured against.
 func bare(w http.ResponseWriter, _ *http.Request) {
-	w.Header()["Content-Type"] = ignitionType
+	w.Header()["Content-Type"] = benchType
 	w.Header()["Content-Length"] = benchLength
 	_, _ = w.Write(benchBody)
 }
 
-var benchLength = []string{strconv.Itoa(len(benchBody))}
+var benchType, benchLength = []string{ignitionType}, []string{strconv.Itoa(len(benchBody))}
 
 // whole is the server with the real decision over one host and one config.
 func whole(b *testing.B, level slog.Level) http.Handler {

@@ -10,7 +10,7 @@ import (
 )
 
 // image is an image as a script boots it.
-func (s *Server) image(r *http.Request, x *exchange, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
+func (s *Server) image(r *http.Request, req *request, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)
@@ -19,13 +19,13 @@ func (s *Server) image(r *http.Request, x *exchange, b *decide.BootDecision, ima
 			rootfs = files + "rootfs"
 		}
 		i.Kernel = &ipxe.Kernel{
-			URL: files + "kernel" + claimed(x, b), Initrd: files + "initramfs" + claimed(x, b),
+			URL: files + "kernel" + claimed(req, b), Initrd: files + "initramfs" + claimed(req, b),
 			Args: decide.KernelArgs(image, b.Host, base, rootfs),
 		}
 		return i
 	}
 	if image.External == nil && image.HTTP {
-		i.URL = s.baseURL(r) + PathISO + versioned(image) + ".iso" + claimed(x, b)
+		i.URL = s.baseURL(r) + PathISO + versioned(image) + ".iso" + claimed(req, b)
 		return i
 	}
 	i.Target = &ipxe.Target{}
@@ -58,8 +58,8 @@ func versioned(image *snapshot.Image) string {
 
 // claimed repeats the claim that a host was found by, so that it is known again
 // when it reads its image.
-func claimed(x *exchange, b *decide.BootDecision) string {
-	claims := &x.request.Claims
+func claimed(req *request, b *decide.BootDecision) string {
+	claims := &req.Claims
 	switch {
 	case b.Host == nil:
 	case b.FoundBy == "mac":

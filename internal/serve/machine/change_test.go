@@ -354,14 +354,13 @@ func TestAlarmInTheLog(t *testing.T) {
 }
 
 // A part of an answer that cannot be written ends it.
-func TestCounterBroken(t *testing.T) {
+func TestResponseBroken(t *testing.T) {
 	w := &brokenWriter{header: http.Header{"Content-Length": {"4"}}}
-	x := &exchange{}
-	c := &counter{ResponseWriter: w, x: x, may: func() bool { return true }}
+	c := &response{ResponseWriter: w}
 	c.WriteHeader(200)
 	n, err := c.Write([]byte("four"))
-	if n != 0 || !errors.Is(err, io.ErrClosedPipe) || !errors.Is(x.broken, io.ErrClosedPipe) {
-		t.Errorf("%d, %v, %v", n, err, x.broken)
+	if n != 0 || !errors.Is(err, io.ErrClosedPipe) || !errors.Is(c.broken, io.ErrClosedPipe) {
+		t.Errorf("%d, %v, %v", n, err, c.broken)
 	}
 }
 

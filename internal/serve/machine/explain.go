@@ -50,8 +50,8 @@ func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Han
 			caller = identity.Caller{Addr: netip.Addr{}, Believed: true}
 		}
 		answer := explainer.Explain(&decide.Request{
-			Type: endpoint, Caller: caller, Claims: claims, Accept: r.URL.Query().Get("accept"), UserAgent: r.URL.Query().Get("user-agent"),
-			Gone: r.Context().Done(),
+			Type: endpoint, Caller: caller, Claims: claims, Gone: r.Context().Done(),
+			Accept: r.URL.Query().Get("accept"), UserAgent: r.URL.Query().Get("user-agent"),
 		})
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")

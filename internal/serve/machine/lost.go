@@ -3,6 +3,7 @@ package machine
 import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -18,6 +19,14 @@ var lost = fault.New(fault.Unavailable,
 // may name one.
 func (l Lost) fromConfig(h *snapshot.Host) bool {
 	return l.Images && h != nil && h.Image != (snapshot.Ref{})
+}
+
+// changesConfig reports whether a decision may be wrong because a whole bucket is
+// missing: no config was found, or only a default one.
+func (l Lost) changesConfig(d *decide.ConfigDecision) bool {
+	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
+	anybody := d.Err == nil && d.Tier == match.Default
+	return (nothing || anybody) && l.fromConfig(d.Host)
 }
 
 // fromBoot reports whether what a machine boots may depend on what is missing: its

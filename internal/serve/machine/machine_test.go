@@ -89,9 +89,7 @@ func bootRig(t *testing.T, policy decide.Policy, change func(*Boot)) (*rig, *mem
 	if change != nil {
 		change(b)
 	}
-	r := newRig(t, decide.ConfigDecision{})
-	r.server.opts.Boot = b
-	return r, images
+	return newRig(t, decide.ConfigDecision{}, func(o *Options) { o.Boot = b }), images
 }
 
 // rackBoot is the rack with a real decision over it.

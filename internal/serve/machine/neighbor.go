@@ -5,37 +5,43 @@ import (
 	"net/http"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
 )
 
 // errChanged is why an answer ends before its last byte.
 var errChanged = errors.New("the hardware address behind the client's changed while it was answered")
 
-// send writes the whole body of an answer. What goes out in one piece is held against
-// the neighbour table right before, and what takes longer once more before its last
-// byte: a client that was another machine for the length of a request has no use for
-// the rest.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
-	if len(body) > maxGathered {
-		if x.bytes, x.broken = w.Write(body[:len(body)-1]); x.broken != nil {
-			return
-		}
-	}
-	if s.unchanged(r, x) {
-		var n int
-		n, x.broken = w.Write(body[x.bytes:])
-		x.bytes += n
+// zeroMAC is no hardware address.
+var zeroMAC netaddr.MAC
+
+// neighborCheck compares the neighbour entry of a host's machine with the one at the time
+// of the decision.
+type neighborCheck struct {
+	server  *Server
+	request *http.Request
+	caller  *identity.Caller
+	host    *snapshot.Host
+	// changed is true once the entry was another one.
+	changed bool
+}
+
+// checkNeighbor makes the answer end where the neighbour entry of a host's machine
+// changes. Where no host or no entry is known, there is nothing to check.
+func (s *Server) checkNeighbor(w *response, r *http.Request, req *request, host *snapshot.Host) {
+	if host != nil && req.Caller.MAC != zeroMAC && !req.Caller.Believed {
+		w.neighbor = &neighborCheck{server: s, request: r, caller: &req.Caller, host: host}
 	}
 }
 
-// unchanged reports whether what is left of an answer may go out: always, but where
-// the neighbour entry of a host's machine is another than it was when the answer was
-// decided, or has been meanwhile, and that is enforced. A change is an event.
-func (s *Server) unchanged(r *http.Request, x *exchange) bool {
-	then := &x.request.Caller
-	if x.decision.Host == nil || then.MAC == zeroMAC || then.Believed {
+// unchanged reports whether the rest of an answer may go out: always, unless the entry is
+// another one by now, or has been meanwhile, and that is enforced. A change is an event.
+func (c *neighborCheck) unchanged() bool {
+	if c == nil {
 		return true
 	}
-	now := s.opts.Resolver.Caller(r)
+	then, now := c.caller, c.server.opts.Resolver.Caller(c.request)
 	flipped := now.Former != zeroMAC && now.Former != then.Former
 	if now.MAC == zeroMAC || now.MAC == then.MAC && !flipped {
 		return true
@@ -44,10 +50,7 @@ func (s *Server) unchanged(r *http.Request, x *exchange) bool {
 	if flipped {
 		former = now.Former
 	}
-	s.noticed(x, decide.NeighborChanged(x.decision.Host, now.Addr, now.MAC, former))
-	then.MAC, then.Former = now.MAC, former
-	if x.cut = s.opts.Enforce; x.cut {
-		x.broken = errChanged
-	}
-	return !x.cut
+	c.server.notify(decide.NeighborChanged(c.host, now.Addr, now.MAC, former))
+	then.MAC, then.Former, c.changed = now.MAC, former, true
+	return !c.server.opts.Enforce
 }

@@ -6,20 +6,18 @@ import (
 	"net/http"
 	"time"
 
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
 )
 
-// Bounds of what others wrote, in bytes of a log line.
+// Bounds of texts by others, in bytes of a log line.
 const (
 	maxAgent = 128
 	maxCause = 512
 )
-
-// zeroMAC is no hardware address.
-var zeroMAC netaddr.MAC
 
 // failureLevel returns the level of the line of a request that failed: the server's
 // own faults are errors, a machine without a config is usual.
@@ -35,125 +33,135 @@ func failureLevel(kind fault.Kind) slog.Level {
 
 // log writes the request's line: who asked, what was found of it, what was
 // decided and what was answered. The query itself is not in it, nor is a body.
-func (s *Server) log(r *http.Request, x *exchange, took time.Duration) {
+func (s *Server) log(endpoint string, w *response, r *http.Request, req *request, res *result, took time.Duration) {
 	level := slog.LevelInfo
-	if x.failure != nil {
-		level = failureLevel(x.failure.Kind)
+	if res.Err != nil {
+		level = failureLevel(res.Err.Kind)
 	}
-	refused := x.refusedCredential(r)
-	if refused || x.alarm != "" {
+	// A sender that made a claim and brought a token for it was not believed.
+	refused := len(r.Header["Authorization"]) > 0 && !req.Caller.Believed && req.Claims.Any()
+	alarm := alarmOf(w, res)
+	if refused || alarm != "" {
 		level = max(level, slog.LevelWarn)
 	}
 	if s.opts.Log == nil || !s.opts.Log.Enabled(context.Background(), level) {
 		return
 	}
-	if x.request.Caller == (identity.Caller{}) { // it was answered before anybody asked
-		x.request.Caller = s.opts.Resolver.Caller(r)
-	}
-	if source := x.source(); !s.opts.Limiter.Allow(x.start, &source) {
+	if source := sourceOf(w.status, &req.Caller, res); !s.opts.Limiter.Allow(req.at, &source) {
 		return
 	}
-	l := s.opts.Log.Line(x.start, level, "request").Str("endpoint", x.endpoint.String()).Str("method", clip(r.Method, 16))
+	attrs := make(attributes, 0, 24)
+	attrs.add("endpoint", endpoint)
+	attrs.add("method", clip(r.Method, 16))
+	attrs.addCaller(&req.Caller, alarm)
+	attrs.addIf(refused, slog.String("credential", "refused"))
+	attrs.addClaims(&req.Claims)
+	attrs.addResult(res, req.Claims.Raw)
+	attrs = append(attrs, slog.Int("status", w.status), slog.Int("bytes", w.bytes), slog.Duration("duration", took))
+	if agent := r.Header["User-Agent"]; len(agent) > 0 {
+		attrs = append(attrs, slog.String("agent", clip(agent[0], maxAgent)))
+	}
+	if res.Err != nil {
+		attrs.add("error", oneLine(res.Err.Sentence))
+		if res.Err.Cause != nil {
+			attrs.add("cause", clip(res.Err.Cause.Error(), maxCause))
+		}
+	}
+	if w.broken != nil {
+		attrs.add("broken", clip(w.broken.Error(), maxCause))
+	}
+	record := slog.NewRecord(req.at, level, "request", 0) // the time is the request's
+	record.AddAttrs(attrs...)
+	_ = s.opts.Log.Handle(context.Background(), record)
+}
 
-	caller := &x.request.Caller
+// alarmOf returns the reason of a notice that is an alarm; "": there was none.
+func alarmOf(w *response, res *result) (reason string) {
+	for i := range res.Notices {
+		if n := &res.Notices[i]; n.IsAlarm() {
+			reason = n.Reason
+		}
+	}
+	if w.neighbor != nil && w.neighbor.changed {
+		reason = decide.ReasonNeighborChanged
+	}
+	return reason
+}
+
+// attributes are those of a line.
+type attributes []slog.Attr
+
+// add adds a text, unless it is empty.
+func (a *attributes) add(key, value string) { a.addIf(value != "", slog.String(key, value)) }
+
+func (a *attributes) addIf(cond bool, attr slog.Attr) {
+	if cond {
+		*a = append(*a, attr)
+	}
+}
+
+func (a *attributes) addCaller(caller *identity.Caller, alarm string) {
+	client := "unknown"
 	if caller.Addr.IsValid() {
-		l.Addr("client", caller.Addr)
-	} else {
-		l.Str("client", "unknown")
+		client = caller.Addr.String()
 	}
+	a.add("client", client)
 	if caller.MAC != zeroMAC {
-		l.Str("neighbor", caller.MAC.String())
+		a.add("neighbor", caller.MAC.String())
 	}
-	if x.alarm != "" {
-		l.Str("alarm", x.alarm)
-	}
-	if caller.Proxied {
-		l.Bool("proxied", true)
-	}
-	if caller.ForgedForward {
-		l.Str("x_forwarded_for", "ignored")
-	}
-	if caller.Believed {
-		l.Bool("believed", true)
-	}
-	if refused {
-		l.Str("credential", "refused")
-	}
+	a.add("alarm", alarm)
+	a.addIf(caller.Proxied, slog.Bool("proxied", true))
+	a.addIf(caller.ForgedForward, slog.String("x_forwarded_for", "ignored"))
+	a.addIf(caller.Believed, slog.Bool("believed", true))
+}
 
-	claims := &x.request.Claims
-	if claims.MAC != (netaddr.MAC{}) {
-		l.Str("claim_mac", claims.MAC.String())
+func (a *attributes) addClaims(claims *identity.Claims) {
+	if claims.MAC != zeroMAC {
+		a.add("claim_mac", claims.MAC.String())
 	}
 	if claims.IP.IsValid() {
-		l.Addr("claim_ip", claims.IP)
+		a.add("claim_ip", claims.IP.String())
 	}
-	if claims.UUID != "" {
-		l.Str("claim_uuid", claims.UUID)
-	}
-	if claims.Hostname != "" {
-		l.Str("claim_hostname", claims.Hostname)
-	}
-	if claims.Role != "" {
-		l.Str("claim_role", claims.Role)
-	}
-	if claims.Raw {
-		l.Str("format", "raw")
-	}
-
-	if host := x.decision.Host; host != nil {
-		l.Pair("host", host.Namespace, host.Name).Str("found", x.decision.FoundBy)
-	}
-	if x.boots != "" {
-		l.Str("boots", x.boots)
-	}
-	if config := x.decision.Config; config != nil {
-		l.Str("tier", x.decision.Tier.String()).Pair("config", config.Namespace, config.Name).
-			Uint("revision", config.Revision)
-		if !config.Template || x.request.Claims.Raw {
-			l.Str("hash", x.hash())
-		}
-		if form := x.decision.Form; form != nil {
-			l.Str("spec", form.Version)
-		}
-		if config.Stale {
-			l.Bool("stale", true)
-		}
-	}
-	l.Uint("status", uint64(x.status)).Uint("bytes", uint64(x.bytes)).Duration("duration", took)
-	if agent := r.Header["User-Agent"]; len(agent) > 0 {
-		l.Str("agent", clip(agent[0], maxAgent))
-	}
-	if x.failure != nil {
-		l.Str("error", oneLine(x.failure.Sentence))
-		if x.failure.Cause != nil {
-			l.Str("cause", clip(x.failure.Cause.Error(), maxCause))
-		}
-	}
-	if x.broken != nil {
-		l.Str("broken", clip(x.broken.Error(), maxCause))
-	}
-	l.End()
+	a.add("claim_uuid", claims.UUID)
+	a.add("claim_hostname", claims.Hostname)
+	a.add("claim_role", claims.Role)
+	a.addIf(claims.Raw, slog.String("format", "raw"))
 }
 
-// refusedCredential reports whether the sender made a claim, brought a token for it and
-// was not believed.
-func (x *exchange) refusedCredential(r *http.Request) bool {
-	return len(r.Header["Authorization"]) > 0 && !x.request.Caller.Believed && x.request.Claims.Any()
+func (a *attributes) addResult(res *result, raw bool) {
+	if res.Host != nil {
+		a.add("host", res.Host.Ref.String())
+		*a = append(*a, slog.String("found", res.FoundBy))
+	}
+	a.add("boots", res.boots)
+	config := res.Config
+	if config == nil {
+		return
+	}
+	a.add("tier", res.Tier.String())
+	a.add("config", config.Ref.String())
+	*a = append(*a, slog.Uint64("revision", config.Revision))
+	hash, version := config.Hash, ""
+	if res.Form != nil {
+		hash, version = res.Form.Hash, res.Form.Version
+	}
+	a.addIf(!config.Template || raw, slog.String("hash", hash))
+	a.add("spec", version)
+	a.addIf(config.Stale, slog.Bool("stale", true))
 }
 
-// source is whose lines this one is counted with. A host's are counted by who asked for
-// it as well: nobody uses up what is written of another.
-func (x *exchange) source() logs.Source {
-	caller := &x.request.Caller
-	host := x.decision.Host
+// sourceOf returns whose lines this one is counted with. A host's are counted by who
+// asked for it as well: nobody uses up the lines of another.
+func sourceOf(status int, caller *identity.Caller, res *result) logs.Source {
 	switch {
-	case host != nil:
+	case res.Host != nil:
 		return logs.Source{
-			Kind: logs.Known, Namespace: host.Namespace, Name: host.Name, Addr: netaddr.Source(caller.Addr), MAC: caller.MAC,
+			Kind: logs.Known, Namespace: res.Host.Namespace, Name: res.Host.Name,
+			Addr: netaddr.Source(caller.Addr), MAC: caller.MAC,
 		}
 	case caller.Believed:
 		return logs.Source{Kind: logs.Known, Addr: netaddr.Source(caller.Addr)}
-	case x.status < http.StatusBadRequest:
+	case status < http.StatusBadRequest:
 		return logs.Stranger(logs.Served, caller.Addr, caller.MAC)
 	}
 	return logs.Stranger(logs.Refused, caller.Addr, caller.MAC)

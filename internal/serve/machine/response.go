@@ -1,9 +1,6 @@
 package machine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,123 +8,141 @@ import (
 	"glowplug/internal/domain/fault"
 )
 
-// Header values are assigned as slices that are made once: nobody changes them.
-var (
-	ignitionType = []string{"application/vnd.coreos.ignition+json"}
-	textType     = []string{"text/plain; charset=utf-8"}
-	noStore      = []string{"no-store"}
-	noSniff      = []string{"nosniff"}
-	varyAccept   = []string{"Accept, User-Agent"}
-	isStale      = []string{"true"}
-	allowed      = []string{"GET, HEAD"}
-	postAllowed  = []string{"POST"}
-	// retryAfter is in seconds. Ignition has a rhythm of its own.
-	retryAfter = []string{"5"}
+// response is the writer of an answer. It notes the status and the bytes, and stops the
+// body where the client's neighbour entry changes meanwhile and that is enforced.
+type response struct {
+	http.ResponseWriter
+	// head is true where no body is written.
+	head bool
+	// status is 0 until the answer has begun.
+	status int
+	// bytes of the body were written, and broken says why not all of them.
+	bytes  int
+	broken error
+	// left is the rest of the body, in bytes.
+	left int64
+	// neighbor is asked before the body goes out; nil: there is nothing to ask.
+	neighbor *neighborCheck
+}
+
+// WriteHeader begins the answer.
+func (w *response) WriteHeader(status int) {
+	w.status = status
+	w.left, _ = strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// maxPiece is the most that goes out in one piece, in bytes.
+const maxPiece = 64 << 10
+
+// Write checks the neighbour table right before each part of the body and, where that
+// takes longer than one piece, once more before its last byte: a client that was another
+// machine for the length of a request has no use for the rest.
+func (w *response) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.neighbor.unchanged() {
+		return 0, w.end(errChanged)
+	}
+	last := int64(len(p)) >= w.left
+	if short := w.bytes == 0 && len(p) <= maxPiece; w.neighbor == nil || !last || short || len(p) < 2 {
+		return w.pass(p)
+	}
+	n, err := w.pass(p[:len(p)-1])
+	if err != nil {
+		return n, err
+	}
+	if !w.neighbor.unchanged() {
+		return n, w.end(errChanged)
+	}
+	_, err = w.pass(p[n:])
+	return w.bytes, err
+}
+
+func (w *response) pass(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.left -= int64(n)
+	w.bytes += n
+	return n, w.end(err)
+}
+
+// end notes why the body ends here; nil: it does not.
+func (w *response) end(err error) error {
+	if err != nil {
+		w.broken = err
+	}
+	return err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// write writes a whole answer, whose other headers are set.
+func (w *response) write(status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if !w.head {
+		_, _ = w.Write(body) // broken has the error
+	}
+}
+
+// notModified answers 304 where the client has the bytes that an ETag names.
+func (w *response) notModified(r *http.Request, etag string) bool {
+	conditions := r.Header["If-None-Match"]
+	if len(conditions) == 0 || !matchesAny(conditions, etag) {
+		return false
+	}
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// The types of content.
+const (
+	ignitionType = "application/vnd.coreos.ignition+json"
+	textType     = "text/plain; charset=utf-8"
+	jsonType     = "application/json"
+	bytesType    = "application/octet-stream"
 )
 
-// answer writes the config that was decided on. It sets every header itself: a
-// client that boots follows no redirect and decodes no encoding.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, x *exchange) {
-	config := x.decision.Config
-	size := 0
-	var body []byte
-	if config != nil {
-		body = config.Artifact
-		if x.decision.Form != nil {
-			body = x.decision.Form.Bytes
-		}
-		if size = len(body); x.request.Claims.Raw {
-			size = len(config.Source)
-		}
-	}
-	if size == 0 { // an empty 200 would be a success with an empty config
-		fail(w, r, x, fault.New(fault.Unavailable, "there is no compiled config for this machine yet; ask again in a moment"))
-		return
-	}
-	h, prepared := w.Header(), s.headers.of(config)
-	etag, length := prepared.etag, prepared.length
-	if form := x.decision.Form; form != nil {
-		etag, length = []string{form.ETag}, []string{strconv.Itoa(size)}
-	}
-	if x.request.Claims.Raw {
-		sum := sha256.Sum256([]byte(config.Source))
-		etag = []string{`"sha256:` + hex.EncodeToString(sum[:]) + `"`}
-		length = []string{strconv.Itoa(size)}
-	} else if config.Stale {
-		h["X-Glowplug-Stale"] = isStale
-	}
-	h["Etag"] = etag
-	h["Cache-Control"] = noStore
-	h["Vary"] = varyAccept
-	h["X-Glowplug-Config"] = prepared.config
-	h["X-Glowplug-Match"] = tierValue(x.decision.Tier)
-	if conditions := r.Header["If-None-Match"]; len(conditions) > 0 && matchesAny(conditions, etag[0]) {
-		x.status = http.StatusNotModified
-		w.WriteHeader(x.status)
-		return
-	}
-	h["Content-Length"] = length
-	if config.Type == ignition.String() && !x.request.Claims.Raw {
-		h["Content-Type"] = ignitionType
-	} else {
-		h["Content-Type"] = textType
-		h["X-Content-Type-Options"] = noSniff
-	}
-	x.status = http.StatusOK
-	switch {
-	case r.Method == http.MethodHead:
-		w.WriteHeader(x.status)
-	case x.request.Claims.Raw:
-		s.send(w, r, x, []byte(config.Source))
-	default:
-		conn := gather(r)
-		conn.hold()
-		s.send(w, r, x, body)
-		conn.release()
-	}
-}
+// retryAfter is in seconds. Ignition has a rhythm of its own.
+const retryAfter = "5"
 
-// hash is that of the body, where the decision is for one.
-func (x *exchange) hash() string {
-	if x.decision.Form != nil {
-		return x.decision.Form.Hash
-	}
-	return x.decision.Config.Hash
-}
-
-// fail writes why there is no config: one sentence.
-func fail(w http.ResponseWriter, r *http.Request, x *exchange, failure *fault.Error) {
-	x.failure = failure
+// fail writes why a machine is not given what it asked for: one sentence. It returns the
+// result with that.
+func (w *response) fail(res result, failure *fault.Error) result {
+	res.Err = failure
 	if failure.Kind == fault.Unavailable {
-		w.Header()["Retry-After"] = retryAfter
+		w.Header().Set("Retry-After", retryAfter)
 	}
-	x.write(w, r.Method, failure.Kind.Status(), failure.Sentence)
+	w.sentence(failure.Kind.Status(), failure.Sentence)
+	return res
 }
 
-// refuseMethod answers a method that is none of those allowed.
-func refuseMethod(w http.ResponseWriter, x *exchange, methods []string) {
-	w.Header()["Allow"] = methods
-	sentence := "only GET and HEAD are answered here"
-	if x.endpoint == complete {
-		sentence = "only POST is answered here"
-	}
-	x.write(w, "", http.StatusMethodNotAllowed, sentence)
+// refuseMethod answers a method that is none of those answered.
+func (w *response) refuseMethod(methods []string) {
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	w.sentence(http.StatusMethodNotAllowed, methodsAnswered(methods))
 }
 
-// write writes a sentence as the body of an answer.
-func (x *exchange) write(w http.ResponseWriter, method string, status int, sentence string) {
-	body := oneLine(sentence) + "\n"
+// sentence writes a sentence as the body of an answer.
+func (w *response) sentence(status int, sentence string) {
 	h := w.Header()
-	h["Content-Type"] = textType
-	h["X-Content-Type-Options"] = noSniff
-	h["Cache-Control"] = noStore
-	h["Vary"] = varyAccept
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.status = status
-	w.WriteHeader(status)
-	if method != http.MethodHead {
-		x.bytes, x.broken = io.WriteString(w, body)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept, User-Agent")
+	w.write(status, textType, []byte(oneLine(sentence)+"\n"))
+}
+
+// methodsAnswered names the methods of a route in a sentence.
+func methodsAnswered(methods []string) string {
+	verb := " is"
+	if len(methods) > 1 {
+		verb = " are"
 	}
+	return "only " + strings.Join(methods, " and ") + verb + " answered here"
 }
 
 // maxSentence bounds what a client is told, in bytes.

@@ -1,17 +1,16 @@
-// Package machine answers machines over HTTP: it finds out who asks, lets the
-// decision be made, and writes what was decided. Requests that machines make
-// while they boot are many at once, so that what is known before is not worked
-// out again.
+// Package machine answers machines over HTTP. The handler of each route reads the
+// claims of the request, has the decision made, and writes the answer.
 package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +18,6 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/match"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/snapshot"
@@ -57,24 +55,24 @@ type Journal interface {
 	Complete(ctx context.Context, host *snapshot.Host) error
 }
 
-// Options are what a Server stands on.
+// Options are the parts of a Server.
 type Options struct {
 	Decider  Decider
 	Resolver Resolver
 	// Journal may be nil.
 	Journal Journal
-	// Boot is what the boot path stands on; nil: only configs are given.
+	// Boot is for the boot path; nil: only configs are given.
 	Boot *Boot
-	// Streams is what stream metadata is served from; nil: none is.
+	// Streams has stream metadata; nil: none is served.
 	Streams *Streams
-	// Ready tells whether the store has been read; nil: it has. Until then
+	// Ready reports whether the store has been read; nil: it has. Until then
 	// machines are told to come again.
 	Ready func() bool
 	// Lost are the kinds of objects that are missing as a whole.
 	Lost Lost
 	// Sources limits guesses; nil: this server gets a guard of its own.
 	Sources *sources.Guard
-	// Believe tells whether the sender of a request is believed whatever it
+	// Believe reports whether the sender of a request is believed whatever it
 	// claims: one of the admin listener or an authenticated one. It is asked where
 	// there are claims, or images that there are not; nil: nobody is.
 	Believe func(r *http.Request) bool
@@ -82,19 +80,55 @@ type Options struct {
 	// the client changes meanwhile (--neighbors=enforce); else that is an event.
 	Enforce bool
 	// Log takes a line a request; nil: none.
-	Log *logs.Handler
+	Log slog.Handler
 	// Limiter bounds these lines; nil: nothing does.
 	Limiter *logs.Limiter
 	// Registerer takes the metrics; nil keeps none.
 	Registerer prometheus.Registerer
 }
 
-// Server answers GET and HEAD on PathIgnition and PathKickstart and, with Boot,
-// on the paths of the boot path. It is safe for concurrent use.
+// Server answers GET and HEAD on PathIgnition and PathKickstart and, with Boot and
+// Streams, on their paths. It is safe for concurrent use.
 type Server struct {
 	opts    Options
 	metrics *metrics
-	headers headerCache
+	// exact are the routes by path, subtrees those of all paths with a prefix.
+	exact    map[string]*route
+	subtrees []subtree
+	nothing  *route
+}
+
+// handler answers a request whose method the route has. It completes req with the claims.
+type handler func(w *response, r *http.Request, req *request) result
+
+// route is a handler with the rules for its requests.
+type route struct {
+	handle handler
+	// methods are those that are answered; nil: all.
+	methods []string
+	// always is true where the store need not have been read.
+	always  bool
+	metrics *routeMetrics
+}
+
+type subtree struct {
+	prefix string
+	route  *route
+}
+
+// request is a request of a machine as it was read.
+type request struct {
+	decide.Request
+	// at is when it came.
+	at time.Time
+}
+
+// result is what became of a request. Only its Identity is set where no config was
+// asked for. Err is why nothing was given; nil where something was.
+type result struct {
+	decide.ConfigDecision
+	// boots is the image or file that the machine boots or reads; "" elsewhere.
+	boots string
 }
 
 // New makes a Server.
@@ -112,205 +146,125 @@ func New(opts Options) *Server {
 		}
 		opts.Sources = sources.New(limits)
 	}
-	return &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
+	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer), exact: map[string]*route{}}
+	s.nothing = s.route("other", serveNothing)
+	s.nothing.always, s.nothing.methods = true, nil
+	s.exact[PathIgnition] = s.route(decide.Ignition, s.serveConfig(decide.Ignition))
+	s.exact[PathKickstart] = s.route(decide.Kickstart, s.serveConfig(decide.Kickstart))
+	if opts.Boot != nil {
+		s.exact[PathScript] = s.route("boot.ipxe", s.serveScript)
+		s.exact[PathScript].always = true // it is the same for all, and waits itself
+		s.exact[PathIPXE] = s.route("ipxe", s.serveIPXE)
+		s.exact[PathComplete] = s.route("boot-complete", s.serveComplete)
+		s.exact[PathComplete].methods = []string{http.MethodPost}
+		s.subtrees = append(s.subtrees, subtree{PathISO, s.route("iso", s.serveISO)})
+	}
+	if opts.Streams != nil {
+		stream := s.route("stream", s.serveStream)
+		for path := range opts.Streams.Aliases {
+			s.exact[path] = stream
+		}
+		s.subtrees = append(s.subtrees,
+			subtree{PathArtifacts, s.route("artifact", s.serveArtifact)}, subtree{PathStreams, stream})
+	}
+	return s
 }
 
-// exchange is one request and what became of it.
-type exchange struct {
-	start    time.Time
-	endpoint endpoint
-	request  decide.Request
-	decision decide.ConfigDecision
-	// failure is why there was no config; nil where there was one.
-	failure *fault.Error
-	status  int
-	// bytes of the body were written, and broken says why not all of them.
-	bytes  int
-	broken error
-	// cut is set where the connection has to end, because the neighbour entry changed.
-	cut bool
-	// boots is what the machine was told to boot, or reads; "" elsewhere.
-	boots string
-	// alarm is the reason of a notice that is an alarm; "": there was none.
-	alarm string
+func (s *Server) route(name string, handle handler) *route {
+	return &route{handle: handle, methods: []string{http.MethodGet, http.MethodHead}, metrics: s.metrics.route(name)}
 }
 
-var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+// routeOf returns the route of a path. http.ServeMux would redirect a path that is not
+// clean, such as that of a file of an image with two slashes, and a client that boots
+// follows no redirect.
+func (s *Server) routeOf(path string) *route {
+	if exact := s.exact[path]; exact != nil {
+		return exact
+	}
+	for _, t := range s.subtrees {
+		if strings.HasPrefix(path, t.prefix) {
+			return t.route
+		}
+	}
+	return s.nothing
+}
 
 // unready is told to machines that ask before the store has been read.
-var unready = fault.New(fault.Unavailable, "the server is not ready yet: its store has not been read; ask again in a moment")
+var unready = fault.New(fault.Unavailable,
+	"the server is not ready yet: its store has not been read; ask again in a moment")
 
-// ServeHTTP answers a machine.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := exchanges.Get().(*exchange)
-	*x = exchange{start: time.Now(), decision: decide.ConfigDecision{}}
+// ServeHTTP answers a machine, counts the request and logs it.
+func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
+	route := s.routeOf(r.URL.Path)
+	w := &response{ResponseWriter: hw, head: r.Method == http.MethodHead}
+	req := &request{at: time.Now(), Request: decide.Request{Type: decide.IPXE, Caller: s.opts.Resolver.Caller(r)}}
+	var res result
 	defer func() {
 		if failure := recover(); failure != nil {
-			s.crashed(w, r, x, failure)
+			res = s.crashed(w, failure)
 		}
-		s.finish(r, x)
-		cut := x.cut
-		exchanges.Put(x)
-		if cut {
+		took := time.Since(req.at)
+		s.opts.Sources.Answered(res.Err)
+		route.metrics.request(w.status, res.Tier, took)
+		s.log(route.metrics.name, w, r, req, &res, took)
+		if errors.Is(w.broken, errChanged) {
 			panic(http.ErrAbortHandler) // an answer without its last byte is none
 		}
 	}()
-	switch r.URL.Path {
-	case PathIgnition:
-		x.endpoint, x.request.Type = ignition, ignition.String()
-	case PathKickstart:
-		x.endpoint, x.request.Type = kickstart, kickstart.String()
+	switch {
+	case route.methods != nil && !slices.Contains(route.methods, r.Method):
+		w.refuseMethod(route.methods)
+	case !route.always && !s.opts.Ready():
+		res = w.fail(res, unready)
 	default:
-		var streams bool
-		if x.endpoint, streams = s.streamPath(r.URL.Path); !streams && (s.opts.Boot == nil || !s.bootPath(r, x)) {
-			fail(w, r, x, fault.New(fault.NoMatch, "there is nothing at this path"))
-			return
-		}
-	}
-	if x.endpoint == complete {
-		if r.Method != http.MethodPost {
-			refuseMethod(w, x, postAllowed)
-			return
-		}
-	} else if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		refuseMethod(w, x, allowed)
-		return
-	}
-	if x.endpoint == script { // it is the same for all, and waits itself
-		s.serveScript(w, r, x)
-		return
-	}
-	if !s.opts.Ready() {
-		fail(w, r, x, unready)
-		return
-	}
-	switch x.endpoint {
-	case bootScript:
-		s.serveIPXE(w, r, x)
-	case iso:
-		s.serveISO(w, r, x)
-	case complete:
-		s.serveComplete(w, r, x)
-	case stream:
-		s.serveStream(w, r, x)
-	case artifact:
-		s.serveArtifact(w, r, x)
-	default:
-		if failure := s.ask(r, x); failure != nil {
-			fail(w, r, x, failure)
-			return
-		}
-		s.answer(w, r, x)
+		res = route.handle(w, r, req)
 	}
 }
 
-// bootPath tells whether a request is of the boot path, and notes of which part.
-func (s *Server) bootPath(r *http.Request, x *exchange) bool {
-	x.request.Type = decide.IPXE
-	switch path := r.URL.Path; {
-	case path == PathScript:
-		x.endpoint = script
-	case path == PathIPXE:
-		x.endpoint = bootScript
-	case path == PathComplete:
-		x.endpoint = complete
-	case strings.HasPrefix(path, PathISO):
-		x.endpoint = iso
-	default:
-		return false
-	}
-	return true
+// serveNothing answers at all other paths.
+func serveNothing(w *response, _ *http.Request, _ *request) result {
+	return w.fail(result{}, fault.New(fault.NoMatch, "there is nothing at this path"))
 }
 
-// hear finds out who sent a request and what it claims.
-func (s *Server) hear(r *http.Request, x *exchange) *fault.Error {
+// readClaims reads the claims of a request, and whether its sender is believed.
+func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 	claims, malformed := identity.ParseClaims(r.URL.RawQuery)
-	x.request.Caller = s.opts.Resolver.Caller(r)
 	if malformed != nil {
 		return malformed
 	}
-	x.request.Claims = claims
+	req.Claims = claims
 	if claims.Any() {
-		x.request.Caller.Believed = s.opts.Believe(r)
-		x.request.ClaimLimit = s.opts.Sources.Claims(x.start, &x.request.Caller, &claims)
+		req.Caller.Believed = s.opts.Believe(r)
+		req.ClaimLimit = s.opts.Sources.Claims(req.at, &req.Caller, &claims)
 	}
 	return nil
 }
 
-// ask reads the request and lets the decision be made.
-func (s *Server) ask(r *http.Request, x *exchange) *fault.Error {
-	if failure := s.hear(r, x); failure != nil {
-		return failure
+// record passes on the notices of a decision, and counts its claims that do not hold.
+func (s *Server) record(req *request, i *decide.Identity) {
+	for _, n := range i.Notices {
+		s.notify(n)
 	}
-	x.request.Accept = accept(r.Header["Accept"])
-	if agent := r.Header["User-Agent"]; len(agent) > 0 {
-		x.request.UserAgent = agent[0]
-	}
-	x.request.Gone = r.Context().Done()
-	x.decision = s.opts.Decider.Config(&x.request)
-	s.noticed(x, x.decision.Notices...)
-	s.guessed(x, &x.decision.Unheld)
-	if s.doubtful(&x.decision) {
-		x.decision.Err = lost
-	}
-	return x.decision.Err
-}
-
-// guessed counts what a request claimed that does not hold.
-func (s *Server) guessed(x *exchange, u *decide.Unheld) {
-	if u.Any() {
-		s.opts.Sources.Guessed(x.start, &x.request.Caller, u)
+	if i.Unheld.Any() {
+		s.opts.Sources.Guessed(req.at, &req.Caller, &i.Unheld)
 	}
 }
 
-// doubtful reports whether a decision may be wrong because a whole bucket is missing:
-// no config was found, or only a default one.
-func (s *Server) doubtful(d *decide.ConfigDecision) bool {
-	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
-	anybody := d.Err == nil && d.Tier == match.Default
-	return (nothing || anybody) && s.opts.Lost.fromConfig(d.Host)
-}
-
-// noticed passes on what deserves an event.
-func (s *Server) noticed(x *exchange, notices ...decide.Notice) {
-	for _, n := range notices {
-		s.metrics.notice(n.Reason)
-		if n.IsAlarm() {
-			x.alarm = n.Reason
-		}
-		if s.opts.Journal != nil {
-			s.opts.Journal.Notice(n)
-		}
+func (s *Server) notify(n decide.Notice) {
+	s.metrics.notice(n.Reason)
+	if s.opts.Journal != nil {
+		s.opts.Journal.Notice(n)
 	}
 }
 
-// finish writes down what became of a request.
-func (s *Server) finish(r *http.Request, x *exchange) {
-	took := time.Since(x.start)
-	if x.failure != nil {
-		s.opts.Sources.Answered(x.failure)
-	}
-	s.metrics.request(x.endpoint, x.status, x.decision.Tier, took)
-	given := x.status == http.StatusOK && r.Method == http.MethodGet && x.broken == nil || x.status == http.StatusNotModified
-	// A believed caller asks about a machine and is not the machine: an operator
-	// who looks at a config with curl has booted nothing.
-	machine := x.decision.Host != nil && !x.request.Caller.Believed
-	if given && machine && x.decision.Config != nil && s.opts.Journal != nil && !x.request.Claims.Raw {
-		s.opts.Journal.Served(x.decision.Host, x.decision.Config)
-	}
-	s.log(r, x, took)
-}
-
-// crashed answers for a fault of our own, and ends the connection where an
+// crashed answers for a fault of the server, and ends the connection where an
 // answer has begun: half of one is worse than none.
-func (s *Server) crashed(w http.ResponseWriter, r *http.Request, x *exchange, failure any) {
-	begun := x.status != 0
+func (s *Server) crashed(w *response, failure any) result {
 	if s.opts.Log != nil {
 		slog.New(s.opts.Log).Error("a request made the server panic", "stack", string(debug.Stack()))
 	}
-	if begun {
+	if w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	x.decision = decide.ConfigDecision{}
-	fail(w, r, x, fault.Of(fmt.Errorf("panic: %v", failure)))
+	return w.fail(result{}, fault.Of(fmt.Errorf("panic: %v", failure)))
 }

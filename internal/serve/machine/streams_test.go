@@ -14,7 +14,6 @@ import (
 // streamRig serves the streams "stable" and "a b", and a folder of images.
 func streamRig(t *testing.T) (*rig, string) {
 	t.Helper()
-	r := newRig(t, decide.ConfigDecision{})
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -22,7 +21,7 @@ func streamRig(t *testing.T) (*rig, string) {
 	}
 	t.Cleanup(func() { root.Close() })
 	documents := map[string]string{"stable": `{"stream":"stable"}`, "stable old": `{"stream":"stable","old":true}`, "a b": `{}`}
-	r.server.opts.Streams = &Streams{
+	streams := &Streams{
 		Document: func(stream, release string) ([]byte, string, bool) {
 			text, ok := documents[strings.TrimSpace(stream+" "+release)]
 			return []byte(text), "sha256:" + stream + release, ok
@@ -30,7 +29,7 @@ func streamRig(t *testing.T) (*rig, string) {
 		Aliases:   map[string]string{"/pub/openshift-v4/dependencies/rhcos-4.8.json": "stable"},
 		Artifacts: root,
 	}
-	return r, dir
+	return newRig(t, decide.ConfigDecision{}, func(o *Options) { o.Streams = streams }), dir
 }
 
 func TestStreams(t *testing.T) {
@@ -83,7 +82,7 @@ func TestStreams(t *testing.T) {
 	if !strings.Contains(r.log.String(), `endpoint=stream method=GET client=127.0.0.1 boots="stream stable" status=200 bytes=19`) {
 		t.Error(r.log.String())
 	}
-	r.ready, r.server.opts.Streams = true, nil
+	r = newRig(t, decide.ConfigDecision{})
 	if status, _, _ := r.do(t, http.MethodGet, "/streams/stable.json"); status != 404 {
 		t.Error(status)
 	}

@@ -1,0 +1,98 @@
+package machine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+)
+
+// serveConfig answers PathIgnition and PathKickstart: the config of a machine.
+func (s *Server) serveConfig(typ string) handler {
+	return func(w *response, r *http.Request, req *request) result {
+		req.Type = typ
+		if failure := s.readClaims(r, req); failure != nil {
+			return w.fail(result{}, failure)
+		}
+		req.Accept = strings.Join(r.Header["Accept"], ", ")
+		req.UserAgent = r.Header.Get("User-Agent")
+		req.Gone = r.Context().Done()
+		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
+		s.record(req, &res.Identity)
+		if s.opts.Lost.changesConfig(&res.ConfigDecision) {
+			res.Err = lost
+		}
+		if res.Err != nil {
+			return w.fail(res, res.Err)
+		}
+		return s.writeConfig(w, r, req, res)
+	}
+}
+
+// writeConfig writes the config that was decided on. It sets every header itself: a
+// client that boots follows no redirect and decodes no encoding.
+func (s *Server) writeConfig(w *response, r *http.Request, req *request, res result) result {
+	body, etag := content(&res.ConfigDecision, req.Claims.Raw)
+	if len(body) == 0 { // an empty 200 would be a success with an empty config
+		return w.fail(res, fault.New(fault.Unavailable,
+			"there is no compiled config for this machine yet; ask again in a moment"))
+	}
+	config, raw := res.Config, req.Claims.Raw
+	h := w.Header()
+	if config.Stale && !raw {
+		h.Set("X-Glowplug-Stale", "true")
+	}
+	h.Set("Etag", etag)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept, User-Agent")
+	h.Set("X-Glowplug-Config", headerSafe(config.Ref.String()))
+	h.Set("X-Glowplug-Match", res.Tier.String())
+	if !w.notModified(r, etag) {
+		s.checkNeighbor(w, r, req, res.Host)
+		contentType := ignitionType
+		if config.Type != decide.Ignition || raw {
+			contentType = textType
+			h.Set("X-Content-Type-Options", "nosniff")
+		}
+		conn := gather(r)
+		conn.hold()
+		w.write(http.StatusOK, contentType, body)
+		conn.release()
+	}
+	given := w.status == http.StatusNotModified || !w.head && w.broken == nil
+	// A believed caller asks about a machine and is not the machine: an operator
+	// who looks at a config with curl has booted nothing.
+	if given && !raw && res.Host != nil && !req.Caller.Believed && s.opts.Journal != nil {
+		s.opts.Journal.Served(res.Host, config)
+	}
+	return res
+}
+
+// content returns the bytes of a config as the client is given them, and their ETag.
+func content(d *decide.ConfigDecision, raw bool) (body []byte, etag string) {
+	switch {
+	case d.Config == nil:
+		return nil, ""
+	case raw:
+		body = []byte(d.Config.Source)
+		sum := sha256.Sum256(body)
+		return body, `"sha256:` + hex.EncodeToString(sum[:]) + `"`
+	case d.Form != nil:
+		return d.Form.Bytes, d.Form.ETag
+	}
+	return d.Config.Artifact, d.Config.ETag
+}
+
+// headerSafe keeps a name from ending a header line. The API refuses such names;
+// a store may have been written by others.
+func headerSafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
