@@ -1,6 +1,5 @@
-// Package logs is where log lines go: a slog handler whose output is buffered
-// for a moment and never dropped, and lines written by hand for the one place
-// where slog costs too much, the request log. Both look the same.
+// Package logs has a slog handler whose output is buffered for a moment and never
+// dropped, and bounds on the lines that requests leave.
 package logs
 
 import (
@@ -26,26 +25,20 @@ type Options struct {
 // Handler is slog's text or JSON handler over a buffer. Lines of level Error and
 // above are passed on at once. It is safe for concurrent use.
 type Handler struct {
-	derived
-	json bool
+	sink *sink
+	slog.Handler
 }
 
 // NewHandler writes to out. Close it, so that the last lines get there.
 func NewHandler(out io.Writer, opts Options) *Handler {
-	if opts.Level == nil {
-		opts.Level = slog.LevelInfo
-	}
 	if opts.Interval == 0 {
 		opts.Interval = DefaultInterval
 	}
-	s := newSink(out, opts.Interval)
-	h := &Handler{derived: derived{sink: s, level: opts.Level}, json: opts.JSON}
-	if format := (&slog.HandlerOptions{Level: opts.Level}); opts.JSON {
-		h.inner = slog.NewJSONHandler(s, format)
-	} else {
-		h.inner = slog.NewTextHandler(s, format)
+	s, format := newSink(out, opts.Interval), &slog.HandlerOptions{Level: opts.Level}
+	if opts.JSON {
+		return &Handler{s, slog.NewJSONHandler(s, format)}
 	}
-	return h
+	return &Handler{s, slog.NewTextHandler(s, format)}
 }
 
 // Flush passes on what waits.
@@ -55,31 +48,21 @@ func (h *Handler) Flush() { h.sink.flush() }
 // later are written at once. The error is the last one of the output.
 func (h *Handler) Close() error { return h.sink.close() }
 
-// derived is a handler with the attributes and groups that it was given.
-type derived struct {
-	sink  *sink
-	level slog.Leveler
-	inner slog.Handler
-}
-
-// Enabled tells whether lines of a level are written.
-func (d *derived) Enabled(_ context.Context, level slog.Level) bool { return level >= d.level.Level() }
-
 // Handle writes a record.
-func (d *derived) Handle(ctx context.Context, r slog.Record) error {
-	err := d.inner.Handle(ctx, r)
+func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.Handler.Handle(ctx, r)
 	if r.Level >= slog.LevelError {
-		d.sink.flush()
+		h.sink.flush()
 	}
 	return err
 }
 
-// WithAttrs gives a handler that adds attributes to each line.
-func (d *derived) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &derived{d.sink, d.level, d.inner.WithAttrs(attrs)}
+// WithAttrs returns a handler that adds attributes to each line.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &Handler{h.sink, h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup gives a handler that puts what follows in a group.
-func (d *derived) WithGroup(name string) slog.Handler {
-	return &derived{d.sink, d.level, d.inner.WithGroup(name)}
+// WithGroup returns a handler that puts what follows in a group.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	return &Handler{h.sink, h.Handler.WithGroup(name)}
 }
