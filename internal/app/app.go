@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
-	"glowplug/internal/bulletin"
+	"glowplug/internal/controller/stream"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -80,7 +80,7 @@ type App struct {
 	// memoryLimit is what the process may take, in bytes.
 	memoryLimit int64
 	streams     *streams.Library
-	bulletin    *bulletin.Bulletin
+	bulletin    *stream.Bulletin
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry

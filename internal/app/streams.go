@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/bulletin"
+	"glowplug/internal/controller/stream"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/streams"
@@ -59,7 +59,7 @@ func (s *settings) checkStreams() error {
 // ones.
 func (a *App) openStreams() {
 	a.streams = streams.NewLibrary(a.log)
-	a.bulletin = bulletin.New(bulletin.Options{
+	a.bulletin = stream.New(stream.Options{
 		Library: a.streams, API: &http.Client{Transport: lateAPI{a}}, Base: "http://glowplug.invalid",
 		Fresh:     a.freshStreams,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,

@@ -1,7 +1,7 @@
-// Package bulletin posts which release of a CoreOS stream is current, for clients of
+// Package stream posts which release of a CoreOS stream is current, for clients of
 // the API: in the status of the releases, and whole in a ConfigMap, as seed 3 has
 // it. A replica that is behind posts nothing old, and several post the same once.
-package bulletin
+package stream
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package bulletin
+package stream
 
 import (
 	"bytes"

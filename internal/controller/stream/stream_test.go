@@ -1,4 +1,4 @@
-package bulletin_test
+package stream_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/bulletin"
+	"glowplug/internal/controller/stream"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
@@ -73,7 +73,7 @@ func (l laggard) Put(item kvstore.Item) {
 	l.Observer.Put(item)
 }
 
-func newSite(t *testing.T, replicas int, stream string) *site {
+func newSite(t *testing.T, replicas int, shown string) *site {
 	t.Helper()
 	s := &site{T: t}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,16 +84,16 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 		library := streams.NewLibrary(nil)
 		var apiServer *api.Server
 		stores := map[string]storage.Interface{}
-		opts := bulletin.Options{
+		opts := stream.Options{
 			Library: library, API: &http.Client{Transport: late(func() http.RoundTripper { return apiServer.LoopbackConfig().Transport })}, Base: "http://glowplug.invalid",
 			Fresh: func(ctx context.Context) error {
 				return stores["streamreleases"].GetList(ctx, "/streamreleases", storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
 					Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr, Limit: 1,
 				}}, &v1.StreamReleaseList{})
 			},
-			Namespace: namespace, Name: name, Stream: stream, Recorder: s,
+			Namespace: namespace, Name: name, Stream: shown, Recorder: s,
 		}
-		b := bulletin.New(opts)
+		b := stream.New(opts)
 		observers := map[string]kvstore.Observer{"streamreleases": library.Observer(), "configmaps": b.Observer()}
 		if i > 0 {
 			observers["streamreleases"] = laggard{library.Observer(), 100 * time.Millisecond}
@@ -256,7 +256,7 @@ func TestWhatIsPosted(t *testing.T) {
 	s.add("stable", "44", 9)    // another stream
 	s.await("status.current", func() bool { return s.current() == "rhcos-4.22-2 stable-44" })
 	first := s.configMap()
-	if first.Data["releaseVersion"] != "2" || first.Annotations[bulletin.AnnotationStream] != "rhcos-4.22" {
+	if first.Data["releaseVersion"] != "2" || first.Annotations[stream.AnnotationStream] != "rhcos-4.22" {
 		t.Errorf("%v %s", first.Annotations, first.Data["releaseVersion"])
 	}
 
