@@ -80,7 +80,7 @@ type App struct {
 	// memoryLimit is what the process may take, in bytes.
 	memoryLimit int64
 	streams     *streams.Library
-	bulletin    *stream.Bulletin
+	publisher   *stream.Controller
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry
@@ -145,6 +145,9 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	if err := a.serveAPI(); err != nil {
 		return err
 	}
+	if err := a.openPublisher(); err != nil {
+		return err
+	}
 	a.serveBoots()
 	return nil
 }
@@ -157,7 +160,7 @@ func (a *App) index() {
 		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
 		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
 	})
-	a.openStreams()
+	a.streams = streams.NewLibrary(a.log)
 	a.decider = decide.New(a.inventory, decide.Policy{
 		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 	})
@@ -168,7 +171,6 @@ func (a *App) index() {
 		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
 		api.Namespaces:      {a.inventory.Namespaces()},
 		api.StreamReleases:  {a.streams.Observer()},
-		api.ConfigMaps:      {a.bulletin.Observer()},
 	}
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}

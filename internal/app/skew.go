@@ -9,6 +9,9 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
+// lateJournal is the journal, which is made after the stores and their observers.
+type lateJournal struct{ app *App }
+
 // ConfigReadable implements skew.Journal.
 func (l lateJournal) ConfigReadable(host *snapshot.Host, sentence string) {
 	l.app.journal.ConfigReadable(host, sentence)

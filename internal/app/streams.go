@@ -1,24 +1,17 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apiserver/pkg/storage"
 
-	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 	"glowplug/internal/controller/stream"
-	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
-	"glowplug/internal/streams"
 )
 
 // taken are the first parts of paths that are not free for an alias of a stream.
@@ -55,39 +48,18 @@ func (s *settings) checkStreams() error {
 	return nil
 }
 
-// openStreams makes the library of the streams' releases and what posts the current
-// ones.
-func (a *App) openStreams() {
-	a.streams = streams.NewLibrary(a.log)
-	a.bulletin = stream.New(stream.Options{
-		Library: a.streams, API: &http.Client{Transport: lateAPI{a}}, Base: "http://glowplug.invalid",
-		Fresh:     a.freshStreams,
+// openPublisher makes the controller that publishes the current releases of streams.
+func (a *App) openPublisher() error {
+	own, err := client.New(a.api.LoopbackConfig())
+	if err != nil {
+		return err
+	}
+	a.publisher = stream.New(stream.Options{
+		Library: a.streams, Client: own,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
-		Recorder: lateJournal{a}, Logger: a.log,
+		Recorder: a.journal, Logger: a.log,
 	})
-}
-
-// freshStreams returns once the library knows all that the store has: a list without
-// a version waits for the newest, and observers are told before it is answered.
-func (a *App) freshStreams(ctx context.Context) error {
-	opts := storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
-		Label: labels.Everything(), Field: fields.Everything(), Limit: 1, GetAttrs: storage.DefaultClusterScopedAttr,
-	}}
-	return a.stores[api.StreamReleases].GetList(ctx, "/"+api.StreamReleases, opts, &v1.StreamReleaseList{})
-}
-
-// lateAPI is the way to the API, which is made after the stores and their observers.
-type lateAPI struct{ app *App }
-
-func (l lateAPI) RoundTrip(r *http.Request) (*http.Response, error) {
-	return l.app.api.LoopbackConfig().Transport.RoundTrip(r)
-}
-
-// lateJournal is the journal, likewise.
-type lateJournal struct{ app *App }
-
-func (l lateJournal) Record(ref v1.ObjectReference, eventType, reason, message string) {
-	l.app.journal.Record(ref, eventType, reason, message)
+	return nil
 }
 
 // openArtifacts opens --streams-dir.

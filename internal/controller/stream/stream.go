@@ -1,177 +1,164 @@
-// Package stream posts which release of a CoreOS stream is current, for clients of
-// the API: in the status of the releases, and whole in a ConfigMap, as seed 3 has
-// it. A replica that is behind posts nothing old, and several post the same once.
+// Package stream publishes which release of a CoreOS stream is current, for clients of
+// the API: in the status of the releases, and with its document in a ConfigMap of the
+// form that OpenShift's has. A replica that is behind publishes nothing old, and several
+// publish the same once.
 package stream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kvstore"
+	"glowplug/internal/client"
+	"glowplug/internal/controller"
 	"glowplug/internal/streams"
 )
 
-// Keys of the ConfigMap, and the annotation with the name of the stream in it.
-const (
-	KeyStream        = "stream"
-	KeyRelease       = "releaseVersion"
-	AnnotationStream = "glowplug.dev/stream"
-)
-
-const (
-	// requestTimeout bounds one request to the API.
-	requestTimeout = 30 * time.Second
-	// retryLeast and retryMost bound the pause after a failure, which doubles.
-	retryLeast = 250 * time.Millisecond
-	retryMost  = 30 * time.Second
-)
+// fieldManager owns the fields that are written.
+const fieldManager = "glowplug"
 
 // Recorder takes what happened to an object, for an Event.
 type Recorder interface {
 	Record(ref v1.ObjectReference, eventType, reason, message string)
 }
 
-// Options are what a Bulletin stands on.
+// Options are the parts of a Controller.
 type Options struct {
-	// Library knows the releases.
+	// Library has the releases.
 	Library *streams.Library
-	// API is a client of the API at Base, a URL without a slash at its end.
-	API  *http.Client
-	Base string
-	// Fresh returns once the Library knows every release that was stored when it was
-	// called.
-	Fresh func(context.Context) error
+	// Client writes through the API of this server, which answers a list once the
+	// Library has all that the list holds.
+	Client *client.Client
 	// Namespace and Name are the ConfigMap's; empty: there is none.
 	Namespace, Name string
 	// Stream is the stream that the ConfigMap shows; empty: the one that it showed
 	// before, at first the one that was imported first.
 	Stream string
-	// Recorder takes what stands in the way; nil: nobody.
+	// Recorder takes the Event that the ConfigMap is immutable.
 	Recorder Recorder
-	// Logger takes what is posted; nil discards it.
+	// Metrics counts reconciles; nil: nothing does.
+	Metrics *controller.Metrics
+	// Logger takes what is published; nil discards it.
 	Logger *slog.Logger
 }
 
-// Bulletin posts, from Run on, until that ends.
-type Bulletin struct {
-	opts Options
-	// wake holds at most one token: something has changed since it was taken.
-	wake chan struct{}
+// key is what is reconciled: the releases' status of a stream or, where its name is "",
+// the ConfigMap.
+type key struct{ stream string }
+
+func (k key) String() string {
+	if k.stream == "" {
+		return "ConfigMap"
+	}
+	return "stream " + k.stream
+}
+
+// Controller publishes while Run runs.
+type Controller struct {
+	opts  Options
+	queue *controller.Controller[key]
 	// refused is the version of the ConfigMap that was found to be immutable.
 	refused string
-	// dispute is about what was written into the ConfigMap last.
-	dispute dispute
+	// rewrites are those of the ConfigMap.
+	rewrites rewrites
 }
 
-// dispute counts how often the same has had to be written again, for somebody else
-// writes another thing: a replica with other flags, or another program. Neither is to
-// keep the store busy.
-type dispute struct {
-	document, release string
-	at                time.Time
-	times             int
-}
-
-const (
-	// patience is how often others are overruled at once, calm the time after which
-	// that is forgotten.
-	patience = 3
-	calm     = 2 * retryMost
-)
-
-// write notes that a release is about to be written, and gives the time to wait
-// before.
-func (d *dispute) write(hash, release string, now time.Time) time.Duration {
-	if d.document != hash || d.release != release || now.Sub(d.at) > calm {
-		*d = dispute{document: hash, release: release, at: now}
-		return 0
-	}
-	d.at = now
-	d.times++
-	if d.times <= patience {
-		return 0
-	}
-	return min(retryLeast<<min(d.times-patience, 16), retryMost)
-}
-
-// New makes a Bulletin, which follows the Library from now on.
-func New(opts Options) *Bulletin {
+// New returns a Controller, and has the Library report changes to it.
+func New(opts Options) *Controller {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Bulletin{opts: opts, wake: make(chan struct{}, 1)}
-	opts.Library.Changed(func(string) { b.poke() })
-	return b
+	c := &Controller{opts: opts}
+	c.queue = controller.New(controller.Options[key]{
+		Name: "stream", Reconcile: c.reconcile, List: c.list, Metrics: opts.Metrics, Logger: opts.Logger,
+	})
+	opts.Library.Changed(c.changed)
+	return c
 }
 
-// poke has everything looked at again.
-func (b *Bulletin) poke() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
+// Run publishes until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	if c.opts.Name != "" {
+		ctx, cancel := context.WithCancel(ctx)
+		followed := make(chan struct{})
+		go func() { defer close(followed); wait.UntilWithContext(ctx, c.follow, time.Second) }()
+		defer func() { cancel(); <-followed }()
+	}
+	c.queue.Run(ctx)
+}
+
+// follow queues the ConfigMap after each change of it by others, until the watch ends.
+func (c *Controller) follow(ctx context.Context) {
+	watcher, err := c.opts.Client.Watch(ctx, "configmaps", c.opts.Namespace, c.opts.Name)
+	if err != nil {
+		return
+	}
+	defer watcher.Stop()
+	c.queue.Enqueue(key{}) // it may have changed since the last watch
+	for range watcher.ResultChan() {
+		c.queue.Enqueue(key{})
 	}
 }
 
-// Run posts until ctx ends. What could not be posted is tried again.
-func (b *Bulletin) Run(ctx context.Context) {
-	pause := time.Duration(0)
-	for {
-		var again <-chan time.Time
-		if pause > 0 {
-			again = time.After(pause)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.wake:
-		case <-again:
-		}
-		err := b.post(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			pause = 0
-		default:
-			pause = min(max(2*pause, retryLeast), retryMost)
-			b.opts.Logger.Warn("the current releases of streams could not be posted; trying again", "error", err, "pause", pause)
-		}
-	}
+// changed queues what shows a stream.
+func (c *Controller) changed(stream string) {
+	c.queue.Enqueue(key{stream})
+	c.queue.Enqueue(key{})
 }
 
-// post brings the status of the releases and the ConfigMap up to date.
-func (b *Bulletin) post(ctx context.Context) error {
-	if err := b.opts.Fresh(ctx); err != nil {
+func (c *Controller) list(_ context.Context, enqueue func(key)) error {
+	for _, stream := range c.opts.Library.Streams() {
+		enqueue(key{stream})
+	}
+	enqueue(key{})
+	return nil
+}
+
+func (c *Controller) reconcile(ctx context.Context, k key) (time.Duration, error) {
+	switch {
+	case k.stream != "":
+		return 0, c.mark(ctx, k.stream)
+	case c.opts.Name != "":
+		return c.publish(ctx)
+	}
+	return 0, nil
+}
+
+// catchUp returns once the Library has every release that was stored when it was called:
+// a list without a version waits for the newest.
+func (c *Controller) catchUp(ctx context.Context) error {
+	_, err := c.opts.Client.Do(ctx, &client.Request{Resource: "streamreleases", Query: url.Values{"limit": {"1"}}}, nil)
+	return err
+}
+
+// mark writes in the status of a stream's releases which one is current.
+func (c *Controller) mark(ctx context.Context, stream string) error {
+	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	var first error
-	for _, stream := range b.opts.Library.Streams() {
-		if err := b.mark(ctx, stream); err != nil && first == nil {
-			first = err
+	releases := c.opts.Library.Releases(stream)
+	for i, s := range releases {
+		current := i == len(releases)-1
+		if s.Marked == current {
+			continue
+		}
+		_, err := c.opts.Client.Do(ctx, &client.Request{
+			Method: http.MethodPatch, Resource: "streamreleases", Name: s.Name, Subresource: "status",
+			Query: url.Values{"fieldManager": {fieldManager}}, ContentType: "application/merge-patch+json",
+			Body: fmt.Appendf(nil, `{"status":{"current":%t}}`, current),
+		}, nil)
+		if err != nil && client.Code(err) != http.StatusNotFound {
+			return err
+		}
+		if current {
+			c.opts.Logger.Info("a release has become current", "stream", stream, "release", s.Release)
 		}
 	}
-	if b.opts.Name != "" {
-		if err := b.postMap(ctx); err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-// Observer follows the ConfigMaps: one that somebody has changed is put right.
-func (b *Bulletin) Observer() kvstore.Observer { return (*observer)(b) }
-
-type observer Bulletin
-
-func (o *observer) Load([]kvstore.Item)         { (*Bulletin)(o).poke() }
-func (o *observer) Put(item kvstore.Item)       { o.touched(item.Key) }
-func (o *observer) Delete(key string, _ uint64) { o.touched(key) }
-
-func (o *observer) touched(key string) {
-	if key == o.opts.Namespace+"/"+o.opts.Name {
-		(*Bulletin)(o).poke()
-	}
+	return nil
 }
