@@ -32,7 +32,7 @@ import (
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
-	"glowplug/internal/streams"
+	"glowplug/internal/store/streams"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/version"
 )
 
@@ -47,7 +47,7 @@ func isURL(from string) bool {
 // readMetadata reads a document of stream metadata from a file, standard input or a
 // URL. Those of the older rhcos.json form, one for each architecture, become one of the
 // new form, named stream, or after its version where that is "".
-func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...string) (*streams.Document, error) {
+func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...string) (*coreos.Document, error) {
 	const hint = "it has to be CoreOS stream metadata, or the older rhcos.json"
 	var legacy [][]byte
 	for _, from := range froms {
@@ -55,8 +55,8 @@ func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...
 		if err != nil {
 			return nil, err
 		}
-		if !streams.IsLegacy(data) {
-			doc, err := streams.Parse(data)
+		if !coreos.IsLegacy(data) {
+			doc, err := coreos.Parse(data)
 			if err != nil {
 				return nil, withHint(fmt.Errorf("%s: %w", shown(from), err), hint)
 			}
@@ -65,12 +65,12 @@ func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...
 			}
 			return doc, nil
 		}
-		if _, err := streams.FromLegacy(stream, data); err != nil {
+		if _, err := coreos.FromLegacy(stream, data); err != nil {
 			return nil, withHint(fmt.Errorf("%s: %w", shown(from), err), hint)
 		}
 		legacy = append(legacy, data)
 	}
-	doc, err := streams.FromLegacy(stream, legacy...)
+	doc, err := coreos.FromLegacy(stream, legacy...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", shown(froms[len(froms)-1]), err)
 	}
@@ -113,7 +113,7 @@ func readBounded(ctx context.Context, from string, stdin io.Reader) ([]byte, err
 		defer file.Close()
 		source = file
 	}
-	data, err := io.ReadAll(io.LimitReader(source, streams.MaxDocument+1))
+	data, err := io.ReadAll(io.LimitReader(source, coreos.MaxDocument+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", shown(from), err)
 	}

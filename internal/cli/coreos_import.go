@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // importTries are made before a release that others write at the same time is given up.
@@ -152,7 +152,7 @@ func (i *importer) send(ctx context.Context, method, path string, release *v1.St
 	return err
 }
 
-func (i *importer) report(w io.Writer, doc *streams.Document, done string) error {
+func (i *importer) report(w io.Writer, doc *coreos.Document, done string) error {
 	architectures, images := doc.Architectures(), 0
 	for _, name := range architectures {
 		images += len(doc.Artifacts(name))

@@ -10,7 +10,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
-	"glowplug/internal/streams"
+	"glowplug/internal/store/streams"
 )
 
 // Keys of the ConfigMap, and the annotation with the name of the stream in it.

@@ -17,7 +17,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
-	"glowplug/internal/streams"
+	"glowplug/internal/store/streams"
 )
 
 // fieldManager owns the fields that are written.

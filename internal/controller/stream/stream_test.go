@@ -24,11 +24,11 @@ import (
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/stream"
+	"glowplug/internal/domain/coreos/streamtest"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
-	"glowplug/internal/streams"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/store/streams"
 )
 
 func TestMain(m *testing.M) {
@@ -144,7 +144,7 @@ func (s *site) add(stream, release string, day int) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "StreamRelease",
 		"metadata": map[string]any{"name": v1.StreamReleaseName(stream, release)},
-		"spec": map[string]any{"stream": stream, "release": release, "document": document(stream, release, day)},
+		"spec":     map[string]any{"stream": stream, "release": release, "document": document(stream, release, day)},
 	}}
 	if _, err := s.client.Resource(releases).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)

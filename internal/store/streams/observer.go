@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -120,14 +121,16 @@ func (l *Library) decode(item kvstore.Item) *Stored {
 		l.log.Error("a stored StreamRelease cannot be read and is left out", "name", item.Key, "error", err)
 		return nil
 	}
-	doc, err := Parse([]byte(release.Spec.Document))
+	doc, err := coreos.Parse([]byte(release.Spec.Document))
 	if err != nil {
 		l.log.Error("the document of a stored StreamRelease is not valid and is left out", "name", item.Key, "error", err)
 		return nil
 	}
 	return &Stored{
-		Name: item.Key, Stream: release.Spec.Stream, Release: release.Spec.Release,
-		MaxIgnition: release.Spec.MaxIgnition, Mirrors: release.Spec.Mirrors,
-		Document: doc, Pinned: release.Spec.Current, Marked: release.Status.Current, Created: release.CreationTimestamp.Time,
+		Imported: coreos.Imported{
+			Stream: release.Spec.Stream, Release: release.Spec.Release, Document: doc,
+			MaxIgnition: release.Spec.MaxIgnition, Mirrors: release.Spec.Mirrors,
+		},
+		Name: item.Key, Pinned: release.Spec.Current, Marked: release.Status.Current, Created: release.CreationTimestamp.Time,
 	}
 }

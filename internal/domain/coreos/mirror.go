@@ -1,4 +1,4 @@
-package streams
+package coreos
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ type Listed struct {
 func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
 	for _, name := range architectures {
 		if _, ok := d.Stream.Architectures[name]; !ok {
-			return nil, fmt.Errorf("the stream has no architecture %s, only %s", name, few(d.Architectures()))
+			return nil, fmt.Errorf("the stream has no architecture %s, only %s", name, Few(d.Architectures()))
 		}
 	}
 	var all []Listed
@@ -50,7 +50,7 @@ func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
 	}
 	for _, name := range artifacts {
 		if !found[name] {
-			return nil, fmt.Errorf("the stream has no artifact %s for %s", name, few(d.among(architectures)))
+			return nil, fmt.Errorf("the stream has no artifact %s for %s", name, Few(d.among(architectures)))
 		}
 	}
 	return all, nil

@@ -1,4 +1,4 @@
-package streams
+package coreos
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 func (d *Document) Legacy(architecture string) ([]byte, error) {
 	arch, ok := d.Stream.Architectures[architecture]
 	if !ok {
-		return nil, fmt.Errorf("the stream has no architecture %s, only %s", architecture, few(d.Architectures()))
+		return nil, fmt.Errorf("the stream has no architecture %s, only %s", architecture, Few(d.Architectures()))
 	}
 	listed, err := d.List([]string{architecture}, nil)
 	if err != nil {
