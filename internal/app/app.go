@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
+	"glowplug/internal/client"
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
@@ -81,6 +82,8 @@ type App struct {
 	memoryLimit int64
 	streams     *streams.Library
 	publisher   *stream.Controller
+	// own is a client of the API, past the listeners.
+	own *client.Client
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry

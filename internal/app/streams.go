@@ -48,14 +48,14 @@ func (s *settings) checkStreams() error {
 	return nil
 }
 
-// openPublisher makes the controller that publishes the current releases of streams.
-func (a *App) openPublisher() error {
-	own, err := client.New(a.api.LoopbackConfig())
-	if err != nil {
+// openPublisher makes the client of the own API, and the controller that publishes the
+// current releases of streams.
+func (a *App) openPublisher() (err error) {
+	if a.own, err = client.New(a.api.LoopbackConfig()); err != nil {
 		return err
 	}
 	a.publisher = stream.New(stream.Options{
-		Library: a.streams, Client: own,
+		Library: a.streams, Client: a.own,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
 		Recorder: a.journal, Logger: a.log,
 	})

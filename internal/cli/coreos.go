@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/version"
 )
@@ -125,36 +125,32 @@ func streamPath(stream string) string { return "/streams/" + url.PathEscape(stre
 
 // serverMetadata fetches a stream's document from the server, to the byte; that of
 // the only stream where stream is "".
-func serverMetadata(ctx context.Context, client *clientOptions, stream, release string) (data []byte, name string, err error) {
+func serverMetadata(ctx context.Context, options *clientOptions, stream, release string) (data []byte, name string, err error) {
 	if stream == "" {
-		if stream, err = onlyStream(ctx, client); err != nil {
+		if stream, err = onlyStream(ctx, options); err != nil {
 			return nil, "", err
 		}
 	}
-	query := url.Values{}
+	request := client.Request{Path: streamPath(stream)}
 	if release != "" {
-		query.Set("release", release)
+		request.Query = url.Values{"release": {release}}
 	}
-	data, err = client.get(ctx, streamPath(stream), query)
-	if isStatus(err, http.StatusNotFound) {
+	err = options.get(ctx, request, &data)
+	if client.Code(err) == http.StatusNotFound {
 		err = withHint(err, "kubectl get streamreleases lists what there is; glowplug coreos import adds one")
 	}
 	return data, stream, err
 }
 
 // onlyStream is the name of the one stream that the server has.
-func onlyStream(ctx context.Context, client *clientOptions) (string, error) {
-	body, err := client.get(ctx, "/api/v1/streamreleases", nil)
-	if err != nil {
-		var refused *refusedError
-		if errors.As(err, &refused) {
-			return "", withHint(err, "name the stream with --stream: then no credential is needed")
-		}
-		return "", err
-	}
+func onlyStream(ctx context.Context, options *clientOptions) (string, error) {
 	var list v1.StreamReleaseList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return "", fmt.Errorf("the server's answer cannot be read: %w", err)
+	err := options.get(ctx, client.Request{Resource: streamReleases}, &list)
+	if client.Code(err) != 0 {
+		return "", withHint(err, "name the stream with --stream: then no credential is needed")
+	}
+	if err != nil {
+		return "", err
 	}
 	var names []string
 	for i := range list.Items {

@@ -53,5 +53,8 @@ func (c *Client) Apply(
 		}
 	}
 	header, err := c.Do(ctx, &r, out)
-	return Warnings(header), err
+	if err != nil {
+		return nil, err
+	}
+	return Warnings(header), nil
 }

@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 	})
 	_, err := c.Do(t.Context(), &client.Request{Resource: "namespaces"}, nil)
 	refused, ok := err.(*client.Refused)
-	if !ok || client.Code(err) != 503 || !refused.Retry || refused.Message != "the store is away" || asked != 1 ||
+	if !ok || client.Code(err) != 503 || !client.MayRetry(err) || refused.Message != "the store is away" || asked != 1 ||
 		err.Error() != "the server answered 503 Service Unavailable: the store is away" {
 		t.Errorf("%d: %v", asked, err)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -25,12 +26,13 @@ type Refused struct {
 	Code int
 	// Message is the server's sentence.
 	Message string
-	// Retry reports whether the server asks for another try.
-	Retry  bool
-	status string
+	// retryAfter reports whether the server asks for another try.
+	retryAfter bool
 }
 
-func (e *Refused) Error() string { return "the server answered " + e.status + ": " + e.Message }
+func (e *Refused) Error() string {
+	return fmt.Sprintf("the server answered %d %s: %s", e.Code, http.StatusText(e.Code), e.Message)
+}
 
 func refused(resp *http.Response, answer []byte) error {
 	message := strings.TrimSpace(string(answer))
@@ -38,8 +40,7 @@ func refused(resp *http.Response, answer []byte) error {
 	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
 		message = status.Message
 	}
-	retry := resp.Header.Get("Retry-After") != ""
-	return &Refused{Code: resp.StatusCode, Message: message, status: resp.Status, Retry: retry}
+	return &Refused{Code: resp.StatusCode, Message: message, retryAfter: resp.Header.Get("Retry-After") != ""}
 }
 
 // Code returns the HTTP status of an error that is an answer of the server, and 0 of any
@@ -50,4 +51,19 @@ func Code(err error) int {
 		return refused.Code
 	}
 	return 0
+}
+
+// MayRetry reports whether the same request may succeed later: it had no answer, or one of
+// a server that asks for another try or is overloaded.
+func MayRetry(err error) bool {
+	var refused *Refused
+	if !errors.As(err, &refused) {
+		return true
+	}
+	switch refused.Code {
+	case http.StatusRequestTimeout, http.StatusServiceUnavailable, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true
+	}
+	return refused.retryAfter
 }

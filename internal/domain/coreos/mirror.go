@@ -21,7 +21,7 @@ type Listed struct {
 	File
 }
 
-// List gives the files of a document in the order of architecture, artifact, format
+// List returns the files of a document in the order of architecture, artifact, format
 // and role: those of the architectures and artifacts that are named, or of all where
 // none is. A name that the document does not have is an error.
 func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
@@ -78,7 +78,7 @@ func MirrorPath(stream, release, architecture, artifact, location string) (strin
 	return strings.Join([]string{stream, release, architecture, artifact, name}, "/"), nil
 }
 
-// Rewrite gives the document with other locations and signatures of its files, and
+// Rewrite returns the document with other locations and signatures of its files, and
 // all else as it is, to the byte. replace is given the URL of a file and of its
 // signature, which member ("location" or "signature") tells apart, with where it
 // stands, and gives what is to stand there.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Legacy gives the older rhcos.json form of one architecture of a document, for
+// Legacy returns the older rhcos.json form of one architecture of a document, for
 // clients that do not yet read stream metadata. The older form has one folder for
 // all images: that of several servers cannot be written in it.
 func (d *Document) Legacy(architecture string) ([]byte, error) {

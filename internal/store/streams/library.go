@@ -47,7 +47,7 @@ func older(a, b *Stored) int {
 }
 
 // Library is the releases of all streams, as the bucket has them. It is safe for
-// concurrent use; what it gives must not be changed.
+// concurrent use; the releases that it returns must not be changed.
 type Library struct {
 	log      *slog.Logger
 	mu       sync.RWMutex
@@ -68,8 +68,8 @@ func NewLibrary(log *slog.Logger) *Library {
 // Changed has f called, with the stream's name, whenever another release of a
 // stream becomes current, what is known of the current one changes, or which one is
 // current is not yet written in the releases' status; after a load for every stream.
-// What a follower does has to stand being told twice. f is called outside locks, one call at a time, and must not
-// block. It is to be set before the store runs.
+// A change may be reported twice. f is called outside locks, one call at a time, and must
+// not block. It is to be set before the store runs.
 func (l *Library) Changed(f func(stream string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

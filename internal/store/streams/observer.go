@@ -40,7 +40,7 @@ func (o *observer) Load(items []kvstore.Item) {
 	watchers := l.watchers
 	l.mu.Unlock()
 	for _, stream := range slices.Sorted(maps.Keys(streams)) {
-		tell(watchers, stream)
+		notify(watchers, stream)
 	}
 }
 
@@ -71,11 +71,11 @@ func (l *Library) set(name string, s *Stored) {
 	watchers := l.watchers
 	l.mu.Unlock()
 	for _, stream := range changed {
-		tell(watchers, stream)
+		notify(watchers, stream)
 	}
 }
 
-// choose finds the current release of a stream again, and tells whether it is
+// choose finds the current release of a stream again, and reports whether it is
 // another, the same with something about it changed, or not marked as what it is.
 func (l *Library) choose(stream string) bool {
 	var current *Stored
@@ -98,7 +98,7 @@ func (l *Library) choose(stream string) bool {
 	return !same(was, current)
 }
 
-// same tells whether two releases give the same images.
+// same reports whether two releases list the same images.
 func same(a, b *Stored) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -107,7 +107,7 @@ func same(a, b *Stored) bool {
 		string(a.Document.Raw) == string(b.Document.Raw)
 }
 
-func tell(watchers []func(string), stream string) {
+func notify(watchers []func(string), stream string) {
 	for _, f := range watchers {
 		f(stream)
 	}
