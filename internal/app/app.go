@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
-	"glowplug/internal/bulletin"
+	"glowplug/internal/client"
+	"glowplug/internal/controller/stream"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -32,7 +33,7 @@ import (
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
-	"glowplug/internal/streams"
+	"glowplug/internal/store/streams"
 )
 
 const (
@@ -78,7 +79,9 @@ type App struct {
 	// memoryLimit is what the process may take, in bytes.
 	memoryLimit int64
 	streams     *streams.Library
-	bulletin    *bulletin.Bulletin
+	publisher   *stream.Controller
+	// own is a client of the API, past the listeners.
+	own *client.Client
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry
@@ -147,6 +150,9 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	if err := a.serveAPI(); err != nil {
 		return err
 	}
+	if err := a.openPublisher(); err != nil {
+		return err
+	}
 	a.serveBoots()
 	return nil
 }
@@ -187,7 +193,6 @@ func (a *App) openStores() {
 	a.sources = sources.New(sources.Options{Notice: a.journal.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
 	registerDamages(a.metrics, a.backend.damages)
-	a.openBulletin()
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})
@@ -220,7 +225,6 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
 		api.Namespaces:      {a.inventory.Namespaces()},
 		api.StreamReleases:  {a.streams.Observer()},
-		api.ConfigMaps:      {a.bulletin.Observer()},
 	}
 }
 

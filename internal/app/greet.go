@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -27,8 +26,7 @@ func (a *App) greet(ctx context.Context) {
 		b.doors = append(b.doors, listening{name: "iscsi", addr: a.portalListener.Addr()})
 	}
 	if len(a.settings.Manifests) > 0 {
-		config := a.api.LoopbackConfig()
-		count := applyManifests(ctx, &http.Client{Transport: config.Transport}, config.Host, a.settings.Manifests, a.log)
+		count := applyManifests(ctx, a.own, a.settings.Manifests, a.log)
 		b.manifests = fmt.Sprintf("%d applied", count.good)
 		if count.bad > 0 {
 			b.manifests += fmt.Sprintf(", %d not: see the log", count.bad)

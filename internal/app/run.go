@@ -59,7 +59,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	serving.Go(func() error {
 		a.greet(serveCtx)
-		a.bulletin.Run(serveCtx) // now that the releases among the manifests are there
+		a.publisher.Run(serveCtx) // now that the releases among the manifests are there
 		return nil
 	})
 	<-serveCtx.Done()

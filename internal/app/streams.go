@@ -1,22 +1,16 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apiserver/pkg/storage"
 
-	v1 "glowplug/api/v1"
-	"glowplug/internal/bulletin"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/client"
+	"glowplug/internal/controller/stream"
 	"glowplug/internal/serve/machine"
 )
 
@@ -54,30 +48,18 @@ func (s *settings) checkStreams() error {
 	return nil
 }
 
-// openBulletin makes the bulletin, which posts the current releases of the streams.
-func (a *App) openBulletin() {
-	a.bulletin = bulletin.New(bulletin.Options{
-		Library: a.streams, API: &http.Client{Transport: lateAPI{a}}, Base: "http://glowplug.invalid",
-		Fresh:     a.freshStreams,
+// openPublisher makes the client of the own API, and the controller that publishes the
+// current releases of streams.
+func (a *App) openPublisher() (err error) {
+	if a.own, err = client.New(a.api.LoopbackConfig()); err != nil {
+		return err
+	}
+	a.publisher = stream.New(stream.Options{
+		Library: a.streams, Client: a.own,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
 		Recorder: a.journal, Logger: a.log,
 	})
-}
-
-// freshStreams returns once the library knows all that the store has: a list without
-// a version waits for the newest, and observers are told before it is answered.
-func (a *App) freshStreams(ctx context.Context) error {
-	opts := storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
-		Label: labels.Everything(), Field: fields.Everything(), Limit: 1, GetAttrs: storage.DefaultClusterScopedAttr,
-	}}
-	return a.stores[api.StreamReleases].GetList(ctx, "/"+api.StreamReleases, opts, &v1.StreamReleaseList{})
-}
-
-// lateAPI is the way to the API, which is made after the stores and their observers.
-type lateAPI struct{ app *App }
-
-func (l lateAPI) RoundTrip(r *http.Request) (*http.Response, error) {
-	return l.app.api.LoopbackConfig().Transport.RoundTrip(r)
+	return nil
 }
 
 // openArtifacts opens --streams-dir.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -21,7 +22,6 @@ import (
 	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/store/snapshot"
-	"glowplug/internal/streams"
 )
 
 // targets are the images as iSCSI sees them.
@@ -331,9 +331,9 @@ func (p *parcel) File(role string) (io.ReadSeeker, bool) {
 	noted := &noted{SectionReader: io.NewSectionReader(file, 0, size)}
 	if v := p.visit; v.host != nil {
 		switch role {
-		case streams.Kernel:
+		case coreos.Kernel:
 			noted.first = func() { v.journal.KernelRead(v.host, v.image, "/"+role) }
-		case streams.Initramfs:
+		case coreos.Initramfs:
 			noted.first = func() { v.journal.InitrdRead(v.host, v.image, "/"+role) }
 		}
 	}

@@ -35,6 +35,7 @@ var order = []string{
 	"internal/domain/compile",
 	"internal/remote",
 	"internal/manifest",
+	"internal/client",
 	"internal/store/question",
 	"internal/store/replicas",
 	"internal/store/ledger",
@@ -46,15 +47,16 @@ var order = []string{
 	"internal/store/kvstore/kvtest",
 	"internal/domain/match",
 	"internal/store/snapshot",
-	"internal/streams",
-	"internal/streams/streamtest",
-	"internal/bulletin",
+	"internal/domain/coreos",
+	"internal/domain/coreos/streamtest",
+	"internal/store/streams",
 	"internal/serve/peer",
 	"internal/serve/listener",
 	"internal/domain/decide",
 	"internal/serve/sources",
 	"internal/store/bootlog",
 	"internal/controller",
+	"internal/controller/stream",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/domain/iso",
@@ -86,8 +88,8 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
-	"internal/app", "internal/cli",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/client", "internal/controller", "internal/controller/stream",
+	"internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

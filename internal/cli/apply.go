@@ -2,18 +2,15 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/app"
+	"glowplug/internal/client"
 	"glowplug/internal/manifest"
 )
 
@@ -22,7 +19,7 @@ const applyManager = "glowplug-apply"
 
 func newApplyCommand() *cobra.Command {
 	var (
-		client    clientOptions
+		options   clientOptions
 		files     []string
 		dryRun    bool
 		namespace string
@@ -54,22 +51,20 @@ these an object that is there keeps its selector.`,
 			if err != nil {
 				return err
 			}
-			config, err := client.config()
-			if err != nil {
+			a := applier{
+				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
+				options: &options, query: url.Values{"fieldValidation": {"Strict"}},
+			}
+			if a.client, err = options.connect(); err != nil {
 				return err
 			}
-			a := applier{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), client: &client, query: url.Values{"fieldValidation": {"Strict"}}}
 			if dryRun {
 				a.query.Set("dryRun", "All")
 			}
-			if a.http, err = rest.HTTPClientFor(config); err != nil {
-				return err
-			}
-			a.base = strings.TrimSuffix(config.Host, "/")
 			return a.all(cmd.Context(), docs)
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "manifest, config file or folder; - is standard input (repeatable)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects that name none")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything and write nothing")
@@ -81,9 +76,8 @@ these an object that is there keeps its selector.`,
 // applier sends objects to a server.
 type applier struct {
 	out, notes io.Writer
-	client     *clientOptions
-	http       *http.Client
-	base       string
+	options    *clientOptions
+	client     *client.Client
 	query      url.Values
 }
 
@@ -112,33 +106,20 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 
 func (a *applier) one(ctx context.Context, p *prepared) error {
 	if p.plain {
-		if err := p.keepSelector(ctx, a.client, a.notes); err != nil {
+		if err := p.keepSelector(ctx, a.options, a.notes); err != nil {
 			return err
 		}
 	}
-	req, err := app.ApplyRequest(ctx, a.base, applyManager, p.doc, a.query)
+	var written struct{ Status v1.IgnitionConfigStatus }
+	var out any
+	if p.doc.Kind == "IgnitionConfig" { // of another kind the status has other fields
+		out = &written
+	}
+	warnings, err := a.client.Apply(ctx, p.doc, applyManager, a.query, out)
 	if err != nil {
-		return err
+		return remedied(err)
 	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return withHint(err, "is the server running, and reachable from here?")
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return refusal(resp, body)
-	}
-	var written v1.IgnitionConfig // of another kind the status has other fields
-	if p.doc.Kind == "IgnitionConfig" {
-		if err := json.Unmarshal(body, &written); err != nil {
-			return fmt.Errorf("the server's answer cannot be read: %w", err)
-		}
-	}
-	for _, warning := range app.Warnings(resp.Header) {
+	for _, warning := range warnings {
 		fmt.Fprintf(a.notes, "warning: %s\n", warning)
 	}
 	done := "applied"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 	"glowplug/internal/domain/butane"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
@@ -232,20 +232,14 @@ func (p *prepared) write(spec map[string]any) error {
 
 // keepSelector takes over the selector of the object that is there, where none was
 // given: applying without it would take away the one that apply has set before.
-func (p *prepared) keepSelector(ctx context.Context, client *clientOptions, notes io.Writer) error {
+func (p *prepared) keepSelector(ctx context.Context, options *clientOptions, notes io.Writer) error {
 	if !p.selector.IsEmpty() {
 		return nil
 	}
-	path := "/api/v1/namespaces/" + url.PathEscape(p.doc.Namespace) + "/ignitionconfigs/" + url.PathEscape(p.doc.Name)
-	body, err := client.get(ctx, path, nil)
 	var there v1.IgnitionConfig
-	switch {
-	case err != nil && !isStatus(err, http.StatusNotFound):
+	err := options.get(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name}, &there)
+	if err != nil && client.Code(err) != http.StatusNotFound {
 		return err
-	case err == nil:
-		if err := json.Unmarshal(body, &there); err != nil {
-			return fmt.Errorf("the server's answer cannot be read: %w", err)
-		}
 	}
 	if there.Spec.Selector.IsEmpty() {
 		fmt.Fprintf(notes, "note: no machine is selected, so that the config is served for ?role=%s alone; --mac, --ip, --hostname, --label and --default select machines\n", p.doc.Name)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"glowplug/internal/client"
 )
 
 // The kubeconfig of a server without TLS has an http:// URL, for which the library
@@ -13,11 +15,12 @@ func TestKubeconfigOverPlainHTTP(t *testing.T) {
 	dir := t.TempDir()
 	server := runServer(t, "--data-dir", dir)
 	file := filepath.Join(dir, "admin.kubeconfig")
-	client := &clientOptions{kubeconfig: file}
-	if _, err := client.get(t.Context(), "/api/v1/namespaces", nil); err != nil {
+	options := &clientOptions{kubeconfig: file}
+	request := client.Request{Resource: "namespaces"}
+	if err := options.get(t.Context(), request, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := (&clientOptions{server: server}).get(t.Context(), "/api/v1/namespaces", nil); !isStatus(err, 401) {
+	if err := (&clientOptions{server: server}).get(t.Context(), request, nil); client.Code(err) != 401 {
 		t.Errorf("without a credential: %v", err)
 	}
 
@@ -32,7 +35,7 @@ func TestKubeconfigOverPlainHTTP(t *testing.T) {
 		if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte(server), []byte(host)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		config, err := client.config()
+		config, err := options.config()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +54,7 @@ func TestServerBySocket(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := "unix:" + filepath.Join(dir, "admin.sock")
 	runServer(t, "--admin-listen", socket)
-	if _, err := (&clientOptions{server: socket}).get(t.Context(), "/api/v1/namespaces", nil); err != nil {
+	if err := (&clientOptions{server: socket}).get(t.Context(), client.Request{Resource: "namespaces"}, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/client"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/version"
 )
 
@@ -47,7 +47,7 @@ func isURL(from string) bool {
 // readMetadata reads a document of stream metadata from a file, standard input or a
 // URL. Those of the older rhcos.json form, one for each architecture, become one of the
 // new form, named stream, or after its version where that is "".
-func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...string) (*streams.Document, error) {
+func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...string) (*coreos.Document, error) {
 	const hint = "it has to be CoreOS stream metadata, or the older rhcos.json"
 	var legacy [][]byte
 	for _, from := range froms {
@@ -55,8 +55,8 @@ func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...
 		if err != nil {
 			return nil, err
 		}
-		if !streams.IsLegacy(data) {
-			doc, err := streams.Parse(data)
+		if !coreos.IsLegacy(data) {
+			doc, err := coreos.Parse(data)
 			if err != nil {
 				return nil, withHint(fmt.Errorf("%s: %w", shown(from), err), hint)
 			}
@@ -65,12 +65,12 @@ func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...
 			}
 			return doc, nil
 		}
-		if _, err := streams.FromLegacy(stream, data); err != nil {
+		if _, err := coreos.FromLegacy(stream, data); err != nil {
 			return nil, withHint(fmt.Errorf("%s: %w", shown(from), err), hint)
 		}
 		legacy = append(legacy, data)
 	}
-	doc, err := streams.FromLegacy(stream, legacy...)
+	doc, err := coreos.FromLegacy(stream, legacy...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", shown(froms[len(froms)-1]), err)
 	}
@@ -113,7 +113,7 @@ func readBounded(ctx context.Context, from string, stdin io.Reader) ([]byte, err
 		defer file.Close()
 		source = file
 	}
-	data, err := io.ReadAll(io.LimitReader(source, streams.MaxDocument+1))
+	data, err := io.ReadAll(io.LimitReader(source, coreos.MaxDocument+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", shown(from), err)
 	}
@@ -125,36 +125,32 @@ func streamPath(stream string) string { return "/streams/" + url.PathEscape(stre
 
 // serverMetadata fetches a stream's document from the server, to the byte; that of
 // the only stream where stream is "".
-func serverMetadata(ctx context.Context, client *clientOptions, stream, release string) (data []byte, name string, err error) {
+func serverMetadata(ctx context.Context, options *clientOptions, stream, release string) (data []byte, name string, err error) {
 	if stream == "" {
-		if stream, err = onlyStream(ctx, client); err != nil {
+		if stream, err = onlyStream(ctx, options); err != nil {
 			return nil, "", err
 		}
 	}
-	query := url.Values{}
+	request := client.Request{Path: streamPath(stream)}
 	if release != "" {
-		query.Set("release", release)
+		request.Query = url.Values{"release": {release}}
 	}
-	data, err = client.get(ctx, streamPath(stream), query)
-	if isStatus(err, http.StatusNotFound) {
+	err = options.get(ctx, request, &data)
+	if client.Code(err) == http.StatusNotFound {
 		err = withHint(err, "kubectl get streamreleases lists what there is; glowplug coreos import adds one")
 	}
 	return data, stream, err
 }
 
 // onlyStream is the name of the one stream that the server has.
-func onlyStream(ctx context.Context, client *clientOptions) (string, error) {
-	body, err := client.get(ctx, "/api/v1/streamreleases", nil)
-	if err != nil {
-		var refused *refusedError
-		if errors.As(err, &refused) {
-			return "", withHint(err, "name the stream with --stream: then no credential is needed")
-		}
-		return "", err
-	}
+func onlyStream(ctx context.Context, options *clientOptions) (string, error) {
 	var list v1.StreamReleaseList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return "", fmt.Errorf("the server's answer cannot be read: %w", err)
+	err := options.get(ctx, client.Request{Resource: streamReleases}, &list)
+	if client.Code(err) != 0 {
+		return "", withHint(err, "name the stream with --stream: then no credential is needed")
+	}
+	if err != nil {
+		return "", err
 	}
 	var names []string
 	for i := range list.Items {

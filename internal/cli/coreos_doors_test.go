@@ -17,7 +17,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/app"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/domain/coreos/streamtest"
 )
 
 // startServer runs a whole server on loopback, and gives the URL of its admin listener.

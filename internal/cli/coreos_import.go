@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,16 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/client"
+	"glowplug/internal/domain/coreos"
 )
+
+// streamReleases is the resource of the releases.
+const streamReleases = "streamreleases"
 
 // importTries are made before a release that others write at the same time is given up.
 const importTries = 5
 
 func newCoreOSImportCommand() *cobra.Command {
 	var (
-		client clientOptions
-		spec   v1.StreamReleaseSpec
+		options clientOptions
+		spec    v1.StreamReleaseSpec
 	)
 	cmd := &cobra.Command{
 		Use:   "import FILE-or-URL…",
@@ -59,7 +60,7 @@ A release that is there already is brought up to date with what is given.`,
 				return withHint(fmt.Errorf("%s lists no image that would tell its release", shown(args[0])), "name it with --release")
 			}
 			spec.Document = string(doc.Raw)
-			i := &importer{client: &client, spec: spec, given: cmd.Flags().Changed}
+			i := &importer{options: &options, spec: spec, given: cmd.Flags().Changed}
 			done, err := i.run(cmd.Context())
 			if err != nil {
 				return err
@@ -67,7 +68,7 @@ A release that is there already is brought up to date with what is given.`,
 			return i.report(cmd.OutOrStdout(), doc, done)
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringVar(&spec.Stream, "stream", "", "name to keep the stream under (default: what it calls itself)")
 	cmd.Flags().StringVar(&spec.Release, "release", "", "version of the release (default: that of the x86_64 metal images)")
 	cmd.Flags().StringVar(&spec.MaxIgnition, "max-ignition", "", "newest Ignition spec version that the release reads, such as 3.4.0")
@@ -78,32 +79,28 @@ A release that is there already is brought up to date with what is given.`,
 
 // importer brings one release to the server.
 type importer struct {
-	client *clientOptions
-	spec   v1.StreamReleaseSpec
-	given  func(flag string) bool
+	options *clientOptions
+	spec    v1.StreamReleaseSpec
+	given   func(flag string) bool
 }
 
 // run creates the release or brings it up to date, and says which.
 func (i *importer) run(ctx context.Context) (done string, err error) {
-	const collection = "/api/v1/streamreleases"
 	release := &v1.StreamRelease{
 		TypeMeta:   metav1.TypeMeta{Kind: "StreamRelease", APIVersion: v1.SchemeGroupVersion.String()},
 		ObjectMeta: metav1.ObjectMeta{Name: i.name()}, Spec: i.spec,
 	}
 	for range importTries {
-		if err = i.send(ctx, http.MethodPost, collection, release); err == nil {
+		if err = i.send(ctx, client.Request{Method: http.MethodPost, Body: release}); err == nil {
 			return "created", nil
 		}
-		if !isStatus(err, http.StatusConflict) {
+		if client.Code(err) != http.StatusConflict {
 			return "", err
 		}
 		var there v1.StreamRelease
-		body, getErr := i.client.get(ctx, collection+"/"+url.PathEscape(i.name()), nil)
-		if isStatus(getErr, http.StatusNotFound) {
+		getErr := i.options.get(ctx, client.Request{Resource: streamReleases, Name: i.name()}, &there)
+		if client.Code(getErr) == http.StatusNotFound {
 			continue // deleted between the two
-		}
-		if getErr == nil {
-			getErr = json.Unmarshal(body, &there)
 		}
 		if getErr != nil {
 			return "", getErr
@@ -113,10 +110,10 @@ func (i *importer) run(ctx context.Context) (done string, err error) {
 			return "unchanged", nil
 		}
 		there.Spec = spec
-		if err = i.send(ctx, http.MethodPut, collection+"/"+url.PathEscape(i.name()), &there); err == nil {
+		if err = i.send(ctx, client.Request{Method: http.MethodPut, Name: i.name(), Body: &there}); err == nil {
 			return "configured", nil
 		}
-		if !isStatus(err, http.StatusConflict) {
+		if client.Code(err) != http.StatusConflict {
 			return "", err
 		}
 	}
@@ -140,19 +137,16 @@ func (i *importer) over(there v1.StreamReleaseSpec) v1.StreamReleaseSpec {
 	return spec
 }
 
-func (i *importer) send(ctx context.Context, method, path string, release *v1.StreamRelease) error {
-	body, err := json.Marshal(release)
-	if err != nil {
-		return err
-	}
-	_, err = i.client.send(ctx, method, path, url.Values{"fieldManager": {"glowplug-import"}}, bytes.NewReader(body))
-	if errors.As(err, new(*refusedError)) && isStatus(err, http.StatusNotFound) {
+func (i *importer) send(ctx context.Context, r client.Request) error {
+	r.Resource, r.Query = streamReleases, url.Values{"fieldManager": {"glowplug-import"}}
+	_, err := i.options.do(ctx, &r, nil)
+	if client.Code(err) == http.StatusNotFound {
 		return withHint(err, "the server does not know StreamReleases: it is older than this program")
 	}
 	return err
 }
 
-func (i *importer) report(w io.Writer, doc *streams.Document, done string) error {
+func (i *importer) report(w io.Writer, doc *coreos.Document, done string) error {
 	architectures, images := doc.Architectures(), 0
 	for _, name := range architectures {
 		images += len(doc.Artifacts(name))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image/download"
-	"glowplug/internal/streams"
 )
 
 func newCoreOSMirrorCommand() *cobra.Command {
@@ -51,7 +51,7 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			var doc *streams.Document
+			var doc *coreos.Document
 			var err error
 			switch {
 			case from != "" && release != "":
@@ -101,12 +101,12 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 
 // mirrored is a file and where the mirror keeps it, below its folder.
 type mirrored struct {
-	streams.Listed
+	coreos.Listed
 	path string
 }
 
 // planMirror says which files go where. Two files for one place are an error.
-func planMirror(doc *streams.Document, stream string, architectures, artifacts, formats []string) ([]mirrored, error) {
+func planMirror(doc *coreos.Document, stream string, architectures, artifacts, formats []string) ([]mirrored, error) {
 	listed, err := doc.List(architectures, artifacts)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func planMirror(doc *streams.Document, stream string, architectures, artifacts, 
 			continue
 		}
 		wanted[file.Format] = true
-		path, err := streams.MirrorPath(stream, file.Release, file.Architecture, file.Artifact, file.URLs[0])
+		path, err := coreos.MirrorPath(stream, file.Release, file.Architecture, file.Artifact, file.URLs[0])
 		if err != nil {
 			return nil, fmt.Errorf("%s of %s for %s: %w", file.Format, file.Artifact, file.Architecture, err)
 		}
@@ -150,13 +150,13 @@ func (m *mirror) rewrite(base string) error {
 	for _, file := range m.plan {
 		paths[place{file.Architecture, file.Artifact, file.Format, file.Role}] = file.path
 	}
-	text, err := m.doc.Rewrite(func(at streams.Listed, member, url string) string {
+	text, err := m.doc.Rewrite(func(at coreos.Listed, member, url string) string {
 		path, here := paths[place{at.Architecture, at.Artifact, at.Format, at.Role}]
 		if !here {
 			return url
 		}
 		if member == "signature" {
-			path += streams.SignatureSuffix
+			path += coreos.SignatureSuffix
 		}
 		return base + "/" + path
 	})

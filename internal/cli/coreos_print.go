@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 func newCoreOSPrintCommand() *cobra.Command {
@@ -36,7 +36,7 @@ not yet read stream metadata.`,
 			if cmd.Flags().Changed("arch") && !legacy {
 				return usagef("--arch goes with --legacy alone: stream metadata is of all architectures")
 			}
-			var doc *streams.Document
+			var doc *coreos.Document
 			var err error
 			if len(args) == 1 {
 				if release != "" {
@@ -68,12 +68,12 @@ not yet read stream metadata.`,
 }
 
 // askMetadata fetches a stream's document from the server and reads it.
-func askMetadata(cmd *cobra.Command, client *clientOptions, stream, release string) (*streams.Document, string, error) {
+func askMetadata(cmd *cobra.Command, client *clientOptions, stream, release string) (*coreos.Document, string, error) {
 	data, name, err := serverMetadata(cmd.Context(), client, stream, release)
 	if err != nil {
 		return nil, "", err
 	}
-	doc, err := streams.Parse(data)
+	doc, err := coreos.Parse(data)
 	if err != nil {
 		return nil, "", fmt.Errorf("the server's document: %w", err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 
-	"glowplug/internal/streams"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/coreos/streamtest"
 )
 
 // fileServer serves the files of a document, each with its name as the content,
@@ -206,7 +206,7 @@ func TestCoreOSMirrorRewrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := streams.Parse(text)
+	doc, err := coreos.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/app"
+	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 )
 
 func newExplainCommand() *cobra.Command {
 	var (
-		client    clientOptions
+		options   clientOptions
 		manifests []string
 		output    string
 		endpoint  string
@@ -56,7 +57,7 @@ With --manifests it answers from files, before anything is applied. With
 				answer, err = explainOffline(cmd.ErrOrStderr(), query, endpoint, isolate, manifests)
 			} else {
 				query.Set("endpoint", endpoint)
-				answer, err = explainOnline(cmd, &client, query)
+				answer, err = explainOnline(cmd, &options, query)
 			}
 			if err != nil {
 				return err
@@ -67,7 +68,7 @@ With --manifests it answers from files, before anything is applied. With
 			return expected(answer, expect)
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringSliceVar(&manifests, "manifests", nil, "answer from these files and folders instead of a server (repeatable)")
 	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false, "with --manifests: as a server with --isolate-namespaces")
 	cmd.Flags().StringVar(&endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
@@ -96,16 +97,9 @@ func parseFacts(args []string) (url.Values, error) {
 	return query, nil
 }
 
-func explainOnline(cmd *cobra.Command, client *clientOptions, query url.Values) (*decide.Explanation, error) {
-	body, err := client.get(cmd.Context(), "/api/v1/explain", query)
-	if err != nil {
-		return nil, err
-	}
+func explainOnline(cmd *cobra.Command, options *clientOptions, query url.Values) (*decide.Explanation, error) {
 	answer := &decide.Explanation{}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	return answer, nil
+	return answer, options.get(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
 }
 
 func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool, paths []string) (*decide.Explanation, error) {

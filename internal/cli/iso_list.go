@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 )
 
 func newISOListCommand() *cobra.Command {
 	var (
-		client    clientOptions
+		options   clientOptions
 		namespace string
 		output    string
 	)
@@ -28,8 +29,8 @@ func newISOListCommand() *cobra.Command {
 			if output != "text" && output != "json" {
 				return usagef("--output: %q is neither text nor json", output)
 			}
-			body, err := client.get(cmd.Context(), cdromsPath(namespace), nil)
-			if err != nil {
+			var body []byte
+			if err := options.get(cmd.Context(), client.Request{Resource: cdroms, Namespace: namespace}, &body); err != nil {
 				return err
 			}
 			if output == "json" {
@@ -43,7 +44,7 @@ func newISOListCommand() *cobra.Command {
 			return writeISOList(cmd.OutOrStdout(), list.Items)
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only this namespace (default all)")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd

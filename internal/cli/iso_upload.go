@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -19,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 	"glowplug/internal/image"
 )
 
@@ -34,7 +32,7 @@ const (
 
 func newISOUploadCommand() *cobra.Command {
 	var (
-		client    clientOptions
+		options   clientOptions
 		namespace string
 		create    bool
 	)
@@ -55,16 +53,12 @@ An upload that was cut off goes on where it stopped when it is done again.`,
 				return err
 			}
 			defer file.Close()
-			config, err := client.config()
+			c, err := options.connect()
 			if err != nil {
 				return err
 			}
 			u := &uploader{
-				client: &client, file: file, size: img.Size(), notes: cmd.ErrOrStderr(),
-				collection: cdromsPath(namespace), namespace: namespace, name: args[0],
-			}
-			if u.base, u.http, err = longClient(config); err != nil {
-				return err
+				client: c, file: file, size: img.Size(), notes: cmd.ErrOrStderr(), namespace: namespace, name: args[0],
 			}
 			if create {
 				if err := u.create(cmd.Context()); err != nil {
@@ -78,87 +72,54 @@ An upload that was cut off goes on where it stopped when it is done again.`,
 			return u.report(cmd.OutOrStdout(), cdrom)
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of the ISCSICdrom")
 	cmd.Flags().BoolVar(&create, "create", false, "make the ISCSICdrom where there is none")
 	return cmd
 }
 
-// longClient gives the server's address and a client whose requests may take
-// any time.
-func longClient(config *rest.Config) (base string, client *http.Client, err error) {
-	config.Timeout = 0
-	client, err = rest.HTTPClientFor(config)
-	return strings.TrimSuffix(config.Host, "/"), client, err
-}
+// cdroms is the resource of the ISCSICdroms.
+const cdroms = "iscsicdroms"
 
 // uploader uploads one file.
 type uploader struct {
-	client     *clientOptions
-	base       string
-	http       *http.Client
-	file       *os.File
-	size       int64
-	notes      io.Writer
-	collection string
-	namespace  string
-	name       string
-	bar        *progress
+	client    *client.Client
+	file      *os.File
+	size      int64
+	notes     io.Writer
+	namespace string
+	name      string
+	bar       *progress
 }
 
-func (u *uploader) path() string { return u.collection + "/" + url.PathEscape(u.name) }
-
-// cdromsPath is the collection of the ISCSICdroms, of all namespaces for "".
-func cdromsPath(namespace string) string {
-	if namespace == "" {
-		return "/api/v1/iscsicdroms"
-	}
-	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/iscsicdroms"
+// request returns a request for the ISCSICdrom, or for its image.
+func (u *uploader) request(method, subresource string) *client.Request {
+	return &client.Request{Method: method, Resource: cdroms, Namespace: u.namespace, Name: u.name, Subresource: subresource}
 }
 
 // create makes the ISCSICdrom, if there is none.
 func (u *uploader) create(ctx context.Context) error {
-	body, err := json.Marshal(&v1.ISCSICdrom{
-		TypeMeta:   metav1.TypeMeta{Kind: "ISCSICdrom", APIVersion: v1.SchemeGroupVersion.String()},
-		ObjectMeta: metav1.ObjectMeta{Name: u.name, Namespace: u.namespace},
-	})
-	if err != nil {
-		return err
+	_, err := u.client.Do(ctx, &client.Request{
+		Method: http.MethodPost, Resource: cdroms, Namespace: u.namespace,
+		Body: &v1.ISCSICdrom{
+			TypeMeta:   metav1.TypeMeta{Kind: "ISCSICdrom", APIVersion: v1.SchemeGroupVersion.String()},
+			ObjectMeta: metav1.ObjectMeta{Name: u.name, Namespace: u.namespace},
+		},
+	}, nil)
+	if client.Code(err) == http.StatusConflict {
+		return nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.base+u.collection, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, answer, err := u.do(req)
-	if err != nil {
-		return withHint(err, "is the server running, and reachable from here?")
-	}
-	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusConflict {
-		return refusal(resp, answer)
-	}
-	return nil
-}
-
-// do makes a request and reads the answer, which is small.
-func (u *uploader) do(req *http.Request) (*http.Response, []byte, error) {
-	resp, err := u.http.Do(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
-	return resp, body, err
+	return remedied(err)
 }
 
 // run uploads the file, and goes on where it was cut off.
 func (u *uploader) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	// The answer to a HEAD has no sentence in it.
-	if _, err := u.client.get(ctx, u.path(), nil); err != nil {
-		if isStatus(err, http.StatusNotFound) {
+	if _, err := u.client.Do(ctx, u.request(http.MethodGet, ""), nil); err != nil {
+		if client.Code(err) == http.StatusNotFound {
 			return nil, withHint(err, "--create makes the ISCSICdrom; or apply a manifest first")
 		}
-		return nil, err
+		return nil, remedied(err)
 	}
 	u.bar = newProgress(u.notes, u.file.Name(), u.size)
 	defer u.bar.done()
@@ -185,7 +146,7 @@ func (u *uploader) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	return nil, withHint(last, "do it again, and it goes on where it stopped")
 }
 
-// once uploads what the server lacks. again tells whether another try may help.
+// once uploads the part that the server lacks. again reports whether another try may help.
 func (u *uploader) once(ctx context.Context) (cdrom *v1.ISCSICdrom, again bool, err error) {
 	from, err := u.offset(ctx)
 	if err != nil {
@@ -194,53 +155,43 @@ func (u *uploader) once(ctx context.Context) (cdrom *v1.ISCSICdrom, again bool, 
 	u.bar.now = from
 	body := &uploadBody{from: io.NewSectionReader(u.file, from, u.size-from), count: u.bar.add}
 	defer body.Close()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, u.base+u.path()+"/iso", body)
-	if err != nil {
-		return nil, false, err
-	}
-	req.ContentLength = u.size - from
+	request := u.request(http.MethodPut, "iso")
+	request.Upload, request.Length = body, u.size-from
 	if from > 0 {
-		req.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, u.size-1, u.size))
+		request.ContentRange = fmt.Sprintf("bytes %d-%d/%d", from, u.size-1, u.size)
 	}
-	resp, answer, err := u.do(req)
-	if err != nil {
-		return nil, true, err
+	var answer []byte
+	if _, err := u.client.Do(ctx, request, &answer); err != nil {
+		return nil, client.MayRetry(err), remedied(err)
 	}
-	switch resp.StatusCode {
-	case http.StatusOK:
-		cdrom = &v1.ISCSICdrom{}
-		if err := json.Unmarshal(answer, cdrom); err != nil {
-			return nil, false, fmt.Errorf("the server's answer cannot be read: %w", err)
-		}
-		return cdrom, false, nil
-	case http.StatusRequestTimeout, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return nil, true, refusal(resp, answer)
+	cdrom = &v1.ISCSICdrom{}
+	if err := json.Unmarshal(answer, cdrom); err != nil {
+		return nil, false, fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
-	return nil, resp.Header.Get("Retry-After") != "", refusal(resp, answer)
+	return cdrom, false, nil
 }
 
-// offset is where to go on: how much the server has of this very file.
+// offset returns where to go on: how much the server has of this very file.
 func (u *uploader) offset(ctx context.Context) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.base+u.path()+"/iso", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, _, err := u.do(req)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(resp.Header.Get(image.HeaderOffset), 10, 64)
-	if resp.StatusCode != http.StatusOK || err != nil || n <= 0 || n >= u.size {
+	header, err := u.client.Do(ctx, u.request(http.MethodHead, "iso"), nil)
+	if client.Code(err) != 0 {
 		return 0, nil // the PUT is answered with the reason, if there is one
 	}
-	if length := resp.Header.Get(image.HeaderLength); length != "" && length != strconv.FormatInt(u.size, 10) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(header.Get(image.HeaderOffset), 10, 64)
+	if err != nil || n <= 0 || n >= u.size {
+		return 0, nil
+	}
+	if length := header.Get(image.HeaderLength); length != "" && length != strconv.FormatInt(u.size, 10) {
 		return 0, nil
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(u.file, 0, n)); err != nil {
 		return 0, err
 	}
-	if hex.EncodeToString(h.Sum(nil)) != resp.Header.Get(image.HeaderDigest) {
+	if hex.EncodeToString(h.Sum(nil)) != header.Get(image.HeaderDigest) {
 		return 0, nil
 	}
 	if u.bar.now == 0 {

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/rest"
 
+	"glowplug/internal/client"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
@@ -193,7 +195,7 @@ func TestISOUpload(t *testing.T) {
 	s.cut, s.puts = 5<<20, atomic.Int32{}
 	s.cuts.Store(1)
 	ctx, cancel := context.WithCancel(context.Background())
-	config, err := (&clientOptions{server: s.url}).config()
+	c, err := (&clientOptions{server: s.url}).connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +205,7 @@ func TestISOUpload(t *testing.T) {
 	}
 	defer file.Close()
 	var notes bytes.Buffer
-	u := &uploader{client: &clientOptions{server: s.url}, file: file, size: size, notes: &notes, collection: cdromsPath("g10"), namespace: "g10", name: "coreos"}
-	if u.base, u.http, err = longClient(config); err != nil {
-		t.Fatal(err)
-	}
+	u := &uploader{client: c, file: file, size: size, notes: &notes, namespace: "g10", name: "coreos"}
 	u.bar = newProgress(&notes, name, size)
 	if _, again, err := u.once(ctx); err == nil && again {
 		t.Error("it was not cut off")
@@ -219,7 +218,7 @@ func TestISOUpload(t *testing.T) {
 	if code != 0 || !strings.Contains(stderr, "going on after 5.2 MB of 12.6 MB") {
 		t.Errorf("%d: %s", code, stderr)
 	}
-	u.http.CloseIdleConnections()
+	c.Close()
 }
 
 // lateReader is a transport that answers the first PUT before it has read the body,
@@ -271,7 +270,11 @@ func TestISOUploadAnsweredEarly(t *testing.T) {
 	}
 	defer file.Close()
 	transport := &lateReader{}
-	u := &uploader{http: &http.Client{Transport: transport}, file: file, size: size, notes: io.Discard, name: "coreos", base: "http://192.0.2.1", collection: cdromsPath("g10")}
+	c, err := client.New(&rest.Config{Host: "http://192.0.2.1", Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &uploader{client: c, file: file, size: size, notes: io.Discard, namespace: "g10", name: "coreos"}
 	u.bar = newProgress(io.Discard, name, size)
 	if _, again, err := u.once(t.Context()); err == nil || !again {
 		t.Fatalf("the first try: %v, another: %v", err, again)
@@ -314,12 +317,13 @@ func TestISODeleteInUse(t *testing.T) {
 		answer, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(answer)
 	}
-	for _, path := range []string{cdromsPath("default") + "/a", cdromsPath("default")} {
+	const collection = "/api/v1/namespaces/default/iscsicdroms"
+	for _, path := range []string{collection + "/a", collection} {
 		if code, answer := remove(path, ""); code != http.StatusConflict || !strings.Contains(answer, reader) {
 			t.Errorf("%s: %d: %s", path, code, answer)
 		}
 	}
-	if code, answer := remove(cdromsPath("default")+"/a", `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`); code != http.StatusOK {
+	if code, answer := remove(collection+"/a", `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`); code != http.StatusOK {
 		t.Errorf("forced: %d: %s", code, answer)
 	}
 }

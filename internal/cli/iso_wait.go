@@ -2,27 +2,28 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
 )
 
-// waitPause is the time between two looks at an image.
+// waitPause is the time before a watch that has ended is begun again.
 const waitPause = time.Second
 
 func newISOWaitCommand() *cobra.Command {
 	var (
-		client    clientOptions
+		options   clientOptions
 		namespace string
 		timeout   time.Duration
 	)
@@ -47,7 +48,11 @@ on trying by itself.`,
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			w := waiter{client: &client, path: cdromsPath(namespace) + "/" + url.PathEscape(args[0]), notes: cmd.ErrOrStderr()}
+			c, err := options.connect()
+			if err != nil {
+				return err
+			}
+			w := waiter{client: c, namespace: namespace, name: args[0], notes: cmd.ErrOrStderr()}
 			cdrom, err := w.run(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
 				return withHint(fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", args[0], timeout, w.last), "the server goes on by itself")
@@ -59,20 +64,20 @@ on trying by itself.`,
 			return err
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of the ISCSICdrom")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time (default never)")
 	return cmd
 }
 
-// waiter looks at an image again and again.
+// waiter follows an image until it is ready.
 type waiter struct {
-	client *clientOptions
-	path   string
-	notes  io.Writer
-	bar    *progress
-	label  string
-	// last is what it was at the last look, in words.
+	client          *client.Client
+	namespace, name string
+	notes           io.Writer
+	bar             *progress
+	label           string
+	// last is the state that was seen last, in words.
 	last string
 }
 
@@ -80,28 +85,56 @@ func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	w.last = "the server has not answered"
 	defer w.draw(nil)
 	for {
-		body, err := w.client.get(ctx, w.path, nil)
+		// A watch does not say that there is no such image.
+		cdrom := &v1.ISCSICdrom{}
+		request := client.Request{Resource: cdroms, Namespace: w.namespace, Name: w.name}
+		_, err := w.client.Do(ctx, &request, cdrom)
+		if err == nil {
+			var done bool
+			if done, err = w.seen(cdrom); err == nil && !done {
+				cdrom, err = w.watch(ctx)
+			}
+		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err != nil {
-			return nil, err
+		if !errors.Is(err, watchtools.ErrWatchClosed) {
+			return cdrom, remedied(err)
 		}
-		cdrom := &v1.ISCSICdrom{}
-		if err := json.Unmarshal(body, cdrom); err != nil {
-			return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
-		}
-		done, err := settled(cdrom)
-		if done || err != nil {
-			return cdrom, err
-		}
-		w.draw(cdrom)
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
 		case <-time.After(waitPause):
 		}
 	}
+}
+
+// watch returns the image once it is ready; ErrWatchClosed says that the watch has ended
+// before.
+func (w *waiter) watch(ctx context.Context) (*v1.ISCSICdrom, error) {
+	watcher, err := w.client.Watch(ctx, cdroms, w.namespace, w.name)
+	if err != nil {
+		return nil, err
+	}
+	last, err := watchtools.UntilWithoutRetry(ctx, watcher, func(event watch.Event) (bool, error) {
+		cdrom, ok := event.Object.(*v1.ISCSICdrom)
+		if !ok || event.Type == watch.Deleted {
+			return false, watchtools.ErrWatchClosed
+		}
+		return w.seen(cdrom)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return last.Object.(*v1.ISCSICdrom), nil
+}
+
+// seen shows the state of the image, and reports whether it is ready.
+func (w *waiter) seen(cdrom *v1.ISCSICdrom) (bool, error) {
+	done, err := settled(cdrom)
+	if !done && err == nil {
+		w.draw(cdrom)
+	}
+	return done, err
 }
 
 // draw shows how far the download is; nil: no longer.
@@ -128,7 +161,7 @@ func (w *waiter) draw(cdrom *v1.ISCSICdrom) {
 	w.bar.add(d.Received - w.bar.now)
 }
 
-// settled tells whether an image is what it asks for, or the error why it cannot be.
+// settled reports whether an image is what it asks for, or the error why it cannot be.
 func settled(cdrom *v1.ISCSICdrom) (bool, error) {
 	s := &cdrom.Status
 	failed := func(why string) (bool, error) {

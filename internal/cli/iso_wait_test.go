@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +13,11 @@ import (
 	v1 "glowplug/api/v1"
 )
 
+var cdromType = metav1.TypeMeta{Kind: "ISCSICdrom", APIVersion: "v1"}
+
 func TestISOWait(t *testing.T) {
 	image := func(change func(*v1.ISCSICdrom)) *v1.ISCSICdrom {
-		c := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "fcos", Generation: 2}}
+		c := &v1.ISCSICdrom{TypeMeta: cdromType, ObjectMeta: metav1.ObjectMeta{Name: "fcos", Generation: 2}}
 		c.Spec.Stream = &v1.StreamImage{Name: "stable"}
 		change(c)
 		return c
@@ -53,15 +55,7 @@ func TestISOWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int32
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if c.answers == nil || r.URL.Path != "/api/v1/namespaces/g10/iscsicdroms/fcos" {
-					http.NotFound(w, r)
-					return
-				}
-				n := int(asked.Add(1)) - 1
-				_ = json.NewEncoder(w).Encode(c.answers[min(n, len(c.answers)-1)])
-			}))
+			server := httptest.NewServer(imageStates(c.answers))
 			defer server.Close()
 			var out, errs strings.Builder
 			code := Main(append([]string{"iso", "wait", "fcos", "-n", "g10", "--server", server.URL}, c.args...), strings.NewReader(""), &out, &errs)
@@ -69,5 +63,35 @@ func TestISOWait(t *testing.T) {
 				t.Errorf("%d, want %d\n%s", code, c.code, text)
 			}
 		})
+	}
+}
+
+// imageStates is a server whose image has these states one after the other. It ends each
+// watch after one change, as a server may.
+func imageStates(states []*v1.ISCSICdrom) http.HandlerFunc {
+	var mu sync.Mutex
+	now := 0
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case states == nil:
+			http.NotFound(w, r)
+		case r.URL.Path == "/api/v1/namespaces/g10/iscsicdroms/fcos":
+			_ = json.NewEncoder(w).Encode(states[now])
+		case r.URL.Path == "/api/v1/namespaces/g10/iscsicdroms" && r.FormValue("watch") == "true" &&
+			r.FormValue("fieldSelector") == "metadata.name=fcos":
+			send := func(change string) {
+				_ = json.NewEncoder(w).Encode(map[string]any{"type": change, "object": states[now]})
+			}
+			send("ADDED")
+			if now < len(states)-1 {
+				now++
+				send("MODIFIED")
+			}
+		default:
+			http.NotFound(w, r)
+		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"os"
 	"path"
 
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image/download"
-	"glowplug/internal/streams"
 	"glowplug/internal/version"
 )
 
@@ -26,7 +26,7 @@ const (
 // mirror brings the files of a stream into a folder.
 type mirror struct {
 	dir, stream string
-	doc         *streams.Document
+	doc         *coreos.Document
 	plan        []mirrored
 	keys        *download.Keyring
 	notes       io.Writer
@@ -96,14 +96,14 @@ func (m *mirror) bring(ctx context.Context, client *download.Client, folder down
 	if file.Signature == "" {
 		return nil
 	}
-	if _, err := folder.Root.Stat(file.path + streams.SignatureSuffix); err == nil && there {
+	if _, err := folder.Root.Stat(file.path + coreos.SignatureSuffix); err == nil && there {
 		return nil
 	}
 	signature, err := client.Small(ctx, file.Signature, maxSignatureFile)
 	if err != nil {
 		return fmt.Errorf("its signature: %w", err)
 	}
-	return folder.Replace(file.path+streams.SignatureSuffix, signature)
+	return folder.Replace(file.path+coreos.SignatureSuffix, signature)
 }
 
 // there tells whether a file is in the folder as it should be. One that is not is
@@ -130,7 +130,7 @@ func (m *mirror) there(ctx context.Context, client *download.Client, folder down
 		}
 		return m.keys.Verify(&download.Counted{Context: ctx, Reader: content}, signature)
 	}
-	if signature, err := folder.Root.ReadFile(file.path + streams.SignatureSuffix); err == nil && verify(signature) == nil {
+	if signature, err := folder.Root.ReadFile(file.path + coreos.SignatureSuffix); err == nil && verify(signature) == nil {
 		return true, nil
 	}
 	// The one that is kept may have been made by a key that has gone, or be broken.
@@ -144,5 +144,5 @@ func (m *mirror) there(ctx context.Context, client *download.Client, folder down
 	if err := verify(signature); err != nil {
 		return false, err
 	}
-	return true, folder.Replace(file.path+streams.SignatureSuffix, signature)
+	return true, folder.Replace(file.path+coreos.SignatureSuffix, signature)
 }

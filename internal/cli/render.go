@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glowplug/internal/client"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 )
 
 func newRenderCommand() *cobra.Command {
 	var (
-		client    clientOptions
+		options   clientOptions
 		namespace string
 		spec      string
 		host      string
@@ -54,7 +55,10 @@ a config on the way is of a later one, as the machine does.`,
 				if host != "" {
 					query.Set("host", host)
 				}
-				body, err := client.get(cmd.Context(), "/api/v1/namespaces/"+url.PathEscape(namespace)+"/ignitionconfigs/"+url.PathEscape(name)+"/rendered", query)
+				var body []byte
+				err := options.get(cmd.Context(), client.Request{
+					Resource: "ignitionconfigs", Namespace: namespace, Name: name, Subresource: "rendered", Query: query,
+				}, &body)
 				if err != nil {
 					return err
 				}
@@ -89,7 +93,7 @@ a config on the way is of a later one, as the machine does.`,
 			return writeRendered(cmd.OutOrStdout(), body)
 		},
 	}
-	client.addFlags(cmd)
+	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of NAME")
 	cmd.Flags().StringVar(&spec, "spec", "", "newest spec version that the machine reads, such as 3.2.0")
 	cmd.Flags().StringVar(&host, "host", "", "BareMetalHost that a template is rendered for, NAME (in the namespace of the config) or NAMESPACE/NAME")

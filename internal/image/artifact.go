@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // peeked is how much of the beginning of a file is looked at: enough for the mark in a
@@ -19,9 +19,9 @@ var artifacts = map[string]struct {
 	begins func(head []byte) bool
 	like   string
 }{
-	streams.Kernel:    {isKernel, "a kernel of x86, arm64 or s390x, an EFI or an ELF program"},
-	streams.Initramfs: {isInitramfs, "a cpio archive, as it is or compressed"},
-	streams.Rootfs:    {isRootfs, "a squashfs or EROFS image, or a cpio archive"},
+	coreos.Kernel:    {isKernel, "a kernel of x86, arm64 or s390x, an EFI or an ELF program"},
+	coreos.Initramfs: {isInitramfs, "a cpio archive, as it is or compressed"},
+	coreos.Rootfs:    {isRootfs, "a squashfs or EROFS image, or a cpio archive"},
 }
 
 // checkArtifact looks whether a file is what its role says. Whoever describes a release

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // at gives a file with a mark at a place, and content behind it.
@@ -32,7 +32,7 @@ func TestArtifacts(t *testing.T) {
 	binary.LittleEndian.PutUint32(efi[0x3c:], 0x100)
 	far := bytes.Clone(efi)
 	binary.LittleEndian.PutUint32(far[0x3c:], 0xfffffff0)
-	const kernel, initramfs, rootfs = streams.Kernel, streams.Initramfs, streams.Rootfs
+	const kernel, initramfs, rootfs = coreos.Kernel, coreos.Initramfs, coreos.Rootfs
 	for name, c := range map[string]struct {
 		content []byte
 		roles   string
@@ -73,7 +73,7 @@ func TestArtifacts(t *testing.T) {
 			}
 		}
 	}
-	if err := checkArtifact(streams.Disk, bytes.NewReader(efi), int64(len(efi))); !errors.Is(err, errBadImage) {
+	if err := checkArtifact(coreos.Disk, bytes.NewReader(efi), int64(len(efi))); !errors.Is(err, errBadImage) {
 		t.Error(err)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/logs/logstest"
-	"glowplug/internal/streams"
 )
 
 // secret is what a metadata service, or the server's own API, would answer.
@@ -181,7 +181,7 @@ func TestDigestsAreNotTold(t *testing.T) {
 	log, lines := logged()
 	k, cat := streamKit(t, with(t, "127.0.0.1"), log)
 	guess := digestOf([]byte("guess"))
-	cat.publish("1", streams.File{Role: streams.Disk, URLs: []string{m.URL, m.URL + "/mirror"}, SHA256: guess})
+	cat.publish("1", coreos.File{Role: coreos.Disk, URLs: []string{m.URL, m.URL + "/mirror"}, SHA256: guess})
 	for name, spec := range map[string]v1.ISCSICdromSpec{"a": {URL: m.URL, SHA256: guess}, "b": follow()} {
 		s := k.phase(k.create(name, spec), v1.PhaseError)
 		if !strings.Contains(s.ErrorMessage, "the file is not taken: its SHA-256 is not "+guess) {
@@ -213,10 +213,10 @@ func TestSecretsAsPXE(t *testing.T) {
 		role  string
 		want  string
 	}{
-		{nil, streams.Kernel, "--allow-image-fetch=127.0.0.0/8"},
-		{[]string{"127.0.0.1"}, streams.Kernel, "spec.stream: the image is not taken: its kernel does not begin like"},
-		{[]string{"127.0.0.1"}, streams.Initramfs, "spec.stream: the image is not taken: its initramfs does not begin like"},
-		{[]string{"127.0.0.1"}, streams.Rootfs, "spec.stream: the image is not taken: its rootfs does not begin like"},
+		{nil, coreos.Kernel, "--allow-image-fetch=127.0.0.0/8"},
+		{[]string{"127.0.0.1"}, coreos.Kernel, "spec.stream: the image is not taken: its kernel does not begin like"},
+		{[]string{"127.0.0.1"}, coreos.Initramfs, "spec.stream: the image is not taken: its initramfs does not begin like"},
+		{[]string{"127.0.0.1"}, coreos.Rootfs, "spec.stream: the image is not taken: its rootfs does not begin like"},
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			m := newMetadata(t, "127.0.0.1", (*httptest.Server).Start)
@@ -277,7 +277,7 @@ func TestSecretsOfAnEarlierRelease(t *testing.T) {
 	k.phase(ref, v1.PhaseReady)
 	k.stop()
 	names, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "0*", "kernel.*"))
-	folder, was, is := filepath.Dir(names[0]), digestOf(p.files[streams.Kernel]), digestOf([]byte(secret))
+	folder, was, is := filepath.Dir(names[0]), digestOf(p.files[coreos.Kernel]), digestOf([]byte(secret))
 	manifest, err := os.ReadFile(filepath.Join(folder, manifestFile))
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestSecretsOfAnEarlierRelease(t *testing.T) {
 	cat.publish("1", files...)
 	k.start()
 	s := k.phase(ref, v1.PhaseError)
-	if got, err := k.readFile(ref, "", streams.Kernel); err == nil {
+	if got, err := k.readFile(ref, "", coreos.Kernel); err == nil {
 		t.Errorf("a machine is given %q: %+v", got, s)
 	}
 	await(t, func() bool { _, err := os.Stat(filepath.Join(folder, "kernel."+is)); return os.IsNotExist(err) })

@@ -10,17 +10,17 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/image/download"
-	"glowplug/internal/streams"
 )
 
 // Streams are the releases that images can be of; a streams.Library is one.
 type Streams interface {
 	// Resolve gives the current release of a stream, ResolveRelease a certain one.
 	// The error is for whoever wrote the image.
-	Resolve(stream, architecture, artifact, format string) (streams.Release, error)
-	ResolveRelease(stream, release, architecture, artifact, format string) (streams.Release, error)
+	Resolve(stream, architecture, artifact, format string) (coreos.Release, error)
+	ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error)
 }
 
 // order is what is to be fetched for an image: one file, or all of one release.
@@ -69,7 +69,7 @@ func (l *Library) orderOf(cdrom *v1.ISCSICdrom) (*order, error) {
 	case spec.URL != "":
 		sum := strings.ToLower(spec.SHA256)
 		source := download.Source{URLs: []string{spec.URL}, SHA256: sum, Origin: sum + " " + spec.URL}
-		return &order{field: "spec.url", key: source.Origin, files: []ordered{{role: streams.Disk, name: imageFile, source: source}}}, nil
+		return &order{field: "spec.url", key: source.Origin, files: []ordered{{role: coreos.Disk, name: imageFile, source: source}}}, nil
 	case spec.Stream != nil:
 		return l.resolve(cdrom)
 	}
@@ -89,7 +89,7 @@ func (l *Library) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 	if release == "" && s.Update == v1.UpdatePinned {
 		release = cdrom.Status.Release
 	}
-	var found streams.Release
+	var found coreos.Release
 	var err error
 	if release != "" {
 		found, err = l.opts.Streams.ResolveRelease(s.Name, release, s.Architecture, s.Artifact, s.Format)
@@ -143,9 +143,9 @@ func (o *order) check(format string) error {
 		}
 	}
 	switch {
-	case format == v1.FormatISO && (len(o.files) != 1 || have[streams.Disk] != 1):
+	case format == v1.FormatISO && (len(o.files) != 1 || have[coreos.Disk] != 1):
 		return fmt.Errorf("%s has no ISO image in the format iso", name)
-	case format == v1.FormatPXE && (have[streams.Kernel] != 1 || have[streams.Initramfs] != 1):
+	case format == v1.FormatPXE && (have[coreos.Kernel] != 1 || have[coreos.Initramfs] != 1):
 		return fmt.Errorf("%s has no kernel or no initramfs in the format pxe", name)
 	}
 	return nil

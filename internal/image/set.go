@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/iso"
-	"glowplug/internal/streams"
 )
 
 // set is the kernel, the initramfs and the root file system of one release, open.
@@ -68,7 +68,7 @@ func (s *set) drop() error {
 // CoreOS's.
 func (s *set) distro() string {
 	for _, f := range s.files {
-		if f.role == streams.Rootfs {
+		if f.role == coreos.Rootfs {
 			return iso.CoreOS
 		}
 	}

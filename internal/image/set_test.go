@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // pxe gives a set of files and a server that has them.
@@ -26,7 +26,7 @@ type pxe struct {
 
 func newPXE(t *testing.T, fill string) *pxe {
 	p := &pxe{files: map[string][]byte{}, bad: map[string]bool{}}
-	for role, magic := range map[string]string{streams.Kernel: "\x7fELF", streams.Initramfs: "070701", streams.Rootfs: "hsqs"} {
+	for role, magic := range map[string]string{coreos.Kernel: "\x7fELF", coreos.Initramfs: "070701", coreos.Rootfs: "hsqs"} {
 		p.files[role] = append([]byte(magic), bytes.Repeat([]byte(fill+" "+role+"\n"), 20_000)...)
 	}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,9 +45,9 @@ func newPXE(t *testing.T, fill string) *pxe {
 	return p
 }
 
-func (p *pxe) release() (files []streams.File) {
-	for _, role := range []string{streams.Kernel, streams.Initramfs, streams.Rootfs} {
-		files = append(files, streams.File{Role: role, URLs: []string{p.URL + "/" + role}, SHA256: digestOf(p.files[role])})
+func (p *pxe) release() (files []coreos.File) {
+	for _, role := range []string{coreos.Kernel, coreos.Initramfs, coreos.Rootfs} {
+		files = append(files, coreos.File{Role: role, URLs: []string{p.URL + "/" + role}, SHA256: digestOf(p.files[role])})
 	}
 	return files
 }
@@ -69,8 +69,8 @@ func (k *kit) readFile(ref Ref, version, role string) ([]byte, error) {
 
 func TestPXE(t *testing.T) {
 	one, two := newPXE(t, "one"), newPXE(t, "two")
-	two.files[streams.Kernel] = one.files[streams.Kernel] // the same in both releases
-	two.bad[streams.Rootfs] = true
+	two.files[coreos.Kernel] = one.files[coreos.Kernel] // the same in both releases
+	two.bad[coreos.Rootfs] = true
 	k, c := streamKit(t)
 	c.publish("41.20241215.3.0", one.release()...)
 	spec := follow()
@@ -78,7 +78,7 @@ func TestPXE(t *testing.T) {
 	ref := k.create("a", spec)
 	s := k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" })
 	if s.Phase != v1.PhaseReady || len(s.Files) != 3 || s.ServedRelease != "41.20241215.3.0" || s.MaxIgnition != "3.5.0" ||
-		s.TargetIQN != "" || s.Files[2].SHA256 != digestOf(one.files[streams.Rootfs]) {
+		s.TargetIQN != "" || s.Files[2].SHA256 != digestOf(one.files[coreos.Rootfs]) {
 		t.Errorf("%+v", s)
 	}
 	version, sum := versionOf(s.SHA256), s.SHA256
@@ -97,28 +97,28 @@ func TestPXE(t *testing.T) {
 	if s.Phase != v1.PhaseReady || s.ServedRelease != "41.20241215.3.0" || s.SHA256 != sum {
 		t.Errorf("%+v", s)
 	}
-	if got, err := k.readFile(ref, "", streams.Initramfs); err != nil || !bytes.Equal(got, one.files[streams.Initramfs]) {
+	if got, err := k.readFile(ref, "", coreos.Initramfs); err != nil || !bytes.Equal(got, one.files[coreos.Initramfs]) {
 		t.Errorf("the initramfs of one release with the root of another: %v", err)
 	}
 	k.restart() // nor after a restart
 	await(t, func() bool {
-		got, err := k.readFile(ref, "", streams.Initramfs)
-		return err == nil && bytes.Equal(got, one.files[streams.Initramfs])
+		got, err := k.readFile(ref, "", coreos.Initramfs)
+		return err == nil && bytes.Equal(got, one.files[coreos.Initramfs])
 	})
 	two.mu.Lock()
-	two.bad[streams.Rootfs] = false
+	two.bad[coreos.Rootfs] = false
 	two.mu.Unlock()
 	s = k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" && s.ServedRelease == "2" })
-	if got, err := k.readFile(ref, "", streams.Rootfs); err != nil || !bytes.Equal(got, two.files[streams.Rootfs]) {
+	if got, err := k.readFile(ref, "", coreos.Rootfs); err != nil || !bytes.Equal(got, two.files[coreos.Rootfs]) {
 		t.Errorf("the new root: %v", err)
 	}
 	// One that has begun to boot comes back for its root.
-	if got, err := k.readFile(ref, version, streams.Rootfs); err != nil || !bytes.Equal(got, one.files[streams.Rootfs]) {
+	if got, err := k.readFile(ref, version, coreos.Rootfs); err != nil || !bytes.Equal(got, one.files[coreos.Rootfs]) {
 		t.Errorf("the old root: %v", err)
 	}
 	two.mu.Lock()
 	for _, path := range two.asked {
-		if path == streams.Kernel {
+		if path == coreos.Kernel {
 			t.Error("the same kernel was downloaded again")
 		}
 	}
@@ -136,8 +136,8 @@ func TestPXE(t *testing.T) {
 	}
 	k.start()
 	await(t, func() bool {
-		got, err := k.readFile(ref, "", streams.Kernel)
-		if err == nil && !bytes.Equal(got, two.files[streams.Kernel]) {
+		got, err := k.readFile(ref, "", coreos.Kernel)
+		if err == nil && !bytes.Equal(got, two.files[coreos.Kernel]) {
 			t.Fatal("a changed kernel is served")
 		}
 		return err == nil

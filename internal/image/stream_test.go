@@ -16,40 +16,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // catalogue is the releases of one stream, "stable".
 type catalogue struct {
 	mu      sync.Mutex
 	current string
-	all     map[string]streams.Release
+	all     map[string]coreos.Release
 }
 
-func newCatalogue() *catalogue { return &catalogue{all: map[string]streams.Release{}} }
+func newCatalogue() *catalogue { return &catalogue{all: map[string]coreos.Release{}} }
 
 // publish makes a release of these files the current one.
-func (c *catalogue) publish(release string, files ...streams.File) {
+func (c *catalogue) publish(release string, files ...coreos.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current = release
-	c.all[release] = streams.Release{Stream: "stable", Release: release, Files: files}
+	c.all[release] = coreos.Release{Stream: "stable", Release: release, Files: files}
 }
 
 func (c *catalogue) withdraw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.current, c.all = "", map[string]streams.Release{}
+	c.current, c.all = "", map[string]coreos.Release{}
 }
 
-func (c *catalogue) Resolve(stream, architecture, artifact, format string) (streams.Release, error) {
+func (c *catalogue) Resolve(stream, architecture, artifact, format string) (coreos.Release, error) {
 	c.mu.Lock()
 	current := c.current
 	c.mu.Unlock()
 	return c.ResolveRelease(stream, current, architecture, artifact, format)
 }
 
-func (c *catalogue) ResolveRelease(stream, release, architecture, artifact, format string) (streams.Release, error) {
+func (c *catalogue) ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, ok := c.all[release]
@@ -60,8 +60,8 @@ func (c *catalogue) ResolveRelease(stream, release, architecture, artifact, form
 	return r, nil
 }
 
-func disk(img []byte, urls ...string) streams.File {
-	return streams.File{Role: streams.Disk, URLs: urls, SHA256: digestOf(img)}
+func disk(img []byte, urls ...string) coreos.File {
+	return coreos.File{Role: coreos.Disk, URLs: urls, SHA256: digestOf(img)}
 }
 
 // streamKit is a kit with a catalogue.
@@ -76,7 +76,7 @@ func streamKit(t *testing.T, change ...func(*Library, *Options)) (*kit, *catalog
 	return k, c
 }
 
-func (k *kit) move(c *catalogue, release string, files ...streams.File) {
+func (k *kit) move(c *catalogue, release string, files ...coreos.File) {
 	c.publish(release, files...)
 	k.lib.StreamChanged("stable")
 }
@@ -337,7 +337,7 @@ func TestStreamGoesOnAfterARestart(t *testing.T) {
 	ref := k.create("a", follow())
 	k.reaches(ref, "half there", func(s v1.ISCSICdromStatus) bool {
 		return s.Phase == v1.PhaseUploading && s.Download != nil && s.Download.Received > 0 && s.Download.Total == int64(len(img)) &&
-			s.Download.File == streams.Disk && s.Download.Release == "1"
+			s.Download.File == coreos.Disk && s.Download.Release == "1"
 	})
 	await(t, func() bool { return k.counter("glowplug_images_received_bytes_total") == 100*sector })
 	k.restart()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/domain/coreos/streamtest"
 )
 
 // TestBootImagesExample runs the program that docs/streams.md shows: it is told of

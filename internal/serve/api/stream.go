@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // streamStrategies are for the releases of streams. The server writes the status;
@@ -63,8 +63,8 @@ func validateDocument(release *v1.StreamRelease) field.ErrorList {
 	if release.Spec.Document == "" {
 		return nil // said already
 	}
-	_, err := streams.Parse([]byte(release.Spec.Document))
-	var problems streams.Problems
+	_, err := coreos.Parse([]byte(release.Spec.Document))
+	var problems coreos.Problems
 	if !errors.As(err, &problems) {
 		return nil
 	}
@@ -81,7 +81,7 @@ func validateDocument(release *v1.StreamRelease) field.ErrorList {
 // describeDocument writes into the status what a document lists. Of one that is
 // not valid nothing is said: it is refused.
 func describeDocument(release *v1.StreamRelease) {
-	doc, err := streams.Parse([]byte(release.Spec.Document))
+	doc, err := coreos.Parse([]byte(release.Spec.Document))
 	if err != nil {
 		return
 	}

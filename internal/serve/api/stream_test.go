@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/domain/coreos/streamtest"
 )
 
 const releases = "/api/v1/streamreleases"

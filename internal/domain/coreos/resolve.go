@@ -1,4 +1,4 @@
-package streams
+package coreos
 
 import (
 	"fmt"
@@ -30,48 +30,29 @@ type File struct {
 	Signature string
 }
 
-// Resolve finds the files of an artifact in a format, in the current release of a
-// stream. The error says which part there is none of, and what there is.
-func (l *Library) Resolve(stream, architecture, artifact, format string) (Release, error) {
-	s := l.Current(stream)
-	if s == nil {
-		return Release{}, l.noStream(stream)
-	}
-	return s.Resolve(architecture, artifact, format)
-}
-
-// ResolveRelease is Resolve for a certain release.
-func (l *Library) ResolveRelease(stream, release, architecture, artifact, format string) (Release, error) {
-	if s := l.Find(stream, release); s != nil {
-		return s.Resolve(architecture, artifact, format)
-	}
-	if l.Current(stream) == nil {
-		return Release{}, l.noStream(stream)
-	}
-	return Release{}, fmt.Errorf("stream %s has no release %s: import it with glowplug coreos import", stream, release)
-}
-
-func (l *Library) noStream(stream string) error {
-	if all := l.Streams(); len(all) > 0 {
-		return fmt.Errorf("there is no stream %s, only %s", stream, few(all))
-	}
-	return fmt.Errorf("there is no stream %s: import one with glowplug coreos import", stream)
+// Imported is a release of a stream as it was imported.
+type Imported struct {
+	Stream, Release string
+	MaxIgnition     string
+	// Mirrors are URLs of folders, tried before the locations in the document.
+	Mirrors  []string
+	Document *Document
 }
 
 // Resolve finds the files of an artifact in a format.
-func (s *Stored) Resolve(architecture, artifact, format string) (Release, error) {
+func (s *Imported) Resolve(architecture, artifact, format string) (Release, error) {
 	name := fmt.Sprintf("release %s of stream %s", s.Release, s.Stream)
 	arch, ok := s.Document.Stream.Architectures[architecture]
 	if !ok {
-		return Release{}, fmt.Errorf("%s has no architecture %s, only %s", name, architecture, few(s.Document.Architectures()))
+		return Release{}, fmt.Errorf("%s has no architecture %s, only %s", name, architecture, Few(s.Document.Architectures()))
 	}
 	platform, ok := arch.Artifacts[artifact]
 	if !ok {
-		return Release{}, fmt.Errorf("%s has no artifact %s for %s, only %s", name, artifact, architecture, few(slices.Sorted(maps.Keys(arch.Artifacts))))
+		return Release{}, fmt.Errorf("%s has no artifact %s for %s, only %s", name, artifact, architecture, Few(slices.Sorted(maps.Keys(arch.Artifacts))))
 	}
 	found, ok := platform.Formats[format]
 	if !ok {
-		return Release{}, fmt.Errorf("%s has no format %s of %s for %s, only %s", name, format, artifact, architecture, few(slices.Sorted(maps.Keys(platform.Formats))))
+		return Release{}, fmt.Errorf("%s has no format %s of %s for %s, only %s", name, format, artifact, architecture, Few(slices.Sorted(maps.Keys(platform.Formats))))
 	}
 	r := Release{
 		Stream: s.Stream, Release: s.Release, Architecture: architecture, Artifact: artifact, Format: format,
@@ -93,8 +74,8 @@ func (s *Stored) Resolve(architecture, artifact, format string) (Release, error)
 	return r, nil
 }
 
-// few names some of many.
-func few(names []string) string {
+// Few names some of many.
+func Few(names []string) string {
 	const some = 12
 	if len(names) > some {
 		return strings.Join(names[:some], ", ") + fmt.Sprintf(" and %d more", len(names)-some)

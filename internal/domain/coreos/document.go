@@ -1,11 +1,11 @@
-// Package streams knows CoreOS stream metadata: the JSON documents that list the
-// images of a release of Fedora CoreOS, RHEL CoreOS and what follows their form
-// (seed 3; github.com/coreos/stream-metadata-go). It reads and checks documents,
-// rewrites where their images lie, and keeps the releases of all streams in memory.
+// Package coreos reads CoreOS stream metadata: the JSON documents that list the images of
+// a release of Fedora CoreOS, RHEL CoreOS and others of their form
+// (github.com/coreos/stream-metadata-go). It checks documents, converts from and to the
+// older rhcos.json, finds the files of a release and rewrites their locations.
 //
-// A document is never written anew: it is kept, and given on, to the byte, with
-// whatever this program does not know in it.
-package streams
+// A document is never written anew: it is kept, and passed on, to the byte, with
+// members that this program does not know.
+package coreos
 
 import (
 	"bytes"
@@ -97,7 +97,7 @@ func (d *Document) Artifacts(architecture string) []string {
 	return all
 }
 
-// IsLegacy tells whether data is of the older rhcos.json form.
+// IsLegacy reports whether data is of the older rhcos.json form.
 func IsLegacy(data []byte) bool {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(bytes.TrimSpace(data), &top) != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -39,7 +40,7 @@ func (o *observer) Load(items []kvstore.Item) {
 	watchers := l.watchers
 	l.mu.Unlock()
 	for _, stream := range slices.Sorted(maps.Keys(streams)) {
-		tell(watchers, stream)
+		notify(watchers, stream)
 	}
 }
 
@@ -70,11 +71,11 @@ func (l *Library) set(name string, s *Stored) {
 	watchers := l.watchers
 	l.mu.Unlock()
 	for _, stream := range changed {
-		tell(watchers, stream)
+		notify(watchers, stream)
 	}
 }
 
-// choose finds the current release of a stream again, and tells whether it is
+// choose finds the current release of a stream again, and reports whether it is
 // another, the same with something about it changed, or not marked as what it is.
 func (l *Library) choose(stream string) bool {
 	var current *Stored
@@ -97,7 +98,7 @@ func (l *Library) choose(stream string) bool {
 	return !same(was, current)
 }
 
-// same tells whether two releases give the same images.
+// same reports whether two releases list the same images.
 func same(a, b *Stored) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -106,7 +107,7 @@ func same(a, b *Stored) bool {
 		string(a.Document.Raw) == string(b.Document.Raw)
 }
 
-func tell(watchers []func(string), stream string) {
+func notify(watchers []func(string), stream string) {
 	for _, f := range watchers {
 		f(stream)
 	}
@@ -120,14 +121,16 @@ func (l *Library) decode(item kvstore.Item) *Stored {
 		l.log.Error("a stored StreamRelease cannot be read and is left out", "name", item.Key, "error", err)
 		return nil
 	}
-	doc, err := Parse([]byte(release.Spec.Document))
+	doc, err := coreos.Parse([]byte(release.Spec.Document))
 	if err != nil {
 		l.log.Error("the document of a stored StreamRelease is not valid and is left out", "name", item.Key, "error", err)
 		return nil
 	}
 	return &Stored{
-		Name: item.Key, Stream: release.Spec.Stream, Release: release.Spec.Release,
-		MaxIgnition: release.Spec.MaxIgnition, Mirrors: release.Spec.Mirrors,
-		Document: doc, Pinned: release.Spec.Current, Marked: release.Status.Current, Created: release.CreationTimestamp.Time,
+		Imported: coreos.Imported{
+			Stream: release.Spec.Stream, Release: release.Spec.Release, Document: doc,
+			MaxIgnition: release.Spec.MaxIgnition, Mirrors: release.Spec.Mirrors,
+		},
+		Name: item.Key, Pinned: release.Spec.Current, Marked: release.Status.Current, Created: release.CreationTimestamp.Time,
 	}
 }

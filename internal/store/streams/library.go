@@ -1,7 +1,10 @@
+// Package streams keeps the releases of all CoreOS streams in memory, as their bucket has
+// them, and which release of each is current.
 package streams
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -10,16 +13,14 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
 )
 
 // Stored is a release as the store has it.
 type Stored struct {
+	coreos.Imported
 	// Name is the object's name.
-	Name            string
-	Stream, Release string
-	MaxIgnition     string
-	Mirrors         []string
-	Document        *Document
+	Name string
 	// Pinned is spec.current, Marked status.current; Created is when the object was.
 	Pinned, Marked bool
 	Created        time.Time
@@ -46,7 +47,7 @@ func older(a, b *Stored) int {
 }
 
 // Library is the releases of all streams, as the bucket has them. It is safe for
-// concurrent use; what it gives must not be changed.
+// concurrent use; the releases that it returns must not be changed.
 type Library struct {
 	log      *slog.Logger
 	mu       sync.RWMutex
@@ -67,8 +68,8 @@ func NewLibrary(log *slog.Logger) *Library {
 // Changed has f called, with the stream's name, whenever another release of a
 // stream becomes current, what is known of the current one changes, or which one is
 // current is not yet written in the releases' status; after a load for every stream.
-// What a follower does has to stand being told twice. f is called outside locks, one call at a time, and must not
-// block. It is to be set before the store runs.
+// A change may be reported twice. f is called outside locks, one call at a time, and must
+// not block. It is to be set before the store runs.
 func (l *Library) Changed(f func(stream string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,4 +129,32 @@ func (l *Library) First() string {
 		return ""
 	}
 	return first.Stream
+}
+
+// Resolve finds the files of an artifact in a format, in the current release of a
+// stream. The error says which part there is none of, and what there is.
+func (l *Library) Resolve(stream, architecture, artifact, format string) (coreos.Release, error) {
+	s := l.Current(stream)
+	if s == nil {
+		return coreos.Release{}, l.noStream(stream)
+	}
+	return s.Resolve(architecture, artifact, format)
+}
+
+// ResolveRelease is Resolve for a certain release.
+func (l *Library) ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error) {
+	if s := l.Find(stream, release); s != nil {
+		return s.Resolve(architecture, artifact, format)
+	}
+	if l.Current(stream) == nil {
+		return coreos.Release{}, l.noStream(stream)
+	}
+	return coreos.Release{}, fmt.Errorf("stream %s has no release %s: import it with glowplug coreos import", stream, release)
+}
+
+func (l *Library) noStream(stream string) error {
+	if all := l.Streams(); len(all) > 0 {
+		return fmt.Errorf("there is no stream %s, only %s", stream, coreos.Few(all))
+	}
+	return fmt.Errorf("there is no stream %s: import one with glowplug coreos import", stream)
 }

@@ -1,4 +1,4 @@
-package streams_test
+package coreos_test
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/streams"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/coreos/streamtest"
 )
 
 // fcos and rhcos are whole documents.
@@ -39,7 +39,7 @@ func TestParseEverythingThatDocumentsList(t *testing.T) {
 		{"Fedora CoreOS", fcos, streamtest.FCOS, "44.20260707.3.1"},
 		{"RHEL CoreOS", rhcos, streamtest.RHCOS, "10.2.20260715-0"},
 	} {
-		doc, err := streams.Parse(c.document)
+		doc, err := coreos.Parse(c.document)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -62,7 +62,7 @@ func TestParseEverythingThatDocumentsList(t *testing.T) {
 			}
 		}
 	}
-	doc, err := streams.Parse([]byte(flatcar))
+	doc, err := coreos.Parse([]byte(flatcar))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestParseErrorsNameThePlace(t *testing.T) {
 		if broken == small {
 			t.Fatalf("%q is not in the document", c.old)
 		}
-		if _, err := streams.Parse([]byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := coreos.Parse([]byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\n got %v\nwant %s", c.with, err, c.want)
 		}
 	}
@@ -124,18 +124,18 @@ func TestParseErrorsNameThePlace(t *testing.T) {
 		{small[:200], "it ends too early"},
 		{"\xff", "is not UTF-8 text"},
 		{`{"baseURI":"https://m/","buildid":"1","images":{}}`, "is of the older rhcos.json form"},
-		{small + strings.Repeat(" ", streams.MaxDocument), "more than the 1044480 that a document may have"},
+		{small + strings.Repeat(" ", coreos.MaxDocument), "more than the 1044480 that a document may have"},
 		{`{"stream":"s","architectures":{` + listOf(33) + `}}`, "architectures: lists 33, more than the 32 that there may be"},
 		{`{"stream":"s","architectures":{"x86_64":{"artifacts":{` + listOf(257) + `}}}}`, "architectures.x86_64.artifacts: lists 257, more than the 256"},
 		{`{"stream":"s","architectures":{"x86_64":{"artifacts":{"metal":{"release":"1","formats":{` + listOf(65) + `}}}}}}`, "formats: lists 65, more than the 64"},
 		{`{"stream":"s","architectures":{"` + strings.Repeat("x", 1<<16) + `":{}}}`, "architectures[" + strings.Repeat("x", 64) + "…]: "},
 	} {
-		if _, err := streams.Parse([]byte(c.document)); err == nil || len(err.Error()) > 4096 || !strings.Contains(err.Error(), c.want) {
+		if _, err := coreos.Parse([]byte(c.document)); err == nil || len(err.Error()) > 4096 || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
 	// What is wrong everywhere is said, to a bound.
-	_, err := streams.Parse([]byte(strings.ReplaceAll(string(fcos), `"sha256": "`, `"sha256": "x`)))
+	_, err := coreos.Parse([]byte(strings.ReplaceAll(string(fcos), `"sha256": "`, `"sha256": "x`)))
 	if err == nil || !strings.HasSuffix(err.Error(), "; and 56 more") {
 		t.Error(err)
 	}
@@ -157,18 +157,18 @@ func TestUnknownSurvives(t *testing.T) {
 	text = strings.Replace(text, `"metal":{"release":"1",`, `"abacus":{"release":"1","formats":{"beads":{"frame":{"location":"https://m/f"}}}},"metal":{"release":"1","since":"2026",`, 1)
 	text = strings.Replace(text, `"iso":{`, `"iso":{"manifest":{"location":"https://m/manifest"},`, 1)
 	text = strings.Replace(text, `"images":{`, `"images":{"moon":{"region":"dark side"},`, 1)
-	doc, err := streams.Parse([]byte(text))
+	doc, err := coreos.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(doc.Raw) != text || !slices.Contains(doc.Artifacts("x86_64"), "abacus/beads") {
 		t.Errorf("%v %s", doc.Artifacts("x86_64"), doc.Raw)
 	}
-	same, err := doc.Rewrite(func(_ streams.Listed, _, url string) string { return url })
+	same, err := doc.Rewrite(func(_ coreos.Listed, _, url string) string { return url })
 	if err != nil || string(same) != text {
 		t.Errorf("%v\n%s", err, same)
 	}
-	moved, err := doc.Rewrite(func(at streams.Listed, member, url string) string {
+	moved, err := doc.Rewrite(func(at coreos.Listed, member, url string) string {
 		if at.Artifact != "metal" || at.Release != "1" || at.Role == "" || member != "location" && member != "signature" {
 			t.Errorf("%+v %s", at, member)
 		}
@@ -181,7 +181,7 @@ func TestUnknownSurvives(t *testing.T) {
 	if err != nil || string(moved) != want {
 		t.Errorf("%v\n got %s\nwant %s", err, moved, want)
 	}
-	if _, err := streams.Parse(moved); err != nil {
+	if _, err := coreos.Parse(moved); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +189,7 @@ func TestUnknownSurvives(t *testing.T) {
 func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(fcos)))
 	for b.Loop() {
-		if _, err := streams.Parse(fcos); err != nil {
+		if _, err := coreos.Parse(fcos); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -200,22 +200,22 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := streams.Parse(data)
+		doc, err := coreos.Parse(data)
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("an error without a word")
 			}
 			return
 		}
-		moved, err := doc.Rewrite(func(_ streams.Listed, _, url string) string { return url + "/x" })
+		moved, err := doc.Rewrite(func(_ coreos.Listed, _, url string) string { return url + "/x" })
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := streams.Parse(moved)
+		again, err := coreos.Parse(moved)
 		if err != nil {
 			t.Skip("a URL that takes no more") // an IPv6 zone, a fragment
 		}
-		back, err := again.Rewrite(func(_ streams.Listed, _, url string) string { return strings.TrimSuffix(url, "/x") })
+		back, err := again.Rewrite(func(_ coreos.Listed, _, url string) string { return strings.TrimSuffix(url, "/x") })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,4 +224,16 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("rewritten and back:\n%s\n%s", data, back)
 		}
 	})
+}
+
+func TestMirrorPath(t *testing.T) {
+	got, err := coreos.MirrorPath("stable", "1", "x86_64", "metal", "https://m/a/fedora%2Dcoreos.iso?x=1")
+	if err != nil || got != "stable/1/x86_64/metal/fedora-coreos.iso" {
+		t.Error(got, err)
+	}
+	for _, bad := range []string{"https://m", "https://m/", "https://m/a/..", "https://m/a/%2e%2e", "https://m/.hidden", "https://m/a%2f..%2f..%2fetc%2f..", "https://m/a%00b", "https://m/a b"} {
+		if got, err := coreos.MirrorPath("stable", "1", "x86_64", "metal", bad); err == nil {
+			t.Errorf("%s: %s", bad, got)
+		}
+	}
 }

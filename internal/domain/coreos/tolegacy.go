@@ -1,4 +1,4 @@
-package streams
+package coreos
 
 import (
 	"bytes"
@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Legacy gives the older rhcos.json form of one architecture of a document, for
+// Legacy returns the older rhcos.json form of one architecture of a document, for
 // clients that do not yet read stream metadata. The older form has one folder for
 // all images: that of several servers cannot be written in it.
 func (d *Document) Legacy(architecture string) ([]byte, error) {
 	arch, ok := d.Stream.Architectures[architecture]
 	if !ok {
-		return nil, fmt.Errorf("the stream has no architecture %s, only %s", architecture, few(d.Architectures()))
+		return nil, fmt.Errorf("the stream has no architecture %s, only %s", architecture, Few(d.Architectures()))
 	}
 	listed, err := d.List([]string{architecture}, nil)
 	if err != nil {

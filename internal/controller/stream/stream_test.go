@@ -1,21 +1,19 @@
-package bulletin_test
+package stream_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -23,12 +21,14 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/bulletin"
+	"glowplug/internal/client"
+	"glowplug/internal/controller"
+	"glowplug/internal/controller/stream"
+	"glowplug/internal/domain/coreos/streamtest"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
-	"glowplug/internal/streams"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/store/streams"
 )
 
 func TestMain(m *testing.M) {
@@ -52,6 +52,7 @@ type site struct {
 	// client is of the first replica.
 	client   dynamic.Interface
 	releases *streams.Library
+	metrics  *prometheus.Registry // of the first replica
 	mu       sync.Mutex
 	events   []string
 }
@@ -73,7 +74,7 @@ func (l laggard) Put(item kvstore.Item) {
 	l.Observer.Put(item)
 }
 
-func newSite(t *testing.T, replicas int, stream string) *site {
+func newSite(t *testing.T, replicas int, shown string) *site {
 	t.Helper()
 	s := &site{T: t}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -81,44 +82,41 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 	var running sync.WaitGroup
 	var stop []func()
 	for i := range replicas {
-		library := streams.NewLibrary(nil)
-		var apiServer *api.Server
+		library, metrics := streams.NewLibrary(nil), prometheus.NewRegistry()
 		stores := map[string]storage.Interface{}
-		opts := bulletin.Options{
-			Library: library, API: &http.Client{Transport: late(func() http.RoundTripper { return apiServer.LoopbackConfig().Transport })}, Base: "http://glowplug.invalid",
-			Fresh: func(ctx context.Context) error {
-				return stores["streamreleases"].GetList(ctx, "/streamreleases", storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
-					Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultClusterScopedAttr, Limit: 1,
-				}}, &v1.StreamReleaseList{})
-			},
-			Namespace: namespace, Name: name, Stream: stream, Recorder: s,
-		}
-		b := bulletin.New(opts)
-		observers := map[string]kvstore.Observer{"streamreleases": library.Observer(), "configmaps": b.Observer()}
-		if i > 0 {
-			observers["streamreleases"] = laggard{library.Observer(), 100 * time.Millisecond}
-		}
 		for _, kind := range api.Kinds() {
-			var follows []kvstore.Observer
-			if o := observers[kind.Resource]; o != nil {
-				follows = append(follows, o)
+			var observers []kvstore.Observer
+			switch {
+			case kind.Resource != api.StreamReleases:
+			case i == 0:
+				observers = append(observers, library.Observer())
+			default:
+				observers = append(observers, laggard{library.Observer(), 100 * time.Millisecond})
 			}
-			store := kvstore.New(kind, kvstore.Options{}, follows...)
+			store := kvstore.New(kind, kvstore.Options{}, observers...)
 			stores[kind.Resource] = store
 			kvtest.Run(t, js, store)
 		}
-		var err error
-		if apiServer, err = api.New(api.Options{Stores: stores}); err != nil {
+		apiServer, err := api.New(api.Options{Stores: stores})
+		if err != nil {
 			t.Fatal(err)
 		}
-		running.Go(func() { b.Run(ctx) })
+		own, err := client.New(apiServer.LoopbackConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := stream.New(stream.Options{
+			Library: library, Client: own, Namespace: namespace, Name: name, Stream: shown, Recorder: s,
+			Metrics: controller.NewMetrics(metrics),
+		})
+		running.Go(func() { c.Run(ctx) })
 		stop = append(stop, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			_ = apiServer.Shutdown(ctx)
 		})
 		if i == 0 {
-			s.releases = library
+			s.releases, s.metrics = library, metrics
 			if s.client, err = dynamic.NewForConfig(apiServer.LoopbackConfig()); err != nil {
 				t.Fatal(err)
 			}
@@ -134,21 +132,19 @@ func newSite(t *testing.T, replicas int, stream string) *site {
 	return s
 }
 
-// late is a transport that is made after its client.
-type late func() http.RoundTripper
-
-func (l late) RoundTrip(r *http.Request) (*http.Response, error) { return l().RoundTrip(r) }
-
 func document(stream, release string, day int) string {
-	return string(streamtest.Document(streamtest.Options{Stream: stream, Release: release, Modified: fmt.Sprintf("2026-07-%02dT00:00:00Z", day)}))
+	return string(streamtest.Document(streamtest.Options{
+		Stream: stream, Release: release, Modified: fmt.Sprintf("2026-07-%02dT00:00:00Z", day),
+	}))
 }
 
 // add imports a release whose document was made on a day of July.
 func (s *site) add(stream, release string, day int) {
 	s.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "StreamRelease", "metadata": map[string]any{"name": v1.StreamReleaseName(stream, release)},
-		"spec": map[string]any{"stream": stream, "release": release, "document": document(stream, release, day)},
+		"apiVersion": "v1", "kind": "StreamRelease",
+		"metadata": map[string]any{"name": v1.StreamReleaseName(stream, release)},
+		"spec":     map[string]any{"stream": stream, "release": release, "document": document(stream, release, day)},
 	}}
 	if _, err := s.client.Resource(releases).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
@@ -157,11 +153,17 @@ func (s *site) add(stream, release string, day int) {
 
 func (s *site) patch(resource schema.GroupVersionResource, namespace, name, patch string) {
 	s.Helper()
-	client := dynamic.ResourceInterface(s.client.Resource(resource))
-	if namespace != "" {
-		client = s.client.Resource(resource).Namespace(namespace)
+	_, err := s.client.Resource(resource).Namespace(namespace).
+		Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
 	}
-	if _, err := client.Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+}
+
+func (s *site) remove(resource schema.GroupVersionResource, namespace, name string) {
+	s.Helper()
+	err := s.client.Resource(resource).Namespace(namespace).Delete(s.Context(), name, metav1.DeleteOptions{})
+	if err != nil {
 		s.Fatal(err)
 	}
 }
@@ -189,10 +191,41 @@ func (s *site) await(what string, done func() bool) {
 	}
 }
 
+// reconciled waits until the ConfigMap has been reconciled from its beginning to its end:
+// of two reconciles one may have been under way before.
+func (s *site) reconciled() {
+	s.Helper()
+	before, notes := s.reconciles(), 0
+	s.await("two reconciles", func() bool {
+		s.patch(configMaps, namespace, name, fmt.Sprintf(`{"data":{"note":"%d"}}`, notes))
+		notes++
+		return s.reconciles() >= before+2
+	})
+}
+
+// reconciles is the number of reconciles of the first replica.
+func (s *site) reconciles() (n float64) {
+	families, err := s.metrics.Gather()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "glowplug_controller_reconciles_total" {
+			for _, m := range family.Metric {
+				n += m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
 // shows waits until the ConfigMap shows a release.
 func (s *site) shows(release string) {
 	s.Helper()
-	s.await("release "+release, func() bool { cm := s.configMap(); return cm != nil && cm.Data["releaseVersion"] == release })
+	s.await("release "+release, func() bool {
+		cm := s.configMap()
+		return cm != nil && cm.Data["releaseVersion"] == release
+	})
 }
 
 // current are the releases whose status says that they are.
@@ -215,7 +248,8 @@ func TestOneChangeARelease(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 2} {
 		s := newSite(t, replicas, "")
-		watcher, err := s.client.Resource(configMaps).Namespace(namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		watcher, err := s.client.Resource(configMaps).Namespace(namespace).
+			Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +265,8 @@ func TestOneChangeARelease(t *testing.T) {
 					want = watch.Added
 				}
 				data, _, _ := unstructured.NestedStringMap(event.Object.(*unstructured.Unstructured).Object, "data")
-				if event.Type != want || data["releaseVersion"] != release || data["stream"] != document("stable", release, i+1) {
+				if event.Type != want || data["releaseVersion"] != release ||
+					data["stream"] != document("stable", release, i+1) {
 					t.Fatalf("%d replicas, %s: %s of %s", replicas, release, event.Type, data["releaseVersion"])
 				}
 			case <-time.After(10 * time.Second):
@@ -256,7 +291,7 @@ func TestWhatIsPosted(t *testing.T) {
 	s.add("stable", "44", 9)    // another stream
 	s.await("status.current", func() bool { return s.current() == "rhcos-4.22-2 stable-44" })
 	first := s.configMap()
-	if first.Data["releaseVersion"] != "2" || first.Annotations[bulletin.AnnotationStream] != "rhcos-4.22" {
+	if first.Data["releaseVersion"] != "2" || first.Annotations[stream.AnnotationStream] != "rhcos-4.22" {
 		t.Errorf("%v %s", first.Annotations, first.Data["releaseVersion"])
 	}
 
@@ -268,14 +303,13 @@ func TestWhatIsPosted(t *testing.T) {
 	s.shows("2")
 
 	// What others write beside it stays; what they write over it does not.
-	s.patch(configMaps, namespace, name, `{"data":{"releaseVersion":"mine","note":"kept"},"metadata":{"labels":{"a":"b"}}}`)
+	s.patch(configMaps, namespace, name,
+		`{"data":{"releaseVersion":"mine","note":"kept"},"metadata":{"labels":{"a":"b"}}}`)
 	s.shows("2")
 	if cm := s.configMap(); cm.Data["note"] != "kept" || cm.Labels["a"] != "b" {
 		t.Errorf("%v", cm.Labels)
 	}
-	if err := s.client.Resource(configMaps).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.remove(configMaps, namespace, name)
 	s.await("a new ConfigMap", func() bool { cm := s.configMap(); return cm != nil && cm.UID != first.UID })
 	s.shows("2")
 
@@ -300,41 +334,34 @@ func TestWhatIsPosted(t *testing.T) {
 	if cm := s.configMap(); cm.Data["releaseVersion"] != "2" || said() != want {
 		t.Errorf("%s\n%s", cm.Data["releaseVersion"], said())
 	}
-	if err := s.client.Resource(configMaps).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.remove(configMaps, namespace, name)
 	s.shows("4")
 
 	// The ConfigMap outlives its stream. Another takes its place in a new one alone.
 	for _, release := range []string{"1", "2", "3", "4"} {
-		if err := s.client.Resource(releases).Delete(t.Context(), "rhcos-4.22-"+release, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		s.remove(releases, "", "rhcos-4.22-"+release)
 	}
 	s.await("the end of the stream", func() bool { return len(s.releases.Streams()) == 1 })
-	time.Sleep(50 * time.Millisecond)
+	s.reconciled()
 	s.shows("4")
-	if err := s.client.Resource(configMaps).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.remove(configMaps, namespace, name)
 	s.shows("44")
 }
 
-// TestADispute: with somebody who writes another thing it is not fought at full speed.
-func TestADispute(t *testing.T) {
+// TestAnotherWriterIsNotFoughtAtFullSpeed: the ConfigMap is put right, but with a growing
+// pause where somebody always writes another thing.
+func TestAnotherWriterIsNotFoughtAtFullSpeed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, "")
 	s.add("stable", "44", 1)
 	s.shows("44")
-	overruled := 0
-	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if s.configMap().Data["releaseVersion"] == "44" {
-			s.patch(configMaps, namespace, name, `{"data":{"releaseVersion":"mine"}}`)
-			overruled++
-		}
+	began := time.Now()
+	for range 5 { // three at once, then after half a second and after one
+		s.patch(configMaps, namespace, name, `{"data":{"releaseVersion":"mine"}}`)
+		s.shows("44")
 	}
-	if overruled == 0 || overruled > 7 {
-		t.Errorf("overruled %d times", overruled)
+	if took := time.Since(began); took < 1500*time.Millisecond {
+		t.Errorf("put right five times in %s", took)
 	}
 	s.add("stable", "45", 2)
 	s.shows("45")

@@ -1,4 +1,4 @@
-package streams
+package coreos
 
 import (
 	"bytes"
@@ -21,13 +21,13 @@ type Listed struct {
 	File
 }
 
-// List gives the files of a document in the order of architecture, artifact, format
+// List returns the files of a document in the order of architecture, artifact, format
 // and role: those of the architectures and artifacts that are named, or of all where
 // none is. A name that the document does not have is an error.
 func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
 	for _, name := range architectures {
 		if _, ok := d.Stream.Architectures[name]; !ok {
-			return nil, fmt.Errorf("the stream has no architecture %s, only %s", name, few(d.Architectures()))
+			return nil, fmt.Errorf("the stream has no architecture %s, only %s", name, Few(d.Architectures()))
 		}
 	}
 	var all []Listed
@@ -50,7 +50,7 @@ func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
 	}
 	for _, name := range artifacts {
 		if !found[name] {
-			return nil, fmt.Errorf("the stream has no artifact %s for %s", name, few(d.among(architectures)))
+			return nil, fmt.Errorf("the stream has no artifact %s for %s", name, Few(d.among(architectures)))
 		}
 	}
 	return all, nil
@@ -78,7 +78,7 @@ func MirrorPath(stream, release, architecture, artifact, location string) (strin
 	return strings.Join([]string{stream, release, architecture, artifact, name}, "/"), nil
 }
 
-// Rewrite gives the document with other locations and signatures of its files, and
+// Rewrite returns the document with other locations and signatures of its files, and
 // all else as it is, to the byte. replace is given the URL of a file and of its
 // signature, which member ("location" or "signature") tells apart, with where it
 // stands, and gives what is to stand there.

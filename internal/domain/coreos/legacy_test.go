@@ -1,4 +1,4 @@
-package streams_test
+package coreos_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"glowplug/internal/streams"
+	"glowplug/internal/domain/coreos"
 )
 
 // rhcosJSON is the older form as the OpenShift installer had it for 4.7, with the
@@ -35,10 +35,10 @@ const rhcosJSON = `{
 }`
 
 func TestLegacyThereAndBack(t *testing.T) {
-	if !streams.IsLegacy([]byte(rhcosJSON)) || streams.IsLegacy(fcos) {
+	if !coreos.IsLegacy([]byte(rhcosJSON)) || coreos.IsLegacy(fcos) {
 		t.Fatal("the forms are not told apart")
 	}
-	doc, err := streams.FromLegacy("", []byte(rhcosJSON))
+	doc, err := coreos.FromLegacy("", []byte(rhcosJSON))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestLegacyThereAndBack(t *testing.T) {
 	if err != nil || iso.Location != "https://releases.example/art/rhcos-4.7/47.83.202103251640-0/x86_64/rhcos-47.83.202103251640-0-live.x86_64.iso" {
 		t.Error(iso, err)
 	}
-	again, _ := streams.FromLegacy("", []byte(rhcosJSON))
+	again, _ := coreos.FromLegacy("", []byte(rhcosJSON))
 	if again.Hash != doc.Hash {
 		t.Error("the same document becomes another each time")
 	}
@@ -74,7 +74,7 @@ func TestLegacyThereAndBack(t *testing.T) {
 // TestLegacyOfTheOldInstaller: before 4.6 there were no live images.
 func TestLegacyOfTheOldInstaller(t *testing.T) {
 	old := strings.NewReplacer(`"live-iso"`, `"iso"`, `"iso"`, `"iso-was"`, `"live-kernel"`, `"kernel"`, `"live-initramfs"`, `"initramfs"`, `"live-rootfs"`, `"ostree2"`).Replace(rhcosJSON)
-	doc, err := streams.FromLegacy("", []byte(old))
+	doc, err := coreos.FromLegacy("", []byte(old))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestLegacyOfTheOldInstaller(t *testing.T) {
 // TestLegacyOfSeveralArchitectures: one document each, of builds of their own.
 func TestLegacyOfSeveralArchitectures(t *testing.T) {
 	z := strings.NewReplacer("x86_64", "s390x", "202103251640", "202104011200", "amis", "amis-not").Replace(rhcosJSON)
-	doc, err := streams.FromLegacy("", []byte(rhcosJSON), []byte(z))
+	doc, err := coreos.FromLegacy("", []byte(rhcosJSON), []byte(z))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +107,13 @@ func TestLegacyOfSeveralArchitectures(t *testing.T) {
 			t.Errorf("%s: %v %s", arch, err, back)
 		}
 	}
-	if _, err := streams.FromLegacy("", []byte(rhcosJSON), []byte(rhcosJSON)); err == nil || err.Error() != "is of x86_64, and so is another" {
+	if _, err := coreos.FromLegacy("", []byte(rhcosJSON), []byte(rhcosJSON)); err == nil || err.Error() != "is of x86_64, and so is another" {
 		t.Error(err)
 	}
 }
 
 func TestLegacyOfStreamMetadata(t *testing.T) {
-	doc, err := streams.Parse(rhcos)
+	doc, err := coreos.Parse(rhcos)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestLegacyOfStreamMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := streams.FromLegacy("rhcos-4.22", text)
+		back, err := coreos.FromLegacy("rhcos-4.22", text)
 		if err != nil {
 			t.Fatalf("%s: %v", arch, err)
 		}
@@ -134,7 +134,7 @@ func TestLegacyOfStreamMetadata(t *testing.T) {
 		t.Error(err)
 	}
 	for _, other := range []string{"https://other/", "http://m/"} {
-		apart, err := streams.Parse([]byte(strings.Replace(small, "https://m/1.iso", other+"1.iso", 1)))
+		apart, err := coreos.Parse([]byte(strings.Replace(small, "https://m/1.iso", other+"1.iso", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestLegacyErrors(t *testing.T) {
 		{`"amis": {`, `"amis": [], "old": {`, "amis: must not be a JSON array"},
 	} {
 		broken := strings.Replace(rhcosJSON, c.old, c.with, 1)
-		if _, err := streams.FromLegacy("", []byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := coreos.FromLegacy("", []byte(broken)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v\nwant %s", err, c.want)
 		}
 	}
@@ -164,7 +164,7 @@ func TestLegacyErrors(t *testing.T) {
 func FuzzLegacy(f *testing.F) {
 	f.Add([]byte(rhcosJSON))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := streams.FromLegacy("s", data)
+		doc, err := coreos.FromLegacy("s", data)
 		if err != nil {
 			return
 		}

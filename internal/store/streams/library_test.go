@@ -10,9 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/coreos/streamtest"
 	"glowplug/internal/store/kvstore"
-	"glowplug/internal/streams"
-	"glowplug/internal/streams/streamtest"
+	"glowplug/internal/store/streams"
 )
 
 // stored is a release as the bucket has it; its document was made on a day of July
@@ -137,14 +138,14 @@ func TestResolve(t *testing.T) {
 	const origin = "https://builds.example/prod/streams/stable/builds/2/x86_64/" + name
 	kernel := got.Files[0]
 	want := []string{"http://mirror/fcos/stable/2/x86_64/metal/" + name, "http://other/stable/2/x86_64/metal/" + name, origin}
-	if kernel.Role != streams.Kernel || !slices.Equal(kernel.URLs, want) || kernel.Signature != origin+".sig" || len(kernel.SHA256) != 64 {
+	if kernel.Role != coreos.Kernel || !slices.Equal(kernel.URLs, want) || kernel.Signature != origin+".sig" || len(kernel.SHA256) != 64 {
 		t.Errorf("%+v", kernel)
 	}
-	if got.Files[1].Role != streams.Initramfs || got.Files[2].Role != streams.Rootfs {
+	if got.Files[1].Role != coreos.Initramfs || got.Files[2].Role != coreos.Rootfs {
 		t.Errorf("%+v", got.Files)
 	}
 	old, err := l.ResolveRelease("stable", "1", "aarch64", "metal", "iso")
-	if err != nil || old.Release != "1" || old.Files[0].Role != streams.Disk || len(old.Files[0].URLs) != 1 {
+	if err != nil || old.Release != "1" || old.Files[0].Role != coreos.Disk || len(old.Files[0].URLs) != 1 {
 		t.Errorf("%+v %v", old, err)
 	}
 	for _, c := range []struct{ stream, release, arch, artifact, format, want string }{
@@ -161,18 +162,6 @@ func TestResolve(t *testing.T) {
 		}
 		if err == nil || err.Error() != c.want {
 			t.Errorf("got %v\nwant %s", err, c.want)
-		}
-	}
-}
-
-func TestMirrorPath(t *testing.T) {
-	got, err := streams.MirrorPath("stable", "1", "x86_64", "metal", "https://m/a/fedora%2Dcoreos.iso?x=1")
-	if err != nil || got != "stable/1/x86_64/metal/fedora-coreos.iso" {
-		t.Error(got, err)
-	}
-	for _, bad := range []string{"https://m", "https://m/", "https://m/a/..", "https://m/a/%2e%2e", "https://m/.hidden", "https://m/a%2f..%2f..%2fetc%2f..", "https://m/a%00b", "https://m/a b"} {
-		if got, err := streams.MirrorPath("stable", "1", "x86_64", "metal", bad); err == nil {
-			t.Errorf("%s: %s", bad, got)
 		}
 	}
 }
