@@ -120,7 +120,7 @@ func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate
 
 func writeExplanation(w io.Writer, answer *decide.Explanation, output string) error {
 	if output == "text" {
-		return answer.WriteText(w)
+		return writeExplanationText(w, answer)
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -1,20 +1,21 @@
 package decide
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/identity"
 )
 
-// TestExplanationText compares the text for people with golden files; with
-// UPDATE_GOLDEN=1 it writes them.
-func TestExplanationText(t *testing.T) {
+// TestExplanation compares explanations with golden files, which the test of their text
+// reads as well; with UPDATE_GOLDEN=1 it writes them.
+func TestExplanation(t *testing.T) {
 	rich := storyAnd(func(l *lab) {
 		l.config("g10", "rack7", "ignition", sel{MatchLabels: map[string]string{"role": "builder", "rack": "7"}})
 		l.config("g10", "second", "ignition", sel{MatchLabels: map[string]string{"role": "builder"}})
@@ -37,13 +38,14 @@ func TestExplanationText(t *testing.T) {
 		{"image", Policy{Claims: identity.Deny}, withImage("live", "live-config"), ask{from: "192.168.10.40"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var got strings.Builder
-			if err := New(Options{Inventory: c.lab().inventory(t), Policy: c.policy}).Explain(c.ask.request(t)).WriteText(&got); err != nil {
+			d := New(Options{Inventory: c.lab().inventory(t), Policy: c.policy})
+			got, err := json.MarshalIndent(d.Explain(c.ask.request(t)), "", "  ")
+			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", "explain", c.name+".txt")
+			file := filepath.Join("testdata", "explain", c.name+".json")
 			if os.Getenv("UPDATE_GOLDEN") == "1" {
-				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -51,8 +53,8 @@ func TestExplanationText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.String() != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+			if !bytes.Equal(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
 
 	"glowplug/internal/domain/compile"
@@ -113,21 +112,3 @@ func (t *tracer) entries(namespace, name string) map[entry][]string {
 func (t *tracer) config(namespace, name string) *snapshot.Config {
 	return t.view.Config(snapshot.Ref{Namespace: namespace, Name: name})
 }
-
-// String is the layer on a line.
-func (l ExplainedLayer) String() string {
-	text := l.Name
-	if short := l.Hash; len(short) > 19 {
-		text += " (" + short[:19] + ")"
-	}
-	if l.Changed {
-		text += " which has changed since"
-	}
-	if l.Failing {
-		text += ", its last good compilation"
-	}
-	return text
-}
-
-// nameOf is an entry in words.
-func nameOf(o ignition.Origin) string { return fmt.Sprintf("%s %s", o.Kind, printable(o.Name)) }

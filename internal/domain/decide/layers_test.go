@@ -7,7 +7,6 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/domain/ignition"
 )
 
 // over adds a config that was merged over layers of the lab.
@@ -92,12 +91,8 @@ removed kernel argument debug: base`
 	changed.over(t, "top", everything("3.4.0", "top"), "base")
 	base.Compiled.Artifact, base.Compiled.Hash = []byte(everything("3.3.0", "other")), "sha256:other"
 	e = New(Options{Inventory: changed.inventory(t)}).Explain(ask.request(t))
-	var text strings.Builder
-	if err := e.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	if len(e.Winner.Origins) != 0 || !e.Winner.Layers[0].Changed || !strings.Contains(text.String(), "which has changed since") {
-		t.Errorf("%+v\n%s", e.Winner, text.String())
+	if len(e.Winner.Origins) != 0 || !e.Winner.Layers[0].Changed {
+		t.Errorf("%+v", e.Winner)
 	}
 	if e = New(Options{Inventory: (&lab{configs: l.configs[:1]}).inventory(t)}).Explain((askFor("base")).request(t)); e.Winner.Layers != nil || e.Winner.Origins != nil {
 		t.Errorf("%+v", e.Winner)
@@ -116,11 +111,5 @@ func TestExplainEndsInCircles(t *testing.T) {
 	e := New(Options{Inventory: l.inventory(t)}).Explain(askFor("b").request(t))
 	if len(e.Winner.Origins) == 0 {
 		t.Errorf("%+v", e.Winner)
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	if got := nameOf(ignition.Origin{Kind: "user", Name: "a\x1b[2J\nb"}); got != "user a\uFFFD[2J\uFFFDb" {
-		t.Errorf("%q", got)
 	}
 }
