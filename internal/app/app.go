@@ -18,7 +18,6 @@ import (
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
-	"glowplug/internal/journal"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
@@ -30,6 +29,7 @@ import (
 	"glowplug/internal/skew"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
@@ -65,7 +65,7 @@ type App struct {
 	lostConfigs lostConfigs
 	resolver    *peer.Resolver
 	bootLog     *bootlog.Log
-	journal     *journal.Journal
+	journal     *progress.Tracker
 	sources     *sources.Guard
 	creds       *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
@@ -187,7 +187,7 @@ func (a *App) index() {
 		KeyDir: a.backend.ledger.KeyDir(),
 		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})
-	a.journal = journal.New(journal.Options{
+	a.journal = progress.New(progress.Options{
 		Hosts:      a.stores[api.BareMetalHosts],
 		Events:     a.stores[api.Events],
 		Log:        a.bootLog,

@@ -17,9 +17,9 @@ import (
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
-	"glowplug/internal/journal"
 	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
 )
@@ -194,7 +194,7 @@ type visit struct {
 	disk      *image.Disk
 	host      *snapshot.Host // nil: unknown
 	image     snapshot.Ref
-	journal   *journal.Journal
+	journal   *progress.Tracker
 	landmarks *landmarks
 
 	// seen is true once the kernel and the initrd have been read.
@@ -266,7 +266,7 @@ func (a *App) tryImage(image *snapshot.Image, args []string) error {
 // shelf is the images as HTTP sees them.
 type shelf struct {
 	images    *image.Library
-	journal   *journal.Journal
+	journal   *progress.Tracker
 	landmarks *landmarks
 }
 

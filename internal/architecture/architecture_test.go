@@ -54,13 +54,13 @@ var order = []string{
 	"internal/domain/decide",
 	"internal/serve/sources",
 	"internal/store/bootlog",
+	"internal/store/progress",
 	"internal/controller",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/domain/iso",
 	"internal/serve/iscsi",
 	"internal/image",
-	"internal/journal",
 	"internal/credentials",
 	"internal/credentials/certtest",
 	"internal/serve/api",
@@ -86,7 +86,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/store/progress", "internal/serve/api",
 	"internal/app", "internal/cli",
 }
 

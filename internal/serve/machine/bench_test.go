@@ -14,10 +14,10 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/journal"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -42,7 +42,7 @@ func whole(b *testing.B, level slog.Level) http.Handler {
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
 	return New(Options{
-		Decider: decide.New(inv, decide.Policy{}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil), Journal: journal.New(journal.Options{}),
+		Decider: decide.New(inv, decide.Policy{}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil), Journal: progress.New(progress.Options{}),
 		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 	})
 }

@@ -1,9 +1,9 @@
-// Package journal writes down what happens to machines. What happens is noted in
+// Package progress writes down what happens to machines. What happens is noted in
 // memory, at once. What decides the next boot of a machine then goes into the boot
 // log, many hosts in one write, and from there into the status of hosts. Events,
 // and when a machine was last seen, are written a few a second, so that a storm of
 // boots, or an address scan, neither waits for the store nor fills it.
-package journal
+package progress
 
 import (
 	"context"
@@ -53,7 +53,7 @@ type Store interface {
 		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
 }
 
-// Options are what a Journal stands on.
+// Options are what a Tracker stands on.
 type Options struct {
 	// Hosts and Events are the stores of baremetalhosts and events.
 	Hosts, Events Store
@@ -70,9 +70,9 @@ type Options struct {
 	Instance string
 }
 
-// Journal is the news that waits to be written. Its methods are safe for concurrent
+// Tracker is the news that waits to be written. Its methods are safe for concurrent
 // use and, but for Complete, do not block.
-type Journal struct {
+type Tracker struct {
 	opts    Options
 	metrics *metrics
 	// The channels hold one: there may be something due.
@@ -109,15 +109,15 @@ type Journal struct {
 	closed      bool
 }
 
-// New makes a Journal. It needs no store before Run.
-func New(opts Options) *Journal {
+// New makes a Tracker. It needs no store before Run.
+func New(opts Options) *Tracker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Instance == "" {
 		opts.Instance, _ = os.Hostname()
 	}
-	j := &Journal{
+	j := &Tracker{
 		opts:        opts,
 		wakeLog:     make(chan struct{}, 1),
 		wakeHosts:   make(chan struct{}, 1),
@@ -137,7 +137,7 @@ func New(opts Options) *Journal {
 }
 
 // hostNews gives the news of a host, to be added to.
-func (j *Journal) hostNews(host *snapshot.Host, now time.Time) (news *hostNews, wake bool) {
+func (j *Tracker) hostNews(host *snapshot.Host, now time.Time) (news *hostNews, wake bool) {
 	it, wake, _ := j.hosts.touch(host.Ref, now)
 	news = &it.news
 	if news.uid != host.UID {
@@ -147,7 +147,7 @@ func (j *Journal) hostNews(host *snapshot.Host, now time.Time) (news *hostNews, 
 }
 
 // ConflictChanged notes with whom a host shares a hardware or IP address now.
-func (j *Journal) ConflictChanged(change snapshot.ConflictChange) {
+func (j *Tracker) ConflictChanged(change snapshot.ConflictChange) {
 	now, sentences := time.Now(), make([]string, 0, len(change.Conflicts))
 	for _, c := range change.Conflicts {
 		sentences = append(sentences, c.String())
@@ -166,7 +166,7 @@ func (j *Journal) ConflictChanged(change snapshot.ConflictChange) {
 
 // ConfigReadable notes why a host's image cannot read its config, in a sentence, or
 // with "" that it can.
-func (j *Journal) ConfigReadable(host *snapshot.Host, sentence string) {
+func (j *Tracker) ConfigReadable(host *snapshot.Host, sentence string) {
 	now := time.Now()
 	j.note(j.wakeHosts, func() bool {
 		news, wake := j.hostNews(host, now)
@@ -178,7 +178,7 @@ func (j *Journal) ConfigReadable(host *snapshot.Host, sentence string) {
 // Notice notes what deserves an event. Of those that clients can cause only so many
 // different ones are made; that others were left out is an event, too. An alarm is
 // never left out: where there are too many, those of one host are one event.
-func (j *Journal) Notice(n decide.Notice) {
+func (j *Tracker) Notice(n decide.Notice) {
 	now := time.Now()
 	key := keyOf(&n)
 	j.note(j.wakeEvents, func() (wake bool) {
@@ -197,7 +197,7 @@ func (j *Journal) Notice(n decide.Notice) {
 
 // Record notes an event about an object: eventType is Normal or Warning, reason
 // a word, message a sentence without secrets.
-func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message string) {
+func (j *Tracker) Record(object v1.ObjectReference, eventType, reason, message string) {
 	object.ResourceVersion = "" // the event is the same one later
 	message = clip(message, maxMessage)
 	key := eventKey{object: object, eventType: eventType, reason: reason, key: message}
@@ -208,7 +208,7 @@ func (j *Journal) Record(object v1.ObjectReference, eventType, reason, message s
 // LoginRefused notes that a login to an image's target did not know its secret. All of
 // an image are one event, which message is the newest of: whoever guesses cannot fill
 // the store with them, nor keep one from being made.
-func (j *Journal) LoginRefused(image *snapshot.Image, message string) {
+func (j *Tracker) LoginRefused(image *snapshot.Image, message string) {
 	key := eventKey{
 		object: v1.ObjectReference{
 			Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
@@ -220,7 +220,7 @@ func (j *Journal) LoginRefused(image *snapshot.Image, message string) {
 }
 
 // noteEvent notes an event. The caller holds the lock.
-func (j *Journal) noteEvent(key eventKey, message string, now time.Time) (wake bool) {
+func (j *Tracker) noteEvent(key eventKey, message string, now time.Time) (wake bool) {
 	it, wake, lost := j.events.touch(key, now)
 	if lost {
 		j.metrics.drop(kindEvent, causeFull)
@@ -231,7 +231,7 @@ func (j *Journal) noteEvent(key eventKey, message string, now time.Time) (wake b
 
 // tellOmissions makes an event and a log line of what the limits have left out. wait
 // is the time until there is something to tell, negative where there is nothing.
-func (j *Journal) tellOmissions(now time.Time, all bool) (wait time.Duration) {
+func (j *Tracker) tellOmissions(now time.Time, all bool) (wait time.Duration) {
 	j.mu.Lock()
 	omissions, wait := j.limits.take(now, all)
 	for _, o := range omissions {
@@ -246,7 +246,7 @@ func (j *Journal) tellOmissions(now time.Time, all bool) (wait time.Duration) {
 }
 
 // note takes news under the lock. take tells whether the writer is to be woken.
-func (j *Journal) note(writer chan struct{}, take func() (wake bool)) {
+func (j *Tracker) note(writer chan struct{}, take func() (wake bool)) {
 	j.mu.Lock()
 	wake := !j.closed && take()
 	j.mu.Unlock()
@@ -265,7 +265,7 @@ func signal(writer chan struct{}) {
 
 // pending counts what waits: records for the boot log, and what is in it and in no
 // status yet; other news of hosts; and events.
-func (j *Journal) pending() (records, states, hosts, events int) {
+func (j *Tracker) pending() (records, states, hosts, events int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.unlogged), j.states.dirty, j.hosts.dirty, j.events.dirty + j.steps.dirty

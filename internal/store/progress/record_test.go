@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -100,7 +100,7 @@ func TestReplayChangesNothing(t *testing.T) {
 		r.ScriptServed(host, "image g10/live", false)
 		r.Served(host, config)
 		settled(time.Minute)
-		restart := func() *Journal {
+		restart := func() *Tracker {
 			t.Helper()
 			stored := r.stored("server1", 9)
 			before := r.host("server1").Status
@@ -203,8 +203,8 @@ func TestRecordsOfOthers(t *testing.T) {
 // in the next moment boots its disk.
 func TestOtherServerKnows(t *testing.T) {
 	js := kvtest.JetStream(t)
-	start := func() *Journal {
-		var j *Journal
+	start := func() *Tracker {
+		var j *Tracker
 		log := bootlog.New(bootlog.Options{Taken: func(b bootlog.Batch) { j.Take(b) }})
 		j = New(Options{Hosts: newMemory(), Events: newMemory(), Log: log}) // no status ever tells the other
 		ctx, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -46,7 +46,7 @@ type Log interface {
 var errClosed = errors.New("the server stops")
 
 // durable waits until the state of a host is in the boot log.
-func (j *Journal) durable(ctx context.Context, host *snapshot.Host) error {
+func (j *Tracker) durable(ctx context.Context, host *snapshot.Host) error {
 	j.mu.Lock()
 	m := j.machines.byRef[host.Ref]
 	if m == nil || m.uid != host.UID || m.logged {
@@ -75,7 +75,7 @@ func (j *Journal) durable(ctx context.Context, host *snapshot.Host) error {
 }
 
 // enqueue has a machine written into the boot log. The caller holds the lock.
-func (j *Journal) enqueue(m *machine) {
+func (j *Tracker) enqueue(m *machine) {
 	if !m.queued {
 		m.queued = true
 		j.unlogged = append(j.unlogged, m)
@@ -83,7 +83,7 @@ func (j *Journal) enqueue(m *machine) {
 }
 
 // records takes what is to be written into the boot log next.
-func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
+func (j *Tracker) records() (taken []*machine, records []bootlog.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
@@ -113,7 +113,7 @@ func (j *Journal) records() (taken []*machine, records []bootlog.Record) {
 }
 
 // lazy is how long what there is for the boot log can wait for more; 0: it cannot.
-func (j *Journal) lazy() time.Duration {
+func (j *Tracker) lazy() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
@@ -125,7 +125,7 @@ func (j *Journal) lazy() time.Duration {
 
 // recordStep writes what there is into the boot log, all of it or where it is time
 // to. wait is 0 where that was something, and negative where there was nothing.
-func (j *Journal) recordStep(ctx context.Context, all bool) (wait time.Duration, err error) {
+func (j *Tracker) recordStep(ctx context.Context, all bool) (wait time.Duration, err error) {
 	if wait := j.lazy(); wait > 0 && !all {
 		return wait, nil
 	}
@@ -148,7 +148,7 @@ func (j *Journal) recordStep(ctx context.Context, all bool) (wait time.Duration,
 }
 
 // Take is given every message of the boot log, in order.
-func (j *Journal) Take(batch bootlog.Batch) {
+func (j *Tracker) Take(batch bootlog.Batch) {
 	// The inventory is asked before the lock is taken: who holds that asks us.
 	current := make([]*snapshot.Host, len(batch.Records))
 	if !batch.Own && j.opts.Host != nil {
@@ -179,7 +179,7 @@ func (j *Journal) Take(batch bootlog.Batch) {
 
 // takeRecord folds a record into what is remembered of its machine. isNews is false
 // where the host is no more, or its status says what the record does.
-func (j *Journal) takeRecord(
+func (j *Tracker) takeRecord(
 	r *bootlog.Record, current *snapshot.Host, batch bootlog.Batch,
 ) (m *machine, isNews bool) {
 	m = j.machines.byRef[r.Host]

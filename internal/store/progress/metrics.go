@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import "github.com/prometheus/client_golang/prometheus"
 
@@ -23,7 +23,7 @@ type metrics struct {
 	writes, dropped *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
+func newMetrics(reg prometheus.Registerer, j *Tracker) *metrics {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}

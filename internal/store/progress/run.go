@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -47,7 +47,7 @@ type writer struct {
 
 // Run writes what is noted until ctx ends; its error is always nil. While the
 // store is away, news waits. Shutdown writes what is left when Run has returned.
-func (j *Journal) Run(ctx context.Context) error {
+func (j *Tracker) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	if j.opts.Log != nil {
@@ -70,7 +70,7 @@ func (j *Journal) Run(ctx context.Context) error {
 
 // pace gives the time to wait between two writes: there are so many a second, and
 // fewer while a storm of boots goes on.
-func (j *Journal) pace(limiter *rate.Limiter, perSecond, inRush rate.Limit) func(time.Time) time.Duration {
+func (j *Tracker) pace(limiter *rate.Limiter, perSecond, inRush rate.Limit) func(time.Time) time.Duration {
 	return func(time.Time) time.Duration {
 		j.mu.Lock()
 		storm := time.Now().Before(j.rushUntil)
@@ -85,7 +85,7 @@ func (j *Journal) pace(limiter *rate.Limiter, perSecond, inRush rate.Limit) func
 }
 
 // run lets a writer write until ctx ends.
-func (j *Journal) run(ctx context.Context, w writer) {
+func (j *Tracker) run(ctx context.Context, w writer) {
 	pause := awayFirst
 	for {
 		began := time.Now()
@@ -131,7 +131,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 // Shutdown writes what is left, at once and for as long as ctx lasts: first the
 // boot log, then statuses, then events. The error says what is lost: a status whose
 // state is in the boot log is not. News that comes later is ignored.
-func (j *Journal) Shutdown(ctx context.Context) error {
+func (j *Tracker) Shutdown(ctx context.Context) error {
 	var err error
 	steps := []func(context.Context, bool) (time.Duration, error){j.recordStep, j.hostStep, j.eventStep}
 	if j.opts.Log == nil {

@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const ReasonLoginRefused = "LoginRefused"
 
 // Progress is how far a host is. What happened since its status was written
 // counts.
-func (j *Journal) Progress(h *snapshot.Host) snapshot.Progress {
+func (j *Tracker) Progress(h *snapshot.Host) snapshot.Progress {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.machines.progress(h)
@@ -34,7 +34,7 @@ func (j *Journal) Progress(h *snapshot.Host) snapshot.Progress {
 // ScriptServed notes that a host was given the script that boots its image, or
 // one of its own; what says what that boots. again is true where the machine has
 // asked before in this boot.
-func (j *Journal) ScriptServed(host *snapshot.Host, what string, again bool) {
+func (j *Tracker) ScriptServed(host *snapshot.Host, what string, again bool) {
 	step := decide.ImageStep
 	if again {
 		step = decide.AgainStep
@@ -45,7 +45,7 @@ func (j *Journal) ScriptServed(host *snapshot.Host, what string, again bool) {
 }
 
 // LocalBoot notes that a host was given the script that boots its disk.
-func (j *Journal) LocalBoot(host *snapshot.Host, why string) {
+func (j *Tracker) LocalBoot(host *snapshot.Host, why string) {
 	j.advance(host, decide.DiskStep, func(*machine, bool, bool) (string, string) {
 		return ReasonLocalBoot, "given the script that boots the disk: " + why
 	})
@@ -53,11 +53,11 @@ func (j *Journal) LocalBoot(host *snapshot.Host, why string) {
 
 // Failed notes that a host was shown why it cannot boot: of an image there is
 // a notice that says the same.
-func (j *Journal) Failed(host *snapshot.Host) { j.advance(host, decide.FailStep, nil) }
+func (j *Tracker) Failed(host *snapshot.Host) { j.advance(host, decide.FailStep, nil) }
 
 // TargetLogin notes that a host has logged in to the target of an image. iPXE
 // does so twice a boot, and the machine's system once more: that is one event.
-func (j *Journal) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string) {
+func (j *Tracker) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string) {
 	if j.first(host, loggedIn) {
 		j.tell(host, ReasonTargetLogin, "logged in to the target of image "+image.String()+" as "+initiator)
 	}
@@ -65,21 +65,21 @@ func (j *Journal) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator
 
 // KernelRead notes that a host has begun to read the kernel of an image; what it
 // reads of it later in the same boot is not noted.
-func (j *Journal) KernelRead(host *snapshot.Host, image snapshot.Ref, path string) {
+func (j *Tracker) KernelRead(host *snapshot.Host, image snapshot.Ref, path string) {
 	if j.first(host, readKernel) {
 		j.tell(host, ReasonKernelRead, "reads the kernel "+path+" of image "+image.String())
 	}
 }
 
 // InitrdRead is KernelRead for the initial RAM disk.
-func (j *Journal) InitrdRead(host *snapshot.Host, image snapshot.Ref, path string) {
+func (j *Tracker) InitrdRead(host *snapshot.Host, image snapshot.Ref, path string) {
 	if j.first(host, readInitrd) {
 		j.tell(host, ReasonInitrdRead, "reads the initrd "+path+" of image "+image.String())
 	}
 }
 
 // Served notes that a host was given a config. Retries are no event.
-func (j *Journal) Served(host *snapshot.Host, config *snapshot.Config) {
+func (j *Tracker) Served(host *snapshot.Host, config *snapshot.Config) {
 	j.advance(host, decide.ConfigStep, func(m *machine, began, changed bool) (reason, message string) {
 		isNews := began || changed || m.config != config.Ref || m.hash != config.Hash
 		m.config, m.hash = config.Ref, config.Hash
@@ -92,7 +92,7 @@ func (j *Journal) Served(host *snapshot.Host, config *snapshot.Config) {
 
 // Complete notes that a host has said that it is done, and returns once that is
 // durable. After an error it may not be, and the machine is to say it again.
-func (j *Journal) Complete(ctx context.Context, host *snapshot.Host) error {
+func (j *Tracker) Complete(ctx context.Context, host *snapshot.Host) error {
 	j.advance(host, decide.CompleteStep, nil)
 	if err := j.durable(ctx, host); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (j *Journal) Complete(ctx context.Context, host *snapshot.Host) error {
 // advance brings a host forward, at once in memory and soon in the boot log and
 // its status. tell, which may be nil, is called under the lock, and gives the event
 // to make of it; no reason: none.
-func (j *Journal) advance(
+func (j *Tracker) advance(
 	host *snapshot.Host, step decide.Step, tell func(m *machine, began, changed bool) (reason, message string),
 ) {
 	now := time.Now()
@@ -140,20 +140,20 @@ func (j *Journal) advance(
 }
 
 // first tells whether something happens for the first time in a host's boot.
-func (j *Journal) first(host *snapshot.Host, what once) (first bool) {
+func (j *Tracker) first(host *snapshot.Host, what once) (first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.machines.first(host, what)
 }
 
 // tell makes an event of what a host has done.
-func (j *Journal) tell(host *snapshot.Host, reason, message string) {
+func (j *Tracker) tell(host *snapshot.Host, reason, message string) {
 	now := time.Now()
 	j.note(j.wakeEvents, func() bool { return j.noteStep(j.machines.of(host), reason, message, now) })
 }
 
 // noteStep notes the event of what a machine has done. The caller holds the lock.
-func (j *Journal) noteStep(m *machine, reason, message string, now time.Time) (wake bool) {
+func (j *Tracker) noteStep(m *machine, reason, message string, now time.Time) (wake bool) {
 	for _, it := range m.steps {
 		if it.key.reason == reason && it.key.message == message && it.isQueued() {
 			wake = j.steps.renew(it, now)

@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -14,7 +14,7 @@ const (
 )
 
 // trim removes from the boot log what every status includes, until ctx ends.
-func (j *Journal) trim(ctx context.Context) {
+func (j *Tracker) trim(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
 	trimmed := uint64(0)
@@ -36,7 +36,7 @@ func (j *Journal) trim(ctx context.Context) {
 
 // included gives the sequence up to which all messages of the boot log are in the
 // status of hosts.
-func (j *Journal) included() (upTo uint64) {
+func (j *Tracker) included() (upTo uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	upTo = j.taken

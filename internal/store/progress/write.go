@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // eventStep writes one event: of what machines have done only where no other is due.
-func (j *Journal) eventStep(ctx context.Context, all bool) (time.Duration, error) {
+func (j *Tracker) eventStep(ctx context.Context, all bool) (time.Duration, error) {
 	now := time.Now()
 	omissionWait := j.tellOmissions(now, all)
 	j.mu.Lock()
@@ -35,7 +35,7 @@ func (j *Journal) eventStep(ctx context.Context, all bool) (time.Duration, error
 }
 
 // writeEvent writes an event, and gives its key in the store.
-func (j *Journal) writeEvent(ctx context.Context, key eventKey, news *eventNews) (string, error) {
+func (j *Tracker) writeEvent(ctx context.Context, key eventKey, news *eventNews) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	stored := "/events/" + key.namespace() + "/" + key.name()
@@ -53,7 +53,7 @@ func sooner(a, b time.Duration) time.Duration {
 
 // hostStep writes one status: of a host whose state it lacks, and only where there
 // is none one of which there is other news.
-func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error) {
+func (j *Tracker) hostStep(ctx context.Context, all bool) (time.Duration, error) {
 	now := time.Now()
 	j.mu.Lock()
 	state, stateWait, isState := j.states.next(now, all)
@@ -94,7 +94,7 @@ func (j *Journal) hostStep(ctx context.Context, all bool) (time.Duration, error)
 }
 
 // writeHost writes a status. A change of a condition is an event, too.
-func (j *Journal) writeHost(ctx context.Context, key string, ref snapshot.Ref, write *hostStatus, isNews bool) error {
+func (j *Tracker) writeHost(ctx context.Context, key string, ref snapshot.Ref, write *hostStatus, isNews bool) error {
 	if !isNews && j.includes(ref, &write.machine) {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (j *Journal) writeHost(ctx context.Context, key string, ref snapshot.Ref, w
 
 // includes reports whether the status of a host, as the inventory has it, says all
 // that the boot log does: another server may have written it.
-func (j *Journal) includes(ref snapshot.Ref, m *machine) bool {
+func (j *Tracker) includes(ref snapshot.Ref, m *machine) bool {
 	if j.opts.Host == nil || !m.logged {
 		return false
 	}
@@ -134,7 +134,7 @@ func (j *Journal) includes(ref snapshot.Ref, m *machine) bool {
 
 // settleMachine notes what the status of a host includes after a write, or that the
 // host is no more.
-func (j *Journal) settleMachine(written *machine, err error) {
+func (j *Tracker) settleMachine(written *machine, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	m := j.machines.byRef[written.ref]
@@ -149,7 +149,7 @@ func (j *Journal) settleMachine(written *machine, err error) {
 
 // settle counts how a write went, and keeps its news where it is worth another
 // try. The error is not nil where the store is away.
-func settle[K comparable, V any](j *Journal, q *queue[K, V], kind string, it item[K, V], key string, err error, add func(*V, V)) error {
+func settle[K comparable, V any](j *Tracker, q *queue[K, V], kind string, it item[K, V], key string, err error, add func(*V, V)) error {
 	away := isAway(err)
 	switch {
 	case err == nil:

@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func (m *memory) count() (objects, writes int) {
 // memoryLog is a boot log in memory, which can be away.
 type memoryLog struct {
 	mu       sync.Mutex
-	journal  *Journal
+	journal  *Tracker
 	messages []bootlog.Batch
 	sequence uint64
 	trimmed  uint64
@@ -133,7 +133,7 @@ func (l *memoryLog) fail(err error) {
 }
 
 // replay gives the messages after a sequence to a journal that has started.
-func (l *memoryLog) replay(j *Journal, after uint64) {
+func (l *memoryLog) replay(j *Tracker, after uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.messages {
@@ -145,7 +145,7 @@ func (l *memoryLog) replay(j *Journal, after uint64) {
 
 // rig is a running journal over stores in memory, in a bubble of its own time.
 type rig struct {
-	*Journal
+	*Tracker
 	hosts, events *memory
 	log           *memoryLog
 	logged        func() string
@@ -158,8 +158,8 @@ func newRig(t *testing.T) *rig {
 	r := &rig{hosts: newMemory(), events: newMemory(), log: &memoryLog{}, metrics: prometheus.NewRegistry()}
 	logger, logged := logstest.Logger()
 	r.logged = logged
-	r.Journal = New(Options{Hosts: r.hosts, Events: r.events, Log: r.log, Logger: logger, Registerer: r.metrics, Instance: "here"})
-	r.log.journal = r.Journal
+	r.Tracker = New(Options{Hosts: r.hosts, Events: r.events, Log: r.log, Logger: logger, Registerer: r.metrics, Instance: "here"})
+	r.log.journal = r.Tracker
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx) })
@@ -385,7 +385,7 @@ func TestEventsAreBounded(t *testing.T) {
 		if _, _, _, events := r.pending(); events != maxEvents {
 			t.Errorf("%d wait", events)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindEvent, causeFull)); got != 100 {
+		if got := testutil.ToFloat64(r.Tracker.metrics.dropped.WithLabelValues(kindEvent, causeFull)); got != 100 {
 			t.Errorf("%v dropped", got)
 		}
 		host := r.add("many")
@@ -395,14 +395,14 @@ func TestEventsAreBounded(t *testing.T) {
 		if _, _, _, events := r.pending(); events != maxEvents+maxSteps {
 			t.Errorf("%d wait, with those of a machine's steps", events)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindEvent, causeFull)); got != 200 {
+		if got := testutil.ToFloat64(r.Tracker.metrics.dropped.WithLabelValues(kindEvent, causeFull)); got != 200 {
 			t.Errorf("%v dropped, with those of a machine's steps", got)
 		}
 		r.stop()
 		if err := r.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(maxEvents+maxSteps, " events")) {
 			t.Errorf("Shutdown: %v", err)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindEvent, causeShutdown)); got != maxEvents+maxSteps {
+		if got := testutil.ToFloat64(r.Tracker.metrics.dropped.WithLabelValues(kindEvent, causeShutdown)); got != maxEvents+maxSteps {
 			t.Errorf("%v lost", got)
 		}
 	})
@@ -572,7 +572,7 @@ func TestGoneAndRefused(t *testing.T) {
 		if s := r.host("server1").Status; s.BootCount != 0 {
 			t.Errorf("the news of another object: %+v", s)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.writes.WithLabelValues(kindState, resultGone)); got != 2 {
+		if got := testutil.ToFloat64(r.Tracker.metrics.writes.WithLabelValues(kindState, resultGone)); got != 2 {
 			t.Errorf("%v gone", got)
 		}
 		if r.log.trimmed != r.log.sequence {
@@ -586,7 +586,7 @@ func TestGoneAndRefused(t *testing.T) {
 		if _, states, hosts, _ := r.pending(); hosts != 0 || states != 1 {
 			t.Errorf("%d and %d wait: a write that the store refuses is tried for ever, or a state is given up", states, hosts)
 		}
-		if got := testutil.ToFloat64(r.Journal.metrics.dropped.WithLabelValues(kindHost, causeFailed)); got != 1 {
+		if got := testutil.ToFloat64(r.Tracker.metrics.dropped.WithLabelValues(kindHost, causeFailed)); got != 1 {
 			t.Errorf("%v given up", got)
 		}
 		if r.log.trimmed >= r.log.sequence {

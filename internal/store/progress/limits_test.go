@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"encoding/binary"
