@@ -13,6 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/bulletin"
+	"glowplug/internal/controller"
+	"glowplug/internal/controller/events"
+	"glowplug/internal/controller/host"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -65,9 +68,13 @@ type App struct {
 	lostConfigs lostConfigs
 	resolver    *peer.Resolver
 	bootLog     *bootlog.Log
-	journal     *progress.Tracker
-	sources     *sources.Guard
-	creds       *credentials.Credentials
+	// progress is how far the boots of hosts are, statuses writes that, and events
+	// records what happens.
+	progress *progress.Tracker
+	statuses *host.StatusWriter
+	events   *events.Recorder
+	sources  *sources.Guard
+	creds    *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
 	clientCAFile *keyfile.Follower
 	api          *api.Server
@@ -150,18 +157,25 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 }
 
 // index makes the stores and what follows them: hosts and configs in memory,
-// the decision over them, the journal of what happens.
+// the decision over them, and what notes how far machines are.
 func (a *App) index() {
+	controllers := controller.NewMetrics(a.metrics)
+	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: controllers})
+	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
+	a.statuses = host.NewStatusWriter(host.StatusOptions{
+		Progress: a.progress, Host: a.host, Events: a.events, Metrics: controllers, Logger: a.log,
+	})
+	registerPending(a.metrics, a.progress, a.statuses, a.events)
 	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
-		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
+		OnConflict: a.statuses.ConflictChanged,
 		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
 	})
 	a.openStreams()
 	a.decider = decide.New(a.inventory, decide.Policy{
 		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 	})
-	a.skew = skew.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
+	a.skew = skew.New(a.inventory, a.decider, a.statuses, a.loaded)
 	observers := map[string][]kvstore.Observer{
 		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
 		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
@@ -181,31 +195,23 @@ func (a *App) index() {
 		}, observers[kind.Resource]...)
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
-		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
+		Taken:  a.progress.Apply,
 		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
 		Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
 		KeyDir: a.backend.ledger.KeyDir(),
 		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})
-	a.journal = progress.New(progress.Options{
-		Hosts:      a.stores[api.BareMetalHosts],
-		Events:     a.stores[api.Events],
-		Log:        a.bootLog,
-		Host:       a.host,
-		Logger:     a.log,
-		Registerer: a.metrics,
-	})
-	a.sources = sources.New(sources.Options{Notice: a.journal.Notice, Logger: a.log, Registerer: a.metrics})
+	a.sources = sources.New(sources.Options{Notice: a.events.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
 	registerDamages(a.metrics, a.backend.damages)
-	a.decider.Follow(a.journal.Progress)
+	a.decider.Follow(a.progress.Progress)
 	a.decider.ConsiderLost(a.lostObjects)
 	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
 	a.follower = hostconfig.NewFollower(hostconfig.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.events, Logger: a.log,
 	})
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
@@ -283,7 +289,7 @@ func (a *App) serveAPI() error {
 
 		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
 
-		Recorder:     a.journal,
+		Recorder:     a.events,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.images.Upload(),
 		InUse:        a.imageInUse,
@@ -312,7 +318,7 @@ func (a *App) serveAPI() error {
 
 func (a *App) serveBoots() {
 	a.boots = machine.New(machine.Options{
-		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(), Sources: a.sources,
+		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(), Sources: a.sources,
 		Streams: a.streamDoor(), Ready: a.ready,
 		Lost: machine.Lost{
 			Images: a.lost(api.ISCSICdroms), Namespaces: a.lost(api.Namespaces), Streams: a.lost(api.StreamReleases),
@@ -322,7 +328,13 @@ func (a *App) serveBoots() {
 	})
 }
 
-// host gives a host as it is stored; nil where there is none.
+// notes is where the requests of machines are noted.
+type notes struct {
+	*progress.Tracker
+	*events.Recorder
+}
+
+// host returns a host as it is stored; nil where there is none.
 func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()
 	defer view.End()

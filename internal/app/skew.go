@@ -9,11 +9,6 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// ConfigReadable implements skew.Journal.
-func (l lateJournal) ConfigReadable(host *snapshot.Host, sentence string) {
-	l.app.journal.ConfigReadable(host, sentence)
-}
-
 // fewSkews is how many hosts the answer to a write names.
 const fewSkews = 5
 

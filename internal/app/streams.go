@@ -63,7 +63,7 @@ func (a *App) openStreams() {
 		Library: a.streams, API: &http.Client{Transport: lateAPI{a}}, Base: "http://glowplug.invalid",
 		Fresh:     a.freshStreams,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
-		Recorder: lateJournal{a}, Logger: a.log,
+		Recorder: a.events, Logger: a.log,
 	})
 }
 
@@ -81,13 +81,6 @@ type lateAPI struct{ app *App }
 
 func (l lateAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.app.api.LoopbackConfig().Transport.RoundTrip(r)
-}
-
-// lateJournal is the journal, likewise.
-type lateJournal struct{ app *App }
-
-func (l lateJournal) Record(ref v1.ObjectReference, eventType, reason, message string) {
-	l.app.journal.Record(ref, eventType, reason, message)
 }
 
 // openArtifacts opens --streams-dir.

@@ -57,6 +57,7 @@ var order = []string{
 	"internal/store/progress",
 	"internal/controller",
 	"internal/controller/events",
+	"internal/controller/host",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/domain/iso",
@@ -87,7 +88,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/controller/events", "internal/hostconfig", "internal/image", "internal/store/progress", "internal/serve/api",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/controller/events", "internal/controller/host", "internal/hostconfig", "internal/image", "internal/serve/api",
 	"internal/app", "internal/cli",
 }
 

@@ -10,40 +10,41 @@ import (
 // fewMachines are remembered without a look at which of them can be forgotten.
 const fewMachines = 1 << 14
 
-// keptSteps is how many of its events a machine keeps at hand: those of one boot.
-const keptSteps = 8
-
-// machine is what is remembered of a host: what it boots next must not hang on
-// whether its status has been written yet.
-type machine struct {
-	ref snapshot.Ref
-	uid string
-	// progress is how far it is. Its Position is that of the newest record of the
-	// boot log that is included.
-	progress snapshot.Progress
-	// after is the newest position that was known when progress was made.
+// Machine is what is remembered of a host.
+type Machine struct {
+	Ref snapshot.Ref
+	UID string
+	// Progress is how far it is. Its Position is that of the newest record of the boot
+	// log that is included.
+	Progress snapshot.Progress
+	// Logged is true where the boot log has what decides of Progress.
+	Logged bool
+	// Config is the config that it was given last, and Hash that of its bytes.
+	Config snapshot.Ref
+	Hash   string
+	// after is the newest position that was known when Progress was made.
 	after uint64
-	// logged is true where the boot log has what decides of progress. queued is true
-	// while it is among those that are to be written.
-	logged, queued bool
+}
+
+// machine is a Machine and the writes that are due for it.
+type machine struct {
+	Machine
+	// queued is true while it is among those that are to be written into the boot log.
+	queued bool
 	// carried is true where it is to be written into the boot log once more, so that
 	// the old message can be removed.
 	carried bool
 	// oldest is the sequence of the oldest message of the boot log that its status
 	// does not include; 0: it includes all.
 	oldest uint64
-	// outcome is told to those who wait until it is logged; nil: nobody waits.
+	// unwritten is true where its status lacks something, which is written at due;
+	// written is when the status was written last.
+	unwritten    bool
+	due, written time.Time
+	// outcome is what those wait for who wait until it is logged; nil: nobody does.
 	outcome *outcome
 	// done are the things of its present boot that are noted once.
 	done once
-	// config is what it was given last.
-	config snapshot.Ref
-	hash   string
-	// status is its item in the journal's queue, and steps are its newest ones; some may
-	// have been removed from there. Looking them up would cost more than the rest of
-	// noting a step.
-	status *item[snapshot.Ref, struct{}]
-	steps  []*stepItem
 }
 
 // outcome is closed once a state is in the boot log, or could not be written.
@@ -61,7 +62,7 @@ const (
 	readInitrd
 )
 
-// resolve tells those who wait for a machine.
+// resolve ends the wait of those who wait for a machine.
 func (m *machine) resolve(err error) {
 	if m.outcome != nil {
 		m.outcome.err = err
@@ -70,11 +71,11 @@ func (m *machine) resolve(err error) {
 	}
 }
 
-// with gives how far the machine is by memory and by its status.
-func (m *machine) with(status snapshot.Progress) snapshot.Progress {
-	p := m.progress
+// Merge returns how far the machine is by memory and by its status.
+func (m *Machine) Merge(status snapshot.Progress) snapshot.Progress {
+	p := m.Progress
 	switch {
-	case m.logged:
+	case m.Logged:
 		p = decide.Fold(status, p, m.after)
 	case p.Position < status.Position && decide.LaterSeen(status, p):
 		p = status // another server has gone on with it meanwhile
@@ -82,11 +83,11 @@ func (m *machine) with(status snapshot.Progress) snapshot.Progress {
 		p.Position = max(p.Position, status.Position)
 	}
 	// The time of what came last is in the status a little later.
-	if m.progress.Seen.After(p.Seen) {
-		p.Seen = m.progress.Seen
+	if m.Progress.Seen.After(p.Seen) {
+		p.Seen = m.Progress.Seen
 	}
-	if m.progress.Script.After(p.Script) {
-		p.Script = m.progress.Script
+	if m.Progress.Script.After(p.Script) {
+		p.Script = m.Progress.Script
 	}
 	return p
 }
@@ -96,76 +97,83 @@ type machines struct {
 	byRef map[snapshot.Ref]*machine
 	// limit is the number at which those that can be forgotten are.
 	limit int
+	// unwritten is the number of those whose status lacks something.
+	unwritten int
 }
 
 func newMachines() machines {
 	return machines{byRef: make(map[snapshot.Ref]*machine), limit: fewMachines}
 }
 
-// progress is how far a host is: by memory until the status has caught up.
+// progress returns how far a host is: by memory until the status has caught up.
 func (m *machines) progress(h *snapshot.Host) snapshot.Progress {
 	known := m.byRef[h.Ref]
-	if known == nil || known.uid != h.UID {
+	if known == nil || known.UID != h.UID {
 		return h.Progress
 	}
-	return known.with(h.Progress)
+	return known.Merge(h.Progress)
 }
 
-// of gives what is remembered of a host, to be changed.
+// of returns what is remembered of a host, to be changed.
 func (m *machines) of(h *snapshot.Host) *machine {
 	known := m.byRef[h.Ref]
-	if known == nil || known.uid != h.UID {
-		known = m.put(machine{ref: h.Ref, uid: h.UID, progress: h.Progress, after: h.Progress.Position, logged: true})
+	if known == nil || known.UID != h.UID {
+		known = m.put(Machine{Ref: h.Ref, UID: h.UID, Progress: h.Progress, after: h.Progress.Position, Logged: true})
 	}
 	return known
 }
 
 // put remembers a machine in place of one of the same name, which is no more.
-func (m *machines) put(known machine) *machine {
-	if old := m.byRef[known.ref]; old != nil {
+func (m *machines) put(known Machine) *machine {
+	if old := m.byRef[known.Ref]; old != nil {
 		m.drop(old)
 	}
 	if len(m.byRef) >= m.limit {
 		m.forget()
 	}
-	m.byRef[known.ref] = &known
-	return &known
+	added := &machine{Machine: known}
+	m.byRef[known.Ref] = added
+	return added
 }
 
 // drop forgets a machine whose host is no more.
 func (m *machines) drop(known *machine) {
-	delete(m.byRef, known.ref)
-	known.logged, known.carried = true, false
+	delete(m.byRef, known.Ref)
+	known.Logged, known.carried = true, false
+	if known.unwritten {
+		known.unwritten = false
+		m.unwritten--
+	}
 	known.resolve(nil)
 }
 
 // forget drops the hosts whose status says all there is to know.
 func (m *machines) forget() {
 	for ref, known := range m.byRef {
-		if known.logged && known.oldest == 0 && !known.queued {
+		if known.Logged && known.oldest == 0 && !known.queued && !known.unwritten {
 			delete(m.byRef, ref)
 		}
 	}
 	m.limit = max(fewMachines, 2*len(m.byRef))
 }
 
-// step brings a host forward. began tells of a new boot, changed of anything that
-// decides the next one.
+// step brings a host forward. began is true where a new boot has begun, changed where
+// anything has changed that decides the next one.
 func (m *machines) step(h *snapshot.Host, step decide.Step, now time.Time) (known *machine, began, changed bool) {
 	known = m.of(h)
-	p := known.with(h.Progress)
-	known.progress, began = decide.Advance(h, p, step, now)
+	p := known.Merge(h.Progress)
+	known.Progress, began = decide.Advance(h, p, step, now)
 	if began {
 		known.done = 0
 	}
-	if changed = !decide.Same(p, known.progress); changed {
-		known.logged, known.after = false, p.Position
+	if changed = !decide.Same(p, known.Progress); changed {
+		known.Logged, known.after = false, p.Position
 	}
 	return known, began, changed
 }
 
-// first tells whether a thing happens for the first time in the present boot.
-func (m *machines) first(h *snapshot.Host, what once) bool {
+// isFirst reports whether a thing happens for the first time in the present boot.
+func (m *machines) isFirst(h *snapshot.Host, what once) bool {
 	known := m.of(h)
 	if known.done&what != 0 {
 		return false

@@ -1,87 +1,67 @@
-// Package progress writes down what happens to machines. What happens is noted in
-// memory, at once. What decides the next boot of a machine then goes into the boot
-// log, many hosts in one write, and from there into the status of hosts. Events,
-// and when a machine was last seen, are written a few a second, so that a storm of
-// boots, or an address scan, neither waits for the store nor fills it.
+// Package progress remembers how far the boots of machines are. What a machine does is
+// noted in memory, at once: its next boot must not depend on writes. The state that
+// decides the next boot then goes into the boot log, many hosts in one write, and from
+// there into the statuses of hosts, which somebody else writes.
 package progress
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/storage"
-
-	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
+// seenGap is the least time between two writes of a status only because its host was
+// seen again.
+const seenGap = 5 * time.Second
+
+// Reasons of the events of a boot, in the order in which they come.
 const (
-	// maxEvents bounds the events that wait to be written. What waits of hosts is
-	// bounded by their number.
-	maxEvents = 1 << 12
-	// maxSteps bounds the events of what machines have done, of which a storm of boots
-	// makes some for each.
-	maxSteps = 1 << 16
-	// hostGap and eventGap are the least times between two writes of the same
-	// object.
-	hostGap  = 5 * time.Second
-	eventGap = 10 * time.Second
-	// eventKeep is how long an event is remembered, to be seen again for free.
-	eventKeep = 10 * time.Minute
-	// eventsPerSecond bounds the writes of events, statusesPerSecond those of
-	// statuses. Fewer are written while a storm of boots goes on: the boot log has
-	// what the statuses would say.
-	eventsPerSecond   = 100
-	eventsInRush      = 5
-	statusesPerSecond = 500
-	statusesInRush    = 10
-	// writeBurst may be written at once.
-	writeBurst = 20
+	ReasonScriptServed = "ScriptServed"
+	ReasonTargetLogin  = "TargetLogin"
+	ReasonKernelRead   = "KernelRead"
+	ReasonInitrdRead   = "InitrdRead"
+	ReasonConfigServed = "ConfigServed"
+	ReasonBootComplete = "BootComplete"
+	ReasonLocalBoot    = "LocalBoot"
 )
 
-// Store is the part of the store of a resource that a journal needs.
-type Store interface {
-	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
+// Recorder records events of what machines do.
+type Recorder interface {
+	RecordStep(host snapshot.Ref, uid, reason, message string)
 }
 
-// Options are what a Tracker stands on.
+// Statuses hears of hosts whose status is to be written after a pause.
+type Statuses interface {
+	Changed(host snapshot.Ref, pause time.Duration)
+}
+
+// Options are the parts of a Tracker.
 type Options struct {
-	// Hosts and Events are the stores of baremetalhosts and events.
-	Hosts, Events Store
-	// Log is the boot log, whose messages are given to Take.
-	Log Log
-	// Host gives a host as the inventory has it, nil where it has none; nil: it is
+	// Events takes what machines do; nil discards it.
+	Events Recorder
+	// Host returns a host as the snapshot has it, nil where it has none; nil: it is
 	// not asked.
 	Host func(snapshot.Ref) *snapshot.Host
-	// Logger takes what goes wrong; nil: nobody.
+	// Logger takes what goes wrong; nil discards it.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil keeps none.
-	Registerer prometheus.Registerer
-	// Instance names this process in events; "": the machine's name.
-	Instance string
 }
 
-// Tracker is the news that waits to be written. Its methods are safe for concurrent
-// use and, but for Complete, do not block.
+// Tracker remembers how far machines are. Its methods are safe for concurrent use and,
+// but for Complete, Run and Shutdown, do not block.
 type Tracker struct {
-	opts    Options
-	metrics *metrics
-	// The channels hold one: there may be something due.
-	wakeLog, wakeHosts, wakeEvents chan struct{}
+	opts Options
+	// wake holds one: something may have to be written into the boot log.
+	wake chan struct{}
 
-	statuses *rate.Limiter
-	happened *rate.Limiter
-
-	mu sync.Mutex
+	mu       sync.Mutex
+	log      Log      // nil before Run
+	statuses Statuses // nil while Run does not run
+	// machines are the hosts that have done something since the start, at most one each.
+	machines machines
 	// unlogged are the machines whose state is to be written into the boot log, in
 	// order.
 	unlogged []*machine
@@ -89,184 +69,173 @@ type Tracker struct {
 	// were written last.
 	urgent   bool
 	recorded time.Time
-	// rushUntil is when the storm of boots is over, as far as is known.
-	rushUntil time.Time
-	// taken is the newest message of the boot log that was taken.
-	taken uint64
-	// states are the hosts whose status lacks what the boot log has, hosts those of
-	// which there is other news.
-	states *queue[snapshot.Ref, struct{}]
-	hosts  *queue[snapshot.Ref, hostNews]
-	// events are those that wait to be written, but for those of machines' steps.
-	events *queue[eventKey, eventNews]
-	steps  *queue[stepKey, eventNews]
-	// limits bound the events that clients can cause.
-	limits limits
-	// machines are the hosts that have done something since the start.
-	machines machines
-	// conflicting are the hosts that have a conflict now.
-	conflicting map[snapshot.Ref]struct{}
-	closed      bool
+	// stormUntil is when the storm of boots is over, as far as is known.
+	stormUntil time.Time
+	// applied is the newest message of the boot log that was applied.
+	applied uint64
+	closed  bool
 }
 
-// New makes a Tracker. It needs no store before Run.
+// New returns a Tracker, which writes nothing before Run.
 func New(opts Options) *Tracker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Instance == "" {
-		opts.Instance, _ = os.Hostname()
-	}
-	j := &Tracker{
-		opts:        opts,
-		wakeLog:     make(chan struct{}, 1),
-		wakeHosts:   make(chan struct{}, 1),
-		wakeEvents:  make(chan struct{}, 1),
-		statuses:    rate.NewLimiter(statusesPerSecond, writeBurst),
-		happened:    rate.NewLimiter(eventsPerSecond, writeBurst),
-		states:      newQueue[snapshot.Ref, struct{}](0, 0, 0),
-		hosts:       newQueue[snapshot.Ref, hostNews](0, hostGap, 0),
-		events:      newQueue[eventKey, eventNews](maxEvents, eventGap, eventKeep),
-		steps:       newQueue[stepKey, eventNews](maxSteps, eventGap, 0),
-		limits:      newLimits(),
-		machines:    newMachines(),
-		conflicting: make(map[snapshot.Ref]struct{}),
-	}
-	j.metrics = newMetrics(opts.Registerer, j)
-	return j
+	return &Tracker{opts: opts, wake: make(chan struct{}, 1), machines: newMachines()}
 }
 
-// hostNews gives the news of a host, to be added to.
-func (j *Tracker) hostNews(host *snapshot.Host, now time.Time) (news *hostNews, wake bool) {
-	it, wake, _ := j.hosts.touch(host.Ref, now)
-	news = &it.news
-	if news.uid != host.UID {
-		*news = hostNews{uid: host.UID}
-	}
-	return news, wake
+// Progress returns how far a host is. What happened since its status was written
+// counts.
+func (t *Tracker) Progress(h *snapshot.Host) snapshot.Progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.machines.progress(h)
 }
 
-// ConflictChanged notes with whom a host shares a hardware or IP address now.
-func (j *Tracker) ConflictChanged(change snapshot.ConflictChange) {
-	now, sentences := time.Now(), make([]string, 0, len(change.Conflicts))
-	for _, c := range change.Conflicts {
-		sentences = append(sentences, c.String())
-	}
-	j.note(j.wakeHosts, func() bool {
-		if len(sentences) > 0 {
-			j.conflicting[change.Host.Ref] = struct{}{}
-		} else {
-			delete(j.conflicting, change.Host.Ref)
-		}
-		news, wake := j.hostNews(change.Host, now)
-		news.conflicts = &sentences
-		return wake
-	})
+// Storm reports whether so many machines boot that statuses and events have to wait.
+func (t *Tracker) Storm() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Now().Before(t.stormUntil)
 }
 
-// ConfigReadable notes why a host's image cannot read its config, in a sentence, or
-// with "" that it can.
-func (j *Tracker) ConfigReadable(host *snapshot.Host, sentence string) {
+// ScriptServed notes that a host was given the script that boots its image, or one of
+// its own; what names that in the event. again is true where the machine has asked
+// before in this boot.
+func (t *Tracker) ScriptServed(host *snapshot.Host, what string, again bool) {
+	step := decide.ImageStep
+	if again {
+		step = decide.AgainStep
+	}
+	t.advance(host, step)
+	t.record(host, ReasonScriptServed, "given the script that boots "+what)
+}
+
+// LocalBoot notes that a host was given the script that boots its disk.
+func (t *Tracker) LocalBoot(host *snapshot.Host, why string) {
+	t.advance(host, decide.DiskStep)
+	t.record(host, ReasonLocalBoot, "given the script that boots the disk: "+why)
+}
+
+// Failed notes that a host was shown why it cannot boot: a notice of the image says
+// the same.
+func (t *Tracker) Failed(host *snapshot.Host) { t.advance(host, decide.FailStep) }
+
+// TargetLogin notes that a host has logged in to the target of an image. iPXE does so
+// twice a boot, and the machine's system once more: that is one event.
+func (t *Tracker) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string) {
+	if t.isFirst(host, loggedIn) {
+		t.record(host, ReasonTargetLogin, "logged in to the target of image "+image.String()+" as "+initiator)
+	}
+}
+
+// KernelRead notes that a host has begun to read the kernel of an image; what it reads
+// of it later in the same boot is not noted.
+func (t *Tracker) KernelRead(host *snapshot.Host, image snapshot.Ref, path string) {
+	if t.isFirst(host, readKernel) {
+		t.record(host, ReasonKernelRead, "reads the kernel "+path+" of image "+image.String())
+	}
+}
+
+// InitrdRead is KernelRead for the initial RAM disk.
+func (t *Tracker) InitrdRead(host *snapshot.Host, image snapshot.Ref, path string) {
+	if t.isFirst(host, readInitrd) {
+		t.record(host, ReasonInitrdRead, "reads the initrd "+path+" of image "+image.String())
+	}
+}
+
+// Served notes that a host was given a config. Retries are no event.
+func (t *Tracker) Served(host *snapshot.Host, config *snapshot.Config) {
+	if t.advanceWith(host, decide.ConfigStep, config) {
+		t.record(host, ReasonConfigServed, "given the config "+config.Ref.String()+", "+config.Hash)
+	}
+}
+
+// Complete notes that a host has said that it is done, and returns once that is
+// durable. After an error it may not be, and the machine is to say it again.
+func (t *Tracker) Complete(ctx context.Context, host *snapshot.Host) error {
+	t.advance(host, decide.CompleteStep)
+	if err := t.awaitLogged(ctx, host); err != nil {
+		return err
+	}
+	t.record(host, ReasonBootComplete, "said that it is provisioned")
+	return nil
+}
+
+// record makes an event of what a host has done.
+func (t *Tracker) record(host *snapshot.Host, reason, message string) {
+	if t.opts.Events != nil {
+		t.opts.Events.RecordStep(host.Ref, host.UID, reason, message)
+	}
+}
+
+// isFirst reports whether something happens for the first time in a host's boot.
+func (t *Tracker) isFirst(host *snapshot.Host, what once) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.machines.isFirst(host, what)
+}
+
+func (t *Tracker) advance(host *snapshot.Host, step decide.Step) { t.advanceWith(host, step, nil) }
+
+// advanceWith brings a host forward, at once in memory and soon in the boot log and its
+// status. config is the one that it was given in this step, if any. It reports whether
+// that is more than a retry.
+func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *snapshot.Config) (isNew bool) {
 	now := time.Now()
-	j.note(j.wakeHosts, func() bool {
-		news, wake := j.hostNews(host, now)
-		news.unreadable = &sentence
-		return wake
-	})
-}
-
-// Notice notes what deserves an event. Of those that clients can cause only so many
-// different ones are made; that others were left out is an event, too. An alarm is
-// never left out: where there are too many, those of one host are one event.
-func (j *Tracker) Notice(n decide.Notice) {
-	now := time.Now()
-	key := keyOf(&n)
-	j.note(j.wakeEvents, func() (wake bool) {
-		switch {
-		case j.events.known(key) || j.limits.allow(&n, now):
-		case n.IsAlarm():
-			key.key = ""
-		default:
-			j.metrics.drop(kindEvent, causeLimited)
-			j.limits.omit(&n, now)
-			return false
-		}
-		return j.noteEvent(key, n.Message, now)
-	})
-}
-
-// Record notes an event about an object: eventType is Normal or Warning, reason
-// a word, message a sentence without secrets.
-func (j *Tracker) Record(object v1.ObjectReference, eventType, reason, message string) {
-	object.ResourceVersion = "" // the event is the same one later
-	message = clip(message, maxMessage)
-	key := eventKey{object: object, eventType: eventType, reason: reason, key: message}
-	now := time.Now()
-	j.note(j.wakeEvents, func() bool { return j.noteEvent(key, message, now) })
-}
-
-// LoginRefused notes that a login to an image's target did not know its secret. All of
-// an image are one event, which message is the newest of: whoever guesses cannot fill
-// the store with them, nor keep one from being made.
-func (j *Tracker) LoginRefused(image *snapshot.Image, message string) {
-	key := eventKey{
-		object: v1.ObjectReference{
-			Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
-		},
-		eventType: v1.EventWarning, reason: ReasonLoginRefused, key: ReasonLoginRefused,
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return false
 	}
-	now := time.Now()
-	j.note(j.wakeEvents, func() bool { return j.noteEvent(key, message, now) })
+	m, began, changed := t.machines.step(host, step, now)
+	isNew = began || changed
+	isFirst := false
+	if config != nil {
+		isNew = isNew || m.Config != config.Ref || m.Hash != config.Hash
+		m.Config, m.Hash = config.Ref, config.Hash
+	}
+	due := m.written.Add(seenGap)
+	if changed {
+		due = now.Add(unloggedGrace)
+		isFirst = len(t.unlogged) == 0
+		t.enqueueLocked(m)
+	}
+	statuses, isDue := t.statuses, t.markLocked(m, due)
+	t.mu.Unlock()
+	if isFirst {
+		t.wakeWriter()
+	}
+	if isDue && statuses != nil {
+		statuses.Changed(host.Ref, due.Sub(now))
+	}
+	return isNew
 }
 
-// noteEvent notes an event. The caller holds the lock.
-func (j *Tracker) noteEvent(key eventKey, message string, now time.Time) (wake bool) {
-	it, wake, lost := j.events.touch(key, now)
-	if lost {
-		j.metrics.drop(kindEvent, causeFull)
+// markLocked notes that the status of a machine lacks something that is due at a time.
+// It reports whether that is earlier than what was due before.
+func (t *Tracker) markLocked(m *machine, due time.Time) (isDue bool) {
+	if isDue = !m.unwritten || due.Before(m.due); isDue {
+		m.due = due
 	}
-	it.news.seen(now, clip(message, maxMessage))
-	return wake
+	if !m.unwritten {
+		m.unwritten = true
+		t.machines.unwritten++
+	}
+	return isDue
 }
 
-// tellOmissions makes an event and a log line of what the limits have left out. wait
-// is the time until there is something to tell, negative where there is nothing.
-func (j *Tracker) tellOmissions(now time.Time, all bool) (wait time.Duration) {
-	j.mu.Lock()
-	omissions, wait := j.limits.take(now, all)
-	for _, o := range omissions {
-		j.noteEvent(unknownKey(v1.EventWarning, ReasonEventsLeftOut, o.reason), fmt.Sprintf(
-			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last), now)
-	}
-	j.mu.Unlock()
-	for _, o := range omissions {
-		j.opts.Logger.Warn("events were left out: there were too many", "reason", o.reason, "count", o.count, "last", o.last)
-	}
-	return wait
-}
-
-// note takes news under the lock. take tells whether the writer is to be woken.
-func (j *Tracker) note(writer chan struct{}, take func() (wake bool)) {
-	j.mu.Lock()
-	wake := !j.closed && take()
-	j.mu.Unlock()
-	if wake {
-		signal(writer)
-	}
-}
-
-// signal wakes a writer.
-func signal(writer chan struct{}) {
+func (t *Tracker) wakeWriter() {
 	select {
-	case writer <- struct{}{}:
+	case t.wake <- struct{}{}:
 	default:
 	}
 }
 
-// pending counts what waits: records for the boot log, and what is in it and in no
-// status yet; other news of hosts; and events.
-func (j *Tracker) pending() (records, states, hosts, events int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.unlogged), j.states.dirty, j.hosts.dirty, j.events.dirty + j.steps.dirty
+// Pending returns how many states go into the boot log, and how many statuses lack
+// something.
+func (t *Tracker) Pending() (records, statuses int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.unlogged), t.machines.unwritten
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/snapshot"
 )
@@ -21,17 +21,23 @@ const (
 	stormGap  = 400 * time.Millisecond
 	// completeTimeout bounds how long a machine waits until its state is durable.
 	completeTimeout = 3 * time.Second
+	// awayMin and awayMax are the bounds of the pause between two attempts while the log
+	// is away. It is short, since machines wait for the log.
+	awayMin = 250 * time.Millisecond
+	awayMax = time.Second
+	// idle bounds how long nothing is looked at.
+	idle = time.Minute
 	// otherGrace is how long the status of a host is left to the server that wrote
 	// the record, which may be gone.
 	otherGrace = 10 * time.Second
 	// unloggedGrace is how long a status waits until its record is in the boot log.
 	unloggedGrace = time.Second
 
-	// rushRecords in a second, and rushLeast in one write, are a storm, in which
-	// statuses and events wait; rush is how long one write tells so.
-	rushRecords = 500
-	rushLeast   = 8
-	rush        = 500 * time.Millisecond
+	// stormRecords in a second, and stormLeast in one write, are a storm, in which
+	// statuses and events wait; it is over stormLength after the last such write.
+	stormRecords = 500
+	stormLeast   = 8
+	stormLength  = 500 * time.Millisecond
 )
 
 // Log is the boot log.
@@ -42,28 +48,28 @@ type Log interface {
 	Trim(ctx context.Context, upTo uint64) error
 }
 
-// errClosed is told to those who wait for a state when the journal closes.
+// errClosed is the outcome for those who wait for a state when the server stops.
 var errClosed = errors.New("the server stops")
 
-// durable waits until the state of a host is in the boot log.
-func (j *Tracker) durable(ctx context.Context, host *snapshot.Host) error {
-	j.mu.Lock()
-	m := j.machines.byRef[host.Ref]
-	if m == nil || m.uid != host.UID || m.logged {
-		j.mu.Unlock()
+// awaitLogged waits until the state of a host is in the boot log.
+func (t *Tracker) awaitLogged(ctx context.Context, host *snapshot.Host) error {
+	t.mu.Lock()
+	m := t.machines.byRef[host.Ref]
+	if m == nil || m.UID != host.UID || m.Logged {
+		t.mu.Unlock()
 		return nil
 	}
-	if j.closed {
-		j.mu.Unlock()
+	if t.closed {
+		t.mu.Unlock()
 		return errClosed
 	}
 	if m.outcome == nil {
 		m.outcome = &outcome{done: make(chan struct{})}
 	}
 	waited := m.outcome
-	j.urgent = true
-	j.mu.Unlock()
-	signal(j.wakeLog)
+	t.urgent = true
+	t.mu.Unlock()
+	t.wakeWriter()
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	select {
@@ -74,160 +80,153 @@ func (j *Tracker) durable(ctx context.Context, host *snapshot.Host) error {
 	}
 }
 
-// enqueue has a machine written into the boot log. The caller holds the lock.
-func (j *Tracker) enqueue(m *machine) {
+// enqueueLocked has a machine written into the boot log.
+func (t *Tracker) enqueueLocked(m *machine) {
 	if !m.queued {
 		m.queued = true
-		j.unlogged = append(j.unlogged, m)
+		t.unlogged = append(t.unlogged, m)
 	}
 }
 
-// records takes what is to be written into the boot log next.
-func (j *Tracker) records() (taken []*machine, records []bootlog.Record) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// nextRecords returns what is to be written into the boot log next, and of whom.
+func (t *Tracker) nextRecords() (machines []*machine, records []bootlog.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	now := time.Now()
-	since := now.Sub(j.recorded)
-	j.urgent, j.recorded = false, now
-	most := min(len(j.unlogged), maxRecords)
-	taken, records = make([]*machine, 0, most), make([]bootlog.Record, 0, most)
-	for len(j.unlogged) > 0 && len(records) < maxRecords {
-		m := j.unlogged[0]
-		j.unlogged, m.queued = j.unlogged[1:], false
-		if m.logged && !m.carried { // another server's record says it, or the host is no more
+	since := now.Sub(t.recorded)
+	t.urgent, t.recorded = false, now
+	most := min(len(t.unlogged), maxRecords)
+	machines, records = make([]*machine, 0, most), make([]bootlog.Record, 0, most)
+	for len(t.unlogged) > 0 && len(records) < maxRecords {
+		m := t.unlogged[0]
+		t.unlogged, m.queued = t.unlogged[1:], false
+		if m.Logged && !m.carried { // another server's record says it, or the host is no more
 			continue
 		}
 		m.carried = false
-		taken = append(taken, m)
+		machines = append(machines, m)
 		records = append(records, bootlog.Record{
-			Host: m.ref, UID: m.uid, Progress: m.progress, After: m.progress.Position, Config: m.config, Hash: m.hash,
+			Host: m.Ref, UID: m.UID, Progress: m.Progress, After: m.Progress.Position, Config: m.Config, Hash: m.Hash,
 		})
 	}
-	if len(j.unlogged) == 0 {
-		j.unlogged = nil
+	if len(t.unlogged) == 0 {
+		t.unlogged = nil
 	}
-	if len(records) >= rushLeast && float64(len(records)) >= rushRecords*since.Seconds() {
-		j.rushUntil = now.Add(rush)
+	if len(records) >= stormLeast && float64(len(records)) >= stormRecords*since.Seconds() {
+		t.stormUntil = now.Add(stormLength)
 	}
-	return taken, records
+	return machines, records
 }
 
-// lazy is how long what there is for the boot log can wait for more; 0: it cannot.
-func (j *Tracker) lazy() time.Duration {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// pause returns how long what there is for the boot log can wait for more; 0: it cannot.
+func (t *Tracker) pause() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	now := time.Now()
-	if j.urgent || len(j.unlogged) == 0 || len(j.unlogged) >= maxRecords || !now.Before(j.rushUntil) {
+	if t.urgent || len(t.unlogged) == 0 || len(t.unlogged) >= maxRecords || !now.Before(t.stormUntil) {
 		return 0
 	}
-	return max(0, stormGap-now.Sub(j.recorded))
+	return max(0, stormGap-now.Sub(t.recorded))
 }
 
-// recordStep writes what there is into the boot log, all of it or where it is time
-// to. wait is 0 where that was something, and negative where there was nothing.
-func (j *Tracker) recordStep(ctx context.Context, all bool) (wait time.Duration, err error) {
-	if wait := j.lazy(); wait > 0 && !all {
-		return wait, nil
-	}
-	taken, records := j.records()
+// writeRecords writes what there is into the boot log, up to maxRecords. n is their
+// number.
+func (t *Tracker) writeRecords(ctx context.Context) (n int, err error) {
+	machines, records := t.nextRecords()
 	if len(records) == 0 {
-		return -1, nil
-	}
-	if err = j.opts.Log.Append(ctx, records); err == nil {
 		return 0, nil
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, m := range taken {
-		if !m.logged {
-			j.enqueue(m)
+	if err = t.log.Append(ctx, records); err == nil {
+		return len(records), nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range machines {
+		if !m.Logged {
+			t.enqueueLocked(m)
 			m.resolve(err)
 		}
 	}
 	return 0, err
 }
 
-// Take is given every message of the boot log, in order.
-func (j *Tracker) Take(batch bootlog.Batch) {
-	// The inventory is asked before the lock is taken: who holds that asks us.
-	current := make([]*snapshot.Host, len(batch.Records))
-	if !batch.Own && j.opts.Host != nil {
-		for i := range batch.Records {
-			current[i] = j.opts.Host(batch.Records[i].Host)
+// Run writes states into the boot log until ctx ends, and says whose statuses are to be
+// written. While the log is away, states wait. It is called once; Shutdown writes what
+// is left.
+func (t *Tracker) Run(ctx context.Context, log Log, statuses Statuses) {
+	t.mu.Lock()
+	t.log, t.statuses = log, statuses
+	t.mu.Unlock()
+	for _, ref := range t.Unwritten() {
+		statuses.Changed(ref, 0)
+	}
+	var trimming sync.WaitGroup
+	defer trimming.Wait()
+	trimming.Go(func() { t.trim(ctx) })
+	t.writeAll(ctx)
+	t.mu.Lock()
+	t.statuses = nil
+	t.mu.Unlock()
+}
+
+// writeAll writes states until ctx ends.
+func (t *Tracker) writeAll(ctx context.Context) {
+	away := awayMin
+	for ctx.Err() == nil {
+		if pause := t.pause(); pause > 0 {
+			sleep(ctx, pause, t.wake)
+			continue
 		}
-	}
-	now := time.Now()
-	due := now
-	if batch.Live && !batch.Own {
-		due = now.Add(otherGrace)
-	}
-	j.note(j.wakeHosts, func() (wake bool) {
-		j.taken = max(j.taken, batch.Sequence)
-		for i := range batch.Records {
-			r := &batch.Records[i]
-			m, isNews := j.takeRecord(r, current[i], batch)
-			if !isNews {
-				continue
+		began := time.Now()
+		n, err := t.writeRecords(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if away == awayMin {
+				t.opts.Logger.Warn("the boot log takes no states of hosts; they wait", "error", err)
 			}
-			var first bool
-			m.status, first = j.states.schedule(m.status, r.Host, due)
-			wake = first || wake
+			sleep(ctx, away, nil)
+			away = min(2*away, awayMax)
+		case n == 0:
+			sleep(ctx, idle, t.wake)
+		default:
+			if away > awayMin {
+				t.opts.Logger.Info("the boot log takes states of hosts again")
+			}
+			away = awayMin
+			sleep(ctx, recordGap-time.Since(began), nil)
 		}
-		return wake
-	})
+	}
 }
 
-// takeRecord folds a record into what is remembered of its machine. isNews is false
-// where the host is no more, or its status says what the record does.
-func (j *Tracker) takeRecord(
-	r *bootlog.Record, current *snapshot.Host, batch bootlog.Batch,
-) (m *machine, isNews bool) {
-	m = j.machines.byRef[r.Host]
-	if m == nil || m.uid != r.UID {
-		if batch.Own || current != nil && current.UID != r.UID {
-			return nil, false
-		}
-		m = j.machines.put(machine{ref: r.Host, uid: r.UID, progress: r.Progress, after: r.After, logged: true, config: r.Config, hash: r.Hash})
-		m.oldest = batch.Sequence
-		return m, true
+// sleep waits for a time, until it is woken, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
 	}
-	before := m.progress.Position
-	if r.Progress.Position <= before {
-		return m, m.oldest != 0
-	}
-	adopted := m.fold(r, batch.Own)
-	if m.oldest == 0 || adopted && r.After >= before {
-		m.oldest = batch.Sequence // it says what all older ones do
-	}
-	return m, true
 }
 
-// fold brings a machine to where a record is that comes after what it includes. It
-// reports whether the machine is now as the record says.
-func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
-	before := m.progress
-	switch {
-	case own:
-		m.progress.Position = r.Progress.Position
-		m.after = max(m.after, r.After)
-		adopted = decide.Same(m.progress, r.Progress)
-	case m.logged:
-		m.progress = decide.Fold(before, r.Progress, r.After)
-		adopted = decide.Same(m.progress, r.Progress)
-	case decide.LaterSeen(r.Progress, before):
-		m.progress, adopted = r.Progress, true
-	default: // what this server has to write comes after it
-		m.progress.Position = r.Progress.Position
-	}
-	if adopted {
-		m.logged = true
-		m.resolve(nil)
-		if !own {
-			m.after, m.config, m.hash = r.After, r.Config, r.Hash
+// Shutdown writes what is left into the boot log, at once and for as long as ctx lasts,
+// when Run has returned. The error says how much is lost. What comes later is ignored.
+func (t *Tracker) Shutdown(ctx context.Context) error {
+	var err error
+	for n := 1; n > 0 && err == nil; {
+		if err = ctx.Err(); err == nil {
+			n, err = t.writeRecords(ctx)
 		}
 	}
-	if m.progress.Boots != before.Boots {
-		m.done = 0
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, m := range t.unlogged {
+		m.resolve(errClosed)
 	}
-	return adopted
+	if err != nil && len(t.unlogged) > 0 {
+		return fmt.Errorf("%d states of hosts could not be written: %w", len(t.unlogged), err)
+	}
+	return nil
 }

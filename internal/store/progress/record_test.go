@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
@@ -18,13 +17,109 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
+// memoryLog is a boot log in memory, which can be away.
+type memoryLog struct {
+	mu       sync.Mutex
+	applied  func(bootlog.Batch)
+	messages []bootlog.Batch
+	sequence uint64
+	trimmed  uint64
+	failure  error
+}
+
+func (l *memoryLog) Append(_ context.Context, records []bootlog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil {
+		return l.failure
+	}
+	l.applied(l.add(records, true))
+	return nil
+}
+
+// add makes a message as the boot log would.
+func (l *memoryLog) add(records []bootlog.Record, own bool) bootlog.Batch {
+	l.sequence++
+	batch := bootlog.Batch{Sequence: l.sequence, Own: own, Live: true, Records: slices.Clone(records)}
+	for i := range batch.Records {
+		batch.Records[i].Progress.Position = l.sequence
+	}
+	l.messages = append(l.messages, batch)
+	return batch
+}
+
+func (l *memoryLog) Trim(_ context.Context, upTo uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trimmed = upTo
+	return nil
+}
+
+func (l *memoryLog) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = err
+}
+
+// replay has a tracker apply the messages after a sequence.
+func (l *memoryLog) replay(t *Tracker, after uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.messages {
+		if m.Sequence > after {
+			t.Apply(bootlog.Batch{Sequence: m.Sequence, Records: slices.Clone(m.Records)})
+		}
+	}
+}
+
+// steps counts the events of what machines do.
+type steps struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (s *steps) RecordStep(host snapshot.Ref, _, reason, _ string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n[reason+" "+host.String()]++
+}
+
+// idleStatuses writes no status.
+type idleStatuses struct{}
+
+func (idleStatuses) Changed(snapshot.Ref, time.Duration) {}
+
+// rig is a running tracker over a log in memory, in a bubble of its own time.
+type rig struct {
+	*Tracker
+	log   *memoryLog
+	steps *steps
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{log: &memoryLog{}, steps: &steps{n: map[string]int{}}}
+	r.Tracker = New(Options{Events: r.steps})
+	r.log.applied = r.Apply
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx, r.log, idleStatuses{}) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return r
+}
+
+func (r *rig) add(name string) *snapshot.Host {
+	return &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: name}, UID: "uid-" + name}
+}
+
+var config = &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc"}
+
 // TestCompleteIsDurable: a boot-complete is answered once the boot log has it, and
 // refused while the log is away; the machine's state is right meanwhile.
 func TestCompleteIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		host := r.add("server1")
-		r.hosts.fail(apierrors.NewServiceUnavailable("away")) // a status is not waited for
 		if err := r.Complete(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}
@@ -51,150 +146,8 @@ func TestCompleteIsDurable(t *testing.T) {
 		if err := r.Complete(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		r.hosts.fail(nil)
-		settled(time.Minute)
-		if e := r.allEvents()["BootComplete g10/server2"]; e == nil || e.Count != 1 {
-			t.Errorf("the event of what was answered: %+v", e)
-		}
-	})
-}
-
-// TestStatesAreDurableWithinASecond: whatever events pile up, and however slow the
-// statuses are.
-func TestStatesAreDurableWithinASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		for i := range 100_000 {
-			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: fmt.Sprint("h", i)}, v1.EventNormal, "Test", "a message")
-		}
-		hosts := make([]*snapshot.Host, 10_000)
-		for i := range hosts {
-			hosts[i] = r.add(fmt.Sprint("h", i))
-			r.ScriptServed(hosts[i], "image g10/live", false)
-			if i%2 == 0 {
-				r.Served(hosts[i], config)
-			}
-		}
-		settled(time.Second)
-		again := New(Options{Hosts: r.hosts, Events: r.events})
-		r.log.replay(again, 0)
-		for i, host := range hosts {
-			want := v1.StateBooting
-			if i%2 == 0 {
-				want = v1.StateProvisioning
-			}
-			if p := again.Progress(host); p.State != want || p.Boots != 1 {
-				t.Fatalf("%s: %+v; want %s", host.Ref, p, want)
-			}
-		}
-	})
-}
-
-// TestReplayChangesNothing: a record that a status includes is read once more, as
-// after a kill -9, which brings removed messages back. An admin may have corrected
-// the status meanwhile.
-func TestReplayChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		host := r.add("server1")
-		r.ScriptServed(host, "image g10/live", false)
-		r.Served(host, config)
-		settled(time.Minute)
-		restart := func() *Tracker {
-			t.Helper()
-			stored := r.stored("server1", 9)
-			before := r.host("server1").Status
-			again := New(Options{Hosts: r.hosts, Events: r.events, Log: r.log, Host: func(snapshot.Ref) *snapshot.Host { return stored }})
-			r.log.replay(again, 0)
-			if p := again.Progress(stored); p.State != before.State || p.Boots != before.BootCount {
-				t.Errorf("the status says %+v, the decision %+v", before, p)
-			}
-			if err := again.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if after := r.host("server1").Status; after.State != before.State || after.BootCount != before.BootCount || after.BootRecord != before.BootRecord {
-				t.Errorf("the status was %+v and is %+v", before, after)
-			}
-			return again
-		}
-		restart()
-		for _, state := range []string{v1.StateProvisioned, v1.StateAvailable} {
-			r.hosts.mu.Lock()
-			r.hosts.objects["/baremetalhosts/g10/server1"].(*v1.BareMetalHost).Status.State = state
-			r.hosts.mu.Unlock()
-			restart()
-		}
-		// The host was deleted and made again: what its predecessor did is not its own.
-		other := r.add("server1")
-		other.UID = "another"
-		r.hosts.mu.Lock()
-		r.hosts.objects["/baremetalhosts/g10/server1"].(*v1.BareMetalHost).UID = "another"
-		r.hosts.mu.Unlock()
-		again := restart()
-		if upTo := again.included(); upTo != r.log.sequence {
-			t.Errorf("included up to %d of %d", upTo, r.log.sequence)
-		}
-	})
-}
-
-// TestTrimming: the boot log is trimmed up to the first message that a status lacks,
-// and a host whose status cannot be written does not keep it for ever.
-func TestTrimming(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		one, two := r.add("one"), r.add("two")
-		r.ScriptServed(one, "image g10/live", false)
-		settled(trimInterval)
-		if r.log.trimmed != 1 {
-			t.Errorf("trimmed up to %d", r.log.trimmed)
-		}
-		r.hosts.fail(errors.New("damaged"))
-		r.ScriptServed(two, "image g10/live", false)
-		for range maxLag + 100 {
-			settled(decide.ScriptGap + time.Second)
-			r.ScriptServed(one, "image g10/live", false)
-		}
-		settled(time.Minute)
-		if r.log.trimmed < 50 || r.log.trimmed >= r.log.sequence {
-			t.Errorf("trimmed up to %d of %d", r.log.trimmed, r.log.sequence)
-		}
-		again := New(Options{Hosts: r.hosts, Events: r.events})
-		r.log.replay(again, r.log.trimmed)
-		if p := again.Progress(two); p.State != v1.StateBooting {
-			t.Errorf("what was trimmed is lost: %+v", p)
-		}
-	})
-}
-
-// TestRecordsOfOthers: the record of another server counts at once, its status is
-// left to that server for a while, and is written if that is gone.
-func TestRecordsOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		host := r.add("server1")
-		seen := time.Now().Add(-time.Hour) // its clock is behind
-		r.ScriptServed(host, "image g10/live", false)
-		synctest.Wait()
-		r.log.mu.Lock()
-		batch := r.log.add([]bootlog.Record{{
-			Host: host.Ref, UID: host.UID, After: r.log.sequence, Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
-		}}, false)
-		r.log.mu.Unlock()
-		r.Take(batch)
-		if p := r.Progress(host); p.State != v1.StateProvisioned {
-			t.Fatalf("%+v", p)
-		}
-		settled(otherGrace / 2)
-		if s := r.host("server1").Status; s.State != v1.StateBooting {
-			t.Fatalf("at once: %+v", s)
-		}
-		settled(otherGrace)
-		if s := r.host("server1").Status; s.State != v1.StateProvisioned || s.BootRecord != 2 {
-			t.Fatalf("after the grace: %+v", s)
-		}
-		settled(trimInterval)
-		if r.log.trimmed != 2 {
-			t.Errorf("trimmed up to %d", r.log.trimmed)
+		if n := r.steps.n["BootComplete g10/server2"]; n != 1 {
+			t.Errorf("%d events of what was answered", n)
 		}
 	})
 }
@@ -204,16 +157,15 @@ func TestRecordsOfOthers(t *testing.T) {
 func TestOtherServerKnows(t *testing.T) {
 	js := kvtest.JetStream(t)
 	start := func() *Tracker {
-		var j *Tracker
-		log := bootlog.New(bootlog.Options{Taken: func(b bootlog.Batch) { j.Take(b) }})
-		j = New(Options{Hosts: newMemory(), Events: newMemory(), Log: log}) // no status ever tells the other
+		tracker := New(Options{}) // no status ever says it to the other
+		log := bootlog.New(bootlog.Options{Taken: tracker.Apply})
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() { _ = log.Run(ctx, js) })
-		running.Go(func() { _ = j.Run(ctx) })
+		running.Go(func() { tracker.Run(ctx, log, idleStatuses{}) })
 		t.Cleanup(func() { cancel(); running.Wait() })
 		eventuallyReady(t, log)
-		return j
+		return tracker
 	}
 	a, b := start(), start()
 	for i := range 50 {
