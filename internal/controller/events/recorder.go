@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -39,9 +40,6 @@ const (
 	// perSecond bounds the writes, and inStorm those while a storm of boots goes on.
 	perSecond = 100
 	inStorm   = 5
-	// maxAttempts are made of a write that the store, though it is there, refuses.
-	maxAttempts = 5
-	retryMin    = time.Second
 )
 
 // class is a group of events that has a bound of its own on those which are not
@@ -112,7 +110,6 @@ type event struct {
 	key   key
 	class class
 	occurrences
-	attempts int
 }
 
 // String returns the event's key in the store.
@@ -139,7 +136,7 @@ func New(opts Options) *Recorder {
 		opts.Registerer.MustRegister(r.dropped)
 	}
 	r.queue = controller.New(controller.Options[*event]{
-		Name: "events", Reconcile: r.reconcile, List: r.list, RetryMin: retryMin,
+		Name: "events", Reconcile: r.reconcile, List: r.list,
 		LowPriority: func(e *event) bool { return e.class == steps },
 		Metrics:     opts.Metrics, Logger: opts.Logger,
 	})
@@ -150,21 +147,31 @@ func New(opts Options) *Recorder {
 // word, message a sentence without secrets.
 func (r *Recorder) Record(object v1.ObjectReference, eventType, reason, message string) {
 	object.ResourceVersion = "" // the event is the same one later
-	message = clip(message)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.recordLocked(key{object, eventType, reason, message}, others, message)
+	r.record(key{object, eventType, reason, clip(message)}, others, message)
 }
 
 // RecordStep records what a machine has done.
 func (r *Recorder) RecordStep(host snapshot.Ref, uid, reason, message string) {
-	message = clip(message)
 	object := v1.ObjectReference{
 		Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: uid,
 	}
+	r.record(key{object, v1.EventNormal, reason, clip(message)}, steps, message)
+}
+
+// LoginRefused records that a login to an image's target did not know its secret. All
+// of an image are one event with the newest message: whoever guesses cannot fill the
+// store with them, nor keep one from being recorded.
+func (r *Recorder) LoginRefused(image *snapshot.Image, message string) {
+	object := v1.ObjectReference{
+		Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
+	}
+	r.record(key{object, v1.EventWarning, ReasonLoginRefused, ReasonLoginRefused}, alarms, message)
+}
+
+func (r *Recorder) record(k key, c class, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.recordLocked(key{object, v1.EventNormal, reason, message}, steps, message)
+	r.recordLocked(k, c, message)
 }
 
 // Notice records what deserves an event. Of those that clients can cause, only so many
@@ -180,28 +187,16 @@ func (r *Recorder) Notice(n decide.Notice) {
 	_, isKnown := r.written.Get(k)
 	switch {
 	case isKnown || r.events[k] != nil || r.limits.allow(&n, now):
-		r.recordLocked(k, c, clip(n.Message))
+		r.recordLocked(k, c, n.Message)
 	case n.IsAlarm():
 		k.text = ""
-		r.recordLocked(k, c, clip(n.Message))
+		r.recordLocked(k, c, n.Message)
 	default:
 		r.drop(causeLimited, 1)
 		if r.limits.omit(&n) {
 			r.queue.EnqueueAfter(r.omissions, omissionPeriod)
 		}
 	}
-}
-
-// LoginRefused records that a login to an image's target did not know its secret. All
-// of an image are one event with the newest message: whoever guesses cannot fill the
-// store with them, nor keep one from being recorded.
-func (r *Recorder) LoginRefused(image *snapshot.Image, message string) {
-	object := v1.ObjectReference{
-		Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.recordLocked(key{object, v1.EventWarning, ReasonLoginRefused, ReasonLoginRefused}, alarms, clip(message))
 }
 
 // recordLocked adds an occurrence, unless there are too many unwritten events of the
@@ -226,7 +221,7 @@ func (r *Recorder) recordLocked(k key, c class, message string) {
 		}
 		r.queue.EnqueueAfter(e, pause)
 	}
-	e.add(occurrences{count: 1, first: now, last: now, message: message})
+	e.add(occurrences{count: 1, first: now, last: now, message: clip(message)})
 }
 
 func (r *Recorder) drop(cause string, n int) { r.dropped.WithLabelValues(cause).Add(float64(n)) }
@@ -235,14 +230,7 @@ func (r *Recorder) drop(cause string, n int) { r.dropped.WithLabelValues(cause).
 func (r *Recorder) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.pendingLocked()
-}
-
-func (r *Recorder) pendingLocked() (n int) {
-	for _, unwritten := range r.unwritten {
-		n += unwritten
-	}
-	return n
+	return len(r.events)
 }
 
 // Run writes events until ctx ends, fewer while storm reports a storm of boots. While
@@ -269,17 +257,13 @@ func (r *Recorder) list(_ context.Context, enqueue func(*event)) error {
 func (r *Recorder) unwrittenEvents() []*event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := make([]*event, 0, r.pendingLocked())
-	for _, e := range r.events {
-		found = append(found, e)
-	}
-	slices.SortFunc(found, func(a, b *event) int {
+	return slices.SortedFunc(maps.Values(r.events), func(a, b *event) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), a.first.Compare(b.first))
 	})
-	return found
 }
 
-// reconcile writes an event.
+// reconcile writes an event. One that the store, though it is there, refuses is given
+// up: it would be refused again.
 func (r *Recorder) reconcile(ctx context.Context, e *event) (requeueAfter time.Duration, err error) {
 	if e == r.omissions {
 		r.reportOmissions()
@@ -287,9 +271,6 @@ func (r *Recorder) reconcile(ctx context.Context, e *event) (requeueAfter time.D
 	}
 	err = r.writer.Write(ctx, func(ctx context.Context) error { return r.write(ctx, e) })
 	if err == nil || ctx.Err() != nil {
-		return 0, err
-	}
-	if e.attempts++; e.attempts < maxAttempts {
 		return 0, err
 	}
 	r.opts.Logger.Error("an event is given up, since the store refuses it", "key", e.String(), "error", err)
@@ -340,8 +321,8 @@ func (r *Recorder) reportOmissions() {
 	r.mu.Lock()
 	omissions := r.limits.reset()
 	for _, o := range omissions {
-		message := clip(fmt.Sprintf(
-			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last))
+		message := fmt.Sprintf(
+			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last)
 		r.recordLocked(unknownKey(v1.EventWarning, ReasonEventsLeftOut, o.reason), alarms, message)
 	}
 	r.mu.Unlock()
@@ -369,7 +350,7 @@ func (r *Recorder) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	lost := r.pendingLocked()
+	lost := len(r.events)
 	if lost == 0 {
 		return nil
 	}

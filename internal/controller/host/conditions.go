@@ -35,6 +35,8 @@ type findings struct {
 	pending bool
 }
 
+func (f *findings) isPending() bool { return f != nil && f.pending }
+
 // ConflictChanged takes with whom a host shares a hardware or IP address now.
 func (w *StatusWriter) ConflictChanged(change snapshot.ConflictChange) {
 	var sentences []string
@@ -58,7 +60,7 @@ func (w *StatusWriter) find(host *snapshot.Host, change func(*findings)) {
 	if before != nil && before.uid == host.UID {
 		f = *before
 	}
-	if before == nil || !before.pending {
+	if !before.isPending() {
 		w.pending++
 	}
 	change(&f)
@@ -80,7 +82,7 @@ func (w *StatusWriter) findingsOf(ref snapshot.Ref) *findings {
 func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if written == nil || !written.pending || w.findings[ref] != written {
+	if !written.isPending() || w.findings[ref] != written {
 		return
 	}
 	w.pending--

@@ -1,10 +1,8 @@
 package host
 
 import (
-	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,14 +12,6 @@ import (
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
-
-// errGone is the error of a write to an object that has taken the place of the host.
-var errGone = errors.New("the object is another one by now")
-
-// isGone reports whether an error says that the object of a write is no more.
-func isGone(err error) bool {
-	return errors.Is(err, errGone) || storage.IsNotFound(err) || apierrors.IsNotFound(err)
-}
 
 // update is one write of a status.
 type update struct {
@@ -38,9 +28,9 @@ type update struct {
 func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 	host := input.(*v1.BareMetalHost)
 	u.uid, u.transitions = string(host.UID), nil
-	isPending := u.findings != nil && u.findings.pending && u.findings.uid == u.uid
+	isPending := u.findings.isPending() && u.findings.uid == u.uid
 	if u.machine.UID != u.uid && !isPending {
-		return nil, nil, errGone
+		return nil, nil, progress.ErrGone
 	}
 	if u.machine.UID == u.uid {
 		writeProgress(&host.Status, &u.machine)
@@ -51,17 +41,6 @@ func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Ob
 		}
 	}
 	return host, nil, nil
-}
-
-// result returns what has come of the write for the machine.
-func (u *update) result(err error) progress.Result {
-	switch {
-	case isGone(err) || err == nil && u.machine.UID != u.uid:
-		return progress.Gone
-	case err != nil:
-		return progress.Failed
-	}
-	return progress.Written
 }
 
 // writeProgress writes how far a machine is.

@@ -4,11 +4,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -138,47 +140,40 @@ func (w *StatusWriter) unwritten() []snapshot.Ref {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ref, f := range w.findings {
-		if f.pending {
+		if f.isPending() {
 			refs = append(refs, ref)
 		}
 	}
 	return refs
 }
 
+// reconcile writes the status of a host, if it lacks something.
 func (w *StatusWriter) reconcile(ctx context.Context, ref snapshot.Ref) (requeueAfter time.Duration, err error) {
-	wait, isUnwritten := w.opts.Progress.Due(ref)
-	if f := w.findingsOf(ref); f == nil || !f.pending {
-		if !isUnwritten || wait > 0 {
-			return max(wait, 0), nil
-		}
+	if !w.opts.Progress.IsUnwritten(ref) && !w.findingsOf(ref).isPending() {
+		return 0, nil
 	}
 	return 0, w.writer.Write(ctx, func(ctx context.Context) error { return w.write(ctx, ref) })
 }
 
-// write writes the status of a host, if it lacks something. A change of a condition is
-// an event, too.
+// write writes the status of a host. A change of a condition is an event, too.
 func (w *StatusWriter) write(ctx context.Context, ref snapshot.Ref) error {
 	found := w.findingsOf(ref)
 	machine, isUnwritten := w.opts.Progress.BeginWrite(ref)
-	if found == nil || !found.pending {
-		if !isUnwritten {
-			return nil
-		}
-		if w.includes(&machine) {
-			w.opts.Progress.EndWrite(&machine, progress.Written)
-			return nil
-		}
+	if !found.isPending() && (!isUnwritten || w.includes(&machine)) {
+		w.opts.Progress.EndWrite(&machine, nil)
+		return nil
 	}
 	u := update{machine: machine, findings: found, at: time.Now()}
 	err := w.store.GuaranteedUpdate(ctx, "/baremetalhosts/"+ref.String(), &v1.BareMetalHost{}, false, nil, u.apply, nil)
-	if isUnwritten {
-		w.opts.Progress.EndWrite(&machine, u.result(err))
+	if storage.IsNotFound(err) || apierrors.IsNotFound(err) {
+		err = progress.ErrGone
 	}
-	switch {
-	case isGone(err):
-		w.forget(ref, found)
-		return nil
-	case err != nil:
+	if err == nil && machine.UID != u.uid {
+		w.opts.Progress.EndWrite(&machine, progress.ErrGone)
+	} else {
+		w.opts.Progress.EndWrite(&machine, err)
+	}
+	if err != nil && !errors.Is(err, progress.ErrGone) {
 		return err
 	}
 	w.forget(ref, found)

@@ -143,8 +143,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestNoStateIsDropped has the stores away while more hosts boot than events are kept
-// of.
+// TestNoStateIsDropped has the stores away while more hosts boot than there may be
+// pending events.
 func TestNoStateIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20_000

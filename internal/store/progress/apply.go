@@ -22,13 +22,12 @@ func (t *Tracker) Apply(batch bootlog.Batch) {
 	if batch.Live && !batch.Own {
 		pause = otherGrace
 	}
-	due := time.Now().Add(pause)
 	changed := make([]snapshot.Ref, 0, len(batch.Records))
 	t.mu.Lock()
 	t.applied = max(t.applied, batch.Sequence)
 	for i := range batch.Records {
-		m, isNew := t.applyLocked(&batch.Records[i], current[i], batch)
-		if isNew && t.markLocked(m, due) {
+		if m, isNew := t.applyLocked(&batch.Records[i], current[i], batch); m != nil && (isNew || m.unwritten) {
+			t.machines.mark(m)
 			changed = append(changed, m.Ref)
 		}
 	}

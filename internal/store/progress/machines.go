@@ -37,10 +37,8 @@ type machine struct {
 	// oldest is the sequence of the oldest message of the boot log that its status
 	// does not include; 0: it includes all.
 	oldest uint64
-	// unwritten is true where its status lacks something, which is written at due;
-	// written is when the status was written last.
-	unwritten    bool
-	due, written time.Time
+	// unwritten is true where its status lacks something.
+	unwritten bool
 	// outcome is what those wait for who wait until it is logged; nil: nobody does.
 	outcome *outcome
 	// done are the things of its present boot that are noted once.
@@ -136,14 +134,30 @@ func (m *machines) put(known Machine) *machine {
 	return added
 }
 
+// mark notes that the status of a machine lacks something, and reports whether it did
+// not before.
+func (m *machines) mark(known *machine) (first bool) {
+	if first = !known.unwritten; first {
+		known.unwritten = true
+		m.unwritten++
+	}
+	return first
+}
+
+// unmark notes that a status is being written, and reports whether it lacked something.
+func (m *machines) unmark(known *machine) (wasMarked bool) {
+	if wasMarked = known.unwritten; wasMarked {
+		known.unwritten = false
+		m.unwritten--
+	}
+	return wasMarked
+}
+
 // drop forgets a machine whose host is no more.
 func (m *machines) drop(known *machine) {
 	delete(m.byRef, known.Ref)
 	known.Logged, known.carried = true, false
-	if known.unwritten {
-		known.unwritten = false
-		m.unwritten--
-	}
+	m.unmark(known)
 	known.resolve(nil)
 }
 

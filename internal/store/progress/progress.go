@@ -14,9 +14,8 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// seenGap is the least time between two writes of a status only because its host was
-// seen again.
-const seenGap = 5 * time.Second
+// seenPause is how long the status waits of a host that was only seen again.
+const seenPause = 5 * time.Second
 
 // Reasons of the events of a boot, in the order in which they come.
 const (
@@ -182,47 +181,32 @@ func (t *Tracker) advance(host *snapshot.Host, step decide.Step) { t.advanceWith
 // status. config is the one that it was given in this step, if any. It reports whether
 // that is more than a retry.
 func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *snapshot.Config) (isNew bool) {
-	now := time.Now()
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()
 		return false
 	}
-	m, began, changed := t.machines.step(host, step, now)
+	m, began, changed := t.machines.step(host, step, time.Now())
 	isNew = began || changed
 	isFirst := false
 	if config != nil {
 		isNew = isNew || m.Config != config.Ref || m.Hash != config.Hash
 		m.Config, m.Hash = config.Ref, config.Hash
 	}
-	due := m.written.Add(seenGap)
+	isSeen := t.machines.mark(m) && !changed // a change is written once it is in the boot log
 	if changed {
-		due = now.Add(unloggedGrace)
 		isFirst = len(t.unlogged) == 0
 		t.enqueueLocked(m)
 	}
-	statuses, isDue := t.statuses, t.markLocked(m, due)
+	statuses := t.statuses
 	t.mu.Unlock()
 	if isFirst {
 		t.wakeWriter()
 	}
-	if isDue && statuses != nil {
-		statuses.Changed(host.Ref, due.Sub(now))
+	if isSeen && statuses != nil {
+		statuses.Changed(host.Ref, seenPause)
 	}
 	return isNew
-}
-
-// markLocked notes that the status of a machine lacks something that is due at a time.
-// It reports whether that is earlier than what was due before.
-func (t *Tracker) markLocked(m *machine, due time.Time) (isDue bool) {
-	if isDue = !m.unwritten || due.Before(m.due); isDue {
-		m.due = due
-	}
-	if !m.unwritten {
-		m.unwritten = true
-		t.machines.unwritten++
-	}
-	return isDue
 }
 
 func (t *Tracker) wakeWriter() {

@@ -30,8 +30,6 @@ const (
 	// otherGrace is how long the status of a host is left to the server that wrote
 	// the record, which may be gone.
 	otherGrace = 10 * time.Second
-	// unloggedGrace is how long a status waits until its record is in the boot log.
-	unloggedGrace = time.Second
 
 	// stormRecords in a second, and stormLeast in one write, are a storm, in which
 	// statuses and events wait; it is over stormLength after the last such write.

@@ -1,10 +1,14 @@
 package progress
 
 import (
-	"time"
+	"errors"
 
 	"glowplug/internal/store/snapshot"
 )
+
+// ErrGone is the error of a write where another object has taken the place of the host,
+// or none.
+var ErrGone = errors.New("the host is no more")
 
 // Unwritten returns the hosts whose status lacks something.
 func (t *Tracker) Unwritten() []snapshot.Ref {
@@ -19,16 +23,12 @@ func (t *Tracker) Unwritten() []snapshot.Ref {
 	return refs
 }
 
-// Due returns the time until the status of a host is to be written; isUnwritten is
-// false where it lacks nothing.
-func (t *Tracker) Due(ref snapshot.Ref) (wait time.Duration, isUnwritten bool) {
+// IsUnwritten reports whether the status of a host lacks something.
+func (t *Tracker) IsUnwritten(ref snapshot.Ref) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.machines.byRef[ref]
-	if m == nil || !m.unwritten {
-		return 0, false
-	}
-	return time.Until(m.due), true
+	return m != nil && m.unwritten
 }
 
 // BeginWrite returns what is remembered of a host whose status lacks something. It is
@@ -37,42 +37,25 @@ func (t *Tracker) BeginWrite(ref snapshot.Ref) (m Machine, isUnwritten bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.machines.byRef[ref]
-	if known == nil || !known.unwritten {
+	if known == nil || !t.machines.unmark(known) {
 		return Machine{}, false
 	}
-	known.unwritten = false
-	t.machines.unwritten--
 	return known.Machine, true
 }
 
-// Result is what has come of the write of a status.
-type Result int
-
-// Results of a write: the status says all of the machine, it does not, or the host is
-// no more.
-const (
-	Written Result = iota
-	Failed
-	Gone
-)
-
-// EndWrite notes the result of the write that BeginWrite began.
-func (t *Tracker) EndWrite(written *Machine, result Result) {
+// EndWrite takes the error of the write that BeginWrite began: ErrGone where the host
+// is no more.
+func (t *Tracker) EndWrite(written *Machine, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.machines.byRef[written.Ref]
-	if m == nil || m.UID != written.UID {
-		return
-	}
-	switch result {
-	case Written:
-		m.written = time.Now()
-		if written.Progress.Position >= m.Progress.Position {
-			m.oldest = 0
-		}
-	case Failed:
-		t.markLocked(m, time.Now())
-	case Gone:
+	switch {
+	case m == nil || m.UID != written.UID:
+	case errors.Is(err, ErrGone):
 		t.machines.drop(m)
+	case err != nil:
+		t.machines.mark(m)
+	case written.Progress.Position >= m.Progress.Position:
+		m.oldest = 0
 	}
 }
