@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 )
 
@@ -22,6 +23,12 @@ const (
 	AwayMin = 250 * time.Millisecond
 	AwayMax = 10 * time.Second
 )
+
+// Store is the part of the store of a resource that a reconciler needs to write.
+type Store interface {
+	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
+}
 
 // Writer bounds the rate of what a reconciler with one worker writes into the store,
 // and waits for a store that is away: what is wrong with the store is no failure of a

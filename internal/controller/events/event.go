@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 )
 
@@ -108,7 +109,7 @@ func (o *occurrences) add(later occurrences) {
 func saturated(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
 
 // write adds the occurrences to the stored event, or stores its first version.
-func (o *occurrences) write(ctx context.Context, store Store, k *key, instance string) error {
+func (o *occurrences) write(ctx context.Context, store controller.Store, k *key, instance string) error {
 	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		e, ttl := input.(*v1.Event), eventSeconds
 		if e.Name == "" {

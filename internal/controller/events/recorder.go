@@ -20,9 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
@@ -66,12 +64,6 @@ const (
 	causeShutdown = "shutdown"
 )
 
-// Store is the part of the store of events that a Recorder needs.
-type Store interface {
-	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
-}
-
 // Options are the parts of a Recorder.
 type Options struct {
 	// Logger takes what goes wrong; nil discards it.
@@ -94,7 +86,7 @@ type Recorder struct {
 	omissions *event
 
 	mu     sync.Mutex
-	store  Store
+	store  controller.Store // nil before Run
 	writer *controller.Writer
 	// events are those that are not written yet, unwritten is their number by class, and
 	// written is the time of the last write of others.
@@ -235,7 +227,7 @@ func (r *Recorder) Pending() int {
 
 // Run writes events until ctx ends, fewer while storm reports a storm of boots. While
 // the store is away they are kept. It is called once; Shutdown writes what is left.
-func (r *Recorder) Run(ctx context.Context, store Store, storm func() bool) {
+func (r *Recorder) Run(ctx context.Context, store controller.Store, storm func() bool) {
 	r.mu.Lock()
 	r.store = store
 	r.writer = controller.NewWriter(controller.WriterOptions{

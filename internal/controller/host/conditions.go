@@ -56,12 +56,8 @@ func (w *StatusWriter) ConfigReadable(host *snapshot.Host, sentence string) {
 func (w *StatusWriter) find(host *snapshot.Host, change func(*findings)) {
 	w.mu.Lock()
 	f := findings{uid: host.UID}
-	before := w.findings[host.Ref]
-	if before != nil && before.uid == host.UID {
+	if before := w.findings[host.Ref]; before != nil && before.uid == host.UID {
 		f = *before
-	}
-	if !before.isPending() {
-		w.pending++
 	}
 	change(&f)
 	f.pending = true
@@ -77,6 +73,18 @@ func (w *StatusWriter) findingsOf(ref snapshot.Ref) *findings {
 	return w.findings[ref]
 }
 
+// pending returns the hosts whose conditions are to be written.
+func (w *StatusWriter) pending() (refs []snapshot.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ref, f := range w.findings {
+		if f.pending {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
 // forget keeps of written findings only the conflicts. Those that have come meanwhile
 // stay.
 func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
@@ -85,7 +93,6 @@ func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	if !written.isPending() || w.findings[ref] != written {
 		return
 	}
-	w.pending--
 	if len(written.conflicts) == 0 {
 		delete(w.findings, ref)
 		return

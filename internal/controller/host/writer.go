@@ -11,7 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
@@ -30,12 +29,6 @@ const (
 	retryMin = time.Second
 	retryMax = time.Minute
 )
-
-// Store is the part of the store of hosts that a StatusWriter needs.
-type Store interface {
-	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
-}
 
 // Recorder records events.
 type Recorder interface {
@@ -65,11 +58,10 @@ type StatusWriter struct {
 	writer *controller.Writer
 
 	mu    sync.Mutex
-	store Store // nil before Run
+	store controller.Store // nil before Run
 	// findings are those of hosts that have a conflict, or whose conditions are to be
 	// written: at most one of each host.
 	findings map[snapshot.Ref]*findings
-	pending  int // of the findings
 }
 
 // NewStatusWriter returns a StatusWriter, which writes nothing before Run.
@@ -96,15 +88,11 @@ func (w *StatusWriter) Changed(host snapshot.Ref, pause time.Duration) {
 }
 
 // Pending returns the number of hosts whose conditions are to be written.
-func (w *StatusWriter) Pending() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pending
-}
+func (w *StatusWriter) Pending() int { return len(w.pending()) }
 
 // Run writes statuses until ctx ends. While the store is away they are kept. It is
 // called once; Shutdown writes what is left.
-func (w *StatusWriter) Run(ctx context.Context, store Store) {
+func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 	w.mu.Lock()
 	w.store = store
 	w.mu.Unlock()
@@ -136,15 +124,7 @@ func (w *StatusWriter) list(_ context.Context, enqueue func(snapshot.Ref)) error
 
 // unwritten returns the hosts whose status is to be written.
 func (w *StatusWriter) unwritten() []snapshot.Ref {
-	refs := w.opts.Progress.Unwritten()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for ref, f := range w.findings {
-		if f.isPending() {
-			refs = append(refs, ref)
-		}
-	}
-	return refs
+	return append(w.opts.Progress.Unwritten(), w.pending()...)
 }
 
 // reconcile writes the status of a host, if it lacks something.
