@@ -318,7 +318,8 @@ func (a *App) serveAPI() error {
 
 func (a *App) serveBoots() {
 	a.boots = machine.New(machine.Options{
-		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(), Sources: a.sources,
+		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(),
+		Sources: a.sources,
 		Streams: a.streamDoor(), Ready: a.ready,
 		Lost: machine.Lost{
 			Images: a.lost(api.ISCSICdroms), Namespaces: a.lost(api.Namespaces), Streams: a.lost(api.StreamReleases),

@@ -45,7 +45,7 @@ const (
 type class int
 
 const (
-	// alarms are few: of each host, of each image and of each reason there are some.
+	// alarms are also wrong secrets, and reports of events that were left out.
 	alarms class = iota
 	others
 	// steps are what machines have done. A storm of boots makes some for each machine,
@@ -119,8 +119,9 @@ func New(opts Options) *Recorder {
 		opts: opts, omissions: &event{}, events: make(map[key]*event), limits: newLimits(),
 		written: cache.NewLRUExpireCache(maxWritten),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name:        "glowplug_journal_dropped_total",
-			Help:        "Events that were given up: too many were pending, too many different ones came, the store refused it, or the server stopped.",
+			Name: "glowplug_journal_dropped_total",
+			Help: "Events that were given up: too many were pending, too many different ones came, " +
+				"the store refused it, or the server stopped.",
 			ConstLabels: prometheus.Labels{"kind": "event"},
 		}, []string{"cause"}),
 	}
@@ -237,8 +238,9 @@ func (r *Recorder) Run(ctx context.Context, store controller.Store, storm func()
 	r.queue.Run(ctx)
 }
 
-// list queues what was recorded before Run.
+// list queues what was recorded, or left out, before Run.
 func (r *Recorder) list(_ context.Context, enqueue func(*event)) error {
+	enqueue(r.omissions)
 	for _, e := range r.unwrittenEvents() {
 		enqueue(e)
 	}

@@ -300,7 +300,8 @@ func TestShutdown(t *testing.T) {
 func TestAddressScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		known := decide.Notice{Reason: decide.ReasonUnknownHost, Key: "192.168.10.9", Message: "192.168.10.9 asks and is no known host"}
+		known := decide.Notice{Reason: decide.ReasonUnknownHost, Key: "192.168.10.9",
+			Message: "192.168.10.9 asks and is no known host"}
 		r.Notice(known)
 		for i := range 20000 {
 			r.Notice(decide.Notice{Reason: decide.ReasonUnknownHost, Key: fmt.Sprint(i), Message: "a stranger"})
@@ -313,7 +314,8 @@ func TestAddressScan(t *testing.T) {
 		pass(time.Minute)
 		objects, _ := r.store.count()
 		// There are two reasons, and an event for each that others were left out.
-		if limit := 2 * (ofStrangers.burst + 4*ofStrangers.perMinute + 2); objects > limit || objects < 2*ofStrangers.burst {
+		if limit := 2 * (ofStrangers.burst + 4*ofStrangers.perMinute + 2); objects > limit ||
+			objects < 2*ofStrangers.burst {
 			t.Errorf("a scan of 20,000 addresses in 200 s made %d events", objects)
 		}
 		r.store.mu.Lock()
@@ -331,22 +333,30 @@ func TestEventShape(t *testing.T) {
 		r := newRig(t)
 		host := r.host("server1")
 		start := time.Now()
-		n := decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac 192.168.10.7", Message: "the first message"}
+		n := decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac 192.168.10.7",
+			Message: "the first message"}
 		r.Notice(n)
 		pass(time.Hour)
 		n.Message = strings.Repeat("é", 5000)
 		r.Notice(n)
 		r.Notice(decide.Notice{Reason: decide.ReasonUnknownHost, Key: "a", Message: "who?"})
-		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder", ResourceVersion: "12"}, v1.EventWarning, "CompileFailed", "3:1: no")
-		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder", ResourceVersion: "13"}, v1.EventWarning, "CompileFailed", "3:1: no")
-		r.Record(v1.ObjectReference{Kind: "Namespace", Name: strings.Repeat("n", 253)}, v1.EventNormal, "Made", "by first use")
+		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder",
+			ResourceVersion: "12"}, v1.EventWarning, "CompileFailed", "3:1: no")
+		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder",
+			ResourceVersion: "13"}, v1.EventWarning, "CompileFailed", "3:1: no")
+		r.Record(v1.ObjectReference{Kind: "Namespace", Name: strings.Repeat("n", 253)}, v1.EventNormal, "Made",
+			"by first use")
 		pass(gap)
 		all := r.all()
 		e := all["ClaimRefused g10/server1"]
-		if e == nil || e.Namespace != "g10" || !strings.HasPrefix(e.Name, "server1.") || e.UID == "" || e.Kind != "Event" || e.APIVersion != "v1" ||
-			e.Type != v1.EventWarning || e.Count != 2 || !e.FirstTimestamp.Time.Equal(start) || e.LastTimestamp.Sub(start) != time.Hour ||
-			e.InvolvedObject != (v1.ObjectReference{Kind: "BareMetalHost", APIVersion: "v1", Namespace: "g10", Name: "server1", UID: "uid-server1"}) ||
-			e.Source.Component != "glowplug" || e.ReportingController != "glowplug" || e.ReportingInstance != "here" || len(e.Message) > maxMessage {
+		if e == nil || e.Namespace != "g10" || !strings.HasPrefix(e.Name, "server1.") || e.UID == "" ||
+			e.Kind != "Event" || e.APIVersion != "v1" ||
+			e.Type != v1.EventWarning || e.Count != 2 || !e.FirstTimestamp.Time.Equal(start) ||
+			e.LastTimestamp.Sub(start) != time.Hour ||
+			e.InvolvedObject != (v1.ObjectReference{Kind: "BareMetalHost", APIVersion: "v1", Namespace: "g10",
+				Name: "server1", UID: "uid-server1"}) ||
+			e.Source.Component != "glowplug" || e.ReportingController != "glowplug" || e.ReportingInstance != "here" ||
+			len(e.Message) > maxMessage {
 			t.Errorf("event: %+v", e)
 		}
 		if e = all["UnknownHost default/unknown"]; e == nil || e.Namespace != "default" || e.Type != v1.EventNormal {
@@ -408,7 +418,8 @@ func BenchmarkRecordStep(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		r.RecordStep(refs[i%len(refs)], "3a7c2f6e-0000-4000-8000-000000000000", "ConfigServed", "given the config fleet/c, sha256:abc")
+		r.RecordStep(refs[i%len(refs)], "3a7c2f6e-0000-4000-8000-000000000000", "ConfigServed",
+			"given the config fleet/c, sha256:abc")
 		i++
 	}
 }

@@ -1,6 +1,9 @@
 package host
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +12,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
+	"glowplug/internal/controller/events"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
@@ -102,7 +106,8 @@ func TestBoots(t *testing.T) {
 		pass(time.Minute)
 		events := r.allEvents()
 		for reason, count := range map[string]int32{
-			progress.ReasonScriptServed: 3, progress.ReasonTargetLogin: 2, progress.ReasonKernelRead: 1, progress.ReasonInitrdRead: 1, progress.ReasonConfigServed: 2, progress.ReasonBootComplete: 1,
+			progress.ReasonScriptServed: 3, progress.ReasonTargetLogin: 2, progress.ReasonKernelRead: 1,
+			progress.ReasonInitrdRead: 1, progress.ReasonConfigServed: 2, progress.ReasonBootComplete: 1,
 		} {
 			if e := events[reason+" g10/server1"]; e == nil || e.Count != count || e.Type != v1.EventNormal {
 				t.Errorf("%s: %+v, want %d", reason, e, count)
@@ -181,4 +186,33 @@ func TestProgressIsRemembered(t *testing.T) {
 			t.Fatalf("another: %+v", p)
 		}
 	})
+}
+
+// BenchmarkBoots is what a boot costs of a fleet that boots all the time: a script and
+// a config are noted, written into the log, and recorded as events.
+func BenchmarkBoots(b *testing.B) {
+	log := &memoryLog{}
+	recorder := events.New(events.Options{})
+	tracker := progress.New(progress.Options{Events: recorder})
+	log.applied = tracker.Apply
+	statuses := NewStatusWriter(StatusOptions{Progress: tracker, Events: recorder})
+	ctx, cancel := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() { tracker.Run(ctx, log, statuses) })
+	running.Go(func() { statuses.Run(ctx, newMemory()) })
+	running.Go(func() { recorder.Run(ctx, newMemory(), tracker.Storm) })
+	defer running.Wait()
+	defer cancel()
+	hosts := make([]*snapshot.Host, 100_000)
+	for i := range hosts {
+		hosts[i] = &snapshot.Host{Ref: snapshot.Ref{Namespace: "fleet", Name: fmt.Sprint("h", i)},
+			UID: fmt.Sprint("uid", i)}
+	}
+	i := 0
+	for b.Loop() {
+		host := hosts[i%len(hosts)]
+		tracker.ScriptServed(host, "image g10/live", false)
+		tracker.Served(host, config)
+		i++
+	}
 }

@@ -37,7 +37,8 @@ func newMemory() *memory {
 	return &memory{objects: map[string]runtime.Object{}, ttl: map[string]uint64{}}
 }
 
-func (m *memory) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
+func (m *memory) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	_ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failure != nil {

@@ -20,7 +20,8 @@ func TestStatesAreDurableWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		for i := range 100_000 {
-			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: fmt.Sprint("h", i)}, v1.EventNormal, "Test", "a message")
+			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: fmt.Sprint("h", i)},
+				v1.EventNormal, "Test", "a message")
 		}
 		hosts := make([]*snapshot.Host, 10_000)
 		for i := range hosts {
@@ -69,7 +70,8 @@ func TestReplayChangesNothing(t *testing.T) {
 				t.Error(err)
 			}
 			after := r.host("server1").Status
-			if after.State != before.State || after.BootCount != before.BootCount || after.BootRecord != before.BootRecord {
+			if after.State != before.State || after.BootCount != before.BootCount ||
+				after.BootRecord != before.BootRecord {
 				t.Errorf("the status was %+v and is %+v", before, after)
 			}
 			return again
@@ -133,7 +135,8 @@ func TestRecordsOfOthers(t *testing.T) {
 		synctest.Wait()
 		r.log.mu.Lock()
 		batch := r.log.add([]bootlog.Record{{
-			Host: host.Ref, UID: host.UID, After: r.log.sequence, Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
+			Host: host.Ref, UID: host.UID, After: r.log.sequence,
+			Progress: snapshot.Progress{State: v1.StateProvisioned, Seen: seen, Boots: 1},
 		}}, false)
 		r.log.mu.Unlock()
 		r.Apply(batch)

@@ -29,7 +29,8 @@ func TestServed(t *testing.T) {
 		r.Served(host, config)
 		synctest.Wait()
 		s := r.host("server1").Status
-		if s.BootCount != 1 || !s.LastBoot.Time.Equal(start) || !s.LastSeen.Time.Equal(start) || s.LastConfig != "g10/builder" || s.LastConfigHash != "sha256:abc" || s.State != v1.StateProvisioning {
+		if s.BootCount != 1 || !s.LastBoot.Time.Equal(start) || !s.LastSeen.Time.Equal(start) ||
+			s.LastConfig != "g10/builder" || s.LastConfigHash != "sha256:abc" || s.State != v1.StateProvisioning {
 			t.Fatalf("after the first: %+v", s)
 		}
 
@@ -61,7 +62,8 @@ func TestServed(t *testing.T) {
 		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
 		pass(seenGap)
 		s = r.host("server1").Status
-		if s.BootCount != 2 || !s.LastBoot.Time.Equal(second) || s.LastConfig != "g10/other" || s.LastConfigHash != "sha256:def" {
+		if s.BootCount != 2 || !s.LastBoot.Time.Equal(second) || s.LastConfig != "g10/other" ||
+			s.LastConfigHash != "sha256:def" {
 			t.Fatalf("after the second boot: %+v", s)
 		}
 		if h := r.host("server1"); h.Spec.IP != "192.168.10.10" || h.Generation != 3 {
@@ -137,7 +139,8 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("three boots while the store was away: %+v (began %v)", s, start)
 		}
 		e := r.allEvents()["ClaimRefused g10/server1"]
-		if e == nil || e.Count != 2 || e.Message != "two" || !e.FirstTimestamp.Time.Equal(start) || e.LastTimestamp.Sub(start) != 10*time.Minute {
+		if e == nil || e.Count != 2 || e.Message != "two" || !e.FirstTimestamp.Time.Equal(start) ||
+			e.LastTimestamp.Sub(start) != 10*time.Minute {
 			t.Errorf("event: %+v", e)
 		}
 	})
@@ -211,15 +214,19 @@ func TestConflict(t *testing.T) {
 		r := newRig(t)
 		a, b := r.add("a"), r.add("b")
 		mac := netaddr.MAC{2, 0, 0, 0, 0, 1}
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a, Conflicts: []snapshot.Conflict{{With: b.Ref, MAC: mac}, {With: b.Ref, IP: netip.MustParseAddr("192.168.10.10")}}})
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref, MAC: mac}}})
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a, Conflicts: []snapshot.Conflict{{With: b.Ref,
+			MAC: mac}, {With: b.Ref, IP: netip.MustParseAddr("192.168.10.10")}}})
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref,
+			MAC: mac}}})
 		pass(time.Second)
 		for _, name := range []string{"a", "b"} {
 			c := meta.FindStatusCondition(r.host(name).Status.Conditions, v1.ConditionIdentityUnique)
-			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "DuplicateIdentity" || !strings.Contains(c.Message, mac.String()) || c.ObservedGeneration != 3 {
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "DuplicateIdentity" ||
+				!strings.Contains(c.Message, mac.String()) || c.ObservedGeneration != 3 {
 				t.Errorf("%s: %+v", name, c)
 			}
-			if e := r.allEvents()["DuplicateIdentity g10/"+name]; e == nil || e.Count != 1 || e.Type != v1.EventWarning || e.Message != c.Message || e.InvolvedObject.UID != "uid-"+name {
+			if e := r.allEvents()["DuplicateIdentity g10/"+name]; e == nil || e.Count != 1 ||
+				e.Type != v1.EventWarning || e.Message != c.Message || e.InvolvedObject.UID != "uid-"+name {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
@@ -229,15 +236,18 @@ func TestConflict(t *testing.T) {
 
 		// Serving leaves the condition alone; a replica's report of the same makes no event.
 		r.Served(a, config)
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref, MAC: mac}}})
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref,
+			MAC: mac}}})
 		pass(time.Minute)
-		if !meta.IsStatusConditionFalse(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) || r.allEvents()["DuplicateIdentity g10/b"].Count != 1 {
+		if !meta.IsStatusConditionFalse(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) ||
+			r.allEvents()["DuplicateIdentity g10/b"].Count != 1 {
 			t.Error("serving changed the condition, or the same conflict was reported twice")
 		}
 
 		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a})
 		pass(time.Minute)
-		if !meta.IsStatusConditionTrue(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) || r.allEvents()["IdentityUnique g10/a"] == nil {
+		if !meta.IsStatusConditionTrue(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) ||
+			r.allEvents()["IdentityUnique g10/a"] == nil {
 			t.Errorf("after the conflict: %+v", r.host("a").Status.Conditions)
 		}
 
@@ -306,7 +316,8 @@ func TestShutdown(t *testing.T) {
 		r.stop()
 		for i := range 500 {
 			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
-			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: "server1"}, v1.EventNormal, "Test", fmt.Sprint(i))
+			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: "server1"}, v1.EventNormal,
+				"Test", fmt.Sprint(i))
 		}
 		if err := r.shutdown(t.Context()); err != nil {
 			t.Fatal(err)
@@ -327,7 +338,8 @@ func TestShutdown(t *testing.T) {
 		late.Served(late.add("server1"), config)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := late.shutdown(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 states of hosts") {
+		if err := late.shutdown(ctx); !errors.Is(err, context.Canceled) ||
+			!strings.Contains(err.Error(), "1 states of hosts") {
 			t.Errorf("Shutdown out of time: %v", err)
 		}
 	})
@@ -348,21 +360,24 @@ func TestConfigReadable(t *testing.T) {
 		r.statuses.ConfigReadable(host, "host g10/server1 boots an old image")
 		pass(time.Minute)
 		c := readable()
-		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "IgnitionTooOld" || c.Message != "host g10/server1 boots an old image" || c.ObservedGeneration != 3 {
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "IgnitionTooOld" ||
+			c.Message != "host g10/server1 boots an old image" || c.ObservedGeneration != 3 {
 			t.Errorf("%+v", c)
 		}
 		if e := r.allEvents()["IgnitionTooOld g10/server1"]; e == nil || e.Type != v1.EventWarning {
 			t.Errorf("%+v", e)
 		}
 		r.Served(host, config) // leaves it alone
-		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: host, Conflicts: []snapshot.Conflict{{With: host.Ref, MAC: netaddr.MAC{2}}}})
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: host,
+			Conflicts: []snapshot.Conflict{{With: host.Ref, MAC: netaddr.MAC{2}}}})
 		pass(time.Minute)
 		if c := readable(); c == nil || c.Status != metav1.ConditionFalse {
 			t.Errorf("%+v", c)
 		}
 		r.statuses.ConfigReadable(host, "")
 		pass(time.Minute)
-		if c := readable(); c == nil || c.Status != metav1.ConditionTrue || r.allEvents()["ConfigReadable g10/server1"] == nil {
+		if c := readable(); c == nil || c.Status != metav1.ConditionTrue ||
+			r.allEvents()["ConfigReadable g10/server1"] == nil {
 			t.Errorf("%+v", c)
 		}
 	})
