@@ -13,13 +13,15 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/client"
+	"glowplug/internal/controller"
+	"glowplug/internal/controller/events"
+	"glowplug/internal/controller/host"
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
-	"glowplug/internal/journal"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
@@ -31,6 +33,7 @@ import (
 	"glowplug/internal/skew"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/streams"
@@ -64,7 +67,11 @@ type App struct {
 	skew     *skew.Watcher
 	resolver *peer.Resolver
 	bootLog  *bootlog.Log
-	journal  *journal.Journal
+	// progress is the progress of the boots of hosts, statuses writes it, and events
+	// records what happens.
+	progress *progress.Tracker
+	statuses *host.StatusWriter
+	events   *events.Recorder
 	sources  *sources.Guard
 	creds    *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
@@ -157,11 +164,19 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// openStores makes the stores, the objects in memory and the journal.
+// openStores makes the stores, the objects in memory, and what notes the progress of
+// machines.
 func (a *App) openStores() {
+	controllers := controller.NewMetrics(a.metrics)
+	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: controllers})
+	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
+	a.statuses = host.NewStatusWriter(host.StatusOptions{
+		Progress: a.progress, Host: a.host, Events: a.events, Metrics: controllers, Logger: a.log,
+	})
+	registerPending(a.metrics, a.progress, a.statuses, a.events)
 	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
-		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
+		OnConflict: a.statuses.ConflictChanged,
 		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
 	})
 	a.streams = streams.NewLibrary(a.log)
@@ -176,21 +191,13 @@ func (a *App) openStores() {
 		})
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
-		Taken:  func(b bootlog.Batch) { a.journal.Take(b) },
+		Taken:  a.progress.Apply,
 		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
 		Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
 		KeyDir: a.backend.ledger.KeyDir(),
 		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})
-	a.journal = journal.New(journal.Options{
-		Hosts:      a.stores[api.BareMetalHosts],
-		Events:     a.stores[api.Events],
-		Log:        a.bootLog,
-		Host:       a.host,
-		Logger:     a.log,
-		Registerer: a.metrics,
-	})
-	a.sources = sources.New(sources.Options{Notice: a.journal.Notice, Logger: a.log, Registerer: a.metrics})
+	a.sources = sources.New(sources.Options{Notice: a.events.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
 	registerDamages(a.metrics, a.backend.damages)
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
@@ -208,12 +215,12 @@ func (a *App) openDecider() {
 		Policy: decide.Policy{
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 		},
-		Progress: a.journal, Images: servableImages{a.images}, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
+		Progress: a.progress, Images: servableImages{a.images}, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
 	})
-	a.skew = skew.New(a.inventory, a.decider, a.journal, a.loaded)
+	a.skew = skew.New(a.inventory, a.decider, a.statuses, a.loaded)
 	a.follower = hostconfig.NewFollower(hostconfig.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.events, Logger: a.log,
 	})
 }
 
@@ -298,7 +305,7 @@ func (a *App) serveAPI() error {
 
 		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
 
-		Recorder:     a.journal,
+		Recorder:     a.events,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.images.Upload(),
 		InUse:        a.imageInUse,
@@ -327,7 +334,8 @@ func (a *App) serveAPI() error {
 
 func (a *App) serveBoots() {
 	a.boots = machine.New(machine.Options{
-		Decider: a.decider, Resolver: a.resolver, Journal: a.journal, Boot: a.bootPath(), Sources: a.sources,
+		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(),
+		Sources: a.sources,
 		Streams: a.streamDoor(), Ready: a.ready,
 		Lost: machine.Lost{
 			Images: a.lost(api.ISCSICdroms), Namespaces: a.lost(api.Namespaces), Streams: a.lost(api.StreamReleases),
@@ -340,7 +348,13 @@ func (a *App) serveBoots() {
 // Metrics returns the registry of the server's metrics.
 func (a *App) Metrics() *prometheus.Registry { return a.metrics }
 
-// host gives a host as it is stored; nil where there is none.
+// notes is where the requests of machines are noted.
+type notes struct {
+	*progress.Tracker
+	*events.Recorder
+}
+
+// host returns a host as it is stored; nil where there is none.
 func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()
 	defer view.End()

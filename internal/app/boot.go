@@ -42,7 +42,7 @@ func (a *App) openImages() error {
 	a.images, err = image.New(image.Options{
 		Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
 		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
-		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.journal, Logger: a.log, Registerer: a.metrics,
+		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.events, Logger: a.log, Registerer: a.metrics,
 	})
 	if err != nil {
 		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
@@ -78,7 +78,7 @@ func (a *App) openTargets() (err error) {
 func (a *App) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
-		Booter: a.decider, Images: &shelf{images: a.images, journal: a.journal, landmarks: a.landmarks},
+		Booter: a.decider, Images: &shelf{images: a.images, progress: a.progress, landmarks: a.landmarks},
 		Unknown: s.UnknownHosts, URL: strings.TrimSuffix(s.HTTPURL, "/"), Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }

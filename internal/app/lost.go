@@ -79,7 +79,7 @@ func (a *App) announceLost(ctx context.Context) {
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
 				if name := kind.Resource + "/" + key; !announced[name] {
 					announced[name] = true
-					a.journal.Record(reference(reflect.TypeOf(kind.New()).Elem().Name(), key), v1.EventWarning, reasonLost,
+					a.events.Record(reference(reflect.TypeOf(kind.New()).Elem().Name(), key), v1.EventWarning, reasonLost,
 						"the stored object is lost or damaged; apply it again, or restore the store from a backup")
 				}
 			}

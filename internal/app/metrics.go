@@ -3,7 +3,10 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"glowplug/internal/controller/events"
+	"glowplug/internal/controller/host"
 	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/version"
 )
@@ -23,6 +26,25 @@ func registerMetrics(r prometheus.Registerer, inv *snapshot.Inventory) {
 		Help:        "The version of the program; always 1.",
 		ConstLabels: prometheus.Labels{"version": version.Version, "commit": version.Commit()},
 	}, func() float64 { return 1 }))
+}
+
+// registerPending registers the counts of pending writes.
+func registerPending(
+	r prometheus.Registerer, boots *progress.Tracker, statuses *host.StatusWriter, recorder *events.Recorder,
+) {
+	for kind, pending := range map[string]func() int{
+		"record": func() int { records, _ := boots.Pending(); return records },
+		"state":  func() int { _, unwritten := boots.Pending(); return unwritten },
+		"host":   statuses.Pending,
+		"event":  recorder.Pending,
+	} {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "glowplug_journal_pending",
+			Help: "Pending writes: record, a state for the boot log; state, one from the boot log for a status; " +
+				"host, conditions of a host; event.",
+			ConstLabels: prometheus.Labels{"kind": kind},
+		}, func() float64 { return float64(pending()) }))
+	}
 }
 
 // newRefusedConnections counts the connections that are closed since their source

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"glowplug/internal/serve/api"
 )
 
 // Run serves until ctx ends or something fails, then takes everything down:
@@ -44,10 +46,12 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopFollower()
 	followerDone := make(chan struct{})
 	go func() { defer close(followerDone); a.follower.Run(followCtx) }()
-	journalCtx, stopJournal := context.WithCancel(work)
-	defer stopJournal()
-	journalDone := make(chan struct{})
-	go func() { defer close(journalDone); a.journal.Run(journalCtx) }()
+	writeCtx, stopWriters := context.WithCancel(work)
+	defer stopWriters()
+	var writers sync.WaitGroup
+	writers.Go(func() { a.progress.Run(writeCtx, a.bootLog, a.statuses) })
+	writers.Go(func() { a.statuses.Run(writeCtx, a.stores[api.BareMetalHosts]) })
+	writers.Go(func() { a.events.Run(writeCtx, a.stores[api.Events], a.progress.Storm) })
 
 	serving, serveCtx := errgroup.WithContext(ctx)
 	for _, d := range a.doors {
@@ -80,12 +84,15 @@ func (a *App) Run(ctx context.Context) error {
 	<-imagesDone
 	stopFollower()
 	<-followerDone
-	stopJournal()
-	<-journalDone
+	stopWriters()
+	writers.Wait()
 	flush, cancelFlush := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancelFlush()
-	if lost := a.journal.Shutdown(flush); lost != nil {
-		a.log.Warn("stopping the journal", "error", lost)
+	// In this order: a state in the boot log goes into a status, whose change is an event.
+	for _, write := range []func(context.Context) error{a.progress.Shutdown, a.statuses.Shutdown, a.events.Shutdown} {
+		if lost := write(flush); lost != nil {
+			a.log.Warn("stopping: not everything could be written", "error", lost)
+		}
 	}
 	stopWork()
 	background.Wait()

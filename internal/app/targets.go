@@ -18,9 +18,9 @@ import (
 	"glowplug/internal/domain/iso"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
-	"glowplug/internal/journal"
 	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -64,7 +64,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	i := t.app.decider.Target(request, l.Target)
 	t.guessed(request, now, &i)
 	for _, n := range i.Notices {
-		t.app.journal.Notice(n)
+		t.app.events.Notice(n)
 		if n.IsAlarm() {
 			t.app.log.Warn(n.Message, "alarm", n.Reason, "host", n.Host.Ref.String(), "target", l.Target)
 		}
@@ -82,7 +82,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	disk, err := t.app.images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
 	if err != nil {
 		if i.Host != nil { // a strange initiator's failure is nobody's event
-			t.app.journal.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
+			t.app.events.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
 		}
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	}
 	target := &iscsi.Target{
 		IQN: i.Image.IQN, Disk: segmented{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
-		Tag: &visit{disk: disk, host: i.Host, image: i.Image.Ref, journal: t.app.journal, landmarks: t.landmarks}, Release: disk.Release,
+		Tag: &visit{disk: disk, host: i.Host, image: i.Image.Ref, progress: t.app.progress, landmarks: t.landmarks}, Release: disk.Release,
 	}
 	if chap := i.Image.CHAP; chap != nil {
 		target.CHAP = iscsi.CHAP(*chap)
@@ -139,7 +139,7 @@ func (t *targets) login(s *iscsi.Session) {
 	by := v1.Subscriber{InitiatorIQN: s.Initiator}
 	if v.host != nil {
 		by.Name = v.host.Ref.String()
-		v.journal.TargetLogin(v.host, v.image, s.Initiator)
+		v.progress.TargetLogin(v.host, v.image, s.Initiator)
 	}
 	v.disk.Subscribe(by)
 	if v.disk.Deleted() { // while it logged in
@@ -162,7 +162,7 @@ func (t *targets) wrongSecret(l iscsi.Login, tag any, wrong int) {
 	view.End()
 	if image != nil {
 		const message = "a login from %s gave a wrong CHAP name or secret; from there came %d of late"
-		v.journal.LoginRefused(image, fmt.Sprintf(message, who, wrong))
+		t.app.events.LoginRefused(image, fmt.Sprintf(message, who, wrong))
 	}
 }
 
@@ -194,7 +194,7 @@ type visit struct {
 	disk      *image.Disk
 	host      *snapshot.Host // nil: unknown
 	image     snapshot.Ref
-	journal   *journal.Journal
+	progress  *progress.Tracker
 	landmarks *landmarks
 
 	// seen is true once the kernel and the initrd have been read.
@@ -212,10 +212,10 @@ func (v *visit) read(off, n int64) {
 			continue
 		}
 		if file.Kind == iso.Kernel && !v.kernel.Swap(true) {
-			v.journal.KernelRead(v.host, v.image, file.Path)
+			v.progress.KernelRead(v.host, v.image, file.Path)
 		}
 		if file.Kind == iso.Initrd && !v.initrd.Swap(true) {
-			v.journal.InitrdRead(v.host, v.image, file.Path)
+			v.progress.InitrdRead(v.host, v.image, file.Path)
 		}
 	}
 	v.seen.Store(v.kernel.Load() && v.initrd.Load())
@@ -269,7 +269,7 @@ func (s servableImages) Try(image *snapshot.Image, args []string) error {
 // shelf is the images as HTTP sees them.
 type shelf struct {
 	images    *image.Library
-	journal   *journal.Journal
+	progress  *progress.Tracker
 	landmarks *landmarks
 }
 
@@ -280,13 +280,13 @@ func (s *shelf) Open(ref snapshot.Ref, version string, args []string, host *snap
 		if err != nil {
 			return nil, err
 		}
-		return &parcel{files, &visit{host: host, image: ref, journal: s.journal}}, nil
+		return &parcel{files, &visit{host: host, image: ref, progress: s.progress}}, nil
 	}
 	disk, err := s.images.DiskOf(ref, version, args)
 	if err != nil {
 		return nil, err
 	}
-	return &page{disk, &visit{disk: disk, host: host, image: ref, journal: s.journal, landmarks: s.landmarks}}, nil
+	return &page{disk, &visit{disk: disk, host: host, image: ref, progress: s.progress, landmarks: s.landmarks}}, nil
 }
 
 // page is a disk that notes what is read of it.
@@ -332,9 +332,9 @@ func (p *parcel) File(role string) (io.ReadSeeker, bool) {
 	if v := p.visit; v.host != nil {
 		switch role {
 		case coreos.Kernel:
-			noted.first = func() { v.journal.KernelRead(v.host, v.image, "/"+role) }
+			noted.first = func() { v.progress.KernelRead(v.host, v.image, "/"+role) }
 		case coreos.Initramfs:
-			noted.first = func() { v.journal.InitrdRead(v.host, v.image, "/"+role) }
+			noted.first = func() { v.progress.InitrdRead(v.host, v.image, "/"+role) }
 		}
 	}
 	return noted, true

@@ -55,14 +55,16 @@ var order = []string{
 	"internal/domain/decide",
 	"internal/serve/sources",
 	"internal/store/bootlog",
+	"internal/store/progress",
 	"internal/controller",
 	"internal/controller/stream",
+	"internal/controller/events",
+	"internal/controller/host",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/domain/iso",
 	"internal/serve/iscsi",
 	"internal/image",
-	"internal/journal",
 	"internal/credentials",
 	"internal/credentials/certtest",
 	"internal/serve/api",
@@ -88,8 +90,9 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/client", "internal/controller", "internal/controller/stream",
-	"internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api", "internal/app", "internal/cli",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/client",
+	"internal/controller", "internal/controller/events", "internal/controller/host", "internal/controller/stream",
+	"internal/hostconfig", "internal/image", "internal/serve/api", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

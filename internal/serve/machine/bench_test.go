@@ -12,12 +12,13 @@ import (
 	"strconv"
 	"testing"
 
+	"glowplug/internal/controller/events"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/journal"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -32,6 +33,12 @@ func bare(w http.ResponseWriter, _ *http.Request) {
 
 var benchType, benchLength = []string{ignitionType}, []string{strconv.Itoa(len(benchBody))}
 
+// notes is where requests are noted.
+type notes struct {
+	*progress.Tracker
+	*events.Recorder
+}
+
 // whole is the server with the real decision over one host and one config.
 func whole(b *testing.B, level slog.Level) http.Handler {
 	inv := snapshot.New(snapshot.Options{})
@@ -41,8 +48,10 @@ func whole(b *testing.B, level slog.Level) http.Handler {
 	inv.Images().Load(nil)
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
+	recorder := events.New(events.Options{})
 	return New(Options{
-		Decider: decide.New(decide.Options{Inventory: inv}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil), Journal: journal.New(journal.Options{}),
+		Decider: decide.New(decide.Options{Inventory: inv}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil),
+		Journal:  notes{progress.New(progress.Options{Events: recorder}), recorder},
 		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 	})
 }

@@ -1,21 +1,22 @@
-package journal
+package events
 
 import (
 	"cmp"
-	"container/list"
 	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"glowplug/internal/domain/decide"
 )
 
 const (
-	// maxSources bounds the limiters that are kept; the least recently used goes.
+	// maxSources bounds the limiters of clients that are kept; the least recently used
+	// goes. After sourceLife a client has its whole budget again.
 	maxSources = 1 << 12
-	// omissionPeriod is how often it is told which events were left out. A writer, which
-	// looks for them, never sleeps for longer (see recheck).
+	sourceLife = time.Hour
+	// omissionPeriod is the time between two reports of events that were left out.
 	omissionPeriod = time.Minute
 )
 
@@ -54,11 +55,6 @@ type sourceKey struct {
 	from   decide.Source
 }
 
-type source struct {
-	key     sourceKey
-	limiter *rate.Limiter
-}
-
 // omission is what was left out of a reason.
 type omission struct {
 	reason string
@@ -69,21 +65,18 @@ type omission struct {
 // limits bound the events that clients can cause. Its owner holds a lock.
 type limits struct {
 	reasons map[string]*rate.Limiter // reasons are a handful of constants
-	sources map[sourceKey]*list.Element
-	recent  *list.List // of *source, the most recently used first
-
+	sources *cache.LRUExpireCache    // *rate.Limiter by sourceKey
 	omitted map[string]*omission
-	since   time.Time // of the first omission that was not told yet
 }
 
 func newLimits() limits {
 	return limits{
 		reasons: map[string]*rate.Limiter{}, omitted: map[string]*omission{},
-		sources: map[sourceKey]*list.Element{}, recent: list.New(),
+		sources: cache.NewLRUExpireCache(maxSources),
 	}
 }
 
-// allow reports whether an event that is not remembered may be made.
+// allow reports whether an event that is not remembered may be recorded.
 func (l *limits) allow(n *decide.Notice, now time.Time) bool {
 	if n.From != (decide.Source{}) && !l.source(sourceKey{n.Reason, n.From}).AllowN(now, 1) {
 		return false
@@ -97,24 +90,18 @@ func (l *limits) allow(n *decide.Notice, now time.Time) bool {
 }
 
 func (l *limits) source(key sourceKey) *rate.Limiter {
-	if known := l.sources[key]; known != nil {
-		l.recent.MoveToFront(known)
-		return known.Value.(*source).limiter
+	if known, ok := l.sources.Get(key); ok {
+		return known.(*rate.Limiter)
 	}
-	if len(l.sources) >= maxSources {
-		oldest := l.recent.Back()
-		delete(l.sources, l.recent.Remove(oldest).(*source).key)
-	}
-	s := &source{key, ofSource.limiter()}
-	l.sources[key] = l.recent.PushFront(s)
-	return s.limiter
+	limiter := ofSource.limiter()
+	l.sources.Add(key, limiter, sourceLife)
+	return limiter
 }
 
-// omit counts an event that is left out.
-func (l *limits) omit(n *decide.Notice, now time.Time) {
-	if len(l.omitted) == 0 {
-		l.since = now
-	}
+// omit counts an event that is left out, and reports whether it is the first one
+// since the last reset.
+func (l *limits) omit(n *decide.Notice) (first bool) {
+	first = len(l.omitted) == 0
 	o := l.omitted[n.Reason]
 	if o == nil {
 		o = &omission{reason: n.Reason}
@@ -122,21 +109,16 @@ func (l *limits) omit(n *decide.Notice, now time.Time) {
 	}
 	o.count++
 	o.last = n.Message
+	return first
 }
 
-// take takes what was left out once a period is over; wait is the time until then,
-// negative where there is nothing. all takes it at once.
-func (l *limits) take(now time.Time, all bool) (taken []omission, wait time.Duration) {
-	if len(l.omitted) == 0 {
-		return nil, -1
-	}
-	if wait = l.since.Add(omissionPeriod).Sub(now); wait > 0 && !all {
-		return nil, wait
-	}
+// reset returns what was left out, and begins to count anew.
+func (l *limits) reset() []omission {
+	var all []omission
 	for _, o := range l.omitted {
-		taken = append(taken, *o)
+		all = append(all, *o)
 	}
 	clear(l.omitted)
-	slices.SortFunc(taken, func(a, b omission) int { return cmp.Compare(a.reason, b.reason) })
-	return taken, -1
+	slices.SortFunc(all, func(a, b omission) int { return cmp.Compare(a.reason, b.reason) })
+	return all
 }

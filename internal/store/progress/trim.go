@@ -1,4 +1,4 @@
-package journal
+package progress
 
 import (
 	"context"
@@ -14,7 +14,7 @@ const (
 )
 
 // trim removes from the boot log what every status includes, until ctx ends.
-func (j *Journal) trim(ctx context.Context) {
+func (t *Tracker) trim(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
 	trimmed := uint64(0)
@@ -24,9 +24,9 @@ func (j *Journal) trim(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if upTo := j.included(); upTo > trimmed {
-			if err := j.opts.Log.Trim(ctx, upTo); err != nil {
-				j.opts.Logger.Debug("the boot log is not trimmed", "error", err)
+		if upTo := t.included(); upTo > trimmed {
+			if err := t.log.Trim(ctx, upTo); err != nil {
+				t.opts.Logger.Debug("the boot log is not trimmed", "error", err)
 				continue
 			}
 			trimmed = upTo
@@ -34,25 +34,25 @@ func (j *Journal) trim(ctx context.Context) {
 	}
 }
 
-// included gives the sequence up to which all messages of the boot log are in the
+// included returns the sequence up to which all messages of the boot log are in the
 // status of hosts.
-func (j *Journal) included() (upTo uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	upTo = j.taken
+func (t *Tracker) included() (upTo uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	upTo = t.applied
 	carry := false
-	for _, m := range j.machines.byRef {
+	for _, m := range t.machines.byRef {
 		if m.oldest == 0 {
 			continue
 		}
 		upTo = min(upTo, m.oldest-1)
-		if m.oldest+maxLag < j.taken && !m.carried {
+		if m.oldest+maxLag < t.applied && !m.carried {
 			m.carried, carry = true, true
-			j.enqueue(m)
+			t.enqueueLocked(m)
 		}
 	}
 	if carry {
-		signal(j.wakeLog)
+		t.wakeWriter()
 	}
 	return upTo
 }

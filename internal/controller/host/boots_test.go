@@ -1,7 +1,9 @@
-package journal
+package host
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/controller/events"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/progress"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -61,7 +66,7 @@ func TestBoots(t *testing.T) {
 		armed(false)
 		time.Sleep(10 * time.Minute)
 		r.Served(host, config) // an installer asks much later, in the same boot
-		settled(hostGap)
+		pass(seenGap)
 		state(v1.StateProvisioning, 1)
 
 		r.LocalBoot(host, "it was given its config")
@@ -69,21 +74,21 @@ func TestBoots(t *testing.T) {
 		time.Sleep(time.Second)
 		r.LocalBoot(host, "iPXE asks again")
 		armed(false)
-		settled(time.Minute)
+		pass(time.Minute)
 		state(v1.StateProvisioned, 2)
 		r.Served(host, config) // of the installed system
-		settled(hostGap)
+		pass(seenGap)
 		state(v1.StateProvisioned, 2)
-		settled(time.Minute)
+		pass(time.Minute)
 		r.LocalBoot(host, "it is provisioned")
-		settled(hostGap)
+		pass(seenGap)
 		state(v1.StateProvisioned, 3)
 
 		host = r.stored("server1", 7)
 		host.Boot = &snapshot.HostBoot{Rearm: "2026-11-20"}
 		armed(true)
 		r.ScriptServed(host, "image g10/live", false)
-		settled(hostGap)
+		pass(seenGap)
 		state(v1.StateBooting, 4)
 		if s := r.host("server1").Status; s.Rearmed != "2026-11-20" {
 			t.Fatalf("%+v", s)
@@ -95,13 +100,14 @@ func TestBoots(t *testing.T) {
 		if err := r.Complete(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}
-		settled(hostGap)
+		pass(seenGap)
 		state(v1.StateProvisioned, 4)
 
-		settled(time.Minute)
+		pass(time.Minute)
 		events := r.allEvents()
 		for reason, count := range map[string]int32{
-			ReasonScriptServed: 3, ReasonTargetLogin: 2, ReasonKernelRead: 1, ReasonInitrdRead: 1, ReasonConfigServed: 2, ReasonBootComplete: 1,
+			progress.ReasonScriptServed: 3, progress.ReasonTargetLogin: 2, progress.ReasonKernelRead: 1,
+			progress.ReasonInitrdRead: 1, progress.ReasonConfigServed: 2, progress.ReasonBootComplete: 1,
 		} {
 			if e := events[reason+" g10/server1"]; e == nil || e.Count != count || e.Type != v1.EventNormal {
 				t.Errorf("%s: %+v, want %d", reason, e, count)
@@ -129,14 +135,14 @@ func TestFailedBoots(t *testing.T) {
 		state(v1.StateError, 0)
 		time.Sleep(5 * time.Second)
 		r.Failed(host) // it asks again for a minute
-		settled(hostGap)
+		pass(seenGap)
 		state(v1.StateError, 0)
 		r.ScriptServed(host, "image g10/live", false)
 		state(v1.StateBooting, 1)
-		settled(time.Minute)
+		pass(time.Minute)
 		r.Failed(host)
 		state(v1.StateError, 1)
-		again := New(Options{Hosts: r.hosts, Events: r.events})
+		again := progress.New(progress.Options{})
 		if p := again.Progress(r.stored("server1", 2)); p.State != v1.StateError {
 			t.Fatalf("after a restart: %+v", p)
 		}
@@ -151,13 +157,13 @@ func TestProgressIsRemembered(t *testing.T) {
 		r.hosts.fail(apierrors.NewServiceUnavailable("away"))
 		r.ScriptServed(host, "image g10/live", false)
 		r.Served(host, config)
-		settled(time.Minute)
+		pass(time.Minute)
 		if p := r.Progress(host); p.State != v1.StateProvisioning {
 			t.Fatalf("with the store away: %+v", p)
 		}
 		r.hosts.fail(nil)
-		settled(awayMax)
-		again := New(Options{Hosts: r.hosts, Events: r.events})
+		pass(controller.AwayMax)
+		again := progress.New(progress.Options{})
 		if p := again.Progress(r.stored("server1", 2)); p.State != v1.StateProvisioning || p.Script.IsZero() {
 			t.Fatalf("after a restart: %+v", p)
 		}
@@ -182,42 +188,31 @@ func TestProgressIsRemembered(t *testing.T) {
 	})
 }
 
-func TestMachinesAreForgotten(t *testing.T) {
-	m := newMachines()
-	now := time.Unix(1_800_000_000, 0)
-	for i := range fewMachines {
-		h := &snapshot.Host{Ref: snapshot.Ref{Name: string(rune(i + 1))}, UID: "u", Revision: 1}
-		known, _, _ := m.step(h, decide.ImageStep, now)
-		if i%2 == 0 {
-			known.logged = true // and its status has it
-		}
+// BenchmarkBoots is what a boot costs of a fleet that boots all the time: a script and
+// a config are noted, written into the log, and recorded as events.
+func BenchmarkBoots(b *testing.B) {
+	log := &memoryLog{}
+	recorder := events.New(events.Options{})
+	tracker := progress.New(progress.Options{Events: recorder})
+	log.applied = tracker.Apply
+	statuses := NewStatusWriter(StatusOptions{Progress: tracker, Events: recorder})
+	ctx, cancel := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() { tracker.Run(ctx, log, statuses) })
+	running.Go(func() { statuses.Run(ctx, newMemory()) })
+	running.Go(func() { recorder.Run(ctx, newMemory(), tracker.Storm) })
+	defer running.Wait()
+	defer cancel()
+	hosts := make([]*snapshot.Host, 100_000)
+	for i := range hosts {
+		hosts[i] = &snapshot.Host{Ref: snapshot.Ref{Namespace: "fleet", Name: fmt.Sprint("h", i)},
+			UID: fmt.Sprint("uid", i)}
 	}
-	m.step(&snapshot.Host{Ref: snapshot.Ref{Name: "new"}}, decide.ImageStep, now)
-	if got := len(m.byRef); got < fewMachines/2 || got > fewMachines/2+2 {
-		t.Errorf("%d are remembered", got)
+	i := 0
+	for b.Loop() {
+		host := hosts[i%len(hosts)]
+		tracker.ScriptServed(host, "image g10/live", false)
+		tracker.Served(host, config)
+		i++
 	}
-}
-
-// However often and from however many addresses an image's secret is guessed, that is
-// one event on the image, which no other events keep from being made.
-func TestLoginRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		for i := range 2 * ofHosts.burst {
-			r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Key: fmt.Sprint(i), Message: "refused"})
-		}
-		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
-		for i := range 5000 {
-			r.LoginRefused(image, fmt.Sprint("a login from 192.168.10.", i%250))
-		}
-		settled(time.Minute)
-		e := r.allEvents()["LoginRefused g10/live"]
-		if e == nil || e.Count != 5000 || e.Type != v1.EventWarning || e.InvolvedObject.Kind != "ISCSICdrom" ||
-			e.InvolvedObject.UID != "uid-live" || e.Message != "a login from 192.168.10.249" {
-			t.Errorf("%+v", e)
-		}
-		if objects, _ := r.events.count(); objects > ofHosts.burst+ofHosts.perMinute+2 {
-			t.Errorf("%d events", objects)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package journal
+package events
 
 import (
 	"encoding/binary"
@@ -64,13 +64,13 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				noise(r, r.add("noisy"))
+				noise(r, r.host("noisy"))
 				for _, host := range []string{"one", "two"} {
-					r.Notice(notice(decide.ReasonNeighborMismatch, r.add(host), sourceN(1), "192.0.2.1"))
-					r.Notice(notice(decide.ReasonNeighborChanged, r.add(host), sourceN(1), "192.0.2.1"))
+					r.Notice(notice(decide.ReasonNeighborMismatch, r.host(host), sourceN(1), "192.0.2.1"))
+					r.Notice(notice(decide.ReasonNeighborChanged, r.host(host), sourceN(1), "192.0.2.1"))
 				}
-				settled(5 * time.Minute)
-				events := r.allEvents()
+				pass(5 * time.Minute)
+				events := r.all()
 				for _, host := range []string{"one", "two"} {
 					for _, reason := range []string{decide.ReasonNeighborMismatch, decide.ReasonNeighborChanged} {
 						e := events[reason+" g10/"+host]
@@ -79,7 +79,7 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 						}
 					}
 				}
-				if objects, _ := r.events.count(); objects > 2*(ofAlarms.burst+ofHosts.burst+ofStrangers.burst+10)+10 {
+				if objects, _ := r.store.count(); objects > 2*(ofAlarms.burst+ofHosts.burst+ofStrangers.burst+10)+10 {
 					t.Errorf("the noise made %d events", objects)
 				}
 			})
@@ -91,36 +91,36 @@ func TestAlarmsAreNotSuppressed(t *testing.T) {
 func TestLoudClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		loud, quiet := r.add("loud"), r.add("quiet")
+		loud, quiet := r.host("loud"), r.host("quiet")
 		for i := range 1000 {
 			r.Notice(notice(decide.ReasonClaimRefused, loud, sourceN(1), i))
 		}
 		r.Notice(notice(decide.ReasonClaimRefused, quiet, sourceN(2), "mac"))
 		r.Notice(notice(decide.ReasonImageUnavailable, loud, decide.Source{}, "image"))
-		settled(time.Second)
-		events := r.allEvents()
+		pass(time.Second)
+		events := r.all()
 		if events["ClaimRefused g10/quiet"] == nil || events["ImageUnavailable g10/loud"] == nil {
 			t.Errorf("events: %v", events)
 		}
-		if n := len(r.limits.sources); n != 2 {
+		if n := len(r.limits.sources.Keys()); n != 2 {
 			t.Errorf("%d limiters", n)
 		}
 		for i := range 3 * maxSources {
 			r.Notice(notice(decide.ReasonClaimRefused, loud, sourceN(i), i))
 		}
-		if n := len(r.limits.sources); n > maxSources || r.limits.recent.Len() != n {
-			t.Errorf("%d limiters, of which %d can go", n, r.limits.recent.Len())
+		if n := len(r.limits.sources.Keys()); n > maxSources {
+			t.Errorf("%d limiters", n)
 		}
 	})
 }
 
-// TestOmissions has what is left out be told: once a minute, with the number.
+// TestOmissions: what is left out is reported once a minute, with the number.
 func TestOmissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		host := r.add("server1")
-		told := func() (event *v1.Event, lines int) {
-			event = r.allEvents()["EventsLeftOut default/unknown"]
+		host := r.host("server1")
+		reported := func() (event *v1.Event, lines int) {
+			event = r.all()["EventsLeftOut default/unknown"]
 			return event, strings.Count(r.logged(), "level=WARN msg=\"events were left out")
 		}
 		refuse := func(n int) {
@@ -128,16 +128,16 @@ func TestOmissions(t *testing.T) {
 				r.Notice(notice(decide.ReasonClaimRefused, host, sourceN(1), i))
 			}
 		}
-		settled(30 * time.Second) // the writer sleeps
+		pass(30 * time.Second) // the writer sleeps
 		refuse(200)
-		settled(omissionPeriod - time.Second)
-		if e, lines := told(); e != nil || lines != 0 {
-			t.Errorf("told too early: %+v, %d lines", e, lines)
+		pass(omissionPeriod - time.Second)
+		if e, lines := reported(); e != nil || lines != 0 {
+			t.Errorf("reported too early: %+v, %d lines", e, lines)
 		}
-		settled(2 * time.Second)
-		e, lines := told()
+		pass(2 * time.Second)
+		e, lines := reported()
 		if e == nil {
-			t.Fatal("what was left out is not told")
+			t.Fatal("what was left out is not reported")
 		}
 		if e.Count != 1 || e.Type != v1.EventWarning || lines != 1 ||
 			!strings.HasPrefix(e.Message, fmt.Sprint(200-ofSource.burst, " events ClaimRefused were left out")) ||
@@ -145,9 +145,9 @@ func TestOmissions(t *testing.T) {
 			!strings.Contains(r.logged(), fmt.Sprint("reason=ClaimRefused count=", 200-ofSource.burst)) {
 			t.Errorf("event %+v\nlog %s", e, r.logged())
 		}
-		settled(time.Hour)
-		if e, lines = told(); e.Count != 1 || lines != 1 {
-			t.Errorf("told again although nothing was left out: %+v, %d lines", e, lines)
+		pass(time.Hour)
+		if e, lines = reported(); e.Count != 1 || lines != 1 {
+			t.Errorf("reported again although nothing was left out: %+v, %d lines", e, lines)
 		}
 		for i := range 100 {
 			r.Notice(notice(decide.ReasonClaimRefused, host, sourceN(1), 1000+i))
@@ -157,7 +157,7 @@ func TestOmissions(t *testing.T) {
 		if err := r.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, lines = told(); lines != 3 {
+		if _, lines = reported(); lines != 3 {
 			t.Errorf("%d lines after the end of the server:\n%s", lines, r.logged())
 		}
 	})

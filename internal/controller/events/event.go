@@ -1,0 +1,142 @@
+package events
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/domain/decide"
+)
+
+const (
+	// eventSeconds is how long an event lives after it was last seen: a day.
+	eventSeconds = uint64(24 * 60 * 60)
+	// maxMessage bounds the message of an event, in bytes.
+	maxMessage = 1024
+	// maxObjectName bounds the part of an event's name that is its object's.
+	maxObjectName = 200
+	// component is the name under which events are reported.
+	component = "glowplug"
+	// unknownName stands for the machine of an event that is about no host.
+	unknownName = "unknown"
+)
+
+// Reasons of events that this package makes.
+const (
+	ReasonEventsLeftOut = "EventsLeftOut"
+	ReasonLoginRefused  = "LoginRefused"
+)
+
+// key is what makes two events the same. Replicas and restarts come to the same name,
+// and so to the same stored object.
+type key struct {
+	object                  v1.ObjectReference
+	eventType, reason, text string
+}
+
+// namespace returns the event's namespace: its object's.
+func (k *key) namespace() string {
+	if k.object.Namespace == "" {
+		return v1.NamespaceDefault
+	}
+	return k.object.Namespace
+}
+
+// name returns the event's name.
+func (k *key) name() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		k.object.Kind, k.object.Namespace, k.object.Name, k.object.UID, k.eventType, k.reason, k.text,
+	}, "\x00")))
+	name := k.object.Name
+	if len(name) > maxObjectName {
+		name = strings.TrimRight(name[:maxObjectName], ".-")
+	}
+	return name + "." + hex.EncodeToString(sum[:8])
+}
+
+// path returns the key of the event in the store.
+func (k *key) path() string { return "/events/" + k.namespace() + "/" + k.name() }
+
+// unknownKey returns the key of an event that is about no host.
+func unknownKey(eventType, reason, text string) key {
+	object := v1.ObjectReference{
+		Kind: "BareMetalHost", APIVersion: "v1", Namespace: v1.NamespaceDefault, Name: unknownName,
+	}
+	return key{object: object, eventType: eventType, reason: reason, text: text}
+}
+
+// keyOf returns the key of a notice's event.
+func keyOf(n *decide.Notice) key {
+	k := unknownKey(v1.EventWarning, n.Reason, n.Key)
+	if n.Reason == decide.ReasonUnknownHost || n.Reason == decide.ReasonClaimIgnored {
+		k.eventType = v1.EventNormal
+	}
+	if n.Host != nil {
+		k.object.Namespace, k.object.Name, k.object.UID = n.Host.Namespace, n.Host.Name, n.Host.UID
+	}
+	return k
+}
+
+// occurrences are those of an event since it was last written.
+type occurrences struct {
+	count       int32
+	first, last time.Time
+	message     string
+}
+
+// add adds later occurrences.
+func (o *occurrences) add(later occurrences) {
+	switch {
+	case later.count == 0:
+	case o.count == 0:
+		*o = later
+	default:
+		o.count = saturated(o.count, later.count)
+		o.last, o.message = later.last, later.message
+	}
+}
+
+func saturated(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32)) }
+
+// write adds the occurrences to the stored event, or stores its first version.
+func (o *occurrences) write(ctx context.Context, store controller.Store, k *key, instance string) error {
+	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		e, ttl := input.(*v1.Event), eventSeconds
+		if e.Name == "" {
+			object := k.object
+			object.Namespace = k.namespace()
+			*e = v1.Event{
+				TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: k.namespace(), Name: k.name(), UID: uuid.NewUUID(),
+					CreationTimestamp: metav1.Time{Time: o.first},
+				},
+				InvolvedObject: object, Reason: k.reason, Type: k.eventType,
+				FirstTimestamp: metav1.Time{Time: o.first}, Source: v1.EventSource{Component: component},
+				ReportingController: component,
+			}
+		}
+		e.ReportingInstance, e.Source.Host = instance, instance
+		e.Count = saturated(e.Count, o.count)
+		e.LastTimestamp, e.Message = metav1.Time{Time: o.last}, o.message
+		return e, &ttl, nil
+	}
+	return store.GuaranteedUpdate(ctx, k.path(), &v1.Event{}, true, nil, update, nil)
+}
+
+func clip(s string) string {
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
+	}
+	return s
+}

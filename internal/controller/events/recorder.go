@@ -1,0 +1,355 @@
+// Package events records what happens as Kubernetes Events. They are kept in memory,
+// in bounded numbers, and written a few a second, so that neither a storm of boots nor
+// an address scan waits for the store or fills it.
+//
+// A Recorder is built on the runtime of controllers: its keys are events with
+// occurrences that are not written yet. docs/dependencies.md says why it is not
+// client-go's recorder.
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// gap is the least time between two writes of the same event, but for steps.
+	gap = 10 * time.Second
+	// maxWritten bounds the events that are remembered after they were written, for
+	// writtenLife: to those that clients can cause no limit applies meanwhile.
+	maxWritten  = 1 << 13
+	writtenLife = 10 * time.Minute
+	// perSecond bounds the writes, and inStorm those while a storm of boots goes on.
+	perSecond = 100
+	inStorm   = 5
+)
+
+// class is a group of events that has a bound of its own on those which are not
+// written yet. A lower class is flushed first.
+type class int
+
+const (
+	// alarms are also wrong secrets, and reports of events that were left out.
+	alarms class = iota
+	others
+	// steps are what machines have done. A storm of boots makes some for each machine,
+	// so they are written when no other event is to be.
+	steps
+	classes
+)
+
+var bounds = [classes]int{alarms: 1 << 12, others: 1 << 12, steps: 1 << 16}
+
+// Values of the label cause.
+const (
+	causeFull     = "full"
+	causeLimited  = "limited"
+	causeFailed   = "failed"
+	causeShutdown = "shutdown"
+)
+
+// Options are the parts of a Recorder.
+type Options struct {
+	// Logger takes what goes wrong; nil discards it.
+	Logger *slog.Logger
+	// Registerer takes the metrics of dropped events; nil keeps none.
+	Registerer prometheus.Registerer
+	// Metrics counts the writes; nil: they are not counted.
+	Metrics *controller.Metrics
+	// Instance names this process in events; "": the machine's name.
+	Instance string
+}
+
+// Recorder takes events. Its methods are safe for concurrent use and, but for Run and
+// Shutdown, do not block.
+type Recorder struct {
+	opts    Options
+	queue   *controller.Controller[*event]
+	dropped *prometheus.CounterVec
+	// omissions is queued when it is time to report what the limits left out.
+	omissions *event
+
+	mu     sync.Mutex
+	store  controller.Store // nil before Run
+	writer *controller.Writer
+	// events are those that are not written yet, unwritten is their number by class, and
+	// written is the time of the last write of others.
+	events    map[key]*event
+	unwritten [classes]int
+	written   *cache.LRUExpireCache
+	limits    limits
+	closed    bool
+}
+
+// event is one that is not written yet.
+type event struct {
+	key   key
+	class class
+	occurrences
+}
+
+// String returns the event's key in the store.
+func (e *event) String() string { return e.key.path() }
+
+// New returns a Recorder, which writes nothing before Run.
+func New(opts Options) *Recorder {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Instance == "" {
+		opts.Instance, _ = os.Hostname()
+	}
+	r := &Recorder{
+		opts: opts, omissions: &event{}, events: make(map[key]*event), limits: newLimits(),
+		written: cache.NewLRUExpireCache(maxWritten),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "glowplug_journal_dropped_total",
+			Help: "Events that were given up: too many were pending, too many different ones came, " +
+				"the store refused it, or the server stopped.",
+			ConstLabels: prometheus.Labels{"kind": "event"},
+		}, []string{"cause"}),
+	}
+	if opts.Registerer != nil {
+		opts.Registerer.MustRegister(r.dropped)
+	}
+	r.queue = controller.New(controller.Options[*event]{
+		Name: "events", Reconcile: r.reconcile, List: r.list,
+		LowPriority: func(e *event) bool { return e.class == steps },
+		Metrics:     opts.Metrics, Logger: opts.Logger,
+	})
+	return r
+}
+
+// Record records an event about an object: eventType is Normal or Warning, reason a
+// word, message a sentence without secrets.
+func (r *Recorder) Record(object v1.ObjectReference, eventType, reason, message string) {
+	object.ResourceVersion = "" // the event is the same one later
+	r.record(key{object, eventType, reason, clip(message)}, others, message)
+}
+
+// RecordStep records what a machine has done.
+func (r *Recorder) RecordStep(host snapshot.Ref, uid, reason, message string) {
+	object := v1.ObjectReference{
+		Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: uid,
+	}
+	r.record(key{object, v1.EventNormal, reason, clip(message)}, steps, message)
+}
+
+// LoginRefused records that a login to an image's target did not know its secret. All
+// of an image are one event with the newest message: whoever guesses cannot fill the
+// store with them, nor keep one from being recorded.
+func (r *Recorder) LoginRefused(image *snapshot.Image, message string) {
+	object := v1.ObjectReference{
+		Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
+	}
+	r.record(key{object, v1.EventWarning, ReasonLoginRefused, ReasonLoginRefused}, alarms, message)
+}
+
+func (r *Recorder) record(k key, c class, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recordLocked(k, c, message)
+}
+
+// Notice records what deserves an event. Of those that clients can cause, only so many
+// different ones are recorded; that others were left out is an event, too. An alarm is
+// never left out: where there are too many, those of one host are one event.
+func (r *Recorder) Notice(n decide.Notice) {
+	now, k, c := time.Now(), keyOf(&n), others
+	if n.IsAlarm() {
+		c = alarms
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, isKnown := r.written.Get(k)
+	switch {
+	case isKnown || r.events[k] != nil || r.limits.allow(&n, now):
+		r.recordLocked(k, c, n.Message)
+	case n.IsAlarm():
+		k.text = ""
+		r.recordLocked(k, c, n.Message)
+	default:
+		r.drop(causeLimited, 1)
+		if r.limits.omit(&n) {
+			r.queue.EnqueueAfter(r.omissions, omissionPeriod)
+		}
+	}
+}
+
+// recordLocked adds an occurrence, unless there are too many unwritten events of the
+// class.
+func (r *Recorder) recordLocked(k key, c class, message string) {
+	now, e := time.Now(), r.events[k]
+	switch {
+	case r.closed:
+		return
+	case e == nil && r.unwritten[c] >= bounds[c]:
+		r.drop(causeFull, 1)
+		return
+	case e == nil:
+		e = &event{key: k, class: c}
+		r.events[k] = e
+		r.unwritten[c]++
+		var pause time.Duration
+		if c != steps {
+			if written, isKnown := r.written.Get(k); isKnown {
+				pause = gap - now.Sub(written.(time.Time))
+			}
+		}
+		r.queue.EnqueueAfter(e, pause)
+	}
+	e.add(occurrences{count: 1, first: now, last: now, message: clip(message)})
+}
+
+func (r *Recorder) drop(cause string, n int) { r.dropped.WithLabelValues(cause).Add(float64(n)) }
+
+// Pending returns the number of events that are not written yet.
+func (r *Recorder) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.events)
+}
+
+// Run writes events until ctx ends, fewer while storm reports a storm of boots. While
+// the store is away they are kept. It is called once; Shutdown writes what is left.
+func (r *Recorder) Run(ctx context.Context, store controller.Store, storm func() bool) {
+	r.mu.Lock()
+	r.store = store
+	r.writer = controller.NewWriter(controller.WriterOptions{
+		Name: "events", PerSecond: perSecond, InStorm: inStorm, Storm: storm, Logger: r.opts.Logger,
+	})
+	r.mu.Unlock()
+	r.queue.Run(ctx)
+}
+
+// list queues what was recorded, or left out, before Run.
+func (r *Recorder) list(_ context.Context, enqueue func(*event)) error {
+	enqueue(r.omissions)
+	for _, e := range r.unwrittenEvents() {
+		enqueue(e)
+	}
+	return nil
+}
+
+// unwrittenEvents returns the events that are not written yet, by class and age.
+func (r *Recorder) unwrittenEvents() []*event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Values(r.events), func(a, b *event) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), a.first.Compare(b.first))
+	})
+}
+
+// reconcile writes an event. One that the store, though it is there, refuses is given
+// up: it would be refused again.
+func (r *Recorder) reconcile(ctx context.Context, e *event) (requeueAfter time.Duration, err error) {
+	if e == r.omissions {
+		r.reportOmissions()
+		return 0, nil
+	}
+	err = r.writer.Write(ctx, func(ctx context.Context) error { return r.write(ctx, e) })
+	if err == nil || ctx.Err() != nil {
+		return 0, err
+	}
+	r.opts.Logger.Error("an event is given up, since the store refuses it", "key", e.String(), "error", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetLocked(e)
+	r.drop(causeFailed, 1)
+	return 0, nil
+}
+
+// write writes the occurrences of an event. Those that come meanwhile are written
+// later, or with these where the store does not take them.
+func (r *Recorder) write(ctx context.Context, e *event) error {
+	r.mu.Lock()
+	written := e.occurrences
+	e.occurrences = occurrences{}
+	r.mu.Unlock()
+	if written.count == 0 { // it was queued twice
+		return nil
+	}
+	err := written.write(ctx, r.store, &e.key, r.opts.Instance)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		written.add(e.occurrences)
+		e.occurrences = written
+		return err
+	}
+	if e.class != steps {
+		r.written.Add(e.key, time.Now(), writtenLife)
+	}
+	if e.count == 0 {
+		r.forgetLocked(e)
+	} else {
+		r.queue.EnqueueAfter(e, gap)
+	}
+	return nil
+}
+
+func (r *Recorder) forgetLocked(e *event) {
+	e.occurrences = occurrences{}
+	delete(r.events, e.key)
+	r.unwritten[e.class]--
+}
+
+// reportOmissions makes an event and a log line of what the limits have left out.
+func (r *Recorder) reportOmissions() {
+	r.mu.Lock()
+	omissions := r.limits.reset()
+	for _, o := range omissions {
+		message := fmt.Sprintf(
+			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last)
+		r.recordLocked(unknownKey(v1.EventWarning, ReasonEventsLeftOut, o.reason), alarms, message)
+	}
+	r.mu.Unlock()
+	for _, o := range omissions {
+		r.opts.Logger.Warn("events were left out: there were too many",
+			"reason", o.reason, "count", o.count, "last", o.last)
+	}
+}
+
+// Shutdown writes what is left when Run has returned, at once and for as long as ctx
+// lasts. The error says how much is lost. What is recorded later is ignored.
+func (r *Recorder) Shutdown(ctx context.Context) error {
+	r.reportOmissions()
+	var failure error
+	for _, e := range r.unwrittenEvents() {
+		if failure = ctx.Err(); failure != nil {
+			break
+		}
+		err := controller.WriteNow(ctx, func(ctx context.Context) error { return r.write(ctx, e) })
+		if controller.IsAway(err) {
+			failure = err
+			break
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	lost := len(r.events)
+	if lost == 0 {
+		return nil
+	}
+	r.drop(causeShutdown, lost)
+	return fmt.Errorf("%d events could not be written: %w", lost, cmp.Or(failure, errRefused))
+}
+
+var errRefused = errors.New("the store refuses them")

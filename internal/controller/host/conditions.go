@@ -1,0 +1,152 @@
+package host
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/snapshot"
+)
+
+// Reasons of the conditions IdentityUnique and ConfigReadable.
+const (
+	reasonUnique     = "Unique"
+	reasonDuplicate  = decide.ReasonDuplicate
+	reasonReadable   = "Readable"
+	reasonUnreadable = "IgnitionTooOld"
+)
+
+// maxMessage bounds the message of a condition, in bytes.
+const maxMessage = 1024
+
+// findings are what others have found of a host. They are replaced, not changed.
+type findings struct {
+	uid string
+	// conflicts is a sentence for each conflict that the host has now.
+	conflicts []string
+	// unreadable says why its image cannot read its config, "" that it can; nil: that
+	// has not been found since the conditions were written last.
+	unreadable *string
+	// pending is true where the conditions are to be written.
+	pending bool
+}
+
+func (f *findings) isPending() bool { return f != nil && f.pending }
+
+// ConflictChanged takes with whom a host shares a hardware or IP address now.
+func (w *StatusWriter) ConflictChanged(change snapshot.ConflictChange) {
+	var sentences []string
+	for _, c := range change.Conflicts {
+		sentences = append(sentences, c.String())
+	}
+	w.find(change.Host, func(f *findings) { f.conflicts = sentences })
+}
+
+// ConfigReadable takes why a host's image cannot read its config, in a sentence, or
+// with "" that it can.
+func (w *StatusWriter) ConfigReadable(host *snapshot.Host, sentence string) {
+	w.find(host, func(f *findings) { f.unreadable = &sentence })
+}
+
+// find has a change of a host's findings written.
+func (w *StatusWriter) find(host *snapshot.Host, change func(*findings)) {
+	w.mu.Lock()
+	f := findings{uid: host.UID}
+	if before := w.findings[host.Ref]; before != nil && before.uid == host.UID {
+		f = *before
+	}
+	change(&f)
+	f.pending = true
+	w.findings[host.Ref] = &f
+	w.mu.Unlock()
+	w.queue.Enqueue(host.Ref)
+}
+
+// findingsOf returns the findings of a host; nil where there are none.
+func (w *StatusWriter) findingsOf(ref snapshot.Ref) *findings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.findings[ref]
+}
+
+// pending returns the hosts whose conditions are to be written.
+func (w *StatusWriter) pending() (refs []snapshot.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ref, f := range w.findings {
+		if f.pending {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// forget keeps of written findings only the conflicts. Those that have come meanwhile
+// stay.
+func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !written.isPending() || w.findings[ref] != written {
+		return
+	}
+	if len(written.conflicts) == 0 {
+		delete(w.findings, ref)
+		return
+	}
+	w.findings[ref] = &findings{uid: written.uid, conflicts: written.conflicts}
+}
+
+// conditions returns the conditions that are to be set. A condition appears with the
+// first trouble. IdentityUnique is corrected with any write where its conflict has
+// ended while no server ran.
+func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.Time) (all []*metav1.Condition) {
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		all = append(all, &metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: clip(message),
+			ObservedGeneration: host.Generation, LastTransitionTime: metav1.Time{Time: now},
+		})
+	}
+	isFalse := func(kind string) bool { return meta.IsStatusConditionFalse(host.Status.Conditions, kind) }
+	switch {
+	case f != nil && len(f.conflicts) > 0:
+		if isPending {
+			set(v1.ConditionIdentityUnique, metav1.ConditionFalse, reasonDuplicate,
+				"this host "+strings.Join(f.conflicts, "; "))
+		}
+	case isFalse(v1.ConditionIdentityUnique):
+		set(v1.ConditionIdentityUnique, metav1.ConditionTrue, reasonUnique,
+			"no other host has one of this host's hardware or IP addresses")
+	}
+	switch {
+	case !isPending || f.unreadable == nil:
+	case *f.unreadable != "":
+		set(v1.ConditionConfigReadable, metav1.ConditionFalse, reasonUnreadable, *f.unreadable)
+	case isFalse(v1.ConditionConfigReadable):
+		set(v1.ConditionConfigReadable, metav1.ConditionTrue, reasonReadable, "the image of this host reads its config")
+	}
+	return all
+}
+
+// conditionEvent returns the event of a condition that changes.
+func conditionEvent(
+	ref snapshot.Ref, uid string, c *metav1.Condition,
+) (object v1.ObjectReference, eventType, reason, message string) {
+	object = v1.ObjectReference{
+		Kind: "BareMetalHost", APIVersion: "v1", Namespace: ref.Namespace, Name: ref.Name, UID: uid,
+	}
+	if c.Status == metav1.ConditionFalse {
+		return object, v1.EventWarning, c.Reason, c.Message
+	}
+	return object, v1.EventNormal, c.Type, c.Message
+}
+
+func clip(s string) string {
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,384 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
+)
+
+func TestServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		start := time.Now()
+		r.Served(host, config)
+		synctest.Wait()
+		s := r.host("server1").Status
+		if s.BootCount != 1 || !s.LastBoot.Time.Equal(start) || !s.LastSeen.Time.Equal(start) ||
+			s.LastConfig != "g10/builder" || s.LastConfigHash != "sha256:abc" || s.State != v1.StateProvisioning {
+			t.Fatalf("after the first: %+v", s)
+		}
+
+		// Retries are one boot, and one write every so often.
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			r.Served(host, config)
+		}
+		pass(seenGap)
+		s = r.host("server1").Status
+		if s.BootCount != 1 || !s.LastBoot.Time.Equal(start) || s.LastSeen.Sub(start) != 10*time.Second {
+			t.Fatalf("after retries: %+v", s)
+		}
+		if _, writes := r.hosts.count(); writes > 4 {
+			t.Fatalf("%d writes for 101 requests in 10 s", writes)
+		}
+
+		// A run goes on while its requests are less than the gap apart.
+		for range 3 {
+			pass(decide.ConfigGap - 10*time.Second)
+			r.Served(host, config)
+		}
+		pass(seenGap)
+		if s = r.host("server1").Status; s.BootCount != 1 {
+			t.Fatalf("a slow run: %+v", s)
+		}
+		pass(decide.ConfigGap + time.Second)
+		second := time.Now()
+		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
+		pass(seenGap)
+		s = r.host("server1").Status
+		if s.BootCount != 2 || !s.LastBoot.Time.Equal(second) || s.LastConfig != "g10/other" ||
+			s.LastConfigHash != "sha256:def" {
+			t.Fatalf("after the second boot: %+v", s)
+		}
+		if h := r.host("server1"); h.Spec.IP != "192.168.10.10" || h.Generation != 3 {
+			t.Fatalf("the rest of the object: %+v", h)
+		}
+	})
+}
+
+// What other parts of the server say of a boot stands until the next one.
+func TestStateIsNotUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		r.Served(host, config)
+		synctest.Wait()
+		r.hosts.mu.Lock()
+		r.hosts.objects["/baremetalhosts/g10/server1"].(*v1.BareMetalHost).Status.State = v1.StateProvisioned
+		r.hosts.mu.Unlock()
+		r.Served(host, config)
+		pass(seenGap)
+		if s := r.host("server1").Status; s.State != v1.StateProvisioned {
+			t.Errorf("in the same boot: %+v", s)
+		}
+		pass(2 * decide.ConfigGap)
+		r.Served(host, config)
+		pass(seenGap)
+		if s := r.host("server1").Status; s.State != v1.StateProvisioning || s.BootCount != 2 {
+			t.Errorf("in the next boot: %+v", s)
+		}
+	})
+}
+
+// Requests that come at once are one boot, and none is seen later than it came.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		now := time.Now()
+		for range 1000 {
+			r.Served(host, config)
+		}
+		pass(seenGap)
+		if s := r.host("server1").Status; s.BootCount != 1 || !s.LastSeen.Time.Equal(now) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hosts.fail(apierrors.NewServiceUnavailable("away"))
+		r.store.fail(apierrors.NewTimeoutError("away", 1))
+		host := r.add("server1")
+		start := time.Now()
+		r.Served(host, config)
+		r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac", Message: "one"})
+		pass(10 * time.Minute)
+		r.Served(host, config)
+		r.Notice(decide.Notice{Reason: decide.ReasonClaimRefused, Host: host, Key: "mac", Message: "two"})
+		pass(10 * time.Minute)
+		last := time.Now()
+		r.Served(host, config)
+		pass(time.Minute)
+		if _, states := r.Tracker.Pending(); states != 1 || r.Recorder.Pending() != 2 {
+			t.Fatalf("%d statuses and %d events are pending", states, r.Recorder.Pending())
+		}
+		r.hosts.fail(nil)
+		r.store.fail(nil)
+		pass(controller.AwayMax + seenGap)
+		s := r.host("server1").Status
+		if s.BootCount != 3 || !s.LastBoot.Time.Equal(last) || !s.LastSeen.Time.Equal(last) {
+			t.Errorf("three boots while the store was away: %+v (began %v)", s, start)
+		}
+		e := r.allEvents()["ClaimRefused g10/server1"]
+		if e == nil || e.Count != 2 || e.Message != "two" || !e.FirstTimestamp.Time.Equal(start) ||
+			e.LastTimestamp.Sub(start) != 10*time.Minute {
+			t.Errorf("event: %+v", e)
+		}
+	})
+}
+
+// TestNoStateIsDropped has the stores away while more hosts boot than there may be
+// pending events.
+func TestNoStateIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 20_000
+		r := newRig(t)
+		r.log.fail(errors.New("away"))
+		r.hosts.fail(apierrors.NewServiceUnavailable("away"))
+		for i := range many {
+			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
+			if i%1000 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		synctest.Wait()
+		if records, states := r.Tracker.Pending(); records != many || states != many {
+			t.Errorf("%d and %d are pending", records, states)
+		}
+		r.log.fail(nil)
+		pass(2 * time.Second)
+		logged := map[string]bool{}
+		for _, m := range r.log.messages {
+			for _, record := range m.Records {
+				logged[record.Host.Name] = record.Progress.State == v1.StateProvisioning
+			}
+		}
+		if len(logged) != many {
+			t.Errorf("%d of %d hosts are in the boot log", len(logged), many)
+		}
+		r.hosts.fail(nil)
+		pass(controller.AwayMax + many/perSecond*time.Second)
+		for i := range many {
+			if s := r.host(fmt.Sprintf("h%d", i)).Status; s.State != v1.StateProvisioning {
+				t.Fatalf("h%d: %+v", i, s)
+			}
+		}
+		pass(trimInterval)
+		if r.log.trimmed != r.log.sequence {
+			t.Errorf("trimmed up to %d of %d", r.log.trimmed, r.log.sequence)
+		}
+	})
+}
+
+// TestStatusesFollow: fewer statuses are written while machines boot.
+func TestStatusesFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for i := range 4000 { // in 4 s
+			if i%20 == 0 {
+				time.Sleep(20 * time.Millisecond)
+			}
+			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
+		}
+		if _, writes := r.hosts.count(); writes > 20+5*inStorm || writes < 3*inStorm {
+			t.Errorf("%d writes in 4 s of a storm", writes)
+		}
+		pass(10 * time.Second)
+		if _, writes := r.hosts.count(); writes != 4000 {
+			t.Errorf("%d writes for 4000 hosts", writes)
+		}
+	})
+}
+
+func TestConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		a, b := r.add("a"), r.add("b")
+		mac := netaddr.MAC{2, 0, 0, 0, 0, 1}
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a, Conflicts: []snapshot.Conflict{{With: b.Ref,
+			MAC: mac}, {With: b.Ref, IP: netip.MustParseAddr("192.168.10.10")}}})
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref,
+			MAC: mac}}})
+		pass(time.Second)
+		for _, name := range []string{"a", "b"} {
+			c := meta.FindStatusCondition(r.host(name).Status.Conditions, v1.ConditionIdentityUnique)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "DuplicateIdentity" ||
+				!strings.Contains(c.Message, mac.String()) || c.ObservedGeneration != 3 {
+				t.Errorf("%s: %+v", name, c)
+			}
+			if e := r.allEvents()["DuplicateIdentity g10/"+name]; e == nil || e.Count != 1 ||
+				e.Type != v1.EventWarning || e.Message != c.Message || e.InvolvedObject.UID != "uid-"+name {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		if s := r.host("a").Status; s.LastSeen != nil || s.BootCount != 0 || s.State != "" {
+			t.Errorf("a was not served: %+v", s)
+		}
+
+		// Serving leaves the condition alone; a replica's report of the same makes no event.
+		r.Served(a, config)
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: b, Conflicts: []snapshot.Conflict{{With: a.Ref,
+			MAC: mac}}})
+		pass(time.Minute)
+		if !meta.IsStatusConditionFalse(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) ||
+			r.allEvents()["DuplicateIdentity g10/b"].Count != 1 {
+			t.Error("serving changed the condition, or the same conflict was reported twice")
+		}
+
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: a})
+		pass(time.Minute)
+		if !meta.IsStatusConditionTrue(r.host("a").Status.Conditions, v1.ConditionIdentityUnique) ||
+			r.allEvents()["IdentityUnique g10/a"] == nil {
+			t.Errorf("after the conflict: %+v", r.host("a").Status.Conditions)
+		}
+
+		// One that ended while no server ran is corrected when the host is served.
+		r.statuses.mu.Lock()
+		delete(r.statuses.findings, b.Ref)
+		r.statuses.mu.Unlock()
+		r.Served(b, config)
+		pass(time.Minute)
+		if !meta.IsStatusConditionTrue(r.host("b").Status.Conditions, v1.ConditionIdentityUnique) {
+			t.Errorf("b: %+v", r.host("b").Status.Conditions)
+		}
+
+		// Hosts without a conflict have no condition.
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: r.add("c")})
+		pass(time.Minute)
+		if c := r.host("c").Status.Conditions; len(c) > 0 {
+			t.Errorf("c: %+v", c)
+		}
+	})
+}
+
+func TestGoneAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		r.Served(&snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "deleted"}, UID: "u"}, config)
+		r.Served(&snapshot.Host{Ref: host.Ref, UID: "of its predecessor"}, config)
+		pass(time.Minute)
+		if s := r.host("server1").Status; s.BootCount != 0 {
+			t.Errorf("the news of another object: %+v", s)
+		}
+		if r.log.trimmed != r.log.sequence {
+			t.Errorf("trimmed up to %d of %d", r.log.trimmed, r.log.sequence)
+		}
+		r.hosts.fail(errors.New("damaged"))
+		other := r.add("server2")
+		r.statuses.ConfigReadable(other, "host g10/server2 boots an old image")
+		r.Served(host, config)
+		pass(5 * time.Minute)
+		if _, states := r.Tracker.Pending(); states != 1 || r.statuses.Pending() != 1 {
+			t.Errorf("%d and %d are pending; what the store refuses is tried for ever", states, r.statuses.Pending())
+		}
+		if r.log.trimmed >= r.log.sequence {
+			t.Error("a state that no status has is trimmed")
+		}
+		r.hosts.fail(nil)
+		pass(retryMax + trimInterval)
+		if s := r.host("server1").Status; s.State != v1.StateProvisioning || r.log.trimmed != r.log.sequence {
+			t.Errorf("once the store takes it: %+v, trimmed up to %d of %d", s, r.log.trimmed, r.log.sequence)
+		}
+		if !meta.IsStatusConditionFalse(r.host("server2").Status.Conditions, v1.ConditionConfigReadable) {
+			t.Errorf("once the store takes it: %+v", r.host("server2").Status.Conditions)
+		}
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		r.Served(host, config)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		r.Served(host, config) // not due yet
+		r.stop()
+		for i := range 500 {
+			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
+			r.Record(v1.ObjectReference{Kind: "BareMetalHost", Namespace: "g10", Name: "server1"}, v1.EventNormal,
+				"Test", fmt.Sprint(i))
+		}
+		if err := r.shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, writes := r.hosts.count(); writes != 502 {
+			t.Errorf("%d host writes", writes)
+		}
+		if objects, _ := r.store.count(); objects != 1001 {
+			t.Errorf("%d events", objects)
+		}
+		r.Served(host, config)
+		if records, states := r.Tracker.Pending(); records+states+r.Recorder.Pending() != 0 {
+			t.Error("something is taken after Shutdown")
+		}
+
+		late := newRig(t)
+		late.stop()
+		late.Served(late.add("server1"), config)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := late.shutdown(ctx); !errors.Is(err, context.Canceled) ||
+			!strings.Contains(err.Error(), "1 states of hosts") {
+			t.Errorf("Shutdown out of time: %v", err)
+		}
+	})
+}
+
+func TestConfigReadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		readable := func() *metav1.Condition {
+			return meta.FindStatusCondition(r.host("server1").Status.Conditions, v1.ConditionConfigReadable)
+		}
+		r.statuses.ConfigReadable(host, "")
+		pass(time.Minute)
+		if c := readable(); c != nil {
+			t.Errorf("a host that never had the trouble: %+v", c)
+		}
+		r.statuses.ConfigReadable(host, "host g10/server1 boots an old image")
+		pass(time.Minute)
+		c := readable()
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "IgnitionTooOld" ||
+			c.Message != "host g10/server1 boots an old image" || c.ObservedGeneration != 3 {
+			t.Errorf("%+v", c)
+		}
+		if e := r.allEvents()["IgnitionTooOld g10/server1"]; e == nil || e.Type != v1.EventWarning {
+			t.Errorf("%+v", e)
+		}
+		r.Served(host, config) // leaves it alone
+		r.statuses.ConflictChanged(snapshot.ConflictChange{Host: host,
+			Conflicts: []snapshot.Conflict{{With: host.Ref, MAC: netaddr.MAC{2}}}})
+		pass(time.Minute)
+		if c := readable(); c == nil || c.Status != metav1.ConditionFalse {
+			t.Errorf("%+v", c)
+		}
+		r.statuses.ConfigReadable(host, "")
+		pass(time.Minute)
+		if c := readable(); c == nil || c.Status != metav1.ConditionTrue ||
+			r.allEvents()["ConfigReadable g10/server1"] == nil {
+			t.Errorf("%+v", c)
+		}
+	})
+}

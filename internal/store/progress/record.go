@@ -1,0 +1,230 @@
+package progress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// maxRecords are written into the boot log at once.
+	maxRecords = 10_000
+	// recordGap is the least time between the begins of two writes: in a storm each
+	// takes the states of many hosts. stormGap is the same in a storm, while no machine
+	// waits: every state is durable within a second all the same.
+	recordGap = 10 * time.Millisecond
+	stormGap  = 400 * time.Millisecond
+	// completeTimeout bounds how long a machine waits until its state is durable.
+	completeTimeout = 3 * time.Second
+	// awayMin and awayMax are the bounds of the pause between two attempts while the log
+	// is away. It is short, since machines wait for the log.
+	awayMin = 250 * time.Millisecond
+	awayMax = time.Second
+	// idle bounds how long nothing is looked at.
+	idle = time.Minute
+	// otherGrace is how long the status of a host is left to the server that wrote
+	// the record, which may be gone.
+	otherGrace = 10 * time.Second
+
+	// stormRecords in a second, and stormLeast in one write, are a storm, in which
+	// statuses and events wait; it is over stormLength after the last such write.
+	stormRecords = 500
+	stormLeast   = 8
+	stormLength  = 500 * time.Millisecond
+)
+
+// Log is the boot log.
+type Log interface {
+	// Append returns once the records are durable.
+	Append(ctx context.Context, records []bootlog.Record) error
+	// Trim removes the messages up to a sequence.
+	Trim(ctx context.Context, upTo uint64) error
+}
+
+// errClosed is the outcome for those who wait for a state when the server stops.
+var errClosed = errors.New("the server stops")
+
+// awaitLogged waits until the state of a host is in the boot log.
+func (t *Tracker) awaitLogged(ctx context.Context, host *snapshot.Host) error {
+	t.mu.Lock()
+	m := t.machines.byRef[host.Ref]
+	if m == nil || m.UID != host.UID || m.Logged {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.closed {
+		t.mu.Unlock()
+		return errClosed
+	}
+	if m.outcome == nil {
+		m.outcome = &outcome{done: make(chan struct{})}
+	}
+	waited := m.outcome
+	t.urgent = true
+	t.mu.Unlock()
+	t.wakeWriter()
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	select {
+	case <-waited.done:
+		return waited.err
+	case <-ctx.Done():
+		return fmt.Errorf("the state of host %s is not in the boot log yet: %w", host.Ref, ctx.Err())
+	}
+}
+
+// enqueueLocked has a machine written into the boot log.
+func (t *Tracker) enqueueLocked(m *machine) {
+	if !m.queued {
+		m.queued = true
+		t.unlogged = append(t.unlogged, m)
+	}
+}
+
+// nextRecords returns what is to be written into the boot log next, and of whom.
+func (t *Tracker) nextRecords() (machines []*machine, records []bootlog.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	since := now.Sub(t.recorded)
+	t.urgent, t.recorded = false, now
+	most := min(len(t.unlogged), maxRecords)
+	machines, records = make([]*machine, 0, most), make([]bootlog.Record, 0, most)
+	for len(t.unlogged) > 0 && len(records) < maxRecords {
+		m := t.unlogged[0]
+		t.unlogged, m.queued = t.unlogged[1:], false
+		if m.Logged && !m.carried { // another server's record says it, or the host is no more
+			continue
+		}
+		m.carried = false
+		machines = append(machines, m)
+		records = append(records, bootlog.Record{
+			Host: m.Ref, UID: m.UID, Progress: m.Progress, After: m.Progress.Position, Config: m.Config, Hash: m.Hash,
+		})
+	}
+	if len(t.unlogged) == 0 {
+		t.unlogged = nil
+	}
+	if len(records) >= stormLeast && float64(len(records)) >= stormRecords*since.Seconds() {
+		t.stormUntil = now.Add(stormLength)
+	}
+	return machines, records
+}
+
+// pause returns how long what there is for the boot log can wait for more; 0: it cannot.
+func (t *Tracker) pause() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if t.urgent || len(t.unlogged) == 0 || len(t.unlogged) >= maxRecords || !now.Before(t.stormUntil) {
+		return 0
+	}
+	return max(0, stormGap-now.Sub(t.recorded))
+}
+
+// writeRecords writes what there is into the boot log, up to maxRecords. n is their
+// number.
+func (t *Tracker) writeRecords(ctx context.Context) (n int, err error) {
+	machines, records := t.nextRecords()
+	if len(records) == 0 {
+		return 0, nil
+	}
+	if err = t.log.Append(ctx, records); err == nil {
+		return len(records), nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range machines {
+		if !m.Logged {
+			t.enqueueLocked(m)
+			m.resolve(err)
+		}
+	}
+	return 0, err
+}
+
+// Run writes states into the boot log until ctx ends, and says whose statuses are to be
+// written. While the log is away, states wait. It is called once; Shutdown writes what
+// is left.
+func (t *Tracker) Run(ctx context.Context, log Log, statuses Statuses) {
+	t.mu.Lock()
+	t.log, t.statuses = log, statuses
+	t.mu.Unlock()
+	for _, ref := range t.Unwritten() {
+		statuses.Changed(ref, 0)
+	}
+	var trimming sync.WaitGroup
+	defer trimming.Wait()
+	trimming.Go(func() { t.trim(ctx) })
+	t.writeAll(ctx)
+	t.mu.Lock()
+	t.statuses = nil
+	t.mu.Unlock()
+}
+
+// writeAll writes states until ctx ends.
+func (t *Tracker) writeAll(ctx context.Context) {
+	away := awayMin
+	for ctx.Err() == nil {
+		if pause := t.pause(); pause > 0 {
+			sleep(ctx, pause, t.wake)
+			continue
+		}
+		began := time.Now()
+		n, err := t.writeRecords(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if away == awayMin {
+				t.opts.Logger.Warn("the boot log takes no states of hosts; they wait", "error", err)
+			}
+			sleep(ctx, away, nil)
+			away = min(2*away, awayMax)
+		case n == 0:
+			sleep(ctx, idle, t.wake)
+		default:
+			if away > awayMin {
+				t.opts.Logger.Info("the boot log takes states of hosts again")
+			}
+			away = awayMin
+			sleep(ctx, recordGap-time.Since(began), nil)
+		}
+	}
+}
+
+// sleep waits for a time, until it is woken, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}
+
+// Shutdown writes what is left into the boot log, at once and for as long as ctx lasts,
+// when Run has returned. The error says how much is lost. What comes later is ignored.
+func (t *Tracker) Shutdown(ctx context.Context) error {
+	var err error
+	for n := 1; n > 0 && err == nil; {
+		if err = ctx.Err(); err == nil {
+			n, err = t.writeRecords(ctx)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, m := range t.unlogged {
+		m.resolve(errClosed)
+	}
+	if err != nil && len(t.unlogged) > 0 {
+		return fmt.Errorf("%d states of hosts could not be written: %w", len(t.unlogged), err)
+	}
+	return nil
+}
