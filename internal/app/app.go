@@ -13,10 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/bulletin"
+	"glowplug/internal/controller/host"
+	"glowplug/internal/controller/template"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
 	"glowplug/internal/journal"
 	"glowplug/internal/keyfile"
@@ -27,7 +28,6 @@ import (
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/sources"
-	"glowplug/internal/skew"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/replicas"
@@ -58,9 +58,9 @@ type App struct {
 	decider   *decide.Decider
 	// rendered are the configs that templates come to, and follower renders them
 	// before hosts ask.
-	rendered *hostconfig.Cache
-	follower *hostconfig.Follower
-	skew     *skew.Watcher
+	rendered *template.Cache
+	follower *template.Follower
+	skew     *host.Watcher
 	// lostConfigs are the configs that the store has lost.
 	lostConfigs lostConfigs
 	resolver    *peer.Resolver
@@ -161,7 +161,7 @@ func (a *App) index() {
 	a.decider = decide.New(a.inventory, decide.Policy{
 		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 	})
-	a.skew = skew.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
+	a.skew = host.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
 	observers := map[string][]kvstore.Observer{
 		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
 		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
@@ -200,10 +200,10 @@ func (a *App) index() {
 	registerDamages(a.metrics, a.backend.damages)
 	a.decider.Follow(a.journal.Progress)
 	a.decider.ConsiderLost(a.lostObjects)
-	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
+	a.rendered = template.NewCache(a.inventory, a.metrics)
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
-	a.follower = hostconfig.NewFollower(hostconfig.Options{
+	a.follower = template.NewFollower(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
 		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
 	})

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller/template"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
@@ -32,7 +32,7 @@ func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems
 		return nil, nil, err
 	}
 	d = decide.New(inv, policy)
-	d.RenderWith(hostconfig.NewCache(inv, nil))
+	d.RenderWith(template.NewCache(inv, nil))
 	return d, problems, nil
 }
 

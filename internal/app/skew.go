@@ -9,7 +9,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// ConfigReadable implements skew.Journal.
+// ConfigReadable implements host.Journal.
 func (l lateJournal) ConfigReadable(host *snapshot.Host, sentence string) {
 	l.app.journal.ConfigReadable(host, sentence)
 }

@@ -55,8 +55,8 @@ var order = []string{
 	"internal/serve/sources",
 	"internal/store/bootlog",
 	"internal/controller",
-	"internal/hostconfig",
-	"internal/skew",
+	"internal/controller/template",
+	"internal/controller/host",
 	"internal/domain/iso",
 	"internal/serve/iscsi",
 	"internal/image",
@@ -86,7 +86,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/controller/template", "internal/image", "internal/journal", "internal/serve/api",
 	"internal/app", "internal/cli",
 }
 

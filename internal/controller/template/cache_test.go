@@ -1,4 +1,4 @@
-package hostconfig
+package template
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -90,7 +90,7 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 	c := NewCache(nil, nil)
 	gate, calls := make(chan struct{}), &atomic.Int32{}
 	c.patience = 20 * time.Millisecond
-	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	c.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
 		calls.Add(1)
 		<-gate
 		return t.Render(f)
@@ -122,7 +122,7 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	c := NewCache(nil, nil)
 	started, calls := make(chan struct{}, 50), &atomic.Int32{}
-	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	c.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
 		calls.Add(1)
 		started <- struct{}{}
 		<-c.stop
@@ -196,7 +196,7 @@ func TestHostsGoFirst(t *testing.T) {
 func TestFaultOfARenderingIsItsOwn(t *testing.T) {
 	c := NewCache(nil, nil)
 	defer c.Close()
-	c.render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
+	c.render = func(*compile.Template, *domaintemplate.Facts) compile.Rendering { panic("oops") }
 	h := node(1)
 	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
 		t.Errorf("%v", err)

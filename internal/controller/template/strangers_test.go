@@ -1,4 +1,4 @@
-package hostconfig
+package template
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -84,7 +84,7 @@ func (c *crowd) host(ip string) {
 	c.put(c.inv.Hosts(), "a/"+h.Name, h)
 }
 
-func (c *crowd) render(t *compile.Template, facts *template.Facts) compile.Rendering {
+func (c *crowd) render(t *compile.Template, facts *domaintemplate.Facts) compile.Rendering {
 	c.mu.Lock()
 	c.begun = append(c.begun, facts.IP)
 	if facts.Name == "" {

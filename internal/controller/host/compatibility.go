@@ -1,6 +1,6 @@
-// Package skew keeps an eye on hosts whose image cannot read their config, and says
+// Package host keeps an eye on hosts whose image cannot read their config, and says
 // so on the host before the machine boots.
-package skew
+package host
 
 import (
 	"context"

@@ -1,11 +1,11 @@
-package hostconfig
+package template
 
 import (
 	"slices"
 	"time"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -31,7 +31,7 @@ type roster struct {
 
 // result is how rendering has gone for a host.
 type result struct {
-	facts template.Key
+	facts domaintemplate.Key
 	state state
 	// queued is true while the host is in todo.
 	queued  bool
@@ -171,7 +171,7 @@ func (f *Follower) lookAt(hosts map[Ref]struct{}) {
 type assignment struct {
 	host    *snapshot.Host
 	configs [len(endpoints)]*snapshot.Config
-	facts   template.Key
+	facts   domaintemplate.Key
 }
 
 func (f *Follower) lookAtSome(refs []Ref) {

@@ -1,4 +1,4 @@
-package skew
+package host
 
 import (
 	"context"

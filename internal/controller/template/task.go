@@ -1,11 +1,11 @@
-package hostconfig
+package template
 
 import (
 	"strings"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -53,7 +53,7 @@ func (c *Cache) task(config *snapshot.Config) task {
 	return t
 }
 
-func (t *task) key(facts *template.Facts) key {
+func (t *task) key(facts *domaintemplate.Facts) key {
 	return key{source: t.source, format: t.config.Format, facts: facts.Key()}
 }
 

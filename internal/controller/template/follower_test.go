@@ -1,4 +1,4 @@
-package hostconfig
+package template
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 )
 
 type runtimeObject = runtime.Object
@@ -109,7 +109,7 @@ func TestManyWhoAskAtOnceWaitForOneRendering(t *testing.T) {
 	s := start(t, decide.Policy{})
 	gate := make(chan struct{})
 	render := s.cache.render
-	s.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	s.cache.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
 		<-gate
 		return render(t, f)
 	}
@@ -430,7 +430,7 @@ func TestChangeThereAndBackWhileItIsRendered(t *testing.T) {
 	s := start(t, decide.Policy{})
 	gate, begun := make(chan struct{}), make(chan struct{}, 100)
 	render := s.cache.render
-	s.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	s.cache.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
 		begun <- struct{}{}
 		<-gate
 		return render(t, f)
@@ -438,7 +438,7 @@ func TestChangeThereAndBackWhileItIsRendered(t *testing.T) {
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Labels.rack }}"))
 	s.worker("a", 1, "rack", "r1")
 	<-begun
-	facts := func() template.Key {
+	facts := func() domaintemplate.Key {
 		s.follower.mu.Lock()
 		defer s.follower.mu.Unlock()
 		return s.follower.rosters[Ref{Namespace: "a", Name: "worker"}].hosts[Ref{Namespace: "a", Name: "node-1"}].facts

@@ -1,4 +1,4 @@
-package hostconfig
+package template
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
@@ -109,7 +109,7 @@ func start(t *testing.T, policy decide.Policy) *site {
 // serve makes a server's part, which runs until the test ends.
 func (s *site) serve(policy decide.Policy) *replica {
 	r := &replica{decider: decide.New(s.inv, policy), cache: NewCache(s.inv, nil)}
-	r.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	r.cache.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
 		r.compiled.Add(1)
 		return t.Render(f)
 	}

@@ -1,7 +1,7 @@
-// Package hostconfig holds what templates come to for each host: rendered and
+// Package template holds what templates come to for each host: rendered and
 // compiled once for a template and what it can see of a host, kept in memory within
 // bounds, and made before hosts ask, where that is possible.
-package hostconfig
+package template
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -59,7 +59,7 @@ type Rendered struct {
 type Cache struct {
 	inv *snapshot.Inventory
 	// render may be another in tests.
-	render   func(*compile.Template, *template.Facts) compile.Rendering
+	render   func(*compile.Template, *domaintemplate.Facts) compile.Rendering
 	patience time.Duration
 	slots    *slots
 	metrics  *metrics
@@ -80,7 +80,7 @@ type Cache struct {
 type key struct {
 	// source is that of a task, format the language of what the template renders.
 	source, format string
-	facts          template.Key
+	facts          domaintemplate.Key
 }
 
 // NewCache makes an empty cache. Layers of templates are found in inv; registerer
@@ -129,7 +129,7 @@ func (c *Cache) Busy() bool {
 }
 
 // Render implements boot.Renderer.
-func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
+func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *domaintemplate.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	who, job := ownerOf(config, host), c.task(config)
 	own := facts == nil
@@ -179,7 +179,7 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 }
 
 // describe names a machine in a sentence.
-func describe(host *snapshot.Host, facts *template.Facts) string {
+func describe(host *snapshot.Host, facts *domaintemplate.Facts) string {
 	switch {
 	case host != nil:
 		return "host " + host.Ref.String()
@@ -228,7 +228,7 @@ func (c *Cache) last(who owner) *Rendered {
 }
 
 // make renders and compiles. A fault in what does is one of this rendering.
-func (c *Cache) make(job *task, facts *template.Facts) (r *Rendered) {
+func (c *Cache) make(job *task, facts *domaintemplate.Facts) (r *Rendered) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			r = &Rendered{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
