@@ -30,6 +30,7 @@ import (
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/streams"
@@ -58,7 +59,7 @@ type App struct {
 	decider   *decide.Decider
 	// rendered are the configs that templates come to, and follower renders them
 	// before hosts ask.
-	rendered *template.Cache
+	rendered *rendering.Cache
 	follower *template.Follower
 	skew     *host.Watcher
 	// lostConfigs are the configs that the store has lost.
@@ -200,7 +201,7 @@ func (a *App) index() {
 	registerDamages(a.metrics, a.backend.damages)
 	a.decider.Follow(a.journal.Progress)
 	a.decider.ConsiderLost(a.lostObjects)
-	a.rendered = template.NewCache(a.inventory, a.metrics)
+	a.rendered = rendering.New(rendering.Options{Inventory: a.inventory, Registerer: a.metrics})
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
 	a.follower = template.NewFollower(template.Options{

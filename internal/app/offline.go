@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/controller/template"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
@@ -20,6 +19,7 @@ import (
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -32,7 +32,7 @@ func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems
 		return nil, nil, err
 	}
 	d = decide.New(inv, policy)
-	d.RenderWith(template.NewCache(inv, nil))
+	d.RenderWith(rendering.New(rendering.Options{Inventory: inv}))
 	return d, problems, nil
 }
 

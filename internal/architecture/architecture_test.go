@@ -52,6 +52,7 @@ var order = []string{
 	"internal/serve/peer",
 	"internal/serve/listener",
 	"internal/domain/decide",
+	"internal/store/rendering",
 	"internal/serve/sources",
 	"internal/store/bootlog",
 	"internal/controller",

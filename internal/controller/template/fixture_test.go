@@ -29,6 +29,7 @@ import (
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -56,10 +57,12 @@ type site struct {
 // replica is what one server makes of the store.
 type replica struct {
 	decider  *decide.Decider
-	cache    *Cache
+	cache    *rendering.Cache
 	follower *Follower
 	// compiled counts the renderings.
 	compiled atomic.Int64
+	// before is called before each of them; nil: nothing is.
+	before func()
 }
 
 type events struct {
@@ -108,11 +111,17 @@ func start(t *testing.T, policy decide.Policy) *site {
 
 // serve makes a server's part, which runs until the test ends.
 func (s *site) serve(policy decide.Policy) *replica {
-	r := &replica{decider: decide.New(s.inv, policy), cache: NewCache(s.inv, nil)}
-	r.cache.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
-		r.compiled.Add(1)
-		return t.Render(f)
-	}
+	r := &replica{decider: decide.New(s.inv, policy)}
+	r.cache = rendering.New(rendering.Options{
+		Inventory: s.inv,
+		Render: func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
+			r.compiled.Add(1)
+			if r.before != nil {
+				r.before()
+			}
+			return t.Render(f)
+		},
+	})
 	r.decider.RenderWith(r.cache)
 	r.follower = NewFollower(Options{
 		Cache: r.cache, Inventory: s.inv, Decider: r.decider, Store: later{s}, Recorder: &s.events,
@@ -239,6 +248,8 @@ func (r *replica) askFor(endpoint, addr string) *decide.Decision {
 	r.decider.Decide(&decide.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}}, dec)
 	return dec
 }
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func butane(files ...string) string {
 	var b strings.Builder

@@ -1,3 +1,5 @@
+// Package template renders templates for the hosts that they are for before those ask,
+// and says in the templates' statuses how that went.
 package template
 
 import (
@@ -14,6 +16,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -36,6 +39,9 @@ const (
 	lookStride = 256
 )
 
+// Ref names an object.
+type Ref = snapshot.Ref
+
 // Decider says which config a host is given.
 type Decider interface {
 	Assigned(view snapshot.View, host *snapshot.Host, typ string, room *decide.Decision) *snapshot.Config
@@ -54,7 +60,7 @@ type Recorder interface {
 
 // Options are what a Follower stands on.
 type Options struct {
-	Cache     *Cache
+	Cache     *rendering.Cache
 	Inventory *snapshot.Inventory
 	Decider   Decider
 	// Store is the store of ignitionconfigs.
@@ -176,7 +182,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	// Machines that ask go first, and half of the processors are theirs.
 	for range max(1, goruntime.GOMAXPROCS(0)/2) {
 		running.Go(func() {
-			for f.renderNext() {
+			for f.renderNext(ctx) {
 			}
 		})
 	}

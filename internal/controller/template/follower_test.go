@@ -10,12 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	domaintemplate "glowplug/internal/domain/template"
+	"glowplug/internal/store/snapshot"
 )
+
+// everything is news of all hosts.
+var everything = snapshot.Change{All: true}
 
 type runtimeObject = runtime.Object
 
@@ -108,11 +111,7 @@ func TestOneCompilationForAHostAndAChange(t *testing.T) {
 func TestManyWhoAskAtOnceWaitForOneRendering(t *testing.T) {
 	s := start(t, decide.Policy{})
 	gate := make(chan struct{})
-	render := s.cache.render
-	s.cache.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
-		<-gate
-		return render(t, f)
-	}
+	s.before = func() { <-gate }
 	s.worker("a", 1)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
 	var asking sync.WaitGroup
@@ -429,11 +428,9 @@ func TestLastGoodRenderingIsOfTheSameRole(t *testing.T) {
 func TestChangeThereAndBackWhileItIsRendered(t *testing.T) {
 	s := start(t, decide.Policy{})
 	gate, begun := make(chan struct{}), make(chan struct{}, 100)
-	render := s.cache.render
-	s.cache.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
+	s.before = func() {
 		begun <- struct{}{}
 		<-gate
-		return render(t, f)
 	}
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Labels.rack }}"))
 	s.worker("a", 1, "rack", "r1")

@@ -1,11 +1,13 @@
 package template
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"glowplug/internal/domain/decide"
 	domaintemplate "glowplug/internal/domain/template"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -14,7 +16,7 @@ import (
 type roster struct {
 	config *snapshot.Config
 	// task is the template over its layers as they are.
-	task  task
+	task  rendering.Task
 	hosts map[Ref]*result
 	// todo are hosts that are yet to be rendered for; it may have some that no
 	// longer are.
@@ -64,9 +66,9 @@ func (f *Follower) lookAtAll() {
 	}
 	view.End()
 
-	tasks := make([]task, len(templates))
+	tasks := make([]rendering.Task, len(templates))
 	for i, c := range templates {
-		tasks[i] = f.opts.Cache.task(c)
+		tasks[i] = f.opts.Cache.Task(c)
 	}
 	f.mu.Lock()
 	there := make(map[Ref]bool, len(templates))
@@ -120,7 +122,7 @@ func (f *Follower) lookAtAll() {
 }
 
 // adopt takes a template as it is now.
-func (f *Follower) adopt(c *snapshot.Config, t task) {
+func (f *Follower) adopt(c *snapshot.Config, t rendering.Task) {
 	r := f.rosters[c.Ref]
 	if r != nil && r.config.UID != c.UID {
 		r.gone = true
@@ -131,10 +133,10 @@ func (f *Follower) adopt(c *snapshot.Config, t task) {
 		f.rosters[c.Ref] = r
 		return
 	}
-	was, before := r.config, r.task.source
+	was, before := r.config, r.task.Source
 	r.config, r.task = c, t
-	r.dirty = r.dirty || was.Generation != c.Generation || before != t.source
-	if before != t.source || was.Format != c.Format {
+	r.dirty = r.dirty || was.Generation != c.Generation || before != t.Source
+	if before != t.Source || was.Format != c.Format {
 		for ref, res := range r.hosts {
 			r.again(ref, res)
 		}
@@ -278,7 +280,7 @@ func (f *Follower) due(r *roster) {
 }
 
 // renderNext renders a template for one host; it tells whether there may be more.
-func (f *Follower) renderNext() bool {
+func (f *Follower) renderNext(ctx context.Context) bool {
 	f.mu.Lock()
 	for len(f.turns) == 0 && !f.closed {
 		f.work.Wait()
@@ -320,26 +322,24 @@ func (f *Follower) renderNext() bool {
 		return true
 	}
 	seen := host.Facts()
-	call := f.opts.Cache.begin(&job, ownerOf(job.config, host), seen, ahead, nil)
-	<-call.done
-	f.opts.Cache.leave(call)
+	made := f.opts.Cache.RenderAhead(ctx, &job, host)
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	res = r.hosts[ref]
 	switch {
-	case call.rendered == nil, r.gone, res == nil, res.state != pending:
+	case made == nil, r.gone, res == nil, res.state != pending:
 		return true
-	case res.facts != facts || r.task.source != job.source || seen.Key() != facts:
+	case res.facts != facts || r.task.Source != job.Source || seen.Key() != facts:
 		return true // another host or template by now, which is news and makes it be done anew
 	}
-	r.settle(res, call.rendered)
+	r.settle(res, made)
 	f.due(r)
 	return true
 }
 
 // settle notes what rendering has come to.
-func (r *roster) settle(res *result, made *Rendered) {
+func (r *roster) settle(res *result, made *rendering.Rendered) {
 	r.pending--
 	r.dirty = true
 	res.state, res.version, res.warnings = ready, made.IgnitionVersion, made.Warnings

@@ -40,8 +40,8 @@ type summary struct {
 }
 
 func (r *roster) summary() *summary {
-	s := &summary{config: r.config, pending: r.pending, layers: r.task.layers(), failure: r.task.failure}
-	s.warnings = append(s.warnings, r.task.warnings...)
+	s := &summary{config: r.config, pending: r.pending, layers: r.task.Layers(), failure: r.task.Failure}
+	s.warnings = append(s.warnings, r.task.Warnings...)
 	s.hosts.Total, s.hosts.Failed = int64(len(r.hosts)), int64(r.failed)
 	s.hosts.Ready = s.hosts.Total - s.hosts.Failed - int64(r.pending)
 	var bad, warned []Ref

@@ -1,4 +1,4 @@
-package template
+package rendering
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
-	domaintemplate "glowplug/internal/domain/template"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -46,7 +46,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T, slots int) *crowd {
 	inv := snapshot.New(snapshot.Options{})
-	c := &crowd{t: t, inv: inv, decider: decide.New(inv, decide.Policy{}), cache: NewCache(inv, nil)}
+	c := &crowd{t: t, inv: inv, decider: decide.New(inv, decide.Policy{}), cache: New(Options{Inventory: inv})}
 	c.cache.slots = newSlots(slots)
 	c.cache.render = c.render
 	c.decider.RenderWith(c.cache)
@@ -84,7 +84,7 @@ func (c *crowd) host(ip string) {
 	c.put(c.inv.Hosts(), "a/"+h.Name, h)
 }
 
-func (c *crowd) render(t *compile.Template, facts *domaintemplate.Facts) compile.Rendering {
+func (c *crowd) render(t *compile.Template, facts *template.Facts) compile.Rendering {
 	c.mu.Lock()
 	c.begun = append(c.begun, facts.IP)
 	if facts.Name == "" {

@@ -1,4 +1,4 @@
-package template
+package rendering
 
 import (
 	"fmt"
@@ -13,12 +13,9 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
-	domaintemplate "glowplug/internal/domain/template"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
-
-// everything is news of all hosts.
-var everything = snapshot.Change{All: true}
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
@@ -39,7 +36,7 @@ func node(n int) *snapshot.Host {
 }
 
 func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	defer c.Close()
 	c.kept.limit = 1000*entryCost + 48<<10 // 1000 of one text
 	config := kickstart("# {{ .Name }}\n" + strings.Repeat("#\n", 5000))
@@ -75,7 +72,7 @@ func TestTenThousandHostsFit(t *testing.T) {
 	for n := range 10_000 {
 		h := node(n)
 		config := kickstartOf(n)
-		k.put((&task{config: config, source: config.Hash}).key(h.Facts()), ownerOf(config, h), &Rendered{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
+		k.put((&Task{config: config, Source: config.Hash}).key(h.Facts()), ownerOf(config, h), &Rendered{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
 	}
 	if k.order.Len() != 10_000 {
 		t.Errorf("%d are kept, of %d bytes", k.order.Len(), k.size)
@@ -87,10 +84,10 @@ func kickstartOf(int) *snapshot.Config {
 }
 
 func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	gate, calls := make(chan struct{}), &atomic.Int32{}
 	c.patience = 20 * time.Millisecond
-	c.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
+	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
 		calls.Add(1)
 		<-gate
 		return t.Render(f)
@@ -120,16 +117,16 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 }
 
 func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	started, calls := make(chan struct{}, 50), &atomic.Int32{}
-	c.render = func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
+	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
 		calls.Add(1)
 		started <- struct{}{}
 		<-c.stop
 		return t.Render(f)
 	}
 	config := kickstart(`{{ $c := "` + strings.Repeat("丬", 85_000) + `€" }}{{ $s := "` + strings.Repeat("€", 85_000) + `" }}{{ range 50 }}{{ $x := trimAll $c $s }}{{ end }}`)
-	job := c.task(config)
+	job := c.Task(config)
 	var waiting []*call
 	for n := range 50 {
 		waiting = append(waiting, c.begin(&job, ownerOf(config, node(n)), node(n).Facts(), []rank{ahead, asking}[n%2], nil))
@@ -194,9 +191,9 @@ func TestHostsGoFirst(t *testing.T) {
 }
 
 func TestFaultOfARenderingIsItsOwn(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	defer c.Close()
-	c.render = func(*compile.Template, *domaintemplate.Facts) compile.Rendering { panic("oops") }
+	c.render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
 	h := node(1)
 	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
 		t.Errorf("%v", err)

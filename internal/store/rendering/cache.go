@@ -1,9 +1,10 @@
-// Package template holds what templates come to for each host: rendered and
+// Package rendering holds what templates come to for each host: rendered and
 // compiled once for a template and what it can see of a host, kept in memory within
 // bounds, and made before hosts ask, where that is possible.
-package template
+package rendering
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
-	domaintemplate "glowplug/internal/domain/template"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -57,9 +58,8 @@ type Rendered struct {
 
 // Cache is the renderings. It is safe for concurrent use.
 type Cache struct {
-	inv *snapshot.Inventory
-	// render may be another in tests.
-	render   func(*compile.Template, *domaintemplate.Facts) compile.Rendering
+	inv      *snapshot.Inventory
+	render   func(*compile.Template, *template.Facts) compile.Rendering
 	patience time.Duration
 	slots    *slots
 	metrics  *metrics
@@ -78,17 +78,26 @@ type Cache struct {
 // key is all that a rendering depends on: the template and what it can see of the
 // host. The revision of the host is no part of it, which every boot changes.
 type key struct {
-	// source is that of a task, format the language of what the template renders.
+	// source is that of a Task, format the language of what the template renders.
 	source, format string
-	facts          domaintemplate.Key
+	facts          template.Key
 }
 
-// NewCache makes an empty cache. Layers of templates are found in inv; registerer
-// takes its metrics, nil keeps none.
-func NewCache(inv *snapshot.Inventory, registerer prometheus.Registerer) *Cache {
+// Options are the surroundings of a Cache.
+type Options struct {
+	// Inventory has the layers of templates; nil: there are none.
+	Inventory *snapshot.Inventory
+	// Render renders a template; nil: Template.Render.
+	Render func(*compile.Template, *template.Facts) compile.Rendering
+	// Registerer takes the metrics; nil: nothing is counted.
+	Registerer prometheus.Registerer
+}
+
+// New returns an empty Cache.
+func New(opts Options) *Cache {
 	c := &Cache{
-		inv:      inv,
-		render:   (*compile.Template).Render,
+		inv:      opts.Inventory,
+		render:   opts.Render,
 		patience: patience,
 		slots:    newSlots(runtime.GOMAXPROCS(0)),
 		stop:     make(chan struct{}),
@@ -96,7 +105,10 @@ func NewCache(inv *snapshot.Inventory, registerer prometheus.Registerer) *Cache 
 		strange:  newKept(maxStrange),
 		calls:    map[key]*call{},
 	}
-	c.metrics = newMetrics(registerer, c)
+	if c.render == nil {
+		c.render = (*compile.Template).Render
+	}
+	c.metrics = newMetrics(opts.Registerer, c)
 	return c
 }
 
@@ -129,9 +141,9 @@ func (c *Cache) Busy() bool {
 }
 
 // Render implements boot.Renderer.
-func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *domaintemplate.Facts, asker decide.Asker) (
+func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
-	who, job := ownerOf(config, host), c.task(config)
+	who, job := ownerOf(config, host), c.Task(config)
 	own := facts == nil
 	if !own && host != nil {
 		who.role = facts.Labels[match.RoleLabel]
@@ -178,8 +190,21 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *doma
 	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+r.Message)
 }
 
+// RenderAhead renders a template for a host that has not asked for it yet. The result
+// is nil where the cache was closed or ctx has ended.
+func (c *Cache) RenderAhead(ctx context.Context, job *Task, host *snapshot.Host) *Rendered {
+	call := c.begin(job, ownerOf(job.config, host), host.Facts(), ahead, nil)
+	defer c.leave(call)
+	select {
+	case <-call.done:
+		return call.rendered
+	case <-ctx.Done():
+		return nil
+	}
+}
+
 // describe names a machine in a sentence.
-func describe(host *snapshot.Host, facts *domaintemplate.Facts) string {
+func describe(host *snapshot.Host, facts *template.Facts) string {
 	switch {
 	case host != nil:
 		return "host " + host.Ref.String()
@@ -208,13 +233,13 @@ func ownerOf(config *snapshot.Config, host *snapshot.Host) owner {
 
 // unchanged gives the config for a host that is as it was when it last asked, or the
 // rendering that makes none.
-func (c *Cache) unchanged(who owner, job *task, host *snapshot.Host) (*Rendered, *snapshot.Config) {
+func (c *Cache) unchanged(who owner, job *Task, host *snapshot.Host) (*Rendered, *snapshot.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.kept.unchanged(who, pair{job.config, host}, job.source)
+	return c.kept.unchanged(who, pair{job.config, host}, job.Source)
 }
 
-func (c *Cache) note(who owner, job *task, host *snapshot.Host, k key) {
+func (c *Cache) note(who owner, job *Task, host *snapshot.Host, k key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept.note(who, pair{job.config, host}, k)
@@ -228,14 +253,14 @@ func (c *Cache) last(who owner) *Rendered {
 }
 
 // make renders and compiles. A fault in what does is one of this rendering.
-func (c *Cache) make(job *task, facts *domaintemplate.Facts) (r *Rendered) {
+func (c *Cache) make(job *Task, facts *template.Facts) (r *Rendered) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			r = &Rendered{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
 		}
 	}()
-	if job.failure != "" {
-		return &Rendered{Message: job.failure}
+	if job.Failure != "" {
+		return &Rendered{Message: job.Failure}
 	}
 	t, failed := c.template(job.config)
 	if t == nil {

@@ -1,4 +1,4 @@
-package template
+package rendering
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
-	domaintemplate "glowplug/internal/domain/template"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -42,7 +42,7 @@ func sourcesOf(caller *identity.Caller) []source {
 // begin starts a rendering, or joins one that is running: many requests at once wait for
 // one rendering. The result is nil where caller is a stranger and the queue has no place
 // for it. Otherwise the caller of begin calls leave once.
-func (c *Cache) begin(job *task, who owner, facts *domaintemplate.Facts, r rank, caller *identity.Caller) *call {
+func (c *Cache) begin(job *Task, who owner, facts *template.Facts, r rank, caller *identity.Caller) *call {
 	k := job.key(facts)
 	c.mu.Lock()
 	defer c.mu.Unlock()
