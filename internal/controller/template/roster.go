@@ -339,7 +339,7 @@ func (f *Follower) renderNext(ctx context.Context) bool {
 }
 
 // settle notes what rendering has come to.
-func (r *roster) settle(res *result, made *rendering.Rendered) {
+func (r *roster) settle(res *result, made *rendering.Result) {
 	r.pending--
 	r.dirty = true
 	res.state, res.version, res.warnings = ready, made.IgnitionVersion, made.Warnings

@@ -1,13 +1,12 @@
-// Package rendering holds what templates come to for each host: rendered and
-// compiled once for a template and what it can see of a host, kept in memory within
-// bounds, and made before hosts ask, where that is possible.
+// Package rendering is the cache of rendered templates: each is rendered and compiled
+// once for a host and all that the template can see of it, whoever waits for it, within
+// bounds of memory and processors.
 package rendering
 
 import (
 	"context"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,21 +15,19 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
 const (
-	// maxKept bounds the renderings that are kept, in bytes: 10,000 of 5 KB and as
-	// much again. Equal ones are kept once.
-	maxKept = 128 << 20
-	// maxStrange bounds those for machines that are no known hosts, in bytes: they
-	// take no room from the hosts'.
-	maxStrange = 16 << 20
-	// maxParsed bounds the templates that are kept parsed, in bytes of their sources;
-	// parsed they take some twenty times that.
-	maxParsed = 4 << 20
+	// maxHostBytes bounds the results for hosts: 10,000 of 5 KB and as much again.
+	maxHostBytes = 128 << 20
+	// maxStrangerBytes bounds those for machines that are no known hosts: they take no
+	// memory from the hosts'.
+	maxStrangerBytes = 16 << 20
+	// maxParsedBytes bounds the templates that are cached parsed, in bytes of their
+	// sources; parsed they take some twenty times that.
+	maxParsedBytes = 4 << 20
 	// patience is how long a machine waits for its config to be rendered: less than
 	// the 10 s after which Ignition asks anew.
 	patience = 8 * time.Second
@@ -39,8 +36,8 @@ const (
 // Ref names an object.
 type Ref = snapshot.Ref
 
-// Rendered is what a template comes to for one host. It is never changed.
-type Rendered struct {
+// Result is a template rendered and compiled for one machine. It is never changed.
+type Result struct {
 	// Artifact is the body of the answer; nil where there is none.
 	Artifact []byte
 	// Hash is "sha256:" and the hex digest of Artifact; ETag is Hash in quotes.
@@ -52,35 +49,8 @@ type Rendered struct {
 	// Warnings are findings that do not stop it from being served.
 	Warnings []string
 
-	// stack is what it was merged over; nil without layers.
+	// stack are its layers; nil without layers.
 	stack *snapshot.Stack
-}
-
-// Cache is the renderings. It is safe for concurrent use.
-type Cache struct {
-	inv      *snapshot.Inventory
-	render   func(*compile.Template, *template.Facts) compile.Rendering
-	patience time.Duration
-	slots    *slots
-	metrics  *metrics
-	stop     chan struct{}
-	jobs     sync.WaitGroup
-
-	mu   sync.Mutex
-	kept kept
-	// strange are the renderings for machines that are no known hosts.
-	strange kept
-	calls   map[key]*call
-	parsed  parsed
-	closed  bool
-}
-
-// key is all that a rendering depends on: the template and what it can see of the
-// host. The revision of the host is no part of it, which every boot changes.
-type key struct {
-	// source is that of a Task, format the language of what the template renders.
-	source, format string
-	facts          template.Key
 }
 
 // Options are the surroundings of a Cache.
@@ -93,20 +63,36 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// Cache renders templates, and caches the results. It is safe for concurrent use.
+type Cache struct {
+	opts     Options
+	patience time.Duration
+	slots    slots
+	metrics  *metrics
+	jobs     sync.WaitGroup
+
+	mu               sync.Mutex
+	hosts, strangers *results
+	calls            map[callKey]*call
+	admission        admission
+	parsed           *lru[string, *compile.Template]
+	closed           bool
+}
+
 // New returns an empty Cache.
 func New(opts Options) *Cache {
-	c := &Cache{
-		inv:      opts.Inventory,
-		render:   opts.Render,
-		patience: patience,
-		slots:    newSlots(runtime.GOMAXPROCS(0)),
-		stop:     make(chan struct{}),
-		kept:     newKept(maxKept),
-		strange:  newKept(maxStrange),
-		calls:    map[key]*call{},
+	if opts.Render == nil {
+		opts.Render = (*compile.Template).Render
 	}
-	if c.render == nil {
-		c.render = (*compile.Template).Render
+	c := &Cache{
+		opts:      opts,
+		patience:  patience,
+		slots:     newSlots(runtime.GOMAXPROCS(0)),
+		hosts:     newResults(maxHostBytes),
+		strangers: newResults(maxStrangerBytes),
+		calls:     map[callKey]*call{},
+		admission: admission{bySource: map[source]int{}},
+		parsed:    newLRU[string, *compile.Template](maxParsedBytes, nil),
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
@@ -116,91 +102,76 @@ func New(opts Options) *Cache {
 // than there are slots, and none takes longer than a template may.
 func (c *Cache) Close() {
 	c.mu.Lock()
-	if !c.closed {
-		c.closed = true
-		close(c.stop)
+	c.closed = true
+	for _, call := range c.calls {
+		call.cancel()
 	}
 	c.mu.Unlock()
 	c.jobs.Wait()
 }
 
-func (c *Cache) stopping() bool {
-	select {
-	case <-c.stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// Busy tells whether anything is being rendered.
+// Busy reports whether anything is being rendered, or waits to be.
 func (c *Cache) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls) > 0
 }
 
-// Render implements boot.Renderer.
+// Render implements decide.Renderer.
 func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
-	who, job := ownerOf(config, host), c.Task(config)
+	who, job := subjectOf(config, host, facts), c.Task(config)
 	own := facts == nil
-	if !own && host != nil {
-		who.role = facts.Labels[match.RoleLabel]
-	}
-	var r *Rendered
 	if own {
-		var made *snapshot.Config
-		if r, made = c.unchanged(who, &job, host); made != nil {
-			return made, nil
+		if answer := c.lastAnswer(who, &job, host); answer != nil {
+			return answer, nil
 		}
-		if r == nil {
-			facts = host.Facts()
-		}
+		facts = host.Facts()
 	}
-	if r == nil {
-		call := c.begin(&job, who, facts, rankOf(host, &asker.Caller), &asker.Caller)
-		if call == nil {
-			return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+", a template, is not rendered for "+
-				describe(host, facts)+" while too many machines wait that are no known hosts; ask again in a moment")
-		}
-		late := time.NewTimer(c.patience)
-		defer late.Stop()
-		select {
-		case <-call.done:
-			r = call.rendered
-		case <-asker.Gone:
-		case <-late.C:
-		}
-		c.leave(call)
-		if r != nil && own {
-			c.note(who, &job, host, job.key(facts))
-		}
+	var sources []source
+	if host == nil && !asker.Caller.Believed {
+		sources = sourcesOf(&asker.Caller)
 	}
-	if r != nil && r.Artifact != nil {
-		return with(config, r, false), nil
-	}
+	result, call := c.join(&job, who, facts, sources)
 	name := "config " + config.Ref.String() + ", a template,"
-	if r == nil {
-		return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+"; ask again in a moment")
+	if result == nil {
+		if call == nil {
+			return nil, fault.New(fault.Unavailable, name+" is not rendered for "+describe(host, facts)+
+				" while too many machines wait that are no known hosts; ask again in a moment")
+		}
+		if result = c.await(call, asker.Gone); result == nil {
+			return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+"; ask again in a moment")
+		}
 	}
-	if last := c.last(who); last != nil {
-		return with(config, last, true), nil
+	answer, found := c.answer(who, &job, host, result, own)
+	if !found {
+		return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)
 	}
-	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+r.Message)
+	return answer, nil
 }
 
-// RenderAhead renders a template for a host that has not asked for it yet. The result
-// is nil where the cache was closed or ctx has ended.
-func (c *Cache) RenderAhead(ctx context.Context, job *Task, host *snapshot.Host) *Rendered {
-	call := c.begin(job, ownerOf(job.config, host), host.Facts(), ahead, nil)
+// RenderAhead renders a template for a host that has not asked for it. The result is nil
+// where the cache was closed or ctx has ended.
+func (c *Cache) RenderAhead(ctx context.Context, job *Task, host *snapshot.Host) *Result {
+	result, call := c.join(job, subjectOf(job.config, host, nil), host.Facts(), nil)
+	if call != nil {
+		result = c.await(call, ctx.Done())
+	}
+	return result
+}
+
+// await returns the result of a call; nil where it has none in time, or gone is closed.
+func (c *Cache) await(call *call, gone <-chan struct{}) *Result {
 	defer c.leave(call)
+	late := time.NewTimer(c.patience)
+	defer late.Stop()
 	select {
 	case <-call.done:
-		return call.rendered
-	case <-ctx.Done():
-		return nil
+		return call.result
+	case <-gone:
+	case <-late.C:
 	}
+	return nil
 }
 
 // describe names a machine in a sentence.
@@ -214,8 +185,50 @@ func describe(host *snapshot.Host, facts *template.Facts) string {
 	return "a machine that is no known host"
 }
 
-// with gives a config with what was rendered in the place of its template.
-func with(config *snapshot.Config, r *Rendered, stale bool) *snapshot.Config {
+// resultsOf returns the results among which those of a subject are.
+func (c *Cache) resultsOf(who subject) *results {
+	if who.host == (Ref{}) {
+		return c.strangers
+	}
+	return c.hosts
+}
+
+// lastAnswer returns the answer to the last request of a host where that was for the
+// same template and layers and the host has not changed since; else nil.
+func (c *Cache) lastAnswer(who subject, job *Task, host *snapshot.Host) *snapshot.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.hosts.get(who)
+	if e == nil || e.config != job.config || e.host != host || e.version.source != job.Source {
+		return nil
+	}
+	return e.answer
+}
+
+// answer returns the config that a result makes of a template. Where that has no artifact
+// a host is given the last result that has one; found is false where there is none. A
+// host that claims nothing is remembered with its answer.
+func (c *Cache) answer(who subject, job *Task, host *snapshot.Host, result *Result, own bool) (answer *snapshot.Config, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var e *entry
+	if host != nil {
+		e = c.hosts.get(who)
+	}
+	switch {
+	case result.Artifact != nil:
+		answer = serve(job.config, result, false)
+		if own && e != nil && e.latest == result {
+			e.config, e.host, e.answer = job.config, host, answer
+		}
+	case e != nil && e.good != nil:
+		answer = serve(job.config, e.good, true)
+	}
+	return answer, answer != nil
+}
+
+// serve returns a config with a result in the place of its template.
+func serve(config *snapshot.Config, r *Result, stale bool) *snapshot.Config {
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
@@ -223,74 +236,45 @@ func with(config *snapshot.Config, r *Rendered, stale bool) *snapshot.Config {
 	return &out
 }
 
-// ownerOf is zero where the machine is no known host: nothing is remembered of it.
-func ownerOf(config *snapshot.Config, host *snapshot.Host) owner {
-	if host == nil {
-		return owner{}
-	}
-	return owner{config: config.Ref, host: host.Ref, configUID: config.UID, hostUID: host.UID, typ: config.Type}
-}
-
-// unchanged gives the config for a host that is as it was when it last asked, or the
-// rendering that makes none.
-func (c *Cache) unchanged(who owner, job *Task, host *snapshot.Host) (*Rendered, *snapshot.Config) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kept.unchanged(who, pair{job.config, host}, job.Source)
-}
-
-func (c *Cache) note(who owner, job *Task, host *snapshot.Host, k key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.kept.note(who, pair{job.config, host}, k)
-}
-
-// last gives the last good rendering for a host.
-func (c *Cache) last(who owner) *Rendered {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kept.last(who)
-}
-
-// make renders and compiles. A fault in what does is one of this rendering.
-func (c *Cache) make(job *Task, facts *template.Facts) (r *Rendered) {
+// make renders and compiles. A panic is an error of this result alone.
+func (c *Cache) make(job *Task, facts *template.Facts) (r *Result) {
 	defer func() {
 		if failure := recover(); failure != nil {
-			r = &Rendered{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
+			r = &Result{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
 		}
 	}()
 	if job.Failure != "" {
-		return &Rendered{Message: job.Failure}
+		return &Result{Message: job.Failure}
 	}
-	t, failed := c.template(job.config)
+	t, failed := c.parse(job.config)
 	if t == nil {
-		return &Rendered{Message: failed}
+		return &Result{Message: failed}
 	}
-	made := c.render(t, facts)
+	made := c.opts.Render(t, facts)
 	if made.Artifact == nil {
-		return &Rendered{Message: made.Message()}
+		return &Result{Message: made.Message()}
 	}
 	a := made.Artifact
-	r = &Rendered{Artifact: a.Bytes, Hash: a.Hash, IgnitionVersion: a.IgnitionVersion}
+	r = &Result{Artifact: a.Bytes, Hash: a.Hash, IgnitionVersion: a.IgnitionVersion}
 	if job.config.Stack != nil {
-		r = job.lay(a)
+		r = job.layOver(a)
 	}
 	switch {
 	case r.Message != "":
 		return r
 	case len(r.Artifact) == 0:
-		return &Rendered{Message: "the rendered text is empty"}
+		return &Result{Message: "the rendered text is empty"}
 	}
 	r.ETag = `"` + r.Hash + `"`
 	r.Warnings = append(made.Warnings(), r.Warnings...)
 	return r
 }
 
-// template gives a config's template, parsed.
-func (c *Cache) template(config *snapshot.Config) (*compile.Template, string) {
-	k := config.Format + " " + config.Installer + " " + config.Hash
+// parse returns a config's template, or why it cannot be parsed.
+func (c *Cache) parse(config *snapshot.Config) (*compile.Template, string) {
+	key := config.Format + " " + config.Installer + " " + config.Hash
 	c.mu.Lock()
-	t := c.parsed.find(k)
+	t := c.parsed.get(key)
 	c.mu.Unlock()
 	if t != nil {
 		return t, ""
@@ -301,6 +285,6 @@ func (c *Cache) template(config *snapshot.Config) (*compile.Template, string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.parsed.put(strings.Clone(k), t, len(config.Artifact))
+	c.parsed.put(key, t, len(config.Artifact))
 	return t, ""
 }

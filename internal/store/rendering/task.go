@@ -32,7 +32,7 @@ func (c *Cache) Task(config *snapshot.Config) Task {
 	if config.Stack == nil {
 		return t
 	}
-	view := c.inv.View()
+	view := c.opts.Inventory.View()
 	stack, pending, found := compile.Stack(config.Name, config.Stack.Layers, view.Layers(config.Namespace))
 	view.End()
 	t.stack, t.Failure, t.Warnings = stack, found.Summary(), found.Warnings().Strings()
@@ -54,11 +54,14 @@ func (c *Cache) Task(config *snapshot.Config) Task {
 	return t
 }
 
-func (t *Task) key(facts *template.Facts) key {
-	return key{source: t.Source, format: t.config.Format, facts: facts.Key()}
+// Version returns the version of the task's result for a host that claims nothing.
+func (t *Task) Version(host *snapshot.Host) Version { return t.version(host.Facts()) }
+
+func (t *Task) version(facts *template.Facts) Version {
+	return Version{source: t.Source, format: t.config.Format, facts: facts.Key()}
 }
 
-// Layers are what it is merged over, for the status.
+// Layers returns the layers that it is merged over, for a status.
 func (t *Task) Layers() []v1.LayerStatus {
 	var all []v1.LayerStatus
 	for _, layer := range t.stack {
@@ -67,13 +70,13 @@ func (t *Task) Layers() []v1.LayerStatus {
 	return all
 }
 
-// lay merges what was rendered over the layers.
-func (t *Task) lay(a *compile.Artifact) (merged *Rendered) {
+// layOver merges a rendering over the layers.
+func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
 	laid, found := compile.Lay(t.config.Name, a.Bytes, t.stack)
 	if laid == nil {
-		return &Rendered{Message: found.Summary()}
+		return &Result{Message: found.Summary()}
 	}
-	return &Rendered{
+	return &Result{
 		Artifact: laid.Artifact.Bytes, Hash: laid.Artifact.Hash, IgnitionVersion: laid.Artifact.IgnitionVersion,
 		Warnings: found.Warnings().Strings(),
 		stack:    &snapshot.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.Layers()},
