@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/bulletin"
+	"glowplug/internal/controller"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/controller/template"
 	"glowplug/internal/credentials"
@@ -57,11 +58,10 @@ type App struct {
 	stores    map[string]*kvstore.Store
 	inventory *snapshot.Inventory
 	decider   *decide.Decider
-	// rendered are the configs that templates come to, and follower renders them
-	// before hosts ask.
-	rendered *rendering.Cache
-	follower *template.Follower
-	skew     *host.Watcher
+	// rendered is the cache of rendered templates, and templates renders ahead.
+	rendered  *rendering.Cache
+	templates *template.Controller
+	skew      *host.Watcher
 	// lostConfigs are the configs that the store has lost.
 	lostConfigs lostConfigs
 	resolver    *peer.Resolver
@@ -156,7 +156,7 @@ func (a *App) index() {
 	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
 		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
-		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
+		OnChange:   func(c snapshot.Change) { a.templates.Changed(c) },
 	})
 	a.openStreams()
 	a.decider = decide.New(a.inventory, decide.Policy{
@@ -204,9 +204,9 @@ func (a *App) index() {
 	a.rendered = rendering.New(rendering.Options{Inventory: a.inventory, Registerer: a.metrics})
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
-	a.follower = template.NewFollower(template.Options{
+	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Metrics: controller.NewMetrics(a.metrics), Logger: a.log,
 	})
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,

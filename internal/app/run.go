@@ -39,10 +39,10 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopImages()
 	imagesDone := make(chan struct{})
 	go func() { defer close(imagesDone); _ = a.images.Run(imagesCtx) }()
-	followCtx, stopFollower := context.WithCancel(work)
-	defer stopFollower()
-	followerDone := make(chan struct{})
-	go func() { defer close(followerDone); _ = a.follower.Run(followCtx) }()
+	controllersCtx, stopControllers := context.WithCancel(work)
+	defer stopControllers()
+	var controllers sync.WaitGroup
+	controllers.Go(func() { a.templates.Run(controllersCtx) })
 	journalCtx, stopJournal := context.WithCancel(work)
 	defer stopJournal()
 	journalDone := make(chan struct{})
@@ -77,8 +77,8 @@ func (a *App) Run(ctx context.Context) error {
 
 	stopImages()
 	<-imagesDone
-	stopFollower()
-	<-followerDone
+	stopControllers()
+	controllers.Wait()
 	stopJournal()
 	<-journalDone
 	flush, cancelFlush := context.WithTimeout(context.Background(), closeTimeout)

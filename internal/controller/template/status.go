@@ -26,164 +26,154 @@ const (
 	maxWarnings = 10
 )
 
-// summary is what a status says of a roster.
+// summary is the content of a template's status.
 type summary struct {
 	config   *snapshot.Config
 	pending  int
 	hosts    v1.RenderedHosts
 	version  string
 	warnings []string
-	// layers are what the template is merged over, failure is why it cannot be for
-	// any host.
+	// layers are those of the template, failure is why it has no result for any host.
 	layers  []v1.LayerStatus
 	failure string
 }
 
-func (r *roster) summary() *summary {
-	s := &summary{config: r.config, pending: r.pending, layers: r.task.Layers(), failure: r.task.Failure}
-	s.warnings = append(s.warnings, r.task.Warnings...)
-	s.hosts.Total, s.hosts.Failed = int64(len(r.hosts)), int64(r.failed)
-	s.hosts.Ready = s.hosts.Total - s.hosts.Failed - int64(r.pending)
-	var bad, warned []Ref
+// summaryLocked sums up the outcomes.
+func (s *state) summaryLocked() *summary {
+	sum := &summary{config: s.config, pending: s.pending, layers: s.task.Layers(), failure: s.task.Failure}
+	sum.warnings = slices.Clone(s.task.Warnings)
+	var failed, warned []Ref
 	versions := map[string]bool{}
-	for ref, res := range r.hosts {
+	for ref, o := range s.hosts {
 		switch {
-		case res.state == failed:
-			bad = append(bad, ref)
-		case res.state == ready:
-			versions[res.version] = true
+		case o.failed:
+			failed = append(failed, ref)
+		case !o.pending:
+			versions[o.ignitionVersion] = true
 		}
-		if len(res.warnings) > 0 {
+		if len(o.warnings) > 0 {
 			warned = append(warned, ref)
 		}
 	}
+	sum.hosts.Total, sum.hosts.Failed = int64(len(s.hosts)), int64(len(failed))
+	sum.hosts.Ready = sum.hosts.Total - sum.hosts.Failed - int64(s.pending)
 	if len(versions) == 1 {
-		s.version = slices.Collect(maps.Keys(versions))[0]
+		sum.version = slices.Collect(maps.Keys(versions))[0]
 	}
-	slices.SortFunc(bad, Ref.Compare)
-	for _, ref := range bad[:min(len(bad), maxFailures)] {
-		s.hosts.Failures = append(s.hosts.Failures, v1.HostFailure{Host: ref.String(), Message: r.hosts[ref].message})
+	slices.SortFunc(failed, Ref.Compare)
+	for _, ref := range failed[:min(len(failed), maxFailures)] {
+		sum.hosts.Failures = append(sum.hosts.Failures, v1.HostFailure{Host: ref.String(), Message: s.hosts[ref].message})
 	}
 	if len(warned) > 0 {
-		// What the template brings about is the same for all of them, mostly.
+		// The warnings of a template are the same for all of them, mostly.
 		first := slices.MinFunc(warned, Ref.Compare)
-		for _, w := range r.hosts[first].warnings {
-			if len(s.warnings) == maxWarnings {
-				s.warnings = append(s.warnings, fmt.Sprintf("and %d more for this host", len(r.hosts[first].warnings)-maxWarnings))
+		for _, w := range s.hosts[first].warnings {
+			if len(sum.warnings) == maxWarnings {
+				more := len(s.hosts[first].warnings) - maxWarnings
+				sum.warnings = append(sum.warnings, fmt.Sprintf("and %d more for this host", more))
 				break
 			}
-			s.warnings = append(s.warnings, "for host "+first.String()+": "+w)
+			sum.warnings = append(sum.warnings, "for host "+first.String()+": "+w)
 		}
 	}
-	return s
+	return sum
 }
 
-// writeNext writes one status; it tells whether there may be more.
-func (f *Follower) writeNext(ctx context.Context) bool {
-	ref, shutdown := f.queue.Get()
-	if shutdown {
-		return false
+// reconcileStatus writes the status of a template.
+func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duration, error) {
+	c.mu.Lock()
+	s := c.templates[ref]
+	if s == nil {
+		c.mu.Unlock()
+		return 0, nil
 	}
-	defer f.queue.Done(ref)
-	f.mu.Lock()
-	r := f.rosters[ref]
-	if r == nil {
-		f.mu.Unlock()
-		f.queue.Forget(ref)
-		return true
+	if wait := c.pauses.status - time.Since(s.written); wait > 0 {
+		c.mu.Unlock()
+		return wait, nil
 	}
-	if wait := f.gaps.status - time.Since(r.written); wait > 0 {
-		f.mu.Unlock()
-		f.queue.AddAfter(ref, wait) // several changes come to one write
-		return true
+	s.written, s.dirty = time.Now(), false
+	sum := s.summaryLocked()
+	c.mu.Unlock()
+
+	config, phase, err := c.update(ctx, sum, sum.applyTo)
+	switch {
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return refusedPause, c.refused(ctx, sum, err)
+	case err != nil:
+		return 0, err
 	}
-	r.written, r.dirty = time.Now(), false
-	s := r.summary()
-	f.mu.Unlock()
-	if err := f.write(ctx, s); err != nil && ctx.Err() == nil {
-		f.opts.Logger.Warn("the status of a template could not be written; trying again", "config", ref.String(), "error", err)
-		f.queue.AddRateLimited(ref)
-		return true
+	c.recordPhase(config, phase)
+	if sum.pending > 0 {
+		return c.pauses.progress, nil
 	}
-	f.queue.Forget(ref)
-	if s.pending > 0 {
-		f.queue.AddAfter(ref, f.gaps.progress)
-	}
-	return true
+	return 0, nil
 }
 
-// errSame says that there is nothing to write.
-var errSame = errors.New("the status says so already, or is of another template")
+// errUnchanged ends an update that has nothing to write.
+var errUnchanged = errors.New("the status says so already, or is of another template")
 
-func (f *Follower) write(ctx context.Context, s *summary) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	var was string
-	out := &v1.IgnitionConfig{}
-	err := f.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+s.config.Ref.String(), out, false, nil,
+// update writes the status of a summary's template where apply reports a change. It
+// returns the template as written, nil where there was nothing to write, and the phase
+// that it had before.
+func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.IgnitionConfig) bool) (
+	out *v1.IgnitionConfig, phase string, err error) {
+	out = &v1.IgnitionConfig{}
+	err = c.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+sum.config.Ref.String(), out, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			config := obj.(*v1.IgnitionConfig)
-			before := config.Status.DeepCopy()
-			was = before.Phase
-			if !s.is(config) {
-				return nil, errSame
-			}
-			s.put(config)
-			if apiequality.Semantic.DeepEqual(before, &config.Status) {
-				return nil, errSame
-			}
-			if s.pending == 0 {
-				config.Status.LastCompiled = time.Now().UTC().Format(time.RFC3339)
+			phase = config.Status.Phase
+			if !sum.isOf(config) || !apply(config) {
+				return nil, errUnchanged
 			}
 			return config, nil
 		}), nil)
-	switch {
-	case errors.Is(err, errSame), storage.IsNotFound(err):
-		return nil
-	case apierrors.IsRequestEntityTooLargeError(err):
-		return f.refused(ctx, s, err)
-	case err != nil:
-		return err
+	if errors.Is(err, errUnchanged) || storage.IsNotFound(err) {
+		return nil, phase, nil
 	}
-	f.record(out, was)
-	return nil
+	return out, phase, err
 }
 
 // refused says in the status of a template, in few words, that the store does not take
-// the whole of it, and tries again later.
-func (f *Follower) refused(ctx context.Context, s *summary, cause error) error {
-	f.queue.AddAfter(s.config.Ref, refusedRetry)
+// the whole of it.
+func (c *Controller) refused(ctx context.Context, sum *summary, cause error) error {
 	message := fmt.Sprintf("its status cannot be stored: %v: %s, or make the template smaller", cause, natsd.PayloadRemedy)
-	told := &v1.IgnitionConfig{}
-	told.Namespace, told.Name, told.UID = s.config.Namespace, s.config.Name, types.UID(s.config.UID)
-	told.Status = v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: message, Hosts: &v1.RenderedHosts{}}
-	was := ""
-	err := f.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+s.config.Ref.String(), &v1.IgnitionConfig{}, false, nil,
-		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-			config := obj.(*v1.IgnitionConfig)
-			status := &config.Status
-			if !s.is(config) || status.Phase == v1.PhaseError && status.ErrorMessage == message {
-				return nil, errSame
-			}
-			was = status.Phase
-			status.Phase, status.ErrorMessage, status.Warnings, status.Hosts = v1.PhaseError, message, nil, nil
-			status.ObservedGeneration = config.Generation
-			return config, nil
-		}), nil)
-	if errors.Is(err, errSame) || storage.IsNotFound(err) {
-		return nil
-	}
+	config, phase, err := c.update(ctx, sum, func(config *v1.IgnitionConfig) bool {
+		status := &config.Status
+		if status.Phase == v1.PhaseError && status.ErrorMessage == message {
+			return false
+		}
+		status.Phase, status.ErrorMessage, status.Warnings, status.Hosts = v1.PhaseError, message, nil, nil
+		status.ObservedGeneration = config.Generation
+		return true
+	})
 	if err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
 		return err
 	}
-	f.record(told, was) // also where there is no room even for the sentence
+	if err != nil { // there is no space even for the sentence
+		config = &v1.IgnitionConfig{Status: v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: message}}
+		config.Namespace, config.Name, config.UID = sum.config.Namespace, sum.config.Name, types.UID(sum.config.UID)
+	}
+	c.recordPhase(config, phase)
 	return nil
 }
 
-// is tells whether a config is the one of the summary, as it was.
-func (s *summary) is(config *v1.IgnitionConfig) bool {
+// isOf reports whether a config is the one of the summary, as it was.
+func (s *summary) isOf(config *v1.IgnitionConfig) bool {
 	return string(config.UID) == s.config.UID && config.Generation == s.config.Generation &&
 		config.Compiled != nil && config.Compiled.Template && config.Compiled.Hash == s.config.Hash
+}
+
+// applyTo writes the summary into a status, and reports whether that changes it.
+func (s *summary) applyTo(config *v1.IgnitionConfig) bool {
+	before := config.Status.DeepCopy()
+	s.put(config)
+	if apiequality.Semantic.DeepEqual(before, &config.Status) {
+		return false
+	}
+	if s.pending == 0 {
+		config.Status.LastCompiled = time.Now().UTC().Format(time.RFC3339)
+	}
+	return true
 }
 
 // put writes the summary into a status. Where the newest source is no template that
@@ -209,7 +199,7 @@ func (s *summary) put(config *v1.IgnitionConfig) {
 	}
 }
 
-// failures is the summary of what fails, in a sentence.
+// failures returns a sentence about the hosts that the template fails for.
 func (s *summary) failures() string {
 	first := s.hosts.Failures[0]
 	verb := "fail"
@@ -223,16 +213,19 @@ func (s *summary) failures() string {
 	return text
 }
 
-// record makes an event where the phase has changed.
-func (f *Follower) record(config *v1.IgnitionConfig, was string) {
-	status := &config.Status
-	if f.opts.Recorder == nil || status.Phase == was || status.Hosts == nil {
+// recordPhase makes an event of a phase that is another than before.
+func (c *Controller) recordPhase(config *v1.IgnitionConfig, before string) {
+	if c.opts.Recorder == nil || config == nil || config.Status.Phase == before {
 		return
 	}
-	switch status.Phase {
-	case v1.PhaseReady:
-		f.opts.Recorder.Record(objectOf(config), v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))
-	case v1.PhaseError:
-		f.opts.Recorder.Record(objectOf(config), v1.EventWarning, "RenderFailed", cmp.Or(status.ErrorMessage, "it cannot be rendered"))
+	object := v1.ObjectReference{
+		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
+		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
+	}
+	switch status := &config.Status; {
+	case status.Phase == v1.PhaseReady && status.Hosts != nil:
+		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))
+	case status.Phase == v1.PhaseError:
+		c.opts.Recorder.Record(object, v1.EventWarning, "RenderFailed", cmp.Or(status.ErrorMessage, "it cannot be rendered"))
 	}
 }

@@ -139,7 +139,9 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 			return nil, fault.New(fault.Unavailable, name+" is not rendered for "+describe(host, facts)+
 				" while too many machines wait that are no known hosts; ask again in a moment")
 		}
-		if result = c.await(call, asker.Gone); result == nil {
+		late := time.NewTimer(c.patience)
+		defer late.Stop()
+		if result = c.await(call, asker.Gone, late.C); result == nil {
 			return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+"; ask again in a moment")
 		}
 	}
@@ -155,21 +157,20 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 func (c *Cache) RenderAhead(ctx context.Context, job *Task, host *snapshot.Host) *Result {
 	result, call := c.join(job, subjectOf(job.config, host, nil), host.Facts(), nil)
 	if call != nil {
-		result = c.await(call, ctx.Done())
+		result = c.await(call, ctx.Done(), nil)
 	}
 	return result
 }
 
-// await returns the result of a call; nil where it has none in time, or gone is closed.
-func (c *Cache) await(call *call, gone <-chan struct{}) *Result {
+// await returns the result of a call; nil where it has none before gone is closed or the
+// time is over.
+func (c *Cache) await(call *call, gone <-chan struct{}, late <-chan time.Time) *Result {
 	defer c.leave(call)
-	late := time.NewTimer(c.patience)
-	defer late.Stop()
 	select {
 	case <-call.done:
 		return call.result
 	case <-gone:
-	case <-late.C:
+	case <-late:
 	}
 	return nil
 }
