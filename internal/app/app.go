@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/bulletin"
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/host"
@@ -61,7 +62,8 @@ type App struct {
 	// rendered is the cache of rendered templates, and templates renders ahead.
 	rendered  *rendering.Cache
 	templates *template.Controller
-	skew      *host.Watcher
+	// compatibility says which hosts have an image that cannot read their config.
+	compatibility *host.Compatibility
 	// lostConfigs are the configs that the store has lost.
 	lostConfigs lostConfigs
 	resolver    *peer.Resolver
@@ -156,17 +158,16 @@ func (a *App) index() {
 	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
 		OnConflict: func(c snapshot.ConflictChange) { a.journal.ConflictChanged(c) },
-		OnChange:   func(c snapshot.Change) { a.templates.Changed(c) },
+		OnChange:   a.changed,
 	})
 	a.openStreams()
 	a.decider = decide.New(a.inventory, decide.Policy{
 		Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 	})
-	a.skew = host.New(a.inventory, a.decider, lateJournal{a}, a.loaded)
 	observers := map[string][]kvstore.Observer{
-		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
-		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
-		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
+		api.BareMetalHosts:  {a.inventory.Hosts()},
+		api.IgnitionConfigs: {a.inventory.Configs()},
+		api.ISCSICdroms:     {a.inventory.Images()},
 		api.Namespaces:      {a.inventory.Namespaces()},
 		api.StreamReleases:  {a.streams.Observer()},
 		api.ConfigMaps:      {a.bulletin.Observer()},
@@ -204,9 +205,13 @@ func (a *App) index() {
 	a.rendered = rendering.New(rendering.Options{Inventory: a.inventory, Registerer: a.metrics})
 	a.onClose(a.rendered.Close)
 	a.decider.RenderWith(a.rendered)
+	controllers := controller.NewMetrics(a.metrics)
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Metrics: controller.NewMetrics(a.metrics), Logger: a.log,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Metrics: controllers, Logger: a.log,
+	})
+	a.compatibility = host.NewCompatibility(host.CompatibilityOptions{
+		Inventory: a.inventory, Decider: a.decider, Journal: a.journal, Ready: a.loaded, Metrics: controllers, Logger: a.log,
 	})
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
@@ -280,9 +285,11 @@ func (a *App) serveAPI() error {
 		Inventory: a.inventory,
 		Render:    renderer.Render,
 		Templates: a.rendered,
-		Conflicts: a.hostWarnings,
-
-		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
+		Conflicts: a.compatibility.HostWarnings,
+		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
+			return a.compatibility.ImageWarnings(cdrom, a.images.MaxIgnition(cdrom))
+		},
+		ConfigWarnings: a.compatibility.ConfigWarnings,
 
 		Recorder:     a.journal,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
@@ -321,6 +328,12 @@ func (a *App) serveBoots() {
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
+}
+
+// changed passes a change of the inventory on to the controllers that it concerns.
+func (a *App) changed(change snapshot.Change) {
+	a.templates.Changed(change)
+	a.compatibility.Changed(change)
 }
 
 // host gives a host as it is stored; nil where there is none.

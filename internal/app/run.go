@@ -34,7 +34,6 @@ func (a *App) Run(ctx context.Context) error {
 		background.Go(func() { a.clientCAFile.Run(work, a.api.RecheckCallers) })
 	}
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
-	background.Go(func() { _ = a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)
 	defer stopImages()
 	imagesDone := make(chan struct{})
@@ -43,6 +42,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopControllers()
 	var controllers sync.WaitGroup
 	controllers.Go(func() { a.templates.Run(controllersCtx) })
+	controllers.Go(func() { a.compatibility.Run(controllersCtx) })
 	journalCtx, stopJournal := context.WithCancel(work)
 	defer stopJournal()
 	journalDone := make(chan struct{})

@@ -1,230 +1,191 @@
-// Package host keeps an eye on hosts whose image cannot read their config, and says
-// so on the host before the machine boots.
 package host
 
 import (
 	"context"
-	"strings"
-	"sync"
+	"log/slog"
 	"time"
 
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/kvstore"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
 )
 
 const (
-	// pause lets many changes come to one look.
-	pause = 500 * time.Millisecond
-	// rest is the time between two looks at all hosts, and the part of the time that
-	// they take at most is one in restPart.
-	rest     = 5 * time.Second
-	restPart = 20
-	// chunk is how many hosts are looked at in one go.
-	chunk = 256
+	// coalescePause is the pause before changes that come together are reconciled
+	// together.
+	coalescePause = 500 * time.Millisecond
+	// passPause is the least time between two passes over all hosts, and passPauseOfHost
+	// that for each of them: some twenty times what checking one takes.
+	passPause       = 5 * time.Second
+	passPauseOfHost = 100 * time.Microsecond
 )
 
-// Journal writes the condition of a host: sentence says why its image cannot read
-// its config, "" that it can.
+// Journal writes the condition ConfigReadable of a host: sentence says why its image
+// cannot read its config, "" that it can.
 type Journal interface {
 	ConfigReadable(host *snapshot.Host, sentence string)
 }
 
-// Watcher follows hosts, configs and images. Its observers are to come after those
-// of the inventory.
-type Watcher struct {
-	inventory *snapshot.Inventory
-	decider   *decide.Decider
-	journal   Journal
-	ready     func() bool
-
-	mu    sync.Mutex
-	all   bool
-	hosts map[snapshot.Ref]struct{}
-	wake  chan struct{}
-	// told is what was last said of hosts; Run's own.
-	told map[snapshot.Ref]said
+// CompatibilityOptions are the parts of a Compatibility.
+type CompatibilityOptions struct {
+	Inventory *snapshot.Inventory
+	Decider   *decide.Decider
+	Journal   Journal
+	// Ready reports whether the store has been read: nothing is checked before.
+	Ready func() bool
+	// Metrics counts what is done; nil: nothing is counted.
+	Metrics *controller.Metrics
+	// Logger takes failures; nil discards them.
+	Logger *slog.Logger
 }
 
-// said is what was said of a host, and of which state of it.
-type said struct {
+// Compatibility reconciles the condition ConfigReadable of hosts with their images and
+// configs, so that it says that an image cannot read its config before the machine boots.
+type Compatibility struct {
+	opts       CompatibilityOptions
+	controller *controller.Controller[compatibilityKey]
+	// The one reconciler's own: the earliest time of the next pass over all hosts, and
+	// the conditions that were written and are not certain to be stored, or are False.
+	nextPass time.Time
+	written  map[snapshot.Ref]condition
+}
+
+// compatibilityKey is a host.
+type compatibilityKey struct {
+	host snapshot.Ref
+	// backlog is true for one of all hosts, which wait until no other is queued.
+	backlog bool
+}
+
+// everyHost is the key of a pass over all hosts that boot an image.
+var everyHost = compatibilityKey{backlog: true}
+
+// condition is a sentence that was written of a host, and the revision that it had.
+type condition struct {
 	sentence string
 	revision uint64
 }
 
-// New makes a Watcher. Before ready nothing is looked at.
-func New(inv *snapshot.Inventory, decider *decide.Decider, journal Journal, ready func() bool) *Watcher {
-	return &Watcher{
-		inventory: inv, decider: decider, journal: journal, ready: ready,
-		hosts: map[snapshot.Ref]struct{}{}, wake: make(chan struct{}, 1), told: map[snapshot.Ref]said{},
-	}
-}
-
-// Hosts is the observer of hosts.
-func (w *Watcher) Hosts() kvstore.Observer { return observer{w, true} }
-
-// Configs is the observer of configs.
-func (w *Watcher) Configs() kvstore.Observer { return observer{w, false} }
-
-// Images is the observer of images. How far a download is does not matter here.
-func (w *Watcher) Images() kvstore.Observer {
-	return &imageObserver{observer: observer{w, false}, seen: map[string]facts{}}
-}
-
-type observer struct {
-	w     *Watcher
-	hosts bool
-}
-
-// imageObserver passes on what matters of an image.
-type imageObserver struct {
-	observer
-	mu   sync.Mutex
-	seen map[string]facts
-}
-
-// facts are what matters of an image.
-type facts struct {
-	maxIgnition, release string
-	config               snapshot.Ref
-}
-
-func (o *imageObserver) Put(item kvstore.Item) {
-	var now facts
-	namespace, name, _ := strings.Cut(item.Key, "/")
-	view := o.w.inventory.View()
-	if i := view.Image(snapshot.Ref{Namespace: namespace, Name: name}); i != nil {
-		now = facts{i.MaxIgnition, i.Release, i.Config}
-	}
-	view.End()
-	o.mu.Lock()
-	was, known := o.seen[item.Key]
-	o.seen[strings.Clone(item.Key)] = now
-	o.mu.Unlock()
-	if !known || was != now {
-		o.observer.Put(item)
-	}
-}
-
-func (o *imageObserver) Delete(key string, revision uint64) {
-	o.mu.Lock()
-	delete(o.seen, key)
-	o.mu.Unlock()
-	o.observer.Delete(key, revision)
-}
-
-func (o observer) Load([]kvstore.Item)         { o.w.note("", false) }
-func (o observer) Put(item kvstore.Item)       { o.w.note(item.Key, o.hosts) }
-func (o observer) Delete(key string, _ uint64) { o.w.note(key, o.hosts) }
-
-// note notes what is to be looked at: one host, or all.
-func (w *Watcher) note(key string, one bool) {
-	w.mu.Lock()
-	if namespace, name, ok := strings.Cut(key, "/"); one && ok {
-		w.hosts[snapshot.Ref{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}] = struct{}{}
-	} else {
-		w.all = true
-	}
-	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Run looks at what has changed until ctx ends; its error is always nil.
-func (w *Watcher) Run(ctx context.Context) error {
-	var looked time.Time
-	between := rest
-	for {
-		select {
-		case <-ctx.Done():
+// NewCompatibility returns a Compatibility, which checks nothing before Run.
+func NewCompatibility(opts CompatibilityOptions) *Compatibility {
+	c := &Compatibility{opts: opts, written: map[snapshot.Ref]condition{}}
+	c.controller = controller.New(controller.Options[compatibilityKey]{
+		Name:      "host-compatibility",
+		Reconcile: c.reconcile,
+		List: func(_ context.Context, enqueue func(compatibilityKey)) error {
+			enqueue(everyHost)
 			return nil
-		case <-w.wake:
-		}
-		wait := pause
-		w.mu.Lock()
-		if since := time.Since(looked); w.all && since < between {
-			wait = max(pause, between-since)
-		}
-		w.mu.Unlock()
-		for first := true; first || !w.ready(); first = false {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(wait):
-			}
-		}
-		w.mu.Lock()
-		all, hosts := w.all, w.hosts
-		w.all, w.hosts = false, map[snapshot.Ref]struct{}{}
-		w.mu.Unlock()
-		if all {
-			began := time.Now()
-			w.lookAtAll(ctx)
-			looked = time.Now()
-			between = max(rest, restPart*looked.Sub(began))
-			continue
-		}
-		for ref := range hosts {
-			w.look(ctx, ref)
-		}
+		},
+		LowPriority: func(key compatibilityKey) bool { return key.backlog },
+		Metrics:     opts.Metrics, Logger: opts.Logger,
+	})
+	return c
+}
+
+// Run checks hosts until ctx ends.
+func (c *Compatibility) Run(ctx context.Context) { c.controller.Run(ctx) }
+
+// Changed takes a change of the inventory. It does not block.
+func (c *Compatibility) Changed(change snapshot.Change) {
+	key := everyHost
+	switch {
+	case change.Host != nil:
+		key = compatibilityKey{host: change.Host.Ref}
+	case change.OldHost != nil:
+		key = compatibilityKey{host: change.OldHost.Ref}
+	case change.All:
+	case imageFacts(change.Image) != imageFacts(change.OldImage):
+	case configFacts(change.Config) != configFacts(change.OldConfig):
+	default:
+		return
+	}
+	c.controller.EnqueueAfter(key, coalescePause)
+}
+
+// facts are what compatibility depends on, of an image or a config. How far a download
+// is, or who was given a config, is no part of it.
+type facts struct {
+	uid, version, release string
+	generation            int64
+	servable              ignition.Specs
+	template              bool
+}
+
+func imageFacts(image *snapshot.Image) facts {
+	if image == nil {
+		return facts{}
+	}
+	return facts{uid: image.UID, version: image.MaxIgnition, release: image.Release}
+}
+
+func configFacts(config *snapshot.Config) facts {
+	if config == nil {
+		return facts{}
+	}
+	return facts{
+		uid: config.UID, version: config.Hash, generation: config.Generation,
+		servable: config.Servable, template: config.Template,
 	}
 }
 
-// lookAtAll looks at all hosts that boot an image.
-func (w *Watcher) lookAtAll(ctx context.Context) {
-	view := w.inventory.View()
+func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (time.Duration, error) {
+	switch {
+	case !c.opts.Ready():
+		return coalescePause, nil
+	case key == everyHost:
+		return c.reconcileAll(), nil
+	}
+	view := c.opts.Inventory.View()
+	host := view.Host(key.host)
+	view.End()
+	if host == nil {
+		delete(c.written, key.host)
+		return 0, nil
+	}
+	c.check(ctx, host)
+	return 0, nil
+}
+
+// reconcileAll queues all hosts that boot an image, and those with a condition.
+func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
+	if wait := time.Until(c.nextPass); wait > 0 {
+		return wait
+	}
+	view := c.opts.Inventory.View()
 	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
 	view.End()
-	seen := make(map[snapshot.Ref]struct{}, len(hosts))
-	for i, h := range hosts {
-		if i%chunk == 0 && ctx.Err() != nil {
-			return
-		}
-		seen[h.Ref] = struct{}{}
-		w.compare(ctx, h)
+	for _, h := range hosts {
+		c.controller.Enqueue(compatibilityKey{host: h.Ref, backlog: true})
 	}
-	for ref := range w.told {
-		if _, ok := seen[ref]; !ok {
-			w.look(ctx, ref)
-		}
+	for ref := range c.written {
+		c.controller.Enqueue(compatibilityKey{host: ref, backlog: true})
 	}
+	c.nextPass = time.Now().Add(max(passPause, time.Duration(len(hosts))*passPauseOfHost))
+	return 0
 }
 
-// look looks at one host, which may be gone.
-func (w *Watcher) look(ctx context.Context, ref snapshot.Ref) {
-	view := w.inventory.View()
-	h := view.Host(ref)
-	view.End()
-	if h == nil {
-		delete(w.told, ref)
-		return
-	}
-	w.compare(ctx, h)
-}
-
-// compare has the condition of a host written where it is not true, once for each
-// state that the host is seen in.
-func (w *Watcher) compare(ctx context.Context, h *snapshot.Host) {
-	s, known := w.decider.SkewOfStored(h, ctx.Done())
+// check has the condition of a host written where it is not true, once for each state
+// that the host is seen in.
+func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
+	skew, known := c.opts.Decider.SkewOfStored(h, ctx.Done())
 	if !known {
-		return // what was said last stands
+		return // the condition stays as it is
 	}
 	sentence := ""
-	if s != nil {
-		sentence = s.String()
+	if skew != nil {
+		sentence = skew.String()
 	}
-	told, before := w.told[h.Ref]
-	stands := h.Unreadable() == (sentence != "")
+	before, found := c.written[h.Ref]
+	stored := h.Unreadable() == (sentence != "")
 	switch {
-	case stands && sentence == "":
-		delete(w.told, h.Ref)
+	case stored && sentence == "":
+		delete(c.written, h.Ref)
 		return
-	case before && told.sentence == sentence && (stands || told.revision == h.Revision):
+	case found && before.sentence == sentence && (stored || before.revision == h.Revision):
 		return
 	}
-	// A write that says nothing new, as after a start, is none to the store.
-	w.told[h.Ref] = said{sentence, h.Revision}
-	w.journal.ConfigReadable(h, sentence)
+	// A write of what is stored already, as after a start, does not reach the store.
+	c.written[h.Ref] = condition{sentence, h.Revision}
+	c.opts.Journal.ConfigReadable(h, sentence)
 }
