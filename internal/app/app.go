@@ -12,15 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/storage"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/controller/stream"
+	"glowplug/internal/controller/template"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
@@ -30,10 +31,10 @@ import (
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/sources"
-	"glowplug/internal/skew"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/progress"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/streams"
@@ -60,13 +61,13 @@ type App struct {
 	stores    map[string]*kvstore.Store
 	inventory *snapshot.Inventory
 	decider   *decide.Decider
-	// rendered are the configs that templates come to, and follower renders them
-	// before hosts ask.
-	rendered *hostconfig.Cache
-	follower *hostconfig.Follower
-	skew     *skew.Watcher
-	resolver *peer.Resolver
-	bootLog  *bootlog.Log
+	// rendered is the cache of rendered templates, and templates renders ahead.
+	rendered  *rendering.Cache
+	templates *template.Controller
+	// compatibility says which hosts have an image that cannot read their config.
+	compatibility *host.Compatibility
+	resolver      *peer.Resolver
+	bootLog       *bootlog.Log
 	// progress is the progress of the boots of hosts, statuses writes it, and events
 	// records what happens.
 	progress *progress.Tracker
@@ -92,6 +93,8 @@ type App struct {
 	// artifacts is --streams-dir; nil without it.
 	artifacts *os.Root
 	metrics   *prometheus.Registry
+	// controllers counts what the controllers do.
+	controllers *controller.Metrics
 	// refused counts connections that were refused, by listener.
 	refused *prometheus.CounterVec
 	doors   []*door
@@ -167,17 +170,17 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 // openStores makes the stores, the objects in memory, and what notes the progress of
 // machines.
 func (a *App) openStores() {
-	controllers := controller.NewMetrics(a.metrics)
-	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: controllers})
+	a.controllers = controller.NewMetrics(a.metrics)
+	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
 	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
-		Progress: a.progress, Host: a.host, Events: a.events, Metrics: controllers, Logger: a.log,
+		Progress: a.progress, Host: a.host, Events: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	registerPending(a.metrics, a.progress, a.statuses, a.events)
 	a.inventory = snapshot.New(snapshot.Options{
 		Logger:     a.log,
 		OnConflict: a.statuses.ConflictChanged,
-		OnChange:   func(c snapshot.Change) { a.follower.Changed(c) },
+		OnChange:   a.changed,
 	})
 	a.streams = streams.NewLibrary(a.log)
 	memory := newMemoryRoom(a.memoryLimit)
@@ -208,7 +211,7 @@ func (a *App) openStores() {
 
 // openDecider makes the decision about machines, and its users in the background.
 func (a *App) openDecider() {
-	a.rendered = hostconfig.NewCache(a.inventory, a.metrics)
+	a.rendered = rendering.New(rendering.Options{Inventory: a.inventory, Registerer: a.metrics})
 	a.onClose(a.rendered.Close)
 	a.decider = decide.New(decide.Options{
 		Inventory: a.inventory,
@@ -217,19 +220,22 @@ func (a *App) openDecider() {
 		},
 		Progress: a.progress, Images: servableImages{a.images}, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
 	})
-	a.skew = skew.New(a.inventory, a.decider, a.statuses, a.loaded)
-	a.follower = hostconfig.NewFollower(hostconfig.Options{
+	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.events, Logger: a.log,
+		Store: a.stores[api.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
+	})
+	a.compatibility = host.NewCompatibility(host.CompatibilityOptions{
+		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.loaded,
+		Metrics: a.controllers, Logger: a.log,
 	})
 }
 
 // observers are told of the changes of each store, by resource.
 func (a *App) observers() map[string][]kvstore.Observer {
 	return map[string][]kvstore.Observer{
-		api.BareMetalHosts:  {a.inventory.Hosts(), a.skew.Hosts()},
-		api.IgnitionConfigs: {a.inventory.Configs(), a.skew.Configs()},
-		api.ISCSICdroms:     {a.inventory.Images(), a.skew.Images()},
+		api.BareMetalHosts:  {a.inventory.Hosts()},
+		api.IgnitionConfigs: {a.inventory.Configs()},
+		api.ISCSICdroms:     {a.inventory.Images()},
 		api.Namespaces:      {a.inventory.Namespaces()},
 		api.StreamReleases:  {a.streams.Observer()},
 	}
@@ -301,9 +307,11 @@ func (a *App) serveAPI() error {
 		Inventory: a.inventory,
 		Render:    renderer.Render,
 		Templates: a.rendered,
-		Conflicts: a.hostWarnings,
-
-		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
+		Conflicts: a.compatibility.HostWarnings,
+		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
+			return a.compatibility.ImageWarnings(cdrom, a.images.MaxIgnition(cdrom))
+		},
+		ConfigWarnings: a.compatibility.ConfigWarnings,
 
 		Recorder:     a.events,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
@@ -352,6 +360,12 @@ func (a *App) Metrics() *prometheus.Registry { return a.metrics }
 type notes struct {
 	*progress.Tracker
 	*events.Recorder
+}
+
+// changed passes a change of the snapshot on to the controllers that it concerns.
+func (a *App) changed(change snapshot.Change) {
+	a.templates.Changed(change)
+	a.compatibility.Changed(change)
 }
 
 // host returns a host as it is stored; nil where there is none.

@@ -12,14 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller/template"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/hostconfig"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -31,8 +32,35 @@ func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems
 	if err != nil {
 		return nil, nil, err
 	}
-	d = decide.New(decide.Options{Inventory: inv, Policy: policy, Renderer: hostconfig.NewCache(inv, nil)})
+	renderer := rendering.New(rendering.Options{Inventory: inv})
+	d = decide.New(decide.Options{Inventory: inv, Policy: policy, Renderer: renderer})
 	return d, problems, nil
+}
+
+// HostRendering is a template rendered for one host.
+type HostRendering = template.HostRendering
+
+// RenderManifests renders every template in manifests for the hosts in them that would be
+// given it, and calls yield with one after the other. An object that no server would take
+// is left out.
+func RenderManifests(yield func(*HostRendering), paths ...string) error {
+	inv, _, err := index(paths...)
+	if err == nil {
+		template.Preview(inv, decide.New(decide.Options{Inventory: inv}), yield)
+	}
+	return err
+}
+
+// ManifestHosts returns the hosts in manifests, in no order. Problems are what a server
+// would have refused.
+func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, err error) {
+	inv, problems, err := index(paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	view := inv.View()
+	defer view.End()
+	return view.Hosts(), problems, nil
 }
 
 // index loads manifests in place of a store.

@@ -37,15 +37,15 @@ func (a *App) Run(ctx context.Context) error {
 		background.Go(func() { a.clientCAFile.Run(work, a.api.RecheckCallers) })
 	}
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
-	background.Go(func() { a.skew.Run(work) })
 	imagesCtx, stopImages := context.WithCancel(work)
 	defer stopImages()
 	imagesDone := make(chan struct{})
 	go func() { defer close(imagesDone); a.images.Run(imagesCtx) }()
-	followCtx, stopFollower := context.WithCancel(work)
-	defer stopFollower()
-	followerDone := make(chan struct{})
-	go func() { defer close(followerDone); a.follower.Run(followCtx) }()
+	controllersCtx, stopControllers := context.WithCancel(work)
+	defer stopControllers()
+	var controllers sync.WaitGroup
+	controllers.Go(func() { a.templates.Run(controllersCtx) })
+	controllers.Go(func() { a.compatibility.Run(controllersCtx) })
 	writeCtx, stopWriters := context.WithCancel(work)
 	defer stopWriters()
 	var writers sync.WaitGroup
@@ -82,8 +82,8 @@ func (a *App) Run(ctx context.Context) error {
 
 	stopImages()
 	<-imagesDone
-	stopFollower()
-	<-followerDone
+	stopControllers()
+	controllers.Wait()
 	stopWriters()
 	writers.Wait()
 	flush, cancelFlush := context.WithTimeout(context.Background(), closeTimeout)

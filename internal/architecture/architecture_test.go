@@ -53,15 +53,15 @@ var order = []string{
 	"internal/serve/peer",
 	"internal/serve/listener",
 	"internal/domain/decide",
+	"internal/store/rendering",
 	"internal/serve/sources",
 	"internal/store/bootlog",
 	"internal/store/progress",
 	"internal/controller",
 	"internal/controller/stream",
 	"internal/controller/events",
+	"internal/controller/template",
 	"internal/controller/host",
-	"internal/hostconfig",
-	"internal/skew",
 	"internal/domain/iso",
 	"internal/serve/iscsi",
 	"internal/image",
@@ -92,7 +92,7 @@ var impure = map[string]string{
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/store/kvstore", "internal/client",
 	"internal/controller", "internal/controller/events", "internal/controller/host", "internal/controller/stream",
-	"internal/hostconfig", "internal/image", "internal/serve/api", "internal/app", "internal/cli",
+	"internal/controller/template", "internal/image", "internal/serve/api", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

@@ -119,10 +119,7 @@ func (inv *Inventory) Images() kvstore.Observer {
 			} else {
 				inv.images[ref] = i
 			}
-			if configOf(old) == configOf(i) {
-				return nil
-			}
-			return inv.changed(Change{All: true})
+			return inv.changed(Change{Image: i, OldImage: old, All: configOf(old) != configOf(i)})
 		},
 		loaded: func() func() { return inv.changed(Change{All: true}) },
 	}

@@ -239,12 +239,13 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Change is what has changed: a host, a config, or more than that.
+// Change is what has changed: a host, a config, an image, or more than that.
 type Change struct {
 	// Host and OldHost are a host after and before; nil where it is gone or new.
 	Host, OldHost *Host
-	// Config and OldConfig are a config after and before.
+	// Config and OldConfig are a config after and before, Image and OldImage an image.
 	Config, OldConfig *Config
+	Image, OldImage   *Image
 	// All is true where any host may be given another config than before.
 	All bool
 }

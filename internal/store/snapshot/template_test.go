@@ -64,11 +64,14 @@ func TestChangesAreTold(t *testing.T) {
 	configs.Put(kvstore.Item{Key: "a/c", Revision: 1, Value: []byte(`{"metadata":{"generation":7},"spec":{"type":"kickstart","format":"kickstart"},"compiled":{"artifact":"eA==","template":true}}`)})
 	images.Put(kvstore.Item{Key: "a/i", Revision: 1, Value: []byte(`{"spec":{"isoFile":"x"}}`)})
 	images.Put(kvstore.Item{Key: "a/i", Revision: 2, Value: []byte(`{"spec":{"ignitionConfig":"c"}}`)})
-	if len(told) != 8 {
+	if len(told) != 9 {
 		t.Fatalf("%d changes: %+v", len(told), told)
 	}
-	if !told[0].All || !told[1].All || !told[2].All || !told[7].All {
+	if !told[0].All || !told[1].All || !told[2].All || told[7].All || !told[8].All {
 		t.Errorf("%+v", told)
+	}
+	if c := told[8]; c.OldImage == nil || c.OldImage.Config != (Ref{}) || c.Image.Config.Name != "c" {
+		t.Errorf("%+v", c)
 	}
 	if c := told[3]; c.Host == nil || c.OldHost != nil {
 		t.Errorf("%+v", c)

@@ -1,4 +1,4 @@
-package hostconfig
+package template
 
 import (
 	"bytes"
@@ -24,11 +24,13 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/template"
+	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -48,18 +50,24 @@ type site struct {
 	inv    *snapshot.Inventory
 	*replica
 	client *http.Client
-	events events
+	// markers counts the calls of reconciled.
+	markers int
+	events  events
 	// cramped has the store refuse a status that names hosts.
 	cramped atomic.Bool
 }
 
 // replica is what one server makes of the store.
 type replica struct {
-	decider  *decide.Decider
-	cache    *Cache
-	follower *Follower
+	decider    *decide.Decider
+	cache      *rendering.Cache
+	controller *Controller
+	// updates counts the updates of statuses that have returned.
+	updates atomic.Int64
 	// compiled counts the renderings.
 	compiled atomic.Int64
+	// before is called before each of them; nil: nothing is.
+	before func()
 }
 
 type events struct {
@@ -78,7 +86,7 @@ func start(t *testing.T, policy decide.Policy) *site {
 	t.Helper()
 	s := &site{t: t, stores: map[string]*kvstore.Store{}}
 	s.inv = snapshot.New(snapshot.Options{
-		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.follower.Changed(c) },
+		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.controller.Changed(c) },
 	})
 	observers := map[string][]kvstore.Observer{
 		api.BareMetalHosts: {s.inv.Hosts()}, api.IgnitionConfigs: {s.inv.Configs()}, api.ISCSICdroms: {s.inv.Images()},
@@ -108,27 +116,38 @@ func start(t *testing.T, policy decide.Policy) *site {
 
 // serve makes a server's part, which runs until the test ends.
 func (s *site) serve(policy decide.Policy) *replica {
-	r := &replica{cache: NewCache(s.inv, nil)}
-	r.decider = decide.New(decide.Options{Inventory: s.inv, Policy: policy, Renderer: r.cache})
-	r.cache.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
-		r.compiled.Add(1)
-		return t.Render(f)
-	}
-	r.follower = NewFollower(Options{
-		Cache: r.cache, Inventory: s.inv, Decider: r.decider, Store: later{s}, Recorder: &s.events,
+	r := &replica{}
+	r.cache = rendering.New(rendering.Options{
+		Inventory: s.inv,
+		Render: func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
+			r.compiled.Add(1)
+			if r.before != nil {
+				r.before()
+			}
+			return t.Render(f)
+		},
 	})
-	r.follower.gaps = gaps{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
+	r.decider = decide.New(decide.Options{Inventory: s.inv, Policy: policy, Renderer: r.cache})
+	r.controller = New(Options{
+		Cache: r.cache, Inventory: s.inv, Decider: r.decider, Store: later{s, r}, Recorder: &s.events,
+	})
+	r.controller.pauses = pauses{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); r.follower.Run(ctx) }()
+	go func() { defer close(done); r.controller.Run(ctx) }()
 	s.t.Cleanup(func() { cancel(); r.cache.Close(); <-done })
 	return r
 }
 
 // later is the store of configs, which is made after what stands on it.
-type later struct{ site *site }
+type later struct {
+	site    *site
+	replica *replica
+}
 
-func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtimeObject, ignoreNotFound bool, p *storage.Preconditions, update storage.UpdateFunc, cached runtimeObject) error {
+func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	p *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
+	defer l.replica.updates.Add(1)
 	return l.site.stores[api.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p,
 		func(input runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			obj, ttl, err := update(input, meta)
@@ -143,7 +162,7 @@ func (s *site) await(what string, done func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%s does not come to pass: %+v", what, s.events.all)
+			s.t.Fatalf("waited 20 s for %s", what)
 		}
 	}
 }
@@ -171,10 +190,15 @@ const applied = "application/apply-patch+yaml"
 // put applies a template for hosts with the label role=worker.
 func (s *site) put(namespace, name, typ, format, source string) {
 	s.t.Helper()
+	s.putFor("worker", namespace, name, typ, format, source)
+}
+
+func (s *site) putFor(role, namespace, name, typ, format, source string) {
+	s.t.Helper()
 	s.send("PATCH", "namespaces/"+namespace+"/ignitionconfigs/"+name+"?fieldManager=test&force=true", applied, map[string]any{
 		"apiVersion": "v1", "kind": "IgnitionConfig", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"type": typ, "format": format, "config": source, "template": true,
-			"selector": map[string]any{"matchLabels": map[string]string{"role": "worker"}}},
+			"selector": map[string]any{"matchLabels": map[string]string{"role": role}}},
 	})
 }
 
@@ -225,7 +249,7 @@ func (s *site) settled(namespace, name, want string) *v1.IgnitionConfig {
 			return config
 		}
 	}
-	s.t.Fatalf("the status says %q, want %q: %+v", got, want, config.Status)
+	s.t.Fatalf("the status says %q, want %q; its error is %q", got, want, config.Status.ErrorMessage)
 	return nil
 }
 
@@ -237,6 +261,44 @@ func (r *replica) ask(addr string) *decide.ConfigDecision {
 func (r *replica) askFor(endpoint, addr string) *decide.ConfigDecision {
 	dec := r.decider.Config(&decide.Request{Type: endpoint, Caller: identity.Caller{Addr: netip.MustParseAddr(addr)}})
 	return &dec
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// check compares one value with the one that is wanted.
+func check[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v; want %v", what, got, want)
+	}
+}
+
+// checkGiven checks that a machine was given a config with some texts in it.
+func checkGiven(t *testing.T, dec *decide.ConfigDecision, stale bool, texts ...string) {
+	t.Helper()
+	if dec.Err != nil {
+		t.Errorf("refused: %s", dec.Err.Sentence)
+		return
+	}
+	check(t, "stale", dec.Config.Stale, stale)
+	for _, text := range texts {
+		if !strings.Contains(string(dec.Config.Artifact), text) {
+			t.Errorf("there is no %q in %s", text, dec.Config.Artifact)
+		}
+	}
+}
+
+// checkRefused checks that a machine was given nothing.
+func checkRefused(t *testing.T, dec *decide.ConfigDecision, kind fault.Kind, sentence string) {
+	t.Helper()
+	if dec.Err == nil {
+		t.Errorf("given %s", dec.Config.Artifact)
+		return
+	}
+	check(t, "kind", dec.Err.Kind, kind)
+	if !strings.HasSuffix(dec.Err.Sentence, sentence) {
+		t.Errorf("the sentence is %q; want %q", dec.Err.Sentence, sentence)
+	}
 }
 
 func butane(files ...string) string {

@@ -1,4 +1,4 @@
-package hostconfig
+package rendering
 
 import (
 	"context"
@@ -46,9 +46,9 @@ type crowd struct {
 
 func newCrowd(t *testing.T, slots int) *crowd {
 	inv := snapshot.New(snapshot.Options{})
-	c := &crowd{t: t, inv: inv, cache: NewCache(inv, nil)}
+	c := &crowd{t: t, inv: inv, cache: New(Options{Inventory: inv})}
 	c.cache.slots = newSlots(slots)
-	c.cache.render = c.render
+	c.cache.opts.Render = c.render
 	c.decider = decide.New(decide.Options{Inventory: inv, Renderer: c.cache})
 	t.Cleanup(c.cache.Close)
 	source := compile.Source{Type: v1.TypeKickstart, Format: v1.FormatKickstart, Config: "# {{ .IP }}\n", Template: true}
@@ -220,8 +220,8 @@ func TestStrangersQueueIsBounded(t *testing.T) {
 					t.Errorf("once the others have gone: %v", err)
 				}
 				c.cache.Close()
-				if c.cache.slots.strangers != 0 || len(c.cache.slots.sources) != 0 {
-					t.Errorf("counted for ever: %+v", c.cache.slots)
+				if c.cache.admission.strangers != 0 || len(c.cache.admission.bySource) != 0 {
+					t.Errorf("counted for ever: %+v", c.cache.admission)
 				}
 			})
 		})
@@ -267,7 +267,7 @@ func TestWhatNobodyWaitsForIsNotRendered(t *testing.T) {
 func TestStrangersTakeNoRoomFromHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 1)
-		c.cache.kept.limit, c.cache.strange.limit = 10*entryCost, 10*entryCost
+		c.cache.hosts.limit, c.cache.strangers.limit = 10*resultBytes, 10*resultBytes
 		c.host("10.0.0.1")
 		host := identity.Caller{Addr: addr("10.0.0.1")}
 		if err := c.ask(t.Context(), host); err != nil {
@@ -283,8 +283,50 @@ func TestStrangersTakeNoRoomFromHosts(t *testing.T) {
 			t.Errorf("the host is rendered for again: %v", err)
 		}
 		c.cache.Close()
-		if c.cache.strange.size > 10*entryCost {
-			t.Errorf("%d bytes of strangers", c.cache.strange.size)
+		if c.cache.strangers.size > 10*resultBytes {
+			t.Errorf("%d bytes of strangers", c.cache.strangers.size)
+		}
+	})
+}
+
+// Hosts that ask wait for what is under way, and not for the work ahead or the strangers
+// behind it: one of either may have asked for its slot before them.
+func TestHostsThatAskGoBeforeABacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		view := c.inv.View()
+		job := c.cache.Task(view.Templates()[0])
+		view.End()
+		var others sync.WaitGroup
+		others.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				h := &snapshot.Host{Ref: Ref{Namespace: "a", Name: fmt.Sprint("ahead-", n)}}
+				c.cache.RenderAhead(ctx, &job, h)
+			}
+		})
+		for n := range 20 {
+			others.Go(func() { c.ask(ctx, ofOneEach(n)) })
+		}
+		time.Sleep(aRendering / 2)
+		var asking sync.WaitGroup
+		for n := range 3 {
+			ip := fmt.Sprintf("10.0.0.%d", n)
+			c.host(ip)
+			asking.Go(func() {
+				if err := c.ask(ctx, identity.Caller{Addr: addr(ip)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		begun := c.rendered()
+		cancel()
+		others.Wait()
+		for n := range 3 {
+			if at := slices.Index(begun, fmt.Sprintf("10.0.0.%d", n)); at < 0 || at > 4 {
+				t.Errorf("host %d is number %d of %q", n, at, begun)
+			}
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package hostconfig
+package template
 
 import (
 	"slices"
@@ -27,6 +27,6 @@ func TestStatusTooLargeForTheStoreIsSaid(t *testing.T) {
 		return slices.Contains(s.events.all, "t Warning RenderFailed")
 	})
 	s.cramped.Store(false)
-	s.follower.queue.Add(Ref{Namespace: "a", Name: "t"}) // as after a minute
+	s.controller.statuses.Enqueue(Ref{Namespace: "a", Name: "t"}) // as after a minute
 	s.settled("a", "t", "Ready 1/0/1")
 }

@@ -1,11 +1,11 @@
-package hostconfig
+package rendering
 
 import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +16,6 @@ import (
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
-
-// everything is news of all hosts.
-var everything = snapshot.Change{All: true}
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
@@ -39,9 +36,9 @@ func node(n int) *snapshot.Host {
 }
 
 func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	defer c.Close()
-	c.kept.limit = 1000*entryCost + 48<<10 // 1000 of one text
+	c.hosts.limit = 1000*resultBytes + 48<<10 // 1000 of one text
 	config := kickstart("# {{ .Name }}\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
 		h := node(n)
@@ -49,8 +46,11 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c.kept.size > c.kept.limit || c.kept.order.Len() < 50 || c.kept.order.Len() != len(c.kept.entries) || len(c.kept.hosts) != len(c.kept.entries) || len(c.kept.bodies) != len(c.kept.entries) {
-		t.Errorf("%d bytes, %d entries, %d lasts, %d bodies", c.kept.size, c.kept.order.Len(), len(c.kept.hosts), len(c.kept.bodies))
+	if c.hosts.size > c.hosts.limit {
+		t.Errorf("%d bytes; the limit is %d", c.hosts.size, c.hosts.limit)
+	}
+	if n := c.hosts.entries.Len(); n < 50 || len(c.hosts.artifacts) != n {
+		t.Errorf("%d entries, %d artifacts; want as many, and 50 at least", n, len(c.hosts.artifacts))
 	}
 	same := kickstart("# for all\n" + strings.Repeat("#\n", 5000))
 	for n := range 1000 {
@@ -59,38 +59,33 @@ func TestCacheIsBoundedAndKeepsEqualsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c.kept.order.Len() < 1000 {
-		t.Errorf("%d entries of one text", c.kept.order.Len())
+	if n := c.hosts.entries.Len(); n < 1000 {
+		t.Errorf("%d entries of one text; want 1000", n)
 	}
-	for c.kept.order.Len() > 0 {
-		c.kept.drop(c.kept.order.Back())
-	}
-	if c.kept.size != 0 || len(c.kept.bodies)+len(c.kept.hosts)+len(c.kept.entries) != 0 {
-		t.Errorf("%d bytes of nothing: %+v", c.kept.size, c.kept)
+	c.hosts.entries.Purge()
+	if c.hosts.size != 0 || len(c.hosts.artifacts) != 0 {
+		t.Errorf("%d bytes and %d artifacts of no entry", c.hosts.size, len(c.hosts.artifacts))
 	}
 }
 
 func TestTenThousandHostsFit(t *testing.T) {
-	k := newKept(maxKept)
+	r := newResults(maxHostBytes)
+	config := &snapshot.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
+	job := &Task{config: config, Source: config.Hash}
 	for n := range 10_000 {
 		h := node(n)
-		config := kickstartOf(n)
-		k.put((&task{config: config, source: config.Hash}).key(h.Facts()), ownerOf(config, h), &Rendered{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
+		r.add(subjectOf(config, h, nil), job.Version(h), &Result{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
 	}
-	if k.order.Len() != 10_000 {
-		t.Errorf("%d are kept, of %d bytes", k.order.Len(), k.size)
+	if n := r.entries.Len(); n != 10_000 {
+		t.Errorf("%d are cached, of %d bytes", n, r.size)
 	}
-}
-
-func kickstartOf(int) *snapshot.Config {
-	return &snapshot.Config{Ref: Ref{Namespace: "a", Name: "ks"}, Hash: "sha256:1"}
 }
 
 func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	gate, calls := make(chan struct{}), &atomic.Int32{}
 	c.patience = 20 * time.Millisecond
-	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	c.opts.Render = func(t *compile.Template, f *template.Facts) compile.Rendering {
 		calls.Add(1)
 		<-gate
 		return t.Render(f)
@@ -120,88 +115,53 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 }
 
 func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
-	c := NewCache(nil, nil)
-	started, calls := make(chan struct{}, 50), &atomic.Int32{}
-	c.render = func(t *compile.Template, f *template.Facts) compile.Rendering {
+	gate, started, calls := make(chan struct{}), make(chan struct{}, 50), &atomic.Int32{}
+	c := New(Options{Render: func(t *compile.Template, f *template.Facts) compile.Rendering {
 		calls.Add(1)
 		started <- struct{}{}
-		<-c.stop
+		<-gate
 		return t.Render(f)
-	}
-	config := kickstart(`{{ $c := "` + strings.Repeat("丬", 85_000) + `€" }}{{ $s := "` + strings.Repeat("€", 85_000) + `" }}{{ range 50 }}{{ $x := trimAll $c $s }}{{ end }}`)
-	job := c.task(config)
-	var waiting []*call
+	}})
+	job := c.Task(kickstart("# {{ .Name }}\n"))
+	var waiting sync.WaitGroup
 	for n := range 50 {
-		waiting = append(waiting, c.begin(&job, ownerOf(config, node(n)), node(n).Facts(), []rank{ahead, asking}[n%2], nil))
+		waiting.Go(func() { c.RenderAhead(t.Context(), &job, node(n)) })
 	}
 	<-started
 	closed := make(chan struct{})
 	go func() { c.Close(); close(closed) }()
-	select {
-	case <-closed:
-	case <-time.After(30 * time.Second):
-		t.Fatal("it goes on")
-	}
+	waitUntil(t, "all that has no slot to be given up", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.closed && len(c.calls) == int(calls.Load())
+	})
+	close(gate)
+	<-closed
+	waiting.Wait()
 	if most := int32(runtime.GOMAXPROCS(0)); calls.Load() > most {
 		t.Errorf("%d were rendered, more than %d at a time", calls.Load(), most)
 	}
-	for _, call := range waiting {
-		<-call.done
-	}
 }
 
-func TestHostsGoFirst(t *testing.T) {
-	s := newSlots(1)
-	stop := make(chan struct{})
-	enter := func(turn *turn) *turn {
-		if !s.enter(turn) {
-			t.Fatal("there is no place")
+// waitUntil waits for a condition.
+func waitUntil(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 30 s for %s", what)
 		}
-		return turn
-	}
-	first := enter(newTurn(stranger))
-	names := map[*turn]string{}
-	for name, r := range map[string]rank{"stranger": stranger, "ahead": ahead, "asking": asking} {
-		names[enter(newTurn(r))] = name
-	}
-	joined := enter(newTurn(ahead))
-	names[joined] = "joined"
-	s.hurry(joined)
-	var order []string
-	for has := first; len(order) < len(names); {
-		s.give(has)
-		for turn, name := range names {
-			select {
-			case <-turn.given:
-				if !slices.Contains(order, name) {
-					order, has = append(order, name), turn
-				}
-			default:
-			}
-		}
-	}
-	if got := strings.Join(order, " "); got != "asking joined ahead stranger" {
-		t.Error(got)
-	}
-	waiting := enter(newTurn(asking))
-	close(stop)
-	if s.wait(waiting, stop) {
-		t.Error("there is a slot after the end")
-	}
-	if n := s.waiting(asking, ahead, stranger); s.free != 0 || n != 0 {
-		t.Errorf("%d wait: %+v", n, s)
 	}
 }
 
 func TestFaultOfARenderingIsItsOwn(t *testing.T) {
-	c := NewCache(nil, nil)
+	c := New(Options{})
 	defer c.Close()
-	c.render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
+	c.opts.Render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
 	h := node(1)
 	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
 		t.Errorf("%v", err)
 	}
-	c.render = (*compile.Template).Render
+	c.opts.Render = (*compile.Template).Render
 	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
 		t.Errorf("%v", err)
 	}

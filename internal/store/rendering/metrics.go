@@ -1,4 +1,4 @@
-package hostconfig
+package rendering
 
 import (
 	"time"
@@ -6,12 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count what is rendered.
+// metrics count renderings.
 type metrics struct {
 	seconds *prometheus.HistogramVec
-	// refused are strangers for whom there was no place, abandoned renderings that
-	// nobody waited for any more.
-	refused, abandoned prometheus.Counter
+	// refused counts strangers for whom there was no place, abandoned the renderings
+	// that nobody waited for any more.
+	refused, abandoned             prometheus.Counter
+	hostsPending, strangersPending prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
@@ -26,34 +27,37 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 			"or abandoned, because nobody waited any more.",
 	}, []string{"reason"})
 	m.refused, m.abandoned = dropped.WithLabelValues("refused"), dropped.WithLabelValues("abandoned")
+	pending := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "glowplug_template_renderings_pending",
+		Help: "Renderings that wait for their turn, by the machines that they are for (hosts or strangers).",
+	}, []string{"machines"})
+	m.hostsPending, m.strangersPending = pending.WithLabelValues("hosts"), pending.WithLabelValues("strangers")
 	if r == nil {
 		return m
 	}
-	r.MustRegister(m.seconds, dropped,
-		queueGauge(c, "hosts", asking, ahead), queueGauge(c, "strangers", stranger),
+	r.MustRegister(m.seconds, dropped, pending,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_template_cache_bytes", Help: "Memory that rendered configs take.",
-		}, func() float64 { c.mu.Lock(); defer c.mu.Unlock(); return float64(c.kept.size + c.strange.size) }),
+		}, func() float64 { c.mu.Lock(); defer c.mu.Unlock(); return float64(c.hosts.size + c.strangers.size) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_template_cache_entries", Help: "Rendered configs that are kept.",
 		}, func() float64 {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return float64(c.kept.order.Len() + c.strange.order.Len())
+			return float64(c.hosts.entries.Len() + c.strangers.entries.Len())
 		}))
 	return m
 }
 
-// queueGauge is the gauge of the renderings that wait for a slot.
-func queueGauge(c *Cache, machines string, of ...rank) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "glowplug_template_renderings_pending",
-		Help:        "Renderings that wait for their turn, by the machines that they are for (hosts or strangers).",
-		ConstLabels: prometheus.Labels{"machines": machines},
-	}, func() float64 { return float64(c.slots.waiting(of...)) })
+// pending returns the gauge of the renderings for hosts or for strangers without a slot.
+func (m *metrics) pending(stranger bool) prometheus.Gauge {
+	if stranger {
+		return m.strangersPending
+	}
+	return m.hostsPending
 }
 
-func (m *metrics) rendered(r *Rendered, took time.Duration) {
+func (m *metrics) rendered(r *Result, took time.Duration) {
 	result := "ready"
 	if r.Artifact == nil {
 		result = "error"

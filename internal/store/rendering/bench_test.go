@@ -1,4 +1,4 @@
-package hostconfig
+package rendering
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func BenchmarkRender(b *testing.B) {
 		hosts int
 	}{{"one host", 1}, {"10000 hosts", 10_000}} {
 		b.Run(bench.name, func(b *testing.B) {
-			c := NewCache(nil, nil)
+			c := New(Options{})
 			defer c.Close()
 			hosts := make([]*snapshot.Host, bench.hosts)
 			for n := range hosts {

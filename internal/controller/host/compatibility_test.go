@@ -1,4 +1,4 @@
-package skew
+package host
 
 import (
 	"context"
@@ -10,16 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // diary is what was written of hosts; it writes their status like a journal.
 type diary struct {
@@ -50,39 +46,40 @@ func (d *diary) take() string {
 }
 
 const (
-	config   = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
-	readable = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.2.0"},{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:b","ignitionVersion":"3.4.0","generation":1}}`
-	image    = `{"spec":{"stream":{"name":"stable"}},"status":{"phase":"Ready","maxIgnition":"3.2.0"}}`
-	falseNow = `"status":{"conditions":[{"type":"IdentityUnique","status":"False"},{"type":"ConfigReadable","status":"False","message":"x"}]}`
+	configJSON = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
+	readable   = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.2.0"},{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:b","ignitionVersion":"3.4.0","generation":1}}`
+	image      = `{"spec":{"stream":{"name":"stable"}},"status":{"phase":"Ready","maxIgnition":"3.2.0"}}`
+	falseNow   = `"status":{"conditions":[{"type":"IdentityUnique","status":"False"},{"type":"ConfigReadable","status":"False","message":"x"}]}`
 )
 
-func TestWatcher(t *testing.T) {
+func TestCompatibility(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inv := snapshot.New(snapshot.Options{})
+		var c *Compatibility
+		inv := snapshot.New(snapshot.Options{OnChange: func(change snapshot.Change) { c.Changed(change) }})
 		d, ready := &diary{}, &atomic.Bool{}
-		w := New(inv, decide.New(decide.Options{Inventory: inv}), d, ready.Load)
+		c = NewCompatibility(CompatibilityOptions{
+			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv}), Journal: d, Ready: ready.Load,
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); w.Run(ctx) }()
+		go func() { defer close(done); c.Run(ctx) }()
 		defer func() { cancel(); <-done }()
-		both := func(first, second kvstore.Observer) func(key, value string) {
+		to := func(o kvstore.Observer) func(key, value string) {
 			return func(key, value string) {
-				for _, o := range []kvstore.Observer{first, second} {
-					if value == "" {
-						o.Delete(key, 2)
-					} else {
-						o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
-					}
+				if value == "" {
+					o.Delete(key, 2)
+				} else {
+					o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
 				}
 			}
 		}
-		host, conf, img := both(inv.Hosts(), w.Hosts()), both(inv.Configs(), w.Configs()), both(inv.Images(), w.Images())
+		host, conf, img := to(inv.Hosts()), to(inv.Configs()), to(inv.Images())
 		after := func(pause time.Duration) string {
 			time.Sleep(pause)
 			synctest.Wait()
 			return d.take()
 		}
-		conf("g10/c", config)
+		conf("g10/c", configJSON)
 		img("g10/i", image)
 		host("g10/a", `{"spec":{"image":"i"}}`)
 		host("g10/disk", `{"spec":{}}`)
@@ -91,37 +88,37 @@ func TestWatcher(t *testing.T) {
 			t.Errorf("before the store was read: %s", got)
 		}
 		ready.Store(true)
-		if got := after(2 * rest); got != "a unreadable, healed readable" && got != "healed readable, a unreadable" {
+		if got := after(2 * passPause); got != "a unreadable, healed readable" && got != "healed readable, a unreadable" {
 			t.Errorf("at first: %s", got)
 		}
 		host("g10/healed", `{"spec":{"image":"gone"}}`)
 		host("g10/a", `{"spec":{"image":"i"},`+falseNow+`}`)
-		if got := after(2 * rest); got != "" {
+		if got := after(2 * passPause); got != "" {
 			t.Errorf("said again: %s", got)
 		}
 		host("g10/b", `{"spec":{"image":"i"}}`)
-		if got := after(2 * pause); got != "b unreadable" {
+		if got := after(2 * coalescePause); got != "b unreadable" {
 			t.Errorf("a new host: %s", got)
 		}
 		host("g10/b", "")
 		conf("g10/c", readable)
-		if got := after(2 * rest); got != "a readable" {
+		if got := after(2 * passPause); got != "a readable" {
 			t.Errorf("once it can be read: %s", got)
 		}
 		host("g10/a", `{"spec":{"image":"i"}}`)
-		if got := after(2 * rest); got != "" {
+		if got := after(2 * passPause); got != "" {
 			t.Errorf("said again: %s", got)
 		}
 		img("g10/i", strings.Replace(image, "3.2.0", "3.1.0", 1))
-		if got := after(2 * rest); got != "a unreadable" {
+		if got := after(2 * passPause); got != "a unreadable" {
 			t.Errorf("an older image: %s", got)
 		}
-		// A storm of changes is a few looks.
+		// A storm of changes is a few passes.
 		for i := range 1000 {
 			img(fmt.Sprintf("g10/i%d", i), image)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if got := after(2 * rest); got != "" {
+		if got := after(2 * passPause); got != "" {
 			t.Errorf("a storm: %s", got)
 		}
 	})
@@ -140,10 +137,13 @@ func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template
 }
 
 // What is not known of a template leaves what was said of a host.
-func TestTemplate(t *testing.T) {
+func TestCompatibilityOfATemplate(t *testing.T) {
 	inv := snapshot.New(snapshot.Options{})
 	d, r := &diary{}, &renderer{}
-	w := New(inv, decide.New(decide.Options{Inventory: inv, Renderer: r}), d, func() bool { return true })
+	c := NewCompatibility(CompatibilityOptions{
+		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Renderer: r}), Journal: d,
+		Ready: func() bool { return true },
+	})
 	put := func(o kvstore.Observer, key, value string) {
 		o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
 	}
@@ -159,7 +159,10 @@ func TestTemplate(t *testing.T) {
 		if r.text = step.text; step.status != "" {
 			put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"},`+step.status+`}`)
 		}
-		w.look(t.Context(), snapshot.Ref{Namespace: "g10", Name: "a"})
+		key := compatibilityKey{host: snapshot.Ref{Namespace: "g10", Name: "a"}}
+		if _, err := c.reconcile(t.Context(), key); err != nil {
+			t.Error(err)
+		}
 		if got := d.take(); got != step.said {
 			t.Errorf("%q: said %q, want %q", step.text, got, step.said)
 		}

@@ -1,0 +1,191 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"glowplug/internal/controller"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// coalescePause is the pause before changes that come together are reconciled
+	// together.
+	coalescePause = 500 * time.Millisecond
+	// passPause is the least time between two passes over all hosts, and passPauseOfHost
+	// that for each of them: some twenty times what checking one takes.
+	passPause       = 5 * time.Second
+	passPauseOfHost = 100 * time.Microsecond
+)
+
+// Journal writes the condition ConfigReadable of a host: sentence says why its image
+// cannot read its config, "" that it can.
+type Journal interface {
+	ConfigReadable(host *snapshot.Host, sentence string)
+}
+
+// CompatibilityOptions are the parts of a Compatibility.
+type CompatibilityOptions struct {
+	Inventory *snapshot.Inventory
+	Decider   *decide.Decider
+	Journal   Journal
+	// Ready reports whether the store has been read: nothing is checked before.
+	Ready func() bool
+	// Metrics counts what is done; nil: nothing is counted.
+	Metrics *controller.Metrics
+	// Logger takes failures; nil discards them.
+	Logger *slog.Logger
+}
+
+// Compatibility reconciles the condition ConfigReadable of hosts with their images and
+// configs, so that it says that an image cannot read its config before the machine boots.
+type Compatibility struct {
+	opts       CompatibilityOptions
+	controller *controller.Controller[compatibilityKey]
+	// The one reconciler's own: the earliest time of the next pass over all hosts, and
+	// the conditions that were written and are not certain to be stored, or are False.
+	nextPass time.Time
+	written  map[snapshot.Ref]condition
+}
+
+// compatibilityKey is a host.
+type compatibilityKey struct {
+	host snapshot.Ref
+	// backlog is true for one of all hosts, which wait until no other is queued.
+	backlog bool
+}
+
+// everyHost is the key of a pass over all hosts that boot an image.
+var everyHost = compatibilityKey{backlog: true}
+
+// condition is a sentence that was written of a host, and the revision that it had.
+type condition struct {
+	sentence string
+	revision uint64
+}
+
+// NewCompatibility returns a Compatibility, which checks nothing before Run.
+func NewCompatibility(opts CompatibilityOptions) *Compatibility {
+	c := &Compatibility{opts: opts, written: map[snapshot.Ref]condition{}}
+	c.controller = controller.New(controller.Options[compatibilityKey]{
+		Name:      "host-compatibility",
+		Reconcile: c.reconcile,
+		List: func(_ context.Context, enqueue func(compatibilityKey)) error {
+			enqueue(everyHost)
+			return nil
+		},
+		LowPriority: func(key compatibilityKey) bool { return key.backlog },
+		Metrics:     opts.Metrics, Logger: opts.Logger,
+	})
+	return c
+}
+
+// Run checks hosts until ctx ends.
+func (c *Compatibility) Run(ctx context.Context) { c.controller.Run(ctx) }
+
+// Changed takes a change of the inventory. It does not block.
+func (c *Compatibility) Changed(change snapshot.Change) {
+	key := everyHost
+	switch {
+	case change.Host != nil:
+		key = compatibilityKey{host: change.Host.Ref}
+	case change.OldHost != nil:
+		key = compatibilityKey{host: change.OldHost.Ref}
+	case change.All:
+	case imageFacts(change.Image) != imageFacts(change.OldImage):
+	case configFacts(change.Config) != configFacts(change.OldConfig):
+	default:
+		return
+	}
+	c.controller.EnqueueAfter(key, coalescePause)
+}
+
+// facts are what compatibility depends on, of an image or a config. How far a download
+// is, or who was given a config, is no part of it.
+type facts struct {
+	uid, version, release string
+	generation            int64
+	servable              ignition.Specs
+	template              bool
+}
+
+func imageFacts(image *snapshot.Image) facts {
+	if image == nil {
+		return facts{}
+	}
+	return facts{uid: image.UID, version: image.MaxIgnition, release: image.Release}
+}
+
+func configFacts(config *snapshot.Config) facts {
+	if config == nil {
+		return facts{}
+	}
+	return facts{
+		uid: config.UID, version: config.Hash, generation: config.Generation,
+		servable: config.Servable, template: config.Template,
+	}
+}
+
+func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (time.Duration, error) {
+	switch {
+	case !c.opts.Ready():
+		return coalescePause, nil
+	case key == everyHost:
+		return c.reconcileAll(), nil
+	}
+	view := c.opts.Inventory.View()
+	host := view.Host(key.host)
+	view.End()
+	if host == nil {
+		delete(c.written, key.host)
+		return 0, nil
+	}
+	c.check(ctx, host)
+	return 0, nil
+}
+
+// reconcileAll queues all hosts that boot an image, and those with a condition.
+func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
+	if wait := time.Until(c.nextPass); wait > 0 {
+		return wait
+	}
+	view := c.opts.Inventory.View()
+	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
+	view.End()
+	for _, h := range hosts {
+		c.controller.Enqueue(compatibilityKey{host: h.Ref, backlog: true})
+	}
+	for ref := range c.written {
+		c.controller.Enqueue(compatibilityKey{host: ref, backlog: true})
+	}
+	c.nextPass = time.Now().Add(max(passPause, time.Duration(len(hosts))*passPauseOfHost))
+	return 0
+}
+
+// check has the condition of a host written where it is not true, once for each state
+// that the host is seen in.
+func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
+	skew, known := c.opts.Decider.SkewOfStored(h, ctx.Done())
+	if !known {
+		return // the condition stays as it is
+	}
+	sentence := ""
+	if skew != nil {
+		sentence = skew.String()
+	}
+	before, found := c.written[h.Ref]
+	stored := h.Unreadable() == (sentence != "")
+	switch {
+	case stored && sentence == "":
+		delete(c.written, h.Ref)
+		return
+	case found && before.sentence == sentence && (stored || before.revision == h.Revision):
+		return
+	}
+	// A write of what is stored already, as after a start, does not reach the store.
+	c.written[h.Ref] = condition{sentence, h.Revision}
+	c.opts.Journal.ConfigReadable(h, sentence)
+}

@@ -1,0 +1,179 @@
+// Package template renders templates for the hosts that are given them before those ask,
+// and says in the templates' statuses how that went.
+//
+// It is the one writer of these fields of IgnitionConfig.status while spec.config is a
+// template that can be read: phase once it is not Pending, errorMessage, warnings,
+// layers, ignitionVersion, observedGeneration, compiledGeneration, lastCompiled; and of
+// hosts, always.
+package template
+
+import (
+	"context"
+	"log/slog"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/store/rendering"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// coalescePause is the pause before changes that come together are reconciled
+	// together.
+	coalescePause = 50 * time.Millisecond
+	// statusPause is the least time between two writes of one status; progressPause
+	// that between two while hosts are pending.
+	statusPause   = time.Second
+	progressPause = 10 * time.Second
+	writeTimeout  = 30 * time.Second
+	statusWriters = 2
+	// refusedPause is the pause after a status that the store does not take: the NATS
+	// server may be given another configuration.
+	refusedPause = time.Minute
+	// hostsPerView is the number of hosts that are assigned in one view of the
+	// inventory.
+	hostsPerView = 256
+	// passShare bounds the passes over all hosts: one in passShare of the time.
+	passShare = 6
+)
+
+// Ref names an object.
+type Ref = snapshot.Ref
+
+// Decider decides which config a host is given.
+type Decider interface {
+	Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config
+}
+
+// Store is the part of the store of ignitionconfigs that a Controller needs.
+type Store interface {
+	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
+}
+
+// Recorder takes what happened to an object, for an Event.
+type Recorder interface {
+	Record(ref v1.ObjectReference, eventType, reason, message string)
+}
+
+// Options are the parts of a Controller.
+type Options struct {
+	Cache     *rendering.Cache
+	Inventory *snapshot.Inventory
+	Decider   Decider
+	// Store is the store of ignitionconfigs.
+	Store Store
+	// Recorder takes changes of a template's phase; nil: nobody.
+	Recorder Recorder
+	// Metrics counts what is done; nil: nothing is counted.
+	Metrics *controller.Metrics
+	// Logger takes failures; nil discards them.
+	Logger *slog.Logger
+}
+
+// Controller reconciles the hosts of templates, and the statuses of templates.
+type Controller struct {
+	opts     Options
+	pauses   pauses
+	hosts    *controller.Controller[hostKey]
+	statuses *controller.Controller[Ref]
+	// nextPass is the earliest time of the next pass over all hosts; the reconciler's
+	// of everyHost alone.
+	nextPass time.Time
+
+	mu        sync.Mutex
+	templates map[Ref]*state
+	// byHost are the templates that each host is given.
+	byHost map[Ref]assignment
+}
+
+// pauses are the constants of the same names, shorter in tests.
+type pauses struct{ coalesce, status, progress time.Duration }
+
+// hostKey is a host that is to be assigned its templates and rendered for.
+type hostKey struct {
+	host Ref
+	// backlog is true for one of many that a change of a template concerns.
+	backlog bool
+}
+
+// everyHost is the key of a pass over all templates and hosts.
+var everyHost = hostKey{}
+
+// New returns a Controller, which reconciles nothing before Run.
+func New(opts Options) *Controller {
+	c := &Controller{
+		opts: opts, pauses: pauses{coalescePause, statusPause, progressPause},
+		templates: map[Ref]*state{}, byHost: map[Ref]assignment{},
+	}
+	c.hosts = controller.New(controller.Options[hostKey]{
+		Name:      "template-hosts",
+		Reconcile: c.reconcileHost,
+		List: func(_ context.Context, enqueue func(hostKey)) error {
+			enqueue(everyHost)
+			return nil
+		},
+		LowPriority: func(key hostKey) bool { return key.backlog },
+		// Machines that ask go first, and half of the processors are theirs.
+		Workers: max(1, goruntime.GOMAXPROCS(0)/2),
+		Metrics: opts.Metrics, Logger: opts.Logger,
+	})
+	c.statuses = controller.New(controller.Options[Ref]{
+		Name:      "template-status",
+		Reconcile: c.reconcileStatus,
+		Workers:   statusWriters, Timeout: writeTimeout,
+		Metrics: opts.Metrics, Logger: opts.Logger,
+	})
+	return c
+}
+
+// Run reconciles until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { c.statuses.Run(ctx) })
+	c.hosts.Run(ctx)
+	running.Wait()
+}
+
+// Changed takes a change of the inventory. It does not block.
+func (c *Controller) Changed(change snapshot.Change) {
+	templates := change.All || isTemplate(change.Config) || isTemplate(change.OldConfig)
+	if !templates {
+		c.mu.Lock()
+		templates = len(c.templates) > 0
+		c.mu.Unlock()
+	}
+	key := everyHost
+	switch {
+	case !templates:
+		return // which host is given which config does not matter
+	case change.All || reassigns(change.OldConfig, change.Config):
+	case change.Host != nil:
+		key.host = change.Host.Ref
+	case change.OldHost != nil:
+		key.host = change.OldHost.Ref
+	default:
+		return
+	}
+	c.hosts.EnqueueAfter(key, c.pauses.coalesce)
+}
+
+func isTemplate(config *snapshot.Config) bool { return config != nil && config.Template }
+
+// reassigns reports whether a change of a config may give hosts another config, or
+// another template. A write of a status does not.
+func reassigns(old, new *snapshot.Config) bool {
+	if old == nil || new == nil {
+		return old != new
+	}
+	if !new.Template && old.Failing != new.Failing {
+		return true // templates that have it as a layer warn of that
+	}
+	return old.UID != new.UID || old.Generation != new.Generation || old.Hash != new.Hash || old.Template != new.Template
+}

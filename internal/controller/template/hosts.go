@@ -1,0 +1,254 @@
+package template
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/rendering"
+	"glowplug/internal/store/snapshot"
+)
+
+// endpoints are the types that a host may ask for.
+var endpoints = [...]string{decide.Ignition, decide.Kickstart}
+
+// assignment are the templates of a host, one an endpoint; nil where there is none.
+type assignment [len(endpoints)]*state
+
+// state is a template and the outcomes for its hosts: those that are given it when they
+// ask and claim nothing. Controller.mu guards it.
+type state struct {
+	config *snapshot.Config
+	// task is the template over its layers as they are.
+	task  rendering.Task
+	hosts map[Ref]*outcome
+	// pending is the number of the hosts that are yet to be rendered for.
+	pending int
+	// dirty is true where the status may be another than was written last, at written.
+	dirty   bool
+	written time.Time
+}
+
+// outcome is the result of rendering a version for a host.
+type outcome struct {
+	version rendering.Version
+	pending bool
+	failed  bool
+	message string
+	// ignitionVersion is that of the artifact; warnings are of few hosts.
+	ignitionVersion string
+	warnings        []string
+}
+
+// job is a rendering for a host.
+type job struct {
+	state   *state
+	host    *snapshot.Host
+	task    rendering.Task
+	version rendering.Version
+}
+
+// reconcileHost assigns a host its templates, and renders those that are not rendered
+// for it.
+func (c *Controller) reconcileHost(ctx context.Context, key hostKey) (time.Duration, error) {
+	if key == everyHost {
+		return c.reconcileAll(ctx)
+	}
+	for _, j := range c.assign([]Ref{key.host}) {
+		result := c.opts.Cache.RenderAhead(ctx, &j.task, j.host)
+		if result == nil {
+			return 0, ctx.Err() // the server stops
+		}
+		c.record(&j, result)
+	}
+	return 0, nil
+}
+
+// reconcileAll takes all templates as they are, assigns all hosts theirs, and queues those
+// that are to be rendered for.
+func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	if wait := c.nextPass.Sub(began); wait > 0 {
+		return wait, nil
+	}
+	if stats := c.opts.Inventory.Stats(); !stats.Hosts.Loaded || !stats.Configs.Loaded || !stats.Images.Loaded {
+		return 0, nil // each load is a change of its own
+	}
+	refs := c.takeTemplates()
+	for batch := range slices.Chunk(refs, hostsPerView) {
+		for _, j := range c.assign(batch) {
+			c.hosts.Enqueue(hostKey{host: j.host.Ref, backlog: true})
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.templates {
+		c.enqueueStatusLocked(s) // also of a template without hosts
+	}
+	c.nextPass = time.Now().Add((passShare - 1) * time.Since(began))
+	return 0, nil
+}
+
+// takeTemplates takes all templates as they are, and returns the hosts that are to be
+// assigned theirs: all that there are, and those that were assigned one.
+func (c *Controller) takeTemplates() []Ref {
+	view := c.opts.Inventory.View()
+	templates := view.Templates()
+	var hosts []*snapshot.Host
+	if len(templates) > 0 {
+		hosts = view.Hosts()
+	}
+	view.End()
+	tasks := make([]rendering.Task, len(templates))
+	for i, config := range templates {
+		tasks[i] = c.opts.Cache.Task(config)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.templates
+	c.templates = make(map[Ref]*state, len(templates))
+	for i, config := range templates {
+		c.templates[config.Ref] = c.taken(before[config.Ref], config, tasks[i])
+	}
+	refs := maps.Clone(c.byHost)
+	for _, h := range hosts {
+		refs[h.Ref] = assignment{}
+	}
+	return slices.Collect(maps.Keys(refs))
+}
+
+// taken returns the state of a template as it is now; s is the one before, nil where
+// there is none. All hosts are pending where the template or its layers have changed.
+func (c *Controller) taken(s *state, config *snapshot.Config, task rendering.Task) *state {
+	if s == nil || s.config.UID != config.UID {
+		return &state{config: config, task: task, hosts: map[Ref]*outcome{}, dirty: true}
+	}
+	changed := s.task.Source != task.Source || s.config.Format != config.Format
+	s.dirty = s.dirty || changed || s.config.Generation != config.Generation
+	s.config, s.task = config, task
+	if changed {
+		for _, o := range s.hosts {
+			*o = outcome{pending: true}
+		}
+		c.addPendingLocked(s, len(s.hosts)-s.pending)
+	}
+	return s
+}
+
+// assign notes which templates hosts are given, and returns what is to be rendered.
+func (c *Controller) assign(refs []Ref) (jobs []job) {
+	hosts := make([]*snapshot.Host, len(refs))
+	configs := make([][len(endpoints)]*snapshot.Config, len(refs))
+	view := c.opts.Inventory.View()
+	for i, ref := range refs {
+		if hosts[i] = view.Host(ref); hosts[i] != nil {
+			configs[i] = assigned(c.opts.Decider, view, hosts[i])
+		}
+	}
+	view.End()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, ref := range refs {
+		jobs = append(jobs, c.assignLocked(ref, hosts[i], configs[i])...)
+	}
+	return jobs
+}
+
+// assigned returns the templates that a host is given when it asks and claims nothing,
+// one an endpoint; nil where there is none.
+func assigned(decider Decider, view snapshot.View, host *snapshot.Host) (found [len(endpoints)]*snapshot.Config) {
+	for i, typ := range endpoints {
+		if config := decider.Assigned(view, host, typ); isTemplate(config) {
+			found[i] = config
+		}
+	}
+	return found
+}
+
+func (c *Controller) assignLocked(ref Ref, host *snapshot.Host, configs [len(endpoints)]*snapshot.Config) (jobs []job) {
+	before, now := c.byHost[ref], assignment{}
+	for i, config := range configs {
+		if config == nil {
+			continue
+		}
+		s := c.templates[config.Ref]
+		if s == nil || s.config.UID != config.UID {
+			continue // a pass that takes it is queued
+		}
+		now[i] = s
+		version := s.task.Version(host)
+		o := s.hosts[ref]
+		if o == nil {
+			o = &outcome{}
+			s.hosts[ref] = o
+		}
+		if o.version != version {
+			if !o.pending {
+				c.addPendingLocked(s, 1)
+			}
+			*o = outcome{version: version, pending: true}
+		}
+		if o.pending {
+			jobs = append(jobs, job{s, host, s.task, version})
+		}
+	}
+	for _, s := range before {
+		if s != nil && !slices.Contains(now[:], s) {
+			c.removeLocked(s, ref)
+		}
+	}
+	if now == (assignment{}) {
+		delete(c.byHost, ref)
+	} else {
+		c.byHost[ref] = now
+	}
+	return jobs
+}
+
+// removeLocked removes a host from a template.
+func (c *Controller) removeLocked(s *state, ref Ref) {
+	if s.hosts[ref].pending {
+		s.pending--
+	}
+	delete(s.hosts, ref)
+	s.dirty = true
+	c.enqueueStatusLocked(s)
+}
+
+// record notes the result for a host, unless another is wanted by now.
+func (c *Controller) record(j *job, result *rendering.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := j.state.hosts[j.host.Ref]
+	if o == nil || !o.pending || o.version != j.version {
+		return
+	}
+	*o = outcome{version: j.version, ignitionVersion: result.IgnitionVersion, warnings: result.Warnings}
+	if result.Artifact == nil {
+		o.failed, o.message = true, result.Message
+	}
+	j.state.pending--
+	j.state.dirty = true
+	c.enqueueStatusLocked(j.state)
+}
+
+// addPendingLocked counts hosts that are to be rendered for, and has the status say how
+// far that is when it takes long.
+func (c *Controller) addPendingLocked(s *state, n int) {
+	if s.pending == 0 && n > 0 {
+		c.statuses.EnqueueAfter(s.config.Ref, c.pauses.progress)
+	}
+	s.pending += n
+}
+
+// enqueueStatusLocked has the status of a template written where no host is pending.
+func (c *Controller) enqueueStatusLocked(s *state) {
+	if s.dirty && s.pending == 0 && c.templates[s.config.Ref] == s {
+		c.statuses.EnqueueAfter(s.config.Ref, c.pauses.coalesce)
+	}
+}

@@ -1,0 +1,231 @@
+package template
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// maxFailures bounds the hosts, and maxWarnings the warnings, in a status.
+	maxFailures = 10
+	maxWarnings = 10
+)
+
+// summary is the content of a template's status.
+type summary struct {
+	config   *snapshot.Config
+	pending  int
+	hosts    v1.RenderedHosts
+	version  string
+	warnings []string
+	// layers are those of the template, failure is why it has no result for any host.
+	layers  []v1.LayerStatus
+	failure string
+}
+
+// summaryLocked sums up the outcomes.
+func (s *state) summaryLocked() *summary {
+	sum := &summary{config: s.config, pending: s.pending, layers: s.task.Layers(), failure: s.task.Failure}
+	sum.warnings = slices.Clone(s.task.Warnings)
+	var failed, warned []Ref
+	versions := map[string]bool{}
+	for ref, o := range s.hosts {
+		switch {
+		case o.failed:
+			failed = append(failed, ref)
+		case !o.pending:
+			versions[o.ignitionVersion] = true
+		}
+		if len(o.warnings) > 0 {
+			warned = append(warned, ref)
+		}
+	}
+	sum.hosts.Total, sum.hosts.Failed = int64(len(s.hosts)), int64(len(failed))
+	sum.hosts.Ready = sum.hosts.Total - sum.hosts.Failed - int64(s.pending)
+	if len(versions) == 1 {
+		sum.version = slices.Collect(maps.Keys(versions))[0]
+	}
+	slices.SortFunc(failed, Ref.Compare)
+	for _, ref := range failed[:min(len(failed), maxFailures)] {
+		sum.hosts.Failures = append(sum.hosts.Failures, v1.HostFailure{Host: ref.String(), Message: s.hosts[ref].message})
+	}
+	if len(warned) > 0 {
+		// The warnings of a template are the same for all of them, mostly.
+		first := slices.MinFunc(warned, Ref.Compare)
+		for _, w := range s.hosts[first].warnings {
+			if len(sum.warnings) == maxWarnings {
+				more := len(s.hosts[first].warnings) - maxWarnings
+				sum.warnings = append(sum.warnings, fmt.Sprintf("and %d more for this host", more))
+				break
+			}
+			sum.warnings = append(sum.warnings, "for host "+first.String()+": "+w)
+		}
+	}
+	return sum
+}
+
+// reconcileStatus writes the status of a template.
+func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duration, error) {
+	c.mu.Lock()
+	s := c.templates[ref]
+	if s == nil {
+		c.mu.Unlock()
+		return 0, nil
+	}
+	if wait := c.pauses.status - time.Since(s.written); wait > 0 {
+		c.mu.Unlock()
+		return wait, nil
+	}
+	s.written, s.dirty = time.Now(), false
+	sum := s.summaryLocked()
+	c.mu.Unlock()
+
+	config, phase, err := c.update(ctx, sum, sum.applyTo)
+	switch {
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return refusedPause, c.refused(ctx, sum, err)
+	case err != nil:
+		return 0, err
+	}
+	c.recordPhase(config, phase)
+	if sum.pending > 0 {
+		return c.pauses.progress, nil
+	}
+	return 0, nil
+}
+
+// errUnchanged ends an update that has nothing to write.
+var errUnchanged = errors.New("the status says so already, or is of another template")
+
+// update writes the status of a summary's template where apply reports a change. It
+// returns the template as written, nil where there was nothing to write, and the phase
+// that it had before.
+func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.IgnitionConfig) bool) (
+	out *v1.IgnitionConfig, phase string, err error) {
+	out = &v1.IgnitionConfig{}
+	err = c.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+sum.config.Ref.String(), out, false, nil,
+		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			config := obj.(*v1.IgnitionConfig)
+			phase = config.Status.Phase
+			if !sum.isOf(config) || !apply(config) {
+				return nil, errUnchanged
+			}
+			return config, nil
+		}), nil)
+	if errors.Is(err, errUnchanged) || storage.IsNotFound(err) {
+		return nil, phase, nil
+	}
+	return out, phase, err
+}
+
+// refused says in the status of a template, in few words, that the store does not take
+// the whole of it.
+func (c *Controller) refused(ctx context.Context, sum *summary, cause error) error {
+	message := fmt.Sprintf("its status cannot be stored: %v: %s, or make the template smaller", cause, natsd.PayloadRemedy)
+	config, phase, err := c.update(ctx, sum, func(config *v1.IgnitionConfig) bool {
+		status := &config.Status
+		if status.Phase == v1.PhaseError && status.ErrorMessage == message {
+			return false
+		}
+		status.Phase, status.ErrorMessage, status.Warnings, status.Hosts = v1.PhaseError, message, nil, nil
+		status.ObservedGeneration = config.Generation
+		return true
+	})
+	if err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
+		return err
+	}
+	if err != nil { // there is no space even for the sentence
+		config = &v1.IgnitionConfig{Status: v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: message}}
+		config.Namespace, config.Name, config.UID = sum.config.Namespace, sum.config.Name, types.UID(sum.config.UID)
+	}
+	c.recordPhase(config, phase)
+	return nil
+}
+
+// isOf reports whether a config is the one of the summary, as it was.
+func (s *summary) isOf(config *v1.IgnitionConfig) bool {
+	return string(config.UID) == s.config.UID && config.Generation == s.config.Generation &&
+		config.Compiled != nil && config.Compiled.Template && config.Compiled.Hash == s.config.Hash
+}
+
+// applyTo writes the summary into a status, and reports whether that changes it.
+func (s *summary) applyTo(config *v1.IgnitionConfig) bool {
+	before := config.Status.DeepCopy()
+	s.put(config)
+	if apiequality.Semantic.DeepEqual(before, &config.Status) {
+		return false
+	}
+	if s.pending == 0 {
+		config.Status.LastCompiled = time.Now().UTC().Format(time.RFC3339)
+	}
+	return true
+}
+
+// put writes the summary into a status. Where the newest source is no template that
+// can be read, the phase goes on to say so; what is counted is of the last good one.
+func (s *summary) put(config *v1.IgnitionConfig) {
+	status := &config.Status
+	hosts := s.hosts
+	if s.pending > 0 && status.Phase != v1.PhasePending && status.Hosts != nil && status.Hosts.Total == hosts.Total {
+		return // a server that was started has yet to render what another one has
+	}
+	status.Hosts = &hosts
+	if config.Compiled.Generation != config.Generation || s.pending > 0 {
+		return
+	}
+	status.ObservedGeneration, status.CompiledGeneration = config.Generation, config.Generation
+	status.IgnitionVersion, status.Warnings, status.Layers = s.version, s.warnings, s.layers
+	status.Phase, status.ErrorMessage = v1.PhaseReady, ""
+	switch {
+	case s.failure != "":
+		status.Phase, status.ErrorMessage = v1.PhaseError, s.failure
+	case s.hosts.Failed > 0:
+		status.Phase, status.ErrorMessage = v1.PhaseError, s.failures()
+	}
+}
+
+// failures returns a sentence about the hosts that the template fails for.
+func (s *summary) failures() string {
+	first := s.hosts.Failures[0]
+	verb := "fail"
+	if s.hosts.Failed == 1 {
+		verb = "fails"
+	}
+	text := fmt.Sprintf("%d of %d hosts %s: host %s: %s", s.hosts.Failed, s.hosts.Total, verb, first.Host, first.Message)
+	if s.hosts.Failed > 1 {
+		text += "; and others, see status.hosts.failures"
+	}
+	return text
+}
+
+// recordPhase makes an event of a phase that is another than before.
+func (c *Controller) recordPhase(config *v1.IgnitionConfig, before string) {
+	if c.opts.Recorder == nil || config == nil || config.Status.Phase == before {
+		return
+	}
+	object := v1.ObjectReference{
+		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
+		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
+	}
+	switch status := &config.Status; {
+	case status.Phase == v1.PhaseReady && status.Hosts != nil:
+		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))
+	case status.Phase == v1.PhaseError:
+		c.opts.Recorder.Record(object, v1.EventWarning, "RenderFailed", cmp.Or(status.ErrorMessage, "it cannot be rendered"))
+	}
+}

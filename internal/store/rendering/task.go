@@ -1,0 +1,84 @@
+package rendering
+
+import (
+	"strings"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/template"
+	"glowplug/internal/store/snapshot"
+)
+
+// Task is a template with what it is to be merged over, as it is now.
+type Task struct {
+	config *snapshot.Config
+	// Source names all that a rendering depends on but the host: the hash of the
+	// template and of its layers.
+	Source string
+	// stack is what it is merged over, the lowest first; Failure says why that cannot
+	// be.
+	stack   []*compile.Layer
+	Failure string
+	// Warnings are of the layers.
+	Warnings []string
+}
+
+// Task finds the layers of a template.
+func (c *Cache) Task(config *snapshot.Config) Task {
+	t := Task{config: config, Source: config.Hash}
+	if config.Installer != "" {
+		t.Source += " " + config.Installer
+	}
+	if config.Stack == nil {
+		return t
+	}
+	view := c.opts.Inventory.View()
+	stack, pending, found := compile.Stack(config.Name, config.Stack.Layers, view.Layers(config.Namespace))
+	view.End()
+	t.stack, t.Failure, t.Warnings = stack, found.Summary(), found.Warnings().Strings()
+	if pending {
+		t.Failure = "spec.layers: a layer is still being compiled"
+	}
+	var b strings.Builder
+	b.WriteString(t.Source)
+	for _, layer := range stack {
+		b.WriteString(" " + layer.Name + " " + layer.Hash)
+		if layer.Failing {
+			b.WriteString(" failing")
+		}
+	}
+	if t.Failure != "" {
+		b.WriteString(" " + t.Failure)
+	}
+	t.Source = b.String()
+	return t
+}
+
+// Version returns the version of the task's result for a host that claims nothing.
+func (t *Task) Version(host *snapshot.Host) Version { return t.version(host.Facts()) }
+
+func (t *Task) version(facts *template.Facts) Version {
+	return Version{source: t.Source, format: t.config.Format, facts: facts.Key()}
+}
+
+// Layers returns the layers that it is merged over, for a status.
+func (t *Task) Layers() []v1.LayerStatus {
+	var all []v1.LayerStatus
+	for _, layer := range t.stack {
+		all = append(all, v1.LayerStatus{Name: layer.Name, Hash: layer.Hash, Stale: layer.Failing})
+	}
+	return all
+}
+
+// layOver merges a rendering over the layers.
+func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
+	laid, found := compile.Lay(t.config.Name, a.Bytes, t.stack)
+	if laid == nil {
+		return &Result{Message: found.Summary()}
+	}
+	return &Result{
+		Artifact: laid.Artifact.Bytes, Hash: laid.Artifact.Hash, IgnitionVersion: laid.Artifact.IgnitionVersion,
+		Warnings: found.Warnings().Strings(),
+		stack:    &snapshot.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.Layers()},
+	}
+}
