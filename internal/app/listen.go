@@ -92,7 +92,7 @@ func (a *App) openDoor(name, flag, address string, rule api.Door) error {
 		d.server.Protocols.SetHTTP2(true)
 	} else {
 		d.server.Protocols.SetUnencryptedHTTP2(true)
-		d.listener = machine.Gather(listener.Heads(l))
+		d.listener = machine.Coalesce(listener.Heads(l))
 		d.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 			return a.resolver.ConnContext(machine.ConnContext(ctx, conn), conn)
 		}

@@ -69,7 +69,7 @@ var bootResources = []string{
 
 // mayBeLost reports whether machines are answered although the bucket of a kind is
 // lost: without the hosts or the configs any answer may be wrong; of the others
-// those are answered that do not need them, see bootserver.Lost.
+// those are answered that do not need them, see machine.Lost.
 func mayBeLost(resource string) bool {
 	return resource != api.BareMetalHosts && resource != api.IgnitionConfigs
 }

@@ -273,7 +273,7 @@ type shelf struct {
 	landmarks *landmarks
 }
 
-// Open implements bootserver.Images.
+// Open implements machine.Images.
 func (s *shelf) Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (machine.Image, error) {
 	if cdrom := s.images.Cdrom(ref); cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Format == v1.FormatPXE {
 		files, err := s.images.Files(ref, version)
@@ -301,7 +301,7 @@ func (p *page) ReadAt(b []byte, off int64) (int, error) {
 	return p.Disk.ReadAt(b, off)
 }
 
-// File implements bootserver.Image.
+// File implements machine.Image.
 func (p *page) File(path string) (io.ReadSeeker, bool) {
 	file, err := p.Lookup(path)
 	if err != nil {
@@ -316,13 +316,13 @@ type parcel struct {
 	visit *visit
 }
 
-// Size implements bootserver.Image.
+// Size implements machine.Image.
 func (p *parcel) Size() int64 { return -1 }
 
 // ReadAt implements io.ReaderAt: there is nothing to read but files.
 func (p *parcel) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// File implements bootserver.Image.
+// File implements machine.Image.
 func (p *parcel) File(role string) (io.ReadSeeker, bool) {
 	file, size, ok := p.Files.Open(role)
 	if !ok {

@@ -77,7 +77,7 @@ func benchmark(b *testing.B, handler http.Handler, kept bool) {
 	}
 	server := &http.Server{Handler: handler}
 	if _, ours := handler.(*Server); ours {
-		listener, server.ConnContext = Gather(listener), ConnContext
+		listener, server.ConnContext = Coalesce(listener), ConnContext
 	}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()

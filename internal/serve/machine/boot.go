@@ -79,9 +79,12 @@ type Boot struct {
 	PortalPort uint16
 }
 
+// bootPath answers the paths of the boot path.
+type bootPath struct{ *Server }
+
 // baseURL is this server as the sender of a request reaches it. The Host header
 // is the sender's own word, and is not used.
-func (s *Server) baseURL(r *http.Request) string {
+func (s bootPath) baseURL(r *http.Request) string {
 	if s.opts.Boot.URL != "" {
 		return s.opts.Boot.URL
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // image is an image as a script boots it.
-func (s *Server) image(r *http.Request, req *request, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
+func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)

@@ -140,7 +140,7 @@ func newFlipRig(t *testing.T, enforce, http2 bool) *flipRig {
 			URL: "http://192.0.2.1:8082", Portal: "192.0.2.1", PortalPort: 3260,
 		},
 	}))
-	server.Listener = Gather(elsewhere{server.Listener})
+	server.Listener = Coalesce(elsewhere{server.Listener})
 	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return resolver.ConnContext(ConnContext(ctx, conn), conn)
 	}

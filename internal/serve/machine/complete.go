@@ -12,7 +12,7 @@ const notDurable = "that this machine is provisioned could not be stored yet; sa
 
 // serveComplete answers PathComplete: the machine says that it is provisioned. A 200
 // says that this is written down for good.
-func (s *Server) serveComplete(w *response, r *http.Request, req *request) result {
+func (s bootPath) serveComplete(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
 	}

@@ -57,7 +57,7 @@ func (s *Server) writeConfig(w *response, r *http.Request, req *request, res res
 			contentType = textType
 			h.Set("X-Content-Type-Options", "nosniff")
 		}
-		conn := gather(r)
+		conn := connOf(r)
 		conn.hold()
 		w.write(http.StatusOK, contentType, body)
 		conn.release()

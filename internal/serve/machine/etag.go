@@ -2,7 +2,7 @@ package machine
 
 import "strings"
 
-// matchesAny tells whether the lines of an If-None-Match header name etag, which
+// matchesAny reports whether the lines of an If-None-Match header name etag, which
 // is in its quotes. Weak tags match (RFC 9110, 13.1.2), and "*" matches all. Where
 // a list is malformed, what stands before the fault counts.
 func matchesAny(lines []string, etag string) bool {

@@ -11,7 +11,7 @@ import (
 )
 
 // serveScript answers PathScript, the same for every machine.
-func (s *Server) serveScript(w *response, r *http.Request, _ *request) result {
+func (s bootPath) serveScript(w *response, r *http.Request, _ *request) result {
 	script, err := ipxe.Boot(s.baseURL(r))
 	if err != nil {
 		return w.fail(result{}, fault.Of(err))
@@ -21,7 +21,7 @@ func (s *Server) serveScript(w *response, r *http.Request, _ *request) result {
 }
 
 // serveIPXE answers PathIPXE: what the machine boots.
-func (s *Server) serveIPXE(w *response, r *http.Request, req *request) result {
+func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
 	}
@@ -63,7 +63,7 @@ func (s *Server) serveIPXE(w *response, r *http.Request, req *request) result {
 }
 
 // journalBoot writes down which script a machine was given.
-func (s *Server) journalBoot(r *http.Request, b *decide.BootDecision, res *result) {
+func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *result) {
 	switch {
 	case s.opts.Journal == nil:
 	case res.Err != nil:
@@ -77,7 +77,7 @@ func (s *Server) journalBoot(r *http.Request, b *decide.BootDecision, res *resul
 }
 
 // bootScript makes the script of a decision; boots names what it boots.
-func (s *Server) bootScript(r *http.Request, req *request, b *decide.BootDecision) (
+func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecision) (
 	script, boots string, _ *fault.Error,
 ) {
 	if b.Host == nil {
@@ -103,7 +103,7 @@ func (s *Server) bootScript(r *http.Request, req *request, b *decide.BootDecisio
 }
 
 // unknownScript makes the script of a machine that is no host.
-func (s *Server) unknownScript(r *http.Request, req *request, b *decide.BootDecision) (
+func (s bootPath) unknownScript(r *http.Request, req *request, b *decide.BootDecision) (
 	script, boots string, _ *fault.Error,
 ) {
 	switch s.opts.Boot.Unknown {
@@ -144,7 +144,7 @@ func scriptFault(err error) *fault.Error {
 }
 
 // customScript runs a script of the operator's own. It was checked when it was written.
-func (s *Server) customScript(r *http.Request, b *decide.BootDecision, image *ipxe.Image) (string, error) {
+func (s bootPath) customScript(r *http.Request, b *decide.BootDecision, image *ipxe.Image) (string, error) {
 	template, err := ipxe.ParseTemplate(b.Script)
 	if err != nil {
 		return "", err

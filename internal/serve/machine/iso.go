@@ -28,7 +28,7 @@ func isoPath(path string) (ref snapshot.Ref, version, file string, ok bool) {
 }
 
 // serveISO answers PathISO, with ranges.
-func (s *Server) serveISO(w *response, r *http.Request, req *request) result {
+func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 	ref, version, file, ok := isoPath(r.URL.Path)
 	if !ok || s.opts.Boot.Images == nil {
 		return w.fail(result{}, fault.New(fault.NoMatch,
@@ -78,7 +78,7 @@ func (s *Server) serveISO(w *response, r *http.Request, req *request) result {
 
 // decideImage decides whether the machine may read an image, and counts images that it
 // cannot have.
-func (s *Server) decideImage(r *http.Request, req *request, ref snapshot.Ref) decide.ImageDecision {
+func (s bootPath) decideImage(r *http.Request, req *request, ref snapshot.Ref) decide.ImageDecision {
 	// The sender may be believed also where it claims nothing.
 	believed := func() bool { return req.Caller.Believed || !req.Claims.Any() && s.opts.Believe(r) }
 	if limit := s.opts.Sources.Images(req.at, &req.Caller); limit != decide.Unlimited && !believed() {

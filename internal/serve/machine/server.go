@@ -152,20 +152,22 @@ func New(opts Options) *Server {
 	s.exact[PathIgnition] = s.route(decide.Ignition, s.serveConfig(decide.Ignition))
 	s.exact[PathKickstart] = s.route(decide.Kickstart, s.serveConfig(decide.Kickstart))
 	if opts.Boot != nil {
-		s.exact[PathScript] = s.route("boot.ipxe", s.serveScript)
+		boot := bootPath{s}
+		s.exact[PathScript] = s.route("boot.ipxe", boot.serveScript)
 		s.exact[PathScript].always = true // it is the same for all, and waits itself
-		s.exact[PathIPXE] = s.route("ipxe", s.serveIPXE)
-		s.exact[PathComplete] = s.route("boot-complete", s.serveComplete)
+		s.exact[PathIPXE] = s.route("ipxe", boot.serveIPXE)
+		s.exact[PathComplete] = s.route("boot-complete", boot.serveComplete)
 		s.exact[PathComplete].methods = []string{http.MethodPost}
-		s.subtrees = append(s.subtrees, subtree{PathISO, s.route("iso", s.serveISO)})
+		s.subtrees = append(s.subtrees, subtree{PathISO, s.route("iso", boot.serveISO)})
 	}
 	if opts.Streams != nil {
-		stream := s.route("stream", s.serveStream)
+		streams := streamPath{s}
+		stream := s.route("stream", streams.serveStream)
 		for path := range opts.Streams.Aliases {
 			s.exact[path] = stream
 		}
 		s.subtrees = append(s.subtrees,
-			subtree{PathArtifacts, s.route("artifact", s.serveArtifact)}, subtree{PathStreams, stream})
+			subtree{PathArtifacts, s.route("artifact", streams.serveArtifact)}, subtree{PathStreams, stream})
 	}
 	return s
 }

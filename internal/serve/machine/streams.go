@@ -32,8 +32,11 @@ type Streams struct {
 	Artifacts *os.Root
 }
 
+// streamPath answers PathStreams and PathArtifacts.
+type streamPath struct{ *Server }
+
 // serveStream answers with a stream's document, to the byte as it was imported.
-func (s *Server) serveStream(w *response, r *http.Request, _ *request) result {
+func (s streamPath) serveStream(w *response, r *http.Request, _ *request) result {
 	name, known := s.opts.Streams.Aliases[r.URL.Path]
 	if !known {
 		name, known = strings.CutSuffix(strings.TrimPrefix(r.URL.Path, PathStreams), ".json")
@@ -69,7 +72,7 @@ func (s *Server) serveStream(w *response, r *http.Request, _ *request) result {
 
 // serveArtifact answers with a file of the folder of images, with ranges. Folders
 // are not listed, and unfinished downloads are not served.
-func (s *Server) serveArtifact(w *response, r *http.Request, _ *request) result {
+func (s streamPath) serveArtifact(w *response, r *http.Request, _ *request) result {
 	below := strings.TrimPrefix(r.URL.Path, PathArtifacts)
 	res := result{boots: "artifact " + clip(below, 128)}
 	root := s.opts.Streams.Artifacts

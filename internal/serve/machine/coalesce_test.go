@@ -44,7 +44,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestGather(t *testing.T) {
+func TestCoalesce(t *testing.T) {
 	for _, size := range []int{1, 2000, 2049, 3700, 3800, 3900, 4096, 5120, 7800, 7900, 8192, 60 << 10, 64 << 10, 200 << 10, 2 << 20} {
 		body := bytes.Repeat([]byte("x"), size)
 		body[size-1] = 'y'
@@ -63,7 +63,7 @@ func TestGather(t *testing.T) {
 		counting := &countingListener{}
 		server := httptest.NewUnstartedServer(mux)
 		counting.Listener = server.Listener
-		server.Listener = Gather(counting)
+		server.Listener = Coalesce(counting)
 		server.Config.ConnContext = ConnContext
 		server.Start()
 		client := server.Client()
@@ -111,9 +111,9 @@ func TestGather(t *testing.T) {
 }
 
 // A client that goes away in the middle costs nobody else anything.
-func TestGatherBroken(t *testing.T) {
+func TestCoalesceBroken(t *testing.T) {
 	here, there := net.Pipe()
-	c := &gatherConn{Conn: here}
+	c := &coalescingConn{Conn: here}
 	c.hold()
 	if n, err := c.Write([]byte("held")); n != 4 || err != nil {
 		t.Fatal(n, err)
@@ -126,14 +126,14 @@ func TestGatherBroken(t *testing.T) {
 	if _, err := c.Write([]byte("again")); err == nil {
 		t.Error("and again")
 	}
-	c = &gatherConn{Conn: here}
+	c = &coalescingConn{Conn: here}
 	c.hold()
 	_, _ = c.Write([]byte("held"))
-	if _, err := c.Write([]byte(strings.Repeat("x", maxGathered))); err == nil {
+	if _, err := c.Write([]byte(strings.Repeat("x", maxPiece))); err == nil {
 		t.Error("the error of what was held is lost")
 	}
 	here.Close()
-	var none *gatherConn
+	var none *coalescingConn
 	none.hold()
 	none.release()
 }
