@@ -82,7 +82,7 @@ func (l *Limiter) Allow(now time.Time, s *Source) bool {
 	return false
 }
 
-// Handler gives a handler that passes on what the Limiter allows of a source; below Warn
+// Handler returns a handler that passes on what the Limiter allows of a source; below Warn
 // it passes on everything.
 func (l *Limiter) Handler(h slog.Handler, s Source) slog.Handler { return limited{h, l, &s} }
 

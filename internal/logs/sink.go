@@ -91,7 +91,7 @@ func (s *sink) run() {
 }
 
 // close flushes and ends the goroutine. Later writes go through at once. It
-// gives the last error of the output.
+// returns the last error of the output.
 func (s *sink) close() error {
 	s.closing.Do(func() {
 		close(s.done)

@@ -130,7 +130,7 @@ func (c *counts) take(now time.Time, s *Source) bool {
 	return true
 }
 
-// bucketOf gives a source's bucket; nil where there are too many.
+// bucketOf returns a source's bucket; nil where there are too many.
 func (c *counts) bucketOf(now time.Time, s *Source) *bucket {
 	b := c.sources[*s]
 	if b == nil {
@@ -166,7 +166,7 @@ type leftOut struct {
 	lines  uint64
 }
 
-// settle gives the sources that lines were left out of, and how many lines, and begins
+// settle returns the sources that lines were left out of, and how many lines, and begins
 // to count anew.
 func (c *counts) settle(now time.Time) (sources []leftOut, lines uint64) {
 	c.mu.Lock()

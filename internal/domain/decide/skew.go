@@ -88,7 +88,7 @@ func (d *Decider) isGiven(config *snapshot.Config, max string) bool {
 	return len(wanted) == 0 // of which nothing is known
 }
 
-// Skews looks at all hosts with a change, and gives the first most that have a
+// Skews looks at all hosts with a change, and returns the first most that have a
 // skew which is of the changed object's making, in no order.
 func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	hosts := d.imaged(c)
@@ -108,7 +108,7 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	return found
 }
 
-// imaged gives the hosts that boot an image of which it is known what it reads, and
+// imaged returns the hosts that boot an image of which it is known what it reads, and
 // which does not read the changed config, where there is one.
 func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	view := d.opts.Inventory.View()
@@ -150,7 +150,7 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 	}
 }
 
-// booted gives the image that a host boots and the config that it is given then, where
+// booted returns the image that a host boots and the config that it is given then, where
 // it is known what the image reads; else the config is nil.
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
 	image *snapshot.Image, config *snapshot.Config,

@@ -19,10 +19,10 @@ var (
 type Unheld struct {
 	// Refused is true where one was refused.
 	Refused bool
-	// Ignored are those that name nobody, as Named gives them.
+	// Ignored are those that name nobody, as Named returns them.
 	Ignored []string
 	// Known is true where a host asks nevertheless. Beside is the claim that alone tells
-	// which, as of a machine behind NAT; "" where the network tells it.
+	// which, as of a machine behind NAT; "" where the network says it.
 	Known  bool
 	Beside string
 }
@@ -69,7 +69,7 @@ func (q *question) limited(l Limit) bool {
 	return l == AllLimited
 }
 
-// verifyOwn answers without looking up a claim. A host that the network tells may claim
+// verifyOwn answers without looking up a claim. A host that the network identifies may claim
 // what it is: that says nothing of others, and machines that boot next to one that
 // guesses claim it always.
 func (q *question) verifyOwn() *fault.Error {
