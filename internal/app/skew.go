@@ -5,7 +5,6 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -25,7 +24,7 @@ func (a *App) hostWarnings(host *v1.BareMetalHost) []string {
 		sentences = append(sentences, c.String())
 	}
 	// Most hosts name no image; those need not be read for the decision.
-	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot {
+	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot || a.inventory.Stats().Images.Objects == 0 {
 		return sentences
 	}
 	if h := snapshot.HostFrom(host); h != nil {
@@ -50,11 +49,11 @@ func (a *App) imageWarnings(cdrom *v1.ISCSICdrom) []string {
 // configWarnings names the hosts whose image cannot read a config that is being
 // written.
 func (a *App) configWarnings(config *v1.IgnitionConfig) []string {
-	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil {
+	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil || !a.decider.Misread(config.Compiled.IgnitionVersion) {
 		return nil
 	}
 	c := snapshot.ConfigFrom(config)
-	if c == nil || c.Servable.Reads(ignition.Oldest) && c.Servable.Reads("3.0.0") {
+	if c == nil {
 		return nil
 	}
 	return a.skews(decide.Changed{Config: c})
