@@ -1781,7 +1781,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "servable says for each Ignition spec version whether the config can be given in it, the oldest version first. It is empty for a kickstart, and for a moment after a layer has changed.",
+							Description: "servable says for each Ignition spec version whether the config can be given in it, the oldest version first. It is empty for a kickstart, and for a moment after the source or a layer has changed.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

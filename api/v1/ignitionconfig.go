@@ -156,7 +156,7 @@ type IgnitionConfigStatus struct {
 	Layers []LayerStatus `json:"layers,omitempty"`
 	// servable says for each Ignition spec version whether the config can be given
 	// in it, the oldest version first. It is empty for a kickstart, and for a moment
-	// after a layer has changed.
+	// after the source or a layer has changed.
 	// +optional
 	// +listType=atomic
 	Servable []ServableVersion `json:"servable,omitempty"`
@@ -243,6 +243,13 @@ type Compiled struct {
 	// again when a layer changes. It is there where the config has layers and its
 	// newest source compiles; Artifact may then still be an older one, or none.
 	Own *OwnCompilation `json:"own,omitempty"`
+}
+
+// AwaitsHosts reports whether a config is Pending because it is a template that is
+// being rendered for its hosts: there is nothing left to compile.
+func (c *IgnitionConfig) AwaitsHosts() bool {
+	return c.Status.Phase == PhasePending && c.Spec.Template &&
+		c.Compiled != nil && c.Compiled.Template && c.Compiled.Generation == c.Generation
 }
 
 // OwnCompilation is a config before it is merged over its layers. It is internal,

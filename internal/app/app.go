@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/bulletin"
+	"glowplug/internal/controller"
+	"glowplug/internal/controller/config"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -61,6 +63,8 @@ type App struct {
 	rendered *hostconfig.Cache
 	follower *hostconfig.Follower
 	skew     *skew.Watcher
+	// configs is the controller of IgnitionConfigs.
+	configs *config.Controller
 	// lostConfigs are the configs that the store has lost.
 	lostConfigs lostConfigs
 	resolver    *peer.Resolver
@@ -207,6 +211,10 @@ func (a *App) index() {
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
 		Store: a.stores[api.IgnitionConfigs], Recorder: a.journal, Logger: a.log,
 	})
+	a.configs = config.New(config.Options{
+		Store: a.stores[api.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.journal,
+		Metrics: controller.NewMetrics(a.metrics), Registerer: a.metrics, Logger: a.log,
+	})
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})
@@ -283,7 +291,7 @@ func (a *App) serveAPI() error {
 
 		ImageWarnings: a.imageWarnings, ConfigWarnings: a.configWarnings,
 
-		Recorder:     a.journal,
+		ConfigStatus: a.configs,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.images.Upload(),
 		InUse:        a.imageInUse,

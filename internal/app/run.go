@@ -35,6 +35,10 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
 	background.Go(func() { _ = a.skew.Run(work) })
+	configsCtx, stopConfigs := context.WithCancel(work)
+	defer stopConfigs()
+	configsDone := make(chan struct{})
+	go func() { defer close(configsDone); a.configs.Run(configsCtx) }()
 	imagesCtx, stopImages := context.WithCancel(work)
 	defer stopImages()
 	imagesDone := make(chan struct{})
@@ -75,6 +79,8 @@ func (a *App) Run(ctx context.Context) error {
 	shut.Wait()
 	err := serving.Wait()
 
+	stopConfigs()
+	<-configsDone
 	stopImages()
 	<-imagesDone
 	stopFollower()

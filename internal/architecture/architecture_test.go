@@ -55,6 +55,7 @@ var order = []string{
 	"internal/serve/sources",
 	"internal/store/bootlog",
 	"internal/controller",
+	"internal/controller/config",
 	"internal/hostconfig",
 	"internal/skew",
 	"internal/domain/iso",
@@ -86,7 +87,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/controller/config", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
 	"internal/app", "internal/cli",
 }
 
@@ -175,6 +176,9 @@ func TestImportOrder(t *testing.T) {
 			}
 			if there := slices.Index(order, local); there < 0 || there >= here {
 				t.Errorf("%s imports %s, which does not stand before %s", file, local, dir)
+			}
+			if strings.HasPrefix(dir, "internal/serve/") && strings.HasPrefix(local, "internal/controller") {
+				t.Errorf("%s imports %s: who serves clients knows no controller", file, local)
 			}
 			if slices.Contains(faces, dir) && slices.Contains(faces, local) {
 				t.Errorf("%s imports %s: faces never import each other", file, local)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/streams"
 )
 
@@ -125,6 +127,6 @@ var streamTable = &table[*v1.StreamRelease]{
 			artifacts += len(arch.Artifacts)
 		}
 		return []any{r.Name, r.Spec.Stream, r.Spec.Release, r.Status.Current, modified, strings.Join(names, ","),
-			age(r.CreationTimestamp, now), int64(artifacts), humanBytes(r.Status.DocumentSize), shortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
+			age(r.CreationTimestamp, now), int64(artifacts), report.Size(r.Status.DocumentSize), compile.ShortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
 	},
 }
