@@ -246,6 +246,13 @@ type Compiled struct {
 	Own *OwnCompilation `json:"own,omitempty"`
 }
 
+// AwaitsHosts reports whether a config is Pending because it is a template that is
+// rendered for its hosts at the moment: there is nothing left to compile.
+func (c *IgnitionConfig) AwaitsHosts() bool {
+	return c.Status.Phase == PhasePending && c.Spec.Template &&
+		c.Compiled != nil && c.Compiled.Template && c.Compiled.Generation == c.Generation
+}
+
 // OwnCompilation is the compilation of a config without its layers. It is internal, as
 // Compiled is.
 //

@@ -15,6 +15,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
+	"glowplug/internal/controller/config"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/controller/stream"
@@ -66,8 +67,10 @@ type App struct {
 	templates *template.Controller
 	// compatibility says which hosts have an image that cannot read their config.
 	compatibility *host.Compatibility
-	resolver      *peer.Resolver
-	bootLog       *bootlog.Log
+	// configs compiles, merges and converts configs.
+	configs  *config.Controller
+	resolver *peer.Resolver
+	bootLog  *bootlog.Log
 	// progress is the progress of the boots of hosts, statuses writes it, and events
 	// records what happens.
 	progress *progress.Tracker
@@ -224,6 +227,10 @@ func (a *App) openDecider() {
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
 		Store: a.stores[api.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
 	})
+	a.configs = config.New(config.Options{
+		Store: a.stores[api.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
+		Metrics: a.controllers, Registerer: a.metrics, Logger: a.log,
+	})
 	a.compatibility = host.NewCompatibility(host.CompatibilityOptions{
 		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.loaded,
 		Metrics: a.controllers, Logger: a.log,
@@ -313,7 +320,7 @@ func (a *App) serveAPI() error {
 		},
 		ConfigWarnings: a.compatibility.ConfigWarnings,
 
-		Recorder:     a.events,
+		ConfigStatus: a.configs,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.images.Upload(),
 		InUse:        a.imageInUse,

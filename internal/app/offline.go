@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/template"
-	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/image"
@@ -69,25 +67,24 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	l := loader{items: map[string][]kvstore.Item{}, seen: map[string]string{}}
+	inv = snapshot.New(snapshot.Options{})
+	l := loader{items: map[string][]kvstore.Item{}, seen: map[string]string{}, configs: newOfflineConfigs(inv)}
 	for i := range docs {
 		if err := l.add(&docs[i], i); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", docs[i].String(), err))
 		}
 	}
-	inv = snapshot.New(snapshot.Options{})
 	inv.Images().Load(l.items[api.ISCSICdroms])
 	inv.Configs().Load(l.items[api.IgnitionConfigs])
 	inv.Hosts().Load(l.items[api.BareMetalHosts])
-	return inv, append(problems, l.lay(inv)...), nil
+	return inv, append(problems, l.configs.reconcile()...), nil
 }
 
 // loader makes stored values of documents.
 type loader struct {
-	items map[string][]kvstore.Item // by resource
-	seen  map[string]string         // resource and key -> where it stands
-	// layered are the configs that have layers, in the order in which they stand.
-	layered []layered
+	items   map[string][]kvstore.Item // by resource
+	seen    map[string]string         // resource and key -> where it stands
+	configs *offlineConfigs
 }
 
 func (l *loader) add(doc *manifest.Document, index int) error {
@@ -97,14 +94,9 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	switch doc.Kind {
 	case "IgnitionConfig":
 		config := &v1.IgnitionConfig{}
-		err := l.store(doc, index, api.IgnitionConfigs, config, &config.ObjectMeta,
+		return l.store(doc, index, api.IgnitionConfigs, config, &config.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateIgnitionConfig(config) },
-			func() error { return compileInto(config) })
-		if len(config.Spec.Layers) > 0 && err == nil {
-			items := l.items[api.IgnitionConfigs]
-			l.layered = append(l.layered, layered{config, items[len(items)-1], doc.String()})
-		}
-		return err
+			func() error { return l.configs.add(config, index, doc.String()) })
 	case "BareMetalHost":
 		host := &v1.BareMetalHost{}
 		return l.store(doc, index, api.BareMetalHosts, host, &host.ObjectMeta,
@@ -115,7 +107,8 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 			func() field.ErrorList { return v1.ValidateISCSICdrom(cdrom) },
 			func() error {
 				// Whether its file is there only a server can tell.
-				cdrom.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, TargetIQN: image.IQN(image.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name})}
+				cdrom.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady,
+					TargetIQN: image.IQN(image.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name})}
 				if s := cdrom.Spec.Stream; s != nil {
 					cdrom.Status.ServedRelease, cdrom.Status.MaxIgnition = s.Release, ignition.MaxOfRelease(s.Release)
 				}
@@ -179,52 +172,3 @@ var codecs = func() map[string]kvstore.Codec {
 	}
 	return byResource
 }()
-
-// compileInto fills in what a server would have compiled; the error says why it
-// could not.
-func compileInto(config *v1.IgnitionConfig) error {
-	artifact, found := compile.Compile(api.Source(config))
-	api.Settle(config, artifact, found)
-	if artifact == nil {
-		return fmt.Errorf("spec.config: %s", found.Summary())
-	}
-	return nil
-}
-
-// layered is a config that is merged over others once all are read.
-type layered struct {
-	config *v1.IgnitionConfig
-	item   kvstore.Item
-	place  string
-}
-
-// lay merges configs over their layers, and again over what has come of those, until
-// nothing changes.
-func (l *loader) lay(inv *snapshot.Inventory) (problems []error) {
-	for range compile.MaxDepth + 2 {
-		changed := false
-		for i := range l.layered {
-			one := &l.layered[i]
-			api.Lay(inv, one.config)
-			value, err := codecs[api.IgnitionConfigs].Encode(one.config)
-			if err != nil {
-				return append(problems, fmt.Errorf("%s: %w", one.place, err))
-			}
-			if bytes.Equal(value, one.item.Value) {
-				continue
-			}
-			changed = true
-			one.item.Value = value
-			inv.Configs().Put(one.item)
-		}
-		if !changed {
-			break
-		}
-	}
-	for _, one := range l.layered {
-		if message := one.config.Status.ErrorMessage; message != "" && one.config.Compiled != nil {
-			problems = append(problems, fmt.Errorf("%s: %s", one.place, message))
-		}
-	}
-	return problems
-}

@@ -44,6 +44,7 @@ func (a *App) Run(ctx context.Context) error {
 	controllersCtx, stopControllers := context.WithCancel(work)
 	defer stopControllers()
 	var controllers sync.WaitGroup
+	controllers.Go(func() { a.configs.Run(controllersCtx) })
 	controllers.Go(func() { a.templates.Run(controllersCtx) })
 	controllers.Go(func() { a.compatibility.Run(controllersCtx) })
 	writeCtx, stopWriters := context.WithCancel(work)

@@ -58,6 +58,7 @@ var order = []string{
 	"internal/store/bootlog",
 	"internal/store/progress",
 	"internal/controller",
+	"internal/controller/config",
 	"internal/controller/stream",
 	"internal/controller/events",
 	"internal/controller/template",
@@ -91,8 +92,9 @@ var impure = map[string]string{
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/store/kvstore", "internal/client",
-	"internal/controller", "internal/controller/events", "internal/controller/host", "internal/controller/stream",
-	"internal/controller/template", "internal/image", "internal/serve/api", "internal/app", "internal/cli",
+	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
+	"internal/controller/stream", "internal/controller/template",
+	"internal/image", "internal/serve/api", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for
@@ -180,6 +182,9 @@ func TestImportOrder(t *testing.T) {
 			}
 			if there := slices.Index(order, local); there < 0 || there >= here {
 				t.Errorf("%s imports %s, which does not stand before %s", file, local, dir)
+			}
+			if strings.HasPrefix(dir, "internal/serve/") && strings.HasPrefix(local, "internal/controller") {
+				t.Errorf("%s imports %s: who serves clients knows no controller", file, local)
 			}
 			if slices.Contains(faces, dir) && slices.Contains(faces, local) {
 				t.Errorf("%s imports %s: faces never import each other", file, local)

@@ -133,7 +133,7 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, object(p, doc, config, func() field.ErrorList { return v1.ValidateIgnitionConfig(named(config)) })...)
 		if !found.HasError() {
 			spec := &config.Spec
-			source := api.Source(config)
+			source := compile.SourceOf(config)
 			source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
 			artifact, compiled := compileLocal(source, c.filesDir)
 			if artifact != nil && artifact.Template {

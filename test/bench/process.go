@@ -75,6 +75,17 @@ func (p *process) worked() (time.Duration, error) {
 	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
+// rested returns the CPU time that the process has taken once it takes next to none.
+func (p *process) rested() (time.Duration, error) {
+	for last := time.Duration(0); ; time.Sleep(2 * time.Second) {
+		now, err := p.worked()
+		if err != nil || now-last < 100*time.Millisecond {
+			return now, err
+		}
+		last = now
+	}
+}
+
 // launch runs argv, whose server listens on addr, until ready answers 200.
 func (b *bench) launch(ctx context.Context, addr, ready string, argv ...string) (*process, error) {
 	log, err := os.Create(filepath.Join(b.dir, "log-"+strings.ReplaceAll(addr, ":", "-")))

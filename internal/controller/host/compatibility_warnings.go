@@ -3,7 +3,6 @@ package host
 import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -18,7 +17,7 @@ func (c *Compatibility) HostWarnings(host *v1.BareMetalHost) []string {
 		sentences = append(sentences, conflict.String())
 	}
 	// Most hosts name no image; those need not be read for the decision.
-	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot {
+	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot || c.opts.Inventory.Stats().Images.Objects == 0 {
 		return sentences
 	}
 	if h := snapshot.HostFrom(host); h != nil {
@@ -42,11 +41,12 @@ func (c *Compatibility) ImageWarnings(cdrom *v1.ISCSICdrom, maxIgnition string) 
 
 // ConfigWarnings names the hosts whose image cannot read a config that is being written.
 func (c *Compatibility) ConfigWarnings(config *v1.IgnitionConfig) []string {
-	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil {
+	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
+		!c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
 		return nil
 	}
 	changed := snapshot.ConfigFrom(config)
-	if changed == nil || changed.Servable.Reads(ignition.Oldest) && changed.Servable.Reads("3.0.0") {
+	if changed == nil {
 		return nil
 	}
 	return c.warnings(decide.Changed{Config: changed})

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller/config"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
@@ -100,7 +101,8 @@ func start(t *testing.T, policy decide.Policy) *site {
 	}
 	s.replica = s.serve(policy)
 	kvtest.Run(t, kvtest.JetStream(t), running...)
-	apiServer, err := api.New(api.Options{Stores: stores, Inventory: s.inv})
+	configs := config.New(config.Options{Store: s.stores[api.IgnitionConfigs], Snapshot: s.inv})
+	apiServer, err := api.New(api.Options{Stores: stores, Inventory: s.inv, ConfigStatus: configs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +111,13 @@ func start(t *testing.T, policy decide.Policy) *site {
 		if err := apiServer.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var reconciling sync.WaitGroup
+	reconciling.Go(func() { configs.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		reconciling.Wait()
 	})
 	s.await("the store", func() bool { return apiServer.Ready() == nil })
 	return s

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/butane"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/kickstart"
@@ -35,12 +36,27 @@ type Source struct {
 	Config       string
 	// Template says that Config is a template: ParseTemplate compiles it for a host.
 	Template bool
-	// Layered is true where the result is merged over layers, see Lay: then its Forms
-	// are not made, which says nothing of the whole and takes most of the time.
-	Layered bool
+	// WithoutForms leaves out the Forms, which take most of the time and say nothing of
+	// what is merged over layers.
+	WithoutForms bool
 	// KickstartVersion is the installer that a kickstart is checked for, one of
 	// kickstart.Versions; "" is the newest.
 	KickstartVersion string
+}
+
+// SourceOf returns the source of a config.
+func SourceOf(config *v1.IgnitionConfig) Source {
+	spec := &config.Spec
+	return Source{
+		Type: spec.Type, Format: spec.Format, Config: spec.Config,
+		WithoutForms: len(spec.Layers) > 0, KickstartVersion: spec.KickstartVersion, Template: spec.Template,
+	}
+}
+
+// ShortHash returns the beginning of a digest such as Artifact.Hash, without its algorithm.
+func ShortHash(hash string) string {
+	_, digest, _ := strings.Cut(hash, ":")
+	return digest[:min(12, len(digest))]
 }
 
 // Artifact is a config ready to be served.
@@ -113,7 +129,7 @@ func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (ar
 	if found.HasError() {
 		return nil, found
 	}
-	if !src.Layered {
+	if !src.WithoutForms {
 		Judge(artifact)
 	}
 	artifact.Hash = hashOf(artifact.Bytes)

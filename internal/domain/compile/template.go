@@ -27,7 +27,7 @@ func ParseTemplate(src Source) (*Template, report.Report) {
 	}
 	// From here on it is what is rendered; which versions that can be given in is found
 	// out when somebody asks for one.
-	src.Template, src.Layered = false, true
+	src.Template, src.WithoutForms = false, true
 	return &Template{src: src, parsed: parsed}, found
 }
 

@@ -108,6 +108,12 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	return found
 }
 
+// Misread reports whether a host boots an image that does not read a config of a spec
+// version as it is.
+func (d *Decider) Misread(version string) bool {
+	return len(d.imaged(Changed{Config: &snapshot.Config{Servable: ignition.SpecsOf(version)}})) > 0
+}
+
 // imaged returns the hosts that boot an image of which it is known what it reads, and
 // which does not read the changed config, where there is one.
 func (d *Decider) imaged(c Changed) []*snapshot.Host {

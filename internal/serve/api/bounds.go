@@ -35,16 +35,12 @@ func few(errs field.ErrorList) field.ErrorList {
 	return append(errs[:maxErrors:maxErrors], more)
 }
 
-// minCounted is the length from which a body can have a list or a map that is too
-// long.
-const minCounted = 2 * v1.MaxKeys
-
 // withBoundedEntries refuses a body with a list or a map that is longer than any
 // object may have. Validation says the same, but too late: the library first finds
 // out who set which of a hundred thousand labels, in quadratic time.
 func withBoundedEntries(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead || 0 <= r.ContentLength && r.ContentLength < minCounted {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || 0 <= r.ContentLength && r.ContentLength < v1.MaxKeys {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -53,7 +49,9 @@ func withBoundedEntries(h http.Handler, limit int64) http.Handler {
 			fail(w, r, err)
 			return
 		}
-		if document, ok := asJSON(body, r.Header.Get("Content-Type")); ok {
+		if !mayBeLong(body) {
+			// Most bodies are not: they are not parsed once more.
+		} else if document, ok := asJSON(body, r.Header.Get("Content-Type")); ok {
 			if tooMany := findLong(document); tooMany != nil {
 				fail(w, r, apierrors.NewInvalid(kindOf(r), nameOf(r, document), field.ErrorList{tooMany}))
 				return
@@ -88,6 +86,19 @@ func asJSON(body []byte, media string) ([]byte, bool) {
 	}
 	document, err := yaml.YAMLToJSON(body)
 	return document, err == nil
+}
+
+// mayBeLong reports whether a body has as many separators of entries, in JSON or in
+// YAML, as the shortest list or map that is too long.
+func mayBeLong(body []byte) bool {
+	n := 0
+	for _, b := range body {
+		switch b {
+		case ',', '\n', '\r', 0x85, 0xa8, 0xa9: // the last three end the line breaks of Unicode
+			n++
+		}
+	}
+	return n >= v1.MaxKeys
 }
 
 // level is a list or a map that is being read: how many entries have ended, and in a

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
@@ -41,7 +44,7 @@ type api struct {
 	client *http.Client
 	server *Server
 	stores map[string]storage.Interface
-	events *recorder
+	status *compiledAtOnce
 }
 
 // start gives an API whose callers need no credential, on a store of its own.
@@ -87,8 +90,11 @@ type followed struct {
 
 func startOn(t *testing.T, stores map[string]storage.Interface, door Door, change ...func(*Options)) *api {
 	t.Helper()
-	a := &api{t: t, stores: stores, events: &recorder{}}
-	opts := Options{Stores: stores, Inventory: stores[IgnitionConfigs].(followed).inv, Recorder: a.events, IsAdminToken: func(token string) bool { return token == "admin-token" }}
+	a := &api{t: t, stores: stores, status: &compiledAtOnce{}}
+	opts := Options{
+		Stores: stores, Inventory: stores[IgnitionConfigs].(followed).inv, ConfigStatus: a.status,
+		IsAdminToken: func(token string) bool { return token == "admin-token" },
+	}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -109,22 +115,51 @@ func startOn(t *testing.T, stores map[string]storage.Interface, door Door, chang
 	return a
 }
 
-// recorder keeps what would have become events.
-type recorder struct {
-	mu      sync.Mutex
-	reasons []string
+// compiledAtOnce stands in for the controller of configs: it compiles what is written,
+// and knows no layers.
+type compiledAtOnce struct {
+	pending  atomic.Bool
+	mu       sync.Mutex
+	admitted []string
 }
 
-func (r *recorder) Record(ref v1.ObjectReference, eventType, reason, message string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reasons = append(r.reasons, ref.Name+" "+eventType+" "+reason)
+func (c *compiledAtOnce) Admit(_ context.Context, config, _ *v1.IgnitionConfig) {
+	artifact, found := compile.Compile(compile.SourceOf(config))
+	status := &config.Status
+	status.Phase, status.ErrorMessage, status.ObservedGeneration = v1.PhaseReady, found.Summary(), config.Generation
+	switch {
+	case c.pending.Load():
+		status.Phase = v1.PhasePending
+		return
+	case artifact == nil:
+		status.Phase = v1.PhaseError
+		return
+	case artifact.Template:
+		status.Phase = v1.PhasePending
+	default:
+		status.ConfigHash, status.CompiledSize, status.IgnitionVersion = artifact.Hash, int64(len(artifact.Bytes)),
+			artifact.IgnitionVersion
+	}
+	config.Compiled = &v1.Compiled{
+		Artifact: artifact.Bytes, Hash: artifact.Hash, IgnitionVersion: artifact.IgnitionVersion,
+		Generation: config.Generation,
+		Template:   artifact.Template, Format: config.Spec.Format,
+	}
 }
 
-func (r *recorder) all() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.reasons, ", ")
+func (c *compiledAtOnce) Admitted(config, old *v1.IgnitionConfig) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.admitted = append(c.admitted, fmt.Sprintf("%s %d", config.Name, config.Generation))
+	if old != nil && old.Generation+1 != config.Generation {
+		c.admitted = append(c.admitted, fmt.Sprintf("of %d", old.Generation))
+	}
+}
+
+func (c *compiledAtOnce) all() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.admitted, ", ")
 }
 
 // answer is what came back.

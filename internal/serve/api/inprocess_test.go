@@ -107,9 +107,10 @@ func TestReadyAndMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	a.must(http.StatusCreated, "POST", configs, config("x", goodSource))
+	a.must(http.StatusOK, "GET", configs+"/x/rendered", nil)
 	w := httptest.NewRecorder()
 	MetricsHandler(own, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, want := range []string{`glowplug_compile_duration_seconds_count{format="butane",result="ready"} 1`, `apiserver_request_total{`, "go_goroutines"} {
+	for _, want := range []string{`glowplug_render_duration_seconds_count{code="200"} 1`, `apiserver_request_total{`, "go_goroutines"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %s", want)
 		}

@@ -139,6 +139,11 @@ func namespaceOf(key string) string {
 	return parts[2]
 }
 
+// newObjectMeta is the metadata of an object that the server makes itself.
+func newObjectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, UID: newUID(), CreationTimestamp: metav1.Now().Rfc3339Copy()}
+}
+
 func newUID() types.UID { return uuid.NewUUID() }
 
 // namespaceREST is the endpoint of namespaces. It has no deletion of collections,

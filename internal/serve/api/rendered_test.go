@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/compile"
-	"glowplug/internal/domain/report"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 )
@@ -152,24 +150,24 @@ func TestRenderedNeedsPermission(t *testing.T) {
 // TestRenderedOverLayers renders what machines are served, layers and all.
 func TestRenderedOverLayers(t *testing.T) {
 	a := start(t)
-	a.must(http.StatusCreated, "POST", configs, ignitionConfig("base", baseConfig))
-	top := ignitionConfig("top", `{"ignition": {"version": "3.2.0", "config": {"merge": [{"source": "data:,%7B%22ignition%22%3A%7B%22version%22%3A%223.0.0%22%7D%7D"}]}}}`)
+	const own = `{"ignition": {"version": "3.2.0", "config": {"merge": [{"source": "data:,%7B%22ignition%22%3A%7B%22version%22%3A%223.0.0%22%7D%7D"}]}}`
+	top := ignitionConfig("top", own+"}")
 	top.Spec.Layers = []v1.LayerReference{{Name: "base"}}
 	a.must(http.StatusCreated, "POST", configs, top)
-	await(t, func() bool {
-		got := a.do("GET", configs+"/top/rendered", nil)
-		return got.code == http.StatusOK && strings.Contains(string(got.body), "base.service") && !strings.Contains(string(got.body), "merge")
+	a.change("top", func(c *v1.IgnitionConfig) {
+		c.Compiled.Own = &v1.OwnCompilation{Artifact: c.Compiled.Artifact, IgnitionVersion: "3.2.0"}
+		c.Compiled.Artifact = []byte(own + `, "systemd": {"units": [{"name": "base.service", "enabled": true}]}}`)
 	})
+	got := a.must(http.StatusOK, "GET", configs+"/top/rendered", nil)
+	if !strings.Contains(string(got.body), "base.service") || strings.Contains(string(got.body), "merge") {
+		t.Errorf("%s", got.body)
+	}
 }
 
 // TestRenderedWhilePending says to come again.
 func TestRenderedWhilePending(t *testing.T) {
-	hold := make(chan struct{})
-	a := start(t, func(o *Options) {
-		o.Compile = func(src compile.Source) (*compile.Artifact, report.Report) { <-hold; return compile.Compile(src) }
-	})
-	defer close(hold)
-	a.server.compiler.patience = time.Millisecond
+	a := start(t)
+	a.status.pending.Store(true)
 	a.must(http.StatusCreated, "POST", configs, ignitionConfig("a", baseConfig))
 	a.must(http.StatusServiceUnavailable, "GET", configs+"/a/rendered", nil)
 }

@@ -21,10 +21,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/budget"
-	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/report"
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/peer"
@@ -35,11 +33,6 @@ import (
 // annotation in which kubectl keeps the same source escaped once more.
 const MaxBodyBytes = 8 << 20
 
-// Recorder takes what happened to an object, for an Event.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
-}
-
 // Resolver finds out who sent a request.
 type Resolver interface {
 	Caller(r *http.Request) identity.Caller
@@ -49,11 +42,10 @@ type Resolver interface {
 type Options struct {
 	// Stores holds the store of each of Kinds, by resource.
 	Stores map[string]storage.Interface
-	// Inventory finds the layers of configs: it follows the store of IgnitionConfigs.
-	// Nil: there are no other configs than the one that is written.
+	// Inventory has the templates and the hosts that they are rendered for; nil: none.
 	Inventory *snapshot.Inventory
-	// Compile translates a source; nil: compile.Compile.
-	Compile func(compile.Source) (*compile.Artifact, report.Report)
+	// ConfigStatus brings the status of IgnitionConfigs up to date; nil: it stays empty.
+	ConfigStatus ConfigStatus
 	// Conflicts gives a sentence for each host that shares a hardware or IP
 	// address with a host that is being written; nil: none.
 	Conflicts func(*v1.BareMetalHost) []string
@@ -66,8 +58,6 @@ type Options struct {
 	Render func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	// Templates renders templates, which Inventory has; nil: none is.
 	Templates decide.Renderer
-	// Recorder takes what compilations came to; nil: nobody.
-	Recorder Recorder
 	// Explain serves /api/v1/explain to callers who may use the API; nil: 404.
 	Explain http.Handler
 	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to callers
@@ -112,8 +102,6 @@ type Server struct {
 	upload     http.Handler
 	inUse      func(namespace, name string) []string
 	stores     map[string]storage.Interface
-	compiler   *compiler
-	finisher   *finisher
 	requests   *budget.Budget
 	watches    *budget.Budget
 	traces     *traces
@@ -150,9 +138,7 @@ func New(opts Options) (*Server, error) {
 		requests:   opts.Requests,
 		watches:    opts.Watches,
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
-		compiler:   newCompiler(opts.Compile, &layering{opts.Inventory}, opts.Registerer),
 	}
-	s.finisher = newFinisher(s.compiler, opts.Stores[IgnitionConfigs], opts.Recorder, opts.Logger)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	rooms := &rooms{
 		namespaces: opts.Stores[Namespaces],
@@ -161,12 +147,9 @@ func New(opts Options) (*Server, error) {
 	}
 	if err := s.assemble(rooms, opts); err != nil {
 		s.stop()
-		s.finisher.stop()
 		return nil, err
 	}
 	s.generic.RunPostStartHooks(s.ctx)
-	s.finisher.start(s.ctx)
-	opts.Inventory.FollowConfigs(s.finisher.changed)
 	s.background.Go(func() { rooms.keepDefault(s.ctx, opts.Logger) })
 	if tokens != nil {
 		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
@@ -175,17 +158,14 @@ func New(opts Options) (*Server, error) {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Compile == nil {
-		o.Compile = compile.Compile
+	if o.ConfigStatus == nil {
+		o.ConfigStatus = noConfigStatus{}
 	}
 	if o.Render == nil {
 		o.Render = remote.New(remote.Options{}).Render
 	}
 	if o.Inventory == nil {
 		o.Inventory = snapshot.New(snapshot.Options{})
-	}
-	if o.Recorder == nil {
-		o.Recorder = nobody{}
 	}
 	if o.Resolver == nil {
 		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
@@ -195,10 +175,6 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-type nobody struct{}
-
-func (nobody) Record(v1.ObjectReference, string, string, string) {}
 
 // assemble makes the library's server and installs the kinds.
 func (s *Server) assemble(rooms *rooms, opts Options) error {
@@ -212,7 +188,8 @@ func (s *Server) assemble(rooms *rooms, opts Options) error {
 	c.OpenAPIConfig, c.OpenAPIV3Config = openAPIConfigs()
 	c.MaxRequestBodyBytes = MaxBodyBytes
 	c.JSONPatchMaxCopyBytes = MaxBodyBytes
-	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString(isoSubresource))
+	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),
+		sets.NewString(isoSubresource))
 	c.BuildHandlerChainFunc = s.chain
 	c.EnableIndex = false
 	c.EnableProfiling = false
@@ -237,11 +214,12 @@ func (s *Server) assemble(rooms *rooms, opts Options) error {
 
 // install serves the kinds under /api/v1 and the access reviews beside them.
 func (s *Server) install(all stores, rooms *rooms, opts Options) error {
-	configMain, configStatus := configStrategies(s.compiler, opts.ConfigWarnings)
+	configMain, configStatus := configStrategies(opts.ConfigStatus, opts.ConfigWarnings)
 	configs, err := newStore(all, IgnitionConfigs, "ignitionconfig", configMain, configTable)
 	if err != nil {
 		return err
 	}
+	reportConfigs(configs, opts.ConfigStatus)
 	hostMain, hostStatus := hostStrategies(opts.Conflicts)
 	hosts, err := newStore(all, BareMetalHosts, "baremetalhost", hostMain, hostTable)
 	if err != nil {
@@ -273,7 +251,7 @@ func (s *Server) install(all stores, rooms *rooms, opts Options) error {
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
 	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		IgnitionConfigs:               &configREST{named: named{configs, []string{"ign"}}, written: s.finisher.written},
+		IgnitionConfigs:               &named{configs, []string{"ign"}},
 		IgnitionConfigs + "/status":   newStatus(configs, configStatus),
 		IgnitionConfigs + "/rendered": newRendered(configs, opts),
 		BareMetalHosts:                &named{hosts, []string{"bmh"}},
@@ -351,11 +329,10 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Shutdown ends watches, waits for requests and compilations under way, and stops
+// Shutdown ends watches, waits for requests under way, and stops
 // the work in the background. Listeners should have stopped accepting before.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
-	s.finisher.stop()
 	s.background.Wait()
 	drained := make(chan struct{})
 	go func() { s.generic.NonLongRunningRequestWaitGroup.Wait(); close(drained) }()
@@ -364,9 +341,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-drained:
 	case <-ctx.Done():
 		err = fmt.Errorf("requests are still under way: %w", ctx.Err())
-	}
-	if waitErr := s.compiler.wait(ctx); err == nil {
-		err = waitErr
 	}
 	s.generic.Destroy()
 	return err

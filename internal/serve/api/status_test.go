@@ -16,9 +16,15 @@ import (
 // setStatus changes the status of a config as the parts of the server do that derive it.
 func (a *api) setStatus(name string, change func(*v1.IgnitionConfigStatus)) {
 	a.t.Helper()
-	err := a.stores[IgnitionConfigs].GuaranteedUpdate(context.Background(), configKey("g10", name), &v1.IgnitionConfig{}, false, nil,
+	a.change(name, func(config *v1.IgnitionConfig) { change(&config.Status) })
+}
+
+// change changes a config past the API.
+func (a *api) change(name string, change func(*v1.IgnitionConfig)) {
+	a.t.Helper()
+	err := a.stores[IgnitionConfigs].GuaranteedUpdate(context.Background(), "/ignitionconfigs/g10/"+name, &v1.IgnitionConfig{}, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-			change(&obj.(*v1.IgnitionConfig).Status)
+			change(obj.(*v1.IgnitionConfig))
 			return obj, nil
 		}), nil)
 	if err != nil {

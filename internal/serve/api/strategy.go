@@ -22,7 +22,7 @@ type object interface {
 }
 
 // strategy is how objects of one kind are prepared and checked on their way into
-// the store, in the order create or update, validate, warn. Every function but the
+// the store, in the order create or update, validate, complete, warn. Every function but the
 // validations may be nil.
 type strategy[T object] struct {
 	namespaced bool
@@ -33,6 +33,9 @@ type strategy[T object] struct {
 
 	validate       func(obj T) field.ErrorList
 	validateUpdate func(obj, old T) field.ErrorList
+	// complete derives what follows from a valid object, of which old is what is
+	// replaced; nil: nothing.
+	complete func(ctx context.Context, obj, old T)
 	// warn gives sentences that the client is shown beside the answer.
 	warn func(obj T) []string
 	// reset names the fields that this endpoint never takes from a client, for
@@ -72,12 +75,21 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 	}
 }
 
-func (s *strategy[T]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return s.validate(obj.(T))
+func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	errs := s.validate(obj.(T))
+	if len(errs) == 0 && s.complete != nil {
+		var none T
+		s.complete(ctx, obj.(T), none)
+	}
+	return errs
 }
 
-func (s *strategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return s.validateUpdate(obj.(T), old.(T))
+func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	errs := s.validateUpdate(obj.(T), old.(T))
+	if len(errs) == 0 && s.complete != nil {
+		s.complete(ctx, obj.(T), old.(T))
+	}
+	return errs
 }
 
 func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
@@ -95,7 +107,8 @@ func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object)
 // corrects what the library itself has found: the annotation in which kubectl keeps
 // what it applied may be as large as a config, nothing is said twice, and a few
 // errors are enough.
-func (s *strategy[T]) ValidateDeclaratively(_ context.Context, obj, _ runtime.Object, errs field.ErrorList, _ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
+func (s *strategy[T]) ValidateDeclaratively(_ context.Context, obj, _ runtime.Object, errs field.ErrorList,
+	_ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	seen := map[string]bool{}
 	return few(slices.DeleteFunc(v1.FilterAnnotationSize(obj.(T).GetAnnotations(), errs), func(err *field.Error) bool {
 		text := err.Error()
@@ -106,7 +119,8 @@ func (s *strategy[T]) ValidateDeclaratively(_ context.Context, obj, _ runtime.Ob
 }
 
 // DeclarativeValidationConfig is empty: there are no generated validations.
-func (s *strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Object, runtime.Object) rest.DeclarativeValidationConfig {
+func (s *strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Object,
+	runtime.Object) rest.DeclarativeValidationConfig {
 	return rest.DeclarativeValidationConfig{}
 }
 

@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/report"
 )
 
 // streamStrategies are for the releases of streams. The server writes the status;
@@ -125,6 +127,6 @@ var streamTable = &table[*v1.StreamRelease]{
 			artifacts += len(arch.Artifacts)
 		}
 		return []any{r.Name, r.Spec.Stream, r.Spec.Release, r.Status.Current, modified, strings.Join(names, ","),
-			age(r.CreationTimestamp, now), int64(artifacts), humanBytes(r.Status.DocumentSize), shortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
+			age(r.CreationTimestamp, now), int64(artifacts), report.Size(r.Status.DocumentSize), compile.ShortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
 	},
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 )
 
 // column is one column of a table; a wide one shows with -o wide.
@@ -92,8 +93,8 @@ var configTable = &table[*v1.IgnitionConfig]{
 		{name: "Message", description: "Why the newest source does not compile.", wide: true},
 	},
 	row: func(c *v1.IgnitionConfig, now time.Time) []any {
-		return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, humanBytes(c.Status.CompiledSize),
-			shortHash(c.Status.ConfigHash), age(c.CreationTimestamp, now), renderedHosts(&c.Status), matchSummary(&c.Spec.Selector), c.Status.ErrorMessage}
+		return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, report.Size(c.Status.CompiledSize),
+			compile.ShortHash(c.Status.ConfigHash), age(c.CreationTimestamp, now), renderedHosts(&c.Status), matchSummary(&c.Spec.Selector), c.Status.ErrorMessage}
 	},
 }
 
@@ -143,7 +144,7 @@ var cdromTable = &table[*v1.ISCSICdrom]{
 		case c.Spec.External != nil:
 			from, target = c.Spec.External.Portal, c.Spec.External.IQN
 		}
-		return []any{c.Name, c.Status.Phase, from, c.Status.Distro, humanBytes(c.Status.ISOSize),
+		return []any{c.Name, c.Status.Phase, from, c.Status.Distro, report.Size(c.Status.ISOSize),
 			age(c.CreationTimestamp, now), c.Status.ServedRelease, target, c.Spec.IgnitionConfig, c.Status.ErrorMessage}
 	},
 }
@@ -203,33 +204,12 @@ func age(t metav1.Time, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(t.Time)))
 }
 
-// humanBytes writes a size as 812B, 4.1Ki, 2.0Mi; nothing as "".
-func humanBytes(n int64) string {
-	switch {
-	case n == 0:
-		return ""
-	case n < 1<<10:
-		return strconv.FormatInt(n, 10) + "B"
-	case n < 1<<20:
-		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + "Ki"
-	case n < 1<<30:
-		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + "Mi"
-	}
-	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + "Gi"
-}
-
 // renderedHosts is ready/total of a template, "" of other configs.
 func renderedHosts(s *v1.IgnitionConfigStatus) string {
 	if s.Hosts == nil {
 		return ""
 	}
 	return fmt.Sprintf("%d/%d", s.Hosts.Ready, s.Hosts.Total)
-}
-
-// shortHash is the beginning of a digest, without its algorithm.
-func shortHash(hash string) string {
-	_, digest, _ := strings.Cut(hash, ":")
-	return digest[:min(12, len(digest))]
 }
 
 // matchSummary says in a few words which machines a selector is for.

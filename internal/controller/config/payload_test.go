@@ -1,8 +1,7 @@
-package api
+package config
 
 import (
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +13,11 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// startSmall gives an API over a NATS server that takes messages of 1 MiB.
-func startSmall(t *testing.T, change ...func(*Options)) (*api, *external) {
+// startSmall starts over a NATS server that takes messages of 1 MiB.
+func startSmall(t *testing.T, change ...func(*Options)) (*site, *external) {
 	t.Helper()
 	nats := newExternal(t, 1<<20)
-	return startOn(t, storesOn(t, nats.jetStream(), false), Door{Admin: true, Admitted: true}, change...), nats
+	return startOn(t, storeOn(t, nats.jetStream(), false), change...), nats
 }
 
 // letters is text that cannot be compressed to speak of.
@@ -34,13 +33,14 @@ func letters(n int) string {
 
 // refused reports whether a status says that the store does not take the result, and what
 // to do.
-func (a *api) refused(name string) bool {
-	return a.fails(name, "cannot be stored") && a.fails(name, natsd.PayloadRemedy) && strings.Contains(a.events.all(), name+" Warning CompileFailed")
+func (s *site) refused(name string) bool {
+	return s.fails(name, "cannot be stored") && s.fails(name, natsd.PayloadRemedy) &&
+		strings.Contains(s.events.all(), name+" Warning CompileFailed")
 }
 
 // stale reports whether machines that are served a config are told that it is an older one.
-func (a *api) stale(name string) bool {
-	view := a.stores[IgnitionConfigs].(followed).inv.View()
+func (s *site) stale(name string) bool {
+	view := s.store.snap.View()
 	defer view.End()
 	return view.Config(snapshot.Ref{Namespace: "g10", Name: name}).Stale
 }
@@ -48,20 +48,20 @@ func (a *api) stale(name string) bool {
 // TestLayersTooLargeForTheStoreAreSaid: two layers grow until what is merged over both
 // no longer fits into a message.
 func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
-	a, nats := startSmall(t)
+	s, nats := startSmall(t)
 	grown := func(name string, size int) *v1.IgnitionConfig { return over(name, letters(size)) }
 	for _, name := range []string{"one", "two"} {
-		a.must(http.StatusCreated, "POST", configs, grown(name, 200_000))
+		s.put(grown(name, 200_000))
 	}
-	a.must(http.StatusCreated, "POST", configs, over("top", "mine", "one", "two"))
-	await(t, func() bool { return a.stored("top").Status.Phase == v1.PhaseReady })
-	was := a.stored("top")
+	s.put(over("top", "mine", "one", "two"))
+	await(t, func() bool { return s.stored("top").Status.Phase == v1.PhaseReady })
+	was := s.stored("top")
 	for _, name := range []string{"one", "two"} {
-		a.must(http.StatusOK, "PUT", configs+"/"+name, grown(name, 420_000))
+		s.put(grown(name, 420_000))
 	}
-	await(t, func() bool { return a.refused("top") })
-	now := a.stored("top")
-	if !a.stale("top") {
+	await(t, func() bool { return s.refused("top") })
+	now := s.stored("top")
+	if !s.stale("top") {
 		t.Error("machines are not told that it is an older one")
 	}
 	if now.Compiled == nil || len(now.Compiled.Artifact) == 0 || now.Status.ConfigHash != now.Compiled.Hash {
@@ -76,8 +76,8 @@ func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, func() bool {
-		a.server.finisher.queue.Add(configKey("g10", "top")) // as after a minute
-		return a.stored("top").Status.Phase == v1.PhaseReady && len(a.stored("top").Compiled.Artifact) > 800_000
+		s.queue.Enqueue(advance("top")) // as after a minute
+		return s.stored("top").Status.Phase == v1.PhaseReady && len(s.stored("top").Compiled.Artifact) > 800_000
 	})
 }
 
@@ -85,7 +85,7 @@ func TestLayersTooLargeForTheStoreAreSaid(t *testing.T) {
 // it compiles to in the background does not fit beside it.
 func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 	slow := make(chan struct{})
-	a, nats := startSmall(t, func(o *Options) {
+	s, nats := startSmall(t, func(o *Options) {
 		o.Compile = func(src compile.Source) (*compile.Artifact, report.Report) {
 			if len(src.Config) > 100_000 {
 				<-slow
@@ -93,21 +93,22 @@ func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 			return compile.Compile(src)
 		}
 	})
-	a.server.compiler.patience = 50 * time.Millisecond
-	a.must(http.StatusCreated, "POST", configs, over("x", "small"))
-	small := a.stored("x")
+	s.opts.AdmissionLimit = 50 * time.Millisecond
+	s.put(over("x", "small"))
+	small := s.stored("x")
 	large := over("x", letters(900_000))
-	a.must(http.StatusOK, "PUT", configs+"/x", large)
-	if phase := a.stored("x").Status.Phase; phase != v1.PhasePending {
+	s.put(large)
+	if phase := s.stored("x").Status.Phase; phase != v1.PhasePending {
 		t.Fatalf("the phase is %s", phase)
 	}
 	close(slow)
-	await(t, func() bool { return a.refused("x") })
-	if !a.stale("x") {
+	await(t, func() bool { return s.refused("x") })
+	if !s.stale("x") {
 		t.Error("machines are not told that it is an older one")
 	}
-	now := a.stored("x")
-	if now.Compiled == nil || now.Compiled.Hash != small.Compiled.Hash || now.Status.ConfigHash != small.Compiled.Hash || now.Status.ObservedGeneration != 2 {
+	now := s.stored("x")
+	if now.Compiled == nil || now.Compiled.Hash != small.Compiled.Hash || now.Status.ConfigHash != small.Compiled.Hash ||
+		now.Status.ObservedGeneration != 2 {
 		t.Errorf("the last good compilation is not what is served: %+v", now.Status)
 	}
 	nats.setMaxPayload(natsd.MaxPayload)
@@ -115,7 +116,7 @@ func TestSlowCompilationTooLargeForTheStoreIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, func() bool {
-		a.server.finisher.queue.Add(configKey("g10", "x"))
-		return a.stored("x").Status.Phase == v1.PhaseReady
+		s.queue.Enqueue(advance("x"))
+		return s.stored("x").Status.Phase == v1.PhaseReady
 	})
 }

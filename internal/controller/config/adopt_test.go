@@ -1,7 +1,6 @@
-package api
+package config
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -16,12 +15,12 @@ import (
 func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 	nats := newExternal(t, natsd.MaxPayload)
 	js := nats.jetStream()
-	a := startOn(t, storesOn(t, js, false), Door{Admin: true, Admitted: true})
+	s := startOn(t, storeOn(t, js, false))
 	bucket, err := js.KeyValue(t.Context(), "IGNITIONCONFIGS")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := func(name string) bool { return strings.Contains(a.events.all(), name+" Warning WrittenByHand") }
+	told := func(name string) bool { return strings.Contains(s.events.all(), name+" Warning WrittenByHand") }
 	put := func(name, value string) {
 		t.Helper()
 		if _, err := bucket.PutString(t.Context(), "g10/"+name, value); err != nil {
@@ -32,34 +31,36 @@ func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 	const source = `variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/NAME\n      contents: {inline: x}\n`
 	object := func(name, rest string) string {
 		return `{"apiVersion":"v1","kind":"IgnitionConfig","metadata":{"name":"` + name + `","namespace":"g10"},` +
-			`"spec":{"type":"ignition","format":"butane","config":"` + strings.Replace(source, "NAME", name, 1) + `"}` + rest + `}`
+			`"spec":{"type":"ignition","format":"butane","config":"` + strings.Replace(source, "NAME", name,
+			1) + `"}` + rest + `}`
 	}
 
 	// One without a status.
 	put("new", object("new", ""))
-	await(t, func() bool { return a.holds("new", "/etc/new") && a.stored("new").Status.Phase == v1.PhaseReady })
-	if c := a.stored("new"); c.UID == "" || c.CreationTimestamp.IsZero() || c.Generation == 0 || c.Status.ObservedGeneration != c.Generation {
+	await(t, func() bool { return s.holds("new", "/etc/new") && s.stored("new").Status.Phase == v1.PhaseReady })
+	if c := s.stored("new"); c.UID == "" || c.CreationTimestamp.IsZero() || c.Generation == 0 ||
+		c.Status.ObservedGeneration != c.Generation {
 		t.Errorf("%+v", c.ObjectMeta)
 	}
 	// One whose source was edited under the compilation that it had, and one whose status lies.
-	a.must(http.StatusCreated, "POST", configs, over("edited", "old"))
+	s.put(over("edited", "old"))
 	entry, err := bucket.Get(t.Context(), "g10/edited")
 	if err != nil {
 		t.Fatal(err)
 	}
 	put("edited", strings.Replace(string(entry.Value()), "inline: old", "inline: new", 1))
-	await(t, func() bool { return a.holds("edited", "data:,new") })
+	await(t, func() bool { return s.holds("edited", "data:,new") })
 	put("forged", object("forged", `,"status":{"phase":"Ready","configHash":"sha256:00"},"compiled":{"artifact":"e30=","hash":"sha256:00","generation":0}`))
-	await(t, func() bool { return a.holds("forged", "/etc/forged") })
+	await(t, func() bool { return s.holds("forged", "/etc/forged") })
 	// What cannot be used says why.
 	put("broken", strings.Replace(object("broken", ""), "variant: fcos", "variant: none", 1))
-	await(t, func() bool { return a.fails("broken", "variant") })
+	await(t, func() bool { return s.fails("broken", "variant") })
 	put("invalid", strings.Replace(object("invalid", ""), `"format":"butane"`, `"format":"toml"`, 1))
-	await(t, func() bool { return a.fails("invalid", "spec.format") })
+	await(t, func() bool { return s.fails("invalid", "spec.format") })
 	put("odd", strings.Replace(object("odd", `,"status":{"hosts":{"total":"many"}}`), `"name":"odd"`, `"name":7`, 1))
 	// Its own writes are nobody else's.
-	a.must(http.StatusOK, "PUT", configs+"/new", over("new", "again"))
-	if n := strings.Count(a.events.all(), "new Warning WrittenByHand"); n != 1 {
+	s.put(over("new", "again"))
+	if n := strings.Count(s.events.all(), "new Warning WrittenByHand"); n != 1 {
 		t.Errorf("%d events of one config", n)
 	}
 }
@@ -76,6 +77,6 @@ func TestConfigPutIntoTheBucketWhileNoServerRanIsCompiled(t *testing.T) {
 	if _, err := bucket.PutString(t.Context(), "g10/x", value); err != nil {
 		t.Fatal(err)
 	}
-	a := startOn(t, storesOn(t, js, false), Door{Admin: true, Admitted: true})
-	await(t, func() bool { return a.holds("x", "3.4.0") && a.stored("x").Status.Phase == v1.PhaseReady })
+	s := startOn(t, storeOn(t, js, false))
+	await(t, func() bool { return s.holds("x", "3.4.0") && s.stored("x").Status.Phase == v1.PhaseReady })
 }

@@ -1,0 +1,238 @@
+// Package config is the controller of IgnitionConfigs: it brings what machines are
+// served, and the status that describes it, to the state that a source and its layers
+// ask for. A config passes through the phases of Phase. The first steps are taken as it
+// is written, see Admit, where they take no time to speak of; the controller takes the
+// others, and all of them again when a layer changes.
+package config
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
+	"glowplug/internal/store/snapshot"
+)
+
+// Task is what is to be done for a config.
+type Task string
+
+const (
+	// Advance brings a config to the phase Merged.
+	Advance Task = "advance"
+	// Convert brings it to the phase Converted, once nothing else is to be done.
+	Convert Task = "convert"
+	// AdvanceAbove queues Advance for the configs that have it as a layer.
+	AdvanceAbove Task = "advance above"
+	// AdvanceAllAbove queues Advance for those, and for all above them.
+	AdvanceAllAbove Task = "advance all above"
+)
+
+// Key is one task for one config.
+type Key struct {
+	snapshot.Ref
+	Task Task
+}
+
+const (
+	workers = 2
+	timeout = 30 * time.Second
+	// loadPoll is the pause between two looks at whether the configs have been read.
+	loadPoll = 100 * time.Millisecond
+)
+
+// Store holds the configs.
+type Store interface {
+	Get(ctx context.Context, key string, opts storage.GetOptions, config runtime.Object) error
+	GuaranteedUpdate(ctx context.Context, key string, config runtime.Object, ignoreNotFound bool,
+		preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error
+}
+
+// Recorder makes Events.
+type Recorder interface {
+	Record(ref v1.ObjectReference, eventType, reason, message string)
+}
+
+// Options are the parts of a Controller.
+type Options struct {
+	// Store holds the configs, and Snapshot follows it: in it the layers are found.
+	Store    Store
+	Snapshot *snapshot.Inventory
+	// Compile translates a source; nil: compile.Compile.
+	Compile func(compile.Source) (*compile.Artifact, report.Report)
+	// AdmissionLimit is how long a write waits for its compilation; 0: a second.
+	AdmissionLimit time.Duration
+	// Misread reports whether a host boots an image that does not read a config of a
+	// spec version as it is: then it is said at once which versions it can be converted
+	// to. Nil: no host does.
+	Misread func(version string) bool
+	// Recorder takes the results of compilations; nil: nobody does.
+	Recorder Recorder
+	// Metrics counts reconciles; nil: nothing is counted.
+	Metrics *controller.Metrics
+	// Registerer takes the durations of compilations; nil: nobody does.
+	Registerer prometheus.Registerer
+	// Logger takes failures; nil discards them.
+	Logger *slog.Logger
+}
+
+// Controller is the controller of IgnitionConfigs.
+type Controller struct {
+	opts     Options
+	compiler *compiler
+	queue    *controller.Controller[Key]
+	writes   writes
+}
+
+// New returns a Controller, which reconciles nothing before Run.
+func New(opts Options) *Controller {
+	if opts.Compile == nil {
+		opts.Compile = compile.Compile
+	}
+	if opts.AdmissionLimit == 0 {
+		opts.AdmissionLimit = time.Second
+	}
+	if opts.Misread == nil {
+		opts.Misread = func(string) bool { return false }
+	}
+	if opts.Recorder == nil {
+		opts.Recorder = noRecorder{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Controller{opts: opts, compiler: newCompiler(opts.Compile, opts.Registerer)}
+	c.queue = controller.New(controller.Options[Key]{
+		Name: "config", Reconcile: c.Reconcile, List: c.list, Workers: workers, Timeout: timeout,
+		LowPriority: func(key Key) bool { return key.Task == Convert },
+		Metrics:     opts.Metrics, Logger: opts.Logger,
+	})
+	opts.Snapshot.FollowConfigs(c.changed)
+	return c
+}
+
+// Run reconciles until ctx ends, and returns once no source is compiled any more.
+func (c *Controller) Run(ctx context.Context) {
+	c.queue.Run(ctx)
+	c.compiler.wait()
+}
+
+// Reconcile does the task of a key.
+func (c *Controller) Reconcile(ctx context.Context, key Key) (requeueAfter time.Duration, err error) {
+	switch key.Task {
+	case AdvanceAbove, AdvanceAllAbove:
+		for _, ref := range c.above(key.Ref, key.Task == AdvanceAllAbove) {
+			c.queue.Enqueue(Key{ref, Advance})
+		}
+		return 0, nil
+	case Convert:
+		if pause := c.writes.pause(time.Now()); pause > 0 {
+			return pause, nil
+		}
+		return 0, c.convert(ctx, key.Ref)
+	}
+	view := c.opts.Snapshot.View()
+	config := view.Config(key.Ref)
+	phase := phaseOf(view, config)
+	foreign := config != nil && config.Foreign
+	view.End()
+	switch {
+	case foreign:
+		return 0, c.adopt(ctx, key.Ref)
+	case phase == Pending:
+		return c.compile(ctx, key.Ref)
+	case phase == Compiled:
+		return c.merge(ctx, key.Ref)
+	case phase == Merged:
+		c.queue.Enqueue(Key{key.Ref, Convert})
+	}
+	return 0, nil
+}
+
+// list queues the configs that have not passed through all phases, once they are known.
+func (c *Controller) list(ctx context.Context, enqueue func(Key)) error {
+	for !c.opts.Snapshot.Stats().Configs.Loaded {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(loadPoll):
+		}
+	}
+	view := c.opts.Snapshot.View()
+	rules := view.Rules()
+	view.End()
+	for _, rule := range rules {
+		switch config := rule.Config.(*snapshot.Config); {
+		case config.Foreign || config.Stack != nil || isUnfinished(config):
+			enqueue(Key{config.Ref, Advance})
+		case config.Unjudged:
+			enqueue(Key{config.Ref, Convert})
+		}
+	}
+	return nil
+}
+
+// changed is called with every config that changes, by whomever, and with those that
+// have layers when they are read. What a client has written is queued by Admitted.
+func (c *Controller) changed(old, now *snapshot.Config) {
+	if now != nil && (now.Foreign || now.Stack != nil) {
+		c.queue.Enqueue(Key{now.Ref, Advance})
+	}
+	either := now
+	if now == nil {
+		either = old
+	}
+	view := c.opts.Snapshot.View()
+	isLayer := view.IsLayer(either.Ref)
+	view.End()
+	switch {
+	case !isLayer || old != nil && now != nil && sameLayer(old, now):
+	case sameLayers(old, now):
+		c.queue.Enqueue(Key{either.Ref, AdvanceAbove})
+	default:
+		// A layer of a layer came or went: the layers of any config above may lie too
+		// deep now, or be a circle.
+		c.queue.Enqueue(Key{either.Ref, AdvanceAllAbove})
+	}
+}
+
+// writes are the times of the writes by clients, for which conversions wait: they take
+// more of the processor than all else of a write, and nobody waits for them.
+type writes struct {
+	mu          sync.Mutex
+	first, last time.Time
+}
+
+const (
+	// convertPause is how long no client has written when conversions begin, and
+	// maxConvertPause bounds how long they wait while clients write.
+	convertPause    = time.Second
+	maxConvertPause = time.Minute
+)
+
+func (w *writes) note(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Sub(w.last) >= convertPause {
+		w.first = now
+	}
+	w.last = now
+}
+
+// pause returns how long conversions wait at least.
+func (w *writes) pause(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Sub(w.first) >= maxConvertPause {
+		return 0
+	}
+	return convertPause - now.Sub(w.last)
+}

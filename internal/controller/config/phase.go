@@ -1,0 +1,90 @@
+package config
+
+import (
+	"strings"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/store/snapshot"
+)
+
+// Phase is how far the newest source of a config has come. A source that does not
+// compile comes no further than Pending, and what was good last is served; it is not
+// tried again. A template is compiled for each host by others, so that it is Converted
+// once it can be read.
+type Phase string
+
+const (
+	// Pending is a config whose source is to be compiled.
+	Pending Phase = "Pending"
+	// Compiled is a config that is to be merged over its layers; one without layers is
+	// Merged at the same time.
+	Compiled Phase = "Compiled"
+	// Merged is a config that machines are served.
+	Merged Phase = "Merged"
+	// Converted is a config of which is said into which spec versions it can be
+	// converted. Nothing is left to be done for it.
+	Converted Phase = "Converted"
+)
+
+// phaseOf returns the phase of a config in the snapshot; nil is one that has ended.
+func phaseOf(view snapshot.View, config *snapshot.Config) Phase {
+	switch {
+	case config == nil:
+		return Converted
+	case config.Stack != nil && config.Stack.Own != nil:
+		if isUnmerged(view, config) {
+			return Compiled
+		}
+	case isUnfinished(config):
+		return Pending
+	}
+	if config.Unjudged {
+		return Merged
+	}
+	return Converted
+}
+
+// refusedResult begins the message of a config whose compilation the store does not
+// take.
+const refusedResult = "what it compiles to cannot be stored: "
+
+// isUnfinished reports whether the compilation of a config is pending, or its result
+// was refused by the store. A template that is rendered for its hosts is compiled.
+func isUnfinished(config *snapshot.Config) bool {
+	return config.Pending && !(config.Template && !config.Stale) ||
+		config.Failing && strings.HasPrefix(config.ErrorMessage, refusedResult)
+}
+
+// isPending is isUnfinished for a stored config.
+func isPending(config *v1.IgnitionConfig) bool {
+	return config.Status.Phase == v1.PhasePending && !config.AwaitsHosts() ||
+		config.Status.Phase == v1.PhaseError && strings.HasPrefix(config.Status.ErrorMessage, refusedResult)
+}
+
+// isUnmerged reports whether a config may have to be merged anew.
+func isUnmerged(view snapshot.View, config *snapshot.Config) bool {
+	stack := config.Stack
+	if config.Failing || config.Pending || config.Stale || len(stack.Merged) != len(stack.Layers) {
+		return true
+	}
+	for i, name := range stack.Layers {
+		layer := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: name})
+		if layer == nil || layer.Template || stack.Merged[i] != (v1.LayerStatus{Name: name, Hash: layer.Hash,
+			Stale: layer.Failing}) {
+			return true
+		}
+		if layer.Failing {
+			return true // the status says why, which may be for another reason by now
+		}
+	}
+	// What it was merged over is as it was; what lies below that need not be.
+	_, _, found := compile.Stack(config.Name, stack.Layers, view.Layers(config.Namespace))
+	return found.HasError()
+}
+
+// isUnconverted reports whether it is not said what a config that is served can be
+// converted to.
+func isUnconverted(config *v1.IgnitionConfig) bool {
+	return config.Compiled != nil && config.Compiled.IgnitionVersion != "" && len(config.Status.Servable) == 0
+}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/natsd"
+	"glowplug/internal/store/snapshot"
+)
+
+// refusedRetry is the pause after a result that the store does not take: the NATS
+// server may be given another configuration.
+const refusedRetry = time.Minute
+
+// errUnchanged is what a change of a config returns where nothing is to be done.
+var errUnchanged = errors.New("nothing is to be done for the config")
+
+// get returns a config, and nil where there is none.
+func (c *Controller) get(ctx context.Context, ref snapshot.Ref) (*v1.IgnitionConfig, error) {
+	config := &v1.IgnitionConfig{}
+	if err := c.opts.Store.Get(ctx, keyOf(ref), storage.GetOptions{}, config); err != nil {
+		return nil, ignoreNotFound(err)
+	}
+	return config, nil
+}
+
+// update changes a config, and returns it as it is stored then; nil where there is none,
+// or change returns errUnchanged.
+func (c *Controller) update(ctx context.Context, ref snapshot.Ref,
+	change func(*v1.IgnitionConfig) error) (*v1.IgnitionConfig, error) {
+	config := &v1.IgnitionConfig{}
+	update := storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+		return obj, change(obj.(*v1.IgnitionConfig))
+	})
+	err := c.opts.Store.GuaranteedUpdate(ctx, keyOf(ref), config, false, nil, update, nil)
+	switch {
+	case errors.Is(err, errUnchanged):
+		return nil, nil
+	case err != nil:
+		return nil, ignoreNotFound(err)
+	}
+	return config, nil
+}
+
+// compile compiles a source that is pending, and writes the result where the source is
+// still the same.
+func (c *Controller) compile(ctx context.Context, ref snapshot.Ref) (time.Duration, error) {
+	config, err := c.get(ctx, ref)
+	if config == nil || !isPending(config) {
+		return 0, err
+	}
+	src := source(config)
+	made, err := c.compiler.run(ctx, src)
+	if err != nil {
+		return 0, err
+	}
+	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
+		if !isPending(current) || source(current) != src {
+			return errUnchanged
+		}
+		c.set(current, made)
+		return nil
+	})
+	switch {
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return c.refused(ctx, config, err)
+	case out == nil:
+		return 0, err
+	case out.Status.Phase != v1.PhasePending:
+		c.record(out)
+	}
+	c.convertLater(out)
+	return 0, nil
+}
+
+// merge merges a config over its layers as they are when it is written: whoever was
+// faster has seen no newer ones.
+func (c *Controller) merge(ctx context.Context, ref snapshot.Ref) (time.Duration, error) {
+	var last v1.IgnitionConfig // as it was before
+	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
+		if ownOf(current) == nil {
+			return errUnchanged
+		}
+		last.ObjectMeta, last.Status = current.ObjectMeta, current.Status
+		setMerged(c.opts.Snapshot, current, math.MaxInt, time.Now())
+		c.convertAtOnce(current)
+		return nil
+	})
+	switch {
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return c.refused(ctx, &last, err)
+	case out == nil:
+		return 0, err
+	case out.Status.Phase == v1.PhasePending:
+	case out.Status.Phase != last.Status.Phase || out.Status.ErrorMessage != last.Status.ErrorMessage:
+		c.record(out)
+	}
+	c.convertLater(out)
+	return 0, nil
+}
+
+func (c *Controller) convertLater(config *v1.IgnitionConfig) {
+	if isUnconverted(config) {
+		c.queue.Enqueue(Key{refOf(config), Convert})
+	}
+}
+
+// convert says what a config can be converted to, if that is not said.
+func (c *Controller) convert(ctx context.Context, ref snapshot.Ref) error {
+	config, err := c.get(ctx, ref)
+	if config == nil || !isUnconverted(config) {
+		return err
+	}
+	setConverted(config)
+	_, err = c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
+		if !isUnconverted(current) || current.Compiled.Hash != config.Compiled.Hash {
+			return errUnchanged
+		}
+		current.Status.Servable = config.Status.Servable
+		return nil
+	})
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		c.opts.Logger.Warn("status.servable cannot be stored", "config", ref.String(), "error", err)
+		return nil
+	}
+	return err
+}
+
+// refused says in the status of a config that its newest compilation cannot be stored,
+// and that it is tried again later. What is served stays.
+func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cause error) (time.Duration, error) {
+	message := fmt.Sprintf("%s%v: %s, or make the config or its layers smaller", refusedResult, cause, natsd.PayloadRemedy)
+	out, err := c.update(ctx, refOf(config), func(current *v1.IgnitionConfig) error {
+		status := &current.Status
+		said := status.Phase == v1.PhaseError && status.ErrorMessage == message
+		if current.UID != config.UID || current.Generation != config.Generation || said {
+			return errUnchanged
+		}
+		status.Phase, status.ErrorMessage, status.Warnings = v1.PhaseError, message, nil
+		status.ObservedGeneration = current.Generation
+		return nil
+	})
+	if out == nil && !apierrors.IsRequestEntityTooLargeError(err) {
+		return refusedRetry, err
+	}
+	failed := &v1.IgnitionConfig{ObjectMeta: config.ObjectMeta}
+	failed.Status.Phase, failed.Status.ErrorMessage = v1.PhaseError, message
+	c.record(failed) // also where there is no room even for the sentence
+	return refusedRetry, nil
+}
+
+func refOf(config *v1.IgnitionConfig) snapshot.Ref {
+	return snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
+}
+
+// keyOf returns the key of a config in its store.
+func keyOf(ref snapshot.Ref) string { return "/ignitionconfigs/" + ref.Namespace + "/" + ref.Name }
+
+func ignoreNotFound(err error) error {
+	if storage.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

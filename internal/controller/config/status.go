@@ -1,0 +1,188 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/store/snapshot"
+)
+
+// setPending says that the newest source of a config is yet to be compiled.
+func setPending(config *v1.IgnitionConfig) {
+	config.Status.Phase = v1.PhasePending
+	config.Status.ErrorMessage = ""
+	config.Status.Warnings = nil
+	config.Status.ObservedGeneration = config.Generation
+	setOwn(config, nil)
+}
+
+// setCompiled writes the result of compiling the newest source into a config. Where it
+// is an error, the last good compilation stays, and the status goes on to describe
+// it: size, hash and version are always of what is served. A config with layers has
+// yet to be merged over them, and is Pending until then.
+func setCompiled(config *v1.IgnitionConfig, made *compilation, now time.Time) {
+	status := &config.Status
+	status.ObservedGeneration = config.Generation
+	status.Warnings = made.report.Warnings().Strings()
+	status.ErrorMessage = made.report.Summary()
+	setOwn(config, nil)
+	switch {
+	case made.artifact == nil:
+		status.Phase = v1.PhaseError
+	case made.artifact.Template:
+		setTemplate(config, made.artifact)
+	case len(config.Spec.Layers) > 0:
+		status.Phase = v1.PhasePending
+		setOwn(config, &v1.OwnCompilation{
+			Artifact: made.artifact.Bytes, IgnitionVersion: made.artifact.IgnitionVersion, Warnings: status.Warnings,
+		})
+	default:
+		status.Layers = nil
+		setServed(config, made.artifact, now)
+	}
+}
+
+// setServed makes an artifact the one that machines are served. What it can be
+// converted to is not known yet.
+func setServed(config *v1.IgnitionConfig, artifact *compile.Artifact, now time.Time) {
+	status := &config.Status
+	if config.Compiled == nil || config.Compiled.Hash != artifact.Hash {
+		status.Servable = nil
+	}
+	status.Hosts = nil
+	status.Phase = v1.PhaseReady
+	status.CompiledSize = int64(len(artifact.Bytes))
+	status.ConfigHash = artifact.Hash
+	status.IgnitionVersion = artifact.IgnitionVersion
+	status.CompiledGeneration = config.Generation
+	status.LastCompiled = now.UTC().Format(time.RFC3339)
+	config.Compiled = &v1.Compiled{
+		Artifact:        artifact.Bytes,
+		Hash:            artifact.Hash,
+		IgnitionVersion: artifact.IgnitionVersion,
+		Generation:      config.Generation,
+		Own:             ownOf(config),
+	}
+}
+
+// setTemplate keeps a template that can be read: its phase is Pending until it has been
+// rendered for its hosts.
+func setTemplate(config *v1.IgnitionConfig, artifact *compile.Artifact) {
+	status := &config.Status
+	status.Phase = v1.PhasePending
+	status.CompiledSize, status.ConfigHash, status.IgnitionVersion, status.Servable = 0, "", "", nil
+	config.Compiled = &v1.Compiled{
+		Artifact: artifact.Bytes, Hash: artifact.Hash, Generation: config.Generation, Template: true,
+		Format: config.Spec.Format,
+	}
+}
+
+// setMerged merges a config over its layers as they are now, and reports whether it
+// did: it stays Pending where all of them are larger than limit, or one is being compiled
+// for the first time. Where the result is the same as before nothing changes.
+func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, now time.Time) bool {
+	own, status := ownOf(config), &config.Status
+	var names []string
+	for _, layer := range config.Spec.Layers {
+		names = append(names, layer.Name)
+	}
+	view := snap.View()
+	stack, pending, found := compile.Stack(config.Name, names, view.Layers(config.Namespace))
+	view.End()
+	size := len(own.Artifact)
+	for _, layer := range stack {
+		size += len(layer.Bytes)
+	}
+	if pending || size > limit && !found.HasError() {
+		status.Phase, status.ErrorMessage = v1.PhasePending, ""
+		return false
+	}
+	var merged *compile.Laid
+	if !found.HasError() {
+		more := found
+		merged, found = compile.Lay(config.Name, own.Artifact, stack)
+		found = append(more, found...)
+	}
+	status.Warnings = append(slices.Clone(own.Warnings), found.Warnings().Strings()...)
+	status.ErrorMessage = found.Summary()
+	if merged == nil {
+		status.Phase = v1.PhaseError
+		return true
+	}
+	status.Layers = nil
+	for _, layer := range stack {
+		status.Layers = append(status.Layers, v1.LayerStatus{Name: layer.Name, Hash: layer.Hash, Stale: layer.Failing})
+	}
+	if c := config.Compiled; c.Hash == merged.Artifact.Hash && c.Generation == config.Generation {
+		status.Phase = v1.PhaseReady
+		return true
+	}
+	setServed(config, merged.Artifact, now)
+	return true
+}
+
+// maxBlockers bounds the fields in the status of one version.
+const maxBlockers = 5
+
+// setConverted says which spec versions a config that is served can be converted to.
+func setConverted(config *v1.IgnitionConfig) {
+	artifact := &compile.Artifact{Bytes: config.Compiled.Artifact, IgnitionVersion: config.Compiled.IgnitionVersion}
+	compile.Judge(artifact)
+	config.Status.Servable = nil
+	for _, form := range artifact.Forms {
+		version := v1.ServableVersion{Version: form.Version}
+		for i, loss := range form.Losses {
+			if i == maxBlockers {
+				version.BlockedBy = append(version.BlockedBy, fmt.Sprintf("and %d more fields", len(form.Losses)-i))
+				break
+			}
+			version.BlockedBy = append(version.BlockedBy, loss.String())
+		}
+		config.Status.Servable = append(config.Status.Servable, version)
+	}
+}
+
+// carryOver keeps the compilation of old for a new generation with the same
+// source: the selector alone has changed.
+func carryOver(config, old *v1.IgnitionConfig) {
+	if old.Status.ObservedGeneration != old.Generation {
+		return
+	}
+	config.Status.ObservedGeneration = config.Generation
+	template := old.Compiled != nil && old.Compiled.Template && old.Compiled.Generation == old.Generation
+	if template {
+		config.Status.Phase = v1.PhasePending // it may be for other hosts now
+	}
+	if old.Compiled != nil && old.Status.Phase == v1.PhaseReady || template {
+		config.Status.CompiledGeneration = config.Generation
+		compiled := *old.Compiled
+		compiled.Generation = config.Generation
+		config.Compiled = &compiled
+	}
+}
+
+func ownOf(config *v1.IgnitionConfig) *v1.OwnCompilation {
+	if config.Compiled == nil {
+		return nil
+	}
+	return config.Compiled.Own
+}
+
+// setOwn replaces the compilation of the newest source alone, and leaves what is served.
+func setOwn(config *v1.IgnitionConfig, own *v1.OwnCompilation) {
+	if ownOf(config) == own {
+		return
+	}
+	compiled := v1.Compiled{}
+	if config.Compiled != nil {
+		compiled = *config.Compiled // which the object that is replaced has too
+	}
+	compiled.Own = own
+	config.Compiled = &compiled
+	if own == nil && len(compiled.Artifact) == 0 {
+		config.Compiled = nil
+	}
+}
