@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	v1 "glowplug/api/v1"
 )
@@ -171,10 +171,9 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// Watch follows one object, from the state that it has now. The watch ends with ctx, and
-// whenever the server ends it.
-func (c *Client) Watch(ctx context.Context, resource, namespace, name string) (watch.Interface, error) {
-	return c.rest.Get().Namespace(namespace).Resource(resource).Param("watch", "true").
-		Param("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()).
-		MaxRetries(0).Watch(ctx)
+// Watcher returns a source of watches of one object.
+func (c *Client) Watcher(resource, namespace, name string) *cache.ListWatch {
+	return cache.NewFilteredListWatchFromClient(c.rest, resource, namespace, func(opts *metav1.ListOptions) {
+		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	})
 }
