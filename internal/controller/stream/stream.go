@@ -147,8 +147,9 @@ func (c *Controller) mark(ctx context.Context, stream string) error {
 		}
 		_, err := c.opts.Client.Do(ctx, &client.Request{
 			Method: http.MethodPatch, Resource: "streamreleases", Name: s.Name, Subresource: "status",
-			Query: url.Values{"fieldManager": {fieldManager}}, ContentType: "application/merge-patch+json",
-			Body: fmt.Appendf(nil, `{"status":{"current":%t}}`, current),
+			Query:  url.Values{"fieldManager": {fieldManager}},
+			Header: map[string]string{"Content-Type": "application/merge-patch+json"},
+			Body:   fmt.Appendf(nil, `{"status":{"current":%t}}`, current),
 		}, nil)
 		if err != nil && client.Code(err) != http.StatusNotFound {
 			return err
