@@ -158,7 +158,7 @@ func (u *uploader) once(ctx context.Context) (cdrom *v1.ISCSICdrom, again bool, 
 	request := u.request(http.MethodPut, "iso")
 	request.Upload, request.Length = body, u.size-from
 	if from > 0 {
-		request.ContentRange = fmt.Sprintf("bytes %d-%d/%d", from, u.size-1, u.size)
+		request.Header = map[string]string{"Content-Range": fmt.Sprintf("bytes %d-%d/%d", from, u.size-1, u.size)}
 	}
 	var answer []byte
 	if _, err := u.client.Do(ctx, request, &answer); err != nil {

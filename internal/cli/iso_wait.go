@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 )
-
-// waitPause is the time before a watch that has ended is begun again.
-const waitPause = time.Second
 
 func newISOWaitCommand() *cobra.Command {
 	var (
@@ -84,48 +83,30 @@ type waiter struct {
 func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	w.last = "the server has not answered"
 	defer w.draw(nil)
-	for {
-		// A watch does not say that there is no such image.
-		cdrom := &v1.ISCSICdrom{}
-		request := client.Request{Resource: cdroms, Namespace: w.namespace, Name: w.name}
-		_, err := w.client.Do(ctx, &request, cdrom)
-		if err == nil {
-			var done bool
-			if done, err = w.seen(cdrom); err == nil && !done {
-				cdrom, err = w.watch(ctx)
+	cdrom := &v1.ISCSICdrom{}
+	_, err := w.client.Do(ctx, &client.Request{Resource: cdroms, Namespace: w.namespace, Name: w.name}, cdrom)
+	if err == nil {
+		var ready bool
+		if ready, err = w.seen(cdrom); ready || err != nil {
+			return cdrom, err
+		}
+		quiet := klog.NewContext(ctx, klog.Logger{}) // a watch is begun again without a line on the terminal
+		watcher := w.client.Watcher(cdroms, w.namespace, w.name)
+		_, err = watchtools.Until(quiet, cdrom.ResourceVersion, watcher, func(event watch.Event) (bool, error) {
+			var ok bool
+			if cdrom, ok = event.Object.(*v1.ISCSICdrom); !ok {
+				return false, apierrors.FromObject(event.Object)
 			}
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if !errors.Is(err, watchtools.ErrWatchClosed) {
-			return cdrom, remedied(err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(waitPause):
-		}
+			if event.Type == watch.Deleted {
+				return false, fmt.Errorf("ISCSICdrom %s was deleted", w.name)
+			}
+			return w.seen(cdrom)
+		})
 	}
-}
-
-// watch returns the image once it is ready; ErrWatchClosed says that the watch has ended
-// before.
-func (w *waiter) watch(ctx context.Context) (*v1.ISCSICdrom, error) {
-	watcher, err := w.client.Watch(ctx, cdroms, w.namespace, w.name)
-	if err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	last, err := watchtools.UntilWithoutRetry(ctx, watcher, func(event watch.Event) (bool, error) {
-		cdrom, ok := event.Object.(*v1.ISCSICdrom)
-		if !ok || event.Type == watch.Deleted {
-			return false, watchtools.ErrWatchClosed
-		}
-		return w.seen(cdrom)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return last.Object.(*v1.ISCSICdrom), nil
+	return cdrom, remedied(err)
 }
 
 // seen shows the state of the image, and reports whether it is ready.

@@ -17,7 +17,7 @@ var cdromType = metav1.TypeMeta{Kind: "ISCSICdrom", APIVersion: "v1"}
 
 func TestISOWait(t *testing.T) {
 	image := func(change func(*v1.ISCSICdrom)) *v1.ISCSICdrom {
-		c := &v1.ISCSICdrom{TypeMeta: cdromType, ObjectMeta: metav1.ObjectMeta{Name: "fcos", Generation: 2}}
+		c := &v1.ISCSICdrom{TypeMeta: cdromType, ObjectMeta: metav1.ObjectMeta{Name: "fcos", Generation: 2, ResourceVersion: "7"}}
 		c.Spec.Stream = &v1.StreamImage{Name: "stable"}
 		change(c)
 		return c
@@ -82,13 +82,9 @@ func imageStates(states []*v1.ISCSICdrom) http.HandlerFunc {
 			_ = json.NewEncoder(w).Encode(states[now])
 		case r.URL.Path == "/api/v1/namespaces/g10/iscsicdroms" && r.FormValue("watch") == "true" &&
 			r.FormValue("fieldSelector") == "metadata.name=fcos":
-			send := func(change string) {
-				_ = json.NewEncoder(w).Encode(map[string]any{"type": change, "object": states[now]})
-			}
-			send("ADDED")
 			if now < len(states)-1 {
 				now++
-				send("MODIFIED")
+				_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": states[now]})
 			}
 		default:
 			http.NotFound(w, r)

@@ -42,7 +42,7 @@ func (c *Client) Apply(
 	r := Request{
 		Method: http.MethodPatch, Resource: kind.resource, Name: doc.Name,
 		Query: url.Values{"force": {"true"}, "fieldManager": {manager}},
-		Body:  doc.YAML, ContentType: string(types.ApplyYAMLPatchType),
+		Body:  doc.YAML, Header: map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)},
 	}
 	for key, values := range query {
 		r.Query[key] = values

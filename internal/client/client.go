@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	v1 "glowplug/api/v1"
 )
@@ -65,14 +65,11 @@ type Request struct {
 	Query url.Values
 	// Body is bytes, or an object to be sent as JSON; nil: there is none.
 	Body any
-	// ContentType is the body's; "" is application/json.
-	ContentType string
-	// Upload is a body of Length bytes instead, whose request may take any time. It
-	// is closed by the caller.
+	// Upload is a body of Length bytes instead, whose request may take any time.
 	Upload io.Reader
 	Length int64
-	// ContentRange is the header of that name.
-	ContentRange string
+	// Header has more headers, such as a Content-Type other than application/json.
+	Header map[string]string
 }
 
 // url returns the address of a request.
@@ -126,11 +123,8 @@ func (c *Client) Do(ctx context.Context, r *Request, out any) (http.Header, erro
 	if r.Body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if r.ContentType != "" {
-		req.Header.Set("Content-Type", r.ContentType)
-	}
-	if r.ContentRange != "" {
-		req.Header.Set("Content-Range", r.ContentRange)
+	for name, value := range r.Header {
+		req.Header.Set(name, value)
 	}
 	resp, err := c.rest.Client.Do(req)
 	if err != nil {
@@ -171,10 +165,9 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// Watch follows one object, from the state that it has now. The watch ends with ctx, and
-// whenever the server ends it.
-func (c *Client) Watch(ctx context.Context, resource, namespace, name string) (watch.Interface, error) {
-	return c.rest.Get().Namespace(namespace).Resource(resource).Param("watch", "true").
-		Param("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()).
-		MaxRetries(0).Watch(ctx)
+// Watcher returns a source of watches of one object.
+func (c *Client) Watcher(resource, namespace, name string) *cache.ListWatch {
+	return cache.NewFilteredListWatchFromClient(c.rest, resource, namespace, func(opts *metav1.ListOptions) {
+		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	})
 }

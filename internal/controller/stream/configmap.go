@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
@@ -50,7 +51,7 @@ func (c *Controller) publish(ctx context.Context) (requeueAfter time.Duration, e
 		c.immutable(&cm)
 		return 0, nil
 	}
-	if pause := c.rewrites.pause(current.Document.Hash, current.Release, time.Now()); pause > 0 {
+	if pause := c.rewrites.pause(written{current.Document.Hash, current.Release}, time.Now()); pause > 0 {
 		return pause, nil
 	}
 	fill(&cm, current)
@@ -70,8 +71,7 @@ func (c *Controller) publish(ctx context.Context) (requeueAfter time.Duration, e
 	}
 	c.opts.Logger.Info("the ConfigMap of CoreOS boot images was "+done, "configmap", c.opts.Namespace+"/"+c.opts.Name,
 		"stream", current.Stream, "release", current.Release)
-	c.rewrites.wrote(time.Now())
-	if pause := c.rewrites.backOff(); pause > 0 {
+	if pause := c.rewrites.wrote(time.Now()); pause >= time.Second {
 		c.opts.Logger.Warn("somebody else writes the ConfigMap of CoreOS boot images too: "+
 			"a server with another --coreos-configmap-stream, or another program",
 			"configmap", c.opts.Namespace+"/"+c.opts.Name, "pause", pause)
@@ -124,39 +124,42 @@ func (c *Controller) immutable(cm *v1.ConfigMap) {
 }
 
 const (
-	// rewritesAtOnce are made without a pause, rewritePauseMin and rewritePauseMax
-	// bound the pause before each later one, which doubles, and after quietTime without
-	// one they are forgotten.
-	rewritesAtOnce  = 3
-	rewritePauseMin = 250 * time.Millisecond
+	// rewritePauseMin and rewritePauseMax bound the pause before the same release is
+	// written again, which doubles; after rewriteCalm without one it begins anew.
+	rewritePauseMin = 50 * time.Millisecond
 	rewritePauseMax = 30 * time.Second
-	quietTime       = 2 * rewritePauseMax
+	rewriteCalm     = 2 * rewritePauseMax
 )
 
-// rewrites counts how often the same release was written, because somebody else wrote
+// written is a release that was written into the ConfigMap.
+type written struct{ document, release string }
+
+// rewrites bounds how often the same release is written, because somebody else writes
 // another in between: a replica with other flags, or another program. Neither is to keep
 // the store busy.
 type rewrites struct {
-	document, release string
-	last              time.Time
-	writes            int
+	backOff workqueue.TypedRateLimiter[written]
+	last    written
+	next    time.Time
+}
+
+func newRewrites() *rewrites {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[written](rewritePauseMin, rewritePauseMax)
+	return &rewrites{backOff: limiter}
 }
 
 // pause returns the time to wait before a release is written.
-func (r *rewrites) pause(hash, release string, now time.Time) time.Duration {
-	if r.document != hash || r.release != release || now.Sub(r.last) > quietTime {
-		*r = rewrites{document: hash, release: release, last: now}
+func (r *rewrites) pause(release written, now time.Time) time.Duration {
+	if release != r.last || now.Sub(r.next) > rewriteCalm {
+		r.backOff.Forget(r.last)
+		r.last, r.next = release, now
 	}
-	return r.backOff() - now.Sub(r.last)
+	return r.next.Sub(now)
 }
 
-// wrote notes that the release was written.
-func (r *rewrites) wrote(now time.Time) { r.last, r.writes = now, r.writes+1 }
-
-// backOff returns the time between the last write and the next one.
-func (r *rewrites) backOff() time.Duration {
-	if r.writes <= rewritesAtOnce {
-		return 0
-	}
-	return min(rewritePauseMin<<min(r.writes-rewritesAtOnce, 16), rewritePauseMax)
+// wrote notes that the release was written, and returns the time before the next write.
+func (r *rewrites) wrote(now time.Time) time.Duration {
+	pause := r.backOff.When(r.last)
+	r.next = now.Add(pause)
+	return pause
 }

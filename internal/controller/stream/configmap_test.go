@@ -7,22 +7,21 @@ import (
 
 func TestRewrites(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	var r rewrites
+	r := newRewrites()
+	a, b := written{"a", "1"}, written{"a", "2"}
 	for i, c := range []struct {
-		after         time.Duration
-		hash, release string
-		want          time.Duration
+		after   time.Duration
+		release written
+		want    time.Duration
 	}{
-		{0, "a", "1", 0}, {0, "a", "1", 0}, {0, "a", "1", 0}, {0, "a", "1", 0}, // the first, and three at once
-		{0, "a", "1", 500 * time.Millisecond}, {500 * time.Millisecond, "a", "1", 0},
-		{300 * time.Millisecond, "a", "1", 700 * time.Millisecond}, {700 * time.Millisecond, "a", "1", 0},
-		{0, "a", "1", 2 * time.Second},
-		{0, "b", "1", 0}, {0, "b", "2", 0}, // another release is no rewrite
-		{0, "b", "2", 0}, {0, "b", "2", 0}, {0, "b", "2", 0}, {0, "b", "2", 500 * time.Millisecond},
-		{quietTime + 1, "b", "2", 0}, // forgotten
+		{0, a, 0}, {0, a, 50 * time.Millisecond}, {50 * time.Millisecond, a, 0},
+		{40 * time.Millisecond, a, 60 * time.Millisecond}, {60 * time.Millisecond, a, 0}, {0, a, 200 * time.Millisecond},
+		{0, b, 0}, {0, b, 50 * time.Millisecond}, // another release is no rewrite
+		{rewriteCalm, b, 0}, {0, b, 100 * time.Millisecond},
+		{rewriteCalm + time.Second, b, 0}, {0, b, 50 * time.Millisecond}, // forgotten
 	} {
 		now = now.Add(c.after)
-		got := max(0, r.pause(c.hash, c.release, now))
+		got := max(0, r.pause(c.release, now))
 		if got != c.want {
 			t.Errorf("%d: %s, not %s", i, got, c.want)
 		}
@@ -30,8 +29,10 @@ func TestRewrites(t *testing.T) {
 			r.wrote(now)
 		}
 	}
-	r.writes = 1 << 40
-	if got := r.backOff(); got != rewritePauseMax {
+	for range 100 {
+		r.wrote(now)
+	}
+	if got := r.pause(b, now); got != rewritePauseMax {
 		t.Error(got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "glowplug/api/v1"
@@ -48,16 +49,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// key is what is reconciled: the releases' status of a stream or, where its name is "",
-// the ConfigMap.
-type key struct{ stream string }
+// key is the name of a stream, whose releases have a status, or configMap.
+type key string
 
-func (k key) String() string {
-	if k.stream == "" {
-		return "ConfigMap"
-	}
-	return "stream " + k.stream
-}
+// configMap is no name that a stream can have.
+const configMap key = "(ConfigMap)"
 
 // Controller publishes while Run runs.
 type Controller struct {
@@ -65,8 +61,8 @@ type Controller struct {
 	queue *controller.Controller[key]
 	// refused is the version of the ConfigMap that was found to be immutable.
 	refused string
-	// rewrites are those of the ConfigMap.
-	rewrites rewrites
+	// rewrites bounds those of the ConfigMap.
+	rewrites *rewrites
 }
 
 // New returns a Controller, and has the Library report changes to it.
@@ -74,7 +70,7 @@ func New(opts Options) *Controller {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Controller{opts: opts}
+	c := &Controller{opts: opts, rewrites: newRewrites()}
 	c.queue = controller.New(controller.Options[key]{
 		Name: "stream", Reconcile: c.reconcile, List: c.list, Metrics: opts.Metrics, Logger: opts.Logger,
 	})
@@ -95,35 +91,36 @@ func (c *Controller) Run(ctx context.Context) {
 
 // follow queues the ConfigMap after each change of it by others, until the watch ends.
 func (c *Controller) follow(ctx context.Context) {
-	watcher, err := c.opts.Client.Watch(ctx, "configmaps", c.opts.Namespace, c.opts.Name)
+	source := c.opts.Client.Watcher("configmaps", c.opts.Namespace, c.opts.Name)
+	watcher, err := source.WatchWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
 	defer watcher.Stop()
-	c.queue.Enqueue(key{}) // it may have changed since the last watch
+	c.queue.Enqueue(configMap) // it may have changed since the last watch
 	for range watcher.ResultChan() {
-		c.queue.Enqueue(key{})
+		c.queue.Enqueue(configMap)
 	}
 }
 
 // changed queues what shows a stream.
 func (c *Controller) changed(stream string) {
-	c.queue.Enqueue(key{stream})
-	c.queue.Enqueue(key{})
+	c.queue.Enqueue(key(stream))
+	c.queue.Enqueue(configMap)
 }
 
 func (c *Controller) list(_ context.Context, enqueue func(key)) error {
+	enqueue(configMap)
 	for _, stream := range c.opts.Library.Streams() {
-		enqueue(key{stream})
+		enqueue(key(stream))
 	}
-	enqueue(key{})
 	return nil
 }
 
 func (c *Controller) reconcile(ctx context.Context, k key) (time.Duration, error) {
 	switch {
-	case k.stream != "":
-		return 0, c.mark(ctx, k.stream)
+	case k != configMap:
+		return 0, c.mark(ctx, string(k))
 	case c.opts.Name != "":
 		return c.publish(ctx)
 	}
@@ -150,8 +147,9 @@ func (c *Controller) mark(ctx context.Context, stream string) error {
 		}
 		_, err := c.opts.Client.Do(ctx, &client.Request{
 			Method: http.MethodPatch, Resource: "streamreleases", Name: s.Name, Subresource: "status",
-			Query: url.Values{"fieldManager": {fieldManager}}, ContentType: "application/merge-patch+json",
-			Body: fmt.Appendf(nil, `{"status":{"current":%t}}`, current),
+			Query:  url.Values{"fieldManager": {fieldManager}},
+			Header: map[string]string{"Content-Type": "application/merge-patch+json"},
+			Body:   fmt.Appendf(nil, `{"status":{"current":%t}}`, current),
 		}, nil)
 		if err != nil && client.Code(err) != http.StatusNotFound {
 			return err

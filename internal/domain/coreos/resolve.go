@@ -44,15 +44,18 @@ func (s *Imported) Resolve(architecture, artifact, format string) (Release, erro
 	name := fmt.Sprintf("release %s of stream %s", s.Release, s.Stream)
 	arch, ok := s.Document.Stream.Architectures[architecture]
 	if !ok {
-		return Release{}, fmt.Errorf("%s has no architecture %s, only %s", name, architecture, Few(s.Document.Architectures()))
+		return Release{}, fmt.Errorf("%s has no architecture %s, only %s",
+			name, architecture, Few(s.Document.Architectures()))
 	}
 	platform, ok := arch.Artifacts[artifact]
 	if !ok {
-		return Release{}, fmt.Errorf("%s has no artifact %s for %s, only %s", name, artifact, architecture, Few(slices.Sorted(maps.Keys(arch.Artifacts))))
+		return Release{}, fmt.Errorf("%s has no artifact %s for %s, only %s",
+			name, artifact, architecture, Few(slices.Sorted(maps.Keys(arch.Artifacts))))
 	}
 	found, ok := platform.Formats[format]
 	if !ok {
-		return Release{}, fmt.Errorf("%s has no format %s of %s for %s, only %s", name, format, artifact, architecture, Few(slices.Sorted(maps.Keys(platform.Formats))))
+		return Release{}, fmt.Errorf("%s has no format %s of %s for %s, only %s",
+			name, format, artifact, architecture, Few(slices.Sorted(maps.Keys(platform.Formats))))
 	}
 	r := Release{
 		Stream: s.Stream, Release: s.Release, Architecture: architecture, Artifact: artifact, Format: format,

@@ -149,7 +149,8 @@ func (l *Library) ResolveRelease(stream, release, architecture, artifact, format
 	if l.Current(stream) == nil {
 		return coreos.Release{}, l.noStream(stream)
 	}
-	return coreos.Release{}, fmt.Errorf("stream %s has no release %s: import it with glowplug coreos import", stream, release)
+	return coreos.Release{}, fmt.Errorf(
+		"stream %s has no release %s: import it with glowplug coreos import", stream, release)
 }
 
 func (l *Library) noStream(stream string) error {

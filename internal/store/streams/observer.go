@@ -27,15 +27,14 @@ func (o *observer) Load(items []kvstore.Item) {
 	}
 	l.mu.Lock()
 	streams := map[string]bool{}
-	for stream := range l.current {
-		streams[stream] = true
-	}
-	l.byName, l.current = all, map[string]*Stored{}
-	for _, s := range all {
-		streams[s.Stream] = true
-		if c := l.current[s.Stream]; c == nil || older(c, s) < 0 {
-			l.current[s.Stream] = s
+	for _, releases := range []map[string]*Stored{l.byName, all} {
+		for _, s := range releases {
+			streams[s.Stream] = true
 		}
+	}
+	l.byName = all
+	for stream := range streams {
+		l.choose(stream)
 	}
 	watchers := l.watchers
 	l.mu.Unlock()
