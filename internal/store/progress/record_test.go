@@ -61,17 +61,6 @@ func (l *memoryLog) fail(err error) {
 	l.failure = err
 }
 
-// replay has a tracker apply the messages after a sequence.
-func (l *memoryLog) replay(t *Tracker, after uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, m := range l.messages {
-		if m.Sequence > after {
-			t.Apply(bootlog.Batch{Sequence: m.Sequence, Records: slices.Clone(m.Records)})
-		}
-	}
-}
-
 // steps counts the events of what machines do.
 type steps struct {
 	mu sync.Mutex
