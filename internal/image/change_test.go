@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/iso"
 )
 
 // overwrite writes over a file in pieces, from its end to its beginning, without a
@@ -208,5 +209,32 @@ func BenchmarkCheck(b *testing.B) {
 		if err := l.check(im, v); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkAppendSegments is what a READ over iSCSI asks of an image.
+func BenchmarkAppendSegments(b *testing.B) {
+	file := filepath.Join(b.TempDir(), "a.iso")
+	if err := os.WriteFile(file, isoImage("A", 600*sector, 1), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	img, err := iso.Open(f, 600*sector)
+	if err != nil {
+		b.Fatal(err)
+	}
+	overlay, err := img.Customize(iso.Options{Args: []string{"a=b"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := &Disk{volume: &volume{file: f, img: img}, overlay: overlay}
+	var room [8]Segment
+	b.ReportAllocs()
+	for b.Loop() {
+		d.AppendSegments(room[:0], 18*sector, 32*sector)
 	}
 }
