@@ -90,7 +90,7 @@ func (t *targets) resolve(l iscsi.Login) (*iscsi.Target, error) {
 		t.landmarks.of(disk.Image()) // so that no read has to wait for them
 	}
 	target := &iscsi.Target{
-		IQN: i.Image.IQN, Disk: segmented{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
+		IQN: i.Image.IQN, Disk: checkedDisk{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
 		Tag: &visit{disk: disk, host: i.Host, image: i.Image.Ref, journal: t.app.journal, landmarks: t.landmarks}, Release: disk.Release,
 	}
 	if chap := i.Image.CHAP; chap != nil {
@@ -168,20 +168,11 @@ func (t *targets) wrongSecret(l iscsi.Login, tag any, wrong int) {
 
 func (t *targets) read(s *iscsi.Session, off, n int64) { s.Tag.(*visit).read(off, n) }
 
-// segmented is a disk that tells the target where its bytes are.
-type segmented struct{ *image.Disk }
-
-// AppendSegments implements iscsi.Segmenter.
-func (d segmented) AppendSegments(dst []iscsi.Segment, off, n int64) []iscsi.Segment {
-	var few [8]image.Segment
-	for _, s := range d.Disk.AppendSegments(few[:0], off, n) {
-		dst = append(dst, iscsi.Segment(s))
-	}
-	return dst
-}
+// checkedDisk is a disk whose changes an initiator is told of.
+type checkedDisk struct{ *image.Disk }
 
 // Check implements iscsi.Checker.
-func (d segmented) Check() error {
+func (d checkedDisk) Check() error {
 	err := d.Disk.Check()
 	if errors.Is(err, image.ErrChanging) {
 		err = fmt.Errorf("%w: %w", iscsi.ErrNotReady, err)

@@ -61,7 +61,7 @@ func TestImageOverwrittenInPlaceIsNotMixed(t *testing.T) {
 					_, err = d.ReadAt(b, at)
 				} else { // as over iSCSI
 					for _, s := range d.AppendSegments(nil, at, int64(len(b))) {
-						_, _ = s.File.ReadAt(b[:s.Len], s.Off)
+						_, _ = s.Source.ReadAt(b[:s.Len], s.Off)
 					}
 					err = d.Check()
 				}
@@ -232,7 +232,7 @@ func BenchmarkAppendSegments(b *testing.B) {
 		b.Fatal(err)
 	}
 	d := &Disk{volume: &volume{file: f, img: img}, overlay: overlay}
-	var room [8]Segment
+	var room [8]iso.Segment
 	b.ReportAllocs()
 	for b.Loop() {
 		d.AppendSegments(room[:0], 18*sector, 32*sector)

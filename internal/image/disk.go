@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -32,15 +31,6 @@ type Disk struct {
 	release sync.Once
 	// released is set under Library.mu: nobody subscribes any more.
 	released bool
-}
-
-// Segment is a stretch of a disk: Len bytes of File at Off, or Data, which
-// nobody changes. The file stays open until the disk's Release.
-type Segment struct {
-	File *os.File
-	Off  int64
-	Len  int64
-	Data []byte
 }
 
 // Disk gives a CD-ROM's image. args are a machine's own kernel arguments, which
@@ -157,19 +147,11 @@ func (d *Disk) ReadAt(p []byte, off int64) (int, error) {
 // error is ErrChanging where the file may prove to have the same content still.
 func (d *Disk) Check() error { return d.lib.check(d.image, d.volume) }
 
-// AppendSegments tells where the n bytes at off are. What lies beyond the end is
-// left out. It does not allocate where dst has room and the range is not made of
-// many pieces.
-func (d *Disk) AppendSegments(dst []Segment, off, n int64) []Segment {
-	var few [8]iso.Segment
-	for _, s := range d.overlay.AppendExtents(few[:0], off, n) {
-		if s.Data != nil {
-			dst = append(dst, Segment{Len: s.Len, Data: s.Data})
-		} else {
-			dst = append(dst, Segment{File: d.volume.file, Off: s.Off, Len: s.Len})
-		}
-	}
-	return dst
+// AppendSegments adds the segments of the n bytes at off to dst. It leaves out bytes
+// beyond the end, and does not allocate where dst has room. The source of a segment is
+// the file, which stays open until Release.
+func (d *Disk) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
+	return d.overlay.AppendSegments(dst, off, n)
 }
 
 // Image is what is known of the file as it lies on the server, the same for all

@@ -72,12 +72,12 @@ func TestSegmentsAreTheDisk(t *testing.T) {
 	for _, r := range [][2]int64{{0, d.Size()}, {19*sector + 5, 3 * sector}, {d.Size() - 10, 10}, {d.Size() - 10, 100}, {d.Size(), 1}} {
 		var got []byte
 		for _, s := range d.AppendSegments(nil, r[0], r[1]) {
-			if s.File == nil {
+			if s.Data != nil {
 				got = append(got, s.Data...)
 				continue
 			}
 			b := make([]byte, s.Len)
-			if _, err := s.File.ReadAt(b, s.Off); err != nil {
+			if _, err := s.Source.ReadAt(b, s.Off); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, b...)
@@ -86,7 +86,7 @@ func TestSegmentsAreTheDisk(t *testing.T) {
 			t.Errorf("the segments of %v are not its bytes", r)
 		}
 	}
-	var room [8]Segment
+	var room [8]iso.Segment
 	if n := testing.AllocsPerRun(100, func() { d.AppendSegments(room[:0], 0, 65536) }); n > 0 {
 		t.Errorf("%v allocations a read", n)
 	}
