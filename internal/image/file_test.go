@@ -37,9 +37,6 @@ func TestFileBecomesReady(t *testing.T) {
 		s.PortalPort != want.PortalPort || !slices.Equal(s.KernelArgsApplied, want.KernelArgsApplied) || !slices.Equal(s.PatchedFiles, want.PatchedFiles) {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
-	if found, ok := k.lib.ByIQN("IQN.2026-11.dev.glowplug:g10:A"); !ok || found != ref {
-		t.Errorf("ByIQN: %v %v", found, ok)
-	}
 	if got := k.lib.Targets(); !slices.Equal(got, []Ref{ref}) {
 		t.Errorf("Targets: %v", got)
 	}

@@ -109,7 +109,6 @@ func (l *Library) put(cdrom *v1.ISCSICdrom) {
 	told := im.cdrom != nil && im.cdrom.Generation == cdrom.Generation && im.cdrom.Status.Release == cdrom.Status.Release &&
 		apiequality.Semantic.DeepEqual(im.cdrom.Spec, cdrom.Spec)
 	im.cdrom = cdrom
-	l.iqns[foldIQN(IQN(ref))] = ref
 	l.mu.Unlock()
 	if another {
 		l.opts.Deleted(ref)
@@ -151,7 +150,6 @@ func (l *Library) forget(im *image) (ends []<-chan struct{}) {
 		ends = append(ends, im.download.done)
 		im.download = nil
 	}
-	delete(l.iqns, foldIQN(IQN(im.ref)))
 	l.queue.Add(im.ref)
 	return ends
 }

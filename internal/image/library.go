@@ -101,7 +101,6 @@ type Library struct {
 
 	mu     sync.Mutex
 	shelf  map[Ref]*image
-	iqns   map[string]Ref
 	loaded bool
 }
 
@@ -160,7 +159,6 @@ func New(opts Options) (*Library, error) {
 		uploads:   make(chan struct{}, maxUploads),
 		pace:      usualPace(),
 		shelf:     map[Ref]*image{},
-		iqns:      map[string]Ref{},
 	}
 	if opts.Dir != "" {
 		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
@@ -255,14 +253,6 @@ func (l *Library) Targets() []Ref {
 		}
 	}
 	return refs
-}
-
-// ByIQN finds the CD-ROM with a target name, in any case.
-func (l *Library) ByIQN(iqn string) (Ref, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ref, ok := l.iqns[foldIQN(iqn)]
-	return ref, ok
 }
 
 // image gives the place of a CD-ROM on the shelf, a new one where there is none.

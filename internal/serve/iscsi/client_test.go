@@ -111,6 +111,19 @@ func start(t testing.TB, options Options) (*Server, string) {
 	return s, l.Addr().String()
 }
 
+// sessionsOf returns the sessions of a server, in no order.
+func sessionsOf(s *Server) []*Session {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	list := make([]*Session, 0, len(s.sessions.tsih))
+	for _, c := range s.sessions.tsih {
+		if session := c.public.Load(); session != nil {
+			list = append(list, session)
+		}
+	}
+	return list
+}
+
 // serving resolves every name to one disk.
 func serving(d Disk) Options {
 	return Options{Resolve: func(l Login) (*Target, error) { return &Target{IQN: l.Target, Disk: d}, nil }}

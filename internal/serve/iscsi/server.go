@@ -230,19 +230,6 @@ func (s *Server) announce(c *conn) {
 	}
 }
 
-// Sessions gives the sessions that there are, in no order.
-func (s *Server) Sessions() []*Session {
-	s.sessions.mu.Lock()
-	defer s.sessions.mu.Unlock()
-	list := make([]*Session, 0, len(s.sessions.tsih))
-	for _, c := range s.sessions.tsih {
-		if session := c.public.Load(); session != nil {
-			list = append(list, session)
-		}
-	}
-	return list
-}
-
 // Drop ends the sessions that match, and waits until they are over and have
 // released their targets, or for the context. Initiators may log in again.
 func (s *Server) Drop(ctx context.Context, match func(*Session) bool) (n int, err error) {

@@ -53,7 +53,7 @@ func TestLogout(t *testing.T) {
 	s, address := start(t, n.options(newMemory(make([]byte, blockSize))))
 	c := dial(t, address)
 	c.login(testTarget)
-	if list := s.Sessions(); len(list) != 1 || list[0].Tag != &n || list[0].Target != testTarget || list[0].ID == 0 {
+	if list := sessionsOf(s); len(list) != 1 || list[0].Tag != &n || list[0].Target != testTarget || list[0].ID == 0 {
 		t.Errorf("sessions %v", list)
 	}
 	c.request(opLogout, flagFinal|1, 0, 99<<16, nil, nil) // a connection that is not there
@@ -66,7 +66,7 @@ func TestLogout(t *testing.T) {
 	}
 	c.closed()
 	n.over(t, nil)
-	if len(s.Sessions()) != 0 {
+	if len(sessionsOf(s)) != 0 {
 		t.Error("the session stays")
 	}
 }
@@ -150,8 +150,8 @@ func TestReinstatement(t *testing.T) {
 	}
 	again.readBlocks(0, 8)
 	other.readBlocks(0, 8)
-	if len(s.Sessions()) != 2 {
-		t.Errorf("%d sessions", len(s.Sessions()))
+	if len(sessionsOf(s)) != 2 {
+		t.Errorf("%d sessions", len(sessionsOf(s)))
 	}
 }
 
@@ -312,7 +312,7 @@ func TestShutdownOfStuckInitiator(t *testing.T) {
 	c := dial(t, address)
 	c.login(testTarget)
 	c.demand(20)
-	wait(t, func() bool { list := s.Sessions(); return len(list) == 1 && list[0].BytesRead() > 0 })
+	wait(t, func() bool { list := sessionsOf(s); return len(list) == 1 && list[0].BytesRead() > 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -335,7 +335,7 @@ func TestDrop(t *testing.T) {
 	}
 	one.closed()
 	two.scsi(0, 0, 0)
-	if list := s.Sessions(); len(list) != 1 || list[0].Target != "iqn.x:two" {
+	if list := sessionsOf(s); len(list) != 1 || list[0].Target != "iqn.x:two" {
 		t.Errorf("left: %v", list)
 	}
 }
