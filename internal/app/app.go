@@ -23,9 +23,9 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/serve/portal"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/skew"
 	"glowplug/internal/store/bootlog"
@@ -74,9 +74,8 @@ type App struct {
 	boots        *machine.Server
 	images       *image.Library
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
-	targets        *iscsi.Server
+	targets        *portal.Portal
 	portalListener net.Listener
-	landmarks      *landmarks
 	// memoryLimit is what the process may take, in bytes.
 	memoryLimit int64
 	streams     *streams.Library

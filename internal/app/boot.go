@@ -1,20 +1,18 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/portal"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -33,7 +31,6 @@ func (a *App) openImages() error {
 		a.onClose(func() { _ = listener.Close() })
 		a.portalListener = listener // as it is: iSCSI sends files over TCP, and bounds its connections itself
 	}
-	a.landmarks = newLandmarks()
 	if env := httpproxy.FromEnvironment(); s.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
 		a.log.Warn("images are downloaded without the proxy of the environment: " +
 			"where there is no other way, keep a mirror of them (glowplug coreos mirror)")
@@ -48,19 +45,19 @@ func (a *App) openImages() error {
 		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
 	}
 	a.streams.Changed(a.images.StreamChanged)
-	a.decider.Try(a.tryImage)
+	a.decider.Try(a.images.Prepare)
 	a.onClose(func() { _ = a.images.Close() })
 	if a.portalListener == nil {
 		return nil
 	}
-	t := &targets{app: a, landmarks: a.landmarks}
-	told := ""
+	address := ""
 	if s.portalHost != "" {
-		told = net.JoinHostPort(s.portalHost, strconv.Itoa(int(a.portalPort())))
+		address = net.JoinHostPort(s.portalHost, strconv.Itoa(int(a.portalPort())))
 	}
-	a.targets, err = iscsi.New(iscsi.Options{
-		Resolve: t.resolve, Discover: t.discover, Portal: told, Logger: a.log, MaxConnections: s.MaxConnections,
-		Hooks: iscsi.Hooks{Login: t.login, Guessed: t.wrongSecret, Read: t.read},
+	a.targets, err = portal.New(portal.Options{
+		Listener: a.portalListener, Address: address, MaxConnections: s.MaxConnections,
+		Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources, Journal: a.journal,
+		Image: a.image, Ready: a.ready, Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -73,7 +70,7 @@ func (a *App) openImages() error {
 func (a *App) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
-		Booter: a.decider, Images: &shelf{images: a.images, journal: a.journal, landmarks: a.landmarks},
+		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: a.journal},
 		Unknown: s.UnknownHosts, URL: strings.TrimSuffix(s.HTTPURL, "/"), Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }
@@ -83,29 +80,18 @@ func (a *App) imageInUse(namespace, name string) []string {
 	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
 }
 
-// evictTimeout is how long sessions that are told to end may take to.
-const evictTimeout = 10 * time.Second
-
-// evict ends the sessions of an image that was deleted although it was being read:
-// whoever forces that takes the medium out of the drive. It does not wait.
+// evict ends the sessions of an image that was deleted.
 func (a *App) evict(ref snapshot.Ref) {
-	if a.targets == nil {
-		return
+	if a.targets != nil {
+		a.targets.Evict(ref)
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
-		defer cancel()
-		n, err := a.targets.Drop(ctx, func(s *iscsi.Session) bool {
-			v, ok := s.Tag.(*visit)
-			return ok && v.image == ref && v.disk.Deleted()
-		})
-		switch {
-		case err != nil:
-			a.log.Warn("the sessions of a deleted image are not over yet", "image", ref.String(), "sessions", n, "error", err)
-		case n > 0:
-			a.log.Info("the sessions of a deleted image were ended", "image", ref.String(), "sessions", n)
-		}
-	}()
+}
+
+// image returns an image as it is stored; nil where there is none.
+func (a *App) image(ref snapshot.Ref) *snapshot.Image {
+	view := a.inventory.View()
+	defer view.End()
+	return view.Image(ref)
 }
 
 // portalPort is the port that machines are told for iSCSI; 0 without a portal.
@@ -169,20 +155,4 @@ func ownAddress(listen string) netip.Addr {
 		}
 	}
 	return best
-}
-
-// serveTargets serves iSCSI until it is shut.
-func (a *App) serveTargets() error {
-	err := a.targets.Serve(a.portalListener)
-	if errors.Is(err, iscsi.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// shutTargets lets initiators finish what they are at.
-func (a *App) shutTargets(ctx context.Context) {
-	if a.targets != nil {
-		_ = a.targets.Shutdown(ctx)
-	}
 }

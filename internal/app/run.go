@@ -54,7 +54,7 @@ func (a *App) Run(ctx context.Context) error {
 		serving.Go(func() error { return d.serve(handler) })
 	}
 	if a.targets != nil {
-		serving.Go(a.serveTargets)
+		serving.Go(a.targets.Serve)
 	}
 	serving.Go(func() error {
 		a.greet(serveCtx)
@@ -71,7 +71,9 @@ func (a *App) Run(ctx context.Context) error {
 	for _, d := range a.doors {
 		shut.Go(func() { d.shut(drain) })
 	}
-	shut.Go(func() { a.shutTargets(drain) })
+	if a.targets != nil {
+		shut.Go(func() { a.targets.Shutdown(drain) })
+	}
 	shut.Wait()
 	err := serving.Wait()
 

@@ -65,6 +65,7 @@ var order = []string{
 	"internal/credentials/certtest",
 	"internal/serve/api",
 	"internal/serve/machine",
+	"internal/serve/portal",
 	"internal/app",
 	"internal/cli",
 	"cmd/glowplug",

@@ -154,11 +154,6 @@ func (d *Disk) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
 	return d.overlay.AppendSegments(dst, off, n)
 }
 
-// Image is what is known of the file as it lies on the server, the same for all
-// disks of it: where its kernels and initrds are, which no patch moves. For any
-// other file there is Lookup.
-func (d *Disk) Image() *iso.Image { return d.volume.img }
-
 // Lookup finds a file where it stands on the disk: one that is patched may be
 // longer than in the image, and lie behind its end.
 func (d *Disk) Lookup(path string) (iso.File, error) { return d.overlay.Image().Lookup(path) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -118,6 +119,7 @@ type pace struct {
 	save     int64         // bytes between two checkpoints of a transfer
 	reserve  uint64        // bytes of the disk that transfers leave free
 	free     func(dir string) (uint64, error)
+	source   func(*os.File) io.ReaderAt // what an image is read through
 	diskFull func(err error) bool
 }
 
@@ -135,6 +137,7 @@ func usualPace() pace {
 		save:     64 << 20,
 		reserve:  64 << 20,
 		free:     freeSpace,
+		source:   func(f *os.File) io.ReaderAt { return f },
 		diskFull: isDiskFull,
 	}
 }
@@ -240,6 +243,29 @@ func (l *Library) Cdrom(ref Ref) *v1.ISCSICdrom {
 		return im.cdrom
 	}
 	return nil
+}
+
+// IsSet reports whether a CD-ROM is several files and no ISO image.
+func (l *Library) IsSet(ref Ref) bool {
+	cdrom := l.Cdrom(ref)
+	return cdrom != nil && formatOf(cdrom) == v1.FormatPXE
+}
+
+// Prepare reports why a host cannot be given an image with its own kernel arguments. The
+// patches of the image are kept for the host, which is about to ask for it.
+func (l *Library) Prepare(image *snapshot.Image, args []string) error {
+	if image.PXE { // its arguments stand in the script
+		files, err := l.Files(image.Ref, "")
+		if err == nil {
+			files.Release()
+		}
+		return err
+	}
+	disk, err := l.Disk(image.Ref, args)
+	if err == nil {
+		disk.Release()
+	}
+	return err
 }
 
 // Targets gives the CD-ROMs that there are disks of, in no order.

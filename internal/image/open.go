@@ -80,10 +80,11 @@ func (l *Library) read(ctx context.Context, f *os.File, id identity, hashing fun
 	if err := same(); err != nil {
 		return nil, err
 	}
-	img, err := iso.Open(f, id.Size)
+	img, err := iso.Open(l.pace.source(f), id.Size)
 	if err != nil {
 		return nil, err
 	}
+	boots, _ := img.BootFiles() // the progress of boots from an image without any is not noted
 	if _, known := l.digests.find(id); !known {
 		hashing()
 	}
@@ -95,7 +96,7 @@ func (l *Library) read(ctx context.Context, f *os.File, id identity, hashing fun
 		return nil, err
 	}
 	l.digests.remember(id, sum)
-	v := &volume{file: f, img: img, sha256: sum, holders: 1}
+	v := &volume{file: f, img: img, bootFiles: boots, sha256: sum, holders: 1}
 	v.id.Store(&id)
 	return v, nil
 }

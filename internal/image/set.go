@@ -123,6 +123,7 @@ func (l *Library) openSet(ctx context.Context, cdrom *v1.ISCSICdrom, e *entry) (
 // Files are the files of an image that is no CD-ROM, as one machine reads them.
 // Their bytes never change until Release.
 type Files struct {
+	ref     Ref
 	set     *set
 	release sync.Once
 }
@@ -150,13 +151,16 @@ func (l *Library) Files(ref Ref, version string) (*Files, error) {
 	if err := s.hold(); err != nil {
 		return nil, unavailable(ref, err)
 	}
-	return &Files{set: s}, nil
+	return &Files{ref: ref, set: s}, nil
 }
 
 // goneBy says that an image has moved on since a machine was told of it.
 func goneBy(ref Ref, version string) error {
 	return fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s has no version %s any more: boot again", ref, version))
 }
+
+// Ref names the CD-ROM.
+func (f *Files) Ref() Ref { return f.ref }
 
 // ETag names the bytes of all files together, in quotes.
 func (f *Files) ETag() string { return `"` + f.set.sum + `"` }

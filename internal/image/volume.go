@@ -18,11 +18,13 @@ const maxOverlays = 64
 // volume is one state of an image file, open. It stays open for as long as
 // somebody holds it, whatever takes its place in the directory.
 type volume struct {
-	file   *os.File
-	id     atomic.Pointer[identity] // in which the digest was computed
-	path   string                   // below the ISO directory
-	img    *iso.Image
-	sha256 string
+	file *os.File
+	id   atomic.Pointer[identity] // in which the digest was computed
+	path string                   // below the ISO directory
+	img  *iso.Image
+	// bootFiles are the kernels and the initial RAM disks in it.
+	bootFiles []iso.BootFile
+	sha256    string
 
 	// doubted is set once the file was seen to differ from id: nothing that is read of
 	// it is delivered until its digest has been computed again. spoiled is set where
