@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"glowplug/internal/bulletin"
+	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -69,10 +70,11 @@ type App struct {
 	sources     *sources.Guard
 	creds       *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
-	clientCAFile *keyfile.Follower
-	api          *api.Server
-	boots        *machine.Server
-	images       *image.Library
+	clientCAFile    *keyfile.Follower
+	api             *api.Server
+	boots           *machine.Server
+	images          *image.Library
+	imageController *imagecontroller.Controller
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
 	portalListener net.Listener
@@ -284,7 +286,7 @@ func (a *App) serveAPI() error {
 
 		Recorder:     a.journal,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
-		Upload:       a.images.Upload(),
+		Upload:       a.imageController.Upload(),
 		InUse:        a.imageInUse,
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
@@ -37,23 +38,37 @@ func (a *App) openImages() error {
 	}
 	var err error
 	a.images, err = image.New(image.Options{
-		Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
-		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
-		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.journal, Logger: a.log, Registerer: a.metrics,
+		Dir: s.ISODir, HTTPURL: a.httpURL(), Shared: s.NATSURL != "", Logger: a.log, Registerer: a.metrics,
 	})
 	if err != nil {
 		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
 	}
-	a.streams.Changed(a.images.StreamChanged)
 	a.decider.Try(a.images.Prepare)
 	a.onClose(func() { _ = a.images.Close() })
-	if a.portalListener == nil {
-		return nil
+	options := imagecontroller.Options{
+		Library: a.images, Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], Portal: a.portal(),
+		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
+		Shared: s.NATSURL != "", Recorder: a.journal, Logger: a.log, Registerer: a.metrics,
 	}
+	if a.portalListener != nil {
+		if err := a.openPortal(); err != nil {
+			return err
+		}
+		options.Deleted = a.targets.Evict
+	}
+	a.imageController = imagecontroller.New(options)
+	a.streams.Changed(a.imageController.StreamChanged)
+	return nil
+}
+
+// openPortal makes the iSCSI portal of the images.
+func (a *App) openPortal() error {
+	s := a.settings
 	address := ""
 	if s.portalHost != "" {
 		address = net.JoinHostPort(s.portalHost, strconv.Itoa(int(a.portalPort())))
 	}
+	var err error
 	a.targets, err = portal.New(portal.Options{
 		Listener: a.portalListener, Address: address, MaxConnections: s.MaxConnections,
 		Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources, Journal: a.journal,
@@ -78,13 +93,6 @@ func (a *App) bootPath() *machine.Boot {
 // imageInUse names who reads an image.
 func (a *App) imageInUse(namespace, name string) []string {
 	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
-}
-
-// evict ends the sessions of an image that was deleted.
-func (a *App) evict(ref snapshot.Ref) {
-	if a.targets != nil {
-		a.targets.Evict(ref)
-	}
 }
 
 // image returns an image as it is stored; nil where there is none.

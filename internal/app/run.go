@@ -38,7 +38,7 @@ func (a *App) Run(ctx context.Context) error {
 	imagesCtx, stopImages := context.WithCancel(work)
 	defer stopImages()
 	imagesDone := make(chan struct{})
-	go func() { defer close(imagesDone); _ = a.images.Run(imagesCtx) }()
+	go func() { defer close(imagesDone); a.imageController.Run(imagesCtx) }()
 	followCtx, stopFollower := context.WithCancel(work)
 	defer stopFollower()
 	followerDone := make(chan struct{})

@@ -43,7 +43,7 @@ func (a *App) imageWarnings(cdrom *v1.ISCSICdrom) []string {
 	if image == nil {
 		return nil
 	}
-	image.MaxIgnition = a.images.MaxIgnition(cdrom)
+	image.MaxIgnition = a.imageController.MaxIgnition(cdrom)
 	return a.skews(decide.Changed{Image: image})
 }
 

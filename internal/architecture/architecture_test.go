@@ -60,6 +60,8 @@ var order = []string{
 	"internal/domain/iso",
 	"internal/serve/iscsi",
 	"internal/image",
+	"internal/image/imagetest",
+	"internal/controller/image",
 	"internal/journal",
 	"internal/credentials",
 	"internal/credentials/certtest",
@@ -87,7 +89,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/journal", "internal/serve/api",
+	"api/v1", "api/openapi", "internal/store/kvstore", "internal/controller", "internal/hostconfig", "internal/image", "internal/controller/image", "internal/journal", "internal/serve/api",
 	"internal/app", "internal/cli",
 }
 

@@ -8,7 +8,10 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "glowplug/api/v1"
+	"glowplug/internal/image/imagetest"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -44,49 +47,58 @@ func (f slowFile) ReadAt(b []byte, off int64) (int, error) {
 // The reads of one host, and their place in the boot, wait for no other image, be that
 // searched for its kernel for ever so long.
 func TestReadsWaitForNoOtherImage(t *testing.T) {
+	dir := t.TempDir()
+	l, err := New(Options{Dir: dir, Settle: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
 	reached, release := make(chan struct{}), make(chan struct{})
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l == nil {
-			return
+	reachedOnce := sync.OnceFunc(func() { close(reached) })
+	l.source = func(f *os.File) io.ReaderAt {
+		if filepath.Base(f.Name()) != "slow.iso" {
+			return f
 		}
-		l.pace.source = func(f *os.File) io.ReaderAt {
-			if filepath.Base(f.Name()) != "slow.iso" {
-				return f
-			}
-			return slowFile{f, sync.OnceFunc(func() { close(reached) }), release}
+		return slowFile{f, reachedOnce, release}
+	}
+	open := func(name string) Ref {
+		file := name + ".iso"
+		if err := os.WriteFile(filepath.Join(dir, file), imagetest.ISO(name, 64*imagetest.Sector, 1), 0o600); err != nil {
+			t.Error(err)
 		}
-	})
-	k.write("quick.iso", isoImage("QUICK", 64*sector, 1))
-	k.write("slow.iso", isoImage("SLOW", 64*sector, 2))
-	quick := k.create("quick", v1.ISCSICdromSpec{ISOFile: "quick.iso"})
-	k.phase(quick, v1.PhaseReady)
-	slow := k.create("slow", v1.ISCSICdromSpec{ISOFile: "slow.iso"})
+		cdrom := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.ISCSICdromSpec{ISOFile: file}}
+		l.Put(cdrom)
+		v, err := l.Open(t.Context(), cdrom, func() {})
+		if err != nil {
+			t.Error(err)
+		}
+		l.Serve(t.Context(), RefOf(cdrom), cdrom.UID, Content{Volume: v, Failure: err})
+		return RefOf(cdrom)
+	}
+	quick := open("quick")
+	opened := make(chan Ref)
+	go func() { opened <- open("slow") }()
 	<-reached
 
 	journal := &progressJournal{}
 	boot := func(ref Ref, host string) {
 		t.Helper()
-		d, err := k.lib.DiskAgain(ref, host, nil)
+		d, err := l.DiskAgain(ref, host, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Release()
 		progress := d.Progress(&snapshot.Host{Ref: snapshot.Ref{Name: host}}, journal)
-		for off := int64(0); off < d.Size(); off += sector {
-			progress.Read(off, sector)
-			if _, err := d.ReadAt(make([]byte, sector), off); err != nil {
+		for off := int64(0); off < d.Size(); off += imagetest.Sector {
+			progress.Read(off, imagetest.Sector)
+			if _, err := d.ReadAt(make([]byte, imagetest.Sector), off); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	boot(quick, "b")
-	if d, err := k.lib.Disk(slow, nil); err == nil {
-		d.Release()
-		t.Error("an image is served before it was read")
-	}
 	close(release)
-	k.phase(slow, v1.PhaseReady)
-	boot(slow, "a")
+	boot(<-opened, "a")
 	if want := []string{"b quick /VMLINUZ", "a slow /VMLINUZ"}; !slices.Equal(journal.read, want) {
 		t.Errorf("read %q, want %q", journal.read, want)
 	}
