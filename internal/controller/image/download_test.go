@@ -230,11 +230,13 @@ func TestDownloadThatBeginsAnewAgainAndAgain(t *testing.T) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(img)+100))
 		w.Write(img)
 	})
+	began := time.Now()
 	k.create("a", m.spec())
-	await(t, func() bool { return len(m.asked()) >= 6 })
-	time.Sleep(500 * time.Millisecond)
-	if n := len(m.asked()); n > 40 {
-		t.Errorf("asked %d times", n)
+	tries := func() float64 { return k.counter("glowplug_images_transfers_total") }
+	await(t, func() bool { return tries() >= 9 })
+	// The pauses after them double from a millisecond, but for a quarter.
+	if took := time.Since(began); took < 180*time.Millisecond {
+		t.Errorf("nine tries in %v", took)
 	}
 }
 
