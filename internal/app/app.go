@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/controller/config"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
+	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/controller/template"
 	"glowplug/internal/credentials"
@@ -28,9 +29,9 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/serve/portal"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kvstore"
@@ -79,14 +80,14 @@ type App struct {
 	sources  *sources.Guard
 	creds    *credentials.Credentials
 	// clientCAFile follows --client-ca-file; nil without it.
-	clientCAFile *keyfile.Follower
-	api          *api.Server
-	boots        *machine.Server
-	images       *image.Library
+	clientCAFile    *keyfile.Follower
+	api             *api.Server
+	boots           *machine.Server
+	images          *image.Library
+	imageController *imagecontroller.Controller
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
-	targets        *iscsi.Server
+	targets        *portal.Portal
 	portalListener net.Listener
-	landmarks      *landmarks
 	// memoryLimit is what the process may take, in bytes.
 	memoryLimit int64
 	streams     *streams.Library
@@ -154,7 +155,7 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	a.openDecider()
-	if err := a.openTargets(); err != nil {
+	if err := a.openPortal(); err != nil {
 		return err
 	}
 	if err := a.openArtifacts(); err != nil {
@@ -221,7 +222,7 @@ func (a *App) openDecider() {
 		Policy: decide.Policy{
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 		},
-		Progress: a.progress, Images: servableImages{a.images}, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
+		Progress: a.progress, Images: a.images, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
@@ -316,13 +317,13 @@ func (a *App) serveAPI() error {
 		Templates: a.rendered,
 		Conflicts: a.compatibility.HostWarnings,
 		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
-			return a.compatibility.ImageWarnings(cdrom, a.images.MaxIgnition(cdrom))
+			return a.compatibility.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom))
 		},
 		ConfigWarnings: a.compatibility.ConfigWarnings,
 
 		ConfigStatus: a.configs,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
-		Upload:       a.images.Upload(),
+		Upload:       a.imageController.Upload(),
 		InUse:        a.imageInUse,
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,

@@ -1,20 +1,19 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
+	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
-	"glowplug/internal/serve/iscsi"
 	"glowplug/internal/serve/machine"
+	"glowplug/internal/serve/portal"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -33,52 +32,61 @@ func (a *App) openImages() error {
 		a.onClose(func() { _ = listener.Close() })
 		a.portalListener = listener // as it is: iSCSI sends files over TCP, and bounds its connections itself
 	}
-	a.landmarks = newLandmarks()
 	if env := httpproxy.FromEnvironment(); s.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
 		a.log.Warn("images are downloaded without the proxy of the environment: " +
 			"where there is no other way, keep a mirror of them (glowplug coreos mirror)")
 	}
 	var err error
 	a.images, err = image.New(image.Options{
-		Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], HTTPURL: a.httpURL(), Portal: a.portal(),
-		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
-		Shared: s.NATSURL != "", Deleted: a.evict, Recorder: a.events, Logger: a.log, Registerer: a.metrics,
+		Dir: s.ISODir, HTTPURL: a.httpURL(), Shared: s.NATSURL != "", Logger: a.log, Registerer: a.metrics,
 	})
 	if err != nil {
 		return &OptionError{Flag: "iso-dir", Reason: err.Error()}
 	}
-	a.streams.Changed(a.images.StreamChanged)
 	a.onClose(func() { _ = a.images.Close() })
 	return nil
 }
 
-// openTargets makes the iSCSI server, where there is a portal.
-func (a *App) openTargets() (err error) {
-	if a.portalListener == nil {
-		return nil
-	}
+// openPortal makes the iSCSI portal of the images, where there is a listener for it, and
+// the controller of images.
+func (a *App) openPortal() (err error) {
 	s := a.settings
-	t := &targets{app: a, landmarks: a.landmarks}
-	told := ""
-	if s.portalHost != "" {
-		told = net.JoinHostPort(s.portalHost, strconv.Itoa(int(a.portalPort())))
+	options := imagecontroller.Options{
+		Library: a.images, Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], Portal: a.portal(),
+		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
+		Shared: s.NATSURL != "", Recorder: a.events, Metrics: a.controllers, Logger: a.log, Registerer: a.metrics,
 	}
-	a.targets, err = iscsi.New(iscsi.Options{
-		Resolve: t.resolve, Discover: t.discover, Portal: told, Logger: a.log, MaxConnections: s.MaxConnections,
-		Hooks: iscsi.Hooks{Login: t.login, Guessed: t.wrongSecret, Read: t.read},
-	})
-	if err != nil {
-		return err
+	if a.portalListener != nil {
+		a.targets, err = portal.New(portal.Options{
+			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.MaxConnections,
+			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
+			Journal: notes{a.progress, a.events}, Image: a.image, Ready: a.ready, Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
+		a.onClose(a.targets.Close)
+		options.Deleted = a.targets.Evict
 	}
-	a.onClose(a.targets.Close)
+	a.imageController = imagecontroller.New(options)
+	a.streams.Changed(a.imageController.StreamChanged)
 	return nil
+}
+
+// portalAddress returns the address that discovery tells, as host:port; "" for the one
+// that was reached.
+func (a *App) portalAddress() string {
+	if a.settings.portalHost == "" {
+		return ""
+	}
+	return net.JoinHostPort(a.settings.portalHost, strconv.Itoa(int(a.portalPort())))
 }
 
 // bootPath is what machines are given beside their configs.
 func (a *App) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
-		Booter: a.decider, Images: &shelf{images: a.images, progress: a.progress, landmarks: a.landmarks},
+		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
 		Unknown: s.UnknownHosts, URL: strings.TrimSuffix(s.HTTPURL, "/"), Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }
@@ -88,29 +96,11 @@ func (a *App) imageInUse(namespace, name string) []string {
 	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
 }
 
-// evictTimeout is how long sessions that are told to end may take to.
-const evictTimeout = 10 * time.Second
-
-// evict ends the sessions of an image that was deleted although it was being read:
-// whoever forces that takes the medium out of the drive. It does not wait.
-func (a *App) evict(ref snapshot.Ref) {
-	if a.targets == nil {
-		return
-	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
-		defer cancel()
-		n, err := a.targets.Drop(ctx, func(s *iscsi.Session) bool {
-			v, ok := s.Tag.(*visit)
-			return ok && v.image == ref && v.disk.Deleted()
-		})
-		switch {
-		case err != nil:
-			a.log.Warn("the sessions of a deleted image are not over yet", "image", ref.String(), "sessions", n, "error", err)
-		case n > 0:
-			a.log.Info("the sessions of a deleted image were ended", "image", ref.String(), "sessions", n)
-		}
-	}()
+// image returns an image as it is stored; nil where there is none.
+func (a *App) image(ref snapshot.Ref) *snapshot.Image {
+	view := a.inventory.View()
+	defer view.End()
+	return view.Image(ref)
 }
 
 // portalPort is the port that machines are told for iSCSI; 0 without a portal.
@@ -174,22 +164,4 @@ func ownAddress(listen string) netip.Addr {
 		}
 	}
 	return best
-}
-
-// serveTargets serves iSCSI until it is shut.
-func (a *App) serveTargets() error {
-	err := a.targets.Serve(a.portalListener)
-	if errors.Is(err, iscsi.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// shutTargets lets initiators finish what they are at.
-func (a *App) shutTargets(ctx context.Context) {
-	if a.targets != nil {
-		if err := a.targets.Shutdown(ctx); err != nil {
-			a.log.Warn("stopping iSCSI", "error", err)
-		}
-	}
 }

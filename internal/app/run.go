@@ -40,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 	imagesCtx, stopImages := context.WithCancel(work)
 	defer stopImages()
 	imagesDone := make(chan struct{})
-	go func() { defer close(imagesDone); a.images.Run(imagesCtx) }()
+	go func() { defer close(imagesDone); a.imageController.Run(imagesCtx) }()
 	controllersCtx, stopControllers := context.WithCancel(work)
 	defer stopControllers()
 	var controllers sync.WaitGroup
@@ -60,7 +60,7 @@ func (a *App) Run(ctx context.Context) error {
 		serving.Go(func() error { return d.serve(handler) })
 	}
 	if a.targets != nil {
-		serving.Go(a.serveTargets)
+		serving.Go(a.targets.Serve)
 	}
 	serving.Go(func() error {
 		a.greet(serveCtx)
@@ -77,7 +77,9 @@ func (a *App) Run(ctx context.Context) error {
 	for _, d := range a.doors {
 		shut.Go(func() { d.shut(drain) })
 	}
-	shut.Go(func() { a.shutTargets(drain) })
+	if a.targets != nil {
+		shut.Go(func() { a.targets.Shutdown(drain) })
+	}
 	shut.Wait()
 	err := serving.Wait()
 

@@ -66,10 +66,13 @@ var order = []string{
 	"internal/domain/iso",
 	"internal/serve/iscsi",
 	"internal/image",
+	"internal/image/imagetest",
+	"internal/controller/image",
 	"internal/credentials",
 	"internal/credentials/certtest",
 	"internal/serve/api",
 	"internal/serve/machine",
+	"internal/serve/portal",
 	"internal/app",
 	"internal/cli",
 	"cmd/glowplug",
@@ -93,7 +96,7 @@ var impure = map[string]string{
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/store/kvstore", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
-	"internal/controller/stream", "internal/controller/template",
+	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/image", "internal/serve/api", "internal/app", "internal/cli",
 }
 

@@ -201,7 +201,7 @@ func writeISO(ctx context.Context, in *os.File, overlay *iso.Overlay, out string
 			os.Remove(partial)
 		}
 	}()
-	for _, s := range overlay.Extents(0, overlay.Size()) {
+	for _, s := range overlay.AppendSegments(nil, 0, overlay.Size()) {
 		if s.Data != nil {
 			if _, err := to.Write(s.Data); err != nil {
 				return err

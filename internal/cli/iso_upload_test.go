@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"glowplug/internal/client"
+	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
@@ -47,15 +48,16 @@ func newImageServer(t *testing.T) *imageServer {
 		kvtest.Run(t, js, store)
 	}
 	api.BridgeLogs(slog.New(slog.DiscardHandler))
-	library, err := image.New(image.Options{Dir: t.TempDir(), Store: stores[api.ISCSICdroms], HTTPURL: "http://192.0.2.1:8082"})
+	library, err := image.New(image.Options{Dir: t.TempDir(), HTTPURL: "http://192.0.2.1:8082"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	images := imagecontroller.New(imagecontroller.Options{Library: library, Store: stores[api.ISCSICdroms]})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { library.Run(ctx) })
+	running.Go(func() { images.Run(ctx) })
 	s := &imageServer{}
-	apiServer, err := api.New(api.Options{Stores: stores, Upload: library.Upload(), InUse: func(_, _ string) []string {
+	apiServer, err := api.New(api.Options{Stores: stores, Upload: images.Upload(), InUse: func(_, _ string) []string {
 		if name := s.busy.Load(); name != nil {
 			return []string{*name}
 		}
@@ -79,12 +81,12 @@ func newImageServer(t *testing.T) *imageServer {
 	s.url = listener.URL
 	t.Cleanup(func() {
 		cancel()
-		_ = library.Close()
 		stop, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()
 		_ = apiServer.Shutdown(stop)
 		listener.Close()
 		running.Wait()
+		_ = library.Close()
 	})
 	return s
 }

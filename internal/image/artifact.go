@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
 	"glowplug/internal/domain/coreos"
 )
+
+// ErrBadImage is wrapped by the error for a file that is not what it is received as.
+var ErrBadImage = errors.New("the image is not taken")
 
 // peeked is how much of the beginning of a file is looked at: enough for the mark in a
 // kernel of s390x.
@@ -24,20 +28,20 @@ var artifacts = map[string]struct {
 	coreos.Rootfs:    {isRootfs, "a squashfs or EROFS image, or a cpio archive"},
 }
 
-// checkArtifact looks whether a file is what its role says. Whoever describes a release
+// CheckArtifact looks whether a file is what its role says. Whoever describes a release
 // names a digest and a place; what has that digest may still be anything that the server
 // can reach, and machines would be given it. The error tells nothing of the content.
-func checkArtifact(role string, content io.ReaderAt, size int64) error {
+func CheckArtifact(role string, content io.ReaderAt, size int64) error {
 	a, ok := artifacts[role]
 	if !ok {
-		return fmt.Errorf("%w: a set has no %s", errBadImage, role)
+		return fmt.Errorf("%w: a set has no %s", ErrBadImage, role)
 	}
 	head := make([]byte, min(size, peeked))
 	if _, err := io.ReadFull(io.NewSectionReader(content, 0, size), head); err != nil {
 		return err
 	}
 	if !a.begins(head) {
-		return fmt.Errorf("%w: its %s does not begin like %s", errBadImage, role, a.like)
+		return fmt.Errorf("%w: its %s does not begin like %s", ErrBadImage, role, a.like)
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"glowplug/internal/domain/coreos"
 )
 
+// secret is what a metadata service would answer.
+const secret = `{"Code": "Success", "AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "hunter2"}`
+
 // at gives a file with a mark at a place, and content behind it.
 func at(offset int, mark string) []byte {
 	b := make([]byte, offset+len(mark)+4096)
@@ -67,13 +70,13 @@ func TestArtifacts(t *testing.T) {
 		"gzip without cpio": {zipped(bytes.Repeat([]byte("a"), 1<<20)), ""},
 	} {
 		for _, role := range []string{kernel, initramfs, rootfs} {
-			err := checkArtifact(role, bytes.NewReader(c.content), int64(len(c.content)))
-			if want := strings.Contains(c.roles, role); want && err != nil || !want && !errors.Is(err, errBadImage) {
+			err := CheckArtifact(role, bytes.NewReader(c.content), int64(len(c.content)))
+			if want := strings.Contains(c.roles, role); want && err != nil || !want && !errors.Is(err, ErrBadImage) {
 				t.Errorf("%s as %s: %v", name, role, err)
 			}
 		}
 	}
-	if err := checkArtifact(coreos.Disk, bytes.NewReader(efi), int64(len(efi))); !errors.Is(err, errBadImage) {
+	if err := CheckArtifact(coreos.Disk, bytes.NewReader(efi), int64(len(efi))); !errors.Is(err, ErrBadImage) {
 		t.Error(err)
 	}
 }

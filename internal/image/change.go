@@ -3,10 +3,7 @@ package image
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
-
-	v1 "glowplug/api/v1"
 )
 
 // ErrChanging is the error of a read while it is not known whether a file that was
@@ -19,7 +16,7 @@ var ErrOverwritten = errors.New("its file was overwritten while it was in use")
 // check fails where the file of a volume is not in the state that it was opened in,
 // and lets it be read again. One that another has taken the place of, as by a rename,
 // is as good as ever.
-func (l *Library) check(im *image, v *volume) error {
+func (l *Library) check(im *served, v *Volume) error {
 	if v.spoiled.Load() {
 		return ErrOverwritten
 	}
@@ -29,13 +26,9 @@ func (l *Library) check(im *image, v *volume) error {
 	}
 	if !v.doubted.Swap(true) {
 		l.mu.Lock()
-		if l.shelf[im.ref] != im || v.hold() != nil {
-			v.spoiled.Store(true) // there is nobody left who would read it again
-		} else {
-			im.doubted = append(im.doubted, v)
-		}
+		l.doubtLocked(im, v)
 		l.mu.Unlock()
-		l.queue.Add(im.ref)
+		l.notify(im.ref, 0)
 	}
 	if err != nil {
 		return err
@@ -43,36 +36,34 @@ func (l *Library) check(im *image, v *volume) error {
 	return ErrChanging
 }
 
-// verify reads again what is doubted, and tells when to do so once more; 0: never.
-func (l *Library) verify(ctx context.Context, im *image, cdrom *v1.ISCSICdrom) (again time.Duration) {
-	l.mu.Lock()
-	doubted := slices.Clone(im.doubted)
-	l.mu.Unlock()
-	for _, v := range doubted {
-		if !l.settle(ctx, v) {
-			again = max(l.pace.settle, retryFirst)
+// Verify reads again the files of a CD-ROM that have changed under their readers. It
+// returns the number of those that were overwritten, and when to call it again; 0: never.
+func (l *Library) Verify(ctx context.Context, ref Ref) (overwritten int, again time.Duration) {
+	for _, v := range l.doubted(ref) {
+		if !l.verify(ctx, v) {
+			again = max(l.opts.Settle, minVerify)
 			continue
 		}
-		l.mu.Lock()
-		im.doubted = slices.DeleteFunc(im.doubted, func(each *volume) bool { return each == v })
-		l.mu.Unlock()
 		if v.spoiled.Load() {
-			l.recordOverwritten(im, cdrom)
+			overwritten++
 		}
-		_ = v.drop()
+		l.trusted(ref, v)
 	}
-	return again
+	return overwritten, again
 }
 
-// settle finds out whether the file of a volume still has the content that it had. It
-// reports whether that could be told: not while the file is written to.
-func (l *Library) settle(ctx context.Context, v *volume) bool {
+// minVerify is the least time between two tries to verify a file.
+const minVerify = 200 * time.Millisecond
+
+// verify finds out whether the file of a volume still has the content that it had. It
+// reports false while that cannot be known, since the file is being written.
+func (l *Library) verify(ctx context.Context, v *Volume) bool {
 	info, err := v.file.Stat()
 	if err != nil || info.Size() != v.id.Load().Size {
 		v.spoiled.Store(true)
 		return true
 	}
-	if age := l.opts.Now().Sub(info.ModTime()); age >= 0 && age < l.pace.settle {
+	if age := l.opts.Now().Sub(info.ModTime()); age >= 0 && age < l.opts.Settle {
 		return false
 	}
 	id := identityOf(info)
@@ -86,21 +77,11 @@ func (l *Library) settle(ctx context.Context, v *volume) bool {
 		}
 		l.digests.remember(id, sum)
 	}
-	if err != nil || sum != v.sha256 {
+	if err != nil || sum != v.SHA256 {
 		v.spoiled.Store(true)
 		return true
 	}
 	v.id.Store(&id)
 	v.doubted.Store(false)
 	return true
-}
-
-// recordOverwritten tells the operator what machines have met with.
-func (l *Library) recordOverwritten(im *image, cdrom *v1.ISCSICdrom) {
-	const message = "its file was overwritten while machines were reading it: their reads fail until they boot again; " +
-		"write a new image to another file and rename it"
-	l.opts.Logger.Warn(message, "image", im.ref.String())
-	if l.opts.Recorder != nil && cdrom != nil {
-		l.opts.Recorder.Record(objectOf(cdrom), v1.EventWarning, "ImageOverwritten", message)
-	}
 }

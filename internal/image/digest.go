@@ -11,16 +11,15 @@ import (
 	"os"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
 	"glowplug/internal/image/download"
 )
 
 const (
-	// ownDir holds, below the ISO directory, what the library keeps itself.
-	ownDir = ".glowplug"
-	// digestsFile remembers digests over restarts.
-	digestsFile = ownDir + "/digests.json"
+	// DigestsFile keeps the digests over restarts.
+	DigestsFile = OwnDir + "/digests.json"
 	maxDigests  = 4096
 	copyBuffer  = 1 << 20
 )
@@ -29,7 +28,7 @@ const (
 // whole for a second time.
 type digests struct {
 	root    *os.Root
-	metrics *metrics
+	hashed  prometheus.Counter
 	logger  *slog.Logger
 	reading singleflight.Group
 
@@ -42,14 +41,20 @@ type digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-func newDigests(root *os.Root, m *metrics, logger *slog.Logger) *digests {
-	d := &digests{root: root, metrics: m, logger: logger}
+func newDigests(root *os.Root, reg prometheus.Registerer, logger *slog.Logger) *digests {
+	d := &digests{root: root, logger: logger, hashed: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "glowplug_images_hashed_bytes_total",
+		Help: "Bytes of ISO files that were read for their digest.",
+	})}
+	if reg != nil {
+		reg.MustRegister(d.hashed)
+	}
 	if root == nil {
 		return d
 	}
-	if text, err := root.ReadFile(digestsFile); err == nil {
+	if text, err := root.ReadFile(DigestsFile); err == nil {
 		if err := json.Unmarshal(text, &d.known); err != nil {
-			logger.Warn("the remembered digests cannot be read; files are read again", "file", digestsFile, "error", err)
+			logger.Warn("the remembered digests cannot be read; files are read again", "file", DigestsFile, "error", err)
 			d.known = nil
 		}
 	}
@@ -67,7 +72,7 @@ func (d *digests) of(ctx context.Context, f io.ReaderAt, id identity) (string, e
 			return sum, nil
 		}
 		h := sha256.New()
-		r := &download.Counted{Context: ctx, Reader: io.NewSectionReader(f, 0, id.Size), Count: d.metrics.hashed.Add}
+		r := &download.Counted{Context: ctx, Reader: io.NewSectionReader(f, 0, id.Size), Count: d.hashed.Add}
 		n, err := io.CopyBuffer(download.WriterOnly{Writer: h}, r, make([]byte, copyBuffer))
 		if err == nil && n < id.Size {
 			err = io.ErrUnexpectedEOF
@@ -104,7 +109,7 @@ func (d *digests) remember(id identity, sum string) {
 	}
 	text, err := json.Marshal(d.known)
 	if err == nil {
-		err = download.Folder{Root: d.root}.Replace(digestsFile, text)
+		err = download.Folder{Root: d.root}.Replace(DigestsFile, text)
 	}
 	if err != nil {
 		// An ISO directory may be read-only where nothing is uploaded.

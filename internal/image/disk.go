@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,23 +24,14 @@ import (
 // Release by any number of goroutines.
 type Disk struct {
 	lib     *Library
-	image   *image
-	volume  *volume
+	image   *served
+	volume  *Volume
 	overlay *iso.Overlay
 	uid     types.UID // the CD-ROM's
 	reader  string
 	release sync.Once
 	// released is set under Library.mu: nobody subscribes any more.
 	released bool
-}
-
-// Segment is a stretch of a disk: Len bytes of File at Off, or Data, which
-// nobody changes. The file stays open until the disk's Release.
-type Segment struct {
-	File *os.File
-	Off  int64
-	Len  int64
-	Data []byte
 }
 
 // Disk gives a CD-ROM's image. args are a machine's own kernel arguments, which
@@ -56,11 +47,11 @@ func (l *Library) Disk(ref Ref, args []string) (*Disk, error) { return l.DiskOf(
 func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error) {
 	version := ""
 	l.mu.Lock()
-	if im := l.shelf[ref]; im != nil {
+	if im := l.images[ref]; im != nil {
 		now := l.opts.Now()
 		for i := range im.former {
-			if v := im.former[i].volume; v != nil && now.Sub(v.hadBy(reader)) < l.pace.again {
-				version = versionOf(v.sha256)
+			if v := im.former[i].volume; v != nil && now.Sub(v.hadBy(reader)) < readerPause {
+				version = versionOf(v.SHA256)
 				break
 			}
 		}
@@ -78,13 +69,13 @@ func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error
 // a while after another has taken its place.
 func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) {
 	l.mu.Lock()
-	im := l.shelf[ref]
+	im := l.images[ref]
 	if im == nil || im.cdrom == nil {
 		defer l.mu.Unlock()
-		return nil, l.absent(ref)
+		return nil, l.absentLocked(ref)
 	}
 	cdrom, v, failure := im.cdrom, im.current, im.failure
-	older := version != "" && (v == nil || versionOf(v.sha256) != version)
+	older := version != "" && (v == nil || versionOf(v.SHA256) != version)
 	if older {
 		if v, failure = im.former.volume(version), nil; v == nil {
 			defer l.mu.Unlock()
@@ -98,7 +89,7 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 	switch {
 	case cdrom.Spec.External != nil:
 		return nil, fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s is served by another target", ref))
-	case formatOf(cdrom) == v1.FormatPXE:
+	case Format(cdrom) == v1.FormatPXE:
 		return nil, fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s is a kernel and an initramfs, and no ISO image", ref))
 	case failure != nil:
 		return nil, unavailable(ref, failure)
@@ -111,7 +102,7 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 		err = l.check(im, v)
 	}
 	if err == nil {
-		d.overlay, err = l.customize(v, cdrom, args)
+		d.overlay, err = l.Overlay(v, cdrom, args)
 	}
 	if err != nil {
 		d.Release()
@@ -120,24 +111,20 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 	return d, nil
 }
 
-func unavailable(ref Ref, cause error) error {
-	return fault.New(fault.Unavailable, fmt.Sprintf("the image of ISCSICdrom %s cannot be read: %v", ref, cause))
-}
-
-// customize sets the arguments of the CD-ROM, and a machine's own.
-func (l *Library) customize(v *volume, cdrom *v1.ISCSICdrom, own []string) (*iso.Overlay, error) {
+// Overlay sets the arguments of the CD-ROM, and a machine's own.
+func (l *Library) Overlay(v *Volume, cdrom *v1.ISCSICdrom, own []string) (*iso.Overlay, error) {
 	o := iso.Options{Args: cdrom.Spec.KernelArgs, BaseURL: l.opts.HTTPURL}
 	if cdrom.Spec.Transport == v1.TransportHTTP && l.opts.HTTPURL != "" {
 		// There is no iBFT that would lead back to the image.
-		o.FilesURL = fmt.Sprintf("%s/iso/%s/files", strings.TrimSuffix(l.opts.HTTPURL, "/"), versioned(cdrom, versionOf(v.sha256)))
+		o.FilesURL = fmt.Sprintf("%s/iso/%s/files", strings.TrimSuffix(l.opts.HTTPURL, "/"), versioned(cdrom, versionOf(v.SHA256)))
 	}
 	if len(own) > 0 {
 		if len(o.Args) == 0 {
-			o.Args = v.img.DefaultArgs(o.FilesURL)
+			o.Args = v.Image.DefaultArgs(o.FilesURL)
 		}
 		o.Args = v1.MergeKernelArgs(o.Args, own)
 	}
-	return v.with(o)
+	return v.overlay(o)
 }
 
 // Size is the number of bytes.
@@ -157,25 +144,12 @@ func (d *Disk) ReadAt(p []byte, off int64) (int, error) {
 // error is ErrChanging where the file may prove to have the same content still.
 func (d *Disk) Check() error { return d.lib.check(d.image, d.volume) }
 
-// AppendSegments tells where the n bytes at off are. What lies beyond the end is
-// left out. It does not allocate where dst has room and the range is not made of
-// many pieces.
-func (d *Disk) AppendSegments(dst []Segment, off, n int64) []Segment {
-	var few [8]iso.Segment
-	for _, s := range d.overlay.AppendExtents(few[:0], off, n) {
-		if s.Data != nil {
-			dst = append(dst, Segment{Len: s.Len, Data: s.Data})
-		} else {
-			dst = append(dst, Segment{File: d.volume.file, Off: s.Off, Len: s.Len})
-		}
-	}
-	return dst
+// AppendSegments adds the segments of the n bytes at off to dst. It leaves out bytes
+// beyond the end, and does not allocate where dst has room. The source of a segment is
+// the file, which stays open until Release.
+func (d *Disk) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
+	return d.overlay.AppendSegments(dst, off, n)
 }
-
-// Image is what is known of the file as it lies on the server, the same for all
-// disks of it: where its kernels and initrds are, which no patch moves. For any
-// other file there is Lookup.
-func (d *Disk) Image() *iso.Image { return d.volume.img }
 
 // Lookup finds a file where it stands on the disk: one that is patched may be
 // longer than in the image, and lie behind its end.
@@ -189,9 +163,9 @@ func (d *Disk) Args() []string { return d.overlay.Args() }
 func (d *Disk) ETag() string {
 	if args := d.overlay.Args(); len(args) > 0 {
 		sum := sha256.Sum256([]byte(strings.Join(args, "\x00")))
-		return `"` + d.volume.sha256 + "-" + hex.EncodeToString(sum[:8]) + `"`
+		return `"` + d.volume.SHA256 + "-" + hex.EncodeToString(sum[:8]) + `"`
 	}
-	return `"` + d.volume.sha256 + `"`
+	return `"` + d.volume.SHA256 + `"`
 }
 
 // Deleted tells whether the CD-ROM is no longer there, though another may have its
@@ -214,7 +188,7 @@ func (d *Disk) Subscribe(by v1.Subscriber) {
 		d.image.readers[d] = by
 	}
 	l.mu.Unlock()
-	l.queue.AddAfter(d.image.ref, statusPause)
+	l.notify(d.image.ref, readersPause)
 }
 
 // Release ends the use of the disk. It may be called again.
@@ -225,19 +199,20 @@ func (d *Disk) Release() {
 		d.released = true
 		_, subscribed := d.image.readers[d]
 		delete(d.image.readers, d)
+		l.pruneLocked(d.image)
 		l.mu.Unlock()
 		if subscribed {
-			l.queue.AddAfter(d.image.ref, statusPause)
+			l.notify(d.image.ref, readersPause)
 		}
 		d.volume.note(d.reader, l.opts.Now())
-		_ = d.volume.drop()
+		_ = d.volume.Drop()
 	})
 }
 
 // InUse names those who read a CD-ROM's image now, each once, in order; where the
 // store is shared, those too that another server has told of in its status.
 func (l *Library) InUse(ref Ref) []string {
-	all := l.subscribers(ref)
+	all := l.Subscribers(ref)
 	if cdrom := l.Cdrom(ref); cdrom != nil && l.opts.Shared {
 		all = append(all, cdrom.Status.Subscribers...)
 	}
@@ -253,14 +228,14 @@ func (l *Library) InUse(ref Ref) []string {
 	return slices.Compact(names)
 }
 
-// maxSubscribers bounds what a status shows.
-const maxSubscribers = 100
+// readersPause lets a storm of logins come to one write of the status.
+const readersPause = 2 * time.Second
 
-// subscribers gives who reads the image, those who came first first.
-func (l *Library) subscribers(ref Ref) []v1.Subscriber {
+// Subscribers returns the readers of an image, in the order in which they came.
+func (l *Library) Subscribers(ref Ref) []v1.Subscriber {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	im := l.shelf[ref]
+	im := l.images[ref]
 	if im == nil {
 		return nil
 	}
@@ -272,4 +247,14 @@ func (l *Library) subscribers(ref Ref) []v1.Subscriber {
 		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.InitiatorIQN, b.InitiatorIQN), cmp.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// versioned is the name of an image in paths over HTTP: with its version where
+// another one may take its place while a machine boots.
+func versioned(cdrom *v1.ISCSICdrom, version string) string {
+	name := cdrom.Namespace + "/" + cdrom.Name
+	if cdrom.Spec.Stream == nil || version == "" {
+		return name
+	}
+	return name + "@" + strings.ToLower(version)
 }

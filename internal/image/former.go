@@ -2,32 +2,22 @@ package image
 
 import "time"
 
-const (
-	// maxFormer is how many images are kept open after others have taken their
-	// place.
-	maxFormer = 2
-	// lingering is for how long: a machine that has begun to boot one comes back
-	// for its root file system, over a connection of its own.
-	lingering = 30 * time.Minute
-)
+// maxFormer is how many images are kept open after others have taken their place.
+const maxFormer = 2
 
 // former are the images that others have taken the place of, the newest first. They
 // have no names any more, and their room on the disk is free when they are closed.
 type former []formerImage
 
 type formerImage struct {
-	volume *volume
-	files  *set
+	volume *Volume
+	files  *Set
 	until  time.Time
 }
 
 func (f *formerImage) drop() {
-	if f.volume != nil {
-		_ = f.volume.drop()
-	}
-	if f.files != nil {
-		_ = f.files.drop()
-	}
+	_ = f.volume.Drop()
+	_ = f.files.Drop()
 }
 
 // add keeps an image, which the caller held.
@@ -61,18 +51,18 @@ func (f *former) clear() {
 	*f = nil
 }
 
-func (f former) volume(version string) *volume {
+func (f former) volume(version string) *Volume {
 	for i := range f {
-		if v := f[i].volume; v != nil && versionOf(v.sha256) == version {
+		if v := f[i].volume; v != nil && versionOf(v.SHA256) == version {
 			return v
 		}
 	}
 	return nil
 }
 
-func (f former) set(version string) *set {
+func (f former) set(version string) *Set {
 	for i := range f {
-		if s := f[i].files; s != nil && versionOf(s.sum) == version {
+		if s := f[i].files; s != nil && versionOf(s.Sum) == version {
 			return s
 		}
 	}

@@ -1,23 +1,18 @@
 package image
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"net/http"
-	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/egress"
-	"glowplug/internal/image/download"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -25,55 +20,28 @@ import (
 type Ref = snapshot.Ref
 
 const (
-	// workers look after images at the same time. One that reads a file for its
-	// digest, or receives one, does so by itself.
-	workers = 4
-	// maxDownloads and maxUploads bound what is received at the same time.
-	maxDownloads = 3
-	maxUploads   = 8
-	// pollInterval is how often files are looked at for changes.
-	pollInterval = 5 * time.Second
-	// closeTimeout is how long Close waits for uploads that have been told to end.
-	closeTimeout = 5 * time.Second
-	// retryFirst and retryMax are the pauses after a look that failed for
-	// another reason than the image.
-	retryFirst = 200 * time.Millisecond
-	retryMax   = time.Minute
+	// DefaultSettle is how long a file has to be left alone before it is read.
+	DefaultSettle = 2 * time.Second
+	// DefaultLinger is how long an image stays open after another has taken its place: a
+	// machine that has begun to boot one comes back for its root file system, over a
+	// connection of its own.
+	DefaultLinger = 30 * time.Minute
+	// readerPause is how soon a reader comes back for the image that it had.
+	readerPause = 2 * time.Minute
 )
 
-// Recorder takes what happened to an object, for an Event.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
-}
-
-// Options is what a Library is made of.
+// Options are the parts of a Library.
 type Options struct {
-	// Dir holds the ISO files (--iso-dir); it is made if it is missing. Empty:
-	// only external CD-ROMs become Ready.
+	// Dir holds the ISO files (--iso-dir); it is made if it is missing. Empty: there are
+	// no images.
 	Dir string
-	// Store is the store of iscsicdroms, with keys "/iscsicdroms/<namespace>/<name>".
-	Store storage.Interface
 	// HTTPURL is this server as machines reach it: ${glowplug} in an argument.
 	HTTPURL string
-	// Portal is the address of the iSCSI target that clients are told.
-	Portal netip.AddrPort
-	// Recorder takes events of images that become ready or fail; nil: nobody.
-	Recorder Recorder
-	// Allow says where images may be downloaded from.
-	Allow egress.Policy
-	// Streams are the releases that images can be of; nil: there are none.
-	Streams Streams
-	// StreamsRead tells whether Streams have been read; nil: they have.
-	StreamsRead func() bool
-	// Keyring has the keys that images of streams have to be signed with; nil: their
-	// digest is enough.
-	Keyring *download.Keyring
 	// Shared is true where other servers look after the same CD-ROMs.
 	Shared bool
-	// Deleted is told of a CD-ROM that was deleted, whose disks may still be read; nil:
-	// nobody is. It must not block.
-	Deleted func(Ref)
-	// Logger takes what goes wrong; nil discards it.
+	// Settle and Linger are DefaultSettle and DefaultLinger where they are 0.
+	Settle, Linger time.Duration
+	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil keeps none.
 	Registerer prometheus.Registerer
@@ -81,66 +49,22 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Library is the images. Its methods are safe for concurrent use. Before Run
-// has read the store there are no disks.
+// Library is the images that are served now. Its methods are safe for concurrent use.
+// Before Put there are no disks.
 type Library struct {
-	opts      Options
-	root      *os.Root // nil without a directory
-	client    *http.Client
-	digests   *digests
-	metrics   *metrics
-	queue     workqueue.TypedRateLimitingInterface[Ref]
-	downloads chan struct{}
-	uploads   chan struct{}
-	pace      pace
+	opts    Options
+	root    *os.Root // nil without a directory
+	digests *digests
+	// source is what an image is read through.
+	source func(*os.File) io.ReaderAt
 
-	// ctx ends with Run or Close: downloads and uploads under way.
-	ctx        context.Context
-	stop       context.CancelFunc
-	background sync.WaitGroup
-
-	mu     sync.Mutex
-	shelf  map[Ref]*image
-	iqns   map[string]Ref
-	loaded bool
+	mu      sync.Mutex
+	images  map[Ref]*served
+	loaded  bool
+	changed func(ref Ref, pause time.Duration)
 }
 
-// pace is how fast things are tried again, and what disks keep free.
-type pace struct {
-	poll     time.Duration
-	settle   time.Duration // a file that changed later than this is still being written
-	idle     time.Duration // a transfer without a byte for so long is over
-	busy     time.Duration // a transfer that had a byte since is not to be disturbed
-	soon     backoff       // after what may pass
-	late     backoff       // after what hardly will
-	tell     time.Duration // between two looks at how far a download is
-	again    time.Duration // a reader that comes back so soon gets what it had
-	linger   time.Duration // an image that another has taken the place of stays so long
-	save     int64         // bytes between two checkpoints of a transfer
-	reserve  uint64        // bytes of the disk that transfers leave free
-	free     func(dir string) (uint64, error)
-	diskFull func(err error) bool
-}
-
-func usualPace() pace {
-	return pace{
-		poll:     pollInterval,
-		settle:   2 * time.Second,
-		idle:     time.Minute,
-		busy:     10 * time.Second,
-		soon:     backoff{time.Second, 5 * time.Minute},
-		late:     backoff{time.Minute, time.Hour},
-		tell:     5 * time.Second,
-		again:    2 * time.Minute,
-		linger:   lingering,
-		save:     64 << 20,
-		reserve:  64 << 20,
-		free:     freeSpace,
-		diskFull: isDiskFull,
-	}
-}
-
-// New opens the directory. The error names what is wrong with it.
+// New opens the directory. The error names the fault of it.
 func New(opts Options) (*Library, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -148,19 +72,15 @@ func New(opts Options) (*Library, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Deleted == nil {
-		opts.Deleted = func(Ref) {}
+	if opts.Settle == 0 {
+		opts.Settle = DefaultSettle
+	}
+	if opts.Linger == 0 {
+		opts.Linger = DefaultLinger
 	}
 	l := &Library{
-		opts:   opts,
-		client: download.NewGuardedClient(opts.Allow, maxDownloads),
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[Ref](retryFirst, retryMax)),
-		downloads: make(chan struct{}, maxDownloads),
-		uploads:   make(chan struct{}, maxUploads),
-		pace:      usualPace(),
-		shelf:     map[Ref]*image{},
-		iqns:      map[string]Ref{},
+		opts: opts, images: map[Ref]*served{}, changed: func(Ref, time.Duration) {},
+		source: func(f *os.File) io.ReaderAt { return f },
 	}
 	if opts.Dir != "" {
 		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
@@ -171,58 +91,38 @@ func New(opts Options) (*Library, error) {
 			return nil, fmt.Errorf("the ISO directory: %w", err)
 		}
 		l.root = root
-		l.tighten()
+		l.closeFolder()
 	}
-	l.metrics = newMetrics(opts.Registerer, l)
-	l.digests = newDigests(l.root, l.metrics, opts.Logger)
-	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.digests = newDigests(l.root, opts.Registerer, opts.Logger)
 	return l, nil
 }
 
-// Run follows the CD-ROMs and looks after their images until ctx ends.
-// Disks that were given out can be read until Close.
-func (l *Library) Run(ctx context.Context) {
-	defer l.background.Wait()
-	defer l.queue.ShutDown()
-	defer l.stop()
-	for range workers {
-		l.background.Go(func() {
-			for l.next() {
-			}
-		})
+// closeFolder closes the server's own folder to other users of the machine: earlier
+// releases made it open. Its files cannot be reached then, and keep their modes: a file
+// whose mode changes gets another time of change, and would be read again for its
+// digest.
+func (l *Library) closeFolder() {
+	info, err := l.root.Stat(OwnDir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return // nothing was received yet, or it is closed
 	}
-	l.background.Go(func() { l.poll(l.ctx) })
-	l.follow(ctx)
+	if err := l.root.Chmod(OwnDir, 0o700); err != nil {
+		l.opts.Logger.Warn("the folder of received images is open to other users and cannot be closed: give it mode 0700",
+			"folder", OwnDir, "error", Cause(err))
+	}
 }
 
-// Close ends transfers and closes all files but those of disks that are still
-// in use.
+// Close closes all files but those of disks that are still in use.
 func (l *Library) Close() error {
-	l.stop()
-	l.queue.ShutDown()
-	l.background.Wait()
-	late := time.After(closeTimeout)
-	for range maxUploads {
-		select {
-		case l.uploads <- struct{}{}: // one that saves how far it has come
-		case <-late:
-		}
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
-	for _, im := range l.shelf {
-		if im.current != nil {
-			errs = append(errs, im.current.drop())
-			im.current = nil
-		}
-		if im.set != nil {
-			errs = append(errs, im.set.drop())
-			im.set = nil
-		}
+	for _, im := range l.images {
+		errs = append(errs, im.current.Drop(), im.set.Drop())
+		im.current, im.set = nil, nil
 		im.former.clear()
 		for _, v := range im.doubted {
-			errs = append(errs, v.drop())
+			errs = append(errs, v.Drop())
 		}
 		im.doubted = nil
 	}
@@ -232,83 +132,123 @@ func (l *Library) Close() error {
 	return errors.Join(errs...)
 }
 
-// Cdrom gives a CD-ROM as it was last seen, nil where there is none. It must not
-// be changed.
+// Root is the ISO directory; nil where there is none.
+func (l *Library) Root() *os.Root { return l.root }
+
+// Settle is how long a file has to be left alone before it is read.
+func (l *Library) Settle() time.Duration { return l.opts.Settle }
+
+// OnChange has a function called when an image has to be reconciled after a pause: its
+// file has changed under a reader, or its readers have. The function must not block.
+func (l *Library) OnChange(changed func(ref Ref, pause time.Duration)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed = changed
+}
+
+// notify calls the function of OnChange.
+func (l *Library) notify(ref Ref, pause time.Duration) {
+	l.mu.Lock()
+	changed := l.changed
+	l.mu.Unlock()
+	changed(ref, pause)
+}
+
+// Cdrom returns the latest state of a CD-ROM, nil where there is none. It must not be
+// changed.
 func (l *Library) Cdrom(ref Ref) *v1.ISCSICdrom {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if im := l.shelf[ref]; im != nil {
+	if im := l.images[ref]; im != nil {
 		return im.cdrom
 	}
 	return nil
 }
 
-// Targets gives the CD-ROMs that there are disks of, in no order.
+// Refs returns the names of all CD-ROMs, in no order.
+func (l *Library) Refs() []Ref {
+	return l.refs(func(*served) bool { return true })
+}
+
+// Targets returns the names of the CD-ROMs that there are disks of, in no order.
 func (l *Library) Targets() []Ref {
+	return l.refs(func(im *served) bool { return im.current != nil && im.failure == nil })
+}
+
+func (l *Library) refs(include func(*served) bool) []Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var refs []Ref
-	for ref, im := range l.shelf {
-		if im.cdrom != nil && im.current != nil && im.failure == nil {
+	for ref, im := range l.images {
+		if im.cdrom != nil && include(im) {
 			refs = append(refs, ref)
 		}
 	}
 	return refs
 }
 
-// ByIQN finds the CD-ROM with a target name, in any case.
-func (l *Library) ByIQN(iqn string) (Ref, bool) {
+// IsSet reports whether a CD-ROM is several files and no ISO image.
+func (l *Library) IsSet(ref Ref) bool {
+	cdrom := l.Cdrom(ref)
+	return cdrom != nil && Format(cdrom) == v1.FormatPXE
+}
+
+// Files opens the files of a CD-ROM of format pxe, of a version or, with "", of the
+// one that is served now. The caller must Release them. The error is a fault.Error.
+func (l *Library) Files(ref Ref, version string) (*Files, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ref, ok := l.iqns[foldIQN(iqn)]
-	return ref, ok
-}
-
-// image gives the place of a CD-ROM on the shelf, a new one where there is none.
-// l.mu must be held.
-func (l *Library) image(ref Ref) *image {
-	im := l.shelf[ref]
-	if im == nil {
-		im = &image{ref: ref, incoming: make(chan struct{}, 1), readers: map[*Disk]v1.Subscriber{}}
-		l.shelf[ref] = im
+	im := l.images[ref]
+	if im == nil || im.cdrom == nil {
+		return nil, l.absentLocked(ref)
 	}
-	return im
+	s := im.set
+	if version != "" && (s == nil || versionOf(s.Sum) != version) {
+		if s = im.former.set(version); s == nil {
+			return nil, goneBy(ref, version)
+		}
+	} else if im.failure != nil {
+		return nil, unavailable(ref, im.failure)
+	}
+	if s == nil {
+		return nil, unavailable(ref, errors.New("it has no image yet"))
+	}
+	if err := s.hold(); err != nil {
+		return nil, unavailable(ref, err)
+	}
+	return &Files{ref: ref, set: s}, nil
 }
 
-// image is one CD-ROM and its file.
-type image struct {
-	ref Ref
-	// work is held by whoever exchanges the file or writes the status.
-	work sync.Mutex
-	// incoming holds one while somebody writes into the unfinished file. Who has
-	// it may wait for work, not the other way round.
-	incoming chan struct{}
+// Prepare reports why a host cannot be given an image with its own kernel arguments. The
+// patches of the image are kept for the host, which is about to ask for it.
+func (l *Library) Prepare(image *snapshot.Image, args []string) error {
+	if image.PXE { // its arguments stand in the script
+		files, err := l.Files(image.Ref, "")
+		if err == nil {
+			files.Release()
+		}
+		return err
+	}
+	disk, err := l.Disk(image.Ref, args)
+	if err == nil {
+		disk.Release()
+	}
+	return err
+}
 
-	// Under Library.mu:
+// absentLocked is the answer where there is no CD-ROM.
+func (l *Library) absentLocked(ref Ref) error {
+	if !l.loaded {
+		return fault.New(fault.Unavailable, "the images have not been read yet")
+	}
+	return fault.New(fault.NoMatch, fmt.Sprintf("there is no ISCSICdrom %s", ref))
+}
 
-	// cdrom is the object as last seen; nil: there is none.
-	cdrom *v1.ISCSICdrom
-	// doomed are deleted objects, whose files are to go.
-	doomed []doomed
-	// current is what is served; nil: nothing.
-	current *volume
-	// set is what is served where the image is several files.
-	set *set
-	// former were served before.
-	former former
-	// doubted are the volumes whose files have changed while they were read, each held.
-	doubted []*volume
-	// failure says why nothing is served although there is a file, or why not yet.
-	failure error
-	// seen is the identity that the file had at the last look.
-	seen identity
-	// phase is the one last written, for events and metrics.
-	phase string
-	// silent is true where the status was written last without readers of this server:
-	// those that it shows are another's.
-	silent bool
-	// upload and download are what is under way.
-	upload   *upload
-	download *fetch
-	readers  map[*Disk]v1.Subscriber
+// goneBy says that an image has moved on since a machine was told of it.
+func goneBy(ref Ref, version string) error {
+	return fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s has no version %s any more: boot again", ref, version))
+}
+
+func unavailable(ref Ref, cause error) error {
+	return fault.New(fault.Unavailable, fmt.Sprintf("the image of ISCSICdrom %s cannot be read: %v", ref, cause))
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -13,77 +14,63 @@ import (
 )
 
 var (
-	errSettling = errors.New("the file is being written")
+	// ErrSettling is the error for a file that is being written.
+	ErrSettling = errors.New("the file is being written")
 	errNoFile   = errors.New("it is no regular file")
 )
 
-// announce says that a file is being read, which takes a while where it is large,
-// unless an older one is served meanwhile.
-func (l *Library) announce(ctx context.Context, im *image, cdrom *v1.ISCSICdrom) {
-	l.mu.Lock()
-	served := im.current != nil
-	l.mu.Unlock()
-	if served {
-		return
-	}
-	f := finding{phase: v1.PhasePending, message: "its SHA-256 is being computed"}
-	if err := l.writeStatus(ctx, im, cdrom, &f); err != nil {
-		l.opts.Logger.Debug("a status could not be written", "image", im.ref.String(), "error", err)
-	}
-}
-
-// open gives the file as it is now: the volume that is current, if that is still
-// it, or a new one. hashing is called before a file is read whole.
-func (l *Library) open(ctx context.Context, im *image, name string, hashing func()) (*volume, error) {
+// Open opens the ISO image of a CD-ROM as it is now, and returns the volume that is
+// current, if it still is of that state of the file. hashing is called before a file is
+// read whole.
+func (l *Library) Open(ctx context.Context, cdrom *v1.ISCSICdrom, hashing func()) (*Volume, error) {
+	ref, name := RefOf(cdrom), fileOf(cdrom)
 	info, err := l.root.Stat(name)
 	if err != nil {
-		l.saw(im, identity{})
-		return nil, plain(err)
+		l.sawFile(ref, identity{})
+		return nil, Cause(err)
 	}
 	id := identityOf(info)
-	l.saw(im, id)
-	l.mu.Lock()
-	current := im.current
-	l.mu.Unlock()
-	if current != nil && *current.id.Load() == id && current.path == name {
+	l.sawFile(ref, id)
+	if current := l.Current(ref).Volume; current != nil && *current.id.Load() == id && current.Path == name {
 		return current, nil
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errNoFile
 	}
-	own := strings.HasPrefix(name, ownDir+"/")
-	if age := l.opts.Now().Sub(info.ModTime()); !own && age >= 0 && age < l.pace.settle {
-		return nil, errSettling
+	own := strings.HasPrefix(name, OwnDir+"/")
+	if age := l.opts.Now().Sub(info.ModTime()); !own && age >= 0 && age < l.opts.Settle {
+		return nil, ErrSettling
 	}
 	f, err := l.root.Open(name)
 	if err != nil {
-		return nil, plain(err)
+		return nil, Cause(err)
 	}
-	v, err := l.read(ctx, f, id, hashing)
+	v, err := l.openVolume(ctx, f, id, hashing)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	v.path = name
+	v.Path = name
 	return v, nil
 }
 
-// read makes a volume of an open file, which has to be, and to stay, id.
-func (l *Library) read(ctx context.Context, f *os.File, id identity, hashing func()) (*volume, error) {
+// openVolume makes a volume of an open file, which has to be, and to stay, id.
+func (l *Library) openVolume(ctx context.Context, f *os.File, id identity, hashing func()) (*Volume, error) {
 	same := func() error {
 		info, err := f.Stat()
 		if err == nil && (identityOf(info) != id || !info.Mode().IsRegular()) {
-			err = errSettling
+			err = ErrSettling
 		}
 		return err
 	}
 	if err := same(); err != nil {
 		return nil, err
 	}
-	img, err := iso.Open(f, id.Size)
+	img, err := iso.Open(l.source(f), id.Size)
 	if err != nil {
 		return nil, err
 	}
+	boots, _ := img.BootFiles() // the progress of boots from an image without any is not noted
 	if _, known := l.digests.find(id); !known {
 		hashing()
 	}
@@ -95,53 +82,81 @@ func (l *Library) read(ctx context.Context, f *os.File, id identity, hashing fun
 		return nil, err
 	}
 	l.digests.remember(id, sum)
-	v := &volume{file: f, img: img, sha256: sum, holders: 1}
+	v := &Volume{file: f, Image: img, bootFiles: boots, SHA256: sum, holders: 1}
 	v.id.Store(&id)
 	return v, nil
 }
 
-func (l *Library) saw(im *image, id identity) {
-	l.mu.Lock()
-	im.seen = id
-	l.mu.Unlock()
+// Digest returns the SHA-256 of an open file, in hex.
+func (l *Library) Digest(ctx context.Context, f *os.File) (string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	return l.digests.of(ctx, f, identityOf(info))
 }
 
-// plain leaves the system call and its path out of an error; fs.ErrNotExist and
-// the like stay what they are.
-func plain(err error) error {
+// RememberDigest keeps the digest of a file that nobody is writing any more.
+func (l *Library) RememberDigest(info fs.FileInfo, sum string) {
+	l.digests.remember(identityOf(info), sum)
+}
+
+// OpenSet opens the files of a release, with their names in the folder of a CD-ROM, and
+// checks that they are as they were received. The error is of the first that is not. It
+// returns the set that is current, if that has the same digests.
+func (l *Library) OpenSet(ctx context.Context, cdrom *v1.ISCSICdrom, files []SetFile) (*Set, error) {
+	s := &Set{Sum: SumOf(files), holders: 1}
+	if current := l.Current(RefOf(cdrom)).Set; current != nil && current.Sum == s.Sum {
+		return current, nil
+	}
+	for _, f := range files {
+		err := l.openSetFile(ctx, s, OwnFolder(cdrom), f)
+		if err != nil {
+			_ = s.Drop()
+			return nil, fmt.Errorf("its %s: %w", f.Role, err)
+		}
+	}
+	return s, nil
+}
+
+// openSetFile adds a file to a set.
+func (l *Library) openSetFile(ctx context.Context, s *Set, folder string, f SetFile) error {
+	file, err := l.root.Open(path.Join(folder, f.Name))
+	if err != nil {
+		return Cause(err)
+	}
+	f.file = file
+	s.Files = append(s.Files, &f)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	f.Size = info.Size()
+	id := identityOf(info)
+	sum, err := l.digests.of(ctx, file, id)
+	if err == nil && sum != f.SHA256 {
+		err = errors.New("it has changed on the disk")
+	}
+	if err == nil {
+		err = CheckArtifact(f.Role, file, info.Size())
+	}
+	if err == nil {
+		l.digests.remember(id, f.SHA256)
+	}
+	return err
+}
+
+// SawManifest notes the state of a set's manifest for Changed.
+func (l *Library) SawManifest(cdrom *v1.ISCSICdrom) {
+	l.sawFile(RefOf(cdrom), l.identityOf(path.Join(OwnFolder(cdrom), ManifestFile)))
+}
+
+// Cause returns an error without its system call and path; fs.ErrNotExist and the like
+// stay what they are.
+func Cause(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return at.Err
 	}
 	return err
-}
-
-// doomed is an object that was deleted, and its transfers, which have been told
-// to end.
-type doomed struct {
-	uid  string
-	ends []<-chan struct{}
-}
-
-// clean takes away what was kept for objects that were deleted.
-func (l *Library) clean(ctx context.Context, im *image) {
-	l.mu.Lock()
-	all := im.doomed
-	im.doomed = nil
-	l.mu.Unlock()
-	for _, d := range all {
-		for _, end := range d.ends {
-			select {
-			case <-end:
-			case <-ctx.Done():
-				return
-			}
-		}
-		if l.root == nil || d.uid == "" {
-			continue
-		}
-		if err := l.root.RemoveAll(path.Join(ownDir, plainUID(d.uid))); err != nil {
-			l.opts.Logger.Warn("the files of a deleted image cannot be removed", "image", im.ref.String(), "error", err)
-		}
-	}
 }

@@ -25,8 +25,8 @@ func stateOf(f *os.File) (id identity, links uint64, err error) {
 	return identity{stat.Ino, stat.Size, stat.Mtim.Nano(), stat.Ctim.Nano()}, uint64(stat.Nlink), nil
 }
 
-// freeSpace gives the bytes that may still be written below dir.
-func freeSpace(dir string) (uint64, error) {
+// FreeSpace returns the bytes that may still be written below dir.
+func FreeSpace(dir string) (uint64, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(dir, &stat); err != nil {
 		return 0, err
@@ -34,6 +34,7 @@ func freeSpace(dir string) (uint64, error) {
 	return stat.Bavail * uint64(stat.Bsize), nil
 }
 
-func isDiskFull(err error) bool {
+// IsDiskFull reports whether a write failed for want of room.
+func IsDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -20,7 +20,8 @@ func stateOf(f *os.File) (id identity, links uint64, err error) {
 	return identityOf(info), 1, nil
 }
 
-// freeSpace is not known here: a disk that is full shows when it is written to.
-func freeSpace(string) (uint64, error) { return math.MaxUint64, nil }
+// FreeSpace is not known here: a disk that is full shows when it is written to.
+func FreeSpace(string) (uint64, error) { return math.MaxUint64, nil }
 
-func isDiskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+// IsDiskFull reports whether a write failed for want of room.
+func IsDiskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }

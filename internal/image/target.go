@@ -3,7 +3,6 @@ package image
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 )
 
 const (
@@ -22,6 +21,3 @@ func IQN(ref Ref) string {
 	sum := sha256.Sum256([]byte(iqn))
 	return iqn[:maxIQN-17] + "-" + hex.EncodeToString(sum[:8])
 }
-
-// foldIQN makes names comparable: they are the same in any case.
-func foldIQN(iqn string) string { return strings.ToLower(iqn) }

@@ -15,14 +15,17 @@ import (
 // maxOverlays bounds the overlays of one image that are kept for the next disk.
 const maxOverlays = 64
 
-// volume is one state of an image file, open. It stays open for as long as
+// Volume is one state of an image file, open. It stays open for as long as
 // somebody holds it, whatever takes its place in the directory.
-type volume struct {
-	file   *os.File
-	id     atomic.Pointer[identity] // in which the digest was computed
-	path   string                   // below the ISO directory
-	img    *iso.Image
-	sha256 string
+type Volume struct {
+	file *os.File
+	id   atomic.Pointer[identity] // in which the digest was computed
+	// Path is below the ISO directory.
+	Path  string
+	Image *iso.Image
+	// bootFiles are the kernels and the initial RAM disks in it.
+	bootFiles []iso.BootFile
+	SHA256    string
 
 	// doubted is set once the file was seen to differ from id: nothing that is read of
 	// it is delivered until its digest has been computed again. spoiled is set where
@@ -33,12 +36,12 @@ type volume struct {
 	holders int
 	// seen is when the readers with a name had the volume last.
 	seen     map[string]time.Time
-	overlays []*overlay // the least recently used first
+	overlays []*keptOverlay // the least recently used first
 }
 
-// overlay is the image with arguments set, made once for all who ask for the
+// keptOverlay is the image with arguments set, made once for all who ask for the
 // same.
-type overlay struct {
+type keptOverlay struct {
 	key   string
 	once  sync.Once
 	image *iso.Overlay
@@ -47,8 +50,8 @@ type overlay struct {
 
 var errClosed = errors.New("the image was closed")
 
-// hold keeps the volume open until drop.
-func (v *volume) hold() error {
+// hold keeps the volume open until Drop.
+func (v *Volume) hold() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.holders == 0 {
@@ -58,7 +61,14 @@ func (v *volume) hold() error {
 	return nil
 }
 
-func (v *volume) drop() error {
+// Size is the size of the file, in bytes.
+func (v *Volume) Size() int64 { return v.id.Load().Size }
+
+// Drop ends one use of the volume; nil has none.
+func (v *Volume) Drop() error {
+	if v == nil {
+		return nil
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.holders--; v.holders == 0 {
@@ -71,7 +81,7 @@ func (v *volume) drop() error {
 const maxSeen = 1 << 14
 
 // note remembers that a reader has the volume, or had it until now.
-func (v *volume) note(reader string, now time.Time) {
+func (v *Volume) note(reader string, now time.Time) {
 	if reader == "" {
 		return
 	}
@@ -84,18 +94,18 @@ func (v *volume) note(reader string, now time.Time) {
 }
 
 // hadBy is when a reader had the volume last.
-func (v *volume) hadBy(reader string) time.Time {
+func (v *Volume) hadBy(reader string) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.seen[reader]
 }
 
-// with gives the image with these options, made now or before.
-func (v *volume) with(o iso.Options) (*iso.Overlay, error) {
+// overlay returns the image with these options, made now or before.
+func (v *Volume) overlay(o iso.Options) (*iso.Overlay, error) {
 	key := fmt.Sprintf("%q %q %q", o.Args, o.BaseURL, o.FilesURL)
 	v.mu.Lock()
-	i := slices.IndexFunc(v.overlays, func(o *overlay) bool { return o.key == key })
-	found := &overlay{key: key}
+	i := slices.IndexFunc(v.overlays, func(o *keptOverlay) bool { return o.key == key })
+	found := &keptOverlay{key: key}
 	if i >= 0 {
 		found = v.overlays[i]
 		v.overlays = slices.Delete(v.overlays, i, i+1)
@@ -104,6 +114,6 @@ func (v *volume) with(o iso.Options) (*iso.Overlay, error) {
 	}
 	v.overlays = append(v.overlays, found)
 	v.mu.Unlock()
-	found.once.Do(func() { found.image, found.err = v.img.Customize(o) })
+	found.once.Do(func() { found.image, found.err = v.Image.Customize(o) })
 	return found.image, found.err
 }

@@ -41,7 +41,7 @@ type Images interface {
 	// Try returns an error where an image cannot be served with a host's own kernel
 	// arguments; nil arguments: the host has none. Firmware that finds no image behind
 	// its script cannot say why, so images are tried before a host is told to boot them.
-	Try(image *snapshot.Image, args []string) error
+	Prepare(image *snapshot.Image, args []string) error
 }
 
 // Boot decides what a machine boots. The identity rules are those of Config.
@@ -49,7 +49,7 @@ func (d *Decider) Boot(req *Request) BootDecision {
 	b := d.boot(req)
 	// The snapshot is released by now, so that writers need not wait for a file.
 	if b.Err == nil && b.Image != nil && b.Image.External == nil && d.opts.Images != nil {
-		if err := d.opts.Images.Try(b.Image, b.Host.Booting().KernelArgs); err != nil {
+		if err := d.opts.Images.Prepare(b.Image, b.Host.Booting().KernelArgs); err != nil {
 			failure := *fault.Of(err)
 			failure.Kind = fault.Unavailable // of whatever kind: it may be mended while the machine waits
 			b.Err = &failure

@@ -55,8 +55,12 @@ func sameFiles(t *testing.T, before *Image, o *Overlay) {
 		patched[file] = true
 	}
 	n := 0
-	err = before.Walk(func(f File) error {
+	err = newWalker(before.src, before.names).walk(func(e *entry) error {
+		if e.dir || e.symlink {
+			return nil
+		}
 		n++
+		f := e.file()
 		g, err := after.Lookup(f.Path)
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ func FuzzCustomize(f *testing.F) {
 			t.Fatalf("%d of %d bytes: %v", n, o.Size(), err)
 		}
 		var joined []byte
-		for _, s := range o.Extents(0, o.Size()) {
+		for _, s := range o.AppendSegments(nil, 0, o.Size()) {
 			switch {
 			case s.Off != int64(len(joined)):
 				t.Fatal("the segments have a gap")

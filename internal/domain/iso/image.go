@@ -104,17 +104,6 @@ func (img *Image) FileCount() int { return img.files }
 // BootImages gives what firmware can load from the image.
 func (img *Image) BootImages() []BootImage { return append([]BootImage(nil), img.boots...) }
 
-// Walk calls fn for every regular file of the image, in the order of its
-// directories, until fn fails.
-func (img *Image) Walk(fn func(File) error) error {
-	return newWalker(img.src, img.names).walk(func(e *entry) error {
-		if e.dir || e.symlink {
-			return nil
-		}
-		return fn(e.file())
-	})
-}
-
 // Lookup finds a regular file. Upper and lower case are told apart only where
 // the image has both; the 8.3 names of an image without longer ones count too.
 func (img *Image) Lookup(name string) (File, error) {

@@ -27,9 +27,11 @@ type replacement struct {
 
 func (r *replacement) end() int64 { return r.off + int64(len(r.data)) }
 
-// Segment is a piece of an overlay: Len bytes of the untouched image from Off,
-// or, where Data is not nil, these replaced bytes.
+// Segment is a piece of a disk: Len bytes of Source at Off or, where Data is not nil,
+// these bytes, which nobody changes.
 type Segment struct {
+	// Source is the untouched image as it was given to Open, such as a file.
+	Source   io.ReaderAt
 	Off, Len int64
 	Data     []byte
 }
@@ -57,12 +59,9 @@ func (o *Overlay) Kept() int64 {
 	return n
 }
 
-// Extents tells where the n bytes from off come from. What lies beyond the end
-// is left out.
-func (o *Overlay) Extents(off, n int64) []Segment { return o.AppendExtents(nil, off, n) }
-
-// AppendExtents is Extents without an allocation where dst has room.
-func (o *Overlay) AppendExtents(dst []Segment, off, n int64) []Segment {
+// AppendSegments adds the segments of the n bytes at off to dst. It leaves out bytes
+// beyond the end, and does not allocate where dst has room.
+func (o *Overlay) AppendSegments(dst []Segment, off, n int64) []Segment {
 	if off < 0 || n <= 0 || off >= o.size {
 		return dst
 	}
@@ -70,11 +69,11 @@ func (o *Overlay) AppendExtents(dst []Segment, off, n int64) []Segment {
 	i := sort.Search(len(o.replaced), func(i int) bool { return o.replaced[i].end() > off })
 	for n > 0 {
 		if i == len(o.replaced) || o.replaced[i].off >= off+n {
-			return append(dst, Segment{Off: off, Len: n})
+			return append(dst, Segment{Source: o.base, Off: off, Len: n})
 		}
 		r := &o.replaced[i]
 		if r.off > off {
-			dst = append(dst, Segment{Off: off, Len: r.off - off})
+			dst = append(dst, Segment{Source: o.base, Off: off, Len: r.off - off})
 			n -= r.off - off
 			off = r.off
 		}
@@ -98,12 +97,12 @@ func (o *Overlay) ReadAt(p []byte, off int64) (int, error) {
 	}
 	done := 0
 	var few [8]Segment
-	for _, s := range o.AppendExtents(few[:0], off, int64(len(p))) {
+	for _, s := range o.AppendSegments(few[:0], off, int64(len(p))) {
 		if s.Data != nil {
 			done += copy(p[done:], s.Data)
 			continue
 		}
-		n, err := o.base.ReadAt(p[done:done+int(s.Len)], s.Off)
+		n, err := s.Source.ReadAt(p[done:done+int(s.Len)], s.Off)
 		if done += n; int64(n) < s.Len {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF // the image has shrunk since

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"glowplug/internal/domain/iso"
 )
 
 const (
@@ -45,20 +47,20 @@ func (o *overlaid) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (o *overlaid) AppendSegments(dst []Segment, off, n int64) []Segment {
+func (o *overlaid) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
 	for end := off + n; off < end; {
 		patched := o.at + int64(len(o.patch))
 		switch {
 		case off < o.at:
 			part := min(end, o.at) - off
-			dst = append(dst, Segment{File: o.file, Off: off, Len: part})
+			dst = append(dst, iso.Segment{Source: o.file, Off: off, Len: part})
 			off += part
 		case off < patched:
 			part := min(end, patched) - off
-			dst = append(dst, Segment{Data: o.patch[off-o.at:][:part], Len: part})
+			dst = append(dst, iso.Segment{Data: o.patch[off-o.at:][:part], Len: part})
 			off += part
 		default:
-			dst = append(dst, Segment{File: o.file, Off: off, Len: end - off})
+			dst = append(dst, iso.Segment{Source: o.file, Off: off, Len: end - off})
 			off = end
 		}
 	}
@@ -107,6 +109,19 @@ func start(t testing.TB, options Options) (*Server, string) {
 	go s.Serve(l)
 	t.Cleanup(s.Close)
 	return s, l.Addr().String()
+}
+
+// sessionsOf returns the sessions of a server, in no order.
+func sessionsOf(s *Server) []*Session {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	list := make([]*Session, 0, len(s.sessions.tsih))
+	for _, c := range s.sessions.tsih {
+		if session := c.public.Load(); session != nil {
+			list = append(list, session)
+		}
+	}
+	return list
 }
 
 // serving resolves every name to one disk.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"glowplug/internal/domain/iso"
 )
 
 // zeros stands behind the end of an image whose last block is not full.
@@ -39,7 +41,7 @@ func (c *conn) command(r request) error {
 	} else {
 		c.scratch = result.data[:0]
 		reading.size, reading.rest = compare(int64(len(result.data)), expected)
-		c.segments = append(c.segments[:0], Segment{Data: result.data, Len: int64(len(result.data))})
+		c.segments = append(c.segments[:0], iso.Segment{Data: result.data, Len: int64(len(result.data))})
 		reading.from = cursor{segments: c.segments}
 	}
 	if reading.size == 0 {
@@ -78,14 +80,14 @@ func (c *conn) extent(off, n int64) cursor {
 	if s, ok := disk.(Segmenter); ok && inside > 0 {
 		c.segments = s.AppendSegments(c.segments, off, inside)
 	} else if inside > 0 {
-		c.segments = append(c.segments, Segment{Off: off, Len: inside})
+		c.segments = append(c.segments, iso.Segment{Source: disk, Off: off, Len: inside})
 	}
 	for rest := n - inside; rest > 0; {
 		part := min(rest, blockSize)
-		c.segments = append(c.segments, Segment{Data: zeros[:part], Len: part})
+		c.segments = append(c.segments, iso.Segment{Data: zeros[:part], Len: part})
 		rest -= part
 	}
-	return cursor{disk: disk, segments: c.segments}
+	return cursor{segments: c.segments}
 }
 
 // status sends a SCSI response: a status, with sense data where it says so.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"glowplug/internal/domain/iso"
 )
 
 // Why a connection ended, as Hooks.Logout and the log tell.
@@ -60,7 +62,7 @@ type conn struct {
 	tsih, cid uint16
 	discovery bool
 	texts     texts
-	segments  []Segment
+	segments  []iso.Segment
 	scratch   []byte // for the data of small answers
 	announced bool   // Hooks.Login has been called
 	failed    sense  // of the last read that could not be answered

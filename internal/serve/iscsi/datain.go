@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
+
+	"glowplug/internal/domain/iso"
 )
 
 // minZeroCopy is the shortest data segment that is worth a system call of its
@@ -112,11 +115,11 @@ func (c *conn) sendFiles(r *reading, last int64) error {
 }
 
 // sendPart sends one segment behind the header that waits, if one does.
-func (c *conn) sendPart(head *[]byte, part Segment, more bool) error {
+func (c *conn) sendPart(head *[]byte, part iso.Segment, more bool) error {
 	first := *head
 	*head = nil
-	if part.File != nil {
-		return c.out.send(first, int(part.File.Fd()), part.Off, int(part.Len), more)
+	if file, ok := part.Source.(*os.File); ok && part.Data == nil {
+		return c.out.send(first, int(file.Fd()), part.Off, int(part.Len), more)
 	}
 	if len(first) > 0 {
 		if err := c.out.send(first, 0, 0, 0, true); err != nil {
@@ -192,15 +195,12 @@ func (c *conn) dataHeader(r *reading, limit int) (h header, n int) {
 }
 
 // cursor walks along segments.
-type cursor struct {
-	disk     io.ReaderAt // where a segment without file and data is read from
-	segments []Segment
-}
+type cursor struct{ segments []iso.Segment }
 
-// plain tells whether all of it is files and memory.
+// plain reports whether all of it is files and memory.
 func (c *cursor) plain() bool {
 	for i := range c.segments {
-		if c.segments[i].File == nil && c.segments[i].Data == nil {
+		if _, file := c.segments[i].Source.(*os.File); !file && c.segments[i].Data == nil {
 			return false
 		}
 	}
@@ -208,7 +208,7 @@ func (c *cursor) plain() bool {
 }
 
 // next takes a piece of at most n bytes off the front.
-func (c *cursor) next(n int64) Segment {
+func (c *cursor) next(n int64) iso.Segment {
 	first := &c.segments[0]
 	part := *first
 	if part.Len > n {
@@ -230,16 +230,9 @@ func (c *cursor) read(b []byte) error {
 		part := c.next(int64(len(b)))
 		to := b[:part.Len]
 		b = b[part.Len:]
-		var err error
-		switch {
-		case part.Data != nil:
+		if part.Data != nil {
 			copy(to, part.Data)
-		case part.File != nil:
-			err = readAt(part.File, to, part.Off)
-		default:
-			err = readAt(c.disk, to, part.Off)
-		}
-		if err != nil {
+		} else if err := readAt(part.Source, to, part.Off); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func TestReinstatementFromElsewhere(t *testing.T) {
 		attacker := dialFrom(t, "127.0.0.66", address)
 		attacker.login(testTarget)
 		attacker.readBlocks(0, 8)
-		if list := s.Sessions(); len(list) != 2 {
+		if list := sessionsOf(s); len(list) != 2 {
 			t.Fatalf("%d sessions", len(list))
 		}
 		end(attacker)
@@ -42,7 +42,7 @@ func TestReinstatementFromElsewhere(t *testing.T) {
 	if o := victim.scsi(0, 0, 0); o.status == statusGood {
 		t.Error("somebody has put the disc into its drive")
 	}
-	if list := s.Sessions(); len(list) != 1 || list[0].Remote.Addr().String() != "127.0.0.1" {
+	if list := sessionsOf(s); len(list) != 1 || list[0].Remote.Addr().String() != "127.0.0.1" {
 		t.Errorf("sessions %v", list)
 	}
 
@@ -51,7 +51,7 @@ func TestReinstatementFromElsewhere(t *testing.T) {
 	again.login(testTarget)
 	victim.closed()
 	again.readBlocks(0, 8)
-	if list := s.Sessions(); len(list) != 1 {
+	if list := sessionsOf(s); len(list) != 1 {
 		t.Errorf("%d sessions after the reinstatement", len(list))
 	}
 }
@@ -97,7 +97,7 @@ func TestReinstatementByPeer(t *testing.T) {
 		}
 		first.conn.Close()
 		second.conn.Close()
-		wait(t, func() bool { return len(s.Sessions()) == 0 })
+		wait(t, func() bool { return len(sessionsOf(s)) == 0 })
 	}
 }
 
@@ -131,14 +131,14 @@ func TestOrphanEnds(t *testing.T) {
 				}
 			}
 		}()
-		for len(s.Sessions()) == 2 {
+		for len(sessionsOf(s)) == 2 {
 			time.Sleep(time.Minute)
 			again.readBlocks(0, 8)
 		}
 		if took := <-ended; took < DefaultIdleTimeout || took > DefaultIdleTimeout+2*time.Second {
 			t.Errorf("the orphan lives for %v", took)
 		}
-		if !slices.ContainsFunc(s.Sessions(), func(s *Session) bool { return s.Remote.Addr().String() == "192.0.2.67" }) {
+		if !slices.ContainsFunc(sessionsOf(s), func(s *Session) bool { return s.Remote.Addr().String() == "192.0.2.67" }) {
 			t.Error("the machine's session is gone")
 		}
 	})

@@ -138,7 +138,7 @@ func TestTruncatedFile(t *testing.T) {
 	if _, _, err := c.receive(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a PDU that breaks off: %v", err)
 	}
-	wait(t, func() bool { return len(s.Sessions()) == 0 })
+	wait(t, func() bool { return len(sessionsOf(s)) == 0 })
 }
 
 func TestReadHook(t *testing.T) {
@@ -166,7 +166,7 @@ func TestReadHook(t *testing.T) {
 	if want := [][2]int64{{3 * blockSize, 2 * blockSize}, {10 * blockSize, 5 * blockSize}}; !slices.Equal(seen, want) {
 		t.Errorf("reads %v, want %v", seen, want)
 	}
-	if n := s.Sessions()[0].BytesRead(); n != 7*blockSize {
+	if n := sessionsOf(s)[0].BytesRead(); n != 7*blockSize {
 		t.Errorf("%d bytes read", n)
 	}
 }

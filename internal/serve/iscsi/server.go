@@ -230,41 +230,18 @@ func (s *Server) announce(c *conn) {
 	}
 }
 
-// Sessions gives the sessions that there are, in no order.
-func (s *Server) Sessions() []*Session {
+// Drop ends the sessions that match and returns their number. It does not wait until
+// they have released their targets. Initiators may log in again.
+func (s *Server) Drop(match func(*Session) bool) (n int) {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	list := make([]*Session, 0, len(s.sessions.tsih))
-	for _, c := range s.sessions.tsih {
-		if session := c.public.Load(); session != nil {
-			list = append(list, session)
-		}
-	}
-	return list
-}
-
-// Drop ends the sessions that match, and waits until they are over and have
-// released their targets, or for the context. Initiators may log in again.
-func (s *Server) Drop(ctx context.Context, match func(*Session) bool) (n int, err error) {
-	var dropped []*conn
-	s.sessions.mu.Lock()
 	for _, c := range s.sessions.tsih {
 		if session := c.public.Load(); session != nil && match(session) {
-			dropped = append(dropped, c)
+			c.end(ErrDropped)
+			n++
 		}
 	}
-	s.sessions.mu.Unlock()
-	for _, c := range dropped {
-		c.end(ErrDropped)
-	}
-	for _, c := range dropped {
-		select {
-		case <-c.gone:
-		case <-ctx.Done():
-			return len(dropped), ctx.Err()
-		}
-	}
-	return len(dropped), nil
+	return n
 }
 
 // Shutdown closes the listeners, lets each connection finish its answer, tells

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"glowplug/internal/domain/iso"
 )
 
 // Disk is what a drive plays: an image of Size bytes. It is read by many
@@ -18,12 +19,13 @@ type Disk interface {
 	Size() int64
 }
 
-// Segmenter is a Disk that tells where its bytes are, so that they need not
+// Segmenter is a Disk that knows where its bytes are, so that those of files need not
 // pass through this process. AppendSegments adds the segments that make up
-// exactly the n bytes at off, all of them within Size, in their order.
+// exactly the n bytes at off, all of them within Size, in their order. Their sources
+// stay open until Target.Release.
 type Segmenter interface {
 	Disk
-	AppendSegments(dst []Segment, off, n int64) []Segment
+	AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment
 }
 
 // Checker is a Disk whose bytes may cease to be its own, as those of a file that is
@@ -36,15 +38,6 @@ type Checker interface {
 // ErrNotReady is wrapped by the error of a read that may succeed later: the initiator
 // is told so, and tries again. Any other error is a bad medium.
 var ErrNotReady = errors.New("the disk is not ready")
-
-// Segment is a stretch of a disk: Len bytes of File at Off, or Data, which
-// nobody changes any more. The file stays open until Target.Release.
-type Segment struct {
-	File *os.File
-	Off  int64
-	Len  int64
-	Data []byte
-}
 
 // CHAP holds the secrets of one target. An empty Password: no authentication.
 // With MutualPassword the target authenticates to initiators that ask it to.

@@ -214,7 +214,7 @@ func TestIPXE(t *testing.T) {
 // noArguments serves no image with a host's own kernel arguments.
 type noArguments struct{}
 
-func (noArguments) Try(_ *snapshot.Image, args []string) error {
+func (noArguments) Prepare(_ *snapshot.Image, args []string) error {
 	if len(args) > 0 {
 		return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"glowplug/internal/image"
 	"glowplug/internal/image/download"
 )
 
@@ -53,26 +54,23 @@ func statusError(code int, reason metav1.StatusReason, format string, args ...an
 	}}
 }
 
-var (
-	errDiskFull = errors.New("the disk of the ISO directory is full")
-	errBadImage = errors.New("the image is not taken")
-)
+var errDiskFull = errors.New("the disk of the ISO directory is full")
 
 // transferError is the answer to a transfer that has failed. What has come of it
 // is kept for the next try, unless it is of no use. p may be nil.
-func (l *Library) transferError(p *download.Part, err error) error {
+func (u *Uploads) transferError(p *download.Part, err error) error {
 	var status apierrors.APIStatus
 	keep, result := true, resultCut
 	switch {
 	case errors.As(err, &status):
-	case errors.Is(err, errDiskFull) || l.pace.diskFull(err):
+	case errors.Is(err, errDiskFull) || u.c.pace.diskFull(err):
 		if !errors.Is(err, errDiskFull) {
 			err = errDiskFull
 		}
 		// Others need the room more than an image that does not fit.
 		keep, result = false, resultRefused
 		err = statusError(http.StatusInsufficientStorage, metav1.StatusReasonServiceUnavailable, "%v", err)
-	case errors.Is(err, errBadImage):
+	case errors.Is(err, image.ErrBadImage):
 		keep, result = false, resultRefused
 		err = statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%v", err)
 	case errors.Is(err, download.ErrTooLarge):
@@ -87,18 +85,18 @@ func (l *Library) transferError(p *download.Part, err error) error {
 	case errors.Is(err, errCut):
 		err = statusError(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "%v", err)
 	default:
-		l.opts.Logger.Error("an upload failed", "error", err)
+		u.c.opts.Logger.Error("an upload failed", "error", err)
 		err = apierrors.NewInternalError(err)
 	}
 	if p != nil {
 		if keep {
 			if saveErr := p.Save(); saveErr != nil {
-				l.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
+				u.c.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
 			}
 		} else {
 			p.Discard()
 		}
-		l.metrics.transfers.WithLabelValues(byUpload, result).Inc()
+		u.c.metrics.transfers.WithLabelValues(byUpload, result).Inc()
 	}
 	return err
 }

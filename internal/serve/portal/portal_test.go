@@ -1,4 +1,4 @@
-package app
+package portal
 
 import (
 	"net/netip"

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/image"
 	"glowplug/internal/image/download"
 )
 
@@ -44,11 +45,11 @@ func TestUpload(t *testing.T) {
 		t.Errorf("an upload was read again: %v bytes", n)
 	}
 	resp, _ = send(t, http.MethodHead, url+"a/iso", nil)
-	if resp.Header.Get(HeaderOffset) != "0" || resp.Header.Get("ETag") != `"`+digestOf(img)+`"` {
+	if resp.Header.Get(image.HeaderOffset) != "0" || resp.Header.Get("ETag") != `"`+digestOf(img)+`"` {
 		t.Errorf("HEAD: %v", resp.Header)
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if n := k.counter("glowplug_images_hashed_bytes_total"); n != 0 {
 		t.Errorf("an upload was read again after a restart: %v bytes", n)
 	}
@@ -109,7 +110,7 @@ func cutUpload(t *testing.T, url string, img []byte, from, n int) {
 func offset(t *testing.T, url string) int {
 	t.Helper()
 	resp, _ := send(t, http.MethodHead, url, nil)
-	n, err := strconv.Atoi(resp.Header.Get(HeaderOffset))
+	n, err := strconv.Atoi(resp.Header.Get(image.HeaderOffset))
 	if err != nil {
 		t.Fatalf("HEAD: %s: %v", resp.Status, resp.Header)
 	}
@@ -138,13 +139,13 @@ func TestUploadGoesOn(t *testing.T) {
 		wantStatus(t, resp, body, http.StatusConflict)
 		return resp.Header.Get("Retry-After") == ""
 	})
-	if resp.Header.Get(HeaderOffset) != strconv.Itoa(250*sector) {
+	if resp.Header.Get(image.HeaderOffset) != strconv.Itoa(250*sector) {
 		t.Errorf("a wrong offset is not put right: %v", resp.Header)
 	}
 
 	// kill -9: what was not saved is lost, and a byte of it is even wrong.
 	k.stop()
-	folder := filepath.Join(k.dir, ownDir)
+	folder := filepath.Join(k.dir, image.OwnDir)
 	parts, _ := filepath.Glob(filepath.Join(folder, "*", partName+".part"))
 	f, err := os.OpenFile(parts[0], os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -155,13 +156,13 @@ func TestUploadGoesOn(t *testing.T) {
 	k.start()
 
 	resp, _ = send(t, http.MethodHead, url, nil)
-	if resp.Header.Get(HeaderOffset) != strconv.Itoa(250*sector) || resp.Header.Get(HeaderLength) != strconv.Itoa(len(img)) ||
-		resp.Header.Get(HeaderDigest) != digestOf(img[:250*sector]) {
+	if resp.Header.Get(image.HeaderOffset) != strconv.Itoa(250*sector) || resp.Header.Get(image.HeaderLength) != strconv.Itoa(len(img)) ||
+		resp.Header.Get(image.HeaderDigest) != digestOf(img[:250*sector]) {
 		t.Errorf("HEAD: %v", resp.Header)
 	}
 	resp, body = send(t, http.MethodPut, url, bytes.NewReader(img[250*sector:400*sector]),
 		"Content-Range", fmt.Sprintf("bytes %d-%d/%d", 250*sector, 400*sector-1, len(img)))
-	if resp.StatusCode != http.StatusAccepted || resp.Header.Get(HeaderOffset) != strconv.Itoa(400*sector) {
+	if resp.StatusCode != http.StatusAccepted || resp.Header.Get(image.HeaderOffset) != strconv.Itoa(400*sector) {
 		t.Fatalf("a piece: %s %v: %s", resp.Status, resp.Header, body)
 	}
 	resp, body = send(t, http.MethodPut, url, bytes.NewReader(img[400*sector:]),
@@ -281,7 +282,7 @@ func TestSecondUploadOfTheSame(t *testing.T) {
 		resp, body = send(t, http.MethodPut, url, bytes.NewReader(img))
 		if resp.StatusCode == http.StatusConflict {
 			wantStatus(t, resp, body, http.StatusConflict)
-			time.Sleep(k.lib.pace.busy)
+			time.Sleep(k.ctl.pace.busy)
 		}
 		return resp.StatusCode != http.StatusConflict
 	})
@@ -295,9 +296,9 @@ func TestSecondUploadOfTheSame(t *testing.T) {
 }
 
 func TestUploadStandsStill(t *testing.T) {
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.idle = 100 * time.Millisecond
+	k := newKit(t, func(c *Controller, _ *kitOptions) {
+		if c != nil {
+			c.pace.idle = 100 * time.Millisecond
 		}
 	})
 	url := k.serve() + "a/iso"
@@ -338,7 +339,7 @@ func TestUploadEndsWithTheServer(t *testing.T) {
 		resp.Body.Close()
 		answered <- resp.StatusCode
 	}()
-	part := filepath.Join(k.dir, ownDir, "*", partName+".part")
+	part := filepath.Join(k.dir, image.OwnDir, "*", partName+".part")
 	await(t, func() bool { // all that comes has come
 		found, _ := filepath.Glob(part)
 		if len(found) == 0 {
@@ -383,16 +384,16 @@ func TestUploadOfDeleted(t *testing.T) {
 		t.Errorf("answered %d", code)
 	}
 	await(t, func() bool {
-		left, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "0*"))
+		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*"))
 		return len(left) == 0
 	})
 }
 
 func TestDiskFull(t *testing.T) {
 	free := uint64(0)
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.free = func(string) (uint64, error) { return free, nil }
+	k := newKit(t, func(c *Controller, _ *kitOptions) {
+		if c != nil {
+			c.pace.free = func(string) (uint64, error) { return free, nil }
 		}
 	})
 	url := k.serve() + "a/iso"
@@ -423,9 +424,11 @@ func TestDiskFull(t *testing.T) {
 // TestDiskFullMidway writes into a real disk that is full: a limit on the size of
 // files stands for it.
 func TestDiskFullMidway(t *testing.T) {
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.diskFull = func(err error) bool { return isDiskFull(err) || strings.Contains(err.Error(), syscall.EFBIG.Error()) }
+	k := newKit(t, func(c *Controller, _ *kitOptions) {
+		if c != nil {
+			c.pace.diskFull = func(err error) bool {
+				return image.IsDiskFull(err) || strings.Contains(err.Error(), syscall.EFBIG.Error())
+			}
 		}
 	})
 	url := k.serve() + "a/iso"
@@ -447,7 +450,7 @@ func TestDiskFullMidway(t *testing.T) {
 	resp, body := send(t, http.MethodPut, url, bytes.NewReader(big))
 	syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
 	wantStatus(t, resp, body, http.StatusInsufficientStorage)
-	if left, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "*", "*")); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "*")); len(left) != 1 {
 		t.Errorf("what does not fit takes up room: %v", left)
 	}
 	if s := k.status(ref); s.SHA256 != digestOf(good) || !bytes.Equal(k.read(ref), good) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/image"
 )
 
 // mirror is a web server with one image and bad habits.
@@ -133,11 +134,11 @@ func TestDownload(t *testing.T) {
 			if n := k.counter("glowplug_images_hashed_bytes_total"); n != 0 {
 				t.Errorf("a download was read again: %v bytes", n)
 			}
-			if left, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "*", "*")); len(left) != 1 {
+			if left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "*")); len(left) != 1 {
 				t.Errorf("left over: %v", left)
 			}
 			k.restart()
-			await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+			await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 			if got := m.asked(); len(got) != len(c.ranges) {
 				t.Errorf("downloaded again after a restart: %q", got)
 			}
@@ -175,9 +176,9 @@ func TestDownloadsThatFail(t *testing.T) {
 		}, "nothing came for"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := newKit(t, func(l *Library, _ *Options) {
-				if l != nil {
-					l.pace.idle = 100 * time.Millisecond
+			k := newKit(t, func(c *Controller, _ *kitOptions) {
+				if c != nil {
+					c.pace.idle = 100 * time.Millisecond
 				}
 			})
 			good := isoImage("GOOD", 50*sector, 1)
@@ -215,9 +216,9 @@ func TestDownloadsThatFail(t *testing.T) {
 // less often, though each time much comes.
 func TestDownloadThatBeginsAnewAgainAndAgain(t *testing.T) {
 	img := isoImage("DOWN", 400*sector, 5)
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.soon = backoff{time.Millisecond, time.Minute}
+	k := newKit(t, func(c *Controller, _ *kitOptions) {
+		if c != nil {
+			c.pace.soon = backoff{time.Millisecond, time.Minute}
 		}
 	})
 	m := newMirror(t, img, func(w http.ResponseWriter, r *http.Request, img []byte) {
@@ -229,11 +230,13 @@ func TestDownloadThatBeginsAnewAgainAndAgain(t *testing.T) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(img)+100))
 		w.Write(img)
 	})
+	began := time.Now()
 	k.create("a", m.spec())
-	await(t, func() bool { return len(m.asked()) >= 6 })
-	time.Sleep(500 * time.Millisecond)
-	if n := len(m.asked()); n > 40 {
-		t.Errorf("asked %d times", n)
+	tries := func() float64 { return k.counter("glowplug_images_transfers_total") }
+	await(t, func() bool { return tries() >= 9 })
+	// The pauses after them double from a millisecond, but for a quarter.
+	if took := time.Since(began); took < 180*time.Millisecond {
+		t.Errorf("nine tries in %v", took)
 	}
 }
 
@@ -297,12 +300,12 @@ func TestDownloadEndsWithItsObject(t *testing.T) {
 	k.delete(ref)
 	<-ended
 	await(t, func() bool {
-		left, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "0*"))
+		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*"))
 		return len(left) == 0
 	})
 	await(t, func() bool {
-		k.lib.mu.Lock()
-		defer k.lib.mu.Unlock()
-		return len(k.lib.shelf) == 0 && len(k.lib.iqns) == 0
+		k.ctl.mu.Lock()
+		defer k.ctl.mu.Unlock()
+		return len(k.lib.Refs()) == 0 && len(k.ctl.states) == 0
 	})
 }

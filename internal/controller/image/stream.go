@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/domain/fault"
+	"glowplug/internal/image"
 )
 
 // Reasons of the condition UpToDate.
@@ -22,23 +20,11 @@ const (
 	reasonUnresolved  = "NotResolved"
 )
 
-// StreamChanged has the images of a stream looked at: another release may be its
-// current one.
-func (l *Library) StreamChanged(stream string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for ref, im := range l.shelf {
-		if im.cdrom != nil && im.cdrom.Spec.Stream != nil && im.cdrom.Spec.Stream.Name == stream {
-			l.queue.Add(ref)
-		}
-	}
-}
-
 // held is what is there of an image of a stream: a volume or a set, which the
 // caller has to give on, and the release that it is of.
 type held struct {
-	volume *volume
-	set    *set
+	volume *image.Volume
+	set    *image.Set
 	of     origin
 	// sum is over the digests of its files; signed is true where their signatures were
 	// looked at.
@@ -54,40 +40,40 @@ func (h *held) there() bool { return h.volume != nil || h.set != nil }
 // lookStream finds out what there is of the image of a CD-ROM of a stream, and
 // orders what is missing. An image that is there is served until another one has
 // come, whatever becomes of that.
-func (l *Library) lookStream(ctx context.Context, im *image, cdrom *v1.ISCSICdrom) finding {
-	h, err := l.hold(ctx, im, cdrom)
+func (c *Controller) lookStream(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
+	h, err := c.openHeld(ctx, st, cdrom)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.opts.Logger.Warn("an image is fetched again", "image", im.ref.String(), "error", err)
+		c.opts.Logger.Warn("an image is fetched again", "image", st.ref.String(), "error", err)
 	}
-	o, err := l.orderOf(cdrom)
+	o, err := c.orders.of(cdrom)
 	if errors.Is(err, errUnread) {
-		f := l.servedStream(cdrom, &h, nil)
+		f := c.servedStream(cdrom, &h, nil)
 		if !h.there() {
 			f = finding{phase: v1.PhasePending, message: err.Error(), failure: err}
 		}
-		f.release, f.again = cdrom.Status.Release, l.pace.settle+retryFirst
+		f.release, f.again = cdrom.Status.Release, c.library.Settle()+retryMin
 		return f
 	}
 	if err != nil {
-		l.endDownload(im)
-		f := l.servedStream(cdrom, &h, fmt.Errorf("spec.stream: %w", err))
+		c.downloads.cancel(st.ref)
+		f := c.servedStream(cdrom, &h, fmt.Errorf("spec.stream: %w", err))
 		f.reason, f.release, f.again = reasonUnresolved, cdrom.Status.Release, retryMax
 		return f
 	}
 	if h.there() && h.same && h.sum == o.sum() {
-		l.endDownload(im)
+		c.downloads.cancel(st.ref)
 		if h.of != o.of { // the same bytes, of which something else is told now
-			if err := l.addRelease(cdrom, o, h.signed); err != nil {
-				l.opts.Logger.Warn("what an image is of cannot be written down", "image", im.ref.String(), "error", err)
+			if err := c.folder.addRelease(cdrom, o, h.signed); err != nil {
+				c.opts.Logger.Warn("what an image is of cannot be written down", "image", st.ref.String(), "error", err)
 			}
 			h.of = o.of
 		}
-		f := l.servedStream(cdrom, &h, nil)
-		f.release = o.of.Release
+		f := c.servedStream(cdrom, &h, nil)
+		f.release, f.order = o.of.Release, o
 		return f
 	}
-	problem := l.startDownload(im, cdrom, o)
-	f := l.servedStream(cdrom, &h, problem)
+	problem := c.downloads.start(ctx, st, cdrom, o)
+	f := c.servedStream(cdrom, &h, problem)
 	f.release, f.reason = o.of.Release, reasonDownloading
 	if problem != nil {
 		f.reason = reasonFailed
@@ -100,59 +86,46 @@ func (l *Library) lookStream(ctx context.Context, im *image, cdrom *v1.ISCSICdro
 			f.failure = errors.New("it is being downloaded")
 		}
 	}
-	f.download = l.downloading(im)
+	f.download = c.downloads.progress(st.ref)
 	return f
 }
 
-// hold gives what is there of an image.
-func (l *Library) hold(ctx context.Context, im *image, cdrom *v1.ISCSICdrom) (h held, err error) {
+// openHeld opens the files that there are of an image.
+func (c *Controller) openHeld(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) (h held, err error) {
 	want := originOf(cdrom.Spec.Stream)
-	m := l.readManifest(cdrom)
+	m := c.folder.manifest(cdrom)
 	if want.Format == v1.FormatPXE {
-		l.saw(im, statIdentity(l.root, path.Join(ownFolder(cdrom), manifestFile)))
-		l.mu.Lock()
-		current := im.set
-		l.mu.Unlock()
+		c.library.SawManifest(cdrom)
 		err = fs.ErrNotExist
 		for i := range m.Releases {
 			e := &m.Releases[i]
-			if e.Format != v1.FormatPXE || !l.trusts(e) {
+			if e.Format != v1.FormatPXE || !c.folder.trusts(e) {
 				continue
 			}
-			if current.is(e) {
-				h.set, err = current, nil
-			} else {
-				h.set, err = l.openSet(ctx, cdrom, e)
-			}
-			if err == nil {
-				h.of, h.same, h.sum, h.signed = e.origin, e.sameSeries(want), e.sum(), e.Signed
+			if h.set, err = c.library.OpenSet(ctx, cdrom, e.Files); err == nil {
+				h.describe(e, want)
 				return h, nil
 			}
 		}
 		return h, err
 	}
-	h.volume, err = l.open(ctx, im, ownFile(cdrom), func() { l.announce(ctx, im, cdrom) })
+	h.volume, err = c.library.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
 	if err != nil {
 		return held{}, err
 	}
-	if e := m.releaseOf(h.volume.sha256); e != nil {
-		if !l.trusts(e) {
-			l.letGo(im, h.volume)
+	if e := m.releaseOf(h.volume.SHA256); e != nil {
+		if !c.folder.trusts(e) {
+			c.library.Discard(st.ref, h.volume)
 			return held{}, fs.ErrNotExist
 		}
-		h.of, h.same, h.sum, h.signed = e.origin, e.sameSeries(want), e.sum(), e.Signed
+		h.describe(e, want)
 	}
 	return h, nil
 }
 
-// letGo closes a volume that is not to be served, unless it is.
-func (l *Library) letGo(im *image, v *volume) {
-	l.mu.Lock()
-	current := im.current
-	l.mu.Unlock()
-	if v != current {
-		_ = v.drop()
-	}
+// describe notes the release of the files.
+func (h *held) describe(e *entry, want origin) {
+	h.of, h.same, h.sum, h.signed = e.origin, e.sameSeries(want), image.SumOf(e.Files), e.Signed
 }
 
 // originOf is the part of an origin that an object names.
@@ -163,11 +136,11 @@ func originOf(s *v1.StreamImage) origin {
 
 // servedStream is the finding of what is there: Ready, also where something is
 // wrong with what is to take its place.
-func (l *Library) servedStream(cdrom *v1.ISCSICdrom, h *held, problem error) finding {
+func (c *Controller) servedStream(cdrom *v1.ISCSICdrom, h *held, problem error) finding {
 	var f finding
 	switch {
 	case h.volume != nil:
-		f = l.served(cdrom, h.volume)
+		f = c.served(cdrom, h.volume)
 	case h.set != nil:
 		f = finding{phase: v1.PhaseReady, set: h.set}
 	default:
@@ -212,31 +185,4 @@ func (f *finding) condition(cdrom *v1.ISCSICdrom) *metav1.Condition {
 		c.Message = clip(f.problem)
 	}
 	return c
-}
-
-// formatOf tells whether an image is an ISO or a set of files: v1.FormatISO or
-// v1.FormatPXE.
-func formatOf(cdrom *v1.ISCSICdrom) string {
-	if cdrom.Spec.Stream == nil {
-		return v1.FormatISO
-	}
-	return cdrom.Spec.Stream.WithDefaults().Format
-}
-
-// absent is the answer where there is no CD-ROM. l.mu must be held.
-func (l *Library) absent(ref Ref) error {
-	if !l.loaded {
-		return fault.New(fault.Unavailable, "the images have not been read yet")
-	}
-	return fault.New(fault.NoMatch, fmt.Sprintf("there is no ISCSICdrom %s", ref))
-}
-
-// versioned is the name of an image in paths over HTTP: with its version where
-// another one may take its place while a machine boots.
-func versioned(cdrom *v1.ISCSICdrom, version string) string {
-	name := cdrom.Namespace + "/" + cdrom.Name
-	if cdrom.Spec.Stream == nil || version == "" {
-		return name
-	}
-	return name + "@" + strings.ToLower(version)
 }

@@ -18,11 +18,13 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/iso"
+	"glowplug/internal/image"
+	"glowplug/internal/image/imagetest"
 	"glowplug/internal/logs/logstest"
 )
 
 func TestFileBecomesReady(t *testing.T) {
-	k := newKit(t, func(_ *Library, o *Options) { o.Portal = netip.MustParseAddrPort("192.0.2.1:3260") })
+	k := newKit(t, func(_ *Controller, o *kitOptions) { o.Portal = netip.MustParseAddrPort("192.0.2.1:3260") })
 	img := isoImage("TEST", 0, 0)
 	k.write("sub/a.iso", img)
 	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "sub/a.iso", KernelArgs: []string{"console=ttyS0", "url=${glowplug}/x"}})
@@ -36,9 +38,6 @@ func TestFileBecomesReady(t *testing.T) {
 		s.VolumeID != want.VolumeID || s.Distro != want.Distro || s.TargetIQN != want.TargetIQN || s.PortalIP != want.PortalIP ||
 		s.PortalPort != want.PortalPort || !slices.Equal(s.KernelArgsApplied, want.KernelArgsApplied) || !slices.Equal(s.PatchedFiles, want.PatchedFiles) {
 		t.Errorf("got %+v, want %+v", s, want)
-	}
-	if found, ok := k.lib.ByIQN("IQN.2026-11.dev.glowplug:g10:A"); !ok || found != ref {
-		t.Errorf("ByIQN: %v %v", found, ok)
 	}
 	if got := k.lib.Targets(); !slices.Equal(got, []Ref{ref}) {
 		t.Errorf("Targets: %v", got)
@@ -72,12 +71,12 @@ func TestSegmentsAreTheDisk(t *testing.T) {
 	for _, r := range [][2]int64{{0, d.Size()}, {19*sector + 5, 3 * sector}, {d.Size() - 10, 10}, {d.Size() - 10, 100}, {d.Size(), 1}} {
 		var got []byte
 		for _, s := range d.AppendSegments(nil, r[0], r[1]) {
-			if s.File == nil {
+			if s.Data != nil {
 				got = append(got, s.Data...)
 				continue
 			}
 			b := make([]byte, s.Len)
-			if _, err := s.File.ReadAt(b, s.Off); err != nil {
+			if _, err := s.Source.ReadAt(b, s.Off); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, b...)
@@ -86,7 +85,7 @@ func TestSegmentsAreTheDisk(t *testing.T) {
 			t.Errorf("the segments of %v are not its bytes", r)
 		}
 	}
-	var room [8]Segment
+	var room [8]iso.Segment
 	if n := testing.AllocsPerRun(100, func() { d.AppendSegments(room[:0], 0, 65536) }); n > 0 {
 		t.Errorf("%v allocations a read", n)
 	}
@@ -117,8 +116,8 @@ func TestLookup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		grub := strings.Replace(grubConfig, "quiet", strings.Join(append([]string{"a=old"}, own...)[min(1, len(own)):], " "), 1)
-		for path, want := range map[string]string{"/grub.cfg": grub, "/vmlinuz": kernel} {
+		grub := strings.Replace(imagetest.GrubConfig, "quiet", strings.Join(append([]string{"a=old"}, own...)[min(1, len(own)):], " "), 1)
+		for path, want := range map[string]string{"/grub.cfg": grub, "/vmlinuz": imagetest.Kernel} {
 			there, err := mounted.Lookup(path)
 			if err != nil {
 				t.Fatal(err)
@@ -158,7 +157,7 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	k.write("short.iso", isoImage("SHORT", 200*sector, 0)[:100*sector])
 	k.write("folder/a.iso", isoImage("A", 0, 0))
 	k.write("plain.iso", isoImage("A", 0, 0))
-	k.write(ownDir+"/x.iso", isoImage("A", 0, 0))
+	k.write(image.OwnDir+"/x.iso", isoImage("A", 0, 0))
 	for name, c := range map[string]struct {
 		spec v1.ISCSICdromSpec
 		want string
@@ -167,7 +166,7 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		"symlink2": {v1.ISCSICdromSpec{ISOFile: "linked/secret.iso"}, "escapes"},
 		"dotdot":   {v1.ISCSICdromSpec{ISOFile: "../secret.iso"}, "escapes"},
 		"absolute": {v1.ISCSICdromSpec{ISOFile: outside}, "escapes"},
-		"own":      {v1.ISCSICdromSpec{ISOFile: ownDir + "/x.iso"}, "server's own"},
+		"own":      {v1.ISCSICdromSpec{ISOFile: image.OwnDir + "/x.iso"}, "server's own"},
 		"missing":  {v1.ISCSICdromSpec{ISOFile: "nowhere.iso"}, "there is no file nowhere.iso"},
 		"folder":   {v1.ISCSICdromSpec{ISOFile: "folder"}, "no regular file"},
 		"text":     {v1.ISCSICdromSpec{ISOFile: "text.iso"}, "no ISO 9660 image"},
@@ -216,7 +215,7 @@ func TestFileAppearsChangesAndGoes(t *testing.T) {
 	if !bytes.Equal(readDisk(t, old), first) {
 		t.Error("an open disk is not of the old file any more")
 	}
-	file := old.volume.file
+	file := old.AppendSegments(nil, 0, 1)[0].Source.(*os.File)
 	old.Release()
 	old.Release()
 	if _, err := file.Stat(); !errors.Is(err, os.ErrClosed) {
@@ -242,9 +241,9 @@ func TestSpecWithoutAGeneration(t *testing.T) {
 
 func TestFileWrittenInPlace(t *testing.T) {
 	// Nobody looks by himself: the disk does.
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.poll = time.Hour
+	k := newKit(t, func(c *Controller, _ *kitOptions) {
+		if c != nil {
+			c.pace.poll = time.Hour
 		}
 	})
 	k.write("a.iso", isoImage("FIRST", 64*sector, 1))
@@ -257,22 +256,18 @@ func TestFileWrittenInPlace(t *testing.T) {
 		t.Error("a disk of a file that was written to is given out")
 	}
 	k.reaches(ref, "SECOND", func(s v1.ISCSICdromStatus) bool { return s.VolumeID == "SECOND" })
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 }
 
-// release0 releases a disk, if it is one.
-func (d *Disk) release0() {
+// release releases a disk, if it is one.
+func release(d *image.Disk) {
 	if d != nil {
 		d.Release()
 	}
 }
 
 func TestFileBeingCopied(t *testing.T) {
-	k := newKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.settle = 200 * time.Millisecond
-		}
-	})
+	k := newKit(t, func(_ *Controller, o *kitOptions) { o.settle = 200 * time.Millisecond })
 	img := isoImage("COPY", 64*sector, 1)
 	k.write("a.iso", img[:32*sector])
 	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "a.iso"})
@@ -305,7 +300,7 @@ func TestDigestIsReadOnce(t *testing.T) {
 	}
 	k.restart()
 	for _, ref := range refs {
-		await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+		await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	}
 	if n := k.counter("glowplug_images_hashed_bytes_total"); n != 0 {
 		t.Errorf("%v bytes were hashed after a restart", n)
@@ -335,7 +330,7 @@ func TestLargeFile(t *testing.T) {
 }
 
 func TestExternalNeedsNothing(t *testing.T) {
-	k := newKit(t, func(_ *Library, o *Options) { o.Dir = "" })
+	k := newKit(t, func(_ *Controller, o *kitOptions) { o.Dir = "" })
 	for portal, want := range map[string]string{"192.0.2.9": "192.0.2.9:3260", "192.0.2.9:3261": "192.0.2.9:3261", "[2001:db8::1]": "2001:db8::1:3260", "nas.example": ":0"} {
 		ref := k.create("x"+strings.NewReplacer(".", "", ":", "", "[", "", "]", "").Replace(portal),
 			v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: portal, IQN: "iqn.2000-02.com.mikrotik:cdrom-coreos-live"}})
@@ -361,7 +356,7 @@ func TestSubscribers(t *testing.T) {
 	if got := k.lib.InUse(ref); len(got) > 0 {
 		t.Errorf("in use: %v", got)
 	}
-	var disks []*Disk
+	var disks []*image.Disk
 	for _, s := range []v1.Subscriber{{Name: "g10/node1", InitiatorIQN: "iqn.x"}, {InitiatorIQN: "iqn.y"}, {InitiatorIQN: "iqn.y"}} {
 		d, err := k.lib.Disk(ref, nil)
 		if err != nil {
@@ -383,19 +378,10 @@ func TestSubscribers(t *testing.T) {
 	k.reaches(ref, "read by nobody", func(s v1.ISCSICdromStatus) bool { return len(s.Subscribers) == 0 })
 }
 
-func TestIQN(t *testing.T) {
-	long := Ref{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("x", 253)}
-	other := long
-	other.Name = long.Name[:252] + "y"
-	if a, b := IQN(long), IQN(other); len(a) != maxIQN || a == b {
-		t.Errorf("%s\n%s", a, b)
-	}
-}
-
 // A disk outlives its CD-ROM, and tells so; who has to know of it is told.
 func TestDisksOfDeleted(t *testing.T) {
 	told := make(chan Ref, 10)
-	k := newKit(t, func(_ *Library, o *Options) { o.Deleted = func(ref Ref) { told <- ref } })
+	k := newKit(t, func(_ *Controller, o *kitOptions) { o.Deleted = func(ref Ref) { told <- ref } })
 	img := isoImage("OLD", 50*sector, 1)
 	k.write("a.iso", img)
 	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "a.iso"})
@@ -430,12 +416,12 @@ func TestDisksOfDeleted(t *testing.T) {
 // What is left of CD-ROMs that went while the server was away is told of, and kept.
 func TestStrays(t *testing.T) {
 	k := newKit(t)
-	k.write(ownDir+"/stray/image.iso", isoImage("STRAY", 50*sector, 1))
+	k.write(image.OwnDir+"/stray/image.iso", isoImage("STRAY", 50*sector, 1))
 	var log logstest.Buffer
-	k.change = append(k.change, func(_ *Library, o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	k.change = append(k.change, func(_ *Controller, o *kitOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	k.restart()
 	await(t, func() bool { return strings.Contains(log.String(), "folders=[stray] count=1 bytes=102400") })
-	if _, err := os.Stat(filepath.Join(k.dir, ownDir, "stray", "image.iso")); err != nil {
+	if _, err := os.Stat(filepath.Join(k.dir, image.OwnDir, "stray", "image.iso")); err != nil {
 		t.Error(err)
 	}
 }

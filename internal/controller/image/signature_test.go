@@ -53,7 +53,7 @@ func TestSignatures(t *testing.T) {
 		"no signature": {[]byte("<html>"), "its signature is wrong"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, cat := streamKit(t, func(_ *Library, o *Options) { o.Keyring = keys })
+			k, cat := streamKit(t, func(_ *Controller, o *kitOptions) { o.Keyring = keys })
 			m := newMirror(t, img, well)
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if c.signature == nil {
@@ -102,7 +102,7 @@ func TestKeyringGivenLater(t *testing.T) {
 	defer server.Close()
 	m := newMirror(t, img, well)
 	var use *download.Keyring
-	k, c := streamKit(t, func(_ *Library, o *Options) { o.Keyring = use })
+	k, c := streamKit(t, func(_ *Controller, o *kitOptions) { o.Keyring = use })
 	f := disk(img, m.URL)
 	f.Signature = server.URL
 	c.publish("1", f)
@@ -118,7 +118,7 @@ func TestKeyringGivenLater(t *testing.T) {
 	c.publish("1", f)
 	k.start()
 	await(t, func() bool { return len(m.asked()) == 2 })
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	s := k.reaches(ref, "looked at", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" })
 	if s.Phase != v1.PhaseReady || !bytes.Equal(k.read(ref), img) {
 		t.Errorf("%+v", s)
@@ -127,7 +127,7 @@ func TestKeyringGivenLater(t *testing.T) {
 		t.Error("files that nobody has signed are served")
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if got := m.asked(); len(got) != 2 {
 		t.Errorf("asked for again: %q", got)
 	}
@@ -146,7 +146,7 @@ func TestMaxIgnitionChanges(t *testing.T) {
 	r.MaxIgnition = "3.3.0"
 	c.all["34.20210711.3.0"] = r
 	c.mu.Unlock()
-	k.lib.StreamChanged("stable")
+	k.ctl.StreamChanged("stable")
 	k.reaches(ref, "3.3.0", func(s v1.ISCSICdromStatus) bool { return s.Phase == v1.PhaseReady && s.MaxIgnition == "3.3.0" })
 	if got := m.asked(); len(got) != 1 {
 		t.Errorf("downloaded again: %q", got)

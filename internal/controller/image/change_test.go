@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/image"
 )
 
 // overwrite writes over a file in pieces, from its end to its beginning, without a
@@ -60,7 +61,7 @@ func TestImageOverwrittenInPlaceIsNotMixed(t *testing.T) {
 					_, err = d.ReadAt(b, at)
 				} else { // as over iSCSI
 					for _, s := range d.AppendSegments(nil, at, int64(len(b))) {
-						_, _ = s.File.ReadAt(b[:s.Len], s.Off)
+						_, _ = s.Source.ReadAt(b[:s.Len], s.Off)
 					}
 					err = d.Check()
 				}
@@ -69,9 +70,9 @@ func TestImageOverwrittenInPlaceIsNotMixed(t *testing.T) {
 				default:
 				}
 				switch {
-				case errors.Is(err, ErrOverwritten):
+				case errors.Is(err, image.ErrOverwritten):
 					return
-				case errors.Is(err, ErrChanging):
+				case errors.Is(err, image.ErrChanging):
 				case err != nil:
 					t.Error(err)
 					return
@@ -125,11 +126,11 @@ func TestTouchedImage(t *testing.T) {
 			if err := c.touch(filepath.Join(k.dir, "a.iso")); err != nil {
 				t.Fatal(err)
 			}
-			await(t, func() bool { err = d.Check(); return !errors.Is(err, ErrChanging) })
+			await(t, func() bool { err = d.Check(); return !errors.Is(err, image.ErrChanging) })
 			b := make([]byte, len(content))
 			_, readErr := d.ReadAt(b, 0)
 			switch {
-			case c.lost && (!errors.Is(err, ErrOverwritten) || !errors.Is(readErr, ErrOverwritten)):
+			case c.lost && (!errors.Is(err, image.ErrOverwritten) || !errors.Is(readErr, image.ErrOverwritten)):
 				t.Errorf("it is still read: %v, %v", err, readErr)
 			case !c.lost && (err != nil || readErr != nil || !bytes.Equal(b, content)):
 				t.Errorf("it is no longer read: %v, %v", err, readErr)
@@ -185,28 +186,5 @@ func TestDownloadOfAnOverwrittenImageBreaksOff(t *testing.T) {
 	}
 	if got := append(head, rest...); !bytes.Equal(got, first[:len(got)]) {
 		t.Error("bytes of the new image are given as if they were of the old one")
-	}
-}
-
-// BenchmarkCheck is what every read pays.
-func BenchmarkCheck(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "a.iso"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		b.Fatal(err)
-	}
-	v := &volume{file: f}
-	id := identityOf(info)
-	v.id.Store(&id)
-	l, im := &Library{}, &image{}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := l.check(im, v); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

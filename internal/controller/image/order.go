@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/image"
 	"glowplug/internal/image/download"
 )
 
@@ -21,6 +21,12 @@ type Streams interface {
 	// The error is for whoever wrote the image.
 	Resolve(stream, architecture, artifact, format string) (coreos.Release, error)
 	ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error)
+}
+
+// orders finds the files that CD-ROMs want to be fetched.
+type orders struct {
+	streams Streams
+	read    func() bool // nil: streams have been read
 }
 
 // order is what is to be fetched for an image: one file, or all of one release.
@@ -61,27 +67,28 @@ func (o origin) sameSeries(other origin) bool {
 // errUnread is for streams that have not been read yet.
 var errUnread = errors.New("the stream releases have not been read yet")
 
-// orderOf is what a CD-ROM wants to be fetched; nil where it wants nothing. The
+// of returns what a CD-ROM wants to be fetched; nil where it wants nothing. The
 // error says why that cannot be told.
-func (l *Library) orderOf(cdrom *v1.ISCSICdrom) (*order, error) {
+func (from orders) of(cdrom *v1.ISCSICdrom) (*order, error) {
 	spec := &cdrom.Spec
 	switch {
 	case spec.URL != "":
 		sum := strings.ToLower(spec.SHA256)
 		source := download.Source{URLs: []string{spec.URL}, SHA256: sum, Origin: sum + " " + spec.URL}
-		return &order{field: "spec.url", key: source.Origin, files: []ordered{{role: coreos.Disk, name: imageFile, source: source}}}, nil
+		files := []ordered{{role: coreos.Disk, name: image.ReceivedFile, source: source}}
+		return &order{field: "spec.url", key: source.Origin, files: files}, nil
 	case spec.Stream != nil:
-		return l.resolve(cdrom)
+		return from.resolve(cdrom)
 	}
 	return nil, nil
 }
 
 // resolve finds the release that a CD-ROM of a stream is to be of.
-func (l *Library) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
-	if l.opts.Streams == nil {
+func (from orders) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
+	if from.streams == nil {
 		return nil, errors.New("this server keeps no streams")
 	}
-	if l.opts.StreamsRead != nil && !l.opts.StreamsRead() {
+	if from.read != nil && !from.read() {
 		return nil, errUnread
 	}
 	s := cdrom.Spec.Stream.WithDefaults()
@@ -92,9 +99,9 @@ func (l *Library) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 	var found coreos.Release
 	var err error
 	if release != "" {
-		found, err = l.opts.Streams.ResolveRelease(s.Name, release, s.Architecture, s.Artifact, s.Format)
+		found, err = from.streams.ResolveRelease(s.Name, release, s.Architecture, s.Artifact, s.Format)
 	} else {
-		found, err = l.opts.Streams.Resolve(s.Name, s.Architecture, s.Artifact, s.Format)
+		found, err = from.streams.Resolve(s.Name, s.Architecture, s.Artifact, s.Format)
 	}
 	if err != nil {
 		return nil, err
@@ -104,7 +111,7 @@ func (l *Library) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 		MaxIgnition: cmp.Or(found.MaxIgnition, ignition.MaxOfRelease(found.Release)),
 	}}
 	for _, f := range found.Files {
-		name := imageFile
+		name := image.ReceivedFile
 		if s.Format == v1.FormatPXE {
 			name = setFile(f.Role, f.SHA256)
 		}
@@ -117,13 +124,13 @@ func (l *Library) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 	return o, nil
 }
 
-// MaxIgnition is the newest Ignition spec version that the image of a CD-ROM, which
-// need not be stored, reads or will read; "" where that is not known.
-func (l *Library) MaxIgnition(cdrom *v1.ISCSICdrom) string {
+// maxIgnition is the newest Ignition spec version that the image of a CD-ROM reads or
+// will read; "" where that is not known.
+func (from orders) maxIgnition(cdrom *v1.ISCSICdrom) string {
 	if cdrom.Spec.Stream == nil {
 		return ""
 	}
-	o, err := l.resolve(cdrom)
+	o, err := from.resolve(cdrom)
 	if err != nil {
 		return cdrom.Status.MaxIgnition
 	}
@@ -154,6 +161,3 @@ func (o *order) check(format string) error {
 // setFile is the name of a file of a set: what has the same digest is the same file,
 // in whichever release.
 func setFile(role, digest string) string { return role + "." + strings.ToLower(digest) }
-
-// pathOf is where a file of an order is kept.
-func (f *ordered) pathOf(cdrom *v1.ISCSICdrom) string { return path.Join(ownFolder(cdrom), f.name) }

@@ -17,20 +17,15 @@ const (
 )
 
 type metrics struct {
-	hashed    prometheus.Counter
 	received  *prometheus.CounterVec
 	transfers *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer, l *Library) *metrics {
+func newMetrics(reg prometheus.Registerer, count func(phase string) int) *metrics {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}
 	m := &metrics{
-		hashed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "glowplug_images_hashed_bytes_total",
-			Help: "Bytes of ISO files that were read for their digest.",
-		}),
 		received: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_images_received_bytes_total",
 			Help: "Bytes of ISO files that were uploaded or downloaded.",
@@ -40,24 +35,12 @@ func newMetrics(reg prometheus.Registerer, l *Library) *metrics {
 			Help: "Uploads and downloads: done, cut (to be resumed) or refused (no ISO, wrong digest, disk full).",
 		}, []string{"by", "result"}),
 	}
-	reg.MustRegister(m.hashed, m.received, m.transfers)
+	reg.MustRegister(m.received, m.transfers)
 	for _, phase := range []string{v1.PhasePending, v1.PhaseUploading, v1.PhaseReady, v1.PhaseError} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_images", Help: "ISCSICdroms by phase.",
 			ConstLabels: prometheus.Labels{"phase": phase},
-		}, func() float64 { return float64(l.count(phase)) }))
+		}, func() float64 { return float64(count(phase)) }))
 	}
 	return m
-}
-
-func (l *Library) count(phase string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, im := range l.shelf {
-		if im.cdrom != nil && im.phase == phase {
-			n++
-		}
-	}
-	return n
 }

@@ -13,6 +13,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/image"
 )
 
 // pxe gives a set of files and a server that has them.
@@ -81,7 +82,7 @@ func TestPXE(t *testing.T) {
 		s.TargetIQN != "" || s.Files[2].SHA256 != digestOf(one.files[coreos.Rootfs]) {
 		t.Errorf("%+v", s)
 	}
-	version, sum := versionOf(s.SHA256), s.SHA256
+	version, sum := s.SHA256[:12], s.SHA256
 	for role, want := range one.files {
 		if got, err := k.readFile(ref, "", role); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v", role, err)
@@ -124,12 +125,12 @@ func TestPXE(t *testing.T) {
 	}
 	two.mu.Unlock()
 	await(t, func() bool {
-		files, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "*", "*.*"))
+		files, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "*.*"))
 		return len(files) == 4 // three and the manifest
 	})
 
 	// A file that was changed on the disk is fetched again, and not served.
-	names, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "*", "kernel.*"))
+	names, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "kernel.*"))
 	k.stop()
 	if err := os.WriteFile(names[0], []byte("changed"), 0o644); err != nil {
 		t.Fatal(err)
@@ -155,12 +156,12 @@ func TestISOBecomesPXE(t *testing.T) {
 	k.update(ref, func(cdrom *v1.ISCSICdrom) { cdrom.Spec.Stream.Format = v1.FormatPXE })
 	k.reaches(ref, "a set", func(s v1.ISCSICdromStatus) bool { return len(s.Files) == 3 && s.Phase == v1.PhaseReady })
 	await(t, func() bool {
-		left, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "*", imageFile))
+		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", image.ReceivedFile))
 		return len(left) == 0
 	})
 	k.delete(ref)
 	await(t, func() bool {
-		left, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "0*"))
+		left, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*"))
 		return len(left) == 0
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/image"
 	"glowplug/internal/logs/logstest"
 )
 
@@ -62,21 +63,21 @@ func (m *metadata) asked() []string {
 }
 
 // with sets the places that images may be downloaded from besides public ones.
-func with(t *testing.T, entries ...string) func(*Library, *Options) {
-	return func(_ *Library, o *Options) { o.Allow = allow(t, entries...) }
+func with(t *testing.T, entries ...string) func(*Controller, *kitOptions) {
+	return func(_ *Controller, o *kitOptions) { o.Allow = allow(t, entries...) }
 }
 
 // onceAnHour lets what hardly passes be tried once: its error shows at once.
-func onceAnHour(l *Library, _ *Options) {
-	if l != nil {
-		l.pace.late = backoff{time.Hour, time.Hour}
+func onceAnHour(c *Controller, _ *kitOptions) {
+	if c != nil {
+		c.pace.late = backoff{time.Hour, time.Hour}
 	}
 }
 
 // logged has the library log to a buffer.
-func logged() (func(*Library, *Options), func() string) {
+func logged() (func(*Controller, *kitOptions), func() string) {
 	logger, lines := logstest.Logger()
-	return func(_ *Library, o *Options) { o.Logger = logger }, lines
+	return func(_ *Controller, o *kitOptions) { o.Logger = logger }, lines
 }
 
 // tellsNothing fails where a text has the secret in it, its digest, or where it is.
@@ -276,13 +277,13 @@ func TestSecretsOfAnEarlierRelease(t *testing.T) {
 	ref := k.create("a", spec)
 	k.phase(ref, v1.PhaseReady)
 	k.stop()
-	names, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "0*", "kernel.*"))
+	names, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "0*", "kernel.*"))
 	folder, was, is := filepath.Dir(names[0]), digestOf(p.files[coreos.Kernel]), digestOf([]byte(secret))
-	manifest, err := os.ReadFile(filepath.Join(folder, manifestFile))
+	manifest, err := os.ReadFile(filepath.Join(folder, image.ManifestFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"kernel." + is: secret, manifestFile: strings.ReplaceAll(string(manifest), was, is)} {
+	for name, content := range map[string]string{"kernel." + is: secret, image.ManifestFile: strings.ReplaceAll(string(manifest), was, is)} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +341,7 @@ func TestModes(t *testing.T) {
 	p := newPXE(t, "one")
 	k, cat := streamKit(t)
 	k.stop()
-	own := filepath.Join(k.dir, ownDir)
+	own := filepath.Join(k.dir, image.OwnDir)
 	if err := os.Chmod(own, 0o755); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -375,7 +376,7 @@ func TestModes(t *testing.T) {
 func (k *kit) modes(want int) {
 	k.t.Helper()
 	n := 0
-	err := filepath.WalkDir(filepath.Join(k.dir, ownDir), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(k.dir, image.OwnDir), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it has been renamed
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,20 +17,69 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/image"
 )
 
 const (
-	// statusPause lets a storm of logins come to one write.
-	statusPause   = 2 * time.Second
-	statusTimeout = 10 * time.Second
-	maxMessage    = 1024
+	// maxSubscribers bounds the readers that a status shows.
+	maxSubscribers = 100
+	statusTimeout  = 10 * time.Second
+	maxMessage     = 1024
 )
 
 // errOther is for an object that is another one by now; it has a look of its own.
 var errOther = errors.New("the object has changed")
 
-// status is what the object's status is to be.
-func (l *Library) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
+// statusWriter writes the status of CD-ROMs, and the events of its changes.
+type statusWriter struct {
+	library  *image.Library
+	store    storage.Interface
+	portal   netip.AddrPort
+	dir      string
+	shared   bool
+	recorder Recorder // nil: nobody takes events
+	now      func() time.Time
+
+	mu   sync.Mutex
+	last map[Ref]written
+}
+
+// written is the status of a CD-ROM that was written last.
+type written struct {
+	phase string
+	// silent is true where the status has no readers of this server: those that it shows
+	// are another's.
+	silent bool
+}
+
+func (w *statusWriter) lastWritten(ref Ref) written {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last[ref]
+}
+
+// forget forgets the status of an object that was deleted.
+func (w *statusWriter) forget(ref Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.last, ref)
+}
+
+// count returns the number of CD-ROMs with a phase.
+func (w *statusWriter) count(phase string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, last := range w.last {
+		if last.phase == phase {
+			n++
+		}
+	}
+	return n
+}
+
+// status returns the status of an object with a finding.
+func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
 	s := v1.ISCSICdromStatus{Phase: f.phase, ErrorMessage: clip(f.message)}
 	if external := cdrom.Spec.External; external != nil {
 		s.TargetIQN = external.IQN
@@ -42,33 +92,33 @@ func (l *Library) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
 		s.Release, s.ServedRelease, s.MaxIgnition = f.release, f.servedRelease, f.maxIgnition
 	}
 	s.Download = f.download
-	if formatOf(cdrom) == v1.FormatPXE {
+	if image.Format(cdrom) == v1.FormatPXE {
 		if f.set != nil {
-			s.SHA256 = f.set.sum
-			s.Distro = f.set.distro()
-			for _, e := range f.set.files {
-				s.Files = append(s.Files, v1.ImageFile{Role: e.role, Size: e.id.Size, SHA256: e.sha256})
-				s.ISOSize += e.id.Size
+			s.SHA256 = f.set.Sum
+			s.Distro = f.set.Distro()
+			for _, e := range f.set.Files {
+				s.Files = append(s.Files, v1.ImageFile{Role: e.Role, Size: e.Size, SHA256: e.SHA256})
+				s.ISOSize += e.Size
 			}
 		}
 		return s
 	}
-	s.TargetIQN = IQN(refOf(cdrom))
-	if l.opts.Portal.IsValid() {
-		s.PortalIP, s.PortalPort = l.opts.Portal.Addr().String(), int32(l.opts.Portal.Port())
+	s.TargetIQN = image.IQN(image.RefOf(cdrom))
+	if w.portal.IsValid() {
+		s.PortalIP, s.PortalPort = w.portal.Addr().String(), int32(w.portal.Port())
 	}
 	if v := f.volume; v != nil {
-		s.ISOPath = filepath.Join(l.opts.Dir, filepath.FromSlash(v.path))
-		s.ISOSize = v.id.Load().Size
-		s.SHA256 = v.sha256
-		s.VolumeID = v.img.VolumeID()
-		s.Distro = v.img.Distro()
+		s.ISOPath = filepath.Join(w.dir, filepath.FromSlash(v.Path))
+		s.ISOSize = v.Size()
+		s.SHA256 = v.SHA256
+		s.VolumeID = v.Image.VolumeID()
+		s.Distro = v.Image.Distro()
 	}
 	if f.overlay != nil {
 		s.KernelArgsApplied = f.overlay.Args()
 		s.PatchedFiles = f.overlay.Patched()
 	}
-	s.Subscribers = l.subscribers(refOf(cdrom))
+	s.Subscribers = w.library.Subscribers(image.RefOf(cdrom))
 	if len(s.Subscribers) > maxSubscribers {
 		s.Subscribers = s.Subscribers[:maxSubscribers]
 	}
@@ -82,17 +132,15 @@ func clip(message string) string {
 	return message[:maxMessage] + "…"
 }
 
-// writeStatus writes it, unless the object has changed meanwhile.
-func (l *Library) writeStatus(ctx context.Context, im *image, cdrom *v1.ISCSICdrom, f *finding) error {
+// write writes the status of a CD-ROM, unless the object has changed meanwhile.
+func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *finding) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	told := l.status(cdrom, f)
-	status := told
-	l.mu.Lock()
-	silent := im.silent
-	l.mu.Unlock()
+	ref, own := image.RefOf(cdrom), w.status(cdrom, f)
+	status := own
+	last := w.lastWritten(ref)
 	var before v1.ISCSICdromStatus
-	err := l.opts.Store.GuaranteedUpdate(ctx, storeKey(im.ref), &v1.ISCSICdrom{}, false, nil,
+	err := w.store.GuaranteedUpdate(ctx, storeKey(ref), &v1.ISCSICdrom{}, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			current := obj.(*v1.ISCSICdrom)
 			if current.UID != cdrom.UID || current.Generation != cdrom.Generation {
@@ -106,13 +154,13 @@ func (l *Library) writeStatus(ctx context.Context, im *image, cdrom *v1.ISCSICdr
 				// What has not been looked at stays: the release that it is pinned to.
 				s := &current.Status
 				status.Release, status.ServedRelease, status.MaxIgnition = s.Release, s.ServedRelease, s.MaxIgnition
-			} else if c := f.condition(cdrom); c != nil {
-				c.LastTransitionTime = metav1.Time{Time: l.opts.Now()}
-				meta.SetStatusCondition(&status.Conditions, *c)
+			} else if condition := f.condition(cdrom); condition != nil {
+				condition.LastTransitionTime = metav1.Time{Time: w.now()}
+				meta.SetStatusCondition(&status.Conditions, *condition)
 			} else {
 				status.Conditions = nil
 			}
-			if len(told.Subscribers) == 0 && silent && l.opts.Shared {
+			if len(own.Subscribers) == 0 && last.silent && w.shared {
 				status.Subscribers = current.Status.Subscribers
 			}
 			before = current.Status
@@ -125,15 +173,14 @@ func (l *Library) writeStatus(ctx context.Context, im *image, cdrom *v1.ISCSICdr
 	case err != nil:
 		return err
 	}
-	l.mu.Lock()
-	changed := im.phase != f.phase
-	restarted := im.phase == "" && cdrom.Status.Phase == f.phase
-	im.phase, im.silent = f.phase, len(told.Subscribers) == 0
-	l.mu.Unlock()
-	if changed && !restarted {
-		l.record(cdrom, &status)
+	w.mu.Lock()
+	w.last[ref] = written{f.phase, len(own.Subscribers) == 0}
+	w.mu.Unlock()
+	restarted := last.phase == "" && cdrom.Status.Phase == f.phase
+	if last.phase != f.phase && !restarted {
+		w.record(cdrom, &status)
 	} else if f.streamed {
-		l.recordRelease(cdrom, &before, &status)
+		w.recordRelease(cdrom, &before, &status)
 	}
 	return nil
 }
@@ -146,8 +193,8 @@ func pinned(cdrom *v1.ISCSICdrom) bool {
 
 // recordRelease makes an event of an image that has taken another release, or that
 // cannot.
-func (l *Library) recordRelease(cdrom *v1.ISCSICdrom, before, after *v1.ISCSICdromStatus) {
-	if l.opts.Recorder == nil {
+func (w *statusWriter) recordRelease(cdrom *v1.ISCSICdrom, before, after *v1.ISCSICdromStatus) {
+	if w.recorder == nil {
 		return
 	}
 	reasonOf := func(s *v1.ISCSICdromStatus) (reason, message string) {
@@ -160,10 +207,10 @@ func (l *Library) recordRelease(cdrom *v1.ISCSICdrom, before, after *v1.ISCSICdr
 	reason, message := reasonOf(after)
 	switch {
 	case after.ServedRelease != "" && before.ServedRelease != "" && after.ServedRelease != before.ServedRelease:
-		l.opts.Recorder.Record(objectOf(cdrom), v1.EventNormal, "ReleaseReady",
+		w.recorder.Record(objectOf(cdrom), v1.EventNormal, "ReleaseReady",
 			fmt.Sprintf("release %s is served to new sessions, in the place of %s", after.ServedRelease, before.ServedRelease))
 	case (reason == reasonFailed || reason == reasonUnresolved) && (was != reason || said != message):
-		l.opts.Recorder.Record(objectOf(cdrom), v1.EventWarning, "ReleaseFailed", message)
+		w.recorder.Record(objectOf(cdrom), v1.EventWarning, "ReleaseFailed", message)
 	}
 }
 
@@ -175,8 +222,8 @@ func objectOf(cdrom *v1.ISCSICdrom) v1.ObjectReference {
 }
 
 // record makes an event of an image that has become ready, or has failed.
-func (l *Library) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus) {
-	if l.opts.Recorder == nil {
+func (w *statusWriter) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus) {
+	if w.recorder == nil {
 		return
 	}
 	ref := objectOf(cdrom)
@@ -188,9 +235,9 @@ func (l *Library) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus) {
 		} else if cdrom.Spec.External == nil {
 			message = fmt.Sprintf("%s, %d bytes, %d files patched", status.Distro, status.ISOSize, len(status.PatchedFiles))
 		}
-		l.opts.Recorder.Record(ref, v1.EventNormal, "ImageReady", message)
+		w.recorder.Record(ref, v1.EventNormal, "ImageReady", message)
 	case v1.PhaseError:
-		l.opts.Recorder.Record(ref, v1.EventWarning, "ImageFailed", status.ErrorMessage)
+		w.recorder.Record(ref, v1.EventWarning, "ImageFailed", status.ErrorMessage)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/image"
 )
 
 // A kernel that comes back for the image that its boot loader had gets that one.
@@ -21,7 +22,7 @@ func TestReadersThatComeBack(t *testing.T) {
 	old, young := isoImage("OLD", 60*sector, 5), isoImage("YOUNG", 50*sector, 6)
 	a, b := newMirror(t, old, well), newMirror(t, young, well)
 	var later atomic.Int64
-	k, c := streamKit(t, func(_ *Library, o *Options) {
+	k, c := streamKit(t, func(_ *Controller, o *kitOptions) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
 	c.publish("1", disk(old, a.URL))
@@ -40,7 +41,7 @@ func TestReadersThatComeBack(t *testing.T) {
 	k.move(c, "2", disk(young, b.URL))
 	await(t, func() bool {
 		d, err := k.lib.Disk(ref, nil)
-		defer d.release0()
+		defer release(d)
 		return err == nil && bytes.Equal(readDisk(t, d), young)
 	})
 	for range 2 {
@@ -67,19 +68,19 @@ func TestPinOutlivesDigests(t *testing.T) {
 	ref := k.create("a", pin(""))
 	k.phase(ref, v1.PhaseReady)
 	k.stop()
-	if err := os.Remove(filepath.Join(k.dir, digestsFile)); err != nil {
+	if err := os.Remove(filepath.Join(k.dir, image.DigestsFile)); err != nil {
 		t.Fatal(err)
 	}
 	c.publish("2", disk(young, b.URL))
 	k.start()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	s := k.reaches(ref, "ready", func(s v1.ISCSICdromStatus) bool { return s.Phase == v1.PhaseReady })
 	if s.Release != "1" || s.ServedRelease != "1" || !bytes.Equal(k.read(ref), old) || len(b.asked()) > 0 {
 		t.Errorf("%+v", s)
 	}
 	// A server without an ISO directory has nothing to say of it.
 	k.stop()
-	k.change = append(k.change, func(l *Library, o *Options) { o.Dir = "" })
+	k.change = append(k.change, func(c *Controller, o *kitOptions) { o.Dir = "" })
 	k.start()
 	s = k.phase(ref, v1.PhaseError)
 	if s.Release != "1" {
@@ -108,14 +109,23 @@ func TestTwoServers(t *testing.T) {
 	other.start()
 	t.Cleanup(func() { other.stop() })
 	await(t, func() bool { return len(m.asked()) == 2 })
-	time.Sleep(50 * time.Millisecond)
+	// Each server writes its status in turn, and sees that of the other.
+	for _, each := range []*kit{k, other} {
+		if _, err := each.ctl.Reconcile(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := k.revision(ref)
-	time.Sleep(300 * time.Millisecond)
+	fence := k.create("fence", v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.9", IQN: "iqn.x"}})
+	k.phase(fence, v1.PhaseReady)
+	await(t, func() bool {
+		return other.lib.Cdrom(fence) != nil && k.ctl.runtime.Pending()+other.ctl.runtime.Pending() == 0
+	})
 	if after := k.revision(ref); after != before {
 		t.Errorf("the status was written from %s to %s", before, after)
 	}
 	close(hold)
-	await(t, func() bool { d, err := other.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := other.lib.Disk(ref, nil); release(d); return err == nil })
 	if s := k.status(ref); s.Release != "1" || !bytes.Equal(other.read(ref), img) {
 		t.Errorf("%+v", s)
 	}
@@ -125,7 +135,7 @@ func TestTwoServers(t *testing.T) {
 // status while the other has nothing to tell.
 func TestReadersOfAnotherServer(t *testing.T) {
 	img := isoImage("TWO", 50*sector, 1)
-	shared := func(_ *Library, o *Options) { o.Shared = true }
+	shared := func(_ *Controller, o *kitOptions) { o.Shared = true }
 	k := newKit(t, shared)
 	k.write("a.iso", img)
 	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "a.iso"})
@@ -133,7 +143,7 @@ func TestReadersOfAnotherServer(t *testing.T) {
 	other := &kit{t: t, dir: k.dir, store: k.store, change: k.change}
 	other.start()
 	t.Cleanup(func() { other.stop() })
-	await(t, func() bool { d, err := other.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := other.lib.Disk(ref, nil); release(d); return err == nil })
 	d, err := k.lib.Disk(ref, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +155,10 @@ func TestReadersOfAnotherServer(t *testing.T) {
 	}
 	inUse(k, "g10/node1 (iqn.x)")
 	inUse(other, "g10/node1 (iqn.x)")
-	other.lib.queue.Add(ref) // it looks, and has no readers of its own
-	await(t, func() bool { return other.lib.queue.Len() == 0 })
-	time.Sleep(100 * time.Millisecond)
+	// It writes the status, and has no readers of its own.
+	if _, err := other.ctl.Reconcile(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
 	inUse(other, "g10/node1 (iqn.x)")
 	if s := k.status(ref); len(s.Subscribers) != 1 {
 		t.Errorf("%+v", s.Subscribers)

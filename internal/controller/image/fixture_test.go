@@ -1,10 +1,8 @@
 package image
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -27,6 +25,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/egress"
+	"glowplug/internal/image"
+	"glowplug/internal/image/imagetest"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
@@ -41,58 +41,9 @@ func TestMain(m *testing.M) {
 	)
 }
 
-const sector = 2048
+const sector = imagetest.Sector
 
-const grubConfig = "menuentry 'Live' {\n\tlinux /vmlinuz quiet\n\tinitrd /initrd.img\n}\n"
-
-const kernel = "the kernel"
-
-// isoImage is the smallest image that boots, in a way, of size bytes: a root
-// directory with a GRUB configuration and a kernel. fill makes one differ from
-// another.
-func isoImage(volume string, size int, fill byte) []byte {
-	const root, file, kernelFile = 19, 20, 21
-	img := bytes.Repeat([]byte{fill}, max(size, 24*sector))
-	img = img[:len(img)/sector*sector]
-	clear(img[:24*sector])
-	both16 := func(b []byte, v uint16) {
-		binary.LittleEndian.PutUint16(b, v)
-		binary.BigEndian.PutUint16(b[2:], v)
-	}
-	both32 := func(b []byte, v uint32) {
-		binary.LittleEndian.PutUint32(b, v)
-		binary.BigEndian.PutUint32(b[4:], v)
-	}
-	record := func(name string, block, size uint32, flags byte) []byte {
-		rec := make([]byte, (33+len(name)+1)/2*2)
-		rec[0], rec[25], rec[32] = byte(len(rec)), flags, byte(len(name))
-		both32(rec[2:], block)
-		both32(rec[10:], size)
-		both16(rec[28:], 1)
-		copy(rec[33:], name)
-		return rec
-	}
-	pvd := img[16*sector:]
-	copy(pvd, "\x01CD001\x01")
-	copy(pvd[8:72], bytes.Repeat([]byte(" "), 64))
-	copy(pvd[40:72], volume)
-	both32(pvd[80:], uint32(len(img)/sector))
-	both16(pvd[120:], 1)
-	both16(pvd[124:], 1)
-	both16(pvd[128:], sector)
-	copy(pvd[156:], record("\x00", root, sector, 2))
-	copy(img[17*sector:], "\xffCD001\x01")
-	at := root * sector
-	for _, rec := range [][]byte{
-		record("\x00", root, sector, 2), record("\x01", root, sector, 2),
-		record("GRUB.CFG;1", file, uint32(len(grubConfig)), 0), record("VMLINUZ.;1", kernelFile, uint32(len(kernel)), 0),
-	} {
-		at += copy(img[at:], rec)
-	}
-	copy(img[file*sector:], grubConfig)
-	copy(img[kernelFile*sector:], kernel)
-	return img
-}
+var isoImage = imagetest.ISO
 
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
@@ -102,19 +53,26 @@ func digestOf(b []byte) string {
 // patience is how long a test waits for what has to come.
 const patience = 2 * time.Minute
 
-// kit is a library on a store and a directory of its own.
+// kitOptions are those of the library and the controller of a kit.
+type kitOptions struct {
+	Options
+	settle, linger time.Duration
+}
+
+// kit is a library and its controller on a store and a directory of its own.
 type kit struct {
 	t       *testing.T
 	dir     string
 	store   *kvstore.Store
-	lib     *Library
+	lib     *image.Library
+	ctl     *Controller
 	events  *recorder
 	metrics *prometheus.Registry
-	change  []func(*Library, *Options)
+	change  []func(*Controller, *kitOptions)
 	stop    func()
 }
 
-func newKit(t *testing.T, change ...func(*Library, *Options)) *kit {
+func newKit(t *testing.T, change ...func(*Controller, *kitOptions)) *kit {
 	t.Helper()
 	k := &kit{t: t, dir: t.TempDir(), store: newStore(t), change: change}
 	k.start()
@@ -148,29 +106,34 @@ func newStore(t *testing.T) *kvstore.Store {
 func (k *kit) start() {
 	k.t.Helper()
 	k.events, k.metrics = &recorder{}, prometheus.NewRegistry()
-	opts := Options{
-		Dir: k.dir, Store: k.store, HTTPURL: "http://192.0.2.1:8082", Recorder: k.events, Registerer: k.metrics,
+	opts := kitOptions{settle: 1, Options: Options{
+		Dir: k.dir, Store: k.store, Recorder: k.events, Registerer: k.metrics,
 		Allow: allow(k.t, "127.0.0.0/8"), // where the servers of tests are
-	}
+	}}
 	for _, f := range k.change {
 		f(nil, &opts)
 	}
-	l, err := New(opts)
+	l, err := image.New(image.Options{
+		Dir: opts.Dir, HTTPURL: "http://192.0.2.1:8082", Shared: opts.Shared, Settle: opts.settle, Linger: opts.linger,
+		Logger: opts.Logger, Registerer: k.metrics, Now: opts.Now,
+	})
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	l.pace.poll, l.pace.settle = 20*time.Millisecond, 0
-	l.pace.idle, l.pace.busy = 2*time.Second, 100*time.Millisecond
-	l.pace.soon = backoff{5 * time.Millisecond, 50 * time.Millisecond}
-	l.pace.late = backoff{20 * time.Millisecond, 100 * time.Millisecond}
-	l.pace.save = 64 << 10
+	opts.Library = l
+	c := New(opts.Options)
+	c.pace.poll = 20 * time.Millisecond
+	c.pace.idle, c.pace.busy = 2*time.Second, 100*time.Millisecond
+	c.pace.soon = backoff{5 * time.Millisecond, 50 * time.Millisecond}
+	c.pace.late = backoff{20 * time.Millisecond, 100 * time.Millisecond}
+	c.pace.save = 64 << 10
 	for _, f := range k.change {
-		f(l, &opts)
+		f(c, &opts)
 	}
-	k.lib = l
+	k.lib, k.ctl = l, c
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); l.Run(ctx) }()
+	go func() { defer close(done); c.Run(ctx) }()
 	k.stop = sync.OnceFunc(func() {
 		cancel()
 		<-done
@@ -304,7 +267,7 @@ func (k *kit) read(ref Ref, args ...string) []byte {
 	return readDisk(k.t, d)
 }
 
-func readDisk(t *testing.T, d *Disk) []byte {
+func readDisk(t *testing.T, d *image.Disk) []byte {
 	t.Helper()
 	b, err := io.ReadAll(io.NewSectionReader(d, 0, d.Size()))
 	if err != nil {
@@ -344,7 +307,7 @@ func await(t *testing.T, done func() bool) {
 func (k *kit) serve() string {
 	k.t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		k.lib.Upload().ServeHTTP(w, r)
+		k.ctl.Upload().ServeHTTP(w, r)
 	}))
 	k.t.Cleanup(server.Close)
 	return server.URL + "/api/v1/namespaces/g10/iscsicdroms/"

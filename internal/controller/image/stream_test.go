@@ -17,6 +17,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/image"
 )
 
 // catalogue is the releases of one stream, "stable".
@@ -65,20 +66,20 @@ func disk(img []byte, urls ...string) coreos.File {
 }
 
 // streamKit is a kit with a catalogue.
-func streamKit(t *testing.T, change ...func(*Library, *Options)) (*kit, *catalogue) {
-	c := newCatalogue()
-	k := newKit(t, append([]func(*Library, *Options){func(l *Library, o *Options) {
-		o.Streams = c
-		if l != nil {
-			l.pace.tell = time.Millisecond
+func streamKit(t *testing.T, change ...func(*Controller, *kitOptions)) (*kit, *catalogue) {
+	all := newCatalogue()
+	k := newKit(t, append([]func(*Controller, *kitOptions){func(c *Controller, o *kitOptions) {
+		o.Streams = all
+		if c != nil {
+			c.pace.progress = time.Millisecond
 		}
 	}}, change...)...)
-	return k, c
+	return k, all
 }
 
 func (k *kit) move(c *catalogue, release string, files ...coreos.File) {
 	c.publish(release, files...)
-	k.lib.StreamChanged("stable")
+	k.ctl.StreamChanged("stable")
 }
 
 func follow() v1.ISCSICdromSpec {
@@ -119,7 +120,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("it was read again: %v bytes", n)
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if got := good.asked(); len(got) != 1 {
 		t.Errorf("downloaded again: %q", got)
 	}
@@ -156,13 +157,13 @@ func TestPinnedStaysAndFollowTakes(t *testing.T) {
 		t.Errorf("pinned has moved: %+v", s)
 	}
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(pinned, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(pinned, nil); release(d); return err == nil })
 	if s := k.status(pinned); !served("1")(s) {
 		t.Errorf("pinned has moved: %+v", s)
 	}
 	// What is open of the older one goes.
 	await(t, func() bool {
-		files, _ := filepath.Glob(filepath.Join(k.dir, ownDir, "*", "*.iso"))
+		files, _ := filepath.Glob(filepath.Join(k.dir, image.OwnDir, "*", "*.iso"))
 		return len(files) == 2
 	})
 	// Another release by name, and back to the current one.
@@ -178,25 +179,19 @@ func TestPinnedStaysAndFollowTakes(t *testing.T) {
 func TestFormerVersions(t *testing.T) {
 	old, young := isoImage("OLD", 400*sector, 5), isoImage("YOUNG", 300*sector, 6)
 	a, b := newMirror(t, old, well), newMirror(t, young, well)
-	k, c := streamKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.linger = 300 * time.Millisecond
-		}
-	})
+	k, c := streamKit(t, func(_ *Controller, o *kitOptions) { o.linger = 300 * time.Millisecond })
 	c.publish("1", disk(old, a.URL))
 	ref := k.create("a", follow())
 	k.phase(ref, v1.PhaseReady)
 	k.move(c, "2", disk(young, b.URL))
-	version := versionOf(digestOf(old))
+	version := digestOf(old)[:12]
 	for seen := false; ; time.Sleep(time.Millisecond) {
 		if d, err := k.lib.DiskOf(ref, version, nil); err == nil {
 			if !bytes.Equal(readDisk(t, d), old) {
 				t.Fatal("a version is another's bytes")
 			}
 			d.Release()
-			k.lib.mu.Lock()
-			seen = seen || len(k.lib.shelf[ref].former) == 1
-			k.lib.mu.Unlock()
+			seen = seen || k.lib.Current(ref).Volume.SHA256 == digestOf(young)
 		} else if seen {
 			break
 		}
@@ -234,9 +229,9 @@ func TestReleasesThatFail(t *testing.T) {
 		}, "nothing came for"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, cat := streamKit(t, func(l *Library, _ *Options) {
-				if l != nil {
-					l.pace.idle = 100 * time.Millisecond
+			k, cat := streamKit(t, func(c *Controller, _ *kitOptions) {
+				if c != nil {
+					c.pace.idle = 100 * time.Millisecond
 				}
 			})
 			first, m := newMirror(t, good, well), newMirror(t, img, c.answer)
@@ -353,14 +348,14 @@ func TestStreamsThatAreAway(t *testing.T) {
 	m := newMirror(t, img, well)
 	read := true
 	var mu sync.Mutex
-	k, c := streamKit(t, func(_ *Library, o *Options) {
+	k, c := streamKit(t, func(_ *Controller, o *kitOptions) {
 		o.StreamsRead = func() bool { mu.Lock(); defer mu.Unlock(); return read }
 	})
 	c.publish("1", disk(img, m.URL))
 	ref := k.create("a", pin(""))
 	k.phase(ref, v1.PhaseReady)
 	c.withdraw()
-	k.lib.StreamChanged("stable")
+	k.ctl.StreamChanged("stable")
 	s := k.reaches(ref, "unresolved", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "NotResolved" })
 	if s.Phase != v1.PhaseReady || s.Release != "1" || s.ServedRelease != "1" || !strings.Contains(s.ErrorMessage, "there is no release 1") {
 		t.Errorf("%+v", s)
@@ -372,7 +367,7 @@ func TestStreamsThatAreAway(t *testing.T) {
 	read = false
 	mu.Unlock()
 	k.restart()
-	await(t, func() bool { d, err := k.lib.Disk(ref, nil); d.release0(); return err == nil })
+	await(t, func() bool { d, err := k.lib.Disk(ref, nil); release(d); return err == nil })
 	if s := k.status(ref); s.Release != "1" || s.Phase != v1.PhaseReady {
 		t.Errorf("%+v", s)
 	}
@@ -384,9 +379,9 @@ func TestFullDiskOfAStream(t *testing.T) {
 	m, first := newMirror(t, img, well), newMirror(t, good, well)
 	var mu sync.Mutex
 	free := uint64(1 << 40)
-	k, c := streamKit(t, func(l *Library, _ *Options) {
-		if l != nil {
-			l.pace.free = func(string) (uint64, error) { mu.Lock(); defer mu.Unlock(); return free, nil }
+	k, c := streamKit(t, func(c *Controller, _ *kitOptions) {
+		if c != nil {
+			c.pace.free = func(string) (uint64, error) { mu.Lock(); defer mu.Unlock(); return free, nil }
 		}
 	})
 	c.publish("1", disk(good, first.URL))
@@ -434,7 +429,8 @@ func TestReleaseWithoutRoomForItsArguments(t *testing.T) {
 	if s.Phase != v1.PhaseReady || s.ServedRelease != "1" || s.SHA256 != digestOf(good) || !strings.Contains(s.ErrorMessage, "kernel arguments cannot be set") {
 		t.Errorf("%+v", s)
 	}
-	time.Sleep(300 * time.Millisecond) // several tries
+	tries := k.counter("glowplug_images_transfers_total")
+	await(t, func() bool { return k.counter("glowplug_images_transfers_total") >= tries+3 })
 	if asked := second.asked(); len(asked) != 1 {
 		t.Errorf("it was downloaded %d times", len(asked))
 	}

@@ -1,0 +1,254 @@
+package image
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/tools/cache"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
+	"glowplug/internal/egress"
+	"glowplug/internal/image"
+	"glowplug/internal/image/download"
+)
+
+// Ref names an ISCSICdrom.
+type Ref = image.Ref
+
+const (
+	// workers reconcile images at the same time. One that reads a file for its digest, or
+	// receives one, does so by itself.
+	workers = 4
+	// maxDownloads and maxUploads bound what is received at the same time.
+	maxDownloads = 3
+	maxUploads   = 8
+	// pollInterval is how often files are looked at for changes.
+	pollInterval = 5 * time.Second
+	// closeTimeout is how long Run waits for uploads that have been told to end.
+	closeTimeout = 5 * time.Second
+	// retryMin is the pause after a state that passes soon, retryMax after one that
+	// hardly will.
+	retryMin = controller.DefaultRetryMin
+	retryMax = controller.DefaultRetryMax
+)
+
+// Recorder takes what happened to an object, for an Event.
+type Recorder interface {
+	Record(ref v1.ObjectReference, eventType, reason, message string)
+}
+
+// Options are the parts of a Controller.
+type Options struct {
+	// Library serves the images.
+	Library *image.Library
+	// Dir is the directory of the library, for messages.
+	Dir string
+	// Store is the store of iscsicdroms, with keys "/iscsicdroms/<namespace>/<name>".
+	Store storage.Interface
+	// Portal is the address of the iSCSI target that clients are told.
+	Portal netip.AddrPort
+	// Recorder takes events of images that become ready or fail; nil: nobody.
+	Recorder Recorder
+	// Allow says where images may be downloaded from.
+	Allow egress.Policy
+	// Streams are the releases that images can be of; nil: there are none.
+	Streams Streams
+	// StreamsRead reports whether Streams have been read; nil: they have.
+	StreamsRead func() bool
+	// Keyring has the keys that images of streams have to be signed with; nil: their
+	// digest is enough.
+	Keyring *download.Keyring
+	// Shared is true where other servers look after the same CD-ROMs.
+	Shared bool
+	// Deleted is called with a CD-ROM that was deleted, whose disks may still be read;
+	// nil: nobody is. It must not block.
+	Deleted func(Ref)
+	// Logger takes failures; nil discards them.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil keeps none.
+	Registerer prometheus.Registerer
+	// Metrics counts the reconciles; nil: nothing is counted.
+	Metrics *controller.Metrics
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Controller reconciles the CD-ROMs. Its methods are safe for concurrent use.
+type Controller struct {
+	opts      Options
+	library   *image.Library
+	folder    *folder
+	orders    orders
+	uploads   *Uploads
+	downloads *downloads
+	statuses  *statusWriter
+	metrics   *metrics
+	pace      pace
+	runtime   *controller.Controller[Ref]
+
+	mu     sync.Mutex
+	states map[Ref]*state
+	// put is closed, and another one made, with each object that is put.
+	put chan struct{}
+}
+
+// state is a CD-ROM as the controller knows it, beside the object.
+type state struct {
+	ref Ref
+	// work is held by whoever exchanges the file or writes the status.
+	work sync.Mutex
+	// incoming holds one while somebody writes into the unfinished file. Who has
+	// it may wait for work, not the other way round.
+	incoming chan struct{}
+
+	// Under Controller.mu:
+
+	// doomed are deleted objects, whose files are to go.
+	doomed []doomed
+}
+
+// pace are the pauses between tries, and the room that disks keep free.
+type pace struct {
+	poll     time.Duration
+	idle     time.Duration // a transfer without a byte for so long is over
+	busy     time.Duration // a transfer that had a byte since is not to be disturbed
+	soon     backoff       // after a failure that may pass
+	late     backoff       // after one that hardly will
+	progress time.Duration // between two writes of how far a download is
+	save     int64         // bytes between two checkpoints of a transfer
+	reserve  uint64        // bytes of the disk that transfers leave free
+	free     func(dir string) (uint64, error)
+	diskFull func(err error) bool
+}
+
+func usualPace() pace {
+	return pace{
+		poll:     pollInterval,
+		idle:     time.Minute,
+		busy:     10 * time.Second,
+		soon:     backoff{time.Second, 5 * time.Minute},
+		late:     backoff{time.Minute, time.Hour},
+		progress: 5 * time.Second,
+		save:     64 << 20,
+		reserve:  64 << 20,
+		free:     image.FreeSpace,
+		diskFull: image.IsDiskFull,
+	}
+}
+
+// New returns a Controller, which does nothing before Run.
+func New(opts Options) *Controller {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Deleted == nil {
+		opts.Deleted = func(Ref) {}
+	}
+	c := &Controller{
+		opts: opts, library: opts.Library, pace: usualPace(),
+		orders: orders{opts.Streams, opts.StreamsRead},
+		states: map[Ref]*state{}, put: make(chan struct{}),
+	}
+	c.statuses = &statusWriter{
+		library: c.library, store: opts.Store, portal: opts.Portal, dir: opts.Dir, shared: opts.Shared,
+		recorder: opts.Recorder, now: opts.Now, last: map[Ref]written{},
+	}
+	c.metrics = newMetrics(opts.Registerer, c.statuses.count)
+	c.folder = &folder{
+		library: c.library, root: c.library.Root(), dir: opts.Dir, keyring: opts.Keyring, logger: opts.Logger, pace: &c.pace,
+	}
+	c.uploads = newUploads(c)
+	c.downloads = newDownloads(c)
+	c.runtime = controller.New(controller.Options[Ref]{
+		Name: "image", Reconcile: c.Reconcile, List: c.list, Workers: workers, Metrics: opts.Metrics, Logger: opts.Logger,
+	})
+	c.library.OnChange(c.runtime.EnqueueAfter)
+	return c
+}
+
+// Run reconciles the CD-ROMs until ctx ends, and returns once all transfers have ended.
+func (c *Controller) Run(ctx context.Context) {
+	informer := c.newInformer()
+	var background sync.WaitGroup
+	background.Go(func() { informer.RunWithContext(ctx) })
+	background.Go(func() { c.poll(ctx) })
+	background.Go(func() {
+		select {
+		case <-informer.HasSyncedChecker().Done():
+			c.library.Loaded()
+			c.folder.reportStrays(c.known())
+		case <-ctx.Done():
+		}
+	})
+	c.runtime.Run(ctx)
+	c.downloads.close()
+	c.uploads.close()
+	background.Wait()
+}
+
+// Upload serves the uploads of images.
+func (c *Controller) Upload() *Uploads { return c.uploads }
+
+// MaxIgnition is the newest Ignition spec version that the image of a CD-ROM, which
+// need not be stored, reads or will read; "" where that is not known.
+func (c *Controller) MaxIgnition(cdrom *v1.ISCSICdrom) string { return c.orders.maxIgnition(cdrom) }
+
+// StreamChanged has the images of a stream reconciled: another release may be its
+// current one.
+func (c *Controller) StreamChanged(stream string) {
+	for _, ref := range c.library.Refs() {
+		cdrom := c.library.Cdrom(ref)
+		if cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Name == stream {
+			c.runtime.Enqueue(ref)
+		}
+	}
+}
+
+// poll has images reconciled whose files have changed, or have appeared.
+func (c *Controller) poll(ctx context.Context) {
+	ticker := time.NewTicker(c.pace.poll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, ref := range c.library.Changed() {
+			c.runtime.Enqueue(ref)
+		}
+	}
+}
+
+// list queues the CD-ROMs that were put before the queue was there.
+func (c *Controller) list(_ context.Context, enqueue func(Ref)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ref := range c.states {
+		enqueue(ref)
+	}
+	return nil
+}
+
+// state returns the state of a CD-ROM, a new one where there is none.
+func (c *Controller) state(ref Ref) *state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.states[ref]
+	if s == nil {
+		s = &state{ref: ref, incoming: make(chan struct{}, 1)}
+		c.states[ref] = s
+	}
+	return s
+}
+
+var _ cache.ResourceEventHandler = (*Controller)(nil)

@@ -1,0 +1,315 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/image"
+	"glowplug/internal/image/download"
+	"glowplug/internal/version"
+)
+
+// downloads are the downloads under way, one of a CD-ROM at most.
+type downloads struct {
+	c    *Controller
+	http *http.Client
+	// slots bound the downloads at the same time.
+	slots      chan struct{}
+	background sync.WaitGroup
+
+	mu     sync.Mutex
+	all    map[Ref]*fetch
+	closed bool
+}
+
+func newDownloads(c *Controller) *downloads {
+	return &downloads{
+		c: c, http: download.NewGuardedClient(c.opts.Allow, maxDownloads),
+		slots: make(chan struct{}, maxDownloads), all: map[Ref]*fetch{},
+	}
+}
+
+// close ends all downloads and waits for them.
+func (d *downloads) close() {
+	d.mu.Lock()
+	d.closed = true
+	for _, f := range d.all {
+		f.cancel()
+	}
+	d.mu.Unlock()
+	d.background.Wait()
+}
+
+// fetch is the download of the files of one CD-ROM, retried until it succeeds.
+type fetch struct {
+	state *state
+	// cdrom is the object as it was when the download began.
+	cdrom  *v1.ISCSICdrom
+	order  *order
+	cancel context.CancelFunc
+	done   chan struct{}
+	// problem is why the last try has brought nothing, under downloads.mu.
+	problem error
+	// mirror is the one to begin with, verified are the files whose signatures were
+	// looked at, most is the largest part of a file that any try has brought; the
+	// fetching goroutine's own.
+	mirror   int
+	verified map[string]bool
+	most     map[string]int64
+
+	// role is that of the file on its way; received and total are its bytes.
+	role            atomic.Pointer[string]
+	received, total atomic.Int64
+	// reported is when the status was asked to show the progress last, in nanoseconds
+	// since 1970.
+	reported atomic.Int64
+}
+
+// errUnwanted ends a download of something that nobody wants any more.
+var errUnwanted = errors.New("something else is wanted by now")
+
+// start begins to fetch the files that a CD-ROM wants, where nobody does yet. The
+// download outlives ctx. The error is that of the tries so far.
+func (d *downloads) start(ctx context.Context, st *state, cdrom *v1.ISCSICdrom, o *order) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.all[st.ref]; f != nil {
+		// After a failure, an object that was changed since may be the remedy.
+		remedied := f.problem != nil && f.cdrom.Generation != cdrom.Generation
+		if f.cdrom.UID == cdrom.UID && f.order.key == o.key && !remedied {
+			return f.problem
+		}
+		f.cancel()
+		delete(d.all, st.ref)
+	}
+	if d.closed || d.c.library.Cdrom(st.ref) == nil {
+		return nil
+	}
+	f := &fetch{
+		state: st, cdrom: cdrom, order: o, done: make(chan struct{}),
+		verified: map[string]bool{}, most: map[string]int64{},
+	}
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	d.all[st.ref] = f
+	d.background.Go(func() {
+		defer close(f.done)
+		defer f.cancel()
+		d.fetch(ctx, f)
+	})
+	return nil
+}
+
+// cancel ends the download of an image that no longer wants it, or has it. It has ended
+// with the channel.
+func (d *downloads) cancel(ref Ref) []<-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.all[ref]
+	if f == nil {
+		return nil
+	}
+	f.cancel()
+	delete(d.all, ref)
+	return []<-chan struct{}{f.done}
+}
+
+// progress is that of the download of an image; nil where there is none.
+func (d *downloads) progress(ref Ref) *v1.DownloadProgress {
+	d.mu.Lock()
+	f := d.all[ref]
+	d.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	p := &v1.DownloadProgress{
+		Release: f.order.of.Release, Received: f.received.Load(), Total: max(0, f.total.Load()),
+	}
+	if role := f.role.Load(); role != nil {
+		p.File = *role
+	}
+	return p
+}
+
+// fetch tries until all has come, or nobody wants it any more.
+func (d *downloads) fetch(ctx context.Context, f *fetch) {
+	for failures := 1; ; failures++ {
+		brought, err := d.fetchOnce(ctx, f)
+		if err == nil {
+			d.c.metrics.transfers.WithLabelValues(byDownload, resultDone).Inc()
+		}
+		if err == nil || errors.Is(err, errUnwanted) {
+			d.c.runtime.Enqueue(f.state.ref)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if brought = brought && !download.IsPermanent(err); brought {
+			failures = 1 // it goes on
+		}
+		pause, result := d.c.pace.soon.after(failures), resultCut
+		if download.IsPermanent(err) {
+			pause, result = d.c.pace.late.after(failures), resultRefused
+		}
+		d.c.metrics.transfers.WithLabelValues(byDownload, result).Inc()
+		d.c.opts.Logger.Warn("an image could not be downloaded; trying again", "image", f.state.ref.String(), "error", err, "in", pause.Round(time.Second))
+		d.mu.Lock()
+		f.problem = err
+		if brought {
+			f.problem = nil // it goes on, in pieces
+		}
+		d.mu.Unlock()
+		d.c.runtime.Enqueue(f.state.ref)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// fetchOnce asks for what is missing, each mirror once, and puts what has come
+// whole in its place. brought tells whether anything came, and more is to be
+// expected.
+func (d *downloads) fetchOnce(ctx context.Context, f *fetch) (brought bool, err error) {
+	for _, turn := range []chan struct{}{d.slots, f.state.incoming} {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	for i := range f.order.files {
+		wanted := &f.order.files[i]
+		if wanted.name != image.ReceivedFile && d.c.folder.has(ctx, f.cdrom, wanted, f.verified[wanted.name]) {
+			continue
+		}
+		came, err := d.fetchFile(ctx, f, wanted)
+		brought = brought || came
+		if err != nil {
+			return brought, err
+		}
+	}
+	if f.order.of.Format == v1.FormatPXE {
+		err = d.c.installSet(ctx, f)
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		err = fmt.Errorf("the store: %w", err)
+	}
+	return brought, err
+}
+
+// fetchFile brings one file.
+func (d *downloads) fetchFile(ctx context.Context, f *fetch, wanted *ordered) (brought bool, err error) {
+	p, err := wanted.source.Open(d.c.folder.files(), image.OwnFolder(f.cdrom), partName, d.c.pace.save)
+	if errors.Is(err, download.ErrBusy) {
+		return false, err
+	}
+	if err != nil {
+		return false, fmt.Errorf("the ISO directory: %w", image.Cause(err))
+	}
+	defer p.Close()
+	f.role.Store(&wanted.role)
+	f.received.Store(p.State.Offset)
+	f.total.Store(p.State.Total)
+	before := max(p.State.Offset, f.most[wanted.name])
+	f.mirror, err = d.client(f).Round(ctx, p, &wanted.source, d.keysFor(f.order), f.mirror)
+	if err == nil && wanted.name == image.ReceivedFile {
+		err = d.c.install(ctx, f.state, f.cdrom, p, wanted.source.SHA256, f.order, d.stillWanted(f))
+	} else if err == nil {
+		err = d.c.folder.keepFile(p, wanted)
+		f.verified[wanted.name] = d.c.opts.Keyring != nil
+	}
+	if err != nil {
+		err = d.failed(p, f.order, err)
+		if errors.Is(err, errDiskFull) {
+			d.c.library.DropFormer(f.state.ref) // nobody may need them
+		}
+	}
+	// What comes again and again, only to be thrown away, brings nothing.
+	f.most[wanted.name] = max(p.State.Offset, before)
+	brought = err == nil || p.State.Offset > before && !download.IsPermanent(err) && !errors.Is(err, download.ErrSlow)
+	return brought, err
+}
+
+// keysFor are the keys that an order's files have to be signed with: those of a
+// URL have their digest from whoever wrote the object.
+func (d *downloads) keysFor(o *order) *download.Keyring {
+	if o.of.Stream == "" {
+		return nil
+	}
+	return d.c.opts.Keyring
+}
+
+// client asks for the files of a download, and counts the bytes that come.
+func (d *downloads) client(f *fetch) *download.Client {
+	return &download.Client{
+		HTTP: d.http, Agent: "glowplug/" + version.Version, Idle: d.c.pace.idle,
+		Room: func(p *download.Part) error {
+			f.received.Store(p.State.Offset)
+			f.total.Store(p.State.Total)
+			return d.c.folder.checkRoom(p)
+		},
+		Received: func(n float64) {
+			d.c.metrics.received.WithLabelValues(byDownload).Add(n)
+			f.received.Add(int64(n))
+			now := d.c.opts.Now().UnixNano()
+			reported := f.reported.Load()
+			if now-reported > int64(d.c.pace.progress) && f.reported.CompareAndSwap(reported, now) {
+				d.c.runtime.Enqueue(f.state.ref) // for the status
+			}
+		},
+	}
+}
+
+// stillWanted reports whether an object, as it is stored, still wants what was
+// downloaded.
+func (d *downloads) stillWanted(f *fetch) func(*v1.ISCSICdrom) error {
+	return func(now *v1.ISCSICdrom) error {
+		o, err := d.c.orders.of(now)
+		if err != nil || o == nil || o.key != f.order.key {
+			return errUnwanted
+		}
+		return nil
+	}
+}
+
+// failed keeps what has come before a try failed, unless it takes up room that
+// others need, and says in the error where the fault is.
+func (d *downloads) failed(p *download.Part, o *order, err error) error {
+	var status apierrors.APIStatus
+	local := errors.As(err, new(download.LocalError))
+	switch {
+	case errors.Is(err, errUnwanted) || errors.Is(err, errDeleted):
+	case errors.Is(err, image.ErrBadImage):
+		p.Discard()
+		return download.Permanent("%s: %w", o.field, err)
+	case errors.Is(err, errDiskFull):
+		return err
+	case d.c.pace.diskFull(err):
+		p.Discard()
+		return errDiskFull
+	default:
+		if saveErr := p.Save(); saveErr != nil {
+			d.c.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
+		}
+		switch {
+		case errors.As(err, &status):
+			return fmt.Errorf("the store: %w", err)
+		case local:
+			return fmt.Errorf("the ISO directory: %w", err)
+		}
+		return fmt.Errorf("%s: %w", o.field, err)
+	}
+	return err
+}

@@ -1,0 +1,236 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/iso"
+	"glowplug/internal/image"
+)
+
+// finding is what a look at a CD-ROM's image has come to.
+type finding struct {
+	phase   string
+	message string
+	volume  *image.Volume // what is served, or what failed
+	overlay *iso.Overlay  // with the image's own arguments; nil: it is not served
+	failure error         // why nothing is served
+	again   time.Duration
+
+	// set is what is served, or what failed, where the image is several files.
+	set *image.Set
+	// order is the release that an image of a stream is to be of; nil: it is not known.
+	order *order
+	// streamed is true for an image of a stream; release is the one that it is to be
+	// of, servedRelease the one that it is of, maxIgnition what that reads. reason is
+	// why these are not the same, or "", and problem says more.
+	streamed                            bool
+	release, servedRelease, maxIgnition string
+	reason, problem                     string
+	// download is how far one is; nil: none.
+	download *v1.DownloadProgress
+}
+
+// Reconcile has the image of a CD-ROM served, and writes its status. The error is the
+// store's.
+func (c *Controller) Reconcile(ctx context.Context, ref Ref) (requeueAfter time.Duration, err error) {
+	c.mu.Lock()
+	st := c.states[ref]
+	c.mu.Unlock()
+	if st == nil {
+		return 0, nil
+	}
+	c.clean(ctx, st)
+	st.work.Lock()
+	defer st.work.Unlock()
+	cdrom := c.library.Cdrom(ref)
+	overwritten, verify := c.library.Verify(ctx, ref)
+	for range overwritten {
+		c.recordOverwritten(ref, cdrom)
+	}
+	if cdrom == nil {
+		c.forget(st)
+		return verify, nil
+	}
+
+	before := c.library.Current(ref)
+	found := c.look(ctx, st, cdrom)
+	content := image.Content{Volume: found.volume, Set: found.set, Failure: found.failure}
+	expires, ok := c.library.Serve(ctx, ref, cdrom.UID, content)
+	if !ok {
+		return verify, nil
+	}
+	if found.set != nil && found.set != before.Set && found.reason == "" && found.order != nil {
+		c.folder.tidy(cdrom, found.order) // of the release before it, which is open
+	}
+	requeueAfter = soonest(found.again, verify, expires)
+	return requeueAfter, c.statuses.write(ctx, cdrom, &found)
+}
+
+// soonest returns the shortest of several pauses, of which 0 is none.
+func soonest(pauses ...time.Duration) (first time.Duration) {
+	for _, pause := range pauses {
+		if pause > 0 && (first == 0 || pause < first) {
+			first = pause
+		}
+	}
+	return first
+}
+
+// clean removes the files of objects that were deleted, once their transfers have ended.
+func (c *Controller) clean(ctx context.Context, st *state) {
+	c.mu.Lock()
+	all := st.doomed
+	st.doomed = nil
+	c.mu.Unlock()
+	for _, d := range all {
+		for _, end := range d.ends {
+			select {
+			case <-end:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := c.folder.remove(d.uid); err != nil {
+			c.opts.Logger.Warn("the files of a deleted image cannot be removed", "image", st.ref.String(), "error", err)
+		}
+	}
+}
+
+// forget removes the state of a CD-ROM that does not exist.
+func (c *Controller) forget(st *state) {
+	uploading := c.uploads.active(st.ref)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !uploading && len(st.doomed) == 0 && c.library.Cdrom(st.ref) == nil && c.states[st.ref] == st {
+		delete(c.states, st.ref)
+	}
+}
+
+// recordOverwritten tells the operator what machines have met with.
+func (c *Controller) recordOverwritten(ref Ref, cdrom *v1.ISCSICdrom) {
+	const message = "its file was overwritten while machines were reading it: their reads fail until they boot again; " +
+		"write a new image to another file and rename it"
+	c.opts.Logger.Warn(message, "image", ref.String())
+	if c.opts.Recorder != nil && cdrom != nil {
+		c.opts.Recorder.Record(objectOf(cdrom), v1.EventWarning, "ImageOverwritten", message)
+	}
+}
+
+// announce says that a file is being read, which takes a while where it is large,
+// unless an older one is served meanwhile.
+func (c *Controller) announce(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) {
+	if c.library.Current(st.ref).Volume != nil {
+		return
+	}
+	f := finding{phase: v1.PhasePending, message: "its SHA-256 is being computed"}
+	if err := c.statuses.write(ctx, cdrom, &f); err != nil {
+		c.opts.Logger.Debug("a status could not be written", "image", st.ref.String(), "error", err)
+	}
+}
+
+// look finds out what there is of a CD-ROM's image.
+func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
+	spec := &cdrom.Spec
+	if spec.External != nil {
+		c.downloads.cancel(st.ref)
+		return finding{phase: v1.PhaseReady}
+	}
+	if c.folder.root == nil {
+		return failed(errors.New("this server has no ISO directory: start it with --iso-dir"))
+	}
+	if spec.Stream != nil {
+		return c.lookStream(ctx, st, cdrom)
+	}
+	if spec.URL == "" {
+		c.downloads.cancel(st.ref)
+	}
+	if spec.ISOFile != "" && (spec.ISOFile == image.OwnDir || strings.HasPrefix(spec.ISOFile, image.OwnDir+"/")) {
+		return failed(fmt.Errorf("isoFile %s: %s is the server's own", spec.ISOFile, image.OwnDir))
+	}
+	v, err := c.library.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
+	switch {
+	case errors.Is(err, image.ErrSettling):
+		return finding{phase: v1.PhasePending, message: "the file is being written", failure: err, again: c.library.Settle()}
+	case errors.Is(err, fs.ErrNotExist) && spec.ISOFile == "":
+		return c.awaited(ctx, st, cdrom, nil)
+	case errors.Is(err, fs.ErrNotExist):
+		return failed(fmt.Errorf("there is no file %s in the ISO directory", spec.ISOFile))
+	case err != nil && spec.ISOFile == "" && spec.URL != "":
+		return c.awaited(ctx, st, cdrom, nil) // the download repairs it
+	case err != nil:
+		found := failed(fmt.Errorf("%s: %w", display(cdrom), err))
+		found.again = retryMax // the disk may be at fault
+		return found
+	}
+	found := c.served(cdrom, v)
+	if spec.URL != "" && !strings.EqualFold(spec.SHA256, v.SHA256) {
+		// What was there before is served until the new one has come.
+		other := c.awaited(ctx, st, cdrom, v)
+		found.phase, found.message, found.download = other.phase, other.message, other.download
+	} else if spec.URL != "" {
+		c.downloads.cancel(st.ref)
+	}
+	return found
+}
+
+// display names the file of a CD-ROM in messages.
+func display(cdrom *v1.ISCSICdrom) string {
+	switch {
+	case cdrom.Spec.ISOFile != "":
+		return "isoFile " + cdrom.Spec.ISOFile
+	case cdrom.Spec.URL != "":
+		return "the downloaded image"
+	}
+	return "the uploaded image"
+}
+
+func failed(err error) finding {
+	return finding{phase: v1.PhaseError, message: err.Error(), failure: err}
+}
+
+// served is the finding of a good file: Ready, where its arguments can be set.
+func (c *Controller) served(cdrom *v1.ISCSICdrom, v *image.Volume) finding {
+	overlay, err := c.library.Overlay(v, cdrom, nil)
+	if err != nil {
+		return finding{phase: v1.PhaseError, message: "its kernel arguments cannot be set: " + err.Error(), volume: v, failure: err}
+	}
+	return finding{phase: v1.PhaseReady, volume: v, overlay: overlay}
+}
+
+// awaited is the finding of a file that is to be received. was is an older one
+// that stays for as long.
+func (c *Controller) awaited(ctx context.Context, st *state, cdrom *v1.ISCSICdrom, was *image.Volume) finding {
+	f := finding{phase: v1.PhaseUploading, volume: was}
+	if cdrom.Spec.URL != "" {
+		o, err := c.orders.of(cdrom)
+		if err == nil {
+			err = c.downloads.start(ctx, st, cdrom, o)
+		}
+		if err != nil {
+			f.phase, f.message = v1.PhaseError, err.Error()
+		}
+		f.download = c.downloads.progress(st.ref)
+		f.failure = errors.New("it is being downloaded")
+		if f.message != "" {
+			f.failure = errors.New(f.message)
+		}
+		return f
+	}
+	uploading := c.uploads.active(st.ref)
+	f.failure = errors.New("it is being uploaded")
+	if !uploading {
+		f.phase = v1.PhasePending
+		f.message = fmt.Sprintf("no image was uploaded yet: glowplug iso upload %s FILE -n %s", cdrom.Name, cdrom.Namespace)
+		if state, err := c.folder.uploaded(cdrom); err == nil && state.Offset > 0 {
+			f.message = fmt.Sprintf("an upload has stopped after %d of %d bytes: do it again and it goes on from there", state.Offset, state.Total)
+		}
+		f.failure = errors.New("no image was uploaded yet")
+	}
+	return f
+}

@@ -1,0 +1,272 @@
+// Package portal offers images to initiators over iSCSI: it finds the host behind a
+// login, lets the decision be made which image it gets, and notes how far its boot is.
+package portal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/image"
+	"glowplug/internal/serve/iscsi"
+	"glowplug/internal/serve/sources"
+	"glowplug/internal/store/snapshot"
+)
+
+// Decider decides about images.
+type Decider interface {
+	Target(r *decide.Request, iqn string) decide.ImageDecision
+	Image(r *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision
+}
+
+// Images are the images that there are disks of; an image.Library is one.
+type Images interface {
+	Targets() []image.Ref
+	DiskAgain(ref image.Ref, reader string, args []string) (*image.Disk, error)
+}
+
+// Resolver finds the machine behind an address.
+type Resolver interface {
+	Peer(addr netip.AddrPort) identity.Caller
+}
+
+// Journal takes the events of boots. Its methods do not block.
+type Journal interface {
+	image.Journal
+	Notice(n decide.Notice)
+	TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string)
+	LoginRefused(image *snapshot.Image, message string)
+}
+
+// Options are the parts of a Portal.
+type Options struct {
+	// Listener accepts the connections of initiators.
+	Listener net.Listener
+	// Address is told in discovery, as host:port; "": the address that was reached.
+	Address        string
+	MaxConnections int
+	Decider        Decider
+	Images         Images
+	Resolver       Resolver
+	Sources        *sources.Guard
+	Journal        Journal
+	// Image returns an image as it is stored; nil where there is none.
+	Image func(snapshot.Ref) *snapshot.Image
+	// Ready reports whether machines can be answered.
+	Ready  func() bool
+	Logger *slog.Logger
+}
+
+// Portal is the iSCSI portal of the images.
+type Portal struct {
+	opts   Options
+	server *iscsi.Server
+}
+
+// New returns a Portal, which serves nothing before Serve.
+func New(opts Options) (*Portal, error) {
+	p := &Portal{opts: opts}
+	var err error
+	p.server, err = iscsi.New(iscsi.Options{
+		Resolve: p.resolve, Discover: p.discover, Portal: opts.Address, Logger: opts.Logger,
+		MaxConnections: opts.MaxConnections,
+		Hooks: iscsi.Hooks{
+			Login: p.login, Guessed: p.wrongSecret,
+			Read: func(s *iscsi.Session, off, n int64) { s.Tag.(*boot).progress.Read(off, n) },
+		},
+	})
+	return p, err
+}
+
+// Serve serves initiators until Shutdown or Close.
+func (p *Portal) Serve() error {
+	err := p.server.Serve(p.opts.Listener)
+	if errors.Is(err, iscsi.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown lets initiators finish their commands, until ctx ends.
+func (p *Portal) Shutdown(ctx context.Context) {
+	if err := p.server.Shutdown(ctx); err != nil {
+		p.opts.Logger.Warn("stopping iSCSI", "error", err)
+	}
+}
+
+// Close ends all sessions at once.
+func (p *Portal) Close() { p.server.Close() }
+
+// Evict ends the sessions of an image that was deleted although it was being read:
+// whoever forces that takes the medium out of the drive. It does not block.
+func (p *Portal) Evict(ref snapshot.Ref) {
+	n := p.server.Drop(func(s *iscsi.Session) bool {
+		b, ok := s.Tag.(*boot)
+		return ok && b.image == ref && b.disk.Deleted()
+	})
+	if n > 0 {
+		p.opts.Logger.Info("the sessions of a deleted image were ended", "image", ref.String(), "sessions", n)
+	}
+}
+
+// boot is the host that reads an image in a session.
+type boot struct {
+	disk     *image.Disk
+	host     *snapshot.Host // nil: unknown
+	image    snapshot.Ref
+	progress *image.Progress
+}
+
+// request returns the claims of an initiator's connection. iPXE's own name ends in the
+// machine's UUID.
+func (p *Portal) request(l iscsi.Login) *decide.Request {
+	r := &decide.Request{Type: decide.IPXE, Caller: p.opts.Resolver.Peer(l.Remote)}
+	if uuid, err := netaddr.ParseUUID(l.Initiator[strings.LastIndexByte(l.Initiator, ':')+1:]); err == nil {
+		r.Claims = identity.Claims{UUID: uuid}
+	}
+	return r
+}
+
+// guessed counts wrong claims and questions of an initiator.
+func (p *Portal) guessed(r *decide.Request, at time.Time, i *decide.ImageDecision) {
+	if i.Unheld.Any() {
+		p.opts.Sources.Guessed(at, &r.Caller, &i.Unheld)
+	}
+	if i.Missed {
+		p.opts.Sources.Missed(at, &r.Caller)
+	}
+	if i.Err != nil {
+		p.opts.Sources.Answered(i.Err)
+	}
+}
+
+// resolve finds the image that an initiator logs in to, with the arguments of its host.
+func (p *Portal) resolve(l iscsi.Login) (*iscsi.Target, error) {
+	if !p.opts.Ready() {
+		return nil, errors.New("the store has not been read yet")
+	}
+	request, now := p.request(l), time.Now()
+	request.ClaimLimit = p.opts.Sources.Claims(now, &request.Caller, &request.Claims)
+	request.ImageLimit = p.opts.Sources.Images(now, &request.Caller)
+	i := p.opts.Decider.Target(request, l.Target)
+	p.guessed(request, now, &i)
+	for _, n := range i.Notices {
+		p.opts.Journal.Notice(n)
+		if n.IsAlarm() {
+			p.opts.Logger.Warn(n.Message, "alarm", n.Reason, "host", n.Host.Ref.String(), "target", l.Target)
+		}
+	}
+	if i.Err != nil {
+		switch i.Err.Kind {
+		case fault.NoMatch:
+			return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrNotFound)
+		case fault.Refused:
+			return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrForbidden)
+		}
+		return nil, i.Err
+	}
+	client := clientOf(&i)
+	disk, err := p.opts.Images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
+	if err != nil {
+		if i.Host != nil { // a strange initiator's failure is nobody's event
+			p.opts.Journal.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
+		}
+		return nil, err
+	}
+	b := &boot{disk: disk, host: i.Host, image: i.Image.Ref, progress: disk.Progress(i.Host, p.opts.Journal)}
+	target := &iscsi.Target{
+		IQN: i.Image.IQN, Disk: checkedDisk{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
+		Tag: b, Release: disk.Release,
+	}
+	if chap := i.Image.CHAP; chap != nil {
+		target.CHAP = iscsi.CHAP(*chap)
+	}
+	return target, nil
+}
+
+// clientOf names the machine that logs in, where the network says which host it is.
+func clientOf(i *decide.ImageDecision) string {
+	if !i.ByNetwork {
+		return ""
+	}
+	return "host " + i.Host.Ref.String()
+}
+
+// readerOf names the reader of an image: an initiator's name is anybody's to say, so it
+// is one of a machine.
+func readerOf(l iscsi.Login, client string) string {
+	return l.Initiator + " of " + cmp.Or(client, l.Remote.Addr().String())
+}
+
+// discover names the targets that an initiator may log in to.
+func (p *Portal) discover(l iscsi.Login) []string {
+	if !p.opts.Ready() {
+		return nil
+	}
+	request, now := p.request(l), time.Now()
+	request.ClaimLimit = p.opts.Sources.Claims(now, &request.Caller, &request.Claims)
+	var names []string
+	for n, ref := range p.opts.Images.Targets() {
+		i := p.opts.Decider.Image(request, ref, true)
+		if n == 0 { // it claims the same of each
+			i.Missed = false // it has not asked for this one
+			p.guessed(request, now, &i)
+		}
+		if i.Err == nil {
+			names = append(names, i.Image.IQN)
+		}
+	}
+	return names
+}
+
+func (p *Portal) login(s *iscsi.Session) {
+	b := s.Tag.(*boot)
+	by := v1.Subscriber{InitiatorIQN: s.Initiator}
+	if b.host != nil {
+		by.Name = b.host.Ref.String()
+		p.opts.Journal.TargetLogin(b.host, b.image, s.Initiator)
+	}
+	b.disk.Subscribe(by)
+	if b.disk.Deleted() { // while it logged in
+		p.Evict(b.image)
+	}
+}
+
+// wrongSecret notes a login with a wrong CHAP name or secret.
+func (p *Portal) wrongSecret(l iscsi.Login, tag any, wrong int) {
+	b, from := tag.(*boot), p.opts.Resolver.Peer(l.Remote)
+	who := from.Addr.String()
+	if from.MAC != (netaddr.MAC{}) {
+		who += " (" + from.MAC.String() + ")"
+	}
+	if b.host != nil {
+		who += ", host " + b.host.Ref.String() + ","
+	}
+	if image := p.opts.Image(b.image); image != nil {
+		const message = "a login from %s gave a wrong CHAP name or secret; from there came %d of late"
+		p.opts.Journal.LoginRefused(image, fmt.Sprintf(message, who, wrong))
+	}
+}
+
+// checkedDisk is a disk whose reads may succeed later while its file is read again.
+type checkedDisk struct{ *image.Disk }
+
+// Check implements iscsi.Checker.
+func (d checkedDisk) Check() error {
+	err := d.Disk.Check()
+	if errors.Is(err, image.ErrChanging) {
+		err = fmt.Errorf("%w: %w", iscsi.ErrNotReady, err)
+	}
+	return err
+}
