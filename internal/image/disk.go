@@ -116,7 +116,8 @@ func (l *Library) Overlay(v *Volume, cdrom *v1.ISCSICdrom, own []string) (*iso.O
 	o := iso.Options{Args: cdrom.Spec.KernelArgs, BaseURL: l.opts.HTTPURL}
 	if cdrom.Spec.Transport == v1.TransportHTTP && l.opts.HTTPURL != "" {
 		// There is no iBFT that would lead back to the image.
-		o.FilesURL = fmt.Sprintf("%s/iso/%s/files", strings.TrimSuffix(l.opts.HTTPURL, "/"), versioned(cdrom, versionOf(v.SHA256)))
+		base := strings.TrimSuffix(l.opts.HTTPURL, "/")
+		o.FilesURL = base + "/iso/" + versioned(cdrom, versionOf(v.SHA256)) + "/files"
 	}
 	if len(own) > 0 {
 		if len(o.Args) == 0 {

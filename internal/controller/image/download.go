@@ -160,7 +160,8 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 			pause, result = d.c.pace.late.after(failures), resultRefused
 		}
 		d.c.metrics.transfers.WithLabelValues(byDownload, result).Inc()
-		d.c.opts.Logger.Warn("an image could not be downloaded; trying again", "image", f.state.ref.String(), "error", err, "in", pause.Round(time.Second))
+		d.c.opts.Logger.Warn("an image could not be downloaded; trying again",
+			"image", f.state.ref.String(), "error", err, "in", pause.Round(time.Second))
 		d.mu.Lock()
 		f.problem = err
 		if brought {

@@ -55,7 +55,8 @@ func extentOf(r *http.Request) (extent, error) {
 		return extent{}, apierrors.NewRequestEntityTooLargeError(download.ErrTooLarge.Error())
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return extent{}, statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "Content-Encoding: the image is to be sent as it is")
+		return extent{}, statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			"Content-Encoding: the image is to be sent as it is")
 	}
 	return e, nil
 }

@@ -98,7 +98,9 @@ func (f *folder) has(ctx context.Context, cdrom *v1.ISCSICdrom, wanted *ordered,
 	}
 	// An earlier release took files of any content.
 	if errors.Is(image.CheckArtifact(wanted.role, file, info.Size()), image.ErrBadImage) {
-		_ = f.root.Remove(name)
+		if err := f.root.Remove(name); err != nil {
+			f.logger.Warn("a file that is no image cannot be removed", "error", image.Cause(err))
+		}
 		return false
 	}
 	sum, err := f.library.Digest(ctx, file)

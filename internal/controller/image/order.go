@@ -61,7 +61,8 @@ type origin struct {
 // sameSeries tells whether one can take the place of the other when the stream
 // moves on.
 func (o origin) sameSeries(other origin) bool {
-	return o.Stream == other.Stream && o.Architecture == other.Architecture && o.Artifact == other.Artifact && o.Format == other.Format
+	return o.Stream == other.Stream && o.Architecture == other.Architecture &&
+		o.Artifact == other.Artifact && o.Format == other.Format
 }
 
 // errUnread is for streams that have not been read yet.
@@ -115,7 +116,8 @@ func (from orders) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 		if s.Format == v1.FormatPXE {
 			name = setFile(f.Role, f.SHA256)
 		}
-		o.files = append(o.files, ordered{role: f.Role, name: name, source: download.Source{URLs: f.URLs, SHA256: f.SHA256, Signature: f.Signature}})
+		source := download.Source{URLs: f.URLs, SHA256: f.SHA256, Signature: f.Signature}
+		o.files = append(o.files, ordered{role: f.Role, name: name, source: source})
 	}
 	if err := o.check(s.Format); err != nil {
 		return nil, err

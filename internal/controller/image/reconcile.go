@@ -198,7 +198,8 @@ func failed(err error) finding {
 func (c *Controller) served(cdrom *v1.ISCSICdrom, v *image.Volume) finding {
 	overlay, err := c.library.Overlay(v, cdrom, nil)
 	if err != nil {
-		return finding{phase: v1.PhaseError, message: "its kernel arguments cannot be set: " + err.Error(), volume: v, failure: err}
+		message := "its kernel arguments cannot be set: " + err.Error()
+		return finding{phase: v1.PhaseError, message: message, volume: v, failure: err}
 	}
 	return finding{phase: v1.PhaseReady, volume: v, overlay: overlay}
 }
@@ -228,7 +229,8 @@ func (c *Controller) awaited(ctx context.Context, st *state, cdrom *v1.ISCSICdro
 		f.phase = v1.PhasePending
 		f.message = fmt.Sprintf("no image was uploaded yet: glowplug iso upload %s FILE -n %s", cdrom.Name, cdrom.Namespace)
 		if state, err := c.folder.uploaded(cdrom); err == nil && state.Offset > 0 {
-			f.message = fmt.Sprintf("an upload has stopped after %d of %d bytes: do it again and it goes on from there", state.Offset, state.Total)
+			f.message = fmt.Sprintf("an upload has stopped after %d of %d bytes: do it again and it goes on from there",
+				state.Offset, state.Total)
 		}
 		f.failure = errors.New("no image was uploaded yet")
 	}

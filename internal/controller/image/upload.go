@@ -126,7 +126,8 @@ func (u *Uploads) uploadable(r *http.Request) (*v1.ISCSICdrom, error) {
 		return nil, err
 	}
 	if u.c.folder.root == nil {
-		return nil, apierrors.NewConflict(v1.Resource("iscsicdroms"), ref.Name, errors.New("this server has no ISO directory: start it with --iso-dir"))
+		missing := errors.New("this server has no ISO directory: start it with --iso-dir")
+		return nil, apierrors.NewConflict(v1.Resource("iscsicdroms"), ref.Name, missing)
 	}
 	return cdrom, takesUploads(cdrom)
 }
@@ -337,7 +338,9 @@ const copyBuffer = 1 << 20
 var errCut = errors.New("the upload was cut off")
 
 // stream reads the body into the part.
-func (u *Uploads) stream(ctx context.Context, up *upload, w http.ResponseWriter, r *http.Request, p *download.Part) error {
+func (u *Uploads) stream(
+	ctx context.Context, up *upload, w http.ResponseWriter, r *http.Request, p *download.Part,
+) error {
 	control := http.NewResponseController(w)
 	// Reading ends with the context: the deadline passes.
 	stop := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
