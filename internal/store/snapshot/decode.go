@@ -308,14 +308,3 @@ func decodeNamespace(item kvstore.Item, _ *interner) (*Namespace, error) {
 	}
 	return &Namespace{Name: strings.Clone(item.Key), IPXE: stored.Metadata.Annotations[v1.AnnotationIPXE]}, nil
 }
-
-// indexConfigs files configs for lookup and matching.
-func indexConfigs(configs []*Config) (map[Ref]*Config, *match.Index) {
-	byRef := make(map[Ref]*Config, len(configs))
-	rules := make([]*match.Rule, len(configs))
-	for i, c := range configs {
-		byRef[c.Ref] = c
-		rules[i] = c.rule
-	}
-	return byRef, match.NewIndex(rules)
-}

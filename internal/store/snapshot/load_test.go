@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"glowplug/internal/store/kvstore"
 )
@@ -71,6 +74,43 @@ func BenchmarkPutHost(b *testing.B) {
 		hosts.Put(all[i%len(all)])
 		i++
 	}
+}
+
+// BenchmarkUpdateServed measures, among a hundred thousand hosts that are asked for all
+// the time, how long an update takes until a View has it.
+func BenchmarkUpdateServed(b *testing.B) {
+	inv := New(Options{})
+	hosts := inv.Hosts()
+	all := items(100_000, hostItem)
+	hosts.Load(all)
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				inv.View().Host(refOf(all[i%len(all)].Key))
+			}
+		}
+	})
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		update := all[i%len(all)]
+		update.Revision = uint64(len(all) + i)
+		began := time.Now()
+		hosts.Put(update)
+		if inv.View().Host(refOf(update.Key)).Revision != update.Revision {
+			b.Fatal("an update that was put is not served")
+		}
+		took = append(took, time.Since(began))
+	}
+	close(done)
+	readers.Wait()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-p50")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 }
 
 func BenchmarkDecode(b *testing.B) {
