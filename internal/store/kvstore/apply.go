@@ -96,7 +96,6 @@ func (f *follower) replace(l *loading) {
 		o.Load(items)
 	}
 	f.progress.restart(l.rev)
-	f.stamp()
 	f.loaded.Store(true)
 }
 
@@ -120,7 +119,6 @@ func (s *Store) apply(c change) {
 		}
 	}
 	s.progress.reach(c.rev)
-	s.stamp()
 }
 
 func (s *Store) applyPut(c change) {
@@ -148,13 +146,6 @@ func (s *Store) observeDelete(key string, rev uint64) {
 func (s *Store) reach(rev uint64) {
 	s.mirror.observe(rev)
 	s.progress.reach(rev)
-	s.stamp()
-}
-
-func (s *Store) stamp() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.appliedAt = time.Now()
 }
 
 // alarm reports a value that is not what was written.

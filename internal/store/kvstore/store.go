@@ -61,7 +61,6 @@ type Store struct {
 	connection atomic.Uint64
 
 	mu        sync.Mutex
-	appliedAt time.Time
 	downCause error
 }
 
@@ -108,13 +107,6 @@ func (s *Store) Lost() []string { return s.metrics.lostKeys() }
 // Note gives what Kind.Note said of an object while it was there; "" if that is not
 // known.
 func (s *Store) Note(key string) string { return s.keys.Get(key).Note }
-
-// LastApplied gives the revision that the mirror has reached, and when it did.
-func (s *Store) LastApplied() (revision uint64, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mirror.revision(), s.appliedAt
-}
 
 // ReadinessCheck fails while the bucket is not read, or not followed.
 func (s *Store) ReadinessCheck() error {
