@@ -45,6 +45,7 @@ var order = []string{
 	"internal/budget",
 	"internal/store/kvstore",
 	"internal/store/kvstore/kvtest",
+	"internal/shardmap",
 	"internal/domain/match",
 	"internal/store/snapshot",
 	"internal/domain/coreos",

@@ -114,8 +114,15 @@ func describe(r *Rule) string {
 	return fmt.Sprintf("%s %s %v %+v", r.Type, r.Ref, r.Created.Unix(), r.Selector)
 }
 
+// answer is what an index picked before it was changed.
+type answer struct {
+	index *Index
+	query *Query
+	rule  *Rule
+}
+
 // TestIndexAgreesWithRank compares the index, built at once and changed rule by
-// rule, with the plain evaluation of the tiers.
+// rule, with the plain evaluation of the tiers, and has every index stay as it was.
 func TestIndexAgreesWithRank(t *testing.T) {
 	tiers := map[Tier]int{}
 	for seed := range uint64(400) {
@@ -126,16 +133,17 @@ func TestIndexAgreesWithRank(t *testing.T) {
 			live[r.Ref] = r
 		}
 		x := NewIndex(values(live))
+		var kept []answer
 		for step := range 60 {
 			switch w.IntN(4) {
 			case 0:
 				r := w.rule(step)
 				live[r.Ref] = r
-				x.Put(r)
+				x = x.With(r)
 			case 1:
 				for ref := range live {
 					delete(live, ref)
-					x.Delete(ref)
+					x = x.Without(ref)
 					break
 				}
 			}
@@ -148,16 +156,23 @@ func TestIndexAgreesWithRank(t *testing.T) {
 					gotTier, describe(gotRule), wantTier, describe(wantRule))
 			}
 			tiers[gotTier]++
+			if step%10 == 0 {
+				kept = append(kept, answer{x, q, gotRule})
+			}
+		}
+		for _, a := range kept {
+			if r, _ := a.index.Pick(a.query); r != a.rule {
+				t.Fatalf("seed %d: an index that was changed since answers %s, and %s before", seed, describe(r), describe(a.rule))
+			}
 		}
 		if x.Len() != len(live) || len(x.Rules()) != len(live) {
 			t.Fatalf("the index holds %d rules, want %d", x.Len(), len(live))
 		}
 		for ref := range live {
-			x.Delete(ref)
-			x.Delete(ref)
+			x = x.Without(ref).Without(ref)
 		}
-		if len(x.scopes) != 0 || len(x.pairs) != 0 || len(x.byRef) != 0 {
-			t.Fatalf("an emptied index keeps %d scopes, %d labels, %d rules", len(x.scopes), len(x.pairs), len(x.byRef))
+		if x.scopes.Len() != 0 || x.pairs.Len() != 0 || x.byRef.Len() != 0 {
+			t.Fatalf("an emptied index keeps %d scopes, %d labels, %d rules", x.scopes.Len(), x.pairs.Len(), x.byRef.Len())
 		}
 	}
 	for tier := None; tier <= Default; tier++ {

@@ -1,40 +1,63 @@
 package match
 
-import "slices"
+import (
+	"slices"
+
+	"glowplug/internal/shardmap"
+)
 
 // order compares two rules: the one that goes first is less.
 type order func(a, b *Rule) int
 
-// op changes a list that is sorted by compare: insert or remove.
-type op func(list []*Rule, r *Rule, compare order) []*Rule
+// lists are the rules of each key, in the order in which they win.
+type lists[K comparable] = shardmap.Map[K, []*Rule]
 
+// edit changes lists: it inserts a rule or removes one.
+type edit struct {
+	list func(list []*Rule, r *Rule, compare order) []*Rule
+	// building is true for lists that nobody else has yet.
+	building bool
+}
+
+var (
+	inserting = edit{list: insert}
+	removing  = edit{list: remove}
+	// building appends: the rules come in the order in which they win.
+	building = edit{building: true, list: func(list []*Rule, r *Rule, compare order) []*Rule {
+		if i, _ := slices.BinarySearchFunc(list, r, compare); i < len(list) {
+			return insert(list, r, compare)
+		}
+		return append(list, r)
+	}}
+)
+
+// insert returns a list with a rule, which may be in it already.
 func insert(list []*Rule, r *Rule, compare order) []*Rule {
 	i, found := slices.BinarySearchFunc(list, r, compare)
 	if found {
 		return list
 	}
-	return slices.Insert(list, i, r)
+	return slices.Concat(list[:i], []*Rule{r}, list[i:])
 }
 
+// remove returns a list without a rule.
 func remove(list []*Rule, r *Rule, compare order) []*Rule {
 	i, found := slices.BinarySearchFunc(list, r, compare)
 	if !found {
 		return list
 	}
-	return slices.Delete(list, i, i+1)
+	return slices.Concat(list[:i], list[i+1:])
 }
 
-// edit changes the list of one key and gives the map, made where it is nil. A
-// list that became empty is taken out.
-func edit[K comparable](lists map[K][]*Rule, key K, r *Rule, op op, compare order) map[K][]*Rule {
-	list := op(lists[key], r, compare)
-	if len(list) == 0 {
-		delete(lists, key)
-		return lists
+// editList changes the list of one key. A list that became empty is taken out.
+func editList[K comparable](m *lists[K], key K, r *Rule, e edit, compare order) {
+	list := e.list(m.Get(key), r, compare)
+	switch {
+	case len(list) == 0:
+		*m = m.Without(key)
+	case e.building:
+		m.Add(key, list)
+	default:
+		*m = m.With(key, list)
 	}
-	if lists == nil {
-		lists = make(map[K][]*Rule)
-	}
-	lists[key] = list
-	return lists
 }

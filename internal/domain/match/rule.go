@@ -25,8 +25,7 @@ func (r Ref) Compare(o Ref) int {
 // Label is a key and its value.
 type Label struct{ Key, Value string }
 
-// Rule is a config as matching sees it. Once it is in an Index it must not be
-// changed, and it is in one Index only.
+// Rule is a config as matching sees it. It is never changed.
 type Rule struct {
 	Ref
 	// Type is the config's type: a query finds rules of one type.
@@ -39,9 +38,6 @@ type Rule struct {
 	Selector Selector
 	// Config is what the rule stands for; matching does not look at it.
 	Config any
-
-	// anchor is the label that the Index files the rule under.
-	anchor Label
 }
 
 // Compare is the order of ties: older creation, then namespace, then name.

@@ -6,44 +6,45 @@ import "glowplug/internal/domain/netaddr"
 // the order in which its rules win. A nil scope is empty.
 type scope struct {
 	rules    int
-	macs     map[netaddr.MAC][]*Rule
+	macs     lists[netaddr.MAC]
 	prefixes prefixTable
 	// names holds hostnames as they are written; stems those with a dot by
 	// their first label.
-	names, stems map[string][]*Rule
+	names, stems lists[string]
 	// labels holds each rule under its anchor.
-	labels map[Label][]*Rule
+	labels lists[Label]
 	// roleLabels and roleNames hold the rules with an empty selector.
-	roleLabels, roleNames map[string][]*Rule
+	roleLabels, roleNames lists[string]
 	defaults              []*Rule
 }
 
 // edit puts a rule on, or takes it off, every list that it belongs on.
-func (s *scope) edit(r *Rule, op op) {
+func (s *scope) edit(f filed, e edit) {
+	r := f.rule
 	sel := &r.Selector
 	for _, m := range sel.MACs {
-		s.macs = edit(s.macs, m, r, op, (*Rule).Compare)
+		editList(&s.macs, m, r, e, (*Rule).Compare)
 	}
 	for _, p := range sel.Prefixes {
-		s.prefixes.edit(p, r, op)
+		s.prefixes.edit(p, r, e)
 	}
 	for _, n := range sel.Hostnames {
-		s.names = edit(s.names, n, r, op, (*Rule).Compare)
+		editList(&s.names, n, r, e, (*Rule).Compare)
 		if first := netaddr.FirstLabel(n); first != n {
-			s.stems = edit(s.stems, first, r, op, (*Rule).Compare)
+			editList(&s.stems, first, r, e, (*Rule).Compare)
 		}
 	}
 	if len(sel.Labels) > 0 {
-		s.labels = edit(s.labels, r.anchor, r, op, compareLabels)
+		editList(&s.labels, f.anchor, r, e, compareLabels)
 	}
 	if sel.Default {
-		s.defaults = op(s.defaults, r, (*Rule).Compare)
+		s.defaults = e.list(s.defaults, r, (*Rule).Compare)
 	}
 	if sel.IsEmpty() {
 		if r.Role != "" {
-			s.roleLabels = edit(s.roleLabels, r.Role, r, op, (*Rule).Compare)
+			editList(&s.roleLabels, r.Role, r, e, (*Rule).Compare)
 		}
-		s.roleNames = edit(s.roleNames, r.Name, r, op, (*Rule).Compare)
+		editList(&s.roleNames, r.Name, r, e, (*Rule).Compare)
 	}
 }
 
@@ -53,13 +54,13 @@ func (s *scope) role(role string) *Rule {
 	if s == nil {
 		return nil
 	}
-	if l := s.roleLabels[role]; len(l) > 0 {
+	if l := s.roleLabels.Get(role); len(l) > 0 {
 		return l[0]
 	}
-	if l := s.roleNames[role+"-target"]; len(l) > 0 {
+	if l := s.roleNames.Get(role + "-target"); len(l) > 0 {
 		return l[0]
 	}
-	if l := s.roleNames[role]; len(l) > 0 {
+	if l := s.roleNames.Get(role); len(l) > 0 {
 		return l[0]
 	}
 	return nil
@@ -92,11 +93,11 @@ func (s *scope) pick(f *Facts, image *Rule) (*Rule, Tier) {
 }
 
 func (s *scope) byMAC(f *Facts) (best *Rule) {
-	if len(s.macs) == 0 {
+	if s.macs.Len() == 0 {
 		return nil
 	}
 	for _, m := range f.MACs {
-		best = first(best, s.macs[m])
+		best = first(best, s.macs.Get(m))
 	}
 	return best
 }
@@ -104,22 +105,22 @@ func (s *scope) byMAC(f *Facts) (best *Rule) {
 // byHostname finds equal names, and where one of the two has no dot, names
 // with the same first label.
 func (s *scope) byHostname(f *Facts) (best *Rule) {
-	if len(s.names) == 0 {
+	if s.names.Len() == 0 {
 		return nil
 	}
 	for _, name := range f.Hostnames {
-		best = first(best, s.names[name])
+		best = first(best, s.names.Get(name))
 		if stem := netaddr.FirstLabel(name); stem != name {
-			best = first(best, s.names[stem])
+			best = first(best, s.names.Get(stem))
 		} else {
-			best = first(best, s.stems[name])
+			best = first(best, s.stems.Get(name))
 		}
 	}
 	return best
 }
 
 func (s *scope) byLabels(f *Facts) (best *Rule) {
-	if len(s.labels) == 0 {
+	if s.labels.Len() == 0 {
 		return nil
 	}
 	if f.Role != "" {
@@ -133,10 +134,10 @@ func (s *scope) byLabels(f *Facts) (best *Rule) {
 	return best
 }
 
-// anchored gives the better of best and the first rule under the anchor that
+// anchored returns the better of best and the first rule under the anchor that
 // holds.
 func (s *scope) anchored(best *Rule, anchor Label, f *Facts) *Rule {
-	for _, r := range s.labels[anchor] {
+	for _, r := range s.labels.Get(anchor) {
 		if best != nil && compareLabels(best, r) <= 0 {
 			return best
 		}
@@ -147,7 +148,7 @@ func (s *scope) anchored(best *Rule, anchor Label, f *Facts) *Rule {
 	return best
 }
 
-// first gives the rule that goes first: best, or the head of a list.
+// first returns the rule that goes first: best, or the head of a list.
 func first(best *Rule, list []*Rule) *Rule {
 	if len(list) > 0 && (best == nil || list[0].Compare(best) < 0) {
 		return list[0]

@@ -7,51 +7,55 @@ import (
 	"sync/atomic"
 	"time"
 
+	"glowplug/internal/shardmap"
 	"glowplug/internal/store/kvstore"
 )
 
-// bucket is how far a bucket has been followed; Inventory.mu guards it.
+// bucket is how far a bucket has been followed.
 type bucket struct {
-	loaded   bool
-	bad      map[string]struct{} // keys whose value cannot be read
+	loaded bool
+	// bad are the keys whose value cannot be read.
+	bad      shardmap.Map[string, struct{}]
 	revision uint64
 	at       time.Time
 }
 
 func (b *bucket) stats(objects int) BucketStats {
-	return BucketStats{Loaded: b.loaded, Objects: objects, Bad: len(b.bad), Revision: b.revision, At: b.at}
+	return BucketStats{Loaded: b.loaded, Objects: objects, Bad: b.bad.Len(), Revision: b.revision, At: b.at}
 }
 
-// observer follows one bucket: it decodes outside the lock and applies inside.
+// seen has the bucket followed up to a revision.
+func (b *bucket) seen(revision uint64, at time.Time) { b.revision, b.at = revision, at }
+
+// observer follows one bucket: it decodes before it has the lock, and applies then.
 type observer[T any] struct {
 	inv    *Inventory
-	bucket *bucket
+	bucket func(*state) *bucket
 	kind   string
 	decode func(kvstore.Item, *interner) (*T, error)
-	// build makes ready, outside the lock, the function that puts all objects in
+	// build makes ready, without the lock, the function that puts all objects in
 	// the place of what was there.
-	build func(objects []*T) (swap func())
-	// put adds or, where object is nil, takes out one object under the lock, and
-	// gives what is to be done after it, or nil.
-	put func(ref Ref, object *T) (after func())
-	// loaded gives what is to be done after a load; may be nil.
+	build func(objects []*T) (swap func(next *state))
+	// put adds or, where object is nil, takes out one object, and returns what is to
+	// be done once the state is published, or nil.
+	put func(next *state, ref Ref, object *T) (after func())
+	// loaded returns what is to be done after a load; may be nil.
 	loaded func() (after func())
 }
 
 // Hosts is the observer for the bucket of BareMetalHosts.
 func (inv *Inventory) Hosts() kvstore.Observer {
-	var old *hostIndex
+	var old, loaded *hostIndex
 	return &observer[Host]{
-		inv: inv, bucket: &inv.hostBucket, kind: "BareMetalHost", decode: decodeHost,
-		build: func(hosts []*Host) func() {
-			x := newHostIndex(len(hosts))
-			x.load(hosts)
-			return func() { old, inv.hosts = inv.hosts, x }
+		inv: inv, bucket: func(s *state) *bucket { return &s.hostBucket }, kind: "BareMetalHost", decode: decodeHost,
+		build: func(hosts []*Host) func(*state) {
+			loaded = indexHosts(hosts)
+			return func(next *state) { old, next.hosts = next.hosts, loaded }
 		},
 		put: inv.putHost,
 		loaded: func() func() {
-			changes := changesOfLoad(old, inv.hosts)
-			old = nil
+			changes := changesOfLoad(old, loaded)
+			old, loaded = nil, nil
 			return both(inv.report(changes), inv.changed(Change{All: true}))
 		},
 	}
@@ -60,29 +64,21 @@ func (inv *Inventory) Hosts() kvstore.Observer {
 // Configs is the observer for the bucket of IgnitionConfigs.
 func (inv *Inventory) Configs() kvstore.Observer {
 	return &observer[Config]{
-		inv: inv, bucket: &inv.configBucket, kind: "IgnitionConfig", decode: decodeConfig,
-		build: func(configs []*Config) func() {
-			byRef, rules := indexConfigs(configs)
-			above := indexLayers(configs)
-			return func() { inv.configs, inv.rules, inv.above = byRef, rules, above }
+		inv: inv, bucket: func(s *state) *bucket { return &s.configBucket }, kind: "IgnitionConfig", decode: decodeConfig,
+		build: func(configs []*Config) func(*state) {
+			x := indexConfigs(configs)
+			return func(next *state) { next.configs = x }
 		},
-		put: func(ref Ref, c *Config) func() {
-			old := inv.configs[ref]
-			inv.putLayers(old, c)
-			if c != nil {
-				inv.configs[ref] = c
-				inv.rules.Put(c.rule)
-			} else {
-				delete(inv.configs, ref)
-				inv.rules.Delete(ref)
-			}
+		put: func(next *state, ref Ref, c *Config) func() {
+			old := next.configs.byRef.Get(ref)
+			next.configs.put(old, c)
 			return both(inv.tell(old, c), inv.changed(Change{Config: c, OldConfig: old}))
 		},
 		loaded: func() func() { return both(inv.tellAll(), inv.changed(Change{All: true})) },
 	}
 }
 
-// changed gives the call that tells of a change, or nil.
+// changed returns the call that tells of a change, or nil.
 func (inv *Inventory) changed(c Change) func() {
 	if inv.opts.OnChange == nil {
 		return nil
@@ -90,7 +86,7 @@ func (inv *Inventory) changed(c Change) func() {
 	return func() { inv.opts.OnChange(c) }
 }
 
-// both gives one call for two, each of which may be nil.
+// both returns one call for two, each of which may be nil.
 func both(a, b func()) func() {
 	switch {
 	case a == nil:
@@ -104,21 +100,14 @@ func both(a, b func()) func() {
 // Images is the observer for the bucket of ISCSICdroms.
 func (inv *Inventory) Images() kvstore.Observer {
 	return &observer[Image]{
-		inv: inv, bucket: &inv.imageBucket, kind: "ISCSICdrom", decode: decodeImage,
-		build: func(images []*Image) func() {
-			byRef := make(map[Ref]*Image, len(images))
-			for _, i := range images {
-				byRef[i.Ref] = i
-			}
-			return func() { inv.images = byRef }
+		inv: inv, bucket: func(s *state) *bucket { return &s.imageBucket }, kind: "ISCSICdrom", decode: decodeImage,
+		build: func(images []*Image) func(*state) {
+			x := indexImages(images)
+			return func(next *state) { next.images = x }
 		},
-		put: func(ref Ref, i *Image) func() {
-			old := inv.images[ref]
-			if i == nil {
-				delete(inv.images, ref)
-			} else {
-				inv.images[ref] = i
-			}
+		put: func(next *state, ref Ref, i *Image) func() {
+			old := next.images.byRef.Get(ref)
+			next.images.put(old, i)
 			return inv.changed(Change{Image: i, OldImage: old, All: configOf(old) != configOf(i)})
 		},
 		loaded: func() func() { return inv.changed(Change{All: true}) },
@@ -136,21 +125,21 @@ func configOf(i *Image) Ref {
 // Namespaces is the observer for the bucket of Namespaces.
 func (inv *Inventory) Namespaces() kvstore.Observer {
 	return &observer[Namespace]{
-		inv: inv, bucket: &inv.namespaceBucket, kind: "Namespace", decode: decodeNamespace,
-		build: func(namespaces []*Namespace) func() {
-			byName := make(map[string]*Namespace, len(namespaces))
+		inv: inv, bucket: func(s *state) *bucket { return &s.namespaceBucket }, kind: "Namespace", decode: decodeNamespace,
+		build: func(namespaces []*Namespace) func(*state) {
+			var byName shardmap.Map[string, *Namespace]
 			for _, n := range namespaces {
-				byName[n.Name] = n
+				byName.Add(n.Name, n)
 			}
-			return func() { inv.scripts = byName }
+			return func(next *state) { next.namespaces = byName }
 		},
-		put: func(ref Ref, n *Namespace) func() {
+		put: func(next *state, ref Ref, n *Namespace) func() {
 			// The key of a namespace has no slash, so that its name is read as
 			// a namespace's.
 			if n == nil {
-				delete(inv.scripts, ref.Namespace)
+				next.namespaces = next.namespaces.Without(ref.Namespace)
 			} else {
-				inv.scripts[n.Name] = n
+				next.namespaces = next.namespaces.With(n.Name, n)
 			}
 			return nil
 		},
@@ -165,16 +154,16 @@ func (o *observer[T]) Load(items []kvstore.Item) {
 	for _, item := range items {
 		revision = max(revision, item.Revision)
 	}
-	var after func()
-	o.inv.mu.Lock()
-	swap()
-	o.bucket.bad, o.bucket.loaded = bad, true
-	o.seen(revision)
-	o.inv.mu.Unlock()
-	if o.loaded != nil {
-		after = o.loaded()
+	o.inv.update(func(next *state) {
+		swap(next)
+		b := o.bucket(next)
+		b.bad, b.loaded = bad, true
+		b.seen(revision, o.inv.opts.Now())
+	})
+	if o.loaded == nil {
+		return
 	}
-	if after != nil {
+	if after := o.loaded(); after != nil {
 		after()
 	}
 }
@@ -186,37 +175,29 @@ func (o *observer[T]) Put(item kvstore.Item) {
 		o.complain(item, err)
 		object = nil
 	}
-	o.inv.mu.Lock()
-	after := o.put(refOf(item.Key), object)
-	if err != nil {
-		if o.bucket.bad == nil {
-			o.bucket.bad = make(map[string]struct{})
-		}
-		o.bucket.bad[strings.Clone(item.Key)] = struct{}{}
-	} else {
-		delete(o.bucket.bad, item.Key)
-	}
-	o.seen(item.Revision)
-	o.inv.mu.Unlock()
-	if after != nil {
-		after()
-	}
+	o.apply(item.Key, object, item.Revision, err != nil)
 }
 
 // Delete implements kvstore.Observer.
-func (o *observer[T]) Delete(key string, revision uint64) {
-	o.inv.mu.Lock()
-	after := o.put(refOf(key), nil)
-	delete(o.bucket.bad, key)
-	o.seen(revision)
-	o.inv.mu.Unlock()
+func (o *observer[T]) Delete(key string, revision uint64) { o.apply(key, nil, revision, false) }
+
+// apply puts an object, or nothing where it is nil, in the place of what has that
+// key.
+func (o *observer[T]) apply(key string, object *T, revision uint64, bad bool) {
+	var after func()
+	o.inv.update(func(next *state) {
+		after = o.put(next, refOf(key), object)
+		b := o.bucket(next)
+		if bad {
+			b.bad = b.bad.With(strings.Clone(key), struct{}{})
+		} else {
+			b.bad = b.bad.Without(key)
+		}
+		b.seen(revision, o.inv.opts.Now())
+	})
 	if after != nil {
 		after()
 	}
-}
-
-func (o *observer[T]) seen(revision uint64) {
-	o.bucket.revision, o.bucket.at = revision, o.inv.opts.Now()
 }
 
 // complain logs a value that cannot be read. The error names a place in it,
@@ -228,7 +209,7 @@ func (o *observer[T]) complain(item kvstore.Item, err error) {
 
 // decodeAll decodes on all processors. The objects come in the order of items,
 // without those that cannot be read.
-func (o *observer[T]) decodeAll(items []kvstore.Item) (objects []*T, bad map[string]struct{}) {
+func (o *observer[T]) decodeAll(items []kvstore.Item) (objects []*T, bad shardmap.Map[string, struct{}]) {
 	const stride = 64
 	decoded := make([]*T, len(items))
 	errs := make([]error, len(items))
@@ -256,10 +237,7 @@ func (o *observer[T]) decodeAll(items []kvstore.Item) (objects []*T, bad map[str
 			continue
 		}
 		o.complain(items[i], err)
-		if bad == nil {
-			bad = make(map[string]struct{})
-		}
-		bad[items[i].Key] = struct{}{}
+		bad.Add(items[i].Key, struct{}{})
 	}
 	return objects, bad
 }

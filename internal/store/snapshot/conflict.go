@@ -44,7 +44,7 @@ type ConflictChange struct {
 	Conflicts []Conflict
 }
 
-// ConflictsOf gives the conflicts that a host has, or would have if it were
+// ConflictsOf returns the conflicts that a host has, or would have if it were
 // stored: with all hosts but the one of its own namespace and name. Addresses
 // that cannot be read have none.
 func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
@@ -61,12 +61,10 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 		}
 	}
 	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
-	inv.mu.RLock()
-	defer inv.mu.RUnlock()
-	return inv.hosts.conflicts(&h)
+	return inv.View().hosts.conflicts(&h)
 }
 
-// conflicts gives the conflicts of a host, which need not be in the index.
+// conflicts returns the conflicts of a host, which need not be in the index.
 func (x *hostIndex) conflicts(h *Host) []Conflict {
 	var out []Conflict
 	for _, m := range h.MACs {
@@ -79,15 +77,9 @@ func (x *hostIndex) conflicts(h *Host) []Conflict {
 }
 
 // conflictsAt appends the conflicts of a host over one key.
-func conflictsAt[K comparable](out []Conflict, t *table[K], key K, h *Host, c Conflict) []Conflict {
-	list := t.shared[key]
-	if list == nil {
-		if one := t.first[key]; one != nil {
-			list = []*Host{one}
-		}
-	}
+func conflictsAt[K comparable](out []Conflict, t *table[K, *Host], key K, h *Host, c Conflict) []Conflict {
 	n := 0
-	for _, other := range list {
+	for _, other := range t.owners(key) {
 		if other.Ref == h.Ref {
 			continue
 		}
@@ -100,7 +92,7 @@ func conflictsAt[K comparable](out []Conflict, t *table[K], key K, h *Host, c Co
 	return out
 }
 
-// conflictsAround gives, by host, the conflicts of every host that has one of
+// conflictsAround returns, by host, the conflicts of every host that has one of
 // the addresses of old or new; nil where these two are the only ones. Either may
 // be nil.
 func (x *hostIndex) conflictsAround(old, new *Host) map[Ref][]Conflict {
@@ -110,10 +102,10 @@ func (x *hostIndex) conflictsAround(old, new *Host) map[Ref][]Conflict {
 			continue
 		}
 		for _, m := range h.MACs {
-			around = x.byMAC.owners(around, m)
+			around = append(around, x.byMAC.owners(m)...)
 		}
 		for _, a := range h.IPs {
-			around = x.byIP.owners(around, a)
+			around = append(around, x.byIP.owners(a)...)
 		}
 	}
 	var out map[Ref][]Conflict
@@ -138,12 +130,12 @@ func (x *hostIndex) conflictsAround(old, new *Host) map[Ref][]Conflict {
 	return out
 }
 
-// changesSince gives the hosts whose conflicts are no longer what they were. A
+// changesSince returns the hosts whose conflicts are no longer what they were. A
 // host that is gone has none to tell of.
 func (x *hostIndex) changesSince(before map[Ref][]Conflict) []ConflictChange {
 	var changes []ConflictChange
 	for ref, was := range before {
-		h := x.byRef[ref]
+		h := x.byRef.Get(ref)
 		if h == nil {
 			continue
 		}
@@ -155,15 +147,15 @@ func (x *hostIndex) changesSince(before map[Ref][]Conflict) []ConflictChange {
 	return changes
 }
 
-// conflicting gives the hosts that have a conflict.
+// conflicting returns the hosts that have a conflict.
 func (x *hostIndex) conflicting() map[Ref]*Host {
 	out := make(map[Ref]*Host)
-	for _, list := range x.byMAC.shared {
+	for _, list := range x.byMAC.shared.All() {
 		for _, h := range list {
 			out[h.Ref] = h
 		}
 	}
-	for _, list := range x.byIP.shared {
+	for _, list := range x.byIP.shared.All() {
 		for _, h := range list {
 			out[h.Ref] = h
 		}
@@ -183,7 +175,7 @@ func changesOfLoad(old, now *hostIndex) []ConflictChange {
 	return now.changesSince(before)
 }
 
-// report gives the calls of OnConflict that are due; nil where there are none.
+// report returns the calls of OnConflict that are due; nil where there are none.
 func (inv *Inventory) report(changes []ConflictChange) func() {
 	if inv.opts.OnConflict == nil || len(changes) == 0 {
 		return nil

@@ -2,7 +2,10 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	v1 "glowplug/api/v1"
@@ -32,50 +35,44 @@ func refFrom(s, namespace string) Ref {
 }
 
 func decodeHost(item kvstore.Item, in *interner) (*Host, error) {
-	doc := hostDoc{metadata: metaDoc{annotated: true}}
-	if err := read(item.Value, &doc); err != nil {
+	var stored storedHost
+	if err := read(item.Value, &stored); err != nil {
 		return nil, err
 	}
+	return newHost(refOf(item.Key), item.Revision, &stored, in)
+}
+
+// newHost makes a host of an object. It may keep and change what the object has.
+func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host, error) {
+	meta, spec := &stored.Metadata, &stored.Spec
 	h := &Host{
-		Ref: refOf(item.Key), UID: doc.metadata.uid, Created: doc.metadata.created, Revision: item.Revision,
-		Labels:   in.labels(overlay(doc.metadata.labels, doc.spec.Labels)),
-		Progress: doc.progress,
+		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision,
+		Labels:   in.labels(overlay(meta.Labels, spec.Labels)),
+		Progress: stored.Status.progress(),
 	}
 	boot := HostBoot{
-		Disk: doc.spec.Image == v1.ImageLocalBoot, Forever: doc.spec.BootMode == v1.BootForever,
-		KernelArgs: doc.spec.KernelArgs, IPXE: doc.spec.IPXE, Rearm: doc.metadata.rearm,
+		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,
+		KernelArgs: spec.KernelArgs, IPXE: spec.IPXE, Rearm: meta.Annotations[v1.AnnotationRearm],
 	}
 	if boot.Disk || boot.Forever || len(boot.KernelArgs) > 0 || boot.IPXE != "" || boot.Rearm != "" {
 		h.Boot = &boot
 	}
-	more := HostMore{Annotations: doc.metadata.annotations, Unreadable: doc.unreadable}
-	if len(more.Annotations)+len(doc.spec.NICs) > 0 || more.Unreadable {
-		h.More = &more
-	}
-	if doc.spec.Image != v1.ImageLocalBoot {
-		h.Image = refFrom(doc.spec.Image, h.Namespace)
+	if !boot.Disk {
+		h.Image = refFrom(spec.Image, h.Namespace)
 	}
 	var err error
-	if h.UUID, err = optional(doc.spec.SystemUUID, "spec.systemUUID", netaddr.ParseUUID); err != nil {
+	if h.UUID, err = optional(spec.SystemUUID, "spec.systemUUID", netaddr.ParseUUID); err != nil {
 		return nil, err
 	}
-	if err := h.addCard("spec.", "bootMACAddress", doc.spec.BootMACAddress, doc.spec.IP, doc.spec.Hostname); err != nil {
+	if err := h.addCards(spec); err != nil {
 		return nil, err
 	}
-	if doc.spec.Hostname == "" {
-		// A resource name need not be a host name; then it is none.
-		if name, err := netaddr.ParseHostname(h.Name); err == nil {
-			h.Hostnames = []string{name}
-		}
+	delete(meta.Annotations, v1.AnnotationLastApplied)
+	more := HostMore{Annotations: meta.Annotations, NICs: cards(spec.NICs), Unreadable: stored.Status.unreadable()}
+	if len(more.Annotations)+len(more.NICs) > 0 || more.Unreadable {
+		h.More = &more
 	}
-	for i, nic := range doc.spec.NICs {
-		if err := h.addCard(fmt.Sprintf("spec.nics[%d].", i), "mac", nic.MAC, nic.IP, nic.Hostname); err != nil {
-			return nil, err
-		}
-		h.More.NICs = append(h.More.NICs, card(nic))
-	}
-	h.MACs, h.IPs, h.Hostnames = match.Unique(h.MACs), match.Unique(h.IPs), match.Unique(h.Hostnames)
-	for i, s := range doc.spec.BootSources {
+	for i, s := range spec.BootSources {
 		p, err := netaddr.ParsePrefix(s)
 		if err != nil {
 			return nil, fmt.Errorf("spec.bootSources[%d]: %w", i, err)
@@ -83,6 +80,52 @@ func decodeHost(item kvstore.Item, in *interner) (*Host, error) {
 		h.BootSources = append(h.BootSources, p)
 	}
 	return h, nil
+}
+
+func (s *hostStatus) progress() Progress {
+	return Progress{
+		State: StateOf(s.State), Script: time.Time(s.LastScript), Seen: time.Time(s.LastSeen), Boot: time.Time(s.LastBoot),
+		Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)),
+	}
+}
+
+// unreadable reports whether the image of the host cannot read its config.
+func (s *hostStatus) unreadable() bool {
+	return slices.Contains(s.Conditions, condition{Type: v1.ConditionConfigReadable, Status: "False"})
+}
+
+// StateOf returns the state where it is one of the known ones, which all hosts
+// share, and "" where it is not.
+func StateOf(state string) string {
+	for _, known := range [...]string{
+		v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError,
+	} {
+		if state == known {
+			return known
+		}
+	}
+	return ""
+}
+
+// addCards adds the addresses and names of the host's network cards, the one that
+// it boots from first.
+func (h *Host) addCards(spec *v1.BareMetalHostSpec) error {
+	if err := h.addCard("spec.", "bootMACAddress", spec.BootMACAddress, spec.IP, spec.Hostname); err != nil {
+		return err
+	}
+	if spec.Hostname == "" {
+		// A resource name need not be a host name; then it is none.
+		if name, err := netaddr.ParseHostname(h.Name); err == nil {
+			h.Hostnames = []string{name}
+		}
+	}
+	for i, nic := range spec.NICs {
+		if err := h.addCard(fmt.Sprintf("spec.nics[%d].", i), "mac", nic.MAC, nic.IP, nic.Hostname); err != nil {
+			return err
+		}
+	}
+	h.MACs, h.IPs, h.Hostnames = match.Unique(h.MACs), match.Unique(h.IPs), match.Unique(h.Hostnames)
+	return nil
 }
 
 // addCard adds what is known of a network card; each part may be empty.
@@ -123,64 +166,77 @@ func overlay(base, top map[string]string) map[string]string {
 	if len(base) == 0 {
 		return top
 	}
-	for k, v := range top {
-		base[k] = v
-	}
+	maps.Copy(base, top)
 	return base
 }
 
 func decodeConfig(item kvstore.Item, _ *interner) (*Config, error) {
-	var doc configDoc
-	if err := read(item.Value, &doc); err != nil {
+	var stored storedConfig
+	if err := read(item.Value, &stored); err != nil {
 		return nil, err
 	}
-	c := &Config{
-		Ref: refOf(item.Key), UID: doc.metadata.uid, Created: doc.metadata.created, Revision: item.Revision, Generation: doc.metadata.generation,
-		Type: doc.spec.Type, Format: formatOf(doc.spec.Format), Installer: doc.spec.KickstartVersion, Source: doc.spec.Config, ErrorMessage: doc.status.ErrorMessage,
-		Pending: doc.status.Phase == v1.PhasePending, Failing: doc.status.Phase == v1.PhaseError,
-		Foreign: item.Foreign,
+	c, err := newConfig(refOf(item.Key), item.Revision, &stored)
+	if err != nil {
+		return nil, err
 	}
-	switch c.Type {
-	case v1.TypeIgnition:
-		c.Type = v1.TypeIgnition
-	case v1.TypeKickstart:
-		c.Type = v1.TypeKickstart
-	default:
+	c.Foreign = item.Foreign
+	return c, nil
+}
+
+// newConfig makes a config of an object. It may keep what the object has.
+func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) {
+	meta, spec, status := &stored.Metadata, &stored.Spec, &stored.Status
+	c := &Config{
+		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision, Generation: meta.Generation,
+		Type: spec.Type, Format: spec.Format, Installer: spec.KickstartVersion, Source: spec.Config,
+		ErrorMessage: status.ErrorMessage, Pending: status.Phase == v1.PhasePending, Failing: status.Phase == v1.PhaseError,
+	}
+	if c.Type != v1.TypeIgnition && c.Type != v1.TypeKickstart {
 		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", clip(c.Type), v1.TypeIgnition, v1.TypeKickstart)
 	}
-	sel := &doc.spec.Selector
+	sel := &spec.Selector
 	parsed, err := match.ParseSelector(sel.MatchLabels, sel.MatchHostnames, sel.MatchIPs, sel.MatchMACs, sel.Default)
 	if err != nil {
 		return nil, fmt.Errorf("spec.%w", err)
 	}
-	if made := &doc.compiled; len(made.Artifact) > 0 {
-		c.Artifact, c.Hash, c.IgnitionVersion = made.Artifact, made.Hash, made.IgnitionVersion
-		c.ETag = `"` + made.Hash + `"`
-		if c.Template = made.Template; made.Template && made.Format != "" {
-			c.Format = formatOf(made.Format)
-		}
-		// A template fails for some hosts, and is no older one for the others.
-		c.Stale = made.Generation != doc.metadata.generation || c.Failing && !c.Template
-		c.Unjudged = c.IgnitionVersion != "" && !doc.judged
-		if c.Servable = doc.servable; c.Servable != 0 {
-			c.Servable |= ignition.SpecsOf(c.IgnitionVersion)
-		}
-		c.share(c.Artifact)
+	if stored.Compiled != nil && len(stored.Compiled.Artifact) > 0 {
+		c.serve(stored.Compiled, status.Servable)
 	}
-	if len(doc.spec.Layers) > 0 {
-		c.Stack = &Stack{Merged: doc.status.Layers}
-		for _, layer := range doc.spec.Layers {
+	if len(spec.Layers) > 0 {
+		c.Stack = &Stack{Merged: status.Layers}
+		for _, layer := range spec.Layers {
 			c.Stack.Layers = append(c.Stack.Layers, layer.Name)
 		}
-		if own := doc.compiled.Own; own != nil {
-			c.Stack.Own = own.Artifact
-			c.share(own.Artifact)
+		if stored.Compiled != nil && stored.Compiled.Own != nil {
+			c.Stack.Own = stored.Compiled.Own.Artifact
+			c.share(c.Stack.Own)
 		}
 	}
 	c.rule = &match.Rule{
-		Ref: c.Ref, Type: c.Type, Created: c.Created, Role: doc.metadata.labels[v1.LabelRole], Selector: parsed, Config: c,
+		Ref: c.Ref, Type: c.Type, Created: c.Created, Role: meta.Labels[v1.LabelRole], Selector: parsed, Config: c,
 	}
 	return c, nil
+}
+
+// serve takes over the last good compilation.
+func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersion) {
+	c.Artifact, c.Hash, c.IgnitionVersion = made.Artifact, made.Hash, made.IgnitionVersion
+	c.ETag = `"` + made.Hash + `"`
+	if c.Template = made.Template; made.Template && made.Format != "" {
+		c.Format = made.Format
+	}
+	// A template fails for some hosts, and is no older one for the others.
+	c.Stale = made.Generation != c.Generation || c.Failing && !c.Template
+	c.Unjudged = c.IgnitionVersion != "" && len(servable) == 0
+	for _, version := range servable {
+		if len(version.BlockedBy) == 0 {
+			c.Servable |= ignition.SpecsOf(version.Version)
+		}
+	}
+	if c.Servable != 0 {
+		c.Servable |= ignition.SpecsOf(c.IgnitionVersion)
+	}
+	c.share(c.Artifact)
 }
 
 // share keeps bytes that are the source as it was written once: neither is ever
@@ -191,29 +247,23 @@ func (c *Config) share(compiled []byte) {
 	}
 }
 
-// card is a network card as templates see it. Its values have been read before.
-func card(nic v1.NIC) (c template.NIC) {
-	if mac, err := netaddr.ParseMAC(nic.MAC); err == nil {
-		c.MAC = mac.String()
-	}
-	if ip, err := netaddr.ParseIP(nic.IP); err == nil {
-		c.IP = ip.String()
-	}
-	if name, err := netaddr.ParseHostname(nic.Hostname); err == nil {
-		c.Hostname = name
-	}
-	return c
-}
-
-// formatOf gives the constant that a format is, which need not be kept ten thousand
-// times.
-func formatOf(format string) string {
-	for _, known := range [...]string{v1.FormatButane, v1.FormatIgnition, v1.FormatKickstart} {
-		if format == known {
-			return known
+// cards are network cards as templates see them. Their values have been read before.
+func cards(nics []v1.NIC) []template.NIC {
+	var out []template.NIC
+	for _, nic := range nics {
+		var c template.NIC
+		if mac, err := netaddr.ParseMAC(nic.MAC); err == nil {
+			c.MAC = mac.String()
 		}
+		if ip, err := netaddr.ParseIP(nic.IP); err == nil {
+			c.IP = ip.String()
+		}
+		if name, err := netaddr.ParseHostname(nic.Hostname); err == nil {
+			c.Hostname = name
+		}
+		out = append(out, c)
 	}
-	return format
+	return out
 }
 
 func clip(s string) string {
@@ -227,43 +277,34 @@ func clip(s string) string {
 const roleRootfs = "rootfs"
 
 func decodeImage(item kvstore.Item, _ *interner) (*Image, error) {
-	var doc imageDoc
-	if err := read(item.Value, &doc); err != nil {
+	var stored storedImage
+	if err := read(item.Value, &stored); err != nil {
 		return nil, err
 	}
-	ref := refOf(item.Key)
-	i := &Image{
-		Ref: ref, UID: doc.metadata.uid, Revision: item.Revision, Config: refFrom(doc.spec.IgnitionConfig, ref.Namespace),
-		Created: doc.metadata.created, Version: doc.spec.Version, Hidden: doc.spec.Menu != nil && !*doc.spec.Menu,
-		External: doc.spec.External, CHAP: doc.spec.CHAP, HTTP: doc.spec.Transport == v1.TransportHTTP, Default: doc.spec.Default,
-		HostsOnly:         doc.spec.Access != "" && doc.spec.Access != v1.AccessAny,
-		AllowedInitiators: doc.spec.AllowedInitiators, KernelArgs: doc.spec.KernelArgs,
-		Phase: doc.status.Phase, Message: doc.status.ErrorMessage, IQN: doc.status.TargetIQN,
-		Stream: doc.spec.Stream != nil, Sum: doc.status.SHA256, Release: doc.status.ServedRelease, MaxIgnition: doc.status.MaxIgnition,
+	return newImage(refOf(item.Key), item.Revision, &stored), nil
+}
+
+// newImage makes an image of an object. It may keep what the object has.
+func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
+	meta, spec, status := &stored.Metadata, &stored.Spec, &stored.Status
+	return &Image{
+		Ref: ref, UID: meta.UID, Revision: revision, Config: refFrom(spec.IgnitionConfig, ref.Namespace),
+		Created: time.Time(meta.Created), Version: spec.Version, Hidden: spec.Menu != nil && !*spec.Menu,
+		External: spec.External, CHAP: spec.CHAP, HTTP: spec.Transport == v1.TransportHTTP, Default: spec.Default,
+		HostsOnly:         spec.Access != "" && spec.Access != v1.AccessAny,
+		AllowedInitiators: spec.AllowedInitiators, KernelArgs: spec.KernelArgs,
+		Stream: spec.Stream != nil, PXE: spec.Stream != nil && spec.Stream.Format == v1.FormatPXE,
+		Rootfs: slices.ContainsFunc(status.Files, func(f v1.ImageFile) bool { return f.Role == roleRootfs }),
+		Sum:    status.SHA256, Release: status.ServedRelease, MaxIgnition: status.MaxIgnition,
+		Phase: status.Phase, Message: status.ErrorMessage, IQN: status.TargetIQN,
 	}
-	i.PXE = i.Stream && doc.spec.Stream.Format == v1.FormatPXE
-	for _, f := range doc.status.Files {
-		i.Rootfs = i.Rootfs || f.Role == roleRootfs
-	}
-	return i, nil
 }
 
 // decodeNamespace reads a namespace, whose key is its name.
 func decodeNamespace(item kvstore.Item, _ *interner) (*Namespace, error) {
-	var doc namespaceDoc
-	if err := read(item.Value, &doc); err != nil {
+	var stored storedNamespace
+	if err := read(item.Value, &stored); err != nil {
 		return nil, err
 	}
-	return &Namespace{Name: strings.Clone(item.Key), IPXE: doc.metadata.ipxe}, nil
-}
-
-// indexConfigs files configs for lookup and matching.
-func indexConfigs(configs []*Config) (map[Ref]*Config, *match.Index) {
-	byRef := make(map[Ref]*Config, len(configs))
-	rules := make([]*match.Rule, len(configs))
-	for i, c := range configs {
-		byRef[c.Ref] = c
-		rules[i] = c.rule
-	}
-	return byRef, match.NewIndex(rules)
+	return &Namespace{Name: strings.Clone(item.Key), IPXE: stored.Metadata.Annotations[v1.AnnotationIPXE]}, nil
 }

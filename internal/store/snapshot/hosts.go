@@ -5,81 +5,88 @@ import (
 	"slices"
 
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/shardmap"
 )
 
 // hostIndex finds hosts by what identifies them.
 type hostIndex struct {
-	byRef  map[Ref]*Host
-	byMAC  table[netaddr.MAC]
-	byIP   table[netip.Addr]
-	byUUID table[string]
+	byRef  shardmap.Map[Ref, *Host]
+	byMAC  table[netaddr.MAC, *Host]
+	byIP   table[netip.Addr, *Host]
+	byUUID table[string, *Host]
 	// names holds host names as they are; stems those with a dot by their first
 	// label.
-	names, stems table[string]
+	names, stems table[string, *Host]
 }
 
-func newHostIndex(size int) *hostIndex {
-	return &hostIndex{
-		byRef: make(map[Ref]*Host, size),
-		byMAC: newTable[netaddr.MAC](size), byIP: newTable[netip.Addr](size), byUUID: newTable[string](size),
-		names: newTable[string](size), stems: newTable[string](0),
-	}
-}
-
-// load fills an empty index. It sorts hosts.
-func (x *hostIndex) load(hosts []*Host) {
-	// In the order in which they win, every insertion into a shared key is an append.
+// indexHosts makes an index of hosts, which it sorts.
+func indexHosts(hosts []*Host) *hostIndex {
 	slices.SortFunc(hosts, (*Host).compare)
-	for _, h := range hosts {
-		x.insert(h)
+	n := len(hosts)
+	x := &hostIndex{
+		byRef: shardmap.Sized[Ref, *Host](n), byMAC: sized[netaddr.MAC](n), byIP: sized[netip.Addr](n),
+		byUUID: sized[string](n), names: sized[string](n),
 	}
+	for _, h := range hosts {
+		x.byRef.Add(h.Ref, h)
+		x.edit(adding, h)
+	}
+	return x
 }
 
-func (x *hostIndex) insert(h *Host) {
-	x.byRef[h.Ref] = h
+// edit has each key of a host edited.
+func (x *hostIndex) edit(e edit, h *Host) {
 	for _, m := range h.MACs {
-		x.byMAC.insert(m, h)
+		x.byMAC.edit(e, m, h)
 	}
 	for _, a := range h.IPs {
-		x.byIP.insert(a, h)
+		x.byIP.edit(e, a, h)
 	}
 	if h.UUID != "" {
-		x.byUUID.insert(h.UUID, h)
+		x.byUUID.edit(e, h.UUID, h)
 	}
 	for _, n := range h.Hostnames {
-		x.names.insert(n, h)
+		x.names.edit(e, n, h)
 		if stem := netaddr.FirstLabel(n); stem != n {
-			x.stems.insert(stem, h)
+			x.stems.edit(e, stem, h)
 		}
 	}
 }
 
-func (x *hostIndex) remove(h *Host) {
-	delete(x.byRef, h.Ref)
-	for _, m := range h.MACs {
-		x.byMAC.remove(m, h)
+// with returns the index with a host in the place of old; either may be nil.
+func (x *hostIndex) with(old, h *Host) *hostIndex {
+	next := *x
+	if old != nil && (h == nil || !h.sameKeys(old)) {
+		next.edit(removing, old)
 	}
-	for _, a := range h.IPs {
-		x.byIP.remove(a, h)
+	if h != nil {
+		next.byRef = next.byRef.With(h.Ref, h)
+		next.edit(inserting, h)
+	} else {
+		next.byRef = next.byRef.Without(old.Ref)
 	}
-	if h.UUID != "" {
-		x.byUUID.remove(h.UUID, h)
-	}
-	for _, n := range h.Hostnames {
-		x.names.remove(n, h)
-		x.stems.remove(netaddr.FirstLabel(n), h)
-	}
+	return &next
+}
+
+// sameKeys reports whether a host is found as another is, and wins where that wins.
+func (h *Host) sameKeys(o *Host) bool {
+	return h.sameAddresses(o) && h.UUID == o.UUID && slices.Equal(h.Hostnames, o.Hostnames)
+}
+
+// sameAddresses reports whether a host has the conflicts that another has.
+func (h *Host) sameAddresses(o *Host) bool {
+	return h.Created.Equal(o.Created) && slices.Equal(h.MACs, o.MACs) && slices.Equal(h.IPs, o.IPs)
 }
 
 // byHostname finds a host by name: equal, or one of the two has no dot and
-// equals the other's first label. The one that wins is given.
+// equals the other's first label. Of several the one that wins is returned.
 func (x *hostIndex) byHostname(name string) *Host {
-	best := x.names.first[name]
+	best := x.names.first.Get(name)
 	var other *Host
 	if stem := netaddr.FirstLabel(name); stem != name {
-		other = x.names.first[stem]
+		other = x.names.first.Get(stem)
 	} else {
-		other = x.stems.first[name]
+		other = x.stems.first.Get(name)
 	}
 	if best == nil || other != nil && other.compare(best) < 0 {
 		return other
@@ -88,29 +95,18 @@ func (x *hostIndex) byHostname(name string) *Host {
 }
 
 // putHost puts a host, or nothing where h is nil, in the place of what has that
-// name. The lock is held; it gives what is to be done after it.
-func (inv *Inventory) putHost(ref Ref, h *Host) func() {
-	x := inv.hosts
-	old := x.byRef[ref]
+// name. It returns what is to be done once the state is published.
+func (inv *Inventory) putHost(next *state, ref Ref, h *Host) func() {
+	x := next.hosts
+	old := x.byRef.Get(ref)
 	if old == nil && h == nil {
 		return nil
 	}
-	// Most updates are of the status, which leaves conflicts as they are.
-	unchanged := old != nil && h != nil && old.Created.Equal(h.Created) &&
-		slices.Equal(old.MACs, h.MACs) && slices.Equal(old.IPs, h.IPs)
-	var before map[Ref][]Conflict
-	if !unchanged {
-		before = x.conflictsAround(old, h)
-	}
-	if old != nil {
-		x.remove(old)
-	}
-	if h != nil {
-		x.insert(h)
-	}
+	next.hosts = x.with(old, h)
 	told := inv.changed(Change{Host: h, OldHost: old})
-	if len(before) == 0 {
+	// Most updates are of the status, which leaves conflicts as they are.
+	if old != nil && h != nil && h.sameAddresses(old) {
 		return told
 	}
-	return both(inv.report(x.changesSince(before)), told)
+	return both(inv.report(next.hosts.changesSince(x.conflictsAround(old, h))), told)
 }

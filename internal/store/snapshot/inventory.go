@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "glowplug/api/v1"
@@ -16,6 +17,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/domain/template"
+	"glowplug/internal/shardmap"
 )
 
 // Ref names an object.
@@ -75,7 +77,7 @@ func (h *Host) Unreadable() bool { return h.More != nil && h.More.Unreadable }
 // NoBoot is the HostBoot of a host that has none.
 var NoBoot = &HostBoot{}
 
-// Booting gives how the host boots; it is never nil and must not be changed.
+// Booting returns how the host boots; it is never nil and must not be changed.
 func (h *Host) Booting() *HostBoot {
 	if h.Boot == nil {
 		return NoBoot
@@ -228,12 +230,12 @@ type Options struct {
 	Logger *slog.Logger
 	// OnConflict is called whenever the hosts that a host shares a hardware or IP
 	// address with have changed, and after a load for every host that has such a
-	// conflict. It is called without a lock held, one call at a time, and may read
-	// the inventory. It must not block. May be nil.
+	// conflict. It is called once the change can be seen, one call at a time. It must
+	// not block. May be nil.
 	OnConflict func(ConflictChange)
 	// OnChange is called after every change of a host, and of what decides which
-	// config a host is given. It is called without a lock held, for a bucket one
-	// call at a time, and may read the inventory. It must not block. May be nil.
+	// config a host is given. It is called once the change can be seen, for a bucket
+	// one call at a time. It must not block. May be nil.
 	OnChange func(Change)
 	// Now is the clock of Stats; nil: time.Now.
 	Now func() time.Time
@@ -250,24 +252,37 @@ type Change struct {
 	All bool
 }
 
-// Inventory is the index. It is safe for concurrent use; reading is cheap.
+// Inventory is the index. It is safe for concurrent use; readers never wait.
 type Inventory struct {
 	opts Options
+	// state is the newest.
+	state atomic.Pointer[state]
 
-	mu      sync.RWMutex
-	hosts   *hostIndex
-	configs map[Ref]*Config
-	// above has, for each config that is a layer or named as one, those over it.
-	above  map[Ref]map[Ref]struct{}
-	rules  *match.Index
-	images map[Ref]*Image
-	// scripts are the boot scripts of namespaces, templates.
-	scripts map[string]*Namespace
-
-	hostBucket, configBucket, imageBucket, namespaceBucket bucket
-
+	// mu is held by the one who makes the next state.
+	mu sync.Mutex
 	// followers are told of configs, see FollowConfigs.
 	followers []func(old, now *Config)
+}
+
+// state is all that the inventory holds at a time. It is never changed once it is
+// published.
+type state struct {
+	hosts   *hostIndex
+	configs configIndex
+	images  imageIndex
+	// namespaces are by name.
+	namespaces shardmap.Map[string, *Namespace]
+
+	hostBucket, configBucket, imageBucket, namespaceBucket bucket
+}
+
+// update publishes what edit makes of the newest state.
+func (inv *Inventory) update(edit func(next *state)) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	next := *inv.state.Load()
+	edit(&next)
+	inv.state.Store(&next)
 }
 
 // New makes an empty inventory, which is filled through Hosts, Configs and
@@ -279,15 +294,9 @@ func New(opts Options) *Inventory {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Inventory{
-		opts:    opts,
-		hosts:   newHostIndex(0),
-		configs: make(map[Ref]*Config),
-		above:   make(map[Ref]map[Ref]struct{}),
-		rules:   match.NewIndex(nil),
-		images:  make(map[Ref]*Image),
-		scripts: make(map[string]*Namespace),
-	}
+	inv := &Inventory{opts: opts}
+	inv.state.Store(&state{hosts: &hostIndex{}, configs: configIndex{rules: match.NewIndex(nil)}})
+	return inv
 }
 
 // BucketStats is how one bucket stands in the inventory.
@@ -313,12 +322,11 @@ type Stats struct {
 
 // Stats counts what the inventory holds.
 func (inv *Inventory) Stats() Stats {
-	inv.mu.RLock()
-	defer inv.mu.RUnlock()
+	s := inv.state.Load()
 	return Stats{
-		Hosts:       inv.hostBucket.stats(len(inv.hosts.byRef)),
-		Configs:     inv.configBucket.stats(len(inv.configs)),
-		Images:      inv.imageBucket.stats(len(inv.images)),
-		Conflicting: len(inv.hosts.conflicting()),
+		Hosts:       s.hostBucket.stats(s.hosts.byRef.Len()),
+		Configs:     s.configBucket.stats(s.configs.byRef.Len()),
+		Images:      s.imageBucket.stats(s.images.byRef.Len()),
+		Conflicting: len(s.hosts.conflicting()),
 	}
 }

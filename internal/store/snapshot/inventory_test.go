@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func mac(n int) netaddr.MAC { return netaddr.MAC{2, 0, 0, 0, 0, byte(n)} }
 func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }
 
-// newHost makes a host of an age in seconds; 0 for mac or ip is none.
-func newHost(namespace, name string, age, m, ip int) *v1.BareMetalHost {
+// hostObject makes a host of an age in seconds; 0 for mac or ip is none.
+func hostObject(namespace, name string, age, m, ip int) *v1.BareMetalHost {
 	h := &v1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: "u", CreationTimestamp: metav1.NewTime(time.Unix(int64(1000-age), 0)),
 	}}
@@ -51,7 +51,7 @@ func item(t testing.TB, revision uint64, object metav1.Object) kvstore.Item {
 }
 
 func TestDecodeHost(t *testing.T) {
-	o := newHost("g10", "server1", 0, 0, 0)
+	o := hostObject("g10", "server1", 0, 0, 0)
 	o.Labels = map[string]string{"role": "server", "rack": "7"}
 	o.Spec = v1.BareMetalHostSpec{
 		BootMACAddress: "AC-1F-6B-8A-A7-9C", IP: "::ffff:192.168.10.10", Hostname: "Server1.Lab",
@@ -78,7 +78,7 @@ func TestDecodeHostDefaults(t *testing.T) {
 		{"server1", "other", "iso/live", "[other] iso/live"},
 		{strings.Repeat("a", 70), "", "", "[] /"},
 	} {
-		o := newHost("g10", c.name, 0, 0, 0)
+		o := hostObject("g10", c.name, 0, 0, 0)
 		o.Spec.Hostname, o.Spec.Image = c.hostname, c.image
 		h, err := decodeHost(item(t, 1, o), newInterner())
 		if err != nil {
@@ -111,7 +111,7 @@ func TestBadValues(t *testing.T) {
 	var log bytes.Buffer
 	inv := New(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	hosts, configs := inv.Hosts(), inv.Configs()
-	good := item(t, 2, newHost("a", "good", 0, 1, 1))
+	good := item(t, 2, hostObject("a", "good", 0, 1, 1))
 	hosts.Load([]kvstore.Item{{Key: "a/bad", Revision: 3, Value: []byte(`{"spec":{"password":"hunter2"`)}, good,
 		{Key: "a/mac", Revision: 4, Value: []byte(`{"spec":{"nics":[{"mac":"nonsense"}]}}`)}})
 	configs.Load([]kvstore.Item{{Key: "a/type", Value: []byte(`{"spec":{"type":"cloud-init"}}`)}})
@@ -150,7 +150,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v of nothing", s)
 	}
 	inv.Images().Load(nil)
-	inv.Hosts().Load([]kvstore.Item{item(t, 8, newHost("a", "x", 0, 1, 1)), item(t, 5, newHost("a", "y", 0, 1, 2))})
+	inv.Hosts().Load([]kvstore.Item{item(t, 8, hostObject("a", "x", 0, 1, 1)), item(t, 5, hostObject("a", "y", 0, 1, 2))})
 	s := inv.Stats()
 	if want := (BucketStats{Loaded: true, Objects: 2, Revision: 8, At: now}); s.Hosts != want || !s.Images.Loaded || s.Configs.Loaded || s.Conflicting != 2 {
 		t.Errorf("%+v", s)
@@ -238,7 +238,7 @@ func TestAgainstScan(t *testing.T) {
 }
 
 func randomHost(r *rand.Rand) *v1.BareMetalHost {
-	h := newHost(fmt.Sprint("ns", r.IntN(2)), fmt.Sprint("h", r.IntN(8)), r.IntN(3), r.IntN(6), r.IntN(6))
+	h := hostObject(fmt.Sprint("ns", r.IntN(2)), fmt.Sprint("h", r.IntN(8)), r.IntN(3), r.IntN(6), r.IntN(6))
 	for range r.IntN(2) {
 		h.Spec.NICs = append(h.Spec.NICs, v1.NIC{MAC: mac(1 + r.IntN(5)).String(), Hostname: fmt.Sprintf("h%d.lab%d", r.IntN(8), r.IntN(2))})
 	}
@@ -318,16 +318,16 @@ func shares(a, b *Host) bool {
 // TestConflictText names both sides of it.
 func TestConflictText(t *testing.T) {
 	inv := New(Options{})
-	inv.Hosts().Load([]kvstore.Item{item(t, 1, newHost("a", "old", 9, 1, 1))})
+	inv.Hosts().Load([]kvstore.Item{item(t, 1, hostObject("a", "old", 9, 1, 1))})
 	var got []string
-	for _, c := range inv.ConflictsOf(newHost("b", "new", 0, 1, 1)) {
+	for _, c := range inv.ConflictsOf(hostObject("b", "new", 0, 1, 1)) {
 		got = append(got, c.String())
 	}
 	want := []string{"shares MAC 02:00:00:00:00:01 with BareMetalHost a/old", "shares IP 10.0.0.1 with BareMetalHost a/old"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	bad := newHost("b", "new", 0, 0, 0)
+	bad := hostObject("b", "new", 0, 0, 0)
 	bad.Spec.BootMACAddress, bad.Spec.IP = "nonsense", "nonsense"
 	if got := inv.ConflictsOf(bad); got != nil {
 		t.Errorf("%v of addresses that cannot be read", got)
@@ -344,7 +344,7 @@ func TestManyOfOneMAC(t *testing.T) {
 	}})
 	observer := inv.Hosts()
 	for i := range 1000 {
-		observer.Put(item(t, uint64(i), newHost("a", fmt.Sprintf("h%04d", i), 999-i, 1, 0)))
+		observer.Put(item(t, uint64(i), hostObject("a", fmt.Sprintf("h%04d", i), 999-i, 1, 0)))
 	}
 	if calls > 1000+maxOthers*maxOthers*2 {
 		t.Errorf("%d changes told for 1000 hosts", calls)
@@ -355,7 +355,7 @@ func TestManyOfOneMAC(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	inv := New(Options{OnConflict: func(ConflictChange) {}})
 	hosts, configs := inv.Hosts(), inv.Configs()
-	configs.Load(items(20, storedConfig))
+	configs.Load(items(20, configItem))
 	var group sync.WaitGroup
 	done := make(chan struct{})
 	for range 2 {
@@ -374,15 +374,15 @@ func TestConcurrent(t *testing.T) {
 				v.Rules()
 				v.End()
 				inv.Stats()
-				inv.ConflictsOf(newHost("b", "new", 0, 1, 1))
+				inv.ConflictsOf(hostObject("b", "new", 0, 1, 1))
 			}
 		})
 	}
 	for i := range 300 {
-		hosts.Put(item(t, uint64(i), newHost("a", fmt.Sprint("h", i%3), 0, 1+i%2, 1)))
-		configs.Put(storedConfig(i % 25))
+		hosts.Put(item(t, uint64(i), hostObject("a", fmt.Sprint("h", i%3), 0, 1+i%2, 1)))
+		configs.Put(configItem(i % 25))
 		if i%50 == 0 {
-			hosts.Load([]kvstore.Item{item(t, uint64(i), newHost("a", "h1", 0, 1, 1))})
+			hosts.Load([]kvstore.Item{item(t, uint64(i), hostObject("a", "h1", 0, 1, 1))})
 		}
 	}
 	close(done)

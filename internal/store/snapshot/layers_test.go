@@ -100,7 +100,7 @@ func TestAboveAndFollowers(t *testing.T) {
 	check("base: , gone: , other: ; told -x")
 	configs.Load([]kvstore.Item{layeredItem(t, "a", "z", v1.PhaseReady, "other"), layeredItem(t, "a", "base", v1.PhaseReady)})
 	check("base: , gone: , other: a/z; told +z")
-	if len(inv.above) != 1 {
-		t.Errorf("%d layers are kept", len(inv.above))
+	if inv.View().configs.above.Len() != 1 {
+		t.Errorf("%d layers are kept", inv.View().configs.above.Len())
 	}
 }

@@ -5,22 +5,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"glowplug/internal/store/kvstore"
 )
 
-// storedHost is a host of about 700 bytes as the API stores it, managedFields
+// hostItem is a host of about 700 bytes as the API stores it, managedFields
 // and all.
-func storedHost(i int) kvstore.Item {
+func hostItem(i int) kvstore.Item {
 	value := fmt.Sprintf(`{"kind":"BareMetalHost","apiVersion":"v1","metadata":{"name":"host%d","namespace":"ns%d","uid":"4c4c4544-0042-3510-8056-%012x","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z","labels":{"rack":"r%d","role":"server"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:rack":{},"f:role":{}}},"f:spec":{"f:bootMACAddress":{},"f:hostname":{},"f:ip":{},"f:systemUUID":{}}}}]},"spec":{"bootMACAddress":"02:00:00:%02x:%02x:%02x","ip":"10.%d.%d.%d","hostname":"host%d.site.example","systemUUID":"4c4c4544-0042-3510-8056-%012x"},"status":{"state":"Available"}}`,
 		i, i%50, i, i%2000, i>>16, i>>8&255, i&255, i>>16, i>>8&255, i&255, i, i+1)
 	return kvstore.Item{Key: fmt.Sprintf("ns%d/host%d", i%50, i), Revision: uint64(i + 2), Value: []byte(value)}
 }
 
-// storedConfig is a config of 5 KB source and 5 KB compiled.
-func storedConfig(i int) kvstore.Item {
+// configItem is a config of 5 KB source and 5 KB compiled.
+func configItem(i int) kvstore.Item {
 	source := strings.Repeat("variant: fcos\nversion: 1.5.0\n", 173)
 	artifact := strings.Repeat(`{"ignition":{"version":"3.4.0"}}`, 157)
 	quoted, _ := json.Marshal(source)
@@ -40,7 +43,7 @@ func items(n int, one func(int) kvstore.Item) []kvstore.Item {
 // BenchmarkLoad reads a large site: the time is that of a start, and the memory
 // is what stays beside the stored values.
 func BenchmarkLoad(b *testing.B) {
-	hosts, configs := items(100_000, storedHost), items(10_000, storedConfig)
+	hosts, configs := items(100_000, hostItem), items(10_000, configItem)
 	b.Logf("a host has %d bytes, a config %d", len(hosts[0].Value), len(configs[0].Value))
 	for b.Loop() {
 		before := heap()
@@ -64,7 +67,7 @@ func heap() uint64 {
 func BenchmarkPutHost(b *testing.B) {
 	inv := New(Options{})
 	hosts := inv.Hosts()
-	all := items(100_000, storedHost)
+	all := items(100_000, hostItem)
 	hosts.Load(all)
 	i := 0
 	for b.Loop() {
@@ -73,8 +76,45 @@ func BenchmarkPutHost(b *testing.B) {
 	}
 }
 
+// BenchmarkUpdateServed measures, among a hundred thousand hosts that are asked for all
+// the time, how long an update takes until a View has it.
+func BenchmarkUpdateServed(b *testing.B) {
+	inv := New(Options{})
+	hosts := inv.Hosts()
+	all := items(100_000, hostItem)
+	hosts.Load(all)
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				inv.View().Host(refOf(all[i%len(all)].Key))
+			}
+		}
+	})
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		update := all[i%len(all)]
+		update.Revision = uint64(len(all) + i)
+		began := time.Now()
+		hosts.Put(update)
+		if inv.View().Host(refOf(update.Key)).Revision != update.Revision {
+			b.Fatal("an update that was put is not served")
+		}
+		took = append(took, time.Since(began))
+	}
+	close(done)
+	readers.Wait()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-p50")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
+}
+
 func BenchmarkDecode(b *testing.B) {
-	host, config := storedHost(1), storedConfig(1)
+	host, config := hostItem(1), configItem(1)
 	b.Run("host", func(b *testing.B) {
 		in := newInterner()
 		b.ReportAllocs()

@@ -1,37 +1,63 @@
 package snapshot
 
 import (
-	"encoding/json"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kvstore"
 )
 
-// HostFrom gives an object as it would be once it is stored; nil where it cannot be
-// read.
-func HostFrom(host *v1.BareMetalHost) *Host { return from(host.Namespace, host.Name, host, decodeHost) }
+// HostFrom returns an object as it would be once it is stored; nil where it cannot
+// be read.
+func HostFrom(host *v1.BareMetalHost) *Host {
+	status := &host.Status
+	stored := storedHost{Metadata: metadataOf(&host.ObjectMeta), Spec: host.Spec, Status: hostStatus{
+		State:      status.State,
+		LastScript: whole(status.LastScript), LastSeen: whole(status.LastSeen), LastBoot: whole(status.LastBoot),
+		Rearmed: status.Rearmed, BootCount: status.BootCount, BootRecord: status.BootRecord,
+	}}
+	for _, c := range status.Conditions {
+		stored.Status.Conditions = append(stored.Status.Conditions, condition{Type: c.Type, Status: string(c.Status)})
+	}
+	h, err := newHost(Ref{Namespace: host.Namespace, Name: host.Name}, 0, &stored, nil)
+	if err != nil {
+		return nil
+	}
+	return h
+}
 
 // ImageFrom is HostFrom for an image.
 func ImageFrom(cdrom *v1.ISCSICdrom) *Image {
-	return from(cdrom.Namespace, cdrom.Name, cdrom, decodeImage)
+	stored := storedImage{Metadata: metadataOf(&cdrom.ObjectMeta), Spec: cdrom.Spec, Status: cdrom.Status}
+	return newImage(Ref{Namespace: cdrom.Namespace, Name: cdrom.Name}, 0, &stored)
 }
 
 // ConfigFrom is HostFrom for a config.
 func ConfigFrom(config *v1.IgnitionConfig) *Config {
-	return from(config.Namespace, config.Name, struct {
-		*v1.IgnitionConfig
-		Compiled *v1.Compiled `json:"compiled,omitempty"`
-	}{config, config.Compiled}, decodeConfig)
+	stored := storedConfig{
+		Metadata: metadataOf(&config.ObjectMeta), Spec: config.Spec, Status: config.Status, Compiled: config.Compiled,
+	}
+	c, err := newConfig(Ref{Namespace: config.Namespace, Name: config.Name}, 0, &stored)
+	if err != nil {
+		return nil
+	}
+	return c
 }
 
-func from[T any](namespace, name string, object any, decode func(kvstore.Item, *interner) (*T, error)) *T {
-	value, err := json.Marshal(object)
-	if err != nil {
-		return nil
+// metadataOf copies the maps, which newHost may change.
+func metadataOf(meta *metav1.ObjectMeta) metadata {
+	return metadata{
+		UID: string(meta.UID), Created: whole(&meta.CreationTimestamp), Generation: meta.Generation,
+		Labels: maps.Clone(meta.Labels), Annotations: maps.Clone(meta.Annotations),
 	}
-	found, err := decode(kvstore.Item{Key: namespace + "/" + name, Value: value}, nil)
-	if err != nil {
-		return nil
+}
+
+// whole returns a time in whole seconds, as it is stored.
+func whole(t *metav1.Time) timestamp {
+	if t == nil {
+		return timestamp{}
 	}
-	return found
+	return timestamp(t.UTC().Truncate(time.Second))
 }

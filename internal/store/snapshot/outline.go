@@ -28,12 +28,13 @@ type outlineSpec struct {
 // Outline gives of a stored config what ReadOutline needs; "" of one that cannot be
 // read.
 func Outline(value []byte) string {
-	var doc configDoc
-	if err := read(value, &doc); err != nil {
+	var stored storedConfig
+	if err := read(value, &stored); err != nil {
 		return ""
 	}
-	o := outline{outlineMeta{Created: doc.metadata.created.UTC()}, outlineSpec{doc.spec.Type, doc.spec.Selector}}
-	if role := doc.metadata.labels[v1.LabelRole]; role != "" {
+	o := outline{Spec: outlineSpec{stored.Spec.Type, stored.Spec.Selector}}
+	o.Metadata.Created = time.Time(stored.Metadata.Created)
+	if role := stored.Metadata.Labels[v1.LabelRole]; role != "" {
 		o.Metadata.Labels = map[string]string{v1.LabelRole: role}
 	}
 	text, err := json.Marshal(o)

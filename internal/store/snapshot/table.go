@@ -1,68 +1,103 @@
 package snapshot
 
-import "slices"
+import (
+	"slices"
 
-// table finds hosts by one kind of key. Nearly every key has one host.
-type table[K comparable] struct {
-	// first is the host that wins the key.
-	first map[K]*Host
-	// shared holds, in the order in which they win, all hosts of a key that has
+	"glowplug/internal/shardmap"
+)
+
+// ranked is an object that wins or loses what it shares with another.
+type ranked[V any] interface {
+	comparable
+	compare(other V) int
+}
+
+// table finds objects by one kind of key. Nearly every key has one object.
+type table[K comparable, V ranked[V]] struct {
+	// first is the object that wins the key.
+	first shardmap.Map[K, V]
+	// shared holds, in the order in which they win, all objects of a key that has
 	// several.
-	shared map[K][]*Host
+	shared shardmap.Map[K, []V]
 }
 
-func newTable[K comparable](size int) table[K] {
-	return table[K]{first: make(map[K]*Host, size), shared: make(map[K][]*Host)}
+// sized returns an empty table with room for as many hosts.
+func sized[K comparable](hosts int) table[K, *Host] {
+	return table[K, *Host]{first: shardmap.Sized[K, *Host](hosts)}
 }
 
-// insert adds a host to a key; a host that is there already stays once.
-func (t *table[K]) insert(key K, h *Host) {
-	list, several := t.shared[key]
-	if !several {
-		one := t.first[key]
-		if one == nil {
-			t.first[key] = h
-			return
-		}
-		list = []*Host{one}
+// edit is what happens to an object at a key.
+type edit int
+
+const (
+	// adding puts an object into a table that nobody else has yet. Objects come in
+	// the order in which they win.
+	adding edit = iota
+	// inserting puts an object in the place of the one of its name and age.
+	inserting
+	// removing takes an object off, where it is there.
+	removing
+)
+
+func (t *table[K, V]) edit(e edit, key K, object V) {
+	switch e {
+	case adding:
+		t.add(key, object)
+	case inserting:
+		t.insert(key, object)
+	case removing:
+		t.remove(key, object)
 	}
-	i, found := slices.BinarySearchFunc(list, h, (*Host).compare)
+}
+
+func (t *table[K, V]) add(key K, object V) {
+	if !t.first.Has(key) {
+		t.first.Add(key, object)
+		return
+	}
+	if list := t.owners(key); list[len(list)-1] != object {
+		t.shared.Add(key, append(list, object))
+	}
+}
+
+func (t *table[K, V]) insert(key K, object V) {
+	list := t.owners(key)
+	i, found := slices.BinarySearchFunc(list, object, V.compare)
+	rest := list[i:]
 	if found {
-		return
+		rest = list[i+1:]
 	}
-	list = slices.Insert(list, i, h)
-	t.shared[key], t.first[key] = list, list[0]
+	t.put(key, slices.Concat(list[:i], []V{object}, rest))
 }
 
-// remove takes a host off a key, where it is there.
-func (t *table[K]) remove(key K, h *Host) {
-	list, several := t.shared[key]
-	if !several {
-		if t.first[key] == h {
-			delete(t.first, key)
-		}
-		return
+func (t *table[K, V]) remove(key K, object V) {
+	list := t.owners(key)
+	if i, found := slices.BinarySearchFunc(list, object, V.compare); found {
+		t.put(key, slices.Concat(list[:i], list[i+1:]))
 	}
-	i, found := slices.BinarySearchFunc(list, h, (*Host).compare)
-	if !found {
-		return
+}
+
+// put has a key have these objects.
+func (t *table[K, V]) put(key K, list []V) {
+	if len(list) == 0 {
+		t.first = t.first.Without(key)
+	} else if t.first.Get(key) != list[0] {
+		t.first = t.first.With(key, list[0])
 	}
-	list = slices.Delete(list, i, i+1)
-	t.first[key] = list[0]
-	if len(list) == 1 {
-		delete(t.shared, key)
+	if len(list) > 1 {
+		t.shared = t.shared.With(key, list)
 	} else {
-		t.shared[key] = list
+		t.shared = t.shared.Without(key)
 	}
 }
 
-// owners appends all hosts of a key.
-func (t *table[K]) owners(to []*Host, key K) []*Host {
-	if list, several := t.shared[key]; several {
-		return append(to, list...)
+// owners returns all objects of a key; they must not be changed.
+func (t *table[K, V]) owners(key K) []V {
+	if list := t.shared.Get(key); list != nil {
+		return list
 	}
-	if h := t.first[key]; h != nil {
-		return append(to, h)
+	if t.first.Has(key) {
+		return []V{t.first.Get(key)}
 	}
-	return to
+	return nil
 }

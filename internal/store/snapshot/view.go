@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,64 +9,59 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// View is the inventory held still for reading. End it soon: writers wait.
-type View struct{ inv *Inventory }
+// View is the inventory as it was at one time. It may be kept.
+type View struct{ *state }
 
-// View holds the inventory still. Every View must be ended.
-func (inv *Inventory) View() View {
-	inv.mu.RLock()
-	return View{inv}
-}
+// View returns the inventory as it is now.
+func (inv *Inventory) View() View { return View{inv.state.Load()} }
 
-// End lets go; the View must not be used after it. What it gave stays valid.
-func (v View) End() { v.inv.mu.RUnlock() }
+// End does nothing: a View holds no lock.
+func (v View) End() {}
 
-// Host gives a host by its name; nil: none.
-func (v View) Host(ref Ref) *Host { return v.inv.hosts.byRef[ref] }
+// Host returns a host by its name; nil: none.
+func (v View) Host(ref Ref) *Host { return v.hosts.byRef.Get(ref) }
 
-// Hosts gives all hosts, in no order; they stay valid after End.
+// Hosts returns all hosts, in no order.
 func (v View) Hosts() []*Host {
-	return slices.AppendSeq(make([]*Host, 0, len(v.inv.hosts.byRef)), maps.Values(v.inv.hosts.byRef))
-}
-
-// Templates gives all configs that are rendered for each machine, in no order.
-func (v View) Templates() []*Config {
-	var out []*Config
-	for _, c := range v.inv.configs {
-		if c.Template {
-			out = append(out, c)
-		}
+	all := make([]*Host, 0, v.hosts.byRef.Len())
+	for _, h := range v.hosts.byRef.All() {
+		all = append(all, h)
 	}
-	return out
+	return all
 }
 
-// HostByMAC gives the host with a network card's address; nil: none. Where
-// several have it the oldest is given, as by the other lookups.
-func (v View) HostByMAC(m netaddr.MAC) *Host { return v.inv.hosts.byMAC.first[m] }
+// Templates returns all configs that are rendered for each machine, in no order.
+func (v View) Templates() []*Config {
+	return v.configs.having(func(c *Config) bool { return c.Template })
+}
 
-// HostByIP gives the host with an address; nil: none.
-func (v View) HostByIP(a netip.Addr) *Host { return v.inv.hosts.byIP.first[a] }
+// HostByMAC returns the host with a network card's address; nil: none. Where
+// several have it the oldest is returned, as by the other lookups.
+func (v View) HostByMAC(m netaddr.MAC) *Host { return v.hosts.byMAC.first.Get(m) }
 
-// HostByUUID gives the host with a system UUID in lower case; nil: none.
-func (v View) HostByUUID(uuid string) *Host { return v.inv.hosts.byUUID.first[uuid] }
+// HostByIP returns the host with an address; nil: none.
+func (v View) HostByIP(a netip.Addr) *Host { return v.hosts.byIP.first.Get(a) }
 
-// HostByHostname gives the host with a name in lower case: equal, or one of the
+// HostByUUID returns the host with a system UUID in lower case; nil: none.
+func (v View) HostByUUID(uuid string) *Host { return v.hosts.byUUID.first.Get(uuid) }
+
+// HostByHostname returns the host with a name in lower case: equal, or one of the
 // two has no dot and equals the other's first label; nil: none.
-func (v View) HostByHostname(name string) *Host { return v.inv.hosts.byHostname(name) }
+func (v View) HostByHostname(name string) *Host { return v.hosts.byHostname(name) }
 
-// SharedAcross gives a conflict of a host with one of another namespace.
+// SharedAcross returns a conflict of a host with one of another namespace.
 func (v View) SharedAcross(h *Host) (Conflict, bool) {
-	x := v.inv.hosts
-	if len(x.byMAC.shared) > 0 {
+	x := v.hosts
+	if x.byMAC.shared.Len() > 0 {
 		for _, m := range h.MACs {
-			if other := foreign(x.byMAC.shared[m], h.Namespace); other != nil {
+			if other := foreign(x.byMAC.shared.Get(m), h.Namespace); other != nil {
 				return Conflict{With: other.Ref, MAC: m}, true
 			}
 		}
 	}
-	if len(x.byIP.shared) > 0 {
+	if x.byIP.shared.Len() > 0 {
 		for _, a := range h.IPs {
-			if other := foreign(x.byIP.shared[a], h.Namespace); other != nil {
+			if other := foreign(x.byIP.shared.Get(a), h.Namespace); other != nil {
 				return Conflict{With: other.Ref, IP: a}, true
 			}
 		}
@@ -75,7 +69,7 @@ func (v View) SharedAcross(h *Host) (Conflict, bool) {
 	return Conflict{}, false
 }
 
-// foreign gives the first host that is not in a namespace.
+// foreign returns the first host that is not in a namespace.
 func foreign(hosts []*Host, namespace string) *Host {
 	for _, h := range hosts {
 		if h.Namespace != namespace {
@@ -85,11 +79,10 @@ func foreign(hosts []*Host, namespace string) *Host {
 	return nil
 }
 
-// HostsOf gives the hosts that boot an image of which ok is true, in no order; they
-// stay valid after End.
+// HostsOf returns the hosts that boot an image of which ok is true, in no order.
 func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 	var hosts []*Host
-	for _, h := range v.inv.hosts.byRef {
+	for _, h := range v.hosts.byRef.All() {
 		if h.Image != (Ref{}) && ok(h.Image) {
 			hosts = append(hosts, h)
 		}
@@ -97,14 +90,14 @@ func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 	return hosts
 }
 
-// Image gives an image; nil: none.
-func (v View) Image(ref Ref) *Image { return v.inv.images[ref] }
+// Image returns an image; nil: none.
+func (v View) Image(ref Ref) *Image { return v.images.byRef.Get(ref) }
 
-// Images gives all images of a namespace, or of all where it is "", the oldest
-// first; they stay valid after End.
+// Images returns all images of a namespace, or of all where it is "", the oldest
+// first.
 func (v View) Images(namespace string) []*Image {
-	images := make([]*Image, 0, len(v.inv.images))
-	for ref, i := range v.inv.images {
+	images := make([]*Image, 0, v.images.byRef.Len())
+	for ref, i := range v.images.byRef.All() {
 		if namespace == "" || namespace == ref.Namespace {
 			images = append(images, i)
 		}
@@ -113,31 +106,25 @@ func (v View) Images(namespace string) []*Image {
 	return images
 }
 
-// ImageByIQN gives the image that this server offers under a name; nil: none.
-func (v View) ImageByIQN(iqn string) *Image {
-	for _, i := range v.inv.images {
-		if i.IQN != "" && i.External == nil && strings.EqualFold(i.IQN, iqn) {
-			return i
-		}
-	}
-	return nil
-}
+// ImageByIQN returns the image that this server offers under a name, in any case;
+// nil: none. Where several are, the oldest is returned.
+func (v View) ImageByIQN(iqn string) *Image { return v.images.byIQN.first.Get(strings.ToLower(iqn)) }
 
-// Script gives the boot script of a namespace's hosts, a template; "": none.
+// Script returns the boot script of a namespace's hosts, a template; "": none.
 func (v View) Script(namespace string) string {
-	if n := v.inv.scripts[namespace]; n != nil {
+	if n := v.namespaces.Get(namespace); n != nil {
 		return n.IPXE
 	}
 	return ""
 }
 
-// Config gives a config; nil: none.
-func (v View) Config(ref Ref) *Config { return v.inv.configs[ref] }
+// Config returns a config; nil: none.
+func (v View) Config(ref Ref) *Config { return v.configs.byRef.Get(ref) }
 
-// Pick gives the config for a machine and the tier that chose it; nil and
+// Pick returns the config for a machine and the tier that chose it; nil and
 // match.None where nothing matches.
 func (v View) Pick(q *match.Query) (*Config, match.Tier) {
-	r, tier := v.inv.rules.Pick(q)
+	r, tier := v.configs.rules.Pick(q)
 	if r == nil {
 		return nil, match.None
 	}
@@ -152,7 +139,7 @@ func Alone(config *Config) *match.Index {
 	return match.NewIndex([]*match.Rule{config.rule})
 }
 
-// Wins tells whether a config that matches would be picked if it were stored.
+// Wins reports whether a config that matches would be picked if it were stored.
 func (v View) Wins(q *match.Query, config *Config) bool {
 	now, _ := v.Pick(q)
 	if now == nil || now.Ref == config.Ref {
@@ -162,5 +149,5 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 	return r == config.rule
 }
 
-// Rules gives the rules of all configs, in no order; they stay valid after End.
-func (v View) Rules() []*match.Rule { return v.inv.rules.Rules() }
+// Rules returns the rules of all configs, in no order.
+func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }
