@@ -46,10 +46,15 @@ func (d *diary) take() string {
 }
 
 const (
-	configJSON = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
-	readable   = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"status":{"servable":[{"version":"3.2.0"},{"version":"3.4.0"}]},"compiled":{"artifact":"e30=","hash":"sha256:b","ignitionVersion":"3.4.0","generation":1}}`
-	image      = `{"spec":{"stream":{"name":"stable"}},"status":{"phase":"Ready","maxIgnition":"3.2.0"}}`
-	falseNow   = `"status":{"conditions":[{"type":"IdentityUnique","status":"False"},{"type":"ConfigReadable","status":"False","message":"x"}]}`
+	configJSON = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},` +
+		`"status":{"servable":[{"version":"3.4.0"}]},` +
+		`"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
+	readable = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},` +
+		`"status":{"servable":[{"version":"3.2.0"},{"version":"3.4.0"}]},` +
+		`"compiled":{"artifact":"e30=","hash":"sha256:b","ignitionVersion":"3.4.0","generation":1}}`
+	image    = `{"spec":{"stream":{"name":"stable"}},"status":{"phase":"Ready","maxIgnition":"3.2.0"}}`
+	falseNow = `"status":{"conditions":[{"type":"IdentityUnique","status":"False"},` +
+		`{"type":"ConfigReadable","status":"False","message":"x"}]}`
 )
 
 func TestCompatibility(t *testing.T) {
@@ -127,7 +132,8 @@ func TestCompatibility(t *testing.T) {
 // renderer gives every host the same; "" cannot be rendered.
 type renderer struct{ text string }
 
-func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template.Facts, _ decide.Asker) (*snapshot.Config, *fault.Error) {
+func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template.Facts, _ decide.Asker) (
+	*snapshot.Config, *fault.Error) {
 	if r.text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")
 	}
@@ -147,7 +153,8 @@ func TestCompatibilityOfATemplate(t *testing.T) {
 	put := func(o kvstore.Observer, key, value string) {
 		o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
 	}
-	put(inv.Configs(), "g10/c", `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"compiled":{"artifact":"e30=","hash":"sha256:a","generation":1,"template":true}}`)
+	put(inv.Configs(), "g10/c", `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},`+
+		`"compiled":{"artifact":"e30=","hash":"sha256:a","generation":1,"template":true}}`)
 	put(inv.Images(), "g10/i", image)
 	put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"}}`)
 	for _, step := range []struct{ text, status, said string }{

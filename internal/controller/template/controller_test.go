@@ -30,7 +30,8 @@ func TestStatusFollowsTheHosts(t *testing.T) {
 	check(t, "the failure", config.Status.Hosts.Failures[0], v1.HostFailure{Host: "a/node-3", Message: reason})
 	// The others are served.
 	checkGiven(t, s.ask("10.0.0.1"), false, "data:,r1")
-	checkRefused(t, s.ask("10.0.0.3"), fault.Unavailable, "config a/worker, a template, cannot be rendered for host a/node-3: "+reason)
+	checkRefused(t, s.ask("10.0.0.3"), fault.Unavailable,
+		"config a/worker, a template, cannot be rendered for host a/node-3: "+reason)
 	s.worker("a", 3, "rack", "r3")
 	s.settled("a", "worker", "Ready 3/0/3")
 	s.worker("a", 2, "role", "other")
@@ -46,7 +47,8 @@ func TestStatusFollowsTheHosts(t *testing.T) {
 	s.settled("a", "worker", "Ready 0/0/0")
 	s.send("DELETE", "namespaces/a/ignitionconfigs/own", "application/json", nil)
 	s.settled("a", "worker", "Ready 1/0/1")
-	if got := strings.Join(s.events.all, ", "); !strings.HasPrefix(got, "worker Normal Rendered, worker Warning RenderFailed, worker Normal Rendered") {
+	const first = "worker Normal Rendered, worker Warning RenderFailed, worker Normal Rendered"
+	if got := strings.Join(s.events.all, ", "); !strings.HasPrefix(got, first) {
 		t.Error(got)
 	}
 }
@@ -77,7 +79,9 @@ func TestOneCompilationForAHostAndAChange(t *testing.T) {
 	check(t, "renderings after another template", s.compiled.Load(), 21+3)
 	// The selector alone costs no compilation.
 	s.send("PATCH", "namespaces/a/ignitionconfigs/worker", "application/merge-patch+json", map[string]any{
-		"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"role": "worker"}, "matchIPs": []string{"10.0.0.1"}}}})
+		"spec": map[string]any{"selector": map[string]any{
+			"matchLabels": map[string]string{"role": "worker"}, "matchIPs": []string{"10.0.0.1"},
+		}}})
 	s.settled("a", "worker", "Ready 10/0/10")
 	s.reconciled()
 	check(t, "renderings after the selector", s.compiled.Load(), 21+4)
@@ -138,7 +142,8 @@ func TestLastGoodRendering(t *testing.T) {
 	// What is rendered does not compile: the place is in the rendered text.
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, "{{/* one */ -}}\n"+butane("x")+"storrage: {{ .Name }}\n")
 	config := s.settled("a", "worker", "Error 0/1/1")
-	if want := "1 of 1 hosts fails: host a/node-1: in the rendered text, line 8:1: "; !strings.HasPrefix(config.Status.ErrorMessage, want) {
+	const place = "1 of 1 hosts fails: host a/node-1: in the rendered text, line 8:1: "
+	if !strings.HasPrefix(config.Status.ErrorMessage, place) {
 		t.Errorf("%s", config.Status.ErrorMessage)
 	}
 	checkGiven(t, s.ask("10.0.0.1"), true, "r2")
@@ -173,7 +178,8 @@ func TestReplicasAndRestartsWriteNothingAnew(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		s.worker("a", n)
 	}
-	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ if eq .Name \"node-3\" }}{{ fail \"not here\" }}{{ end }}x"))
+	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane,
+		butane(`{{ if eq .Name "node-3" }}{{ fail "not here" }}{{ end }}x`))
 	before := s.settled("a", "worker", "Error 4/1/5")
 	other := s.serve(decide.Policy{})
 	s.await("the other server", func() bool { return other.compiled.Load() == 5 && other.updates.Load() > 0 })
@@ -191,9 +197,11 @@ func TestReplicasAndRestartsWriteNothingAnew(t *testing.T) {
 func TestKickstartTemplate(t *testing.T) {
 	s := start(t, decide.Policy{})
 	s.worker("a", 1)
-	s.put("a", "server", v1.TypeKickstart, v1.FormatKickstart, "network --hostname={{ .Hostname }}\n{{ range .NICs }}# {{ .MAC }}\n{{ end }}nonsense\n")
+	s.put("a", "server", v1.TypeKickstart, v1.FormatKickstart,
+		"network --hostname={{ .Hostname }}\n{{ range .NICs }}# {{ .MAC }}\n{{ end }}nonsense\n")
 	config := s.settled("a", "server", "Ready 1/0/1")
-	if len(config.Status.Warnings) != 1 || !strings.HasPrefix(config.Status.Warnings[0], "for host a/node-1: in the rendered text, line 3") {
+	const warning = "for host a/node-1: in the rendered text, line 3"
+	if len(config.Status.Warnings) != 1 || !strings.HasPrefix(config.Status.Warnings[0], warning) {
 		t.Errorf("%q", config.Status.Warnings)
 	}
 	dec := s.askFor(decide.Kickstart, "10.0.0.1")
@@ -223,7 +231,8 @@ func TestTemplatesSeeNoSecret(t *testing.T) {
 	s.put("a", "all", v1.TypeKickstart, v1.FormatKickstart, "# {{ toJson . }}\n")
 	s.settled("a", "all", "Ready 1/0/1")
 	dec := s.askFor(decide.Kickstart, "10.0.0.1")
-	want := `# {"Annotations":{"owner":"ops"},"Hostname":"node-1","IP":"10.0.0.1","Labels":{"role":"worker"},"MAC":"52:54:00:00:00:01",` +
+	want := `# {"Annotations":{"owner":"ops"},"Hostname":"node-1","IP":"10.0.0.1","Labels":{"role":"worker"},` +
+		`"MAC":"52:54:00:00:00:01",` +
 		`"NICs":[{"MAC":"52:54:00:00:01:01"}],"Name":"node-1","Namespace":"a"}` + "\n"
 	check(t, "the config", string(dec.Config.Artifact), want)
 }
@@ -232,7 +241,8 @@ func TestImageNamesATemplate(t *testing.T) {
 	s := start(t, decide.Policy{})
 	s.worker("a", 1, "role", "none")
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
-	s.send("PATCH", "namespaces/a/baremetalhosts/node-1", "application/merge-patch+json", map[string]any{"spec": map[string]any{"image": "coreos"}})
+	s.send("PATCH", "namespaces/a/baremetalhosts/node-1", "application/merge-patch+json",
+		map[string]any{"spec": map[string]any{"image": "coreos"}})
 	s.settled("a", "worker", "Ready 0/0/0")
 	s.send("POST", "namespaces/a/iscsicdroms", "application/json", map[string]any{
 		"apiVersion": "v1", "kind": "ISCSICdrom", "metadata": map[string]any{"name": "coreos"},
@@ -258,7 +268,8 @@ func (s *site) layers(name string, layers ...string) {
 	for _, layer := range layers {
 		all = append(all, map[string]string{"name": layer})
 	}
-	s.send("PATCH", "namespaces/a/ignitionconfigs/"+name, "application/merge-patch+json", map[string]any{"spec": map[string]any{"layers": all}})
+	s.send("PATCH", "namespaces/a/ignitionconfigs/"+name, "application/merge-patch+json",
+		map[string]any{"spec": map[string]any{"layers": all}})
 }
 
 func TestTemplateOverLayers(t *testing.T) {
@@ -267,11 +278,13 @@ func TestTemplateOverLayers(t *testing.T) {
 	s.worker("a", 2)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))
 	s.layers("worker", "base")
-	if c := s.settled("a", "worker", "Error 0/2/2"); !strings.HasPrefix(c.Status.ErrorMessage, "spec.layers: there is no config base in this namespace") {
+	const missing = "spec.layers: there is no config base in this namespace"
+	if c := s.settled("a", "worker", "Error 0/2/2"); !strings.HasPrefix(c.Status.ErrorMessage, missing) {
 		t.Errorf("errorMessage: %s", c.Status.ErrorMessage)
 	}
 	motd := func(text string) string {
-		return "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/motd\n      contents: {inline: " + text + "}\n"
+		return "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/motd\n" +
+			"      contents: {inline: " + text + "}\n"
 	}
 	s.base("base", motd("one"))
 	c := s.settled("a", "worker", "Ready 2/0/2")
@@ -297,9 +310,11 @@ func TestTemplateOverLayers(t *testing.T) {
 	s.base("top", motd("top"))
 	s.layers("top", "worker")
 	s.await("the error", func() bool {
-		return strings.HasPrefix(s.config("a", "top").Status.ErrorMessage, "spec.layers: worker is a template, and a template cannot be a layer; ")
+		return strings.HasPrefix(s.config("a", "top").Status.ErrorMessage,
+			"spec.layers: worker is a template, and a template cannot be a layer; ")
 	})
-	s.send("PATCH", "namespaces/a/ignitionconfigs/worker", "application/merge-patch+json", map[string]any{"spec": map[string]any{"template": false, "config": butane("plain")}})
+	s.send("PATCH", "namespaces/a/ignitionconfigs/worker", "application/merge-patch+json",
+		map[string]any{"spec": map[string]any{"template": false, "config": butane("plain")}})
 	s.await("the end of the error", func() bool {
 		return !strings.Contains(s.config("a", "top").Status.ErrorMessage, "a template cannot be a layer")
 	})
@@ -339,7 +354,8 @@ func TestLastGoodRenderingIsOfTheSameRole(t *testing.T) {
 	s := start(t, decide.Policy{})
 	as := func(role string) decide.ConfigDecision {
 		return s.decider.Config(&decide.Request{
-			Type: decide.Ignition, Caller: identity.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: identity.Claims{Role: role},
+			Type:   decide.Ignition,
+			Caller: identity.Caller{Addr: addr("10.0.0.1"), Believed: true}, Claims: identity.Claims{Role: role},
 		})
 	}
 	s.worker("a", 1, "rack", "r1")

@@ -161,7 +161,8 @@ func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtime.Obj
 		func(input runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			obj, ttl, err := update(input, meta)
 			if err == nil && l.site.cramped.Load() && obj.(*v1.IgnitionConfig).Status.Hosts != nil {
-				err = apierrors.NewRequestEntityTooLargeError("the object is 2 bytes; the NATS server takes messages of at most 1 (max_payload)")
+				err = apierrors.NewRequestEntityTooLargeError(
+					"the object is 2 bytes; the NATS server takes messages of at most 1 (max_payload)")
 			}
 			return obj, ttl, err
 		}, cached)
@@ -204,7 +205,8 @@ func (s *site) put(namespace, name, typ, format, source string) {
 
 func (s *site) putFor(role, namespace, name, typ, format, source string) {
 	s.t.Helper()
-	s.send("PATCH", "namespaces/"+namespace+"/ignitionconfigs/"+name+"?fieldManager=test&force=true", applied, map[string]any{
+	path := "namespaces/" + namespace + "/ignitionconfigs/" + name + "?fieldManager=test&force=true"
+	s.send("PATCH", path, applied, map[string]any{
 		"apiVersion": "v1", "kind": "IgnitionConfig", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"type": typ, "format": format, "config": source, "template": true,
 			"selector": map[string]any{"matchLabels": map[string]string{"role": role}}},
@@ -218,9 +220,12 @@ func (s *site) worker(namespace string, n int, labels ...string) {
 	for i := 0; i < len(labels); i += 2 {
 		all[labels[i]] = labels[i+1]
 	}
-	s.send("PATCH", fmt.Sprintf("namespaces/%s/baremetalhosts/node-%d?fieldManager=test&force=true", namespace, n), applied, map[string]any{
-		"apiVersion": "v1", "kind": "BareMetalHost", "metadata": map[string]any{"name": fmt.Sprintf("node-%d", n), "annotations": map[string]string{"owner": "ops"}},
-		"spec": map[string]any{"bootMACAddress": fmt.Sprintf("52:54:00:00:00:%02x", n), "ip": fmt.Sprintf("10.0.0.%d", n), "labels": all,
+	path := fmt.Sprintf("namespaces/%s/baremetalhosts/node-%d?fieldManager=test&force=true", namespace, n)
+	s.send("PATCH", path, applied, map[string]any{
+		"apiVersion": "v1", "kind": "BareMetalHost",
+		"metadata": map[string]any{"name": fmt.Sprintf("node-%d", n), "annotations": map[string]string{"owner": "ops"}},
+		"spec": map[string]any{
+			"bootMACAddress": fmt.Sprintf("52:54:00:00:00:%02x", n), "ip": fmt.Sprintf("10.0.0.%d", n), "labels": all,
 			"nics": []map[string]string{{"mac": fmt.Sprintf("52:54:00:00:01:%02x", n)}},
 			"bmc":  map[string]string{"address": "10.1.0.1", "username": "root", "password": "calvin-secret"}},
 	})
@@ -229,14 +234,16 @@ func (s *site) worker(namespace string, n int, labels ...string) {
 // booted writes the status of a host, as each boot does.
 func (s *site) booted(namespace string, n int) {
 	s.t.Helper()
-	s.send("PATCH", fmt.Sprintf("namespaces/%s/baremetalhosts/node-%d/status", namespace, n), "application/merge-patch+json",
+	path := fmt.Sprintf("namespaces/%s/baremetalhosts/node-%d/status", namespace, n)
+	s.send("PATCH", path, "application/merge-patch+json",
 		map[string]any{"status": map[string]any{"state": "Booting", "lastSeen": metav1.Now()}})
 }
 
 func (s *site) config(namespace, name string) *v1.IgnitionConfig {
 	s.t.Helper()
 	out := &v1.IgnitionConfig{}
-	if err := s.stores[api.IgnitionConfigs].Get(context.Background(), "/ignitionconfigs/"+namespace+"/"+name, storage.GetOptions{}, out); err != nil {
+	key := "/ignitionconfigs/" + namespace + "/" + name
+	if err := s.stores[api.IgnitionConfigs].Get(context.Background(), key, storage.GetOptions{}, out); err != nil {
 		s.t.Fatal(err)
 	}
 	return out

@@ -76,7 +76,7 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	if stats := c.opts.Inventory.Stats(); !stats.Hosts.Loaded || !stats.Configs.Loaded || !stats.Images.Loaded {
 		return 0, nil // each load is a change of its own
 	}
-	refs := c.takeTemplates()
+	refs := c.updateTemplates()
 	for batch := range slices.Chunk(refs, hostsPerView) {
 		for _, j := range c.assign(batch) {
 			c.hosts.Enqueue(hostKey{host: j.host.Ref, backlog: true})
@@ -94,9 +94,9 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// takeTemplates takes all templates as they are, and returns the hosts that are to be
+// updateTemplates adopts all templates as they are, and returns the hosts that are to be
 // assigned theirs: all that there are, and those that were assigned one.
-func (c *Controller) takeTemplates() []Ref {
+func (c *Controller) updateTemplates() []Ref {
 	view := c.opts.Inventory.View()
 	templates := view.Templates()
 	var hosts []*snapshot.Host
@@ -113,7 +113,7 @@ func (c *Controller) takeTemplates() []Ref {
 	before := c.templates
 	c.templates = make(map[Ref]*state, len(templates))
 	for i, config := range templates {
-		c.templates[config.Ref] = c.taken(before[config.Ref], config, tasks[i])
+		c.templates[config.Ref] = c.updatedState(before[config.Ref], config, tasks[i])
 	}
 	refs := maps.Clone(c.byHost)
 	for _, h := range hosts {
@@ -122,9 +122,9 @@ func (c *Controller) takeTemplates() []Ref {
 	return slices.Collect(maps.Keys(refs))
 }
 
-// taken returns the state of a template as it is now; s is the one before, nil where
+// updatedState returns the state of a template as it is now; s is the one before, nil where
 // there is none. All hosts are pending where the template or its layers have changed.
-func (c *Controller) taken(s *state, config *snapshot.Config, task rendering.Task) *state {
+func (c *Controller) updatedState(s *state, config *snapshot.Config, task rendering.Task) *state {
 	if s == nil || s.config.UID != config.UID {
 		return &state{config: config, task: task, hosts: map[Ref]*outcome{}, dirty: true}
 	}

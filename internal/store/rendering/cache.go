@@ -5,7 +5,6 @@ package rendering
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -142,7 +141,8 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 		late := time.NewTimer(c.patience)
 		defer late.Stop()
 		if result = c.await(call, asker.Gone, late.C); result == nil {
-			return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+"; ask again in a moment")
+			return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+
+				describe(host, facts)+"; ask again in a moment")
 		}
 	}
 	answer, found := c.answer(who, &job, host, result, own)
@@ -209,7 +209,8 @@ func (c *Cache) lastAnswer(who subject, job *Task, host *snapshot.Host) *snapsho
 // answer returns the config that a result makes of a template. Where that has no artifact
 // a host is given the last result that has one; found is false where there is none. A
 // host that claims nothing is remembered with its answer.
-func (c *Cache) answer(who subject, job *Task, host *snapshot.Host, result *Result, own bool) (answer *snapshot.Config, found bool) {
+func (c *Cache) answer(who subject, job *Task, host *snapshot.Host, result *Result, own bool) (
+	answer *snapshot.Config, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var e *entry
@@ -218,74 +219,21 @@ func (c *Cache) answer(who subject, job *Task, host *snapshot.Host, result *Resu
 	}
 	switch {
 	case result.Artifact != nil:
-		answer = serve(job.config, result, false)
+		answer = servedConfig(job.config, result, false)
 		if own && e != nil && e.latest == result {
 			e.config, e.host, e.answer = job.config, host, answer
 		}
 	case e != nil && e.good != nil:
-		answer = serve(job.config, e.good, true)
+		answer = servedConfig(job.config, e.good, true)
 	}
 	return answer, answer != nil
 }
 
-// serve returns a config with a result in the place of its template.
-func serve(config *snapshot.Config, r *Result, stale bool) *snapshot.Config {
+// servedConfig returns a config with a result in the place of its template.
+func servedConfig(config *snapshot.Config, r *Result, stale bool) *snapshot.Config {
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
 	out.Stale, out.Stack = out.Stale || stale, r.stack
 	return &out
-}
-
-// make renders and compiles. A panic is an error of this result alone.
-func (c *Cache) make(job *Task, facts *template.Facts) (r *Result) {
-	defer func() {
-		if failure := recover(); failure != nil {
-			r = &Result{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
-		}
-	}()
-	if job.Failure != "" {
-		return &Result{Message: job.Failure}
-	}
-	t, failed := c.parse(job.config)
-	if t == nil {
-		return &Result{Message: failed}
-	}
-	made := c.opts.Render(t, facts)
-	if made.Artifact == nil {
-		return &Result{Message: made.Message()}
-	}
-	a := made.Artifact
-	r = &Result{Artifact: a.Bytes, Hash: a.Hash, IgnitionVersion: a.IgnitionVersion}
-	if job.config.Stack != nil {
-		r = job.layOver(a)
-	}
-	switch {
-	case r.Message != "":
-		return r
-	case len(r.Artifact) == 0:
-		return &Result{Message: "the rendered text is empty"}
-	}
-	r.ETag = `"` + r.Hash + `"`
-	r.Warnings = append(made.Warnings(), r.Warnings...)
-	return r
-}
-
-// parse returns a config's template, or why it cannot be parsed.
-func (c *Cache) parse(config *snapshot.Config) (*compile.Template, string) {
-	key := config.Format + " " + config.Installer + " " + config.Hash
-	c.mu.Lock()
-	t := c.parsed.get(key)
-	c.mu.Unlock()
-	if t != nil {
-		return t, ""
-	}
-	t, found := config.ParseTemplate()
-	if t == nil {
-		return nil, found.Summary()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.parsed.put(key, t, len(config.Artifact))
-	return t, ""
 }

@@ -21,7 +21,9 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // kickstart is a template as the inventory has it.
 func kickstart(source string) *snapshot.Config {
-	artifact, found := compile.Compile(compile.Source{Type: compile.TypeKickstart, Format: compile.FormatKickstart, Config: source, Template: true})
+	artifact, found := compile.Compile(compile.Source{
+		Type: compile.TypeKickstart, Format: compile.FormatKickstart, Config: source, Template: true,
+	})
 	if artifact == nil {
 		panic(found.Summary())
 	}
@@ -92,7 +94,8 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 	}
 	config, h := kickstart("# {{ .Name }}\n"), node(1)
 	_, err := c.Render(config, h, h.Facts(), decide.Asker{})
-	if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, "is yet to be rendered for host a/node-1") {
+	const yet = "is yet to be rendered for host a/node-1"
+	if err == nil || err.Kind != fault.Unavailable || !strings.Contains(err.Sentence, yet) {
 		t.Errorf("%+v", err)
 	}
 	gone := make(chan struct{})
@@ -102,7 +105,8 @@ func TestWhoAsksWaitsNoLongerThanPatience(t *testing.T) {
 		t.Error("nobody waits, and it is rendered")
 	}
 	close(gate)
-	if out, err := c.Render(config, h, h.Facts(), decide.Asker{}); err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
+	out, err := c.Render(config, h, h.Facts(), decide.Asker{})
+	if err != nil || string(out.Artifact) != "# node-1\n" || out.Template {
 		t.Errorf("%+v %v", out, err)
 	}
 	if calls.Load() != 1 {
@@ -158,11 +162,13 @@ func TestFaultOfARenderingIsItsOwn(t *testing.T) {
 	defer c.Close()
 	c.opts.Render = func(*compile.Template, *template.Facts) compile.Rendering { panic("oops") }
 	h := node(1)
-	if _, err := c.Render(kickstart("#\n"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "oops") {
+	_, err := c.Render(kickstart("#\n"), h, h.Facts(), decide.Asker{})
+	if err == nil || !strings.Contains(err.Sentence, "oops") {
 		t.Errorf("%v", err)
 	}
 	c.opts.Render = (*compile.Template).Render
-	if _, err := c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), decide.Asker{}); err == nil || !strings.Contains(err.Sentence, "the config is empty") {
+	_, err = c.Render(kickstart("{{/* nothing */}}"), h, h.Facts(), decide.Asker{})
+	if err == nil || !strings.Contains(err.Sentence, "the config is empty") {
 		t.Errorf("%v", err)
 	}
 }

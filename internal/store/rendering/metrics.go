@@ -17,13 +17,15 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	m := &metrics{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "glowplug_template_render_duration_seconds",
-		Help:    "Time that rendering a template for a host and compiling the result took, by what came of it (ready or error).",
+		Name: "glowplug_template_render_duration_seconds",
+		Help: "Time that rendering a template for a host and compiling the result took, by what came of it " +
+			"(ready or error).",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"result"})}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_template_renderings_dropped_total",
-		Help: "Renderings that were asked for and not made: refused, because too many machines waited that are no known hosts, " +
+		Help: "Renderings that were asked for and not made: refused, because too many machines waited that are " +
+			"no known hosts, " +
 			"or abandoned, because nobody waited any more.",
 	}, []string{"reason"})
 	m.refused, m.abandoned = dropped.WithLabelValues("refused"), dropped.WithLabelValues("abandoned")

@@ -114,7 +114,8 @@ func (c *crowd) ask(ctx context.Context, caller identity.Caller) *fault.Error {
 
 // The callers of a network card that has many addresses, of a network, of several.
 func ofOneCard(n int) identity.Caller {
-	return identity.Caller{Addr: netip.AddrFrom4([4]byte{127, 1, byte(n >> 8), byte(n)}), MAC: netaddr.MAC{2, 0, 0, 0, 0, 1}}
+	ip := netip.AddrFrom4([4]byte{127, 1, byte(n >> 8), byte(n)})
+	return identity.Caller{Addr: ip, MAC: netaddr.MAC{2, 0, 0, 0, 0, 1}}
 }
 
 func ofOneNetwork(n int) identity.Caller {

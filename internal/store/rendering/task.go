@@ -1,6 +1,7 @@
 package rendering
 
 import (
+	"fmt"
 	"strings"
 
 	v1 "glowplug/api/v1"
@@ -81,4 +82,57 @@ func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
 		Warnings: found.Warnings().Strings(),
 		stack:    &snapshot.Stack{Layers: t.config.Stack.Layers, Own: a.Bytes, Merged: t.Layers()},
 	}
+}
+
+// make renders and compiles. A panic is an error of this result alone.
+func (c *Cache) make(job *Task, facts *template.Facts) (r *Result) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			r = &Result{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
+		}
+	}()
+	if job.Failure != "" {
+		return &Result{Message: job.Failure}
+	}
+	t, failed := c.parse(job.config)
+	if t == nil {
+		return &Result{Message: failed}
+	}
+	made := c.opts.Render(t, facts)
+	if made.Artifact == nil {
+		return &Result{Message: made.Message()}
+	}
+	a := made.Artifact
+	r = &Result{Artifact: a.Bytes, Hash: a.Hash, IgnitionVersion: a.IgnitionVersion}
+	if job.config.Stack != nil {
+		r = job.layOver(a)
+	}
+	switch {
+	case r.Message != "":
+		return r
+	case len(r.Artifact) == 0:
+		return &Result{Message: "the rendered text is empty"}
+	}
+	r.ETag = `"` + r.Hash + `"`
+	r.Warnings = append(made.Warnings(), r.Warnings...)
+	return r
+}
+
+// parse returns a config's template, or why it cannot be parsed.
+func (c *Cache) parse(config *snapshot.Config) (*compile.Template, string) {
+	key := config.Format + " " + config.Installer + " " + config.Hash
+	c.mu.Lock()
+	t := c.parsed.get(key)
+	c.mu.Unlock()
+	if t != nil {
+		return t, ""
+	}
+	t, found := config.ParseTemplate()
+	if t == nil {
+		return nil, found.Summary()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.parsed.put(key, t, len(config.Artifact))
+	return t, ""
 }
