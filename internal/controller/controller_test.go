@@ -41,6 +41,7 @@ func TestKeyIsReconciledOnceForManyChanges(t *testing.T) {
 			c.EnqueueAfter("a", time.Second)
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if n != 1 {
 			t.Errorf("%d reconciles; want 1", n)
 		}
@@ -89,6 +90,7 @@ func TestFailureIsTriedAgainWithBackOff(t *testing.T) {
 		run(t, c)
 		c.Enqueue("a")
 		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		want := []time.Duration{0, 200 * time.Millisecond, 600 * time.Millisecond, time.Hour + 600*time.Millisecond}
 		if !slices.Equal(at, want) {
 			t.Errorf("reconciled at %v; want %v", at, want)
@@ -143,6 +145,7 @@ func TestLowPriorityWaitsForAllOthers(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{"a", "b", "c", "low1", "low2"}; !slices.Equal(order, want) {
 			t.Errorf("reconciled %v; want %v", order, want)
 		}
