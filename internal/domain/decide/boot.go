@@ -67,9 +67,9 @@ func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error
 func (d *Decider) boot(req *Request) BootDecision {
 	view := d.opts.Inventory.View()
 	defer view.End()
-	q := d.question(view, req)
+	q := bootQuestion{newQuestion(d, view, req)}
 	err := q.identifyAndAdmit()
-	if lost, ok := d.lostObjects(err); ok {
+	if lost, ok := q.lostObjects(err); ok {
 		err = cmp.Or(q.doubtHost(&lost), q.doubtScript(&lost), err)
 	}
 	b := BootDecision{Identity: q.dec.Identity, Err: err}
@@ -103,7 +103,7 @@ func withoutIgnored(notices []Notice) []Notice {
 }
 
 // boots decides for a known host.
-func (q *question) boots(b *BootDecision) {
+func (q *bootQuestion) boots(b *BootDecision) {
 	h, own := b.Host, b.Host.Booting()
 	imaged := h.Image != (snapshot.Ref{})
 	switch {
@@ -131,7 +131,7 @@ func (q *question) boots(b *BootDecision) {
 }
 
 // image returns an image that is to be booted, or why it cannot be.
-func (q *question) image(ref snapshot.Ref, namespace string) (*snapshot.Image, *fault.Error) {
+func (q *bootQuestion) image(ref snapshot.Ref, namespace string) (*snapshot.Image, *fault.Error) {
 	if q.opts.Policy.Isolate && ref.Namespace != namespace {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids;"+
 			" put it into "+namespace)
@@ -157,7 +157,7 @@ func bootable(image *snapshot.Image) *fault.Error {
 
 // offer lists what an unknown machine may boot: no image for hosts alone, and none
 // that asks for a password, which the script would tell whoever asks.
-func (q *question) offer(b *BootDecision) {
+func (q *bootQuestion) offer(b *BootDecision) {
 	namespace := ""
 	if q.opts.Policy.Isolate {
 		namespace = match.DefaultNamespace

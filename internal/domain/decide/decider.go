@@ -60,7 +60,7 @@ func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil
 // config is Config. With a trace it notes the facts and the types of config that were
 // considered; the decision is the same.
 func (d *Decider) config(req *Request, t *trace) ConfigDecision {
-	q := d.question(snapshot.View{}, req)
+	q := configQuestion{newQuestion(d, snapshot.View{}, req)}
 	q.pick(t)
 	// The snapshot is released before anything is rendered, so that writers need not
 	// wait for that.
@@ -74,7 +74,7 @@ func (d *Decider) config(req *Request, t *trace) ConfigDecision {
 // Assigned returns the config of a type that a host is given when it asks and claims
 // nothing; nil: none. The caller ends the view.
 func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config {
-	q := d.question(view, &Request{Type: typ})
+	q := configQuestion{newQuestion(d, view, &Request{Type: typ})}
 	q.dec.Host = host
 	query := q.query()
 	config, _ := view.Pick(&query)
@@ -82,7 +82,7 @@ func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) 
 }
 
 // pick finds the host and the config.
-func (q *question) pick(t *trace) {
+func (q *configQuestion) pick(t *trace) {
 	q.view = q.opts.Inventory.View()
 	defer q.view.End()
 	dec := &q.dec
@@ -101,7 +101,7 @@ func (q *question) pick(t *trace) {
 
 // query puts the facts together: all facts of a known host, or those that an unknown
 // machine brings, and the address.
-func (q *question) query() match.Query {
+func (q *configQuestion) query() match.Query {
 	query := match.Query{Type: q.req.Type, Facts: match.Facts{Role: q.role}}
 	isolate, facts := q.opts.Policy.Isolate, &query.Facts
 	h := q.dec.Host
@@ -132,7 +132,7 @@ func (q *question) query() match.Query {
 }
 
 // imageConfig returns the config that a host's image names; zero: none.
-func (q *question) imageConfig(h *snapshot.Host) match.Ref {
+func (q *configQuestion) imageConfig(h *snapshot.Host) match.Ref {
 	if h.Image == (snapshot.Ref{}) || q.opts.Policy.Isolate && h.Image.Namespace != h.Namespace {
 		return match.Ref{}
 	}
@@ -152,7 +152,7 @@ func include[T comparable](values []T, one T) []T {
 }
 
 // choose finds the config and returns why it cannot be given, if it cannot.
-func (q *question) choose(query *match.Query, t *trace) *fault.Error {
+func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
 	dec := &q.dec
 	accept := q.accept()
 	t.considered(query.Type)
@@ -180,14 +180,14 @@ func (q *question) choose(query *match.Query, t *trace) *fault.Error {
 }
 
 // accept returns the Accept header, which counts for configs of Ignition alone.
-func (q *question) accept() ignition.Accept {
+func (q *configQuestion) accept() ignition.Accept {
 	if q.req.Type != Ignition {
 		return ignition.Accept{}
 	}
 	return ignition.ParseAccept(q.req.Accept)
 }
 
-func (q *question) noMatch() *fault.Error {
+func (q *configQuestion) noMatch() *fault.Error {
 	what := "no " + q.req.Type + " config matches "
 	switch {
 	case q.dec.Host != nil:

@@ -147,7 +147,7 @@ type trace struct {
 }
 
 // note keeps the facts: a copy, for the originals are gone after the decision.
-func (t *trace) note(q *question, query *match.Query) {
+func (t *trace) note(q *configQuestion, query *match.Query) {
 	t.rules = q.view.Rules()
 	t.query.Namespace, t.query.Offer = query.Namespace, query.Offer
 	t.query.Labels, t.query.Role, t.query.Image = query.Labels, query.Role, query.Image
@@ -192,7 +192,7 @@ func (d *Decider) Explain(req *Request) *Explanation {
 		if dec.Template && c.Template { // it is not rendered
 			e.Winner.Hash, e.Winner.Size = "", 0
 		}
-		e.Winner.Layers, e.Winner.Origins = d.explainLayers(c)
+		e.Winner.Layers, e.Winner.Origins = explainLayers(d.opts.Inventory.View(), c)
 	}
 	if dec.Form != nil {
 		e.Winner.Served, e.Winner.Hash, e.Winner.Size = dec.Form.Version, dec.Form.Hash, len(dec.Form.Bytes)

@@ -135,7 +135,7 @@ func reasons(losses []ignition.Loss) string {
 
 // form chooses the version that the client is given: the config as it is, where the
 // client accepts that, else the first accepted version that it can be converted to.
-func (q *question) form(accept ignition.Accept) *fault.Error {
+func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 	config, req := q.dec.Config, q.req
 	asIs := req.Claims.Spec == "" && !ignition.Misleads(req.UserAgent)
 	if asIs && accept.IsTaken(config.IgnitionVersion) {

@@ -18,7 +18,7 @@ const (
 // chosen is what becomes of a config for a client.
 func chosen(f *forms, config *snapshot.Config, accept, userAgent, spec string) (*ConfigDecision, *fault.Error) {
 	req := &Request{Accept: accept, UserAgent: userAgent, Claims: identity.Claims{Spec: spec}}
-	q := question{Decider: &Decider{forms: f}, dec: ConfigDecision{Config: config}, req: req}
+	q := configQuestion{question{Decider: &Decider{forms: f}, dec: ConfigDecision{Config: config}, req: req}}
 	failure := q.form(ignition.ParseAccept(accept))
 	return &q.dec, failure
 }
@@ -120,10 +120,10 @@ func BenchmarkForm(b *testing.B) {
 		{"0.35", client0_35, "Ignition/v0.35.0"},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			q := question{
+			q := configQuestion{question{
 				Decider: &Decider{forms: newForms()}, dec: ConfigDecision{Config: config},
 				req: &Request{Accept: bm.accept, UserAgent: bm.userAgent},
-			}
+			}}
 			b.ReportAllocs()
 			for b.Loop() {
 				if failure := q.form(ignition.ParseAccept(bm.accept)); failure != nil {

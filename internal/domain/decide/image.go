@@ -60,7 +60,7 @@ func (d *Decider) Target(req *Request, iqn string) ImageDecision {
 func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.Image, ref snapshot.Ref,
 	proven bool,
 ) ImageDecision {
-	q := d.question(view, req)
+	q := bootQuestion{newQuestion(d, view, req)}
 	err := q.identify()
 	if err == nil && q.dec.Host != nil {
 		err = q.admitHost(q.dec.Host)
@@ -87,7 +87,7 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 
 // refuseImage returns why the machine may not read an image; nil where it may. own is
 // true where it is the one that the machine boots.
-func (q *question) refuseImage(image *snapshot.Image, ref snapshot.Ref, own, proven bool) *fault.Error {
+func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own, proven bool) *fault.Error {
 	namespace := match.DefaultNamespace
 	if q.dec.Host != nil {
 		namespace = q.dec.Host.Namespace
@@ -114,7 +114,7 @@ func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapsho
 	if req.ImageLimit == Unlimited {
 		return ImageDecision{}, false
 	}
-	q := d.question(view, req)
+	q := bootQuestion{newQuestion(d, view, req)}
 	if err := q.identify(); err != nil || !q.limited(req.ImageLimit) {
 		return ImageDecision{}, false // an error is told as ever
 	}

@@ -34,12 +34,10 @@ type entry struct{ kind, name string }
 // explainLayers says what a config was merged over and which layer each of its entries
 // came from, through the layers of layers. Where that cannot be told, as what is served
 // was merged over other layers than there are now, origins is empty.
-func (d *Decider) explainLayers(c *snapshot.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
+func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
 	if c.Stack == nil {
 		return nil, nil
 	}
-	view := d.opts.Inventory.View()
-	defer view.End()
 	for _, merged := range c.Stack.Merged {
 		now := view.Config(snapshot.Ref{Namespace: c.Namespace, Name: merged.Name})
 		layers = append(layers, ExplainedLayer{

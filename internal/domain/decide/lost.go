@@ -32,12 +32,12 @@ type LostObjects interface{ Lost() Lost }
 
 // lostObjects returns what the store has lost; ok is false where that does not matter
 // for a decision that ended with err.
-func (d *Decider) lostObjects(err *fault.Error) (lost Lost, ok bool) {
+func (q *question) lostObjects(err *fault.Error) (lost Lost, ok bool) {
 	final := err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed)
-	if d.opts.Lost == nil || final || err == ClaimsLimited {
+	if q.opts.Lost == nil || final || err == ClaimsLimited {
 		return Lost{}, false
 	}
-	lost = d.opts.Lost.Lost()
+	lost = q.opts.Lost.Lost()
 	return lost, !lost.none()
 }
 

@@ -33,8 +33,14 @@ type question struct {
 	hostname string
 }
 
-// question returns a request that is yet to be decided.
-func (d *Decider) question(view snapshot.View, req *Request) question {
+// configQuestion is a request for a config.
+type configQuestion struct{ question }
+
+// bootQuestion is a request for a boot script or an image.
+type bootQuestion struct{ question }
+
+// newQuestion returns a request that is yet to be decided.
+func newQuestion(d *Decider, view snapshot.View, req *Request) question {
 	q := question{Decider: d, view: view, req: req, addr: req.Caller.Addr}
 	if d.opts.Policy.Neighbors != identity.NeighborsOff {
 		q.neighbor, q.former = req.Caller.MAC, req.Caller.Former

@@ -30,7 +30,7 @@ type Asker struct {
 
 // render puts the rendering for the machine in the place of the template, and chooses
 // the spec version that the client is given.
-func (q *question) render() *fault.Error {
+func (q *configQuestion) render() *fault.Error {
 	dec := &q.dec
 	if q.opts.Renderer == nil {
 		return fault.New(fault.Unavailable, "config "+dec.Config.Ref.String()+" is a template, which nothing renders here")
@@ -49,7 +49,7 @@ func (q *question) render() *fault.Error {
 // facts are what the template can name: of a known host what its object says, so
 // that it is given what was checked before it asked (nil); of another machine what
 // it brings.
-func (q *question) facts() *template.Facts {
+func (q *configQuestion) facts() *template.Facts {
 	if h := q.dec.Host; h != nil && (q.role == "" || q.role == h.Labels[match.RoleLabel]) {
 		return nil
 	}

@@ -171,7 +171,7 @@ func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone 
 	if image == nil || image.MaxIgnition == "" {
 		return nil, nil
 	}
-	q := d.question(view, &Request{Type: Ignition})
+	q := configQuestion{newQuestion(d, view, &Request{Type: Ignition})}
 	q.dec.Host = h
 	query := q.query()
 	if c.Image != nil && image == c.Image {

@@ -119,7 +119,7 @@ func TestWithheldImages(t *testing.T) {
 func networkHost(d *Decider, req *Request) *snapshot.Host {
 	view := d.opts.Inventory.View()
 	defer view.End()
-	q := d.question(view, req)
+	q := newQuestion(d, view, req)
 	own, _ := q.ownHost()
 	return own
 }

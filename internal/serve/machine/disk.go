@@ -3,9 +3,9 @@ package machine
 import (
 	"io"
 
+	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image"
 	"glowplug/internal/store/snapshot"
-	"glowplug/internal/domain/coreos"
 )
 
 // ServedImages are the images of a library, with the progress of the boots from them in
