@@ -2,15 +2,18 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"glowplug/internal/keyfile"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/peer"
@@ -55,7 +58,7 @@ func checkAdmin(address string) error {
 
 // openAdmin opens the admin listener, if the kernel tells which user a connection
 // is of.
-func (a *App) openAdmin(address string) error {
+func (a builder) openAdmin(address string) error {
 	network, path := networkOf(address)
 	probe := "127.0.0.1:0"
 	if network == "unix" {
@@ -159,3 +162,28 @@ func withUser(rule api.Door, next connContext) connContext {
 
 // connContext is what http.Server.ConnContext is.
 type connContext = func(context.Context, net.Conn) context.Context
+
+// clientCAs gives the CAs that sign client certificates: the own one, which may be
+// renewed, and those of a PEM file where one is named, which is read again when it changes.
+func (a builder) clientCAs(file string) (func() *x509.CertPool, error) {
+	var others atomic.Pointer[[]byte]
+	others.Store(new([]byte))
+	if file != "" {
+		follower, err := keyfile.Follow(keyfile.Trusted, file, a.log, func(content []byte) error {
+			if !x509.NewCertPool().AppendCertsFromPEM(content) {
+				return fmt.Errorf("%s holds no PEM certificate", file)
+			}
+			others.Store(&content)
+			return nil
+		})
+		if err != nil {
+			return nil, &OptionError{Flag: "client-ca-file", Reason: err.Error()}
+		}
+		a.clientCAFile = follower
+	}
+	return func() *x509.CertPool {
+		pool := a.creds.ClientCAs()
+		pool.AppendCertsFromPEM(*others.Load())
+		return pool
+	}, nil
+}

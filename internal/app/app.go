@@ -117,15 +117,18 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 		return nil, err
 	}
 	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry()}
-	if err := a.open(ctx, stderr); err != nil {
+	if err := (builder{a}).open(ctx, stderr); err != nil {
 		a.close()
 		return nil, err
 	}
 	return a, nil
 }
 
+// builder wires the parts of an App, one after the other.
+type builder struct{ *App }
+
 // open does the work of New; what it opened before an error is closed by close.
-func (a *App) open(ctx context.Context, stderr io.Writer) error {
+func (a builder) open(ctx context.Context, stderr io.Writer) error {
 	s := a.settings
 	a.sink = logs.NewHandler(stderr, logs.Options{Level: s.level, JSON: s.LogFormat == "json"})
 	a.onClose(func() { _ = a.sink.Close() })
@@ -173,7 +176,7 @@ func (a *App) open(ctx context.Context, stderr io.Writer) error {
 
 // openStores makes the stores, the objects in memory, and what notes the progress of
 // machines.
-func (a *App) openStores() {
+func (a builder) openStores() {
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
 	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
@@ -214,7 +217,7 @@ func (a *App) openStores() {
 }
 
 // openDecider makes the decision about machines, and its users in the background.
-func (a *App) openDecider() {
+func (a builder) openDecider() {
 	a.rendered = rendering.New(rendering.Options{Inventory: a.inventory, Registerer: a.metrics})
 	a.onClose(a.rendered.Close)
 	a.decider = decide.New(decide.Options{
@@ -250,7 +253,7 @@ func (a *App) observers() map[string][]kvstore.Observer {
 }
 
 // openDoors listens, and makes the credentials that name where.
-func (a *App) openDoors() error {
+func (a builder) openDoors() error {
 	s := a.settings
 	a.refused = newRefusedConnections(a.metrics)
 	for _, address := range s.Listen {
@@ -298,7 +301,7 @@ func (a *App) kubeconfigServer() string {
 	return server
 }
 
-func (a *App) serveAPI() error {
+func (a builder) serveAPI() error {
 	stores := map[string]storage.Interface{}
 	for resource, store := range a.stores {
 		stores[resource] = store
@@ -348,7 +351,7 @@ func (a *App) serveAPI() error {
 	return nil
 }
 
-func (a *App) serveBoots() {
+func (a builder) serveBoots() {
 	a.boots = machine.New(machine.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(),
 		Sources: a.sources,

@@ -18,7 +18,7 @@ import (
 )
 
 // openImages opens the ISO directory, and with one the listener of the iSCSI portal.
-func (a *App) openImages() error {
+func (a builder) openImages() error {
 	s := a.settings
 	if s.ISODir != "" {
 		listener, err := net.Listen("tcp", s.ISCSIListen)
@@ -49,7 +49,7 @@ func (a *App) openImages() error {
 
 // openPortal makes the iSCSI portal of the images, where there is a listener for it, and
 // the controller of images.
-func (a *App) openPortal() (err error) {
+func (a builder) openPortal() (err error) {
 	s := a.settings
 	options := imagecontroller.Options{
 		Library: a.images, Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], Portal: a.portal(),
@@ -75,7 +75,7 @@ func (a *App) openPortal() (err error) {
 
 // portalAddress returns the address that discovery tells, as host:port; "" for the one
 // that was reached.
-func (a *App) portalAddress() string {
+func (a builder) portalAddress() string {
 	if a.settings.portalHost == "" {
 		return ""
 	}
@@ -83,7 +83,7 @@ func (a *App) portalAddress() string {
 }
 
 // bootPath is what machines are given beside their configs.
-func (a *App) bootPath() *machine.Boot {
+func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
@@ -92,19 +92,19 @@ func (a *App) bootPath() *machine.Boot {
 }
 
 // imageInUse names who reads an image.
-func (a *App) imageInUse(namespace, name string) []string {
+func (a builder) imageInUse(namespace, name string) []string {
 	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
 }
 
 // image returns an image as it is stored; nil where there is none.
-func (a *App) image(ref snapshot.Ref) *snapshot.Image {
+func (a builder) image(ref snapshot.Ref) *snapshot.Image {
 	view := a.inventory.View()
 	defer view.End()
 	return view.Image(ref)
 }
 
 // portalPort is the port that machines are told for iSCSI; 0 without a portal.
-func (a *App) portalPort() uint16 {
+func (a builder) portalPort() uint16 {
 	if p := a.settings.portalPort; p != 0 || a.portalListener == nil {
 		return p
 	}
@@ -114,7 +114,7 @@ func (a *App) portalPort() uint16 {
 // portal is the address that the status of images shows: what --iscsi-portal
 // says, else an own address. Machines are told the address that they reached
 // this server at.
-func (a *App) portal() netip.AddrPort {
+func (a builder) portal() netip.AddrPort {
 	if a.portalListener == nil {
 		return netip.AddrPort{}
 	}
@@ -127,7 +127,7 @@ func (a *App) portal() netip.AddrPort {
 
 // httpURL is this server in the kernel arguments of images: what --http-url
 // says, else plain HTTP at an own address.
-func (a *App) httpURL() string {
+func (a builder) httpURL() string {
 	if u := strings.TrimSuffix(a.settings.HTTPURL, "/"); u != "" {
 		return u
 	}

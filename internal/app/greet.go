@@ -13,8 +13,11 @@ import (
 	"glowplug/internal/version"
 )
 
+// greeter tells on the terminal that the server is ready, and how to try it.
+type greeter struct{ *App }
+
 // greet waits for the store, applies the manifests, and prints the banner.
-func (a *App) greet(ctx context.Context) {
+func (a greeter) greet(ctx context.Context) {
 	if !a.awaitStore(ctx) {
 		return
 	}
@@ -39,7 +42,7 @@ func (a *App) greet(ctx context.Context) {
 }
 
 // awaitStore waits until the store has been read, but for what is lost of it.
-func (a *App) awaitStore(ctx context.Context) bool {
+func (a greeter) awaitStore(ctx context.Context) bool {
 	reminder := time.NewTimer(5 * time.Second)
 	defer reminder.Stop()
 	poll := time.NewTicker(10 * time.Millisecond)
@@ -58,7 +61,7 @@ func (a *App) awaitStore(ctx context.Context) bool {
 
 // ask is a command that asks the API. Over plain HTTP kubectl sends no credential,
 // whatever its kubeconfig has: there it is curl that reads the token from the file.
-func (a *App) ask() string {
+func (a greeter) ask() string {
 	if admin := a.adminDoor(); admin != nil {
 		if path, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
@@ -73,7 +76,7 @@ func (a *App) ask() string {
 }
 
 // adminDoor is the admin listener; nil without one.
-func (a *App) adminDoor() *door {
+func (a greeter) adminDoor() *door {
 	for _, d := range a.doors {
 		if d.rule.Admin {
 			return d
@@ -84,7 +87,7 @@ func (a *App) adminDoor() *door {
 
 // example is a command that shows the config of one of these hosts; "" where there
 // is no admin listener, where a caller is believed, or none has a config.
-func (a *App) example(macs []string) string {
+func (a greeter) example(macs []string) string {
 	admin := a.adminDoor()
 	if admin == nil {
 		return ""

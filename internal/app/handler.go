@@ -1,15 +1,34 @@
 package app
 
 import (
-	"crypto/x509"
-	"fmt"
 	"net/http"
-	"sync/atomic"
+	"strings"
 
-	"glowplug/internal/keyfile"
+	"k8s.io/apiserver/pkg/server/healthz"
+
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
 )
+
+// Values of --metrics.
+const (
+	metricsOpen       = "open"
+	metricsCredential = "credential"
+)
+
+// isHealth reports whether a path that begins with this element is one of health's.
+func isHealth(first string) bool { return first == "livez" || first == "readyz" || first == "healthz" }
+
+// firstOf is the first element of a path.
+func firstOf(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first
+}
+
+// metricsElsewhere answers /metrics where it has a listener of its own.
+func metricsElsewhere(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "metrics are served at the address of --metrics-listen alone", http.StatusNotFound)
+}
 
 // handler is what stands behind a door: machines, by their paths; health and
 // metrics; and the API with its own rules.
@@ -44,27 +63,41 @@ func (a *App) handler(d *door) http.Handler {
 	return routes
 }
 
-// clientCAs gives the CAs that sign client certificates: the own one, which may be
-// renewed, and those of a PEM file where one is named, which is read again when it changes.
-func (a *App) clientCAs(file string) (func() *x509.CertPool, error) {
-	var others atomic.Pointer[[]byte]
-	others.Store(new([]byte))
-	if file != "" {
-		follower, err := keyfile.Follow(keyfile.Trusted, file, a.log, func(content []byte) error {
-			if !x509.NewCertPool().AppendCertsFromPEM(content) {
-				return fmt.Errorf("%s holds no PEM certificate", file)
-			}
-			others.Store(&content)
-			return nil
-		})
-		if err != nil {
-			return nil, &OptionError{Flag: "client-ca-file", Reason: err.Error()}
+// health answers /livez, /readyz and /healthz with what lies below them.
+func (a *App) health() http.Handler {
+	health := http.NewServeMux()
+	healthz.InstallLivezHandler(health, healthz.PingHealthz)
+	healthz.InstallReadyzHandler(health, a.checks()...)
+	healthz.InstallPathHandler(health, "/readyz/boot", a.bootChecks()...)
+	healthz.InstallHandler(health, a.checks()...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health.ServeHTTP(w, r)
+		if firstOf(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
+			a.writeLost(w)
 		}
-		a.clientCAFile = follower
+	})
+}
+
+// metricsHandler serves /metrics to everybody, or to callers who may use the API.
+func (a *App) metricsHandler() http.Handler {
+	metrics := api.MetricsHandler(a.metrics, a.log)
+	if a.settings.Metrics == metricsCredential {
+		return a.api.Authenticated(metrics)
 	}
-	return func() *x509.CertPool {
-		pool := a.creds.ClientCAs()
-		pool.AppendCertsFromPEM(*others.Load())
-		return pool
-	}, nil
+	return metrics
+}
+
+// monitoring is what stands behind the listener of metrics: them and health.
+func (a *App) monitoring() http.Handler {
+	health, metrics := a.health(), a.metricsHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		case isHealth(firstOf(r.URL.Path)):
+			health.ServeHTTP(w, r)
+		default:
+			http.Error(w, "only /metrics, /livez, /readyz and /healthz are served here", http.StatusNotFound)
+		}
+	})
 }

@@ -65,7 +65,7 @@ type door struct {
 
 // openDoor listens on the address that a flag gives. --listen-tls is an HTTPS door,
 // whose certificate is yet to be set.
-func (a *App) openDoor(name, flag, address string, rule api.Door) error {
+func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	l, err := listen(flag, address)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func listen(flag, address string) (net.Listener, error) {
 // source is what a connection counts as where connections are bounded: the user of
 // one of the admin listener, the address of others. Trusted proxies, who speak for
 // many, and users who are admitted are not bounded.
-func (a *App) source(remote net.Addr) string {
+func (a builder) source(remote net.Addr) string {
 	if user, ok := remote.(listener.UserAddr); ok {
 		if user.Err == nil && isOwn(user.User) {
 			return ""
@@ -142,7 +142,7 @@ func (a *App) source(remote net.Addr) string {
 
 // refusedSource counts the connections that are closed since their source has too
 // many, and says so in the log, once a second at most.
-func (a *App) refusedSource(name string, limit int) func(string) {
+func (a builder) refusedSource(name string, limit int) func(string) {
 	refused, lines := a.refused.WithLabelValues(name), rate.NewLimiter(1, 1)
 	return func(source string) {
 		refused.Inc()
@@ -172,4 +172,13 @@ func (d *door) shut(ctx context.Context) {
 	if err := d.server.Shutdown(ctx); err != nil {
 		_ = d.server.Close()
 	}
+}
+
+// openMetrics listens for monitoring alone, where an address is given for it.
+func (a builder) openMetrics() error {
+	s := a.settings
+	if s.MetricsListen == "" {
+		return nil
+	}
+	return a.openDoor("metrics", "metrics-listen", s.MetricsListen, api.Door{NeedsLoopback: !s.AllowInsecureAPI})
 }

@@ -63,7 +63,7 @@ func (a *App) Run(ctx context.Context) error {
 		serving.Go(a.targets.Serve)
 	}
 	serving.Go(func() error {
-		a.greet(serveCtx)
+		greeter{a}.greet(serveCtx)
 		a.publisher.Run(serveCtx) // now that the releases among the manifests are there
 		return nil
 	})

@@ -50,7 +50,7 @@ func (s *settings) checkStreams() error {
 
 // openPublisher makes the client of the own API, and the controller that publishes the
 // current releases of streams.
-func (a *App) openPublisher() (err error) {
+func (a builder) openPublisher() (err error) {
 	if a.own, err = client.New(a.api.LoopbackConfig()); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (a *App) openPublisher() (err error) {
 }
 
 // openArtifacts opens --streams-dir.
-func (a *App) openArtifacts() error {
+func (a builder) openArtifacts() error {
 	if a.settings.StreamsDir == "" {
 		return nil
 	}
@@ -77,11 +77,11 @@ func (a *App) openArtifacts() error {
 }
 
 // streamDoor is what machines and scripts are given of the streams.
-func (a *App) streamDoor() *machine.Streams {
+func (a builder) streamDoor() *machine.Streams {
 	return &machine.Streams{Document: a.document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
 }
 
-func (a *App) document(stream, release string) ([]byte, string, bool) {
+func (a builder) document(stream, release string) ([]byte, string, bool) {
 	s := a.streams.Current(stream)
 	if release != "" {
 		s = a.streams.Find(stream, release)

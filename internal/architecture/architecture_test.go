@@ -119,6 +119,7 @@ type pkg struct {
 	doc     bool
 	imports map[string]string // import -> file
 	now     []string          // files that call time.Now
+	starts  []string          // files that start a goroutine
 }
 
 func load(t *testing.T) map[string]*pkg {
@@ -157,6 +158,9 @@ func load(t *testing.T) map[string]*pkg {
 			p.imports[name] = rel
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
+			if startsGoroutine(n) {
+				p.starts = append(p.starts, rel)
+			}
 			if sel, ok := n.(*ast.SelectorExpr); ok {
 				if id, ok := sel.X.(*ast.Ident); ok && id.Name == "time" && (sel.Sel.Name == "Now" || sel.Sel.Name == "Since") {
 					p.now = append(p.now, rel)
@@ -170,6 +174,19 @@ func load(t *testing.T) map[string]*pkg {
 		t.Fatal(err)
 	}
 	return pkgs
+}
+
+// startsGoroutine reports whether a node is a go statement, or a call of the method Go
+// of a sync.WaitGroup or an errgroup.Group.
+func startsGoroutine(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return true
+	case *ast.CallExpr:
+		sel, ok := n.Fun.(*ast.SelectorExpr)
+		return ok && sel.Sel.Name == "Go" && len(n.Args) == 1
+	}
+	return false
 }
 
 func TestImportOrder(t *testing.T) {

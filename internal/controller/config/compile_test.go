@@ -2,8 +2,10 @@ package config
 
 import (
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -101,13 +103,35 @@ func TestSlowSourceIsFinishedInTheBackground(t *testing.T) {
 	selected.Spec.Selector.Default = true
 	s.put(selected)
 	close(gate)
-	await(t, func() bool { return s.stored("x").Status.Phase == v1.PhaseReady })
-	if got := s.stored("x"); got.Status.CompiledGeneration != 2 || got.Compiled == nil || s.events.all() == "" {
+	await(t, func() bool { return s.stored("x").Status.Phase == v1.PhaseReady && s.events.all() != "" })
+	if got := s.stored("x"); got.Status.CompiledGeneration != 2 || got.Compiled == nil {
 		t.Errorf("%+v", got.Status)
 	}
-	if calls.Load() != 1 {
-		t.Errorf("compiled %d times", calls.Load())
-	}
+}
+
+func TestSourceIsCompiledOnceHoweverManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, calls := make(chan struct{}), 0
+		c := newCompiler(func(compile.Source) (*compile.Artifact, report.Report) {
+			calls++
+			<-gate
+			return &compile.Artifact{}, nil
+		}, nil)
+		var asking sync.WaitGroup
+		for range 10 {
+			asking.Go(func() {
+				if made, err := c.run(t.Context(), compile.Source{Config: "x"}); err != nil || made.artifact == nil {
+					t.Errorf("%v, %v", made, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(gate)
+		asking.Wait()
+		if calls != 1 {
+			t.Errorf("compiled %d times", calls)
+		}
+	})
 }
 
 func TestOutdatedResultIsDropped(t *testing.T) {

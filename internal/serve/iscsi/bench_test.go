@@ -32,6 +32,6 @@ func BenchmarkExtent(b *testing.B) {
 	c := &conn{target: &Target{Disk: disk}}
 	b.ReportAllocs()
 	for b.Loop() {
-		c.extent(64<<10, 64<<10)
+		scsi{c}.extent(64<<10, 64<<10)
 	}
 }

@@ -11,9 +11,12 @@ import (
 // zeros stands behind the end of an image whose last block is not full.
 var zeros [blockSize]byte
 
+// scsi is a connection in its answers to SCSI commands. As a value it costs nothing.
+type scsi struct{ *conn }
+
 // command answers a SCSI command. Data that comes along is ignored: the drive
 // takes none.
-func (c *conn) command(r request) error {
+func (c scsi) command(r request) error {
 	if c.discovery {
 		return c.reject(r, rejectProtocol)
 	}
@@ -60,7 +63,7 @@ func (c *conn) command(r request) error {
 
 // failure is the sense data of a read that failed. An initiator that tries again and
 // again fills no log.
-func (c *conn) failure(err error) sense {
+func (c scsi) failure(err error) sense {
 	found := senseUnreadable
 	if errors.Is(err, ErrNotReady) {
 		found = senseBecoming
@@ -73,7 +76,7 @@ func (c *conn) failure(err error) sense {
 }
 
 // extent finds where n bytes of the disk are.
-func (c *conn) extent(off, n int64) cursor {
+func (c scsi) extent(off, n int64) cursor {
 	disk := c.target.Disk
 	inside := max(0, min(n, disk.Size()-off))
 	c.segments = c.segments[:0]
@@ -91,7 +94,7 @@ func (c *conn) extent(off, n int64) cursor {
 }
 
 // status sends a SCSI response: a status, with sense data where it says so.
-func (c *conn) status(r request, result result, dataSN uint32, rest residual) error {
+func (c scsi) status(r request, result result, dataSN uint32, rest residual) error {
 	h := newHeader(opResponse, flagFinal|rest.flags, r.tag())
 	h[3] = result.status
 	h.put(36, dataSN)

@@ -208,11 +208,11 @@ func (c *conn) handle(r request) error {
 	}
 	switch r.opcode() {
 	case opCommand:
-		return c.command(r)
+		return scsi{c}.command(r)
 	case opTask:
 		return c.taskManagement(r)
 	case opText:
-		return c.text(r)
+		return textExchange{c}.text(r)
 	case opLogout:
 		return c.logout(r)
 	case opNopOut:

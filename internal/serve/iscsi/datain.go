@@ -62,7 +62,7 @@ func (r *reading) check() error {
 }
 
 // sendData sends Data-In PDUs, the last of them with the status GOOD.
-func (c *conn) sendData(r *reading) error {
+func (c scsi) sendData(r *reading) error {
 	if c.zeroCopy(r) && r.from.plain() {
 		last := r.size
 		if r.checker != nil {
@@ -87,7 +87,7 @@ func (c *conn) sendData(r *reading) error {
 // that is impossible. Short reads are quicker copied, and so are those behind
 // which others wait: what then costs is the number of packets, and those from
 // the page cache cannot be joined.
-func (c *conn) zeroCopy(r *reading) bool {
+func (c scsi) zeroCopy(r *reading) bool {
 	least := int64(minZeroCopy)
 	if c.to-c.from >= headerLen {
 		least = chunk
@@ -98,7 +98,7 @@ func (c *conn) zeroCopy(r *reading) bool {
 
 // sendFiles sends the first bytes of the data, from the page cache and from memory
 // that stays as it is.
-func (c *conn) sendFiles(r *reading, last int64) error {
+func (c scsi) sendFiles(r *reading, last int64) error {
 	for r.sent < last {
 		h, n := c.dataHeader(r, int(min(int64(c.params.maxSend), last-r.sent)))
 		c.out.buf = appendHeader(c.out.buf[:0], &h, c.params.digests)
@@ -115,7 +115,7 @@ func (c *conn) sendFiles(r *reading, last int64) error {
 }
 
 // sendPart sends one segment behind the header that waits, if one does.
-func (c *conn) sendPart(head *[]byte, part iso.Segment, more bool) error {
+func (c scsi) sendPart(head *[]byte, part iso.Segment, more bool) error {
 	first := *head
 	*head = nil
 	if file, ok := part.Source.(*os.File); ok && part.Data == nil {
@@ -130,7 +130,7 @@ func (c *conn) sendPart(head *[]byte, part iso.Segment, more bool) error {
 }
 
 // sendCopies gathers PDUs in a buffer and sends as many as fit at once.
-func (c *conn) sendCopies(r *reading) error {
+func (c scsi) sendCopies(r *reading) error {
 	pooled := buffers.Get().(*[]byte)
 	defer buffers.Put(pooled)
 	b := (*pooled)[:0]
@@ -168,7 +168,7 @@ func (c *conn) sendCopies(r *reading) error {
 
 // dataHeader makes the header of the next Data-In PDU, of n bytes of data. The
 // last one, with the status, takes a status number.
-func (c *conn) dataHeader(r *reading, limit int) (h header, n int) {
+func (c scsi) dataHeader(r *reading, limit int) (h header, n int) {
 	c.active.Store(time.Now().UnixNano())
 	burst := int64(c.params.maxBurst)
 	size := min(r.size-r.sent, burst-r.sent%burst, int64(min(limit, c.params.maxSend)))

@@ -16,9 +16,12 @@ type texts struct {
 // textTag is the target's tag of a text exchange that goes on; there is one at a time.
 const textTag = 1
 
+// textExchange is a connection in its answers to Text Requests.
+type textExchange struct{ *conn }
+
 // text answers a Text Request: SendTargets, or a new segment length. A long
 // answer is handed out a segment at a time.
-func (c *conn) text(r request) error {
+func (c textExchange) text(r request) error {
 	const more = 0x40
 	t := &c.texts
 	if r.word(20) == noTag {
@@ -48,7 +51,7 @@ func (c *conn) text(r request) error {
 }
 
 // textResponse sends a part of an answer; goesOn: the initiator asks for the next.
-func (c *conn) textResponse(r request, part []byte, goesOn bool) error {
+func (c textExchange) textResponse(r request, part []byte, goesOn bool) error {
 	const more = 0x40
 	h := newHeader(opTextDone, flagFinal, r.tag())
 	h.put(20, noTag)
@@ -63,7 +66,7 @@ func (c *conn) textResponse(r request, part []byte, goesOn bool) error {
 	return c.answer(&h, part)
 }
 
-func (c *conn) answerKeys(keys pairs) pairs {
+func (c textExchange) answerKeys(keys pairs) pairs {
 	var answer pairs
 	for _, each := range keys {
 		switch each.key {
@@ -81,7 +84,7 @@ func (c *conn) answerKeys(keys pairs) pairs {
 }
 
 // sendTargets lists targets: all in a discovery session, in a normal one its own.
-func (c *conn) sendTargets(which string) pairs {
+func (c textExchange) sendTargets(which string) pairs {
 	var names []string
 	switch {
 	case !c.discovery:

@@ -330,3 +330,6 @@ func (inv *Inventory) Stats() Stats {
 		Conflicting: len(s.hosts.conflicting()),
 	}
 }
+
+// View returns the inventory as it is now.
+func (inv *Inventory) View() View { return View{inv.state.Load()} }

@@ -30,14 +30,22 @@ func HostFrom(host *v1.BareMetalHost) *Host {
 
 // ImageFrom is HostFrom for an image.
 func ImageFrom(cdrom *v1.ISCSICdrom) *Image {
-	stored := storedImage{Metadata: metadataOf(&cdrom.ObjectMeta), Spec: cdrom.Spec, Status: cdrom.Status}
+	status := &cdrom.Status
+	stored := storedImage{Metadata: metadataOf(&cdrom.ObjectMeta), Spec: cdrom.Spec, Status: imageStatus{
+		Phase: status.Phase, ErrorMessage: status.ErrorMessage, SHA256: status.SHA256, Files: status.Files,
+		ServedRelease: status.ServedRelease, MaxIgnition: status.MaxIgnition, TargetIQN: status.TargetIQN,
+	}}
 	return newImage(Ref{Namespace: cdrom.Namespace, Name: cdrom.Name}, 0, &stored)
 }
 
 // ConfigFrom is HostFrom for a config.
 func ConfigFrom(config *v1.IgnitionConfig) *Config {
+	status := &config.Status
 	stored := storedConfig{
-		Metadata: metadataOf(&config.ObjectMeta), Spec: config.Spec, Status: config.Status, Compiled: config.Compiled,
+		Metadata: metadataOf(&config.ObjectMeta), Spec: config.Spec, Compiled: config.Compiled,
+		Status: configStatus{
+			Phase: status.Phase, ErrorMessage: status.ErrorMessage, Servable: status.Servable, Layers: status.Layers,
+		},
 	}
 	c, err := newConfig(Ref{Namespace: config.Namespace, Name: config.Name}, 0, &stored)
 	if err != nil {

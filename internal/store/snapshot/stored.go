@@ -20,15 +20,15 @@ type (
 		Status   hostStatus           `json:"status"`
 	}
 	storedConfig struct {
-		Metadata metadata                `json:"metadata"`
-		Spec     v1.IgnitionConfigSpec   `json:"spec"`
-		Status   v1.IgnitionConfigStatus `json:"status"`
-		Compiled *v1.Compiled            `json:"compiled"`
+		Metadata metadata              `json:"metadata"`
+		Spec     v1.IgnitionConfigSpec `json:"spec"`
+		Status   configStatus          `json:"status"`
+		Compiled *v1.Compiled          `json:"compiled"`
 	}
 	storedImage struct {
-		Metadata metadata            `json:"metadata"`
-		Spec     v1.ISCSICdromSpec   `json:"spec"`
-		Status   v1.ISCSICdromStatus `json:"status"`
+		Metadata metadata          `json:"metadata"`
+		Spec     v1.ISCSICdromSpec `json:"spec"`
+		Status   imageStatus       `json:"status"`
 	}
 	storedNamespace struct {
 		Metadata metadata `json:"metadata"`
@@ -52,6 +52,23 @@ type hostStatus struct {
 	BootCount  int64       `json:"bootCount"`
 	BootRecord int64       `json:"bootRecord"`
 	Conditions []condition `json:"conditions"`
+}
+
+type configStatus struct {
+	Phase        string               `json:"phase"`
+	ErrorMessage string               `json:"errorMessage"`
+	Servable     []v1.ServableVersion `json:"servable"`
+	Layers       []v1.LayerStatus     `json:"layers"`
+}
+
+type imageStatus struct {
+	Phase         string         `json:"phase"`
+	ErrorMessage  string         `json:"errorMessage"`
+	SHA256        string         `json:"sha256"`
+	ServedRelease string         `json:"servedRelease"`
+	MaxIgnition   string         `json:"maxIgnition"`
+	TargetIQN     string         `json:"targetIQN"`
+	Files         []v1.ImageFile `json:"files"`
 }
 
 type condition struct {

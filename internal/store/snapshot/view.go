@@ -12,9 +12,6 @@ import (
 // View is the inventory as it was at one time. It may be kept.
 type View struct{ *state }
 
-// View returns the inventory as it is now.
-func (inv *Inventory) View() View { return View{inv.state.Load()} }
-
 // End does nothing: a View holds no lock.
 func (v View) End() {}
 
