@@ -312,7 +312,9 @@ func TestShutdown(t *testing.T) {
 		r.Served(host, config)
 		synctest.Wait()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		r.Served(host, config) // not due yet
+		synctest.Wait()
 		r.stop()
 		for i := range 500 {
 			r.Served(r.add(fmt.Sprintf("h%d", i)), config)
@@ -322,8 +324,17 @@ func TestShutdown(t *testing.T) {
 		if err := r.shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, writes := r.hosts.count(); writes != 502 {
-			t.Errorf("%d host writes", writes)
+		written := 0
+		for _, object := range r.hosts.objects {
+			if status := &object.(*v1.BareMetalHost).Status; status.LastConfigHash == config.Hash {
+				written++
+			}
+		}
+		if written != 501 {
+			t.Errorf("%d statuses are written; want 501", written)
+		}
+		if seen := r.host("server1").Status.LastSeen; seen == nil || time.Since(seen.Time) > time.Second {
+			t.Errorf("server1 was last seen at %v by its status", seen)
 		}
 		if objects, _ := r.store.count(); objects != 1001 {
 			t.Errorf("%d events", objects)
