@@ -112,7 +112,7 @@ func TestKubectlStreams(t *testing.T) {
 	k.ok("get sr", "NAME", "STREAM", "RELEASE", "CURRENT", "rhcos-4.22   10.2.20260715-0   false", "aarch64,ppc64le,s390x,x86_64")
 	k.ok("get sr -o wide", "3.5.0", "ARTIFACTS")
 	k.ok("describe sr rhcos-4.22-10.2.20260715-0", "metal/iso")
-	k.ok("explain sr.spec.document", "served as it stands")
+	k.ok("explain sr.spec.document", "byte for byte")
 	k.ok("patch sr rhcos-4.22-10.2.20260715-0 --type merge -p '{\"spec\":{\"current\":true}}'", "patched")
 	k.ok("wait sr --all --for jsonpath={.spec.current}=true --timeout 5s", "condition met")
 	k.fails("patch sr rhcos-4.22-10.2.20260715-0 --type merge -p '{\"spec\":{\"document\":\"{}\"}}'", "stream: is missing")
