@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, errors that nothing looks at, known vulnerabilities, the
-# architecture test, and generated files that are regenerated and compared.
+# Formatting, vet, staticcheck, errors that nothing looks at, the complexity of functions,
+# known vulnerabilities, the architecture test, and generated files that are regenerated and compared.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,12 @@ fi
 go vet ./...
 go tool staticcheck ./...
 go tool errcheck -ignoretests -exclude hack/errcheck.txt ./...
+complex=$(go tool gocyclo -ignore '_test\.go|zz_generated' api cmd internal | awk '$1 > 15')
+if [ "$(grep -c . <<<"$complex")" -gt 25 ]; then
+  echo "$complex"
+  echo "error: more than 25 functions have a cyclomatic complexity of more than 15" >&2
+  exit 1
+fi
 go run ./hack/vulncheck
 go test ./internal/architecture
 

@@ -57,7 +57,7 @@ func (a builder) openPublisher() (err error) {
 	a.publisher = stream.New(stream.Options{
 		Library: a.streams, Client: a.own,
 		Namespace: a.settings.mapNamespace, Name: a.settings.mapName, Stream: a.settings.CoreOSConfigMapStream,
-		Recorder: a.events, Logger: a.log,
+		Recorder: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	return nil
 }
