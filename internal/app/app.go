@@ -382,7 +382,6 @@ func (a *App) changed(change snapshot.Change) {
 // host returns a host as it is stored; nil where there is none.
 func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()
-	defer view.End()
 	return view.Host(ref)
 }
 

@@ -99,7 +99,6 @@ func (a builder) imageInUse(namespace, name string) []string {
 // image returns an image as it is stored; nil where there is none.
 func (a builder) image(ref snapshot.Ref) *snapshot.Image {
 	view := a.inventory.View()
-	defer view.End()
 	return view.Image(ref)
 }
 

@@ -57,7 +57,6 @@ func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, e
 		return nil, nil, err
 	}
 	view := inv.View()
-	defer view.End()
 	return view.Hosts(), problems, nil
 }
 

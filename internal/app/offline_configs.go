@@ -76,7 +76,6 @@ func (o *offlineConfigs) reconcile() (problems []error) {
 		}
 	}
 	view := o.snapshot.View()
-	defer view.End()
 	for _, one := range o.layered {
 		if c := view.Config(one.ref); c != nil && c.ErrorMessage != "" {
 			problems = append(problems, fmt.Errorf("%s: %s", one.place, c.ErrorMessage))

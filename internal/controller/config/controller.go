@@ -143,7 +143,6 @@ func (c *Controller) Reconcile(ctx context.Context, key Key) (requeueAfter time.
 	config := view.Config(key.Ref)
 	phase := phaseOf(view, config)
 	foreign := config != nil && config.Foreign
-	view.End()
 	switch {
 	case foreign:
 		return 0, c.adopt(ctx, key.Ref)
@@ -168,7 +167,6 @@ func (c *Controller) list(ctx context.Context, enqueue func(Key)) error {
 	}
 	view := c.opts.Snapshot.View()
 	rules := view.Rules()
-	view.End()
 	for _, rule := range rules {
 		switch config := rule.Config.(*snapshot.Config); {
 		case config.Foreign || config.Stack != nil || isUnfinished(config):
@@ -192,7 +190,6 @@ func (c *Controller) changed(old, now *snapshot.Config) {
 	}
 	view := c.opts.Snapshot.View()
 	isLayer := view.IsLayer(either.Ref)
-	view.End()
 	switch {
 	case !isLayer || old != nil && now != nil && sameLayer(old, now):
 	case sameLayers(old, now):

@@ -23,11 +23,8 @@ func (c *Controller) above(layer snapshot.Ref, all bool) []snapshot.Ref {
 			}
 		}
 	}
-	view.End()
 	heights := map[snapshot.Ref]int{}
 	refs = slices.DeleteFunc(refs, func(ref snapshot.Ref) bool {
-		view := c.opts.Snapshot.View() // let go in between: boots are answered from it
-		defer view.End()
 		config := view.Config(ref)
 		if phaseOf(view, config) != Compiled {
 			return true

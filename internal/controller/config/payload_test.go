@@ -41,7 +41,6 @@ func (s *site) refused(name string) bool {
 // stale reports whether machines that are served a config are told that it is an older one.
 func (s *site) stale(name string) bool {
 	view := s.store.snap.View()
-	defer view.End()
 	return view.Config(snapshot.Ref{Namespace: "g10", Name: name}).Stale
 }
 

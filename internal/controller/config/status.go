@@ -91,7 +91,6 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	}
 	view := snap.View()
 	stack, pending, found := compile.Stack(config.Name, names, view.Layers(config.Namespace))
-	view.End()
 	size := len(own.Artifact)
 	for _, layer := range stack {
 		size += len(layer.Bytes)

@@ -138,7 +138,6 @@ func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (ti
 	}
 	view := c.opts.Inventory.View()
 	host := view.Host(key.host)
-	view.End()
 	if host == nil {
 		delete(c.written, key.host)
 		return 0, nil
@@ -154,7 +153,6 @@ func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
 	}
 	view := c.opts.Inventory.View()
 	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
-	view.End()
 	for _, h := range hosts {
 		c.controller.Enqueue(compatibilityKey{host: h.Ref, backlog: true})
 	}

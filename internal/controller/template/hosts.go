@@ -103,7 +103,6 @@ func (c *Controller) updateTemplates() []Ref {
 	if len(templates) > 0 {
 		hosts = view.Hosts()
 	}
-	view.End()
 	tasks := make([]rendering.Task, len(templates))
 	for i, config := range templates {
 		tasks[i] = c.opts.Cache.Task(config)
@@ -150,7 +149,6 @@ func (c *Controller) assign(refs []Ref) (jobs []job) {
 			configs[i] = assigned(c.opts.Decider, view, hosts[i])
 		}
 	}
-	view.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, ref := range refs {

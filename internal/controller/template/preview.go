@@ -18,7 +18,6 @@ type HostRendering struct {
 // order of configs and hosts, and calls yield with one after the other.
 func Preview(inv *snapshot.Inventory, decider Decider, yield func(*HostRendering)) {
 	view := inv.View()
-	defer view.End()
 	hosts := view.Hosts()
 	slices.SortFunc(hosts, func(a, b *snapshot.Host) int { return a.Ref.Compare(b.Ref) })
 	given := map[snapshot.Ref][]*snapshot.Host{}

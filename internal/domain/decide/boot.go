@@ -66,7 +66,6 @@ func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error
 
 func (d *Decider) boot(req *Request) BootDecision {
 	view := d.opts.Inventory.View()
-	defer view.End()
 	q := bootQuestion{newQuestion(d, view, req)}
 	err := q.identifyAndAdmit()
 	if lost, ok := q.lostObjects(err); ok {

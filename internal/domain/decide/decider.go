@@ -72,7 +72,7 @@ func (d *Decider) config(req *Request, t *trace) ConfigDecision {
 }
 
 // Assigned returns the config of a type that a host is given when it asks and claims
-// nothing; nil: none. The caller ends the view.
+// nothing; nil: none.
 func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config {
 	q := configQuestion{newQuestion(d, view, &Request{Type: typ})}
 	q.dec.Host = host
@@ -84,7 +84,6 @@ func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) 
 // pick finds the host and the config.
 func (q *configQuestion) pick(t *trace) {
 	q.view = q.opts.Inventory.View()
-	defer q.view.End()
 	dec := &q.dec
 	dec.Err = q.identifyAndAdmit()
 	query := q.query()

@@ -33,7 +33,6 @@ type ImageDecision struct {
 // the hosts that boot it and to callers who are believed.
 func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecision {
 	view := d.opts.Inventory.View()
-	defer view.End()
 	named := func(own *snapshot.Image) bool { return own.Ref == ref }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i
@@ -45,7 +44,6 @@ func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecisi
 // image under. For an unknown name the decision has no Image.
 func (d *Decider) Target(req *Request, iqn string) ImageDecision {
 	view := d.opts.Inventory.View()
-	defer view.End()
 	named := func(own *snapshot.Image) bool { return strings.EqualFold(own.IQN, iqn) }
 	if i, withheld := d.withheld(view, req, named); withheld {
 		return i

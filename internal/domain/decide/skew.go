@@ -49,7 +49,6 @@ const (
 // config, as far as is known of either. What a template comes to is not known.
 func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 	view := d.opts.Inventory.View()
-	defer view.End()
 	return d.skew(view, h, Changed{}, nil)
 }
 
@@ -59,7 +58,6 @@ func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
 func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew, known bool) {
 	view := d.opts.Inventory.View()
 	image, config := d.booted(view, h, Changed{}, nil)
-	view.End()
 	if config == nil || !config.Template || d.opts.Renderer == nil {
 		return skewed(h, image, config), true
 	}
@@ -102,7 +100,6 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 				found = append(found, s)
 			}
 		}
-		view.End()
 		hosts = hosts[n:]
 	}
 	return found
@@ -118,7 +115,6 @@ func (d *Decider) Misread(version string) bool {
 // which does not read the changed config, where there is one.
 func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	view := d.opts.Inventory.View()
-	defer view.End()
 	if c.Image != nil {
 		return view.HostsOf(func(ref snapshot.Ref) bool { return ref == c.Image.Ref })
 	}

@@ -118,7 +118,6 @@ func TestWithheldImages(t *testing.T) {
 // networkHost is the host that the network says asks.
 func networkHost(d *Decider, req *Request) *snapshot.Host {
 	view := d.opts.Inventory.View()
-	defer view.End()
 	q := newQuestion(d, view, req)
 	own, _ := q.ownHost()
 	return own

@@ -124,7 +124,6 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	}
 	view := r.inventory.View()
 	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
-	view.End()
 	switch {
 	case host == nil:
 		return nil, apierrors.NewNotFound(v1.SchemeGroupVersion.WithResource(BareMetalHosts).GroupResource(), ref.String())

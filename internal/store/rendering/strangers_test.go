@@ -298,7 +298,6 @@ func TestHostsThatAskGoBeforeABacklog(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		view := c.inv.View()
 		job := c.cache.Task(view.Templates()[0])
-		view.End()
 		var others sync.WaitGroup
 		others.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {

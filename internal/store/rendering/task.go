@@ -35,7 +35,6 @@ func (c *Cache) Task(config *snapshot.Config) Task {
 	}
 	view := c.opts.Inventory.View()
 	stack, pending, found := compile.Stack(config.Name, config.Stack.Layers, view.Layers(config.Namespace))
-	view.End()
 	t.stack, t.Failure, t.Warnings = stack, found.Summary(), found.Warnings().Strings()
 	if pending {
 		t.Failure = "spec.layers: a layer is still being compiled"

@@ -133,7 +133,6 @@ func TestBadValues(t *testing.T) {
 	if v := inv.View(); v.HostByMAC(mac(1)) != nil {
 		t.Error("a host whose value went bad is still found")
 	} else {
-		v.End()
 	}
 	hosts.Put(good)
 	hosts.Delete("a/bad", 9)
@@ -164,7 +163,6 @@ func TestImages(t *testing.T) {
 	i := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: "live"}}
 	config := func() Ref {
 		v := inv.View()
-		defer v.End()
 		if got := v.Image(Ref{Namespace: "g10", Name: "live"}); got != nil {
 			return got.Config
 		}
@@ -290,7 +288,6 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 			t.Errorf("%s is shared across namespaces: %v, want %v", h.Ref, got, want)
 		}
 	}
-	v.End()
 	conflicting := 0
 	for _, h := range all {
 		got := inv.ConflictsOf(live[h.Ref])
@@ -372,7 +369,6 @@ func TestConcurrent(t *testing.T) {
 				}
 				v.Pick(&match.Query{Type: "ignition", Facts: match.Facts{Labels: map[string]string{"role": "server", "rack": "r1"}}})
 				v.Rules()
-				v.End()
 				inv.Stats()
 				inv.ConflictsOf(hostObject("b", "new", 0, 1, 1))
 			}

@@ -57,8 +57,6 @@ func TestAboveAndFollowers(t *testing.T) {
 	configs := inv.Configs()
 	var told []string
 	follow := func(old, now *Config) {
-		v := inv.View() // may be read
-		defer v.End()
 		switch {
 		case old == nil:
 			told = append(told, "+"+now.Name)
@@ -72,7 +70,6 @@ func TestAboveAndFollowers(t *testing.T) {
 	inv.FollowConfigs(follow)
 	above := func(namespace, name string) string {
 		v := inv.View()
-		defer v.End()
 		var names []string
 		for _, c := range v.Above(Ref{Namespace: namespace, Name: name}) {
 			names = append(names, c.Ref.String())

@@ -86,7 +86,6 @@ func TestChangesAreTold(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	view := inv.View()
-	defer view.End()
 	if n := len(view.Templates()); n != 1 || view.Config(Ref{Namespace: "a", Name: "c"}) == nil {
 		t.Errorf("%d templates", n)
 	}

@@ -12,9 +12,6 @@ import (
 // View is the inventory as it was at one time. It may be kept.
 type View struct{ *state }
 
-// End does nothing: a View holds no lock.
-func (v View) End() {}
-
 // Host returns a host by its name; nil: none.
 func (v View) Host(ref Ref) *Host { return v.hosts.byRef.Get(ref) }
 

@@ -20,7 +20,6 @@ func TestAViewWithinAViewDoesNotWait(t *testing.T) {
 	inv := New(Options{})
 	hosts := inv.Hosts()
 	outer := inv.View()
-	defer outer.End()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -32,7 +31,6 @@ func TestAViewWithinAViewDoesNotWait(t *testing.T) {
 		t.Fatal("a writer waits for a View")
 	}
 	inner := inv.View()
-	defer inner.End()
 	if inner.HostByMAC(mac(1)) == nil || outer.HostByMAC(mac(1)) != nil {
 		t.Error("a View is not of its time")
 	}
@@ -83,7 +81,6 @@ func TestAViewStaysAsItIs(t *testing.T) {
 		if second := picture(v); first != second || strings.Contains(first, "false") {
 			t.Fatalf("a View changed from\n%s\nto\n%s", first, second)
 		}
-		v.End()
 	}
 	close(done)
 	writers.Wait()
