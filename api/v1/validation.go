@@ -134,7 +134,8 @@ func reference(value string) (string, error) {
 	return value, nil
 }
 
-var iqnForm = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+(:[A-Za-z0-9.:_-]+)?|eui\.[0-9A-Fa-f]{16}|naa\.([0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}))$`)
+var iqnForm = regexp.MustCompile(
+	`^(iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+(:[A-Za-z0-9.:_-]+)?|eui\.[0-9A-Fa-f]{16}|naa\.([0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}))$`)
 
 // iscsiName checks the name of an iSCSI node (RFC 7143, section 4.2.7).
 func iscsiName(value string) (string, error) {

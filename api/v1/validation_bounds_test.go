@@ -25,7 +25,8 @@ func keys(n int) map[string]string {
 func TestBounds(t *testing.T) {
 	config := func(change func(*IgnitionConfigSpec)) func() field.ErrorList {
 		return func() field.ErrorList {
-			c := &IgnitionConfig{ObjectMeta: meta, Spec: IgnitionConfigSpec{Type: TypeIgnition, Format: FormatButane, Config: "x"}}
+			c := &IgnitionConfig{ObjectMeta: meta, Spec: IgnitionConfigSpec{Type: TypeIgnition, Format: FormatButane,
+				Config: "x"}}
 			change(&c.Spec)
 			return ValidateIgnitionConfig(c)
 		}

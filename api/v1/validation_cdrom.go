@@ -108,7 +108,8 @@ func validateExternal(spec *ISCSICdromSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("lun"), external.LUN, fmt.Sprintf("want 0 to %d", maxLUN)))
 	}
 	if spec.Transport == TransportHTTP {
-		errs = append(errs, field.Invalid(path.Child("transport"), spec.Transport, "an external target is reached over iscsi"))
+		errs = append(errs, field.Invalid(path.Child("transport"), spec.Transport,
+			"an external target is reached over iscsi"))
 	}
 	return errs
 }
@@ -126,7 +127,8 @@ func validateStreamImage(spec *ISCSICdromSpec, path *field.Path) field.ErrorList
 	if s.Name == "" {
 		errs = append(errs, field.Required(at.Child("name"), "want the name of the stream, as its StreamReleases have it"))
 	}
-	for name, value := range map[string]string{"name": s.Name, "architecture": s.Architecture, "artifact": s.Artifact, "release": s.Release} {
+	for name, value := range map[string]string{"name": s.Name, "architecture": s.Architecture, "artifact": s.Artifact,
+		"release": s.Release} {
 		errs = append(errs, parsed(at.Child(name), value, streamWord)...)
 	}
 	if s.Artifact != ArtifactMetal {
@@ -135,7 +137,8 @@ func validateStreamImage(spec *ISCSICdromSpec, path *field.Path) field.ErrorList
 	errs = append(errs, oneOf(at.Child("format"), s.Format, FormatISO, FormatPXE)...)
 	errs = append(errs, oneOf(at.Child("update"), s.Update, UpdatePinned, UpdateFollow)...)
 	if s.Release != "" && s.Update == UpdateFollow {
-		errs = append(errs, field.Forbidden(at.Child("release"), "follow takes the current release: leave update out to stay on this one"))
+		errs = append(errs, field.Forbidden(at.Child("release"),
+			"follow takes the current release: leave update out to stay on this one"))
 	}
 	if s.Format == FormatPXE {
 		if spec.CHAP != nil {
@@ -155,7 +158,8 @@ func streamWord(value string) (string, error) {
 		return "", fmt.Errorf("want at most %d characters", maxStreamWord)
 	}
 	for _, c := range value {
-		if c != '-' && c != '.' && c != '_' && c != '+' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+		if c != '-' && c != '.' && c != '_' && c != '+' && (c < '0' || c > '9') && (c < 'a' || c > 'z') &&
+			(c < 'A' || c > 'Z') {
 			return "", fmt.Errorf("want letters, digits and -._+")
 		}
 	}

@@ -19,7 +19,8 @@ const MaxConfigMapBytes = 1 << 20
 // binaryData have at most MaxKeys keys each.
 func ValidateConfigMap(cm *ConfigMap) field.ErrorList {
 	errs := validateMeta(&cm.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
-	many := append(tooMany(field.NewPath("data"), len(cm.Data), MaxKeys), tooMany(field.NewPath("binaryData"), len(cm.BinaryData), MaxKeys)...)
+	many := append(tooMany(field.NewPath("data"), len(cm.Data), MaxKeys), tooMany(field.NewPath("binaryData"),
+		len(cm.BinaryData), MaxKeys)...)
 	if len(many) > 0 {
 		return append(errs, many...)
 	}

@@ -14,7 +14,8 @@ const (
 // ValidateNamespace checks a namespace, whose name is a DNS-1123 label.
 func ValidateNamespace(namespace *Namespace) field.ErrorList {
 	errs := validateMeta(&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName)
-	return append(errs, validateScript(field.NewPath("metadata", "annotations").Key(AnnotationIPXE), namespace.Annotations[AnnotationIPXE])...)
+	return append(errs, validateScript(field.NewPath("metadata", "annotations").Key(AnnotationIPXE),
+		namespace.Annotations[AnnotationIPXE])...)
 }
 
 // ValidateNamespaceUpdate checks a new version of a namespace.

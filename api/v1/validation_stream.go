@@ -33,7 +33,8 @@ func ValidateStreamRelease(release *StreamRelease) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("document"), "a release without its document lists no image"))
 	}
 	if spec.MaxIgnition != "" && !specVersion.MatchString(spec.MaxIgnition) {
-		errs = append(errs, field.Invalid(path.Child("maxIgnition"), spec.MaxIgnition, "want a version of the Ignition spec such as 3.4.0"))
+		errs = append(errs, field.Invalid(path.Child("maxIgnition"), spec.MaxIgnition,
+			"want a version of the Ignition spec such as 3.4.0"))
 	}
 	return append(errs, parsedEach(path.Child("mirrors"), spec.Mirrors, mirrorURL)...)
 }
@@ -43,10 +44,12 @@ func ValidateStreamReleaseUpdate(release, old *StreamRelease) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&release.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	// Two pairs of stream and release can have the same object name, as a-b with c and a
 	// with b-c: the second must not replace the first.
-	for _, f := range []struct{ name, is, was string }{{"stream", release.Spec.Stream, old.Spec.Stream}, {"release", release.Spec.Release, old.Spec.Release}} {
+	for _, f := range []struct{ name, is, was string }{{"stream", release.Spec.Stream, old.Spec.Stream},
+		{"release", release.Spec.Release, old.Spec.Release}} {
 		if f.is != f.was {
 			errs = append(errs, field.Invalid(field.NewPath("spec", f.name), f.is, fmt.Sprintf(
-				"is immutable: %s is release %s of stream %s, to be deleted first if it is to be replaced", old.Name, old.Spec.Release, old.Spec.Stream)))
+				"is immutable: %s is release %s of stream %s, to be deleted first if it is to be replaced", old.Name,
+				old.Spec.Release, old.Spec.Stream)))
 		}
 	}
 	return append(errs, ValidateStreamRelease(release)...)
@@ -66,7 +69,8 @@ func validateStreamName(path *field.Path, name string) field.ErrorList {
 // who may read the object would see.
 func mirrorURL(value string) (string, error) {
 	u, err := url.Parse(value)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", fmt.Errorf("want the http or https URL of a folder, without a user, a password or a query")
 	}
 	return value, nil

@@ -12,7 +12,8 @@ import (
 )
 
 // kinds in the order of the page.
-var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Namespace", "Event"}
+var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Namespace",
+	"Event"}
 
 // apiReference is a page with every kind and field of the package in dir.
 func apiReference(dir string) (string, error) {
@@ -36,7 +37,8 @@ func apiReference(dir string) (string, error) {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# API reference\n\nGenerated from the types by `make generate`. All kinds are `apiVersion: v1`; `kubectl explain KIND` shows the same.\n")
+	b.WriteString("# API reference\n\nGenerated from the types by `make generate`. All kinds are `apiVersion: v1`; " +
+		"`kubectl explain KIND` shows the same.\n")
 	done := map[string]bool{}
 	for _, kind := range kinds {
 		writeType(&b, types, kind, done)

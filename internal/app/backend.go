@@ -47,7 +47,8 @@ type backend struct {
 
 // openBackend opens the data directory and the store. repair is for an operator who
 // says what is right: a ledger that does not agree with the data is no error then.
-func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics prometheus.Registerer, repair bool) (*backend, error) {
+func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics prometheus.Registerer,
+	repair bool) (*backend, error) {
 	var b *backend
 	var err error
 	if s.NATSURL != "" {
@@ -87,7 +88,8 @@ func (b *backend) setAside(bucket string) bool {
 }
 
 func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair bool) (*backend, error) {
-	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair, Transient: api.Transient})
+	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair,
+		Transient: api.Transient})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,8 @@ func (s *settings) checkAbove() error {
 	if ledger.Holds(s.DataDir) || !ledger.Holds(above) {
 		return nil
 	}
-	reason := fmt.Sprintf("%s holds no store, and %s above it does: give --data-dir %[2]s, or move what is there into %[1]s",
+	reason := fmt.Sprintf("%s holds no store, and %s above it does: give --data-dir %[2]s, or move what is there into "+
+		"%[1]s",
 		s.DataDir, above)
 	return &OptionError{Flag: "data-dir", Reason: reason}
 }

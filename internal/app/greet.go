@@ -70,7 +70,8 @@ func (a greeter) ask() string {
 	}
 	if server := a.kubeconfigServer(); strings.HasPrefix(server, "http:") {
 		return fmt.Sprintf(`curl -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%s')" %s/api/v1/ignitionconfigs
-  (kubectl sends no credential over plain HTTP: it needs --listen-tls or --admin-listen)`, a.creds.KubeconfigPath(), server)
+  (kubectl sends no credential over plain HTTP: it needs --listen-tls or --admin-listen)`, a.creds.KubeconfigPath(),
+			server)
 	}
 	return "kubectl --kubeconfig " + a.creds.KubeconfigPath() + " get ign,bmh -A"
 }

@@ -8,7 +8,8 @@ func TestCollectorPercent(t *testing.T) {
 		busy bool
 		want int
 	}{
-		{0, false, 400}, {16, false, 400}, {32, false, 300}, {96, false, 100}, {192, false, 50}, {430, false, 20}, {4096, false, 20},
+		{0, false, 400}, {16, false, 400}, {32, false, 300}, {96, false, 100}, {192, false, 50}, {430, false, 20},
+		{4096, false, 20},
 		{16, true, 2400}, {128, true, 300}, {320, true, 100}, {600, true, 20}, {4096, true, 20},
 	} {
 		if got := collectorPercent(c.live<<20, c.busy); got != c.want {

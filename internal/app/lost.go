@@ -106,7 +106,8 @@ func reference(kind, key string) v1.ObjectReference {
 func (a *App) writeLost(w io.Writer) {
 	for _, kind := range api.Kinds() {
 		if n := len(a.stores[kind.Resource].Lost()); n > 0 {
-			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n", kind.Resource, n, reasonLost)
+			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n",
+				kind.Resource, n, reasonLost)
 		}
 	}
 }

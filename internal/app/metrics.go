@@ -12,9 +12,12 @@ import (
 )
 
 var (
-	indexObjects = prometheus.NewDesc("glowplug_index_objects", "Objects in the index that machines are matched with.", []string{"kind"}, nil)
-	indexBad     = prometheus.NewDesc("glowplug_index_unreadable_objects", "Stored objects that could not be read and are kept out of the index.", []string{"kind"}, nil)
-	indexShared  = prometheus.NewDesc("glowplug_index_conflicting_hosts", "Hosts that share a hardware or IP address with another.", nil, nil)
+	indexObjects = prometheus.NewDesc("glowplug_index_objects", "Objects in the index that machines are matched with.",
+		[]string{"kind"}, nil)
+	indexBad = prometheus.NewDesc("glowplug_index_unreadable_objects",
+		"Stored objects that could not be read and are kept out of the index.", []string{"kind"}, nil)
+	indexShared = prometheus.NewDesc("glowplug_index_conflicting_hosts",
+		"Hosts that share a hardware or IP address with another.", nil, nil)
 )
 
 // inventoryCollector reads the inventory's counts when it is scraped.
@@ -81,7 +84,8 @@ func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.inv.Stats()
-	for kind, b := range map[string]snapshot.BucketStats{"BareMetalHost": s.Hosts, "IgnitionConfig": s.Configs, "ISCSICdrom": s.Images} {
+	for kind, b := range map[string]snapshot.BucketStats{"BareMetalHost": s.Hosts, "IgnitionConfig": s.Configs,
+		"ISCSICdrom": s.Images} {
 		ch <- prometheus.MustNewConstMetric(indexObjects, prometheus.GaugeValue, float64(b.Objects), kind)
 		ch <- prometheus.MustNewConstMetric(indexBad, prometheus.GaugeValue, float64(b.Bad), kind)
 	}

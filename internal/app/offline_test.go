@@ -32,7 +32,8 @@ func TestTheTemplateInTheDocs(t *testing.T) {
 	rendered := 0
 	err = RenderManifests(func(r *HostRendering) {
 		rendered++
-		for _, want := range []string{"inline: \"node-1\"", "rack: \"r1\"\n          zone: \"none\"\n          labels:\n            rack: r1\n            role: worker\n",
+		for _, want := range []string{"inline: \"node-1\"",
+			"rack: \"r1\"\n          zone: \"none\"\n          labels:\n            rack: r1\n            role: worker\n",
 			"data1.nmconnection", "mac-address=52:54:00:12:34:58"} {
 			if !strings.Contains(string(r.Text), want) {
 				t.Errorf("there is no %q in:\n%s", want, r.Text)

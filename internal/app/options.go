@@ -120,41 +120,63 @@ type Options struct {
 
 // AddFlags declares the flags with their defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data", "folder of the embedded store, the certificates and admin.kubeconfig")
-	fs.StringSliceVar(&o.Listen, "listen", []string{":8082"}, "address of plain HTTP (repeatable: port 80 on the PXE network, say)")
+	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data",
+		"folder of the embedded store, the certificates and admin.kubeconfig")
+	fs.StringSliceVar(&o.Listen, "listen", []string{":8082"},
+		"address of plain HTTP (repeatable: port 80 on the PXE network, say)")
 	fs.StringVar(&o.ListenTLS, "listen-tls", ":8443", "address of HTTPS; empty: none")
 	fs.StringSliceVar(&o.TLSSANs, "tls-san", nil, "further name or address in the server's certificate (repeatable)")
-	fs.StringSliceVar(&o.Manifests, "manifests", nil, "YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
-	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster with JetStream, instead of the embedded store")
+	fs.StringSliceVar(&o.Manifests, "manifests", nil,
+		"YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
+	fs.StringVar(&o.NATSURL, "nats-url", "",
+		"external NATS server or cluster with JetStream, instead of the embedded store")
 	addNATSFlags(fs, &o.NATS)
-	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0, "NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
-	fs.StringVar(&o.NATSMaxBytes, "nats-max-bytes", "", "what the store may take of --nats-url, as 2Gi, where the account has no JetStream quota of its own (max_file)")
+	fs.IntVar(&o.NATSReplicas, "nats-replicas", 0,
+		"NATS servers that hold each bucket of --nats-url: 1 to 5; 0 is three where the cluster has three or more, else one")
+	fs.StringVar(&o.NATSMaxBytes, "nats-max-bytes", "",
+		"what the store may take of --nats-url, as 2Gi, where the account has no JetStream quota of its own (max_file)")
 	fs.StringVar(&o.AdminListen, adminFlag, "", "loopback address, as 127.0.0.1:8081, or unix:PATH,"+
 		" where root and the user that the server runs as use the API without a credential")
-	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false, "serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
-	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "PEM file of CAs whose client certificates are accepted besides the own CA's")
+	fs.BoolVar(&o.AllowInsecureAPI, "allow-insecure-api", false,
+		"serve the API over plain HTTP to other machines (credentials cross the network in the clear)")
+	fs.StringVar(&o.ClientCAFile, "client-ca-file", "",
+		"PEM file of CAs whose client certificates are accepted besides the own CA's")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", `CSV file of static API tokens: token,user,uid,"group1,group2"`)
-	fs.StringSliceVar(&o.TrustedProxies, "trusted-proxies", nil, "addresses or CIDRs of proxies whose X-Forwarded-For is believed (repeatable)")
-	fs.StringVar(&o.IdentityClaims, "identity-claims", "verify", "how far a machine's claims (?mac=, ?hostname=, …) are believed: verify, trust or deny")
+	fs.StringSliceVar(&o.TrustedProxies, "trusted-proxies", nil,
+		"addresses or CIDRs of proxies whose X-Forwarded-For is believed (repeatable)")
+	fs.StringVar(&o.IdentityClaims, "identity-claims", "verify",
+		"how far a machine's claims (?mac=, ?hostname=, …) are believed: verify, trust or deny")
 	fs.StringVar(&o.Neighbors, "neighbors", "auto", "use of the kernel's neighbour table: auto, enforce or off")
 	fs.BoolVar(&o.IsolateNamespaces, "isolate-namespaces", false, "offer a host only the configs of its own namespace")
-	fs.StringSliceVar(&o.AllowFetch, "allow-fetch", nil, "host, *.domain, address or CIDR that ignitionconfigs/NAME/rendered may fetch configs from which a config names (repeatable; default: nothing is fetched)")
+	fs.StringSliceVar(&o.AllowFetch, "allow-fetch", nil,
+		"host, *.domain, address or CIDR that ignitionconfigs/NAME/rendered may fetch configs from which a config names "+
+			"(repeatable; default: nothing is fetched)")
 	fs.StringSliceVar(&o.AllowImageFetch, "allow-image-fetch", nil,
 		"address or CIDR that images may be downloaded from besides public addresses, such as 10.0.0.0/8 (repeatable)")
 	fs.StringVar(&o.ISODir, "iso-dir", "", "folder of the ISO files that machines boot; iSCSI is served only with one")
-	fs.StringVar(&o.Keyring, "keyring", "", "file of OpenPGP public keys that images of streams have to be signed with (default: their SHA-256 is enough)")
+	fs.StringVar(&o.Keyring, "keyring", "",
+		"file of OpenPGP public keys that images of streams have to be signed with (default: their SHA-256 is enough)")
 	fs.StringVar(&o.ISCSIListen, "iscsi-listen", ":3260", "address of the iSCSI target")
-	fs.StringVar(&o.ISCSIPortal, "iscsi-portal", "", "address, or address:port, that machines are told for iSCSI (default: the one they reached this server at)")
-	fs.StringVar(&o.HTTPURL, "http-url", "", "URL of this server as machines reach it (default: by the address they reached it at)")
-	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu", "what a machine boots that is no known host: exit (its disk), menu (a screen to choose an image), default (the image with spec.default)")
-	fs.StringVar(&o.CoreOSConfigMap, "coreos-configmap", "openshift-machine-config-operator/coreos-bootimages", "ConfigMap, as namespace/name, that shows the current release of a CoreOS stream; empty: none")
-	fs.StringVar(&o.CoreOSConfigMapStream, "coreos-configmap-stream", "", "stream that the ConfigMap shows (default: the one it showed before, at first the one imported first)")
-	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil, "further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
-	fs.StringVar(&o.StreamsDir, "streams-dir", "", "folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
+	fs.StringVar(&o.ISCSIPortal, "iscsi-portal", "",
+		"address, or address:port, that machines are told for iSCSI (default: the one they reached this server at)")
+	fs.StringVar(&o.HTTPURL, "http-url", "",
+		"URL of this server as machines reach it (default: by the address they reached it at)")
+	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu",
+		"what a machine boots that is no known host: exit (its disk), menu (a screen to choose an image), default (the "+
+			"image with spec.default)")
+	fs.StringVar(&o.CoreOSConfigMap, "coreos-configmap", "openshift-machine-config-operator/coreos-bootimages",
+		"ConfigMap, as namespace/name, that shows the current release of a CoreOS stream; empty: none")
+	fs.StringVar(&o.CoreOSConfigMapStream, "coreos-configmap-stream", "",
+		"stream that the ConfigMap shows (default: the one it showed before, at first the one imported first)")
+	fs.StringSliceVar(&o.StreamsAlias, "streams-alias", nil,
+		"further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
+	fs.StringVar(&o.StreamsDir, "streams-dir", "",
+		"folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
 	fs.StringVar(&o.Metrics, "metrics", "open",
 		"who may read /metrics: open (anybody) or credential (callers who may use the API)")
 	fs.StringVar(&o.MetricsListen, "metrics-listen", "",
-		"address of plain HTTP that serves /metrics and health alone; /metrics is not served elsewhere then (default: every listener serves it)")
+		"address of plain HTTP that serves /metrics and health alone; /metrics is not served elsewhere then (default: "+
+			"every listener serves it)")
 	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
 	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address"+
 		" or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
@@ -193,7 +215,8 @@ type settings struct {
 
 var (
 	claimModes    = map[string]identity.Mode{"verify": identity.Verify, "trust": identity.Trust, "deny": identity.Deny}
-	neighborModes = map[string]identity.NeighborMode{"auto": identity.NeighborsAuto, "enforce": identity.NeighborsEnforce, "off": identity.NeighborsOff}
+	neighborModes = map[string]identity.NeighborMode{"auto": identity.NeighborsAuto, "enforce": identity.NeighborsEnforce,
+		"off": identity.NeighborsOff}
 )
 
 // minNATSBytes is the least that --nats-max-bytes may be: the reserves, and a config.

@@ -23,7 +23,8 @@ func (a *App) checks() []healthz.HealthChecker {
 			return store.ReadinessCheck()
 		}))
 	}
-	checks = append(checks, healthz.NamedCheck("boot-log", func(*http.Request) error { return a.bootLog.ReadinessCheck() }))
+	checks = append(checks, healthz.NamedCheck("boot-log",
+		func(*http.Request) error { return a.bootLog.ReadinessCheck() }))
 	return append(checks, a.manifestsCheck())
 }
 

@@ -15,14 +15,16 @@ import (
 )
 
 // taken are the first parts of paths that are not free for an alias of a stream.
-var taken = []string{"api", "apis", "openapi", "version", "metrics", "livez", "readyz", "healthz", "iso", "ipxe", "boot.ipxe", "streams"}
+var taken = []string{"api", "apis", "openapi", "version", "metrics", "livez", "readyz", "healthz", "iso", "ipxe",
+	"boot.ipxe", "streams"}
 
 // checkStreams parses the options of the streams.
 func (s *settings) checkStreams() error {
 	if s.CoreOSConfigMap != "" {
 		var qualified bool
 		s.mapNamespace, s.mapName, qualified = strings.Cut(s.CoreOSConfigMap, "/")
-		if !qualified || len(validation.IsDNS1123Label(s.mapNamespace)) > 0 || len(validation.IsDNS1123Subdomain(s.mapName)) > 0 {
+		if !qualified || len(validation.IsDNS1123Label(s.mapNamespace)) > 0 ||
+			len(validation.IsDNS1123Subdomain(s.mapName)) > 0 {
 			return &OptionError{Flag: "coreos-configmap", Reason: fmt.Sprintf("%q is not namespace/name", s.CoreOSConfigMap)}
 		}
 	}

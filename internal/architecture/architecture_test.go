@@ -239,7 +239,8 @@ func TestRestrictedImports(t *testing.T) {
 					t.Errorf("%s imports %s: only %s does", file, imp, home)
 				}
 			}
-			if strings.HasPrefix(imp, "k8s.io/") && !strings.HasPrefix(imp, "k8s.io/apimachinery/pkg/apis/meta") && !slices.Contains(kubernetes, dir) {
+			if strings.HasPrefix(imp, "k8s.io/") && !strings.HasPrefix(imp, "k8s.io/apimachinery/pkg/apis/meta") &&
+				!slices.Contains(kubernetes, dir) {
 				t.Errorf("%s imports %s: only %v know the Kubernetes libraries", file, imp, kubernetes)
 			}
 		}

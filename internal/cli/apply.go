@@ -44,7 +44,8 @@ these an object that is there keeps its selector.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(files) == 0 {
-				return withHint(usagef("missing flag -f"), "name the manifests or config files: glowplug apply -f PATH; - is standard input")
+				return withHint(usagef("missing flag -f"),
+					"name the manifests or config files: glowplug apply -f PATH; - is standard input")
 			}
 			p := preparer{out: cmd.ErrOrStderr(), stdin: cmd.InOrStdin(), filesDir: filesDir, namespace: namespace, plain: plain}
 			docs, err := p.prepare(files)
@@ -65,7 +66,8 @@ these an object that is there keeps its selector.`,
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "manifest, config file or folder; - is standard input (repeatable)")
+	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
+		"manifest, config file or folder; - is standard input (repeatable)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects that name none")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything and write nothing")
 	addFilesDir(cmd, &filesDir)

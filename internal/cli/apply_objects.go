@@ -42,7 +42,8 @@ func (o *plainOptions) addFlags(cmd *cobra.Command) {
 }
 
 func (o *plainOptions) selector() v1.IgnitionConfigSelector {
-	return v1.IgnitionConfigSelector{MatchLabels: o.labels, MatchMACs: o.macs, MatchIPs: o.ips, MatchHostnames: o.hostnames, Default: o.isDefault}
+	return v1.IgnitionConfigSelector{MatchLabels: o.labels, MatchMACs: o.macs, MatchIPs: o.ips,
+		MatchHostnames: o.hostnames, Default: o.isDefault}
 }
 
 func (o *plainOptions) given() bool {
@@ -99,7 +100,8 @@ func (p *preparer) prepare(paths []string) ([]*prepared, error) {
 	case failed:
 		return nil, errSilent
 	case len(all) == 0:
-		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")), "manifests end in .yaml, .yml or .json")
+		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")),
+			"manifests end in .yaml, .yml or .json")
 	case p.plain.given() && (plain != 1 || len(all) != 1):
 		return nil, withHint(usagef("--name and the flags that select machines are for one config file that is no manifest"),
 			"a manifest says both itself: metadata.name and spec.selector")
@@ -155,7 +157,8 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	spec, _ := object["spec"].(map[string]any)
 	source, _ := spec["config"].(string)
 	// A template is rendered by the server, and so are its local parts refused there.
-	if doc.Kind != "IgnitionConfig" || spec["template"] == true || spec["format"] != compile.FormatButane || len(butane.Locals([]byte(source))) == 0 {
+	if doc.Kind != "IgnitionConfig" || spec["template"] == true || spec["format"] != compile.FormatButane ||
+		len(butane.Locals([]byte(source))) == 0 {
 		return one, nil
 	}
 	artifact, found := p.compile(source)
@@ -201,7 +204,8 @@ func (p *preparer) config(file, format string) (*prepared, error) {
 		name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return nil, withHint(usagef("%q is no name of an object", clipped(name)), "names have small letters, digits, - and . alone: give one with --name")
+		return nil, withHint(usagef("%q is no name of an object", clipped(name)),
+			"names have small letters, digits, - and . alone: give one with --name")
 	}
 	one := &prepared{plain: true, selector: p.plain.selector()}
 	if format == compile.FormatButane && len(butane.Locals(source)) > 0 {
@@ -210,10 +214,12 @@ func (p *preparer) config(file, format string) (*prepared, error) {
 			return nil, p.print(file, source, found)
 		}
 		spec["format"], spec["config"], one.note = compile.FormatIgnition, string(artifact.Bytes), resolved
-	} else if artifact, found := compile.Compile(compile.Source{Type: typeOf[format], Format: format, Config: string(source)}); artifact == nil {
+	} else if artifact, found := compile.Compile(compile.Source{Type: typeOf[format], Format: format,
+		Config: string(source)}); artifact == nil {
 		return nil, p.print(file, source, found)
 	}
-	one.doc = &manifest.Document{File: file, Line: 1, APIVersion: v1.SchemeGroupVersion.String(), Kind: "IgnitionConfig", Namespace: p.namespace, Name: name}
+	one.doc = &manifest.Document{File: file, Line: 1, APIVersion: v1.SchemeGroupVersion.String(), Kind: "IgnitionConfig",
+		Namespace: p.namespace, Name: name}
 	return one, one.write(spec)
 }
 
@@ -237,12 +243,14 @@ func (p *prepared) keepSelector(ctx context.Context, options *clientOptions, not
 		return nil
 	}
 	var there v1.IgnitionConfig
-	err := options.get(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name}, &there)
+	err := options.get(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
+		&there)
 	if err != nil && client.Code(err) != http.StatusNotFound {
 		return err
 	}
 	if there.Spec.Selector.IsEmpty() {
-		fmt.Fprintf(notes, "note: no machine is selected, so that the config is served for ?role=%s alone; --mac, --ip, --hostname, --label and --default select machines\n", p.doc.Name)
+		fmt.Fprintf(notes, "note: no machine is selected, so that the config is served for ?role=%s alone; --mac, --ip, "+
+			"--hostname, --label and --default select machines\n", p.doc.Name)
 		return nil
 	}
 	p.selector = there.Spec.Selector

@@ -88,7 +88,8 @@ func (c *checker) config(name, format string) error {
 		return err
 	}
 	c.objects++
-	artifact, found := compileLocal(compile.Source{Type: typeOf[format], Format: format, Config: string(source), KickstartVersion: c.installer}, c.filesDir)
+	artifact, found := compileLocal(compile.Source{Type: typeOf[format], Format: format, Config: string(source),
+		KickstartVersion: c.installer}, c.filesDir)
 	if err := c.servable(name, artifact); err != nil {
 		return err
 	}
@@ -130,14 +131,16 @@ func (c *checker) document(doc *manifest.Document) error {
 	switch doc.Kind {
 	case "IgnitionConfig":
 		config := &v1.IgnitionConfig{}
-		found = append(found, object(p, doc, config, func() field.ErrorList { return v1.ValidateIgnitionConfig(named(config)) })...)
+		found = append(found, object(p, doc, config,
+			func() field.ErrorList { return v1.ValidateIgnitionConfig(named(config)) })...)
 		if !found.HasError() {
 			spec := &config.Spec
 			source := compile.SourceOf(config)
 			source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
 			artifact, compiled := compileLocal(source, c.filesDir)
 			if artifact != nil && artifact.Template {
-				c.templates[snapshot.Ref{Namespace: config.Namespace, Name: config.Name}] = &checkedTemplate{doc: doc, places: p, config: spec.Config}
+				c.templates[snapshot.Ref{Namespace: config.Namespace, Name: config.Name}] = &checkedTemplate{doc: doc, places: p,
+					config: spec.Config}
 			}
 			if len(spec.Layers) == 0 {
 				if err := c.servable(doc.String(), artifact); err != nil {
@@ -149,13 +152,15 @@ func (c *checker) document(doc *manifest.Document) error {
 		}
 	case "BareMetalHost":
 		host := &v1.BareMetalHost{}
-		found = append(found, object(p, doc, host, func() field.ErrorList { return v1.ValidateBareMetalHost(named(host)) })...)
+		found = append(found, object(p, doc, host,
+			func() field.ErrorList { return v1.ValidateBareMetalHost(named(host)) })...)
 	case "ISCSICdrom":
 		cdrom := &v1.ISCSICdrom{}
 		found = append(found, object(p, doc, cdrom, func() field.ErrorList { return v1.ValidateISCSICdrom(named(cdrom)) })...)
 	case "StreamRelease":
 		release := &v1.StreamRelease{}
-		found = append(found, object(p, doc, release, func() field.ErrorList { return api.ValidateStreamRelease(release) })...)
+		found = append(found, object(p, doc, release,
+			func() field.ErrorList { return api.ValidateStreamRelease(release) })...)
 	case "ConfigMap":
 		cm := &v1.ConfigMap{}
 		found = append(found, object(p, doc, cm, func() field.ErrorList { return v1.ValidateConfigMap(named(cm)) })...)
@@ -200,7 +205,8 @@ func object(p *places, doc *manifest.Document, into any, check func() field.Erro
 	strict, err := json.UnmarshalStrict(text, into)
 	if err != nil {
 		if m := structField.FindStringSubmatch(err.Error()); m != nil {
-			return report.Report{p.finding(m[2], fmt.Sprintf("expected %s, found a value of type %s", wanted(m[3]), strings.Fields(m[1])[0]))}
+			return report.Report{p.finding(m[2], fmt.Sprintf("expected %s, found a value of type %s", wanted(m[3]),
+				strings.Fields(m[1])[0]))}
 		}
 		return report.Report{p.finding("", err.Error())}
 	}

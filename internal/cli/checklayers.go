@@ -22,7 +22,8 @@ type checkedConfig struct {
 }
 
 // keep remembers a config with what it compiles to, nil where it does not.
-func (c *checker) keep(doc *manifest.Document, p *places, config *v1.IgnitionConfig, artifact *compile.Artifact, found report.Report) {
+func (c *checker) keep(doc *manifest.Document, p *places, config *v1.IgnitionConfig, artifact *compile.Artifact,
+	found report.Report) {
 	k := &checkedConfig{doc: doc, places: p, config: config}
 	k.layer = compile.Layer{Name: config.Name, Type: config.Spec.Type, Failing: artifact == nil, Failure: found.Summary()}
 	for _, layer := range config.Spec.Layers {
@@ -82,7 +83,8 @@ func (c *checker) lay(k *checkedConfig) error {
 		k.layer.Bytes = nil
 	case k.partial:
 		found = append(found, report.Finding{Severity: report.Warning,
-			Message: "layer " + missing + " is not among the files, or not all that lies under it: the merged config was not checked"})
+			Message: "layer " + missing +
+				" is not among the files, or not all that lies under it: the merged config was not checked"})
 		if t := c.templates[snapshot.Ref{Namespace: k.config.Namespace, Name: k.config.Name}]; t != nil {
 			t.partial = true
 		}

@@ -36,7 +36,8 @@ func (o *clientOptions) addFlags(cmd *cobra.Command) {
 	o.notes = cmd.ErrOrStderr
 	cmd.Flags().StringVar(&o.server, "server", "",
 		"URL of the server's admin listener, which needs no credential, as http://127.0.0.1:8081 or unix:PATH")
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"), "kubeconfig of the server, which the first serve writes")
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"),
+		"kubeconfig of the server, which the first serve writes")
 }
 
 // config is how the server is reached: --server, else the kubeconfig.

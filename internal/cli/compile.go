@@ -74,7 +74,8 @@ they are an error, and glowplug apply --files-dir stores such a config compiled.
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "format of the source: butane, ignition or kickstart (default: by extension)")
+	cmd.Flags().StringVar(&format, "format", "",
+		"format of the source: butane, ignition or kickstart (default: by extension)")
 	addKickstartVersion(cmd, &installer)
 	addFilesDir(cmd, &filesDir)
 	cmd.Flags().BoolVar(&template, "template", false, "the file is a template")
@@ -92,14 +93,16 @@ func checkKickstartVersion(name string) error {
 	if name == "" || slices.Contains(kickstart.Versions(), name) {
 		return nil
 	}
-	return withHint(usagef("--kickstart-version: there is no version %q", name), "versions are "+strings.Join(kickstart.Versions(), ", "))
+	return withHint(usagef("--kickstart-version: there is no version %q", name), "versions are "+
+		strings.Join(kickstart.Versions(), ", "))
 }
 
 // sourceOf gives the source that a file holds, or stdin for "-", before it is read.
 func sourceOf(file, format string) (src compile.Source, err error) {
 	if format == "" {
 		if format = formatOf(file); format == "" {
-			return src, withHint(usagef("the format of %q is not known", file), "name it: --format butane, ignition or kickstart")
+			return src, withHint(usagef("the format of %q is not known", file),
+				"name it: --format butane, ignition or kickstart")
 		}
 	}
 	kind, known := typeOf[format]
@@ -178,7 +181,8 @@ func fileError(err error) error {
 	var at *fs.PathError
 	switch {
 	case errors.As(err, &at) && errors.Is(err, fs.ErrNotExist):
-		return withHint(fmt.Errorf("there is no file %s", at.Path), "check the path; \"-\" reads standard input where a FILE is asked for")
+		return withHint(fmt.Errorf("there is no file %s", at.Path),
+			"check the path; \"-\" reads standard input where a FILE is asked for")
 	case errors.As(err, &at) && errors.Is(err, fs.ErrPermission):
 		return withHint(fmt.Errorf("%s may not be read", at.Path), "check the file's owner and mode")
 	}

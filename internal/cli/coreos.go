@@ -98,7 +98,8 @@ func readBounded(ctx context.Context, from string, stdin io.Reader) ([]byte, err
 		req.Header.Set("User-Agent", "glowplug/"+version.Version)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return nil, withHint(err, "is the server reachable from here? a file that was downloaded elsewhere can be given instead")
+			return nil, withHint(err,
+				"is the server reachable from here? a file that was downloaded elsewhere can be given instead")
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
@@ -125,7 +126,8 @@ func streamPath(stream string) string { return "/streams/" + url.PathEscape(stre
 
 // serverMetadata fetches a stream's document from the server, to the byte; that of
 // the only stream where stream is "".
-func serverMetadata(ctx context.Context, options *clientOptions, stream, release string) (data []byte, name string, err error) {
+func serverMetadata(ctx context.Context, options *clientOptions, stream, release string) (data []byte, name string,
+	err error) {
 	if stream == "" {
 		if stream, err = onlyStream(ctx, options); err != nil {
 			return nil, "", err

@@ -97,25 +97,33 @@ func TestCoreOSDoors(t *testing.T) {
 	server := startServer(t, "--streams-alias", pub+"=rhcos-4.8", "--streams-dir", images)
 	cm := func() *v1.ConfigMap {
 		var cm v1.ConfigMap
-		_ = json.Unmarshal([]byte(fetch(t, server+"/api/v1/namespaces/openshift-machine-config-operator/configmaps/coreos-bootimages")), &cm)
+		_ = json.Unmarshal([]byte(fetch(t, server+
+			"/api/v1/namespaces/openshift-machine-config-operator/configmaps/coreos-bootimages")), &cm)
 		return &cm
 	}
 	// One with what this program does not know, and with bytes that many a JSON
 	// writer would change.
-	document := string(streamtest.Document(streamtest.Options{Stream: "rhcos-4.8", Release: "48.83.202103221318-0", Artifacts: streamtest.RHCOS, Unsigned: true}))
-	document = strings.Replace(document, `"stream": "rhcos-4.8",`, "\"stream\" : \"rhcos-4.8\",\t\"x\": [1.0, 1e3, \"<&>\\u00e9\u2028\\/\"],\r\n", 1) + "\n\n"
+	document := string(streamtest.Document(streamtest.Options{Stream: "rhcos-4.8", Release: "48.83.202103221318-0",
+		Artifacts: streamtest.RHCOS, Unsigned: true}))
+	document = strings.Replace(document, `"stream": "rhcos-4.8",`,
+		"\"stream\" : \"rhcos-4.8\",\t\"x\": [1.0, 1e3, \"<&>\\u00e9\u2028\\/\"],\r\n", 1) + "\n\n"
 	file := writeFile(t, filepath.Join(t.TempDir(), "rhcos.json"), []byte(document))
 
 	code, stdout, stderr := run("coreos", "import", "--server", server, file, "--max-ignition", "3.2.0")
-	if code != 0 || stdout != "streamrelease/rhcos-4.8-48.83.202103221318-0 created\nstream rhcos-4.8, release 48.83.202103221318-0: 4 architectures, 43 images\n" {
+	if code != 0 || stdout != "streamrelease/rhcos-4.8-48.83.202103221318-0 created\nstream rhcos-4.8, release "+
+		"48.83.202103221318-0: 4 architectures, 43 images\n" {
 		t.Fatalf("%d %s%s", code, stdout, stderr)
 	}
-	for end := time.Now().Add(10 * time.Second); cm().Data["stream"] == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); cm().Data["stream"] == "" &&
+		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
-	doors := map[string]string{"the ConfigMap": cm().Data["stream"], "HTTP": fetch(t, server+"/streams/rhcos-4.8.json"), "the alias": fetch(t, server+pub)}
+	doors := map[string]string{"the ConfigMap": cm().Data["stream"], "HTTP": fetch(t, server+"/streams/rhcos-4.8.json"),
+		"the alias": fetch(t, server+pub)}
 	_, doors["print-stream-json"], _ = run("coreos", "print-stream-json", "--server", server)
-	_, doors["print-stream-json --stream"], _ = run("coreos", "print-stream-json", "--server", server, "--stream", "rhcos-4.8")
-	_, doors["print-stream-json --release"], _ = run("coreos", "print-stream-json", "--server", server, "--release", "48.83.202103221318-0")
+	_, doors["print-stream-json --stream"], _ = run("coreos", "print-stream-json", "--server", server, "--stream",
+		"rhcos-4.8")
+	_, doors["print-stream-json --release"], _ = run("coreos", "print-stream-json", "--server", server, "--release",
+		"48.83.202103221318-0")
 	_, doors["offline"], _ = run("coreos", "print-stream-json", file)
 	for door, got := range doors {
 		if got != document {
@@ -127,7 +135,8 @@ func TestCoreOSDoors(t *testing.T) {
 	}
 
 	// Again, with another flag, and what was given before stays.
-	for _, c := range []struct{ want, flag string }{{"unchanged", ""}, {"configured", "--mirror=http://mirror/"}, {"unchanged", "--mirror=http://mirror/"}, {"configured", "--current"}} {
+	for _, c := range []struct{ want, flag string }{{"unchanged", ""}, {"configured", "--mirror=http://mirror/"},
+		{"unchanged", "--mirror=http://mirror/"}, {"configured", "--current"}} {
 		args := []string{"coreos", "import", "--server", server, file}
 		if c.flag != "" {
 			args = append(args, c.flag)
@@ -137,7 +146,8 @@ func TestCoreOSDoors(t *testing.T) {
 		}
 	}
 	var kept v1.StreamRelease
-	if err := json.Unmarshal([]byte(fetch(t, server+"/api/v1/streamreleases/rhcos-4.8-48.83.202103221318-0")), &kept); err != nil {
+	if err := json.Unmarshal([]byte(fetch(t, server+"/api/v1/streamreleases/rhcos-4.8-48.83.202103221318-0")),
+		&kept); err != nil {
 		t.Fatal(err)
 	}
 	if kept.Spec.MaxIgnition != "3.2.0" || len(kept.Spec.Mirrors) != 1 || !kept.Spec.Current {
@@ -148,7 +158,8 @@ func TestCoreOSDoors(t *testing.T) {
 	if code, _, stderr := run("coreos", "import", "--server", server, "testdata/rhcos-amd64.json"); code != 0 {
 		t.Fatal(stderr)
 	}
-	if code, _, stderr := run("coreos", "print-stream-json", "--server", server); code != 2 || !strings.Contains(stderr, "--stream: the server has several streams: rhcos-4.7, rhcos-4.8") {
+	if code, _, stderr := run("coreos", "print-stream-json", "--server", server); code != 2 || !strings.Contains(stderr,
+		"--stream: the server has several streams: rhcos-4.7, rhcos-4.8") {
 		t.Errorf("%d %s", code, stderr)
 	}
 	legacy, err := os.ReadFile("testdata/rhcos-amd64.json")
@@ -157,23 +168,28 @@ func TestCoreOSDoors(t *testing.T) {
 	}
 	code, stdout, stderr = run("coreos", "print-stream-json", "--server", server, "--stream", "rhcos-4.7", "--legacy")
 	var want, got any
-	if code != 0 || json.Unmarshal(legacy, &want) != nil || json.Unmarshal([]byte(stdout), &got) != nil || !jsonEqual(want, got) {
+	if code != 0 || json.Unmarshal(legacy, &want) != nil || json.Unmarshal([]byte(stdout), &got) != nil || !jsonEqual(want,
+		got) {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 	s := newFileServer(t)
-	mirrored := writeFile(t, filepath.Join(t.TempDir(), "m.json"), streamtest.Document(streamtest.Options{Stream: "mirrored", Release: "1", Base: s.URL, Content: contentOf}))
+	mirrored := writeFile(t, filepath.Join(t.TempDir(), "m.json"),
+		streamtest.Document(streamtest.Options{Stream: "mirrored", Release: "1", Base: s.URL, Content: contentOf}))
 	if code, stdout, stderr := run("coreos", "import", "--server", server, mirrored); code != 0 {
 		t.Fatal(stdout, stderr)
 	}
-	if code, stdout, stderr := run("coreos", "mirror", "--server", server, "--stream", "mirrored", "--arch", "s390x", "--artifact", "qemu", "--rewrite-base", server+"/streams/artifacts", images); code != 0 {
+	if code, stdout, stderr := run("coreos", "mirror", "--server", server, "--stream", "mirrored", "--arch", "s390x",
+		"--artifact", "qemu", "--rewrite-base", server+"/streams/artifacts", images); code != 0 {
 		t.Fatal(stdout, stderr)
 	}
 	again := t.TempDir()
-	if code, stdout, stderr := run("coreos", "mirror", "--from", server+"/streams/artifacts/mirrored.json", "--arch", "s390x", "--artifact", "qemu", again); code != 0 || !strings.Contains(stdout, "1 downloaded") {
+	if code, stdout, stderr := run("coreos", "mirror", "--from", server+"/streams/artifacts/mirrored.json", "--arch",
+		"s390x", "--artifact", "qemu", again); code != 0 || !strings.Contains(stdout, "1 downloaded") {
 		t.Error(code, stdout, stderr)
 	}
 	const below = "mirrored/1/s390x/qemu/fedora-coreos-1-qemu.s390x.qcow2.xz"
-	if got, err := os.ReadFile(filepath.Join(again, below)); err != nil || !bytes.Equal(got, contentOf(filepath.Base(below))) {
+	if got, err := os.ReadFile(filepath.Join(again, below)); err != nil || !bytes.Equal(got,
+		contentOf(filepath.Base(below))) {
 		t.Error(err)
 	}
 }

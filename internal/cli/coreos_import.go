@@ -57,7 +57,8 @@ A release that is there already is brought up to date with what is given.`,
 				spec.Release = doc.Release()
 			}
 			if spec.Release == "" {
-				return withHint(fmt.Errorf("%s lists no image that would tell its release", shown(args[0])), "name it with --release")
+				return withHint(fmt.Errorf("%s lists no image that would tell its release", shown(args[0])),
+					"name it with --release")
 			}
 			spec.Document = string(doc.Raw)
 			i := &importer{options: &options, spec: spec, given: cmd.Flags().Changed}
@@ -70,10 +71,14 @@ A release that is there already is brought up to date with what is given.`,
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringVar(&spec.Stream, "stream", "", "name to keep the stream under (default: what it calls itself)")
-	cmd.Flags().StringVar(&spec.Release, "release", "", "version of the release (default: that of the x86_64 metal images)")
-	cmd.Flags().StringVar(&spec.MaxIgnition, "max-ignition", "", "newest Ignition spec version that the release reads, such as 3.4.0")
-	cmd.Flags().BoolVar(&spec.Current, "current", false, "make it the stream's current release, whatever is imported later (--current=false ends that)")
-	cmd.Flags().StringSliceVar(&spec.Mirrors, "mirror", nil, "URL of a folder that coreos mirror has filled, tried before the document's locations (repeatable)")
+	cmd.Flags().StringVar(&spec.Release, "release", "",
+		"version of the release (default: that of the x86_64 metal images)")
+	cmd.Flags().StringVar(&spec.MaxIgnition, "max-ignition", "",
+		"newest Ignition spec version that the release reads, such as 3.4.0")
+	cmd.Flags().BoolVar(&spec.Current, "current", false,
+		"make it the stream's current release, whatever is imported later (--current=false ends that)")
+	cmd.Flags().StringSliceVar(&spec.Mirrors, "mirror", nil,
+		"URL of a folder that coreos mirror has filled, tried before the document's locations (repeatable)")
 	return cmd
 }
 
@@ -151,7 +156,8 @@ func (i *importer) report(w io.Writer, doc *coreos.Document, done string) error 
 	for _, name := range architectures {
 		images += len(doc.Artifacts(name))
 	}
-	_, err := fmt.Fprintf(w, "streamrelease/%s %s\nstream %s, release %s: %s, %s\n", i.name(), done, i.spec.Stream, i.spec.Release,
+	_, err := fmt.Fprintf(w, "streamrelease/%s %s\nstream %s, release %s: %s, %s\n", i.name(), done, i.spec.Stream,
+		i.spec.Release,
 		count(len(architectures), "architecture", "architectures"), count(images, "image", "images"))
 	return err
 }

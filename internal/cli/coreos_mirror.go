@@ -45,8 +45,10 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if base != "" {
 				u, err := url.Parse(base)
-				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-					return usagef("--rewrite-base: %q is not the URL of a folder, such as http://192.168.10.2:8082/streams/artifacts", base)
+				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+					u.Fragment != "" {
+					return usagef("--rewrite-base: %q is not the URL of a folder, such as http://192.168.10.2:8082/streams/artifacts",
+						base)
 				}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -89,13 +91,17 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 	}
 	client.addFlags(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "file or URL of the stream's metadata, instead of the server's")
-	cmd.Flags().StringVar(&stream, "stream", "", "the stream (default: the server's only one, or what the metadata calls itself)")
+	cmd.Flags().StringVar(&stream, "stream", "",
+		"the stream (default: the server's only one, or what the metadata calls itself)")
 	cmd.Flags().StringVar(&release, "release", "", "a certain release of the server's (default: the current one)")
 	cmd.Flags().StringSliceVar(&architectures, "arch", nil, "only this architecture (repeatable; default all)")
-	cmd.Flags().StringSliceVar(&artifacts, "artifact", nil, "only this artifact, such as metal or vmware (repeatable; default all)")
+	cmd.Flags().StringSliceVar(&artifacts, "artifact", nil,
+		"only this artifact, such as metal or vmware (repeatable; default all)")
 	cmd.Flags().StringSliceVar(&formats, "format", nil, "only this format, such as iso or pxe (repeatable; default all)")
-	cmd.Flags().StringVar(&keyring, "keyring", "", "file of OpenPGP public keys: every image has to be signed by one of them")
-	cmd.Flags().StringVar(&base, "rewrite-base", "", "URL that the folder is served at: write the stream's metadata with locations below it")
+	cmd.Flags().StringVar(&keyring, "keyring", "",
+		"file of OpenPGP public keys: every image has to be signed by one of them")
+	cmd.Flags().StringVar(&base, "rewrite-base", "",
+		"URL that the folder is served at: write the stream's metadata with locations below it")
 	return cmd
 }
 
@@ -127,7 +133,8 @@ func planMirror(doc *coreos.Document, stream string, architectures, artifacts, f
 			return nil, fmt.Errorf("%s of %s for %s: %w", file.Format, file.Artifact, file.Architecture, err)
 		}
 		if sum, twice := taken[path]; twice && sum != file.SHA256 {
-			return nil, fmt.Errorf("%s is the name of two files of %s for %s: mirror one --format at a time", filepath.Base(path), file.Artifact, file.Architecture)
+			return nil, fmt.Errorf("%s is the name of two files of %s for %s: mirror one --format at a time",
+				filepath.Base(path), file.Artifact, file.Architecture)
 		}
 		taken[path] = file.SHA256
 		plan = append(plan, mirrored{file, path})

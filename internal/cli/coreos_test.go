@@ -107,7 +107,8 @@ func TestCoreOSMirror(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mirror")
 	const iso, below = "fedora-coreos-44.1-live-iso.x86_64.iso", "stable/44.1/x86_64/metal/"
 	mirror := func(more ...string) (int, string, string) {
-		return run(append([]string{"coreos", "mirror", "--from", file, "--arch", "x86_64", "--artifact", "metal", "--format", "iso", dir}, more...)...)
+		return run(append([]string{"coreos", "mirror", "--from", file, "--arch", "x86_64", "--artifact", "metal", "--format",
+			"iso", dir}, more...)...)
 	}
 
 	// Cut off in the middle, then corrupt: nothing has the file's name.
@@ -124,7 +125,8 @@ func TestCoreOSMirror(t *testing.T) {
 		return true
 	})
 	code, stdout, stderr := mirror()
-	if code != 1 || stdout != "" || !strings.Contains(stderr, "error: "+iso+": ") || !strings.Contains(stderr, "hint: run it again") {
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "error: "+iso+": ") || !strings.Contains(stderr,
+		"hint: run it again") {
 		t.Errorf("cut off: %d %s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, below, iso)); !os.IsNotExist(err) {
@@ -144,7 +146,8 @@ func TestCoreOSMirror(t *testing.T) {
 	}
 
 	// Again: verified, not downloaded; and what was damaged comes anew.
-	if code, stdout, stderr = mirror(); code != 0 || !strings.Contains(stdout, "0 downloaded, 1 there already") || s.requests() != "" {
+	if code, stdout, stderr = mirror(); code != 0 || !strings.Contains(stdout, "0 downloaded, 1 there already") ||
+		s.requests() != "" {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 	writeFile(t, filepath.Join(dir, below, iso), []byte("damaged"))
@@ -161,7 +164,8 @@ func TestCoreOSMirror(t *testing.T) {
 	if code, stdout, stderr = mirror("--keyring", right); code != 0 {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
-	if code, _, stderr = mirror("--keyring", keyring(t, other)); code != 1 || !strings.Contains(stderr, "by none of the keys of the keyring") {
+	if code, _, stderr = mirror("--keyring", keyring(t, other)); code != 1 || !strings.Contains(stderr,
+		"by none of the keys of the keyring") {
 		t.Errorf("%d %s", code, stderr)
 	}
 	writeFile(t, filepath.Join(dir, below, iso+".sig"), []byte("broken"))
@@ -169,7 +173,8 @@ func TestCoreOSMirror(t *testing.T) {
 		t.Errorf("a broken signature was not brought anew: %d %s", code, stderr)
 	}
 	dir = filepath.Join(t.TempDir(), "other")
-	if code, _, stderr = mirror("--keyring", keyring(t, other)); code != 1 || !strings.Contains(stderr, "by none of the keys of the keyring") {
+	if code, _, stderr = mirror("--keyring", keyring(t, other)); code != 1 || !strings.Contains(stderr,
+		"by none of the keys of the keyring") {
 		t.Errorf("%d %s", code, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, below, iso)); !os.IsNotExist(err) {
@@ -196,10 +201,12 @@ func TestCoreOSMirrorRewrites(t *testing.T) {
 	if code != 1 {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
-	code, stdout, stderr = run("coreos", "mirror", "--from", file, "--arch", "x86_64,aarch64", "--artifact", "metal", "--artifact", "vmware",
+	code, stdout, stderr = run("coreos", "mirror", "--from", file, "--arch", "x86_64,aarch64", "--artifact", "metal",
+		"--artifact", "vmware",
 		"--rewrite-base", "http://192.0.2.1:8082/streams/artifacts/", dir)
 	// metal has six files in four formats.
-	if code != 0 || !strings.Contains(stdout, "13 files of stream stable") || !strings.Contains(stdout, "metadata: "+filepath.Join(dir, "stable.json")) {
+	if code != 0 || !strings.Contains(stdout, "13 files of stream stable") || !strings.Contains(stdout, "metadata: "+
+		filepath.Join(dir, "stable.json")) {
 		t.Fatalf("%d %s%s", code, stdout, stderr)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "stable.json"))
@@ -214,7 +221,8 @@ func TestCoreOSMirrorRewrites(t *testing.T) {
 	moved := 0
 	listed, _ := doc.List(nil, nil)
 	for _, file := range listed {
-		here := (file.Architecture == "x86_64" || file.Architecture == "aarch64") && (file.Artifact == "metal" || file.Artifact == "vmware")
+		here := (file.Architecture == "x86_64" || file.Architecture == "aarch64") && (file.Artifact == "metal" ||
+			file.Artifact == "vmware")
 		if below, ok := strings.CutPrefix(file.URLs[0], base); ok {
 			moved++
 			sum, err := os.Stat(filepath.Join(dir, below))
@@ -246,11 +254,13 @@ func TestCoreOSMirrorRewrites(t *testing.T) {
 		return strings.HasSuffix(name, ".ova")
 	})
 	dir = t.TempDir()
-	code, stdout, stderr = run("coreos", "mirror", "--from", file, "--arch", "x86_64", "--artifact", "vmware,virtualbox,qemu", "--rewrite-base", base, dir)
+	code, stdout, stderr = run("coreos", "mirror", "--from", file, "--arch", "x86_64", "--artifact",
+		"vmware,virtualbox,qemu", "--rewrite-base", base, dir)
 	if code != 1 || !strings.Contains(stderr, "error: 2 of 3 files are not there:\n") || stdout != "" {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "stable", "44.1", "x86_64", "qemu", "fedora-coreos-44.1-qemu.x86_64.qcow2.xz")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "stable", "44.1", "x86_64", "qemu",
+		"fedora-coreos-44.1-qemu.x86_64.qcow2.xz")); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stable.json")); !os.IsNotExist(err) {

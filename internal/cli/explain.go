@@ -69,7 +69,8 @@ With --manifests it answers from files, before anything is applied. With
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringSliceVar(&manifests, "manifests", nil, "answer from these files and folders instead of a server (repeatable)")
+	cmd.Flags().StringSliceVar(&manifests, "manifests", nil,
+		"answer from these files and folders instead of a server (repeatable)")
 	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false, "with --manifests: as a server with --isolate-namespaces")
 	cmd.Flags().StringVar(&endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
 	cmd.Flags().StringVar(&accept, "accept", "", "the client's Accept header")
@@ -102,7 +103,8 @@ func explainOnline(cmd *cobra.Command, options *clientOptions, query url.Values)
 	return answer, options.get(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
 }
 
-func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool, paths []string) (*decide.Explanation, error) {
+func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool,
+	paths []string) (*decide.Explanation, error) {
 	claims, fault := identity.ParseClaims(query.Encode())
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)

@@ -55,7 +55,8 @@ func textOf(t *testing.T, e *decide.Explanation) string {
 
 func TestExplanationTextOfLayersAndImages(t *testing.T) {
 	got := textOf(t, &decide.Explanation{
-		Boot: &decide.ExplainedBoot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0", Skew: "host g10/a boots image g10/old"},
+		Boot: &decide.ExplainedBoot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
+			Skew: "host g10/a boots image g10/old"},
 		Winner: &decide.Winner{
 			Layers:  []decide.ExplainedLayer{{Name: "base", Changed: true}, {Name: "side", Failing: true}},
 			Origins: []ignition.Origin{{Kind: "user", Name: "a\x1b[2J\nb", From: []string{"base", "top"}}},

@@ -26,7 +26,8 @@ func newISOCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newISOUploadCommand(), newISOListCommand(), newISOWaitCommand(), newISOInspectCommand(), newISOCustomizeCommand())
+	cmd.AddCommand(newISOUploadCommand(), newISOListCommand(), newISOWaitCommand(), newISOInspectCommand(),
+		newISOCustomizeCommand())
 	return cmd
 }
 
@@ -103,7 +104,8 @@ OUT appears when it is complete; after an error there is none.`,
 				return customizeError(args[0], err)
 			}
 			if len(overlay.Args()) == 0 {
-				return withHint(fmt.Errorf("%s: its distro (%s) has no default kernel arguments", args[0], img.Distro()), "name them with --karg")
+				return withHint(fmt.Errorf("%s: its distro (%s) has no default kernel arguments", args[0], img.Distro()),
+					"name them with --karg")
 			}
 			bar := newProgress(cmd.ErrOrStderr(), out, overlay.Size())
 			err = writeISO(cmd.Context(), file, overlay, out, bar.add)
@@ -120,9 +122,11 @@ OUT appears when it is complete; after an error there is none.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "the file to write")
-	cmd.Flags().StringArrayVar(&kargs, "karg", nil, "kernel argument to set: a flag or key=value; ${glowplug} stands for --http-url (repeatable; default by distro)")
+	cmd.Flags().StringArrayVar(&kargs, "karg", nil,
+		"kernel argument to set: a flag or key=value; ${glowplug} stands for --http-url (repeatable; default by distro)")
 	cmd.Flags().StringVar(&baseURL, "http-url", "", "URL of the server as machines reach it")
-	cmd.Flags().StringVar(&files, "files-url", "", "URL below which the files of the image are served; with none they are found over iSCSI")
+	cmd.Flags().StringVar(&files, "files-url", "",
+		"URL below which the files of the image are served; with none they are found over iSCSI")
 	return cmd
 }
 
@@ -149,7 +153,8 @@ func openISO(name string) (*os.File, *iso.Image, error) {
 		err = fmt.Errorf("%s: %w", name, err)
 		switch {
 		case errors.Is(err, iso.ErrNotISO):
-			err = withHint(err, "a disk image (.raw, .img, .qcow2) or a compressed file cannot be used: it has to be the .iso itself")
+			err = withHint(err, "a disk image (.raw, .img, .qcow2) or a compressed file cannot be used: it has to be the "+
+				".iso itself")
 		case errors.Is(err, iso.ErrTruncated):
 			err = withHint(err, "download it again and compare its SHA-256")
 		}

@@ -66,7 +66,8 @@ func writeISOList(w io.Writer, list []v1.ISCSICdrom) error {
 		if c.Spec.External != nil {
 			message = "external: " + c.Spec.External.Portal + " " + c.Spec.External.IQN
 		}
-		fields := []string{c.Namespace, c.Name, s.Phase, size, s.Distro, s.VolumeID, s.ServedRelease, fmt.Sprint(len(s.Subscribers)), message}
+		fields := []string{c.Namespace, c.Name, s.Phase, size, s.Distro, s.VolumeID, s.ServedRelease,
+			fmt.Sprint(len(s.Subscribers)), message}
 		fmt.Fprintln(t, strings.TrimRight(strings.Join(fields, "\t"), "\t"))
 	}
 	return t.Flush()

@@ -43,7 +43,8 @@ func TestProgressElsewhere(t *testing.T) {
 }
 
 func TestByteCount(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 1_234_567: "1.2 MB", 5 << 30: "5.4 GB", 1 << 62: "4611.7 PB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 1_234_567: "1.2 MB", 5 << 30: "5.4 GB",
+		1 << 62: "4611.7 PB"} {
 		if got := byteCount(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

@@ -94,7 +94,8 @@ type uploader struct {
 
 // request returns a request for the ISCSICdrom, or for its image.
 func (u *uploader) request(method, subresource string) *client.Request {
-	return &client.Request{Method: method, Resource: cdroms, Namespace: u.namespace, Name: u.name, Subresource: subresource}
+	return &client.Request{Method: method, Resource: cdroms, Namespace: u.namespace, Name: u.name,
+		Subresource: subresource}
 }
 
 // create makes the ISCSICdrom, if there is none.

@@ -173,7 +173,8 @@ func TestISOUpload(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("%d: %s", code, stderr)
 	}
-	for _, want := range []string{"iscsicdrom g10/coreos: Ready, 12.6 MB, generic", "sha256: ", "target: iqn.2026-11.dev.glowplug:g10:coreos"} {
+	for _, want := range []string{"iscsicdrom g10/coreos: Ready, 12.6 MB, generic", "sha256: ",
+		"target: iqn.2026-11.dev.glowplug:g10:coreos"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q lacks %q", stdout, want)
 		}
@@ -189,7 +190,8 @@ func TestISOUpload(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "g10         coreos   Ready   12.6 MB   generic   CLI") {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
-	if code, stdout, _ = run("iso", "list", "-n", "other", "-o", "json", "--server", s.url); code != 0 || !strings.Contains(stdout, `"items":[]`) {
+	if code, stdout, _ = run("iso", "list", "-n", "other", "-o", "json", "--server", s.url); code != 0 ||
+		!strings.Contains(stdout, `"items":[]`) {
 		t.Errorf("%d: %s", code, stdout)
 	}
 
@@ -233,7 +235,8 @@ type lateReader struct {
 
 func (l *lateReader) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := func(code int, body string) *http.Response {
-		return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+		return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+			Request: r}
 	}
 	switch {
 	case r.Method != http.MethodPut:
@@ -325,13 +328,15 @@ func TestISODeleteInUse(t *testing.T) {
 			t.Errorf("%s: %d: %s", path, code, answer)
 		}
 	}
-	if code, answer := remove(collection+"/a", `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`); code != http.StatusOK {
+	if code, answer := remove(collection+"/a",
+		`{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}`); code != http.StatusOK {
 		t.Errorf("forced: %d: %s", code, answer)
 	}
 }
 
 func TestISOUsage(t *testing.T) {
-	for _, args := range [][]string{{"iso", "upload"}, {"iso", "upload", "a"}, {"iso", "list", "x"}, {"iso", "list", "-o", "yaml"}, {"iso", "nothing"}} {
+	for _, args := range [][]string{{"iso", "upload"}, {"iso", "upload", "a"}, {"iso", "list", "x"}, {"iso", "list", "-o",
+		"yaml"}, {"iso", "nothing"}} {
 		if code, _, stderr := run(args...); code != 2 || !strings.HasPrefix(stderr, "error: ") {
 			t.Errorf("%v: %d: %s", args, code, stderr)
 		}

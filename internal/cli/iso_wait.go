@@ -54,7 +54,8 @@ on trying by itself.`,
 			w := waiter{client: c, namespace: namespace, name: args[0], notes: cmd.ErrOrStderr()}
 			cdrom, err := w.run(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
-				return withHint(fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", args[0], timeout, w.last), "the server goes on by itself")
+				return withHint(fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", args[0], timeout, w.last),
+					"the server goes on by itself")
 			}
 			if err != nil {
 				return err
@@ -146,7 +147,8 @@ func (w *waiter) draw(cdrom *v1.ISCSICdrom) {
 func settled(cdrom *v1.ISCSICdrom) (bool, error) {
 	s := &cdrom.Status
 	failed := func(why string) (bool, error) {
-		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, why), "the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+"` tells more")
+		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, why),
+			"the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+"` tells more")
 	}
 	c := meta.FindStatusCondition(s.Conditions, v1.ConditionUpToDate)
 	switch {

@@ -17,7 +17,8 @@ var cdromType = metav1.TypeMeta{Kind: "ISCSICdrom", APIVersion: "v1"}
 
 func TestISOWait(t *testing.T) {
 	image := func(change func(*v1.ISCSICdrom)) *v1.ISCSICdrom {
-		c := &v1.ISCSICdrom{TypeMeta: cdromType, ObjectMeta: metav1.ObjectMeta{Name: "fcos", Generation: 2, ResourceVersion: "7"}}
+		c := &v1.ISCSICdrom{TypeMeta: cdromType, ObjectMeta: metav1.ObjectMeta{Name: "fcos", Generation: 2,
+			ResourceVersion: "7"}}
 		c.Spec.Stream = &v1.StreamImage{Name: "stable"}
 		change(c)
 		return c
@@ -36,29 +37,35 @@ func TestISOWait(t *testing.T) {
 		condition(c, metav1.ConditionTrue, 2)
 	})
 	failed := image(func(c *v1.ISCSICdrom) {
-		c.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, ServedRelease: "43", ErrorMessage: "spec.stream: the server answered 404 Not Found; release 43 is still served"}
+		c.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, ServedRelease: "43",
+			ErrorMessage: "spec.stream: the server answered 404 Not Found; release 43 is still served"}
 		condition(c, metav1.ConditionFalse, 2)
 	})
-	plain := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "fcos"}, Status: v1.ISCSICdromStatus{Phase: v1.PhaseReady, ISOSize: 5}}
+	plain := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "fcos"}, Status: v1.ISCSICdromStatus{Phase: v1.PhaseReady,
+		ISOSize: 5}}
 	for name, c := range map[string]struct {
 		answers []*v1.ISCSICdrom
 		args    []string
 		code    int
 		want    string
 	}{
-		"comes":      {[]*v1.ISCSICdrom{stale, coming, ready}, nil, 0, "fcos is ready, release 44, 1.0 GB\n"},
-		"fails":      {[]*v1.ISCSICdrom{failed}, nil, 1, "error: ISCSICdrom fcos: spec.stream: the server answered 404 Not Found; release 43 is still served\nhint: the server tries again"},
-		"no stream":  {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5 B\n"},
-		"takes long": {[]*v1.ISCSICdrom{coming}, []string{"--timeout", "100ms"}, 1, "error: ISCSICdrom fcos is not ready after 100ms: Uploading downloading 44 disk: 45% of 1.0 GB\nhint:"},
-		"is none":    {nil, nil, 1, "error: the server answered 404"},
-		"backwards":  {nil, []string{"--timeout", "-1s"}, 2, "--timeout"},
+		"comes": {[]*v1.ISCSICdrom{stale, coming, ready}, nil, 0, "fcos is ready, release 44, 1.0 GB\n"},
+		"fails": {[]*v1.ISCSICdrom{failed}, nil, 1,
+			"error: ISCSICdrom fcos: spec.stream: the server answered 404 Not Found; release 43 is still served\nhint: the " +
+				"server tries again"},
+		"no stream": {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5 B\n"},
+		"takes long": {[]*v1.ISCSICdrom{coming}, []string{"--timeout", "100ms"}, 1,
+			"error: ISCSICdrom fcos is not ready after 100ms: Uploading downloading 44 disk: 45% of 1.0 GB\nhint:"},
+		"is none":   {nil, nil, 1, "error: the server answered 404"},
+		"backwards": {nil, []string{"--timeout", "-1s"}, 2, "--timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(imageStates(c.answers))
 			defer server.Close()
 			var out, errs strings.Builder
-			code := Main(append([]string{"iso", "wait", "fcos", "-n", "g10", "--server", server.URL}, c.args...), strings.NewReader(""), &out, &errs)
+			code := Main(append([]string{"iso", "wait", "fcos", "-n", "g10", "--server", server.URL}, c.args...),
+				strings.NewReader(""), &out, &errs)
 			if text := out.String() + errs.String(); code != c.code || !strings.Contains(text, c.want) {
 				t.Errorf("%d, want %d\n%s", code, c.code, text)
 			}

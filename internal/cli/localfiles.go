@@ -23,7 +23,8 @@ const (
 )
 
 func addFilesDir(cmd *cobra.Command, value *string) {
-	cmd.Flags().StringVar(value, "files-dir", "", "the folder that Butane's local: paths and trees are relative to, and may not leave")
+	cmd.Flags().StringVar(value, "files-dir", "",
+		"the folder that Butane's local: paths and trees are relative to, and may not leave")
 }
 
 // compileLocal compiles a source with the local parts that it has under filesDir. A
@@ -84,7 +85,8 @@ func (c *localChecker) check(local butane.Local) {
 		c.fail(local, "check its owner and mode", "%q may not be read", clipped(local.File))
 		return
 	case err != nil && strings.Contains(err.Error(), "escapes from parent"): // os.Root has no other word for it
-		c.fail(local, "a local file lies under --files-dir, where a symbolic link leads to as well", "%q leaves the folder %s", clipped(local.File), c.dir)
+		c.fail(local, "a local file lies under --files-dir, where a symbolic link leads to as well",
+			"%q leaves the folder %s", clipped(local.File), c.dir)
 		return
 	case err != nil:
 		c.fail(local, "", "%q cannot be read: %v", clipped(local.File), cause(err))
@@ -92,7 +94,8 @@ func (c *localChecker) check(local butane.Local) {
 	}
 	switch {
 	case local.Tree && !info.IsDir():
-		c.fail(local, "a tree is a folder; a file goes into storage.files with contents.local", "%q is no folder", clipped(local.File))
+		c.fail(local, "a tree is a folder; a file goes into storage.files with contents.local", "%q is no folder",
+			clipped(local.File))
 	case local.Tree:
 		c.tree(local, name)
 	case info.IsDir():

@@ -108,7 +108,8 @@ func (m *mirror) bring(ctx context.Context, client *download.Client, folder down
 
 // there tells whether a file is in the folder as it should be. One that is not is
 // brought anew; one whose signature is not right is an error.
-func (m *mirror) there(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) (bool, error) {
+func (m *mirror) there(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) (bool,
+	error) {
 	content, err := folder.Root.Open(file.path)
 	if err != nil {
 		return false, nil // bringing it says what is in the way

@@ -56,7 +56,8 @@ func (p *progress) line() string {
 	if p.color {
 		bar = "\x1b[32m" + bar + "\x1b[0m"
 	}
-	return fmt.Sprintf("%s [%s%s] %3d%% of %s", p.label, bar, strings.Repeat(".", barWidth-full), int(part*100), byteCount(p.total))
+	return fmt.Sprintf("%s [%s%s] %3d%% of %s", p.label, bar, strings.Repeat(".", barWidth-full), int(part*100),
+		byteCount(p.total))
 }
 
 // done ends the line that was drawn.

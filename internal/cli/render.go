@@ -96,9 +96,12 @@ a config on the way is of a later one, as the machine does.`,
 	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of NAME")
 	cmd.Flags().StringVar(&spec, "spec", "", "newest spec version that the machine reads, such as 3.2.0")
-	cmd.Flags().StringVar(&host, "host", "", "BareMetalHost that a template is rendered for, NAME (in the namespace of the config) or NAMESPACE/NAME")
+	cmd.Flags().StringVar(&host, "host", "",
+		"BareMetalHost that a template is rendered for, NAME (in the namespace of the config) or NAMESPACE/NAME")
 	cmd.Flags().StringVar(&format, "format", "", "format of a FILE: butane or ignition (default: by extension)")
-	cmd.Flags().StringSliceVar(&allow, "allow-fetch", nil, "host, *.domain, address or CIDR that configs may be fetched from for a FILE (repeatable; default: nothing is fetched)")
+	cmd.Flags().StringSliceVar(&allow, "allow-fetch", nil,
+		"host, *.domain, address or CIDR that configs may be fetched from for a FILE (repeatable; default: nothing is "+
+			"fetched)")
 	return cmd
 }
 

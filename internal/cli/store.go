@@ -32,7 +32,8 @@ Both commands need the data directory for themselves: stop the server first.`,
 		},
 	}
 	cmd.AddCommand(
-		newStoreDecision("adopt", "Take what is stored now for the truth", `Take what is stored now for the truth, whatever the data directory knew: after a
+		newStoreDecision("adopt", "Take what is stored now for the truth",
+			`Take what is stored now for the truth, whatever the data directory knew: after a
 backup was restored, say, or when a server moves to another NATS. What is lost
 compared with what was recorded is shown, and from then on given up.
 
@@ -40,7 +41,8 @@ Every server has a data directory of its own: run it for one after the other.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
 			"adopted", (*app.Store).Adopt),
-		newStoreDecision("init", "Begin a new, empty store", `Begin a new, empty store where nothing is stored, although the data directory knows
+		newStoreDecision("init", "Begin a new, empty store",
+			`Begin a new, empty store where nothing is stored, although the data directory knows
 of one: when NATS was lost without a backup, say. A store that has objects is
 refused. Of several servers one begins the store, and the others adopt it.
 

@@ -35,7 +35,10 @@ func (c *checker) renderAll(files []string) error {
 	if len(c.templates) == 0 {
 		return nil
 	}
-	manifests := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !slices.Contains(manifestFiles, strings.ToLower(filepath.Ext(name))) })
+	manifests := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
+		return !slices.Contains(manifestFiles,
+			strings.ToLower(filepath.Ext(name)))
+	})
 	err := app.RenderManifests(func(r *app.HostRendering) {
 		if t := c.templates[r.Config]; t != nil {
 			t.add(r)
@@ -59,7 +62,8 @@ func (c *checker) renderAll(files []string) error {
 			return err
 		}
 		if t.failing > maxFailing {
-			t.found = append(t.found, t.places.finding("spec.config", fmt.Sprintf("and it fails for %d more hosts", t.failing-maxFailing)))
+			t.found = append(t.found, t.places.finding("spec.config", fmt.Sprintf("and it fails for %d more hosts",
+				t.failing-maxFailing)))
 		}
 		if err := c.print(t.doc.File, t.places.source, t.found.Tidy()); err != nil {
 			return err

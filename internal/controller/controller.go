@@ -181,7 +181,8 @@ func (c *Controller[K]) reconcileNext(ctx context.Context, queue workqueue.Typed
 	c.opts.Metrics.reconciled(c.opts.Name, time.Since(began), requeueAfter, err)
 	switch {
 	case err != nil:
-		c.opts.Logger.Warn("reconciling failed and is tried again", "controller", c.opts.Name, "key", fmt.Sprint(key), "error", err)
+		c.opts.Logger.Warn("reconciling failed and is tried again", "controller", c.opts.Name, "key", fmt.Sprint(key),
+			"error", err)
 		queue.AddRateLimited(key)
 	default:
 		queue.Forget(key)

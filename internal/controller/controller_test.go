@@ -75,7 +75,8 @@ func TestFailureIsTriedAgainWithBackOff(t *testing.T) {
 		var at []time.Duration
 		began := time.Now()
 		metrics := NewMetrics(prometheus.NewRegistry())
-		c := New(Options[string]{Name: "x", Metrics: metrics, Reconcile: func(context.Context, string) (time.Duration, error) {
+		c := New(Options[string]{Name: "x", Metrics: metrics, Reconcile: func(context.Context, string) (time.Duration,
+			error) {
 			at = append(at, time.Since(began))
 			switch len(at) {
 			case 1:

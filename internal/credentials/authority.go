@@ -102,7 +102,8 @@ func unfit(cert *x509.Certificate, life time.Duration, now time.Time) string {
 
 // issue makes a key and a certificate, signed by parent or, where that is nil, by
 // itself, and writes both: the key first, so that a certificate always has one.
-func issue(template *x509.Certificate, parent *authority, certPath, keyPath string) (*x509.Certificate, crypto.Signer, error) {
+func issue(template *x509.Certificate, parent *authority, certPath, keyPath string) (*x509.Certificate, crypto.Signer,
+	error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -152,7 +153,9 @@ func readPair(certPath, keyPath string) (*x509.Certificate, crypto.Signer, error
 	}
 	keyData, err := os.ReadFile(keyPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%s is there but its key %s is not: put the key back, or remove the certificate to have both made anew", certPath, keyPath)
+		return nil, nil, fmt.Errorf(
+			"%s is there but its key %s is not: put the key back, or remove the certificate to have both made anew", certPath,
+			keyPath)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +172,8 @@ func readPair(certPath, keyPath string) (*x509.Certificate, crypto.Signer, error
 		return nil, nil, damaged(keyPath, errors.New("not a key that signs"))
 	}
 	if public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(cert.PublicKey) {
-		return nil, nil, fmt.Errorf("%s is not the key of %s: put the right one back, or remove both to have them made anew", keyPath, certPath)
+		return nil, nil, fmt.Errorf("%s is not the key of %s: put the right one back, or remove both to have them made anew",
+			keyPath, certPath)
 	}
 	return cert, key, nil
 }

@@ -107,9 +107,12 @@ func TestChanges(t *testing.T) {
 		{name: "a clock a day behind", opts: Options{Now: at(-1)}, token: true},
 		{name: "made while the clock was a year ahead", opts: Options{Now: at(-365)},
 			changed: []string{"pki/ca.crt", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
-		{name: "another name", opts: Options{Names: []string{"new.example.org"}}, changed: []string{"pki/server.crt", "pki/server.key"}, token: true},
-		{name: "near the end", opts: Options{Now: at(330)}, changed: []string{"pki/server.crt", "pki/server.key"}, token: true},
-		{name: "another address", opts: Options{Server: "https://192.0.2.1:8443"}, changed: []string{Kubeconfig}, token: true},
+		{name: "another name", opts: Options{Names: []string{"new.example.org"}}, changed: []string{"pki/server.crt",
+			"pki/server.key"}, token: true},
+		{name: "near the end", opts: Options{Now: at(330)}, changed: []string{"pki/server.crt", "pki/server.key"},
+			token: true},
+		{name: "another address", opts: Options{Server: "https://192.0.2.1:8443"}, changed: []string{Kubeconfig},
+			token: true},
 		{name: "the kubeconfig is gone", change: func(dir string) error { return os.Remove(dir + "/admin.kubeconfig") },
 			changed: []string{Kubeconfig, "pki/admin-token.sha256"}},
 		{name: "the CA is gone", change: func(dir string) error { return os.Remove(dir + "/pki/ca.crt") },
@@ -166,11 +169,16 @@ func TestErrorsNameFileAndRemedy(t *testing.T) {
 		opts   Options
 		want   []string
 	}{
-		{"damaged CA", func(dir string) error { return os.WriteFile(dir+"/pki/ca.crt", []byte("x"), 0o600) }, Options{}, []string{"ca.crt is damaged", "restore it, or remove it"}},
-		{"lost CA key", func(dir string) error { return os.Remove(dir + "/pki/ca.key") }, Options{}, []string{"ca.key is not", "put the key back"}},
-		{"another CA key", func(dir string) error { return os.Rename(dir+"/pki/server.key", dir+"/pki/ca.key") }, Options{}, []string{"ca.key is not the key of", "put the right one back"}},
-		{"damaged hash", func(dir string) error { return os.WriteFile(dir+"/pki/admin-token.sha256", []byte("x"), 0o600) }, Options{}, []string{"admin-token.sha256 is damaged"}},
-		{"damaged kubeconfig", func(dir string) error { return os.WriteFile(dir+"/admin.kubeconfig", []byte("{"), 0o600) }, Options{}, []string{"admin.kubeconfig is damaged"}},
+		{"damaged CA", func(dir string) error { return os.WriteFile(dir+"/pki/ca.crt", []byte("x"), 0o600) }, Options{},
+			[]string{"ca.crt is damaged", "restore it, or remove it"}},
+		{"lost CA key", func(dir string) error { return os.Remove(dir + "/pki/ca.key") }, Options{}, []string{"ca.key is not",
+			"put the key back"}},
+		{"another CA key", func(dir string) error { return os.Rename(dir+"/pki/server.key", dir+"/pki/ca.key") }, Options{},
+			[]string{"ca.key is not the key of", "put the right one back"}},
+		{"damaged hash", func(dir string) error { return os.WriteFile(dir+"/pki/admin-token.sha256", []byte("x"), 0o600) },
+			Options{}, []string{"admin-token.sha256 is damaged"}},
+		{"damaged kubeconfig", func(dir string) error { return os.WriteFile(dir+"/admin.kubeconfig", []byte("{"), 0o600) },
+			Options{}, []string{"admin.kubeconfig is damaged"}},
 		{"bad name", func(string) error { return nil }, Options{Names: []string{"a b"}}, []string{"--tls-san \"a b\""}},
 	}
 	for _, test := range tests {
@@ -264,7 +272,8 @@ func TestCertificatesFromTheFuture(t *testing.T) {
 				if tokenIn(t, c) != token || !c.IsAdminToken(token) || files(t, c.opts.DataDir)["pki/ca.key"] != key {
 					t.Errorf("%s: the token or the key of the CA has changed", how)
 				}
-				_, err := client.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), CurrentTime: right, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+				_, err := client.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), CurrentTime: right,
+					KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 				if err != nil {
 					t.Errorf("%s: a client certificate of this CA: %v", how, err)
 				}
@@ -309,7 +318,8 @@ func TestHandshake(t *testing.T) {
 	server := &http.Server{Handler: http.NotFoundHandler()}
 	go server.Serve(listener)
 	defer server.Close()
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", listener.Addr().String(), &tls.Config{RootCAs: c.ClientCAs()})
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", listener.Addr().String(),
+		&tls.Config{RootCAs: c.ClientCAs()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,8 @@ func (c *Credentials) current() *tls.Certificate {
 		return c.serving.Load()
 	}
 	if err := c.renew(); err != nil {
-		c.opts.Logger.Error("the server certificate could not be renewed", "end", c.serving.Load().Leaf.NotAfter, "error", err)
+		c.opts.Logger.Error("the server certificate could not be renewed", "end", c.serving.Load().Leaf.NotAfter, "error",
+			err)
 		c.retryAt = c.opts.Now().Add(time.Hour)
 	}
 	return c.serving.Load()

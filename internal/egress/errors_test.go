@@ -42,7 +42,8 @@ func TestPlain(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	closed := speak("")
-	client := &http.Client{Transport: OnBehalf(&http.Transport{DialContext: NewDialer(listed(t, "127.0.0.0/8")).Dial, DisableKeepAlives: true})}
+	client := &http.Client{Transport: OnBehalf(&http.Transport{DialContext: NewDialer(listed(t, "127.0.0.0/8")).Dial,
+		DisableKeepAlives: true})}
 	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}}
 	for _, c := range []struct {
 		client    *http.Client

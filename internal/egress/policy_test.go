@@ -29,7 +29,8 @@ func publicAnd(t testing.TB, entries ...string) Policy {
 }
 
 func TestListed(t *testing.T) {
-	for _, bad := range []string{"", " ", "a b", "http://a/", "a/24", "10.0.0.0/33", "*.", "*", "a..b", "127.1", "2130706433", "0x7f.0.0.1", "a:80", "[::1]", "*.*.a", "::ffff:0:0/90"} {
+	for _, bad := range []string{"", " ", "a b", "http://a/", "a/24", "10.0.0.0/33", "*.", "*", "a..b", "127.1",
+		"2130706433", "0x7f.0.0.1", "a:80", "[::1]", "*.*.a", "::ffff:0:0/90"} {
 		if _, err := Listed("--allow-fetch", []string{bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
@@ -45,14 +46,18 @@ func TestPublicAnd(t *testing.T) {
 	if publicAnd(t).Nowhere() {
 		t.Error("public addresses need no entry")
 	}
-	for _, bad := range []string{"", "mirror.lan", "*.lan", "localhost", "http://10.0.0.1/", "10.0.0.0/33", "10.0.0.1:80"} {
-		if _, err := PublicAnd("--allow-image-fetch", []string{bad}); err == nil || !strings.Contains(err.Error(), "is neither an address nor a CIDR") {
+	for _, bad := range []string{"", "mirror.lan", "*.lan", "localhost", "http://10.0.0.1/", "10.0.0.0/33",
+		"10.0.0.1:80"} {
+		if _, err := PublicAnd("--allow-image-fetch", []string{bad}); err == nil || !strings.Contains(err.Error(),
+			"is neither an address nor a CIDR") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 	names := map[string][]string{
-		"public": {"93.184.215.14"}, "public6": {"2606:2800::1"}, "loop": {"127.0.0.1"}, "localhost": {"127.0.0.1", "::1"}, "inner": {"10.1.2.3"},
-		"both": {"10.1.2.3", "93.184.215.14"}, "2130706433": {"127.0.0.1"}, "0x7f000001": {"127.0.0.1"}, "0177.0.0.1": {"127.0.0.1"}, "127.1": {"127.0.0.1"},
+		"public": {"93.184.215.14"}, "public6": {"2606:2800::1"}, "loop": {"127.0.0.1"}, "localhost": {"127.0.0.1", "::1"},
+		"inner": {"10.1.2.3"},
+		"both":  {"10.1.2.3", "93.184.215.14"}, "2130706433": {"127.0.0.1"}, "0x7f000001": {"127.0.0.1"},
+		"0177.0.0.1": {"127.0.0.1"}, "127.1": {"127.0.0.1"},
 		"meta": {"169.254.169.254"}, "nowhere": {},
 	}
 	for _, c := range []struct{ allow, host, want string }{
@@ -69,8 +74,10 @@ func TestPublicAnd(t *testing.T) {
 		{"127.0.0.0/8", "loop", "127.0.0.1:80"},
 		{"169.254.169.254", "meta", "169.254.169.254:80"},
 
-		{"", "inner", "what inner resolves to is a private address, which --allow-image-fetch has to name: --allow-image-fetch=10.0.0.0/8"},
-		{"", "10.1.2.3", "10.1.2.3 is a private address, which --allow-image-fetch has to name: --allow-image-fetch=10.0.0.0/8"},
+		{"", "inner", "what inner resolves to is a private address, which --allow-image-fetch has to name: " +
+			"--allow-image-fetch=10.0.0.0/8"},
+		{"", "10.1.2.3", "10.1.2.3 is a private address, which --allow-image-fetch has to name: " +
+			"--allow-image-fetch=10.0.0.0/8"},
 		{"192.168.0.0/16", "inner", "--allow-image-fetch=10.0.0.0/8"},
 		{"", "172.31.255.255", "--allow-image-fetch=172.16.0.0/12"},
 		{"", "192.168.0.1", "--allow-image-fetch=192.168.0.0/16"},
@@ -84,7 +91,8 @@ func TestPublicAnd(t *testing.T) {
 		{"", "64:ff9b::a01:203", "a private address"},
 		{"", "2002:a01:203::", "a private address"},
 		{"10.0.0.0/8", "64:ff9b::a01:203", "a private address"}, // another way than the one that is named
-		{"", "loop", "what loop resolves to is a loopback address, which --allow-image-fetch has to name as such: --allow-image-fetch=127.0.0.0/8"},
+		{"", "loop", "what loop resolves to is a loopback address, which --allow-image-fetch has to name as such: " +
+			"--allow-image-fetch=127.0.0.0/8"},
 		{"0.0.0.0/0", "localhost", "a loopback address"},
 		{"::/0", "::1", "a loopback address"},
 		{"0.0.0.0/0", "::ffff:127.0.0.1", "a loopback address"},

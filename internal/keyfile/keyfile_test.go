@@ -106,15 +106,19 @@ func TestServerWithoutRoot(t *testing.T) {
 		{"a Secret's volume, defaultMode 0400 and fsGroup", Secret, file{0o440, 0, 65532}, "", "", ""},
 		{"a Secret's volume, as it is by default", Secret, file{0o644, 0, 65532}, "anybody may read it", "", "chmod 0640 p"},
 		{"a credential of systemd, which an access control list gives", Secret, file{0o440, 0, 0}, "", "", ""},
-		{"a file of root's that anybody may read", Secret, file{0o644, 0, 0}, "anybody may read it", "", "chown 65532 p && chmod 0600 p"},
-		{"a secret of root's that the group cannot read", Secret, file{0o644, 0, 7}, "anybody may read it", "", "chown 65532 p && chmod 0600 p"},
+		{"a file of root's that anybody may read", Secret, file{0o644, 0, 0}, "anybody may read it", "",
+			"chown 65532 p && chmod 0600 p"},
+		{"a secret of root's that the group cannot read", Secret, file{0o644, 0, 7}, "anybody may read it", "",
+			"chown 65532 p && chmod 0600 p"},
 		{"a volume with fsGroup", Folder, file{fs.ModeSetgid | 0o770, 0, 65532}, "", "", ""},
-		{"the same, which anybody may enter", Folder, file{fs.ModeSetgid | 0o775, 0, 65532}, "anybody may enter it", "", "chmod 0770 p"},
+		{"the same, which anybody may enter", Folder, file{fs.ModeSetgid | 0o775, 0, 65532}, "anybody may enter it", "",
+			"chmod 0770 p"},
 		{"a volume that anybody may write", Folder, file{0o777, 0, 65532}, "", "anybody may write it", "chmod 0770 p"},
 		{"the same, of root's group", Folder, file{0o777, 0, 0}, "", "anybody may write it", "name a folder in it"},
 		{"an own file, for a group", Secret, file{0o660, 65532, 65532}, "its group may read it", "", "chmod 0600 p"},
 		{"an own file", Secret, file{0o600, 65532, 65532}, "", "", ""},
-		{"a file of another user, in our group", Secret, file{0o640, 1000, 65532}, "", "user 1000", "run the program as user 1000"},
+		{"a file of another user, in our group", Secret, file{0o640, 1000, 65532}, "", "user 1000",
+			"run the program as user 1000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			warning, refusal := server.judge(test.kind, "p", test.file)
@@ -138,7 +142,8 @@ func expect(t *testing.T, mode fs.FileMode, warning *Finding, err error, warns, 
 		switch {
 		case (check.found != nil) != (check.want != ""):
 			t.Errorf("%v: %v %v, want the warning %q, the refusal %q", mode, warning, err, warns, refuses)
-		case check.found != nil && (!strings.Contains(check.found.Error(), check.want) || !strings.Contains(check.found.Hint(), remedy)):
+		case check.found != nil && (!strings.Contains(check.found.Error(), check.want) ||
+			!strings.Contains(check.found.Hint(), remedy)):
 			t.Errorf("%v: %v; %s, want %q; %q", mode, check.found, check.found.Hint(), check.want, remedy)
 		case check.found != nil && !strings.Contains(check.found.Error(), octal(mode)):
 			t.Errorf("%v: %v does not name the mode", mode, check.found)

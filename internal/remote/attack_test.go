@@ -68,7 +68,9 @@ func TestAttacks(t *testing.T) {
 		{"base.example", "http://198.51.100.7/a", "does not name it"}, // the name, not its address
 		{"*.files.example", "http://xfiles.example/a", "does not name it"},
 		{"*.files.example", "http://files.example/a", "does not name it"},
-		{"loop.example", "http://loop.example/a", "what loop.example resolves to is a loopback address, which --allow-fetch has to name as such: --allow-fetch=127.0.0.0/8"},
+		{"loop.example", "http://loop.example/a",
+			"what loop.example resolves to is a loopback address, which --allow-fetch has to name as such: " +
+				"--allow-fetch=127.0.0.0/8"},
 		{"loop6.example", "http://loop6.example/a", "a loopback address"},
 		{"localhost", "http://localhost/a", "a loopback address"},
 		{"mapped.example", "http://mapped.example/a", "a loopback address"},
@@ -181,7 +183,8 @@ func TestRedirects(t *testing.T) {
 		}
 		return r
 	}
-	for _, to := range []string{secret, strings.Replace(secret, "127.0.0.1", "[::ffff:127.0.0.1]", 1), "http://loop.example:" + port + "/secret",
+	for _, to := range []string{secret, strings.Replace(secret, "127.0.0.1", "[::ffff:127.0.0.1]", 1),
+		"http://loop.example:" + port + "/secret",
 		"http://169.254.169.254/latest", "http://10.0.0.1/a", "//127.0.0.1:" + port + "/secret"} {
 		hop(to)
 		before := len(w.asked())

@@ -102,7 +102,8 @@ func TestSpec(t *testing.T) {
 	}{
 		{"3.4.0", merging(new), Invalid, "it is of spec 3.5.0, and a machine that reads spec 3.4.0 fails on it"},
 		{"9.9.9", config(), Malformed, "there is no Ignition spec"},
-		{"3.2.0", strings.TrimSuffix(config(), "}") + `, "kernelArguments": {"shouldExist": ["a"]}}`, Unfit, "$.kernelArguments"},
+		{"3.2.0", strings.TrimSuffix(config(), "}") + `, "kernelArguments": {"shouldExist": ["a"]}}`, Unfit,
+			"$.kernelArguments"},
 	} {
 		_, err := renderer(t).Render(t.Context(), "rack/node", []byte(c.config), c.spec)
 		var e *Error

@@ -49,7 +49,8 @@ func clientOf(spec string) client {
 
 // releases has the last release of Ignition that reads up to a version of spec 3.
 var releases = map[string]string{
-	"3.0.0": "2.2.0", "3.1.0": "2.6.0", "3.2.0": "2.10.0", "3.3.0": "2.14.0", "3.4.0": "2.19.0", "3.5.0": "2.25.0", "3.6.0": "2.26.0",
+	"3.0.0": "2.2.0", "3.1.0": "2.6.0", "3.2.0": "2.10.0", "3.3.0": "2.14.0", "3.4.0": "2.19.0", "3.5.0": "2.25.0",
+	"3.6.0": "2.26.0",
 }
 
 // header has what Ignition sends by default. The name of this program stands behind

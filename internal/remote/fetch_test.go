@@ -54,7 +54,8 @@ func TestContent(t *testing.T) {
 		"gzip, the hash of the content": merge1(zipped, `, "compression": "gzip"`+hashed(child)),
 		"data":                          merge1(dataurl.EncodeBytes([]byte(child)), hashed(child)),
 		"data with gzip":                merge1(dataurl.EncodeBytes(packed(t, child)), `, "compression": "gzip"`),
-		"not below a redirect":          merge1(w.handle("/r", http.RedirectHandler(plain, http.StatusFound).ServeHTTP), hashed(child)),
+		"not below a redirect": merge1(w.handle("/r", http.RedirectHandler(plain, http.StatusFound).ServeHTTP),
+			hashed(child)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := filesOf(t, render(t, renderer(t), config)); got != "/a=1" {
@@ -68,22 +69,30 @@ func TestContent(t *testing.T) {
 		kind   Kind
 		want   string
 	}{
-		"another hash":   {merge1(plain, hashed("x")), Failed, "its hash is not sha512-a4abd4448c49562d…, which"},
-		"no gzip":        {merge1(plain, `, "compression": "gzip"`), Failed, "not compressed with gzip"},
-		"gzip, cut off":  {merge1(dataurl.EncodeBytes(packed(t, child)[:40]), `, "compression": "gzip"`), Failed, "to its end"},
-		"gzip, damaged":  {merge1(dataurl.EncodeBytes(append(packed(t, child)[:60], make([]byte, 60)...)), `, "compression": "gzip"`), Failed, "could not be read"},
-		"no config":      {merging(w.page("/text", "hello")), Invalid, "it is no valid config"},
-		"an empty one":   {merging(w.page("/empty", "")), Invalid, "a machine would go on with an empty config"},
-		"204":            {merging(w.handle("/204", func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(204) })), Invalid, "an empty config"},
-		"a later spec":   {merging(w.page("/later", `{"ignition": {"version": "3.7.0"}}`)), Invalid, "3.7.0"},
-		"too large":      {merging(w.page("/large", child+large)), Invalid, "more than 8388608 bytes"},
-		"a bomb":         {merge1(w.handle("/bomb", func(out http.ResponseWriter, _ *http.Request) { out.Write(packed(t, child+large)) }), `, "compression": "gzip"`), Invalid, "more than 8388608 bytes"},
-		"a bomb in data": {merge1(dataurl.EncodeBytes(packed(t, large+large)), `, "compression": "gzip"`), Invalid, "more than 8388608 bytes"},
+		"another hash": {merge1(plain, hashed("x")), Failed, "its hash is not sha512-a4abd4448c49562d…, which"},
+		"no gzip":      {merge1(plain, `, "compression": "gzip"`), Failed, "not compressed with gzip"},
+		"gzip, cut off": {merge1(dataurl.EncodeBytes(packed(t, child)[:40]), `, "compression": "gzip"`), Failed,
+			"to its end"},
+		"gzip, damaged": {merge1(dataurl.EncodeBytes(append(packed(t, child)[:60], make([]byte, 60)...)),
+			`, "compression": "gzip"`), Failed, "could not be read"},
+		"no config":    {merging(w.page("/text", "hello")), Invalid, "it is no valid config"},
+		"an empty one": {merging(w.page("/empty", "")), Invalid, "a machine would go on with an empty config"},
+		"204": {merging(w.handle("/204", func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(204) })),
+			Invalid, "an empty config"},
+		"a later spec": {merging(w.page("/later", `{"ignition": {"version": "3.7.0"}}`)), Invalid, "3.7.0"},
+		"too large":    {merging(w.page("/large", child+large)), Invalid, "more than 8388608 bytes"},
+		"a bomb": {merge1(w.handle("/bomb", func(out http.ResponseWriter, _ *http.Request) {
+			out.Write(packed(t,
+				child+large))
+		}), `, "compression": "gzip"`), Invalid, "more than 8388608 bytes"},
+		"a bomb in data": {merge1(dataurl.EncodeBytes(packed(t, large+large)), `, "compression": "gzip"`), Invalid,
+			"more than 8388608 bytes"},
 		"truncated": {merging(w.handle("/cut", func(out http.ResponseWriter, _ *http.Request) {
 			out.Header().Set("Content-Length", "1000")
 			out.Write([]byte(child))
 		})), Failed, "the server hung up"},
-		"invalid together": {with(merging(w.page("/link", strings.TrimSuffix(config(), "}")+`, "storage": {"links": [{"path": "/a", "target": "/b"}]}}`)), "/a/b", "1"),
+		"invalid together": {with(merging(w.page("/link", strings.TrimSuffix(config(), "}")+
+			`, "storage": {"links": [{"path": "/a", "target": "/b"}]}}`)), "/a/b", "1"),
 			Invalid, "what the configs come to is no valid config"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +128,8 @@ func TestReplace(t *testing.T) {
 	w := serve(t)
 	last := w.page("/last", with(config(), "/last", "1"))
 	merged := w.page("/merged", with(merging(last), "/merged", "1"))
-	out := render(t, renderer(t), with(config(`"config": {"replace": {"source": "`+merged+`"}, "merge": [{"source": "`+w.URL+`/404"}]}`), "/own", "1"))
+	out := render(t, renderer(t), with(config(`"config": {"replace": {"source": "`+merged+`"}, "merge": [{"source": "`+
+		w.URL+`/404"}]}`), "/own", "1"))
 	if got := filesOf(t, out); got != "/merged=1 /last=1" {
 		t.Error(got)
 	}
@@ -173,7 +183,8 @@ func TestProxy(t *testing.T) {
 	proxy := serve(t)
 	proxy.handleRest(forward)
 	through := func(source string) string {
-		return config(`"proxy": {"httpProxy": "`+proxy.URL+`", "noProxy": ["direct.example"]}`, `"config": {"merge": [{"source": "`+source+`"}]}`)
+		return config(`"proxy": {"httpProxy": "`+proxy.URL+`", "noProxy": ["direct.example"]}`,
+			`"config": {"merge": [{"source": "`+source+`"}]}`)
 	}
 	out := render(t, renderer(t, "127.0.0.0/8", "files.example"), through("http://files.example/a"))
 	if got := filesOf(t, out); got != "/a=1" || len(passed) != 1 || passed[0] != "http://files.example/a" {

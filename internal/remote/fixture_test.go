@@ -150,7 +150,8 @@ func config(members ...string) string {
 func with(config string, files ...string) string {
 	var all []string
 	for i := 0; i < len(files); i += 2 {
-		all = append(all, fmt.Sprintf(`{"path": %q, "contents": {"source": %q}}`, files[i], dataurl.EncodeBytes([]byte(files[i+1]))))
+		all = append(all, fmt.Sprintf(`{"path": %q, "contents": {"source": %q}}`, files[i],
+			dataurl.EncodeBytes([]byte(files[i+1]))))
 	}
 	return strings.TrimSuffix(config, "}") + `, "storage": {"files": [` + strings.Join(all, ",") + `]}}`
 }

@@ -71,7 +71,8 @@ func (s *session) whole(ctx context.Context, config []byte) ([]byte, error) {
 		return nil, failf(Invalid, "%v", err)
 	}
 	if _, found := ignition.Validate(out); found.HasError() {
-		return nil, failf(Invalid, "what the configs come to is no valid config, and a machine fails on it: %s", found.Summary())
+		return nil, failf(Invalid, "what the configs come to is no valid config, and a machine fails on it: %s",
+			found.Summary())
 	}
 	return out, nil
 }
@@ -187,7 +188,8 @@ func (s *session) follow(ctx context.Context, ref *ignition.Reference, enter fun
 
 // merge merges a config over another by the rules of their major.
 func (s *session) merge(parent, child []byte) ([]byte, error) {
-	merged, err := ignition.MergeAll([]ignition.Part{{Name: "the config so far", Config: parent}, {Name: "this one", Config: child}})
+	merged, err := ignition.MergeAll([]ignition.Part{{Name: "the config so far", Config: parent}, {Name: "this one",
+		Config: child}})
 	if err != nil {
 		return nil, failf(Invalid, "merging: %v", err)
 	}

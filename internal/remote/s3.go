@@ -38,7 +38,8 @@ func (f *fetcher) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error
 	if f.settings.total > 0 {
 		ctx, cancel = context.WithTimeout(ctx, f.settings.total)
 	}
-	spy := &regionSpy{client: &http.Client{Transport: f.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
+	spy := &regionSpy{client: &http.Client{Transport: f.transport(), CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
 		return http.ErrUseLastResponse
 	}}}
 	if o.region == "" {

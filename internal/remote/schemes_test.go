@@ -40,22 +40,24 @@ func TestS3(t *testing.T) {
 	if err := backend.CreateBucket("configs"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backend.PutObject("configs", "rack/a.ign", map[string]string{}, strings.NewReader(child), int64(len(child)), nil); err != nil {
+	if _, err := backend.PutObject("configs", "rack/a.ign", map[string]string{}, strings.NewReader(child),
+		int64(len(child)), nil); err != nil {
 		t.Fatal(err)
 	}
 	r := rendererOf(t, Options{Allow: mustAllow(t, "127.0.0.0/8"), Endpoints: Endpoints{S3: w.URL}})
-	t.Run("If IAM credentials are not successfully fetched, Ignition will attempt to fetch the file with no credentials.", func(t *testing.T) {
-		for _, source := range []string{"s3://configs/rack/a.ign", "arn:aws:s3:::configs/rack/a.ign"} {
-			if got := filesOf(t, render(t, r, merge1(source, hashed(child)))); got != "/a=1" {
+	t.Run("If IAM credentials are not successfully fetched, Ignition will attempt to fetch the file with no credentials.",
+		func(t *testing.T) {
+			for _, source := range []string{"s3://configs/rack/a.ign", "arn:aws:s3:::configs/rack/a.ign"} {
+				if got := filesOf(t, render(t, r, merge1(source, hashed(child)))); got != "/a=1" {
+					t.Error(got)
+				}
+			}
+			denied = true
+			if got := filesOf(t, render(t, r, merging("s3://configs/rack/a.ign"))); got != "/a=1" {
 				t.Error(got)
 			}
-		}
-		denied = true
-		if got := filesOf(t, render(t, r, merging("s3://configs/rack/a.ign"))); got != "/a=1" {
-			t.Error(got)
-		}
-		denied = false
-	})
+			denied = false
+		})
 	for source, want := range map[string]string{
 		"s3://configs/rack/none.ign":              "404",
 		"s3://none/a.ign":                         "404",
@@ -68,8 +70,10 @@ func TestS3(t *testing.T) {
 		has(t, e.Error(), want)
 		hasNot(t, e.Error(), w.URL, "abcde")
 	}
-	has(t, refuse(t, r, merge1("s3://configs/rack/a.ign", `, "compression": "gzip"`)).Error(), "compression is not supported with s3")
-	has(t, refuse(t, rendererOf(t, Options{Allow: mustAllow(t, "10.0.0.0/8"), Endpoints: Endpoints{S3: w.URL}}), merging("s3://configs/rack/a.ign")).Error(), "loopback")
+	has(t, refuse(t, r, merge1("s3://configs/rack/a.ign", `, "compression": "gzip"`)).Error(),
+		"compression is not supported with s3")
+	has(t, refuse(t, rendererOf(t, Options{Allow: mustAllow(t, "10.0.0.0/8"), Endpoints: Endpoints{S3: w.URL}}),
+		merging("s3://configs/rack/a.ign")).Error(), "loopback")
 }
 
 // TestAmazon looks at where requests for S3 go that are not answered by a fake.
@@ -107,7 +111,8 @@ func TestGS(t *testing.T) {
 
 func TestTFTP(t *testing.T) {
 	child := with(config(), "/a", strings.Repeat("x", 3000))
-	files := map[string][]byte{"/rack/a.ign": []byte(child), "/rack/a.gz": packed(t, child), "/large": make([]byte, maxPart+1)}
+	files := map[string][]byte{"/rack/a.ign": []byte(child), "/rack/a.gz": packed(t, child), "/large": make([]byte,
+		maxPart+1)}
 	server := tftp.NewServer(func(name string, to io.ReaderFrom) error {
 		content, ok := files[name]
 		if !ok {
@@ -126,7 +131,8 @@ func TestTFTP(t *testing.T) {
 	go func() { _ = server.Serve(conn); close(done) }()
 	t.Cleanup(func() { server.Shutdown(); <-done })
 	base := "tftp://" + conn.LocalAddr().String()
-	for _, c := range []string{merge1(base+"/rack/a.ign", hashed(child)), merge1(base+"/rack/a.gz", `, "compression": "gzip"`+hashed(child))} {
+	for _, c := range []string{merge1(base+"/rack/a.ign", hashed(child)), merge1(base+"/rack/a.gz",
+		`, "compression": "gzip"`+hashed(child))} {
 		if got := filesOf(t, render(t, renderer(t), c)); len(got) != len("/a=")+3000 {
 			t.Error(got)
 		}

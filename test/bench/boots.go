@@ -38,7 +38,8 @@ func (b *bench) booters(ctx context.Context, data string, hosts int) (*process, 
 		return nil, err
 	}
 	namespace := "http://" + p.admin + "/api/v1/namespaces/bench/"
-	image := object("ISCSICdrom", "router", map[string]any{"external": map[string]any{"portal": "192.168.10.1", "iqn": "iqn.2000-02.com.mikrotik:live"}})
+	image := object("ISCSICdrom", "router", map[string]any{"external": map[string]any{"portal": "192.168.10.1",
+		"iqn": "iqn.2000-02.com.mikrotik:live"}})
 	err = send(ctx, http.MethodPost, namespace+"iscsicdroms", image, http.StatusCreated)
 	if err == nil {
 		err = send(ctx, http.MethodPost, namespace+"ignitionconfigs", object("IgnitionConfig", "all", map[string]any{
@@ -102,7 +103,8 @@ func (b *bench) storm(ctx context.Context) error {
 		return err
 	}
 	b.add(fmt.Sprintf("hosts' states durable after a storm of %d boots in %.1f s", stormHosts, took.Seconds()),
-		fmt.Sprintf("%.2f s after the last, in every status after %.1f s; the slowest boot answered in %.2f s", durable.Seconds(), (durable+followed).Seconds(), slowest.Seconds()),
+		fmt.Sprintf("%.2f s after the last, in every status after %.1f s; the slowest boot answered in %.2f s",
+			durable.Seconds(), (durable+followed).Seconds(), slowest.Seconds()),
 		"-", "-", "<= 5 s")
 	return nil
 }
@@ -189,7 +191,8 @@ func (b *bench) stateWrites(ctx context.Context) error {
 		with, without, ratios = append(with, ours/2), append(without, none/2), append(ratios, ours/none)
 	}
 	b.add("boots/s with state writes: script and config", fmt.Sprintf("%.0f/s", median(with)),
-		fmt.Sprintf("the same for an operator, which writes none, %.0f/s", median(without)), fmt.Sprintf("%.2f", median(ratios)), ">= 0.95")
+		fmt.Sprintf("the same for an operator, which writes none, %.0f/s", median(without)), fmt.Sprintf("%.2f",
+			median(ratios)), ">= 0.95")
 	return nil
 }
 

@@ -122,7 +122,8 @@ func (b *bench) sessions(ctx context.Context, p *process, urls []string) error {
 	if err != nil {
 		return err
 	}
-	b.add(fmt.Sprintf("200 iSCSI sessions at once, on %d files", len(urls)), fmt.Sprintf("%.0f MB/s", total), fmt.Sprintf("one session's best %.0f MB/s", best),
+	b.add(fmt.Sprintf("200 iSCSI sessions at once, on %d files", len(urls)), fmt.Sprintf("%.0f MB/s", total),
+		fmt.Sprintf("one session's best %.0f MB/s", best),
 		fmt.Sprintf("%.2f", total/best), ">= 0.9")
 	b.add("resident memory after 200 iSCSI sessions", fmt.Sprintf("%.0f MB", rss), "-", "-", "< 150 MB")
 	return nil
@@ -135,7 +136,8 @@ func (b *bench) iscsiPerf(ctx context.Context, url string, blocks, depth int) (f
 	seconds := int(b.duration.Seconds())
 	ctx, cancel := context.WithTimeout(ctx, b.duration+30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "iscsi-perf", "-b", strconv.Itoa(blocks), "-m", strconv.Itoa(depth), "-t", strconv.Itoa(seconds), url).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "iscsi-perf", "-b", strconv.Itoa(blocks), "-m", strconv.Itoa(depth), "-t",
+		strconv.Itoa(seconds), url).CombinedOutput()
 	rates := perfRate.FindAllSubmatch(out, -1)
 	if err != nil || len(rates) == 0 {
 		return 0, fmt.Errorf("iscsi-perf %s: %v\n%.500s", url, err, out)
@@ -169,7 +171,8 @@ func makeISO(ctx context.Context, scratch, file string, mb int) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet", "-V", "BENCH", "-o", file, content).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet", "-V", "BENCH", "-o", file,
+		content).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("xorriso: %w\n%s", err, out)
 	}
@@ -180,7 +183,8 @@ func makeISO(ctx context.Context, scratch, file string, mb int) error {
 // gives its IQN.
 func cdrom(ctx context.Context, addr, name string) (string, error) {
 	list := "http://" + addr + "/api/v1/namespaces/bench/iscsicdroms"
-	if err := send(ctx, http.MethodPost, list, object("ISCSICdrom", name, map[string]any{"isoFile": name + ".iso"}), http.StatusCreated); err != nil {
+	if err := send(ctx, http.MethodPost, list, object("ISCSICdrom", name, map[string]any{"isoFile": name + ".iso"}),
+		http.StatusCreated); err != nil {
 		return "", err
 	}
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -231,7 +235,8 @@ func (b *bench) tgt(ctx context.Context, file string) (url string, stop func(), 
 		{"--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", file},
 		{"--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"},
 	} {
-		if out, err := exec.CommandContext(ctx, "tgtadm", append([]string{"-C", control, "--lld", "iscsi"}, args...)...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "tgtadm", append([]string{"-C", control, "--lld", "iscsi"},
+			args...)...).CombinedOutput(); err != nil {
 			stop()
 			return "", nil, fmt.Errorf("tgtadm: %w\n%s", err, out)
 		}

@@ -30,7 +30,8 @@ func (b *bench) kernelArguments(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(tree)
-	if out, err := exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet", "-V", "KARGS", "-o", source, tree).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet", "-V", "KARGS", "-o", source,
+		tree).CombinedOutput(); err != nil {
 		return fmt.Errorf("xorriso: %w\n%s", err, out)
 	}
 	defer os.Remove(source)
@@ -62,11 +63,14 @@ func (b *bench) kernelArguments(ctx context.Context) error {
 	target := filepath.Join(b.dir, "rewritten.iso")
 	defer os.Remove(target)
 	start = time.Now()
-	if out, err := exec.CommandContext(ctx, "xorriso", "-indev", source, "-outdev", target, "-update", patched, "/boot/grub/grub.cfg").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "xorriso", "-indev", source, "-outdev", target, "-update", patched,
+		"/boot/grub/grub.cfg").CombinedOutput(); err != nil {
 		return fmt.Errorf("xorriso: %w\n%s", err, out)
 	}
 	rewrite := time.Since(start)
-	b.add("kernel arguments on an ISO of 1 GB", fmt.Sprintf("%.1f ms, %d KB kept", float64(took.Microseconds())/1000, overlay.Kept()/1000),
-		fmt.Sprintf("xorriso's rewrite %.0f ms, 1 GB", float64(rewrite.Microseconds())/1000), fmt.Sprintf("%.4f", took.Seconds()/rewrite.Seconds()), "< 50 ms, < 1 MB")
+	b.add("kernel arguments on an ISO of 1 GB", fmt.Sprintf("%.1f ms, %d KB kept", float64(took.Microseconds())/1000,
+		overlay.Kept()/1000),
+		fmt.Sprintf("xorriso's rewrite %.0f ms, 1 GB", float64(rewrite.Microseconds())/1000), fmt.Sprintf("%.4f",
+			took.Seconds()/rewrite.Seconds()), "< 50 ms, < 1 MB")
 	return nil
 }

@@ -59,9 +59,11 @@ func (b *bench) layers(ctx context.Context) error {
 // over is a config of 5 KB in Butane, with a text in it that can be looked for.
 func over(name string, i int, text string, layers ...string) []byte {
 	var source strings.Builder
-	fmt.Fprintf(&source, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%s\n      contents: {inline: %s}\n", name, text)
+	fmt.Fprintf(&source, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%s\n      contents: "+
+		"{inline: %s}\n", name, text)
 	for f := range 10 {
-		fmt.Fprintf(&source, "    - path: /etc/file-%s-%d\n      mode: 0644\n      contents: {source: \"data:,%s\"}\n", name, f, strings.Repeat("x", 400))
+		fmt.Fprintf(&source, "    - path: /etc/file-%s-%d\n      mode: 0644\n      contents: {source: \"data:,%s\"}\n", name,
+			f, strings.Repeat("x", 400))
 	}
 	references := []map[string]string{}
 	for _, layer := range layers {

@@ -39,14 +39,16 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
 	b := &bench{}
-	bare := flag.String("bare", "", "serve FILE on this address with a bare net/http handler (used by the benchmark itself)")
+	bare := flag.String("bare", "",
+		"serve FILE on this address with a bare net/http handler (used by the benchmark itself)")
 	file := flag.String("file", "", "the FILE of --bare")
 	output := flag.String("o", "", "write the page here")
 	flag.StringVar(&b.program, "program", "./glowplug", "the binary to measure")
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one load measurement")
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
-	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, boots, layers, templates, arguments or iscsi")
+	only := flag.String("only", "",
+		"run this part alone: decision, serving, negotiated, writing, boots, layers, templates, arguments or iscsi")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	flag.Parse()
 
@@ -82,7 +84,9 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing}, {"boots", b.boots}, {"layers", b.layers}, {"templates", b.templates}, {"arguments", b.kernelArguments}, {"iscsi", b.iscsi}} {
+	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing},
+		{"boots", b.boots}, {"layers", b.layers}, {"templates", b.templates}, {"arguments", b.kernelArguments},
+		{"iscsi", b.iscsi}} {
 		if only != "" && only != part.name {
 			continue
 		}
@@ -106,14 +110,18 @@ func (b *bench) add(measure, ours, against, ratio, target string) {
 
 func (b *bench) page() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench` on %s, %s. Each comparison was measured in one run, alternating, "+
-		"%d times %s; the median ratio counts. Other machines give other absolute figures.\n\n", time.Now().UTC().Format(time.DateOnly), machine(), b.rounds, b.duration)
+	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench` on %s, %s. Each comparison was measured in one run, "+
+		"alternating, "+
+		"%d times %s; the median ratio counts. Other machines give other absolute figures.\n\n",
+		time.Now().UTC().Format(time.DateOnly), machine(), b.rounds, b.duration)
 	s.WriteString("| measure | ours | against | ratio | to reach |\n|---|---|---|---|---|\n")
 	for _, r := range b.rows {
 		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", r.measure, r.ours, r.against, r.ratio, r.target)
 	}
-	fmt.Fprintf(&s, "\nLoad: `wrk -t1 -c16` on loopback, a 5 KB config. The bare handler is a net/http server that writes the same bytes and "+
-		"content type and nothing else. iSCSI: libiscsi's iscsi-perf on loopback, a cached file of 512 MB. The large store has %d hosts and %d configs.\n", b.hosts, b.configs)
+	fmt.Fprintf(&s, "\nLoad: `wrk -t1 -c16` on loopback, a 5 KB config. The bare handler is a net/http server that "+
+		"writes the same bytes and "+
+		"content type and nothing else. iSCSI: libiscsi's iscsi-perf on loopback, a cached file of 512 MB. The large "+
+		"store has %d hosts and %d configs.\n", b.hosts, b.configs)
 	return s.String()
 }
 

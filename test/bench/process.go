@@ -167,7 +167,8 @@ func (b *bench) nginx(ctx context.Context, file string) (*process, error) {
 	conf := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes %[3]d;
 events { worker_connections 4096; }
 http { access_log %[1]s/access.log combined buffer=64k flush=1s; sendfile on; tcp_nopush on; open_file_cache max=16;
-server { listen %[2]s reuseport; root %[1]s/www; default_type application/vnd.coreos.ignition+json; } }`, dir, addr, cores())
+server { listen %[2]s reuseport; root %[1]s/www; default_type application/vnd.coreos.ignition+json; } }`, dir, addr,
+		cores())
 	path := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
 		return nil, err

@@ -32,7 +32,8 @@ func (b *bench) serving(ctx context.Context) error {
 	if _, err := b.compare(ctx, "keep-alive requests/s, as shipped", small, "bare handler", bare, ">= 0.80"); err != nil {
 		return err
 	}
-	if _, err := b.compare(ctx, "one request a connection, as shipped", small, "bare handler", bare, ">= 0.92", "Connection: close"); err != nil {
+	if _, err := b.compare(ctx, "one request a connection, as shipped", small, "bare handler", bare, ">= 0.92",
+		"Connection: close"); err != nil {
 		return err
 	}
 	static, err := b.nginx(ctx, body)
@@ -40,7 +41,8 @@ func (b *bench) serving(ctx context.Context) error {
 		return err
 	}
 	defer static.stop()
-	if _, err := b.compare(ctx, "one request a connection, as shipped", small, "nginx, the bytes as a file", static, "beside it", "Connection: close"); err != nil {
+	if _, err := b.compare(ctx, "one request a connection, as shipped", small, "nginx, the bytes as a file", static,
+		"beside it", "Connection: close"); err != nil {
 		return err
 	}
 	quiet, err := b.fill(ctx, "quiet", 1, 1, "--log-level=warn")
@@ -48,7 +50,8 @@ func (b *bench) serving(ctx context.Context) error {
 		return err
 	}
 	defer quiet.stop()
-	if _, err := b.compare(ctx, "keep-alive requests/s, --log-level=warn", quiet, "bare handler", bare, ">= 0.90"); err != nil {
+	if _, err := b.compare(ctx, "keep-alive requests/s, --log-level=warn", quiet, "bare handler", bare,
+		">= 0.90"); err != nil {
 		return err
 	}
 	return b.large(ctx, small)
@@ -76,7 +79,8 @@ func (b *bench) negotiated(ctx context.Context) error {
 		}
 	}
 	negotiated := load{p, []string{"Accept: " + accept(other)}}
-	if _, err := b.alternate(ctx, "keep-alive requests/s, negotiated: spec "+own+" given as "+other, negotiated, "plain", load{p, nil}, ">= 0.90"); err != nil {
+	if _, err := b.alternate(ctx, "keep-alive requests/s, negotiated: spec "+own+" given as "+other, negotiated, "plain",
+		load{p, nil}, ">= 0.90"); err != nil {
 		return err
 	}
 	_, err = b.alternate(ctx, "keep-alive requests/s, negotiated: spec "+own+" given as "+other, negotiated,
@@ -91,12 +95,14 @@ type load struct {
 }
 
 // compare alternates between two servers and adds the median of the ratios.
-func (b *bench) compare(ctx context.Context, measure string, ours *process, name string, against *process, target string, headers ...string) (float64, error) {
+func (b *bench) compare(ctx context.Context, measure string, ours *process, name string, against *process,
+	target string, headers ...string) (float64, error) {
 	return b.alternate(ctx, measure, load{ours, headers}, name, load{against, headers}, target)
 }
 
 // alternate is compare for two loads.
-func (b *bench) alternate(ctx context.Context, measure string, ours load, name string, against load, target string) (float64, error) {
+func (b *bench) alternate(ctx context.Context, measure string, ours load, name string, against load,
+	target string) (float64, error) {
 	var a, o, ratios []float64
 	for range b.rounds {
 		mine, err := b.wrk(ctx, ours.server, ours.headers)
@@ -110,7 +116,8 @@ func (b *bench) alternate(ctx context.Context, measure string, ours load, name s
 		o, a, ratios = append(o, mine), append(a, other), append(ratios, mine/other)
 	}
 	ratio := median(ratios)
-	b.add(measure, fmt.Sprintf("%.0f/s", median(o)), fmt.Sprintf("%s %.0f/s", name, median(a)), fmt.Sprintf("%.2f", ratio), target)
+	b.add(measure, fmt.Sprintf("%.0f/s", median(o)), fmt.Sprintf("%s %.0f/s", name, median(a)), fmt.Sprintf("%.2f", ratio),
+		target)
 	return ratio, nil
 }
 
@@ -157,7 +164,8 @@ func median(v []float64) float64 {
 
 // decision runs the Go benchmark of the decision for its allocations.
 func (b *bench) decision(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkDecide", "-benchmem", "-benchtime", "1s", "./internal/domain/decide")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkDecide", "-benchmem", "-benchtime",
+		"1s", "./internal/domain/decide")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

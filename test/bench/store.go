@@ -27,7 +27,8 @@ func host(i int) []byte {
 	return object("BareMetalHost", fmt.Sprintf("host-%06d", i), map[string]any{
 		"bootMACAddress": fmt.Sprintf("52:54:%02x:%02x:%02x:%02x", i>>24&255, i>>16&255, i>>8&255, i&255),
 		"ip":             ip,
-		"labels":         map[string]string{"role": "worker", "rack": fmt.Sprintf("rack-%d", i/40), "slot": fmt.Sprint(i % 40)},
+		"labels": map[string]string{"role": "worker", "rack": fmt.Sprintf("rack-%d", i/40),
+			"slot": fmt.Sprint(i % 40)},
 	})
 }
 
@@ -38,7 +39,8 @@ func config(i int) []byte {
 		files[f] = map[string]any{"path": fmt.Sprintf("/etc/file-%d-%d", i, f), "mode": 420,
 			"contents": map[string]string{"source": "data:," + strings.Repeat("x", 400)}}
 	}
-	source, _ := json.Marshal(map[string]any{"ignition": map[string]string{"version": "3.4.0"}, "storage": map[string]any{"files": files}})
+	source, _ := json.Marshal(map[string]any{"ignition": map[string]string{"version": "3.4.0"},
+		"storage": map[string]any{"files": files}})
 	return object("IgnitionConfig", fmt.Sprintf("config-%05d", i), map[string]any{
 		"type": "ignition", "format": "ignition", "config": string(source),
 		"selector": map[string]any{"matchLabels": map[string]string{"rack": fmt.Sprintf("rack-%d", i), "role": "worker"}},
@@ -187,7 +189,8 @@ func (b *bench) updates(ctx context.Context, p *process) error {
 		rack := fmt.Sprintf("rack-%d", i%2)
 		want := []byte(fmt.Sprintf("/etc/file-%d-0", i%2))
 		start := time.Now()
-		if err := send(ctx, http.MethodPatch, object, []byte(`{"spec":{"labels":{"rack":"`+rack+`"}}}`), http.StatusOK); err != nil {
+		if err := send(ctx, http.MethodPatch, object, []byte(`{"spec":{"labels":{"rack":"`+rack+`"}}}`),
+			http.StatusOK); err != nil {
 			return err
 		}
 		for {

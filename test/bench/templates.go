@@ -19,9 +19,11 @@ const templated = 10_000
 // butane is a source of 5 KB for all hosts; name is what stands in it for a host.
 func butane(name string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/hostname\n      contents: {inline: %s}\n", name)
+	fmt.Fprintf(&b, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/hostname\n      contents: "+
+		"{inline: %s}\n", name)
 	for f := range 10 {
-		fmt.Fprintf(&b, "    - path: /etc/file-%d\n      mode: 0644\n      contents:\n        inline: %s-%s\n", f, name, noise(f))
+		fmt.Fprintf(&b, "    - path: /etc/file-%d\n      mode: 0644\n      contents:\n        inline: %s-%s\n", f, name,
+			noise(f))
 	}
 	return b.String()
 }
@@ -53,7 +55,8 @@ func macOf(i int) string {
 func ownConfig(i int) []byte {
 	name := fmt.Sprintf("host-%06d", i)
 	return object("IgnitionConfig", name, map[string]any{
-		"type": "ignition", "format": "butane", "config": butane(name), "selector": map[string]any{"matchMACs": []string{macOf(i)}},
+		"type": "ignition", "format": "butane", "config": butane(name),
+		"selector": map[string]any{"matchMACs": []string{macOf(i)}},
 	})
 }
 
@@ -83,7 +86,8 @@ func (b *bench) templates(ctx context.Context) error {
 		}
 	}
 	configs := "/api/v1/namespaces/bench/ignitionconfigs"
-	if err := send(ctx, http.MethodPost, "http://"+plain.admin+configs, workers(butane("host-000000"), false), http.StatusCreated); err != nil {
+	if err := send(ctx, http.MethodPost, "http://"+plain.admin+configs, workers(butane("host-000000"), false),
+		http.StatusCreated); err != nil {
 		return err
 	}
 
@@ -96,7 +100,8 @@ func (b *bench) templates(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := send(ctx, http.MethodPost, "http://"+ours.admin+configs, workers(butane("{{ .Hostname }}"), true), http.StatusCreated); err != nil {
+	if err := send(ctx, http.MethodPost, "http://"+ours.admin+configs, workers(butane("{{ .Hostname }}"), true),
+		http.StatusCreated); err != nil {
 		return err
 	}
 	if err := parallel(templated, func(i int) error { return b.once(ctx, ours.admin, i) }); err != nil {
@@ -108,20 +113,23 @@ func (b *bench) templates(ctx context.Context) error {
 		return err
 	}
 	b.add(fmt.Sprintf("a template of 5 KB for %d hosts, each asking once as it is written", templated),
-		fmt.Sprintf("%.0f renders/s, %.1f ms of CPU each", rate, float64((after-before).Milliseconds())/templated), "-", "-", ">= 200/s")
+		fmt.Sprintf("%.0f renders/s, %.1f ms of CPU each", rate, float64((after-before).Milliseconds())/templated), "-", "-",
+		">= 200/s")
 
 	if err := b.told(ctx, ours.admin+configs+"/workers"); err != nil {
 		return err
 	}
 	script := filepath.Join(b.dir, "hosts.lua")
-	lua := fmt.Sprintf("local n = 0\nrequest = function()\n  n = (n + 7919) %% %d\n  return wrk.format('GET', string.format('/api/v1/ignition?mac=52:54:00:00:%%02x:%%02x', math.floor(n / 256), n %% 256))\nend\n", templated)
+	lua := fmt.Sprintf("local n = 0\nrequest = function()\n  n = (n + 7919) %% %d\n  return wrk.format('GET', "+
+		"string.format('/api/v1/ignition?mac=52:54:00:00:%%02x:%%02x', math.floor(n / 256), n %% 256))\nend\n", templated)
 	if err := os.WriteFile(script, []byte(lua), 0o644); err != nil {
 		return err
 	}
 	for _, p := range []*process{ours, plain, own} {
 		p.script, p.claims = script, true
 	}
-	if _, err := b.compare(ctx, fmt.Sprintf("keep-alive requests/s of %d hosts in turn, a template once rendered", templated),
+	if _, err := b.compare(ctx, fmt.Sprintf("keep-alive requests/s of %d hosts in turn, a template once rendered",
+		templated),
 		ours, "a config without a template", plain, ">= 0.85"); err != nil {
 		return err
 	}
@@ -137,7 +145,8 @@ func (b *bench) templates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add("resident memory with them rendered", fmt.Sprintf("%.0f MB", rss), fmt.Sprintf("without a template %.0f MB", other), "-", "-")
+	b.add("resident memory with them rendered", fmt.Sprintf("%.0f MB", rss), fmt.Sprintf("without a template %.0f MB",
+		other), "-", "-")
 	return nil
 }
 

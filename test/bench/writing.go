@@ -65,7 +65,8 @@ func smallConfig(i int) []byte {
 	return object("IgnitionConfig", fmt.Sprintf("butane-%06d", i), map[string]any{
 		"type": "ignition", "format": "butane",
 		"selector": map[string]any{"matchHostnames": []string{fmt.Sprintf("none-%06d", i)}},
-		"config": fmt.Sprintf("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/hostname\n      mode: 0644\n"+
+		"config": fmt.Sprintf("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/hostname\n      mode: "+
+			"0644\n"+
 			"      contents:\n        inline: machine-%06d\n", i),
 	})
 }

@@ -40,7 +40,8 @@ func newCluster(t *testing.T) *cluster {
 		}
 		os.RemoveAll(dir)
 	})
-	c := &cluster{t: t, dir: dir, net: newNetwork(t), history: newHistory(), seed: number("GLOWPLUG_CLUSTER_SEED", rand.Uint64()>>32)}
+	c := &cluster{t: t, dir: dir, net: newNetwork(t), history: newHistory(), seed: number("GLOWPLUG_CLUSTER_SEED",
+		rand.Uint64()>>32)}
 	t.Logf("GLOWPLUG_CLUSTER_SEED=%d", c.seed)
 	var nodes []node
 	for _, name := range []string{"n1", "n2", "n3"} {
@@ -150,7 +151,8 @@ func TestCluster(t *testing.T) {
 		for _, fault := range machines[i].faults {
 			t.Errorf("a machine at %s: %s", s.at.name, fault)
 		}
-		t.Logf("%s: %d boots, the slowest answer took %s", s.at.name, machines[i].answers, machines[i].slowest.Round(time.Millisecond))
+		t.Logf("%s: %d boots, the slowest answer took %s", s.at.name, machines[i].answers,
+			machines[i].slowest.Round(time.Millisecond))
 		log, _ := os.ReadFile(s.log)
 		if n := strings.Count(string(log), "the bucket was made anew"); n > 0 {
 			t.Errorf("%s took its own bucket for another %d times", s.at.name, n)
@@ -226,7 +228,8 @@ func (c *cluster) recovery(t *testing.T) {
 		c.servers[0].at.name, round(took[0]), c.servers[1].at.name, round(took[1]))
 	for i, s := range c.servers {
 		if took[i] > nats+recoveryTime {
-			t.Errorf("%s is ready and writes %s after NATS is whole: want at most %s", s.at.name, round(took[i]-nats), recoveryTime)
+			t.Errorf("%s is ready and writes %s after NATS is whole: want at most %s", s.at.name, round(took[i]-nats),
+				recoveryTime)
 		}
 	}
 }
@@ -235,7 +238,8 @@ func (c *cluster) recovery(t *testing.T) {
 func (s *server) writes() bool {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 500*time.Millisecond)
 	defer cancel()
-	status, _, err := s.ask(ctx, http.MethodPut, objects+"/first", fmt.Sprintf(`{"metadata":{"name":"first"},"data":{"t":%q}}`, time.Now()))
+	status, _, err := s.ask(ctx, http.MethodPut, objects+"/first",
+		fmt.Sprintf(`{"metadata":{"name":"first"},"data":{"t":%q}}`, time.Now()))
 	return err == nil && status == http.StatusOK
 }
 

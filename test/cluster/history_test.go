@@ -136,7 +136,8 @@ func (h *history) refused(t *testing.T, watchers []*watcher) {
 	for _, o := range h.operations {
 		c, a := o.Input.(call), o.Output.(answer)
 		if c.value != "" && (a.outcome == conflict || a.outcome == missing) && stored[c.object+" "+c.value] {
-			t.Errorf("%s was written although the writer was refused: %s at %.3f s", c.object, describe(c, a), float64(o.Call)/1e9)
+			t.Errorf("%s was written although the writer was refused: %s at %.3f s", c.object, describe(c, a),
+				float64(o.Call)/1e9)
 		}
 	}
 }
@@ -149,7 +150,8 @@ func listing(part []porcupine.Operation) string {
 		if o.Return != never {
 			end = fmt.Sprintf("%11.3f", float64(o.Return)/1e9)
 		}
-		text = fmt.Appendf(text, "%11.3f %s client %2d %s\n", float64(o.Call)/1e9, end, o.ClientId, describe(o.Input.(call), o.Output.(answer)))
+		text = fmt.Appendf(text, "%11.3f %s client %2d %s\n", float64(o.Call)/1e9, end, o.ClientId, describe(o.Input.(call),
+			o.Output.(answer)))
 	}
 	return string(text)
 }

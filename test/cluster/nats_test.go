@@ -45,7 +45,8 @@ cluster { name: test, listen: %s:6222, routes: [%s] }
 		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 			c.t.Fatal(err)
 		}
-		s := &natsNode{process: process{t: c.t, at: n, log: filepath.Join(c.dir, n.name+".log"), argv: []string{natsServer, "-c", config}}}
+		s := &natsNode{process: process{t: c.t, at: n, log: filepath.Join(c.dir, n.name+".log"), argv: []string{natsServer,
+			"-c", config}}}
 		s.start()
 		s.connect(c)
 		c.nats = append(c.nats, s)
@@ -55,8 +56,10 @@ cluster { name: test, listen: %s:6222, routes: [%s] }
 // connect keeps a connection to this one server, and no other.
 func (n *natsNode) connect(c *cluster) {
 	c.t.Helper()
-	nc, err := nats.Connect(fmt.Sprintf("nats://%s:4222", n.at.direct), nats.SetCustomDialer(natsDialer{c.net}), nats.IgnoreDiscoveredServers(),
-		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond), nats.ReconnectBufSize(-1))
+	nc, err := nats.Connect(fmt.Sprintf("nats://%s:4222", n.at.direct), nats.SetCustomDialer(natsDialer{c.net}),
+		nats.IgnoreDiscoveredServers(),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
+		nats.ReconnectBufSize(-1))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -69,7 +72,8 @@ func (n *natsNode) connect(c *cluster) {
 
 // serves reports whether a client at this address is connected to the server.
 func (n *natsNode) serves(c *cluster, address string) bool {
-	client := http.Client{Transport: &http.Transport{DialContext: c.net.dial, DisableKeepAlives: true}, Timeout: 2 * time.Second}
+	client := http.Client{Transport: &http.Transport{DialContext: c.net.dial, DisableKeepAlives: true},
+		Timeout: 2 * time.Second}
 	resp, err := client.Get(fmt.Sprintf("http://%s:8222/connz", n.at.direct))
 	if err != nil {
 		return false
@@ -204,7 +208,8 @@ func (c *cluster) spread() {
 			return
 		}
 		if shared != nil {
-			_ = exec.Command("ip", "netns", "exec", two.at.namespace, "ss", "-K", "dst", shared.at.data, "dport", "=", "4222").Run()
+			_ = exec.Command("ip", "netns", "exec", two.at.namespace, "ss", "-K", "dst", shared.at.data, "dport", "=",
+				"4222").Run()
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -41,9 +41,11 @@ func (c *cluster) startServer(at node) *server {
 		urls = append(urls, fmt.Sprintf("nats://%s:4222", n.at.data))
 	}
 	dir := filepath.Join(c.dir, at.name)
-	argv := []string{glowplug, "serve", "--data-dir", dir, "--listen", ":8082", "--listen-tls", "", "--nats-url", strings.Join(urls, ","),
+	argv := []string{glowplug, "serve", "--data-dir", dir, "--listen", ":8082", "--listen-tls", "", "--nats-url",
+		strings.Join(urls, ","),
 		"--allow-insecure-api", "--identity-claims", "trust", "--neighbors", "off"}
-	if help, _ := exec.Command(glowplug, "serve", "--help").CombinedOutput(); strings.Contains(string(help), "--nats-replicas") {
+	if help, _ := exec.Command(glowplug, "serve", "--help").CombinedOutput(); strings.Contains(string(help),
+		"--nats-replicas") {
 		argv = append(argv, "--nats-replicas", fmt.Sprint(len(c.nats)))
 	}
 	s := &server{

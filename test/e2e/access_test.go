@@ -50,11 +50,13 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 	access := []string{"--nats-url", "tls://127.0.0.1:" + nats.port,
 		"--nats-user-file", filepath.Join(dir, "user"), "--nats-password-file", filepath.Join(dir, "password"),
 		"--nats-ca-file", filepath.Join(dir, "ca.crt")}
-	certificate := []string{"--nats-cert-file", filepath.Join(dir, "client.crt"), "--nats-key-file", filepath.Join(dir, "client.key")}
+	certificate := []string{"--nats-cert-file", filepath.Join(dir, "client.crt"), "--nats-key-file", filepath.Join(dir,
+		"client.key")}
 
 	store := func(args ...string) (string, error) {
 		data := filepath.Join(t.TempDir(), "data")
-		out, err := exec.Command(program, append([]string{"store", "adopt", "--dry-run", "--data-dir", data}, args...)...).CombinedOutput()
+		out, err := exec.Command(program, append([]string{"store", "adopt", "--dry-run", "--data-dir", data},
+			args...)...).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := store(append(access, certificate...)...); err != nil && !strings.Contains(out, "nothing to adopt") {
@@ -67,7 +69,8 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 		"without a user":               append(append(access[:2:2], access[6:]...), certificate...),
 	} {
 		refused.Go(func() {
-			if out, err := store(args...); err == nil || !strings.Contains(out, "does not answer") || strings.Contains(out, password) {
+			if out, err := store(args...); err == nil || !strings.Contains(out, "does not answer") || strings.Contains(out,
+				password) {
 				t.Errorf("%s: %v\n%s", name, err, out)
 			}
 		})
@@ -92,7 +95,8 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 		t.Error(err)
 	}
 	for name, text := range map[string]string{
-		"log": s.log.String(), "metrics": get(t, s.url("/metrics")).body, "readyz": get(t, s.url("/readyz?verbose")).body, "arguments": string(cmdline),
+		"log": s.log.String(), "metrics": get(t, s.url("/metrics")).body, "readyz": get(t, s.url("/readyz?verbose")).body,
+		"arguments": string(cmdline),
 	} {
 		if text == "" || strings.Contains(text, "geheim") {
 			t.Errorf("the %s show the password, or nothing:\n%s", name, text)
@@ -119,7 +123,8 @@ func makeCertificates(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})))
+		write(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: cert.Raw})))
 		secret := filepath.Join(dir, name+".key")
 		write(t, secret, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 		if err := os.Chmod(secret, 0o600); err != nil {
@@ -141,11 +146,13 @@ func TestClientCAFileIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
+		Certificates: []tls.Certificate{cert}}}
 	defer transport.CloseIdleConnections()
 	send := func(query string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+net.JoinHostPort(s.host, s.tls)+"/api/v1/namespaces"+query, nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+net.JoinHostPort(s.host, s.tls)+
+			"/api/v1/namespaces"+query, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,11 +222,14 @@ func TestMetricsDoor(t *testing.T) {
 		s.launch()
 		s.waitReady()
 		bearer := "Bearer " + adminToken(t, s)
-		if a := read(t, s.url("/metrics"), s, "Authorization", bearer); a.status != http.StatusUnauthorized || !strings.Contains(a.body, "HTTPS") {
+		if a := read(t, s.url("/metrics"), s, "Authorization", bearer); a.status != http.StatusUnauthorized ||
+			!strings.Contains(a.body, "HTTPS") {
 			t.Errorf("over plain HTTP: %d %s", a.status, a.body)
 		}
-		trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+net.JoinHostPort(s.host, s.tls)+"/metrics", nil)
+		trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			DisableKeepAlives: true}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+net.JoinHostPort(s.host, s.tls)+
+			"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,9 +35,13 @@ spec:
       files: [{path: /etc/motd, contents: {local: motd}}]
   selector: {matchIPs: [127.0.0.1]}
 `)
-	write(t, filepath.Join(dir, "plain.bu"), "variant: fcos\nversion: 1.5.0\nstorage:\n  files: [{path: /etc/motd, contents: {local: motd}}]\n")
-	write(t, filepath.Join(dir, "broken.yaml"), "apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: broken}\nspec: {type: ignition, format: butane, config: \"variant: fcos\"}\n")
-	write(t, filepath.Join(dir, "unknown.yaml"), "apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: x}\nspec: {ipp: 10.0.0.1}\n")
+	write(t, filepath.Join(dir, "plain.bu"),
+		"variant: fcos\nversion: 1.5.0\nstorage:\n  files: [{path: /etc/motd, contents: {local: motd}}]\n")
+	write(t, filepath.Join(dir, "broken.yaml"),
+		"apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: broken}\nspec: {type: ignition, format: butane, config: "+
+			"\"variant: fcos\"}\n")
+	write(t, filepath.Join(dir, "unknown.yaml"),
+		"apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: x}\nspec: {ipp: 10.0.0.1}\n")
 	apply := func(args ...string) (stdout, stderr string, code int) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, append([]string{"apply", "--server", s.admin("")}, args...)...)
@@ -55,35 +59,44 @@ spec:
 		}
 	}
 	const config = "ignitionconfig default/node applied"
-	says(0, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n", "", "-f", "rack.yaml", "--files-dir", "files", "--dry-run")
+	says(0, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n", "",
+		"-f", "rack.yaml", "--files-dir", "files", "--dry-run")
 	if a := get(t, s.url("/api/v1/ignition")); a.status != 404 {
 		t.Errorf("a dry run has written: %d %s", a.status, a.body)
 	}
 	for range 2 { // again: the same
-		says(0, "baremetalhost default/node applied\n"+config+", with its local files, as Ignition\n", "", "-f", "rack.yaml", "--files-dir", "files")
+		says(0, "baremetalhost default/node applied\n"+config+", with its local files, as Ignition\n", "", "-f", "rack.yaml",
+			"--files-dir", "files")
 	}
 	butane := exec.CommandContext(t.Context(), program, "compile", "--files-dir", "files", "-", "--format", "butane")
 	butane.Dir = dir
-	butane.Stdin = strings.NewReader("variant: fcos\nversion: 1.5.0\nstorage:\n  trees: [{local: tree}]\n  files: [{path: /etc/motd, contents: {local: motd}}]\n")
+	butane.Stdin = strings.NewReader(
+		"variant: fcos\nversion: 1.5.0\nstorage:\n  trees: [{local: tree}]\n  files: [{path: /etc/motd, contents: {local: " +
+			"motd}}]\n")
 	want, err := butane.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := get(t, s.url("/api/v1/ignition")); a.status != 200 || a.body != string(want) || !strings.Contains(a.body, "from%20a%20tree") {
+	if a := get(t, s.url("/api/v1/ignition")); a.status != 200 || a.body != string(want) || !strings.Contains(a.body,
+		"from%20a%20tree") {
 		t.Errorf("served %d %q, want %q", a.status, a.body, want)
 	}
 
 	// A file that is no manifest, for the machines of the flags; again without them.
 	const plain = "ignitionconfig rack/plain applied, with its local files, as Ignition\n"
 	says(0, plain, "note: no machine is selected", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
-	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--label", "role=worker", "--mac", "52:54:00:00:00:01")
+	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--label", "role=worker", "--mac",
+		"52:54:00:00:00:01")
 	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
-	if got := s.kubectl("", "get", "ignitionconfig", "-n", "rack", "plain", "-o", "jsonpath={.spec.selector}"); got != `{"matchLabels":{"role":"worker"},"matchMACs":["52:54:00:00:00:01"]}` {
+	if got := s.kubectl("", "get", "ignitionconfig", "-n", "rack", "plain", "-o",
+		"jsonpath={.spec.selector}"); got != `{"matchLabels":{"role":"worker"},"matchMACs":["52:54:00:00:00:01"]}` {
 		t.Errorf("the selector is %s", got)
 	}
-	says(0, "ignitionconfig rack/other applied, with its local files, as Ignition\n", "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--name", "other", "--default")
+	says(0, "ignitionconfig rack/other applied, with its local files, as Ignition\n", "", "-f", "plain.bu", "--files-dir",
+		"files", "-n", "rack", "--name", "other", "--default")
 
 	says(1, "ignitionconfig default/broken applied\n", "is stored and does not compile\nhint: ", "-f", "broken.yaml")
 	says(1, "", ".spec.ipp: field not declared in schema", "-f", "unknown.yaml")
-	says(1, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n", "error: 1 object of 3 not applied", "-f", "unknown.yaml", "-f", "rack.yaml", "--files-dir", "files", "--dry-run")
+	says(1, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n",
+		"error: 1 object of 3 not applied", "-f", "unknown.yaml", "-f", "rack.yaml", "--files-dir", "files", "--dry-run")
 }

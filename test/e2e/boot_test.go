@@ -12,14 +12,16 @@ func bootRack(t *testing.T) *rack { return bootRackWith(t, testISO) }
 
 func bootRackWith(t *testing.T, iso func(*testing.T) string) *rack {
 	t.Helper()
-	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe", "ldd")
+	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
+		"ldd")
 	image := iso(t)
 	isos := t.TempDir()
 	if err := os.Link(image, filepath.Join(isos, "guest.iso")); err != nil {
 		t.Fatal(err)
 	}
 	r := newRack(t, "--iso-dir", isos, "--http-url", "http://"+rackServer+":8082", "--unknown-hosts", "menu")
-	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12", "52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
+	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
+		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
 	r.apply(bootObjects)
 	for _, image := range []string{"plain", "locked", "web"} {
 		eventually(t, "image "+image+" is ready", func() bool {
@@ -117,7 +119,8 @@ func TestBoot(t *testing.T) {
 	}{
 		{"BIOS", "one", "52:54:00:00:00:01", 1, false, []string{"192.0.2.11"},
 			[]string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed"}},
-		{"CHAP, own arguments, boot-complete", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two", "GUEST-COMPLETE"},
+		{"CHAP, own arguments, boot-complete", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two",
+			"GUEST-COMPLETE"},
 			[]string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed", "BootComplete"}},
 		{"HTTP", "three", "52:54:00:00:00:03", 3, false, []string{"192.0.2.13"},
 			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
@@ -138,7 +141,8 @@ func TestBoot(t *testing.T) {
 				state = "Provisioned"
 			}
 			eventually(t, "the status says so", func() bool {
-				return r.status(c.host, "state") == state && r.status(c.host, "lastConfig") == "rack/motd" && r.status(c.host, "bootCount") == "1"
+				return r.status(c.host, "state") == state && r.status(c.host, "lastConfig") == "rack/motd" && r.status(c.host,
+					"bootCount") == "1"
 			})
 			eventually(t, "each step is an event", func() bool {
 				events := r.events(c.host)
@@ -172,7 +176,8 @@ func TestBootDracut(t *testing.T) {
 	needs(t, "dracut", "dhclient", "arping")
 	r := bootRackWith(t, dracutISO)
 	console := r.guest(1, "52:54:00:00:00:01", false).boot(t, "GUEST-DONE", "emergency mode", diskMarker)
-	shows(t, console, "GUEST-CMDLINE", "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition", "GUEST-FILE written by Ignition")
+	shows(t, console, "GUEST-CMDLINE", "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition",
+		"GUEST-FILE written by Ignition")
 }
 
 // TestBootOnce boots a machine with bootMode once four times: its image, then

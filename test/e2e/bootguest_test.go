@@ -54,7 +54,8 @@ type guest struct {
 // guest plugs an emulated machine into the rack.
 func (r *rack) guest(n int, mac string, uefi bool) *guest {
 	r.t.Helper()
-	g := &guest{rack: r, n: n, mac: mac, uefi: uefi, dir: r.t.TempDir(), uuid: fmt.Sprintf("4c4c4544-0042-3510-8056-b4c04f4e31%02x", n)}
+	g := &guest{rack: r, n: n, mac: mac, uefi: uefi, dir: r.t.TempDir(),
+		uuid: fmt.Sprintf("4c4c4544-0042-3510-8056-b4c04f4e31%02x", n)}
 	tap := g.tap()
 	r.ip("-n", r.name, "tuntap", "add", "dev", tap, "mode", "tap")
 	r.ip("-n", r.name, "link", "set", tap, "master", "br0", "up")
@@ -82,9 +83,11 @@ var escapes = regexp.MustCompile(`\x1b(\[[0-9;?=]*[A-Za-z]|\([A-Z0-9])|\r`)
 // shows one of the texts.
 func (g *guest) boot(t *testing.T, until ...string) string {
 	t.Helper()
-	args := []string{"netns", "exec", g.rack.name, "qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg", "-m", "896",
+	args := []string{"netns", "exec", g.rack.name, "qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg",
+		"-m", "896",
 		"-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-uuid", g.uuid,
-		"-netdev", "tap,id=n0,ifname=" + g.tap() + ",script=no,downscript=no", "-device", "virtio-net-pci,netdev=n0,bootindex=1,mac=" + g.mac,
+		"-netdev", "tap,id=n0,ifname=" + g.tap() + ",script=no,downscript=no", "-device",
+		"virtio-net-pci,netdev=n0,bootindex=1,mac=" + g.mac,
 		"-drive", "if=none,id=d0,format=raw,file=" + filepath.Join(g.dir, "disk"), "-device", "ide-hd,drive=d0,bootindex=2"}
 	if g.uefi {
 		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+ovmfCode,
@@ -122,7 +125,8 @@ func (g *guest) boot(t *testing.T, until ...string) string {
 // dhcp runs a DHCP server on the rack that sends iPXE to the server's script.
 func (r *rack) dhcp(hosts map[string]string) {
 	r.t.Helper()
-	args := []string{"netns", "exec", r.name, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", "--group=root",
+	args := []string{"netns", "exec", r.name, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+		"--user=root", "--group=root",
 		"--interface=br0", "--bind-interfaces", "--leasefile-ro", "--log-facility=-", "--log-dhcp", "--pid-file=",
 		"--dhcp-range=192.0.2.100,192.0.2.200,1h", "--dhcp-boot=http://" + rackServer + ":8082/boot.ipxe"}
 	for mac, addr := range hosts {
@@ -165,5 +169,6 @@ func (r *rack) status(host, field string) string {
 // events gives the reasons of a host's events.
 func (r *rack) events(host string) string {
 	r.t.Helper()
-	return r.kubectl("get", "events", "-n", "rack", "--field-selector", "involvedObject.name="+host, "-o", "jsonpath={.items[*].reason}")
+	return r.kubectl("get", "events", "-n", "rack", "--field-selector", "involvedObject.name="+host, "-o",
+		"jsonpath={.items[*].reason}")
 }

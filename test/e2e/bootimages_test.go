@@ -20,10 +20,12 @@ func TestBootImagesExample(t *testing.T) {
 	add := func(release, modified string) {
 		t.Helper()
 		file := filepath.Join(dir, release+".json")
-		if err := os.WriteFile(file, streamtest.Document(streamtest.Options{Stream: "stable", Release: release, Modified: modified}), 0o600); err != nil {
+		if err := os.WriteFile(file, streamtest.Document(streamtest.Options{Stream: "stable", Release: release,
+			Modified: modified}), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command(program, "coreos", "import", "--kubeconfig", s.kubeconfig(), file).CombinedOutput(); err != nil {
+		if out, err := exec.Command(program, "coreos", "import", "--kubeconfig", s.kubeconfig(),
+			file).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}

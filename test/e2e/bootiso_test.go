@@ -150,7 +150,8 @@ var dracutTree = map[string]string{
 		"After=ignition-files.service\nBefore=initrd-parse-etc.service initrd-switch-root.target\n" +
 		"[Service]\nType=oneshot\nExecStart=/usr/bin/guest-show\n",
 	"usr/lib/systemd/system/ignition-complete.target.requires/guest-show.service": "->../guest-show.service",
-	"usr/bin/guest-show": "#!/bin/sh\n{ echo \"GUEST-CMDLINE $(cat /proc/cmdline)\"; echo \"GUEST-FILE $(cat /sysroot/etc/motd)\"; " +
+	"usr/bin/guest-show": "#!/bin/sh\n{ echo \"GUEST-CMDLINE $(cat /proc/cmdline)\"; echo \"GUEST-FILE $(cat " +
+		"/sysroot/etc/motd)\"; " +
 		"echo GUEST-DONE; } >/dev/console\nsleep 1\nreboot -f\n",
 }
 
@@ -162,7 +163,8 @@ func dracutInitrd(release string) ([]byte, error) {
 	}
 	image := dir + ".img"
 	out, err := exec.Command("dracut", "--force", "--no-hostonly", "--no-early-microcode", "--gzip", "--kver", release,
-		"--modules", "base systemd systemd-initrd dracut-systemd network-legacy network url-lib ignition qemu fs-lib udev-rules",
+		"--modules", "base systemd systemd-initrd dracut-systemd network-legacy network url-lib ignition qemu fs-lib "+
+			"udev-rules",
 		"--drivers", "virtio_pci virtio_net", "--include", dir, "/", image).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("dracut: %w\n%s", err, tail(string(out), 2000))
@@ -229,7 +231,8 @@ type cpio struct {
 
 func (c *cpio) add(name string, mode int, data []byte) {
 	c.inode++
-	fmt.Fprintf(&c.b, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X", c.inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name)+1, 0)
+	fmt.Fprintf(&c.b, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X", c.inode, mode, 0, 0, 1, 0, len(data),
+		0, 0, 0, 0, len(name)+1, 0)
 	c.b.WriteString(name + "\x00")
 	c.pad()
 	c.b.Write(data)

@@ -15,7 +15,8 @@ import (
 func TestLostBootStatesAreRefused(t *testing.T) {
 	needs(t, "kubectl", "curl")
 	s := start(t)
-	s.kubectl(strings.ReplaceAll(damageObjects, `bootMACAddress: "02:00:00:00:00:01"`, "ip: 127.0.0.1"), "apply", "-f", "-")
+	s.kubectl(strings.ReplaceAll(damageObjects, `bootMACAddress: "02:00:00:00:00:01"`, "ip: 127.0.0.1"), "apply", "-f",
+		"-")
 	eventually := func(what string, ok func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {

@@ -56,8 +56,9 @@ func (f *streamFolder) add(name, from string) map[string]string {
 func (f *streamFolder) release(stream, release string, formats map[string]any) string {
 	f.t.Helper()
 	document, err := json.Marshal(map[string]any{
-		"stream":   stream,
-		"metadata": map[string]string{"last-modified": release[3:7] + "-" + release[7:9] + "-" + release[9:11] + "T00:00:00Z"},
+		"stream": stream,
+		"metadata": map[string]string{"last-modified": release[3:7] + "-" + release[7:9] + "-" + release[9:11] +
+			"T00:00:00Z"},
 		"architectures": map[string]any{"x86_64": map[string]any{"artifacts": map[string]any{
 			"metal": map[string]any{"release": release, "formats": formats},
 		}, "images": map[string]any{}}},
@@ -111,7 +112,8 @@ spec: {bootMACAddress: "52:54:00:00:00:05", ip: 192.0.2.15, image: files}
 // iSCSI, and its kernel, initramfs and root file system one by one. What is booted
 // was downloaded from a mirror and verified, signatures included.
 func TestBootStream(t *testing.T) {
-	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe", "ldd")
+	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
+		"ldd")
 	image := testISO(t)
 	tree := strings.TrimSuffix(image, ".iso")
 	rootfs := filepath.Join(t.TempDir(), "rootfs")
@@ -120,19 +122,22 @@ func TestBootStream(t *testing.T) {
 	release := f.release("stable", "44.20261101.3.0", map[string]any{
 		"iso": map[string]any{"disk": f.add("live.iso", image)},
 		"pxe": map[string]any{
-			"kernel": f.add("kernel", filepath.Join(tree, "boot/vmlinuz")), "initramfs": f.add("initramfs.img", filepath.Join(tree, "boot/initrd.img")),
+			"kernel": f.add("kernel", filepath.Join(tree, "boot/vmlinuz")), "initramfs": f.add("initramfs.img",
+				filepath.Join(tree, "boot/initrd.img")),
 			"rootfs": f.add("rootfs.img", rootfs),
 		},
 	})
 	r := newRack(t, "--iso-dir", t.TempDir(), "--streams-dir", f.dir, "--keyring", f.keyring,
 		"--allow-image-fetch", rackServer, "--http-url", "http://"+rackServer+":8082")
-	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12", "52:54:00:00:00:05": "192.0.2.15"})
+	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
+		"52:54:00:00:00:05": "192.0.2.15"})
 	config := bootObjects[strings.LastIndex(bootObjects, "---\napiVersion: v1\nkind: IgnitionConfig"):]
 	r.apply(release)
 	r.apply(streamObjects + config)
 	for _, name := range []string{"live", "files"} {
 		eventually(t, "image "+name+" is ready", func() bool {
-			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o", "jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
+			return r.kubectl("get", "cdrom", "-n", "rack", name, "-o",
+				"jsonpath={.status.phase} {.status.servedRelease} {.status.maxIgnition}") ==
 				"Ready 44.20261101.3.0 3.6.0"
 		})
 	}
@@ -142,15 +147,19 @@ func TestBootStream(t *testing.T) {
 		uefi            bool
 		console, events []string
 	}{
-		{"ISO", "one", "52:54:00:00:00:01", 1, false, nil, []string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead", "ConfigServed"}},
-		{"kernel", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two", "GUEST-ROOTFS hsqs: the root file system of the release"},
+		{"ISO", "one", "52:54:00:00:00:01", 1, false, nil, []string{"ScriptServed", "TargetLogin", "KernelRead", "InitrdRead",
+			"ConfigServed"}},
+		{"kernel", "two", "52:54:00:00:00:02", 2, false, []string{"test.host=two",
+			"GUEST-ROOTFS hsqs: the root file system of the release"},
 			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
-		{"kernel, UEFI", "uefi", "52:54:00:00:00:05", 5, true, []string{"GUEST-ROOTFS hsqs: the root file system of the release"},
+		{"kernel, UEFI", "uefi", "52:54:00:00:00:05", 5, true,
+			[]string{"GUEST-ROOTFS hsqs: the root file system of the release"},
 			[]string{"ScriptServed", "KernelRead", "InitrdRead", "ConfigServed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			console := r.guest(c.n, c.mac, c.uefi).boot(t, "GUEST-DONE", diskMarker)
-			shows(t, console, append(c.console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition", "GUEST-FILE written by Ignition", "GUEST-DONE")...)
+			shows(t, console, append(c.console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition",
+				"GUEST-FILE written by Ignition", "GUEST-DONE")...)
 			if strings.Contains(console, "GUEST-FAILED") {
 				t.Errorf("Ignition failed:\n%s", tail(console, 5000))
 			}
@@ -174,9 +183,11 @@ func TestBootStream(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "other.iso")
 	write(t, other, string(content)+strings.Repeat("\x00", 2048))
-	r.apply(forged.release("stable", "45.20261115.3.0", map[string]any{"iso": map[string]any{"disk": forged.add("forged.iso", other)}}))
+	r.apply(forged.release("stable", "45.20261115.3.0",
+		map[string]any{"iso": map[string]any{"disk": forged.add("forged.iso", other)}}))
 	eventually(t, "it is refused", func() bool {
-		return strings.Contains(r.kubectl("get", "cdrom", "-n", "rack", "live", "-o", "jsonpath={.status.phase} {.status.servedRelease} {.status.errorMessage}"),
+		return strings.Contains(r.kubectl("get", "cdrom", "-n", "rack", "live", "-o",
+			"jsonpath={.status.phase} {.status.servedRelease} {.status.errorMessage}"),
 			"Ready 44.20261101.3.0 spec.stream: the file is not taken: its signature is by none of the keys of the keyring")
 	})
 }

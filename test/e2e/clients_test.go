@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-var clientsReport = flag.String("clients-report", "", "write what real clients were given to this file, see hack/test-clients.sh")
+var clientsReport = flag.String("clients-report", "",
+	"write what real clients were given to this file, see hack/test-clients.sh")
 
 // client is a release of Ignition, as its machines run it.
 type client struct {
@@ -35,11 +36,16 @@ type client struct {
 }
 
 var clients = []client{
-	{release: "0.35.0", module: "github.com/coreos/ignition", platform: "--oem", argument: "coreos.config.url", stages: []string{"fetch", "files"}, newest: "2.4.0"},
-	{release: "2.0.1", module: "github.com/coreos/ignition/v2", platform: "--platform", argument: "ignition.config.url", stages: []string{"files"}, newest: "3.0.0"},
-	{release: "2.9.0", module: "github.com/coreos/ignition/v2", platform: "--platform", argument: "ignition.config.url", stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.2.0"},
-	{release: "Debian's 2.14.0", path: "/usr/lib/dracut/modules.d/30ignition/ignition", platform: "--platform", argument: "ignition.config.url", stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.3.0", state: true},
-	{release: "2.26.0", module: "github.com/coreos/ignition/v2", platform: "--platform", argument: "ignition.config.url", stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.6.0", state: true},
+	{release: "0.35.0", module: "github.com/coreos/ignition", platform: "--oem", argument: "coreos.config.url",
+		stages: []string{"fetch", "files"}, newest: "2.4.0"},
+	{release: "2.0.1", module: "github.com/coreos/ignition/v2", platform: "--platform", argument: "ignition.config.url",
+		stages: []string{"files"}, newest: "3.0.0"},
+	{release: "2.9.0", module: "github.com/coreos/ignition/v2", platform: "--platform", argument: "ignition.config.url",
+		stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.2.0"},
+	{release: "Debian's 2.14.0", path: "/usr/lib/dracut/modules.d/30ignition/ignition", platform: "--platform",
+		argument: "ignition.config.url", stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.3.0", state: true},
+	{release: "2.26.0", module: "github.com/coreos/ignition/v2", platform: "--platform", argument: "ignition.config.url",
+		stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.6.0", state: true},
 }
 
 // clientConfigs are the config everywhere, which every release of Ignition can be
@@ -133,7 +139,8 @@ func TestClients(t *testing.T) {
 				if got.status == http.StatusOK {
 					given += ", spec " + c.newest
 				}
-				rows = append(rows, fmt.Sprintf("| %s | %s | `%s` | `%s` | %s | %s |", c.release, config, got.accept, got.userAgent, given, applied))
+				rows = append(rows, fmt.Sprintf("| %s | %s | `%s` | `%s` | %s | %s |", c.release, config, got.accept, got.userAgent,
+					given, applied))
 			}
 		})
 	}
@@ -231,14 +238,17 @@ func (c client) boot(t *testing.T, binary, config string) booted {
 	}
 	// Debian's labels its files, with the machine's own policy.
 	write(t, filepath.Join(got.root, "etc/selinux/config"), "SELINUX=permissive\nSELINUXTYPE=targeted\n")
-	write(t, filepath.Join(got.root, "etc/selinux/targeted/contexts/files/file_contexts"), "/.* system_u:object_r:root_t:s0\n")
+	write(t, filepath.Join(got.root, "etc/selinux/targeted/contexts/files/file_contexts"),
+		"/.* system_u:object_r:root_t:s0\n")
 	write(t, filepath.Join(dir, "bin/setfiles"), "#!/bin/sh\n")
 	if err := os.Chmod(filepath.Join(dir, "bin/setfiles"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, stage := range c.stages {
-		args := []string{"--mount", "sh", "-c", `mount --bind "$0" /proc/cmdline && exec "$@"`, filepath.Join(dir, "cmdline"), binary,
-			c.platform, "metal", "--stage", stage, "--root", got.root, "--config-cache", filepath.Join(dir, "cache"), "--log-to-stdout"}
+		args := []string{"--mount", "sh", "-c", `mount --bind "$0" /proc/cmdline && exec "$@"`, filepath.Join(dir, "cmdline"),
+			binary,
+			c.platform, "metal", "--stage", stage, "--root", got.root, "--config-cache", filepath.Join(dir, "cache"),
+			"--log-to-stdout"}
 		if c.state {
 			args = append(args, "--state-file", filepath.Join(dir, "state"), "--neednet", filepath.Join(dir, "neednet"))
 		}

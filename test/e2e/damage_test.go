@@ -177,13 +177,15 @@ func TestDamagedMetaFileIsRestored(t *testing.T) {
 func (s *server) namesRemedy(path, bucket, home string) {
 	s.t.Helper()
 	var body string
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(body, "damaged"); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(body,
+		"damaged"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("the API does not say that the bucket is damaged: %s", body)
 		}
 		body = get(s.t, s.admin(path)).body // before the bucket was looked for: it was not read yet
 	}
-	for _, want := range []string{bucket, filepath.Join(home, "meta.inf"), "stop the server", "move the folder to " + home} {
+	for _, want := range []string{bucket, filepath.Join(home, "meta.inf"), "stop the server", "move the folder to " +
+		home} {
 		if !strings.Contains(body, want) {
 			s.t.Errorf("the API's answer has no %q: %s", want, body)
 		}

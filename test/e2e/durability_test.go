@@ -67,7 +67,8 @@ func TestKillNine(t *testing.T) {
 
 func createHost(ctx context.Context, s *server, name string) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":%q,"namespace":"kill"},"spec":{"image":"localboot"}}`, name)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.admin("/api/v1/namespaces/kill/baremetalhosts"), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.admin("/api/v1/namespaces/kill/baremetalhosts"),
+		strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -94,10 +95,11 @@ func TestInformer(t *testing.T) {
 	}
 	create := func(name string) {
 		t.Helper()
-		_, err := client.Resource(hosts).Namespace("rack").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "BareMetalHost", "metadata": map[string]any{"name": name},
-			"spec": map[string]any{"image": "localboot"},
-		}}, metav1.CreateOptions{})
+		_, err := client.Resource(hosts).Namespace("rack").Create(t.Context(),
+			&unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "BareMetalHost", "metadata": map[string]any{"name": name},
+				"spec": map[string]any{"image": "localboot"},
+			}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

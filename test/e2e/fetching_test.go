@@ -42,10 +42,12 @@ func TestImageSources(t *testing.T) {
 	t.Setenv("http_proxy", proxy)
 	isos := t.TempDir()
 	s := start(t, "--iso-dir", isos, "--iscsi-listen", "127.0.0.1:"+freePort(t))
-	s.kubectl("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: vault, namespace: default}\ndata: {password: hunter2}\n", "apply", "-f", "-")
+	s.kubectl("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: vault, namespace: default}\ndata: {password: hunter2}\n",
+		"apply", "-f", "-")
 	own := s.admin("/api/v1/namespaces/default/configmaps/vault")
 	page := get(t, s.admin("/api/v1/namespaces/default/configmaps/vault")).body
-	for name, place := range map[string]string{"metadata": metadata + "/keys", "own": own, "proxy": "http://169.254.169.254/keys"} {
+	for name, place := range map[string]string{"metadata": metadata + "/keys", "own": own,
+		"proxy": "http://169.254.169.254/keys"} {
 		s.kubectl(fmt.Sprintf(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -59,7 +61,8 @@ spec: {url: %q, sha256: "%064d"}
 		sum := sha256.Sum256([]byte(text))
 		file := map[string]string{"location": place, "sha256": hex.EncodeToString(sum[:])}
 		folder := streamFolder{t: t}
-		s.kubectl(folder.release(name, "44.20261101.3.0", map[string]any{"pxe": map[string]any{"kernel": file, "initramfs": file}}), "apply", "-f", "-")
+		s.kubectl(folder.release(name, "44.20261101.3.0", map[string]any{"pxe": map[string]any{"kernel": file,
+			"initramfs": file}}), "apply", "-f", "-")
 		s.kubectl(fmt.Sprintf(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -92,11 +95,14 @@ spec: {stream: {name: %[1]s, format: pxe}}
 		}
 		holdsNot(t, isos, "hunter2")
 	}
-	const loopback = "127.0.0.1 is a loopback address, which --allow-image-fetch has to name as such: --allow-image-fetch=127.0.0.0/8"
+	const loopback = "127.0.0.1 is a loopback address, which --allow-image-fetch has to name as such: " +
+		"--allow-image-fetch=127.0.0.0/8"
 	const clouds = "169.254.169.254 is the metadata service of a cloud"
 	all(map[string]string{
-		"digest-metadata": "spec.url: " + loopback, "digest-own": "spec.url: " + loopback, "digest-proxy": "spec.url: " + clouds,
-		"kernel-metadata": "spec.stream: " + loopback, "kernel-own": "spec.stream: " + loopback, "kernel-proxy": "spec.stream: " + clouds,
+		"digest-metadata": "spec.url: " + loopback, "digest-own": "spec.url: " + loopback, "digest-proxy": "spec.url: " +
+			clouds,
+		"kernel-metadata": "spec.stream: " + loopback, "kernel-own": "spec.stream: " + loopback,
+		"kernel-proxy": "spec.stream: " + clouds,
 	})
 	if log := asked(); log != "" {
 		t.Errorf("it was asked:\n%s", log)
@@ -108,8 +114,10 @@ spec: {stream: {name: %[1]s, format: pxe}}
 	s.args = append(s.args, "--allow-image-fetch", "127.0.0.0/8")
 	s.restart()
 	all(map[string]string{
-		"digest-metadata": "its SHA-256 is not 0000", "digest-own": "the server answered 401 Unauthorized", "digest-proxy": clouds,
-		"kernel-metadata": "its kernel does not begin like", "kernel-own": "the server answered 401 Unauthorized", "kernel-proxy": clouds,
+		"digest-metadata": "its SHA-256 is not 0000", "digest-own": "the server answered 401 Unauthorized",
+		"digest-proxy":    clouds,
+		"kernel-metadata": "its kernel does not begin like", "kernel-own": "the server answered 401 Unauthorized",
+		"kernel-proxy": clouds,
 	})
 	if asked() == "" {
 		t.Error("it was not asked")

@@ -116,16 +116,19 @@ func TestGuessing(t *testing.T) {
 	needs(t, "xorriso")
 	dir := t.TempDir()
 	tree, isos, objects := filepath.Join(dir, "tree"), filepath.Join(dir, "isos"), filepath.Join(dir, "objects.yaml")
-	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n  initrd /boot/initrd\n}\n")
+	write(t, filepath.Join(tree, "boot/grub/grub.cfg"),
+		"menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n  initrd /boot/initrd\n}\n")
 	write(t, filepath.Join(tree, "boot/vmlinuz"), "kernel")
 	write(t, filepath.Join(tree, "boot/initrd"), "initrd")
 	write(t, filepath.Join(isos, ".keep"), "")
 	write(t, objects, guessObjects)
-	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-J", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"), tree)
+	output(t, "xorriso", "-as", "mkisofs", "-quiet", "-R", "-J", "-V", "LINUX", "-o", filepath.Join(isos, "linux.iso"),
+		tree)
 	portal := "127.0.0.1:" + freePort(t)
 	s := start(t, "--manifests", objects, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal)
 	kubectl := func(args ...string) string {
-		out, _ := exec.CommandContext(t.Context(), kubectlPath(t), append([]string{"--kubeconfig", s.kubeconfig()}, args...)...).CombinedOutput()
+		out, _ := exec.CommandContext(t.Context(), kubectlPath(t), append([]string{"--kubeconfig", s.kubeconfig()},
+			args...)...).CombinedOutput()
 		return string(out)
 	}
 	for _, name := range []string{"linux", "hidden"} {
@@ -138,7 +141,8 @@ func TestGuessing(t *testing.T) {
 	const initiator = "iqn.2010-04.org.ipxe:4c4c4544-0042-3510-8056-b4c04f4e3"
 	goesOn := func() {
 		t.Helper()
-		if a := neighbour.ask(s.url("/ipxe?uuid=4c4c4544-0042-3510-8056-b4c04f4e3105")); !strings.Contains(a, "sanboot iscsi:") {
+		if a := neighbour.ask(s.url("/ipxe?uuid=4c4c4544-0042-3510-8056-b4c04f4e3105")); !strings.Contains(a,
+			"sanboot iscsi:") {
 			t.Errorf("the machine next to it: %s", a)
 		}
 		if status, _ := neighbour.initiate(portal, initiator+"105", iqn); status != 0 {
@@ -148,7 +152,8 @@ func TestGuessing(t *testing.T) {
 
 	listing := newGuesser(t, "127.0.0.66")
 	first, menu := map[string]bool{}, listing.ask(s.url("/ipxe"))
-	if !strings.Contains(menu, "default/linux  43") || strings.Contains(menu, "vault") || strings.Contains(menu, "hidden") {
+	if !strings.Contains(menu, "default/linux  43") || strings.Contains(menu, "vault") || strings.Contains(menu,
+		"hidden") {
 		t.Errorf("the menu: %s", menu)
 	}
 	after := map[string]bool{}
@@ -227,7 +232,8 @@ func TestGuessing(t *testing.T) {
 	eventually(t, "each source is one line in the log", func() bool {
 		return strings.Count(s.log.String(), "has reached its limit of guesses") == 4
 	})
-	if metrics := get(t, s.url("/metrics")).body; !strings.Contains(metrics, "\nglowplug_boot_limited_sources_total{of=\"claims\"} 2\n") {
+	if metrics := get(t, s.url("/metrics")).body; !strings.Contains(metrics,
+		"\nglowplug_boot_limited_sources_total{of=\"claims\"} 2\n") {
 		t.Error("the metrics do not count the sources")
 	}
 }

@@ -47,7 +47,8 @@ func TestWipedNATS(t *testing.T) {
 		if a := object("two"); a.status != http.StatusServiceUnavailable {
 			t.Errorf("a write: %d %s, want a 503", a.status, a.body)
 		}
-		if a := get(t, s.url("/readyz?verbose")); a.status == http.StatusOK || !strings.Contains(a.body, "[-]store-identity failed") {
+		if a := get(t, s.url("/readyz?verbose")); a.status == http.StatusOK || !strings.Contains(a.body,
+			"[-]store-identity failed") {
 			t.Errorf("readyz: %d %s", a.status, a.body)
 		}
 	}
@@ -68,7 +69,8 @@ func TestWipedNATS(t *testing.T) {
 	eventually(t, "the empty NATS is an alarm again", func() bool {
 		return strings.Contains(get(t, s.url("/metrics")).body, "\nglowplug_store_identity_mismatch 1\n")
 	})
-	if a := get(t, s.url("/api/v1/ignition")); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+	if a := get(t, s.url("/api/v1/ignition")); a.status != http.StatusServiceUnavailable ||
+		a.header.Get("Retry-After") == "" {
 		t.Errorf("a machine after a restart: %d %v, want a 503 to try again", a.status, a.header)
 	}
 	refused()

@@ -83,7 +83,8 @@ spec:
 	if target, err := os.Readlink(filepath.Join(machine, "etc/link")); err != nil || target != "/etc/motd" {
 		t.Errorf("/etc/link: %q %v", target, err)
 	}
-	if unit := read(t, filepath.Join(machine, "etc/systemd/system/hello.service")); !strings.Contains(unit, "ExecStart=/bin/true") {
+	if unit := read(t, filepath.Join(machine, "etc/systemd/system/hello.service")); !strings.Contains(unit,
+		"ExecStart=/bin/true") {
 		t.Errorf("hello.service: %q", unit)
 	}
 	eventually(t, "the host's status names the config it was served", func() bool {

@@ -42,29 +42,39 @@ spec:
 
 	contains("apply", s.kubectl(host, "apply", "-f", "-"), "baremetalhost/one created")
 	contains("apply again", s.kubectl(host, "apply", "-f", "-"), "baremetalhost/one unchanged")
-	contains("apply --server-side", s.kubectl(config, "apply", "--server-side", "-f", "-"), "ignitionconfig/worker serverside-applied")
-	contains("get", s.kubectl("", "get", "bmh", "-n", "rack"), "NAME", "MAC", "IP", "IMAGE", "LAST-BOOT", "52:54:00:00:00:01", "192.0.2.11")
-	contains("get ign", s.kubectl("", "get", "ign", "-n", "rack"), "TYPE", "FORMAT", "PHASE", "SIZE", "HASH", "AGE", "butane", "Ready")
+	contains("apply --server-side", s.kubectl(config, "apply", "--server-side", "-f", "-"),
+		"ignitionconfig/worker serverside-applied")
+	contains("get", s.kubectl("", "get", "bmh", "-n", "rack"), "NAME", "MAC", "IP", "IMAGE", "LAST-BOOT",
+		"52:54:00:00:00:01", "192.0.2.11")
+	contains("get ign", s.kubectl("", "get", "ign", "-n", "rack"), "TYPE", "FORMAT", "PHASE", "SIZE", "HASH", "AGE",
+		"butane", "Ready")
 	contains("get -A", s.kubectl("", "get", "ign,bmh,cdrom", "-A"), "rack", "worker", "one")
 	contains("get -o wide", s.kubectl("", "get", "ignitionconfigs", "-A", "-o", "wide"), "role=worker")
-	contains("get -o yaml", s.kubectl("", "get", "ign", "-n", "rack", "worker", "-o", "yaml"), "phase: Ready", "ignitionVersion: 3.4.0", "configHash: sha256:")
-	contains("get -o jsonpath", s.kubectl("", "get", "bmh", "-n", "rack", "one", "-o", "jsonpath={.spec.ip}"), "192.0.2.11")
+	contains("get -o yaml", s.kubectl("", "get", "ign", "-n", "rack", "worker", "-o", "yaml"), "phase: Ready",
+		"ignitionVersion: 3.4.0", "configHash: sha256:")
+	contains("get -o jsonpath", s.kubectl("", "get", "bmh", "-n", "rack", "one", "-o", "jsonpath={.spec.ip}"),
+		"192.0.2.11")
 	contains("get -l", s.kubectl("", "get", "ns"), "rack", "Active")
 	contains("explain", s.kubectl("", "explain", "ignitionconfig.spec.selector"), "matchLabels", "matchMACs")
 	contains("explain --recursive", s.kubectl("", "explain", "bmh", "--recursive"), "bootMACAddress", "lastConfigHash")
 	contains("describe", s.kubectl("", "describe", "bmh", "-n", "rack", "one"), "Boot MAC Address", "Events:")
 	contains("describe ign", s.kubectl("", "describe", "ign", "-n", "rack", "worker"), "Config Hash", "Events:")
-	contains("patch merge", s.kubectl("", "patch", "bmh", "-n", "rack", "one", "--type", "merge", "-p", `{"spec":{"hostname":"one.example"}}`), "patched")
-	contains("patch json", s.kubectl("", "patch", "bmh", "-n", "rack", "one", "--type", "json", "-p", `[{"op":"replace","path":"/spec/hostname","value":"uno.example"}]`), "patched")
+	contains("patch merge", s.kubectl("", "patch", "bmh", "-n", "rack", "one", "--type", "merge", "-p",
+		`{"spec":{"hostname":"one.example"}}`), "patched")
+	contains("patch json", s.kubectl("", "patch", "bmh", "-n", "rack", "one", "--type", "json", "-p",
+		`[{"op":"replace","path":"/spec/hostname","value":"uno.example"}]`), "patched")
 	contains("edit", s.kubectl("", "edit", "bmh", "-n", "rack", "one"), "edited")
-	contains("edited", s.kubectl("", "get", "bmh", "-n", "rack", "one", "-o", "jsonpath={.spec.ip} {.spec.hostname}"), "192.0.2.21 uno.example")
+	contains("edited", s.kubectl("", "get", "bmh", "-n", "rack", "one", "-o", "jsonpath={.spec.ip} {.spec.hostname}"),
+		"192.0.2.21 uno.example")
 	contains("label", s.kubectl("", "label", "bmh", "-n", "rack", "one", "site=a"), "labeled")
 	contains("annotate", s.kubectl("", "annotate", "bmh", "-n", "rack", "one", "note=x"), "annotated")
 	contains("get -l", s.kubectl("", "get", "bmh", "-A", "-l", "site=a"), "one")
-	contains("wait", s.kubectl("", "wait", "ign", "-n", "rack", "worker", "--for=jsonpath={.status.phase}=Ready", "--timeout=10s"), "condition met")
+	contains("wait", s.kubectl("", "wait", "ign", "-n", "rack", "worker", "--for=jsonpath={.status.phase}=Ready",
+		"--timeout=10s"), "condition met")
 	contains("replace", s.kubectl(host, "replace", "-f", "-"), "replaced")
 	contains("create ns", s.kubectl("", "create", "ns", "other"), "namespace/other created")
-	contains("api-resources", s.kubectl("", "api-resources"), "ignitionconfigs", "ign", "IgnitionConfig", "baremetalhosts", "iscsicdroms")
+	contains("api-resources", s.kubectl("", "api-resources"), "ignitionconfigs", "ign", "IgnitionConfig", "baremetalhosts",
+		"iscsicdroms")
 	contains("auth can-i", s.kubectl("", "auth", "can-i", "create", "ignitionconfigs"), "yes")
 	contains("get events", s.kubectl("", "get", "events", "-A", "--ignore-not-found"), "")
 	if out, _, err := s.tryKubectl("", "version"); err != nil || !strings.Contains(out, "Server Version: v1.") {
@@ -133,7 +143,8 @@ spec:
 	if before.status != 200 || before.header.Get("X-Glowplug-Stale") != "" {
 		t.Fatalf("%d %v", before.status, before.header)
 	}
-	_, errOut, err := s.tryKubectl(strings.Replace(good, "version: 1.5.0", "version: 1.5.0\n    passwrd: {}", 1), "apply", "-f", "-")
+	_, errOut, err := s.tryKubectl(strings.Replace(good, "version: 1.5.0", "version: 1.5.0\n    passwrd: {}", 1), "apply",
+		"-f", "-")
 	if err != nil || !strings.Contains(errOut, "Warning:") || !strings.Contains(errOut, "line 3:1") {
 		t.Errorf("apply of a broken source: %v\n%s", err, errOut)
 	}

@@ -38,13 +38,15 @@ func TestLayers(t *testing.T) {
 	served := func(s *server, text string) func() bool {
 		return func() bool {
 			a := get(t, s.admin("/api/v1/ignition?ip=192.168.70.13"))
-			return a.status == http.StatusOK && strings.Contains(a.body, text) && strings.Contains(a.body, "Rack%207%2C%20storage")
+			return a.status == http.StatusOK && strings.Contains(a.body, text) && strings.Contains(a.body,
+				"Rack%207%2C%20storage")
 		}
 	}
 	for _, s := range []*server{one, two} {
 		eventually(t, "the whole is served", served(s, "chronyd.service"))
 	}
-	if a := get(t, one.admin("/api/v1/ignition?ip=192.168.70.13&format=raw")); strings.Contains(a.body, "chronyd") || !strings.Contains(a.body, "variant: fcos") {
+	if a := get(t, one.admin("/api/v1/ignition?ip=192.168.70.13&format=raw")); strings.Contains(a.body, "chronyd") ||
+		!strings.Contains(a.body, "variant: fcos") {
 		t.Errorf("the source is not the config's own: %s", a.body)
 	}
 	if a := get(t, two.admin("/api/v1/explain?ip=192.168.70.13")); !strings.Contains(a.body, `"origins"`) {
@@ -58,7 +60,8 @@ func TestLayers(t *testing.T) {
 	// Both have seen to it, and it was written once: as it was merged, and with what it
 	// can be given as.
 	ready := func() bool {
-		return one.kubectl("", "get", "ign", "-n", "rack7", "storage-node", "-o", "jsonpath={.status.servable[11].version}") == "3.6.0"
+		return one.kubectl("", "get", "ign", "-n", "rack7", "storage-node", "-o",
+			"jsonpath={.status.servable[11].version}") == "3.6.0"
 	}
 	eventually(t, "it is judged", ready)
 	was := versionOf(one, "storage-node")
@@ -79,7 +82,8 @@ func TestLayers(t *testing.T) {
 
 	two.kubectl("", "delete", "ign", "-n", "rack7", "base")
 	eventually(t, "what was served is stale", func() bool {
-		return get(t, one.admin("/api/v1/ignition?ip=192.168.70.13")).header.Get("X-Glowplug-Stale") == "true" && served(one, "second.service")()
+		return get(t, one.admin("/api/v1/ignition?ip=192.168.70.13")).header.Get("X-Glowplug-Stale") == "true" &&
+			served(one, "second.service")()
 	})
 	two.kubectl(example, "apply", "-f", "-")
 	for _, s := range []*server{one, two} {

@@ -52,10 +52,12 @@ func TestDamagedFileIsAlarmed(t *testing.T) {
 	if got := boot("52:54:00:aa:00:02"); got != 503 {
 		t.Errorf("the machine whose host is lost gets %d, and not its own config", got)
 	}
-	if got := get(t, s.url("/readyz?verbose")); got.status != 200 || !strings.Contains(got.body, "[!]store-baremetalhosts: 1 objects are lost") {
+	if got := get(t, s.url("/readyz?verbose")); got.status != 200 || !strings.Contains(got.body,
+		"[!]store-baremetalhosts: 1 objects are lost") {
 		t.Errorf("readyz: %d\n%s", got.status, got.body)
 	}
-	if got := get(t, s.url("/metrics")).body; !strings.Contains(got, `glowplug_store_damaged_objects{bucket="BAREMETALHOSTS"} 1`) {
+	if got := get(t, s.url("/metrics")).body; !strings.Contains(got,
+		`glowplug_store_damaged_objects{bucket="BAREMETALHOSTS"} 1`) {
 		t.Error("the metric does not tell")
 	}
 	if log := s.log.String(); !strings.Contains(log, "object=baremetalhosts/default/lost") {

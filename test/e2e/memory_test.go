@@ -60,13 +60,20 @@ func TestMemoryIsBounded(t *testing.T) {
 		begin func(t *testing.T, s *server)
 	}{
 		{"30 lists of 8000 hosts", func(t *testing.T, s *server) {
-			checkAnswers(t, concurrently(30, func(int) int { return statusOf(s, "GET", "/api/v1/baremetalhosts", nil) }), http.StatusOK)
+			checkAnswers(t, concurrently(30, func(int) int { return statusOf(s, "GET", "/api/v1/baremetalhosts", nil) }),
+				http.StatusOK)
 		}},
 		{"40 writes of 2 MB", func(t *testing.T, s *server) {
-			checkAnswers(t, concurrently(40, func(i int) int { return putConfig(s, "POST", fmt.Sprint("large-", i), 2_000_000) }), http.StatusCreated)
+			checkAnswers(t, concurrently(40, func(i int) int {
+				return putConfig(s, "POST", fmt.Sprint("large-", i),
+					2_000_000)
+			}), http.StatusCreated)
 		}},
 		{"40 reads of 2 MB", func(t *testing.T, s *server) {
-			checkAnswers(t, concurrently(40, func(int) int { return statusOf(s, "GET", "/api/v1/namespaces/default/ignitionconfigs", nil) }), http.StatusOK)
+			checkAnswers(t, concurrently(40, func(int) int {
+				return statusOf(s, "GET",
+					"/api/v1/namespaces/default/ignitionconfigs", nil)
+			}), http.StatusOK)
 		}},
 		{"deletes of what was written", func(t *testing.T, s *server) {
 			concurrently(40, func(i int) int {
@@ -177,7 +184,8 @@ func checkAnswers(t *testing.T, answers []int, want int) {
 	for _, status := range answers {
 		count[status]++
 	}
-	if count[want] == 0 || count[want]+count[http.StatusTooManyRequests]+count[http.StatusInsufficientStorage] != len(answers) {
+	if count[want] == 0 || count[want]+count[http.StatusTooManyRequests]+
+		count[http.StatusInsufficientStorage] != len(answers) {
 		t.Errorf("answers by status: %v", count)
 	}
 	t.Logf("answers by status: %v", count)
@@ -193,7 +201,8 @@ func makeHosts(t *testing.T, s *server, n int) {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 				body := fmt.Sprintf(`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"host-%d","namespace":"default","labels":{"rack":"r%d"}},`+
 					`"spec":{"bootMACAddress":"02:00:00:00:%02x:%02x"}}`, i, i%40, i>>8, i&255)
-				resp, err := client.Post(s.admin("/api/v1/namespaces/default/baremetalhosts"), "application/json", strings.NewReader(body))
+				resp, err := client.Post(s.admin("/api/v1/namespaces/default/baremetalhosts"), "application/json",
+					strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return

@@ -65,7 +65,8 @@ func (r *rack) machine(n int, mac, addr string) machine {
 // apply writes objects with the admin's kubeconfig, from the server's own namespace.
 func (r *rack) apply(objects string) {
 	r.t.Helper()
-	cmd := exec.Command("ip", "netns", "exec", r.name, kubectlPath(r.t), "--kubeconfig", r.server.kubeconfig(), "apply", "-f", "-")
+	cmd := exec.Command("ip", "netns", "exec", r.name, kubectlPath(r.t), "--kubeconfig", r.server.kubeconfig(), "apply",
+		"-f", "-")
 	cmd.Stdin = strings.NewReader(objects)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.t.Fatalf("apply: %v\n%s", err, out)
@@ -84,7 +85,8 @@ func (m machine) curl(path string, args ...string) (string, string) {
 	if strings.HasPrefix(path, "https:") {
 		url = path
 	}
-	argv := append([]string{"netns", "exec", m.name, "curl", "-gsk", "--max-time", "10", "-w", "\n%{http_code}", url}, args...)
+	argv := append([]string{"netns", "exec", m.name, "curl", "-gsk", "--max-time", "10", "-w", "\n%{http_code}", url},
+		args...)
 	out, err := exec.Command("ip", argv...).CombinedOutput()
 	if err != nil {
 		m.rack.t.Fatalf("curl %s: %v\n%s", path, err, out)
@@ -113,13 +115,16 @@ func TestRack(t *testing.T) {
 		contains string
 	}{
 		{"the API over plain HTTP is 401", one, "/api/v1/namespaces/rack/baremetalhosts", nil, "401", `"Status"`},
-		{"the API over TLS without a credential is 401", one, "https://" + rackServer + ":8443/api/v1/namespaces/rack/ignitionconfigs", nil, "401", `"Status"`},
+		{"the API over TLS without a credential is 401", one, "https://" + rackServer +
+			":8443/api/v1/namespaces/rack/ignitionconfigs", nil, "401", `"Status"`},
 		{"explain is 401", one, "/api/v1/explain?ip=192.0.2.12", nil, "401", ""},
 		{"a host is served its own config", one, "/api/v1/ignition", nil, "200", "3.4.0"},
 		{"another host is served its own", two, "/api/v1/kickstart", nil, "200", "text two"},
-		{"a host known by MAC alone is found through the neighbour table", byMAC, "/api/v1/kickstart", nil, "200", "text three"},
+		{"a host known by MAC alone is found through the neighbour table", byMAC, "/api/v1/kickstart", nil, "200",
+			"text three"},
 		{"a claim of its own MAC", one, "/api/v1/ignition?mac=52-54-00-00-00-01", nil, "200", ""},
-		{"a claim of its own MAC by the host known by MAC alone", byMAC, "/api/v1/kickstart?mac=52:54:00:00:00:03", nil, "200", "text three"},
+		{"a claim of its own MAC by the host known by MAC alone", byMAC, "/api/v1/kickstart?mac=52:54:00:00:00:03", nil,
+			"200", "text three"},
 		{"a claim of its own role", one, "/api/v1/ignition?role=worker", nil, "200", "worker-target"},
 		{"a claim of another host's MAC", one, "/api/v1/kickstart?mac=52:54:00:00:00:02", nil, "403", ""},
 		{"a claim of another host's IP", one, "/api/v1/kickstart?ip=192.0.2.12", nil, "403", ""},
@@ -128,12 +133,15 @@ func TestRack(t *testing.T) {
 		{"an unknown client claims a known MAC", stranger, "/api/v1/ignition?mac=52:54:00:00:00:01", nil, "403", ""},
 		{"an unknown client's role", stranger, "/api/v1/ignition?role=worker", nil, "403", ""},
 		{"an unknown client", stranger, "/api/v1/ignition", nil, "404", ""},
-		{"a forged X-Forwarded-For is ignored", stranger, "/api/v1/ignition", []string{"-H", "X-Forwarded-For: 192.0.2.11"}, "404", ""},
-		{"a forged X-Forwarded-For changes nothing for a host", one, "/api/v1/ignition", []string{"-H", "X-Forwarded-For: 127.0.0.1, 192.0.2.12"}, "200", "3.4.0"},
+		{"a forged X-Forwarded-For is ignored", stranger, "/api/v1/ignition", []string{"-H", "X-Forwarded-For: 192.0.2.11"},
+			"404", ""},
+		{"a forged X-Forwarded-For changes nothing for a host", one, "/api/v1/ignition", []string{"-H",
+			"X-Forwarded-For: 127.0.0.1, 192.0.2.12"}, "200", "3.4.0"},
 		{"what a host boots: seed 0's line", one, "/ipxe?uuid=&mac=52-54-00-00-00-01&platform=pcbios", nil, "200",
 			"\nsanboot iscsi:192.168.10.1::::iqn.2000-02.com.mikrotik:cdrom-coreos-live\n"},
 		{"what a host without an image boots", two, "/ipxe", nil, "200", "\nexit\n"},
-		{"what a host known by MAC alone boots", byMAC, "/ipxe?mac=52-54-00-00-00-03", nil, "200", "host rack/three boots its disk"},
+		{"what a host known by MAC alone boots", byMAC, "/ipxe?mac=52-54-00-00-00-03", nil, "200",
+			"host rack/three boots its disk"},
 		{"what another host boots", one, "/ipxe?mac=52-54-00-00-00-02", nil, "403", ""},
 		{"what an unknown machine boots", stranger, "/ipxe?mac=52-54-00-00-00-99", nil, "200", "MAC 52:54:00:00:00:99"},
 		{"the first script", stranger, "/boot.ipxe", nil, "200", "set gp-url http://" + rackServer + ":8082\n"},
@@ -142,7 +150,8 @@ func TestRack(t *testing.T) {
 		{"an unknown machine is complete", stranger, "/api/v1/boot-complete", []string{"-X", "POST"}, "404", ""},
 		{"another host is complete", one, "/api/v1/boot-complete?mac=52-54-00-00-00-02", []string{"-X", "POST"}, "403", ""},
 		{"a host is complete", two, "/api/v1/boot-complete", []string{"-X", "POST"}, "200", "host rack/two is provisioned"},
-		{"an upload is 401", one, "/api/v1/namespaces/rack/iscsicdroms/router/iso", []string{"-X", "PUT", "-d", "x"}, "401", `"Status"`},
+		{"an upload is 401", one, "/api/v1/namespaces/rack/iscsicdroms/router/iso", []string{"-X", "PUT", "-d", "x"}, "401",
+			`"Status"`},
 		{"a malformed claim", one, "/api/v1/ignition?mac=zz", nil, "400", "mac"},
 		{"an unexpanded variable counts as absent", one, "/api/v1/ignition?mac=${net0/mac}&hostname=", nil, "200", "3.4.0"},
 	}

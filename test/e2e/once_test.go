@@ -30,7 +30,8 @@ spec:
 	var all []machine
 	for n := range machines {
 		mac, addr := fmt.Sprintf("52:54:00:00:01:%02x", n), fmt.Sprintf("192.0.2.%d", 20+n)
-		objects += fmt.Sprintf("---\napiVersion: v1\nkind: BareMetalHost\nmetadata: {name: h%d, namespace: rack}\nspec: {bootMACAddress: %q, ip: %s, image: router}\n", n, mac, addr)
+		objects += fmt.Sprintf("---\napiVersion: v1\nkind: BareMetalHost\nmetadata: {name: h%d, namespace: rack}\nspec: "+
+			"{bootMACAddress: %q, ip: %s, image: router}\n", n, mac, addr)
 		all = append(all, r.machine(n, mac, addr))
 	}
 	r.apply(objects)

@@ -26,7 +26,8 @@ func TestPatchedImage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")
-	write(t, filepath.Join(tree, "boot/grub/grub.cfg"), "menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n  initrd /boot/initrd\n}\n")
+	write(t, filepath.Join(tree, "boot/grub/grub.cfg"),
+		"menuentry 'Linux' {\n  linux /boot/vmlinuz quiet\n  initrd /boot/initrd\n}\n")
 	write(t, filepath.Join(tree, "boot/vmlinuz"), strings.Repeat("kernel ", 300_000))
 	write(t, filepath.Join(tree, "boot/initrd"), strings.Repeat("initrd ", 300_000))
 	isos := filepath.Join(dir, "isos")
@@ -37,7 +38,8 @@ func TestPatchedImage(t *testing.T) {
 
 	const argument = "inst.ks=${glowplug}/api/v1/kickstart"
 	portal := "127.0.0.1:" + freePort(t)
-	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal, "--http-url", "http://192.0.2.1:8082")
+	s := start(t, "--iso-dir", isos, "--iscsi-listen", portal, "--iscsi-portal", portal, "--http-url",
+		"http://192.0.2.1:8082")
 	s.kubectl(`
 apiVersion: v1
 kind: ISCSICdrom
@@ -49,7 +51,8 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 
 	read, written := filepath.Join(dir, "read.iso"), filepath.Join(dir, "written.iso")
 	output(t, "qemu-img", "convert", "-f", "raw", "-O", "raw", "iscsi://"+portal+"/"+iqn+"/0", read)
-	output(t, program, "iso", "customize", source, "-o", written, "--http-url", "http://192.0.2.1:8082", "--karg", argument, "--karg", "console=ttyS0")
+	output(t, program, "iso", "customize", source, "-o", written, "--http-url", "http://192.0.2.1:8082", "--karg",
+		argument, "--karg", "console=ttyS0")
 	if over, file := sha256File(t, read), sha256File(t, written); over != file {
 		t.Errorf("over iSCSI %s, by iso customize %s", over, file)
 	}
@@ -65,7 +68,8 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 		}
 	}
 	grub, err := os.ReadFile(filepath.Join(extracted, "boot/grub/grub.cfg"))
-	if err != nil || !strings.Contains(string(grub), "linux /boot/vmlinuz quiet inst.ks=http://192.0.2.1:8082/api/v1/kickstart console=ttyS0") {
+	if err != nil || !strings.Contains(string(grub),
+		"linux /boot/vmlinuz quiet inst.ks=http://192.0.2.1:8082/api/v1/kickstart console=ttyS0") {
 		t.Errorf("grub.cfg: %v\n%s", err, grub)
 	}
 	served := func(name string, extracted string) {
@@ -78,7 +82,8 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 		if status, got := fetch(t, url, ""); status != http.StatusOK || got != string(want) {
 			t.Errorf("%s over HTTP: %d, %d bytes of %d", name, status, len(got), len(want))
 		}
-		if status, got := fetch(t, url, "bytes=-20"); status != http.StatusPartialContent || got != string(want[len(want)-20:]) {
+		if status, got := fetch(t, url, "bytes=-20"); status != http.StatusPartialContent ||
+			got != string(want[len(want)-20:]) {
 			t.Errorf("the end of %s over HTTP: %d, %q", name, status, got)
 		}
 	}
@@ -136,7 +141,8 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 	events := func() string {
 		return s.kubectl("", "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.count} {.message}{'\\n'}{end}")
 	}
-	if _, script := fetch(t, s.url("/ipxe"), ""); !strings.Contains(script, reason) || !strings.HasSuffix(script, "exit 1\n") {
+	if _, script := fetch(t, s.url("/ipxe"), ""); !strings.Contains(script, reason) || !strings.HasSuffix(script,
+		"exit 1\n") {
 		t.Errorf("the script:\n%s", script)
 	}
 	eventually(t, "the script's event", func() bool {
@@ -148,13 +154,18 @@ func TestArgumentsThatCannotBeSet(t *testing.T) {
 
 	// A machine that comes all the same, with a script of before.
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
-	if out, err := exec.CommandContext(t.Context(), "qemu-img", "info", "iscsi://"+portal+"/"+iqn+"/0").CombinedOutput(); err == nil {
+	if out, err := exec.CommandContext(t.Context(), "qemu-img", "info", "iscsi://"+portal+"/"+iqn+
+		"/0").CombinedOutput(); err == nil {
 		t.Errorf("it could log in:\n%s", out)
 	}
-	if status, body := fetch(t, s.url("/iso/default/linux.iso"), ""); status != http.StatusServiceUnavailable || !strings.Contains(body, reason) {
+	if status, body := fetch(t, s.url("/iso/default/linux.iso"), ""); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, reason) {
 		t.Errorf("over HTTP: %d %s", status, body)
 	}
-	eventually(t, "the login and the download as events", func() bool { return strings.Contains(events(), "ImageUnavailable 3 ") })
+	eventually(t, "the login and the download as events", func() bool {
+		return strings.Contains(events(),
+			"ImageUnavailable 3 ")
+	})
 
 	s.kubectl("", "patch", "bmh", "one", "--type=merge", "-p", `{"spec":{"kernelArgs":["x=y"]}}`)
 	eventually(t, "a script that boots", func() bool {
@@ -177,19 +188,25 @@ func TestForcedDeletion(t *testing.T) {
 	s.kubectl("", "wait", "cdrom", "linux", "--for=jsonpath={.status.phase}=Ready", "--timeout=20s")
 	iqn := s.kubectl("", "get", "cdrom", "linux", "-o", "jsonpath={.status.targetIQN}")
 
-	reader := exec.CommandContext(t.Context(), "qemu-io", "-r", "-f", "raw", "-c", "read 0 4k", "-c", "sleep 60000", "iscsi://"+portal+"/"+iqn+"/0")
+	reader := exec.CommandContext(t.Context(), "qemu-io", "-r", "-f", "raw", "-c", "read 0 4k", "-c", "sleep 60000",
+		"iscsi://"+portal+"/"+iqn+"/0")
 	if err := reader.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = reader.Process.Kill(); _ = reader.Wait() }()
 	eventually(t, "a session", func() bool { return strings.Contains(s.log.String(), "session began") })
-	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux"); err == nil || !strings.Contains(stderr, "it is being read by") {
+	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux"); err == nil || !strings.Contains(stderr,
+		"it is being read by") {
 		t.Errorf("%v: %s", err, stderr)
 	}
-	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux", "--force", "--grace-period=0"); err != nil { // it warns, always
+	if _, stderr, err := s.tryKubectl("", "delete", "cdrom", "linux", "--force",
+		"--grace-period=0"); err != nil { // it warns, always
 		t.Errorf("%v: %s", err, stderr)
 	}
-	eventually(t, "the end of the session", func() bool { return strings.Contains(s.log.String(), "the sessions of a deleted image were ended") })
+	eventually(t, "the end of the session", func() bool {
+		return strings.Contains(s.log.String(),
+			"the sessions of a deleted image were ended")
+	})
 }
 
 func output(t *testing.T, name string, args ...string) {

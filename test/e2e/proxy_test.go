@@ -160,7 +160,8 @@ func TestAdminListenerServesItsOwnUserOnly(t *testing.T) {
 				}
 			}
 			out, err = asStranger("curl", args...).CombinedOutput()
-			refused := strings.Contains(string(out), `"code": 401`) && strings.Contains(string(out), fmt.Sprintf("user %d", stranger))
+			refused := strings.Contains(string(out), `"code": 401`) && strings.Contains(string(out), fmt.Sprintf("user %d",
+				stranger))
 			if err != nil || !refused {
 				t.Errorf("another user: %v %s", err, out)
 			}
@@ -171,7 +172,8 @@ func TestAdminListenerServesItsOwnUserOnly(t *testing.T) {
 	}
 	unix.kill()
 	unix.restart() // the socket that was left is no obstacle
-	if out, err := exec.Command("curl", "-sS", "--unix-socket", socket, "http://localhost"+path).CombinedOutput(); err != nil {
+	if out, err := exec.Command("curl", "-sS", "--unix-socket", socket, "http://localhost"+
+		path).CombinedOutput(); err != nil {
 		t.Errorf("after kill -9 and a restart: %v %s", err, out)
 	}
 }

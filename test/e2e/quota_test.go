@@ -21,7 +21,8 @@ import (
 func TestJetStreamQuota(t *testing.T) {
 	needs(t)
 	for _, c := range []struct{ name, accounts, url, flag string }{
-		{"the account's quota", "accounts { A { jetstream { max_file: 32MB, max_mem: 8MB }, users [ {user: a, password: a} ] } }\n", "nats://a:a@127.0.0.1:", ""},
+		{"the account's quota", "accounts { A { jetstream { max_file: 32MB, max_mem: 8MB }, users [ {user: a, password: " +
+			"a} ] } }\n", "nats://a:a@127.0.0.1:", ""},
 		{"the server's quota", "", "nats://127.0.0.1:", "32Mi"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -31,7 +32,8 @@ func TestJetStreamQuota(t *testing.T) {
 				limit = ", max_file: 32MB"
 			}
 			write(t, filepath.Join(nats.dir, "nats.conf"), fmt.Sprintf(
-				"listen: 127.0.0.1:%s\nmax_payload: 16MB\njetstream { store_dir: %q, sync_interval: always%s }\n%s", nats.port, filepath.Join(nats.dir, "js"), limit, c.accounts))
+				"listen: 127.0.0.1:%s\nmax_payload: 16MB\njetstream { store_dir: %q, sync_interval: always%s }\n%s", nats.port,
+				filepath.Join(nats.dir, "js"), limit, c.accounts))
 			nats.start()
 			args := []string{"--nats-url", c.url + nats.port}
 			if c.flag != "" {
@@ -58,7 +60,8 @@ func strangerFills(t *testing.T, s *server, natsURL string) {
 		return err == nil && bytes >= 1<<20
 	})
 	js := natstest.JetStream(t, natsURL)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "STRANGER", Subjects: []string{"stranger"}}); err != nil {
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "STRANGER",
+		Subjects: []string{"stranger"}}); err != nil {
 		t.Fatal(err)
 	}
 	fill := func(size int) {
@@ -95,7 +98,8 @@ func strangerFills(t *testing.T, s *server, natsURL string) {
 func createConfigMap(t *testing.T, s *server, name string, bytes int) answer {
 	t.Helper()
 	return request(t, "POST", s.admin("/api/v1/namespaces/default/configmaps"),
-		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, strings.Repeat("x", bytes)), "Content-Type", "application/json")
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, strings.Repeat("x",
+			bytes)), "Content-Type", "application/json")
 }
 
 func fillAndEmpty(t *testing.T, s *server) {
@@ -110,14 +114,16 @@ func fillAndEmpty(t *testing.T, s *server) {
 		}
 		names = append(names, name)
 	}
-	if refused.status != http.StatusInsufficientStorage || !strings.Contains(refused.body, "max_file") || !strings.Contains(refused.body, "delete objects") {
+	if refused.status != http.StatusInsufficientStorage || !strings.Contains(refused.body, "max_file") ||
+		!strings.Contains(refused.body, "delete objects") {
 		t.Fatalf("after %d objects: %d %s", len(names), refused.status, refused.body)
 	}
 	if len(names) < 20 {
 		t.Errorf("only %d MB were taken of 32", len(names))
 	}
 	event := `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e","namespace":"default"},"involvedObject":{"kind":"ConfigMap","namespace":"default","name":"a"},"reason":"R","message":"m","type":"Normal"}`
-	if a := request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json"); a.status != http.StatusInsufficientStorage {
+	if a := request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type",
+		"application/json"); a.status != http.StatusInsufficientStorage {
 		t.Errorf("an event: %d %s", a.status, a.body)
 	}
 	for _, name := range names {
@@ -126,10 +132,12 @@ func fillAndEmpty(t *testing.T, s *server) {
 		}
 	}
 	var list struct{ Items []any }
-	if a := get(t, s.admin("/api/v1/namespaces/default/configmaps")); json.Unmarshal([]byte(a.body), &list) != nil || len(list.Items) > 0 {
+	if a := get(t, s.admin("/api/v1/namespaces/default/configmaps")); json.Unmarshal([]byte(a.body), &list) != nil ||
+		len(list.Items) > 0 {
 		t.Errorf("%d objects are left", len(list.Items))
 	}
 	eventually(t, "writes are taken again", func() bool {
-		return request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type", "application/json").status == http.StatusCreated
+		return request(t, "POST", s.admin("/api/v1/namespaces/default/events"), event, "Content-Type",
+			"application/json").status == http.StatusCreated
 	})
 }

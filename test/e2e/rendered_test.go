@@ -48,7 +48,8 @@ func TestRendered(t *testing.T) {
 	if len(want) != 2 || !reflect.DeepEqual(got, want) {
 		t.Errorf("rendered:\n%v\nIgnition keeps:\n%v", got, want)
 	}
-	for path, content := range map[string]string{"/etc/own": "own", "/etc/both": "grandchild", "/etc/zipped": "zipped", "/etc/second": "second"} {
+	for path, content := range map[string]string{"/etc/own": "own", "/etc/both": "grandchild", "/etc/zipped": "zipped",
+		"/etc/second": "second"} {
 		if got := read(t, filepath.Join(machine, path)); got != content {
 			t.Errorf("%s: %q", path, got)
 		}
@@ -69,7 +70,8 @@ func newParts(t *testing.T) *parts {
 	p := &parts{}
 	mux := http.NewServeMux()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(&p.log, "%s key=%q accept=%q encoding=%q\n", r.URL, r.Header.Get("X-Key"), r.Header.Get("Accept"), r.Header.Get("Accept-Encoding"))
+		fmt.Fprintf(&p.log, "%s key=%q accept=%q encoding=%q\n", r.URL, r.Header.Get("X-Key"), r.Header.Get("Accept"),
+			r.Header.Get("Accept-Encoding"))
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
@@ -80,7 +82,8 @@ func newParts(t *testing.T) *parts {
 		return `{"path": "` + path + `", "overwrite": true, "contents": {"source": "data:,` + content + `"}}`
 	}
 	tries := 0
-	grandchild := config("", `"files": [`+file("/etc/both", "grandchild")+`], "links": [{"path": "/etc/swap", "target": "/etc/own"}]`)
+	grandchild := config("", `"files": [`+file("/etc/both", "grandchild")+
+		`], "links": [{"path": "/etc/swap", "target": "/etc/own"}]`)
 	mux.HandleFunc("/grandchild", func(w http.ResponseWriter, r *http.Request) {
 		if tries++; tries%2 == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -88,7 +91,8 @@ func newParts(t *testing.T) *parts {
 		}
 		io.WriteString(w, grandchild)
 	})
-	child := config(`, "timeouts": {"httpTotal": 20}, "config": {"merge": [{"source": "`+web.URL+`/grandchild"}]}`, `"files": [`+file("/etc/both", "child")+`]`)
+	child := config(`, "timeouts": {"httpTotal": 20}, "config": {"merge": [{"source": "`+web.URL+`/grandchild"}]}`,
+		`"files": [`+file("/etc/both", "child")+`]`)
 	mux.HandleFunc("/child", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") != "open" {
 			http.Error(w, "no", http.StatusForbidden)
@@ -106,7 +110,8 @@ func newParts(t *testing.T) *parts {
 		w.Write(b.Bytes())
 	})
 	mux.HandleFunc("/second", func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"ignition": {"version": "3.1.0"}, "storage": {"files": [`+file("/etc/second", "second")+`]}, "systemd": {"units": [{"name": "a.service", "enabled": true}]}}`)
+		io.WriteString(w, `{"ignition": {"version": "3.1.0"}, "storage": {"files": [`+file("/etc/second", "second")+
+			`]}, "systemd": {"units": [{"name": "a.service", "enabled": true}]}}`)
 	})
 	hash := func(text string) string {
 		sum := sha512.Sum512([]byte(text))
@@ -116,7 +121,8 @@ func newParts(t *testing.T) *parts {
 		{"source": "` + web.URL + `/child", "httpHeaders": [{"name": "X-Key", "value": "open"}], ` + hash(child) + `},
 		{"source": "` + web.URL + `/zipped", "compression": "gzip", ` + hash(zipped) + `},
 		{"source": "` + web.URL + `/second"}]}},
-		"storage": {"files": [` + file("/etc/own", "own") + `, ` + file("/etc/both", "parent") + `], "directories": [{"path": "/etc/swap"}]},
+		"storage": {"files": [` + file("/etc/own", "own") + `, ` + file("/etc/both", "parent") +
+		`], "directories": [{"path": "/etc/swap"}]},
 		"systemd": {"units": [{"name": "a.service", "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"}]}}`
 	return p
 }
@@ -199,9 +205,11 @@ func TestRenderOverTFTP(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	child := `{"ignition": {"version": "3.4.0"}, "systemd": {"units": [{"name": "a.service", "contents": "` + strings.Repeat("# long\\n", 2000) + `"}]}}`
+	child := `{"ignition": {"version": "3.4.0"}, "systemd": {"units": [{"name": "a.service", "contents": "` +
+		strings.Repeat("# long\\n", 2000) + `"}]}}`
 	write(t, filepath.Join(dir, "served", "a.ign"), child)
-	write(t, filepath.Join(dir, "node.ign"), `{"ignition": {"version": "3.4.0", "config": {"merge": [{"source": "tftp://127.0.0.1/a.ign"}]}}}`)
+	write(t, filepath.Join(dir, "node.ign"),
+		`{"ignition": {"version": "3.4.0", "config": {"merge": [{"source": "tftp://127.0.0.1/a.ign"}]}}}`)
 	cmd := exec.CommandContext(t.Context(), "unshare", "-n", "sh", "-c", `
 		ip link set lo up
 		dnsmasq --keep-in-foreground --conf-file=/dev/null --pid-file= --user=root --port=0 --enable-tftp --tftp-root="$1/served" --log-facility="$1/log" &

@@ -176,7 +176,8 @@ func (s *server) tryKubectl(stdin string, args ...string) (stdout, stderr string
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, kubectlPath(s.t), append([]string{"-s", s.admin("")}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null", "HOME="+filepath.Dir(s.dir), "KUBE_EDITOR="+os.Getenv("E2E_EDITOR"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null", "HOME="+filepath.Dir(s.dir), "KUBE_EDITOR="+
+		os.Getenv("E2E_EDITOR"))
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

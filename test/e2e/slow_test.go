@@ -16,7 +16,8 @@ import (
 func TestSlowBodiesDoNotCloseTheDoor(t *testing.T) {
 	needs(t)
 	const all = 50
-	heads := []string{"GET /api/v1/ignition", "HEAD /ipxe", "POST /api/v1/boot-complete", "GET /api/v1/namespaces", "POST /api/v1/namespaces", "DELETE /nowhere"}
+	heads := []string{"GET /api/v1/ignition", "HEAD /ipxe", "POST /api/v1/boot-complete", "GET /api/v1/namespaces",
+		"POST /api/v1/namespaces", "DELETE /nowhere"}
 	bodies := []string{"Content-Length: 10", "Transfer-Encoding: chunked"}
 	for name, c := range map[string]struct {
 		bound string

@@ -33,7 +33,8 @@ func TestFullDisk(t *testing.T) {
 	list := s.admin("/api/v1/namespaces")
 	const object = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`
 	began := time.Now()
-	if a := request(t, "POST", list, object, "Content-Type", "application/json"); a.status != http.StatusInsufficientStorage || !strings.Contains(a.body, "make room") {
+	if a := request(t, "POST", list, object, "Content-Type",
+		"application/json"); a.status != http.StatusInsufficientStorage || !strings.Contains(a.body, "make room") {
 		t.Errorf("a write on a full disk: %d %s", a.status, a.body)
 	}
 	if took := time.Since(began); took > 2*time.Second {
@@ -87,7 +88,8 @@ func TestExternalNATS(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	same := get(t, one.url("/api/v1/ignition"))
-	if other := get(t, two.url("/api/v1/ignition")); other.body != same.body || other.header.Get("ETag") != same.header.Get("ETag") {
+	if other := get(t, two.url("/api/v1/ignition")); other.body != same.body ||
+		other.header.Get("ETag") != same.header.Get("ETag") {
 		t.Errorf("the replicas differ: %v %v", same.header, other.header)
 	}
 
@@ -187,7 +189,8 @@ func newNATS(t *testing.T) *natsServer {
 		t.Fatalf("building nats-server: %v\n%s", err, out)
 	}
 	write(t, filepath.Join(n.dir, "nats.conf"), fmt.Sprintf(
-		"listen: 127.0.0.1:%s\nmax_payload: 16MB\njetstream { store_dir: %q, sync_interval: always }\n", n.port, filepath.Join(n.dir, "js")))
+		"listen: 127.0.0.1:%s\nmax_payload: 16MB\njetstream { store_dir: %q, sync_interval: always }\n", n.port,
+		filepath.Join(n.dir, "js")))
 	t.Cleanup(n.stop)
 	return n
 }

@@ -152,7 +152,8 @@ func TestStormSurvivesKill(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%v; killed after %d: %d were complete, %d had their config for a second", took, killAt, complete.Load(), served.Load())
+	t.Logf("%v; killed after %d: %d were complete, %d had their config for a second", took, killAt, complete.Load(),
+		served.Load())
 	if n := lost.Load(); n > 0 {
 		t.Errorf("%d hosts would be installed again, of which %d had been told that they are complete", n, again.Load())
 	}
@@ -183,7 +184,8 @@ func TestStormSurvivesKill(t *testing.T) {
 	if got := state(); got != "Provisioned" {
 		t.Errorf("%s is %s", name, got)
 	}
-	f.server.kubectl("", "patch", "bmh", "-n", "fleet", name, "--subresource=status", "--type=merge", "-p", `{"status":{"state":"Available"}}`)
+	f.server.kubectl("", "patch", "bmh", "-n", "fleet", name, "--subresource=status", "--type=merge", "-p",
+		`{"status":{"state":"Available"}}`)
 	f.server.kill()
 	f.server.restart()
 	if got := state(); got != "Available" || f.bootsDisk(first) {

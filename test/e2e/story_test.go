@@ -33,7 +33,8 @@ func TestStory(t *testing.T) {
 				"application/vnd.coreos.ignition+json", "g10/builder-target", "role", `"podman.socket"`},
 			{"the server gets its kickstart", "/api/v1/kickstart?ip=192.168.10.20", 200,
 				"text/plain; charset=utf-8", "g10/fedora-server", "labels", "%packages"},
-			{"an unknown address gets nothing", "/api/v1/ignition?ip=192.168.10.99", 404, "text/plain; charset=utf-8", "", "", ""},
+			{"an unknown address gets nothing", "/api/v1/ignition?ip=192.168.10.99", 404, "text/plain; charset=utf-8", "", "",
+				""},
 			{"the raw source", "/api/v1/ignition?role=builder&format=raw", 200,
 				"text/plain; charset=utf-8", "g10/builder-target", "role", "variant: fcos"},
 		}
@@ -90,8 +91,10 @@ func TestPlainHTTP(t *testing.T) {
 		{"create again", "POST", list, object, 409, "AlreadyExists"},
 		{"get", "GET", list + "/a", "", 200, ""},
 		{"get nothing", "GET", list + "/b", "", 404, "NotFound"},
-		{"replace without a resourceVersion", "PUT", list + "/a", strings.Replace(object, "192.0.2.1", "192.0.2.2", 1), 200, ""},
-		{"replace with a stale resourceVersion", "PUT", list + "/a", strings.Replace(object, `"name":"a"`, `"name":"a","resourceVersion":"1"`, 1), 409, "Conflict"},
+		{"replace without a resourceVersion", "PUT", list + "/a", strings.Replace(object, "192.0.2.1", "192.0.2.2", 1), 200,
+			""},
+		{"replace with a stale resourceVersion", "PUT", list + "/a", strings.Replace(object, `"name":"a"`,
+			`"name":"a","resourceVersion":"1"`, 1), 409, "Conflict"},
 		{"a bad address", "PUT", list + "/a", strings.Replace(object, "192.0.2.1", "192.0.2.777", 1), 422, "Invalid"},
 		{"not JSON", "POST", list, "{", 400, "BadRequest"},
 		{"list", "GET", list, "", 200, ""},
@@ -103,7 +106,8 @@ func TestPlainHTTP(t *testing.T) {
 		if a.status != step.status {
 			t.Fatalf("%s: %d: %s", step.name, a.status, a.body)
 		}
-		if step.reason != "" && (!strings.Contains(a.body, `"kind":"Status"`) || !strings.Contains(a.body, `"reason":"`+step.reason+`"`)) {
+		if step.reason != "" && (!strings.Contains(a.body, `"kind":"Status"`) || !strings.Contains(a.body, `"reason":"`+
+			step.reason+`"`)) {
 			t.Errorf("%s: not a Status with reason %s: %s", step.name, step.reason, a.body)
 		}
 	}

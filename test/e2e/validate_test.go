@@ -38,7 +38,8 @@ func TestServerAgreesWithIgnitionValidate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer := request(t, "POST", s.admin("/api/v1/namespaces/default/ignitionconfigs"), string(object), "Content-Type", "application/json")
+			answer := request(t, "POST", s.admin("/api/v1/namespaces/default/ignitionconfigs"), string(object), "Content-Type",
+				"application/json")
 			var written struct {
 				Status struct{ Phase string }
 			}

@@ -50,7 +50,8 @@ func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 	}
 	put("edited", strings.Replace(string(entry.Value()), "inline: old", "inline: new", 1))
 	await(t, func() bool { return s.holds("edited", "data:,new") })
-	put("forged", object("forged", `,"status":{"phase":"Ready","configHash":"sha256:00"},"compiled":{"artifact":"e30=","hash":"sha256:00","generation":0}`))
+	put("forged", object("forged",
+		`,"status":{"phase":"Ready","configHash":"sha256:00"},"compiled":{"artifact":"e30=","hash":"sha256:00","generation":0}`))
 	await(t, func() bool { return s.holds("forged", "/etc/forged") })
 	// What cannot be used says why.
 	put("broken", strings.Replace(object("broken", ""), "variant: fcos", "variant: none", 1))

@@ -215,7 +215,8 @@ func plain(name, text string) *v1.IgnitionConfig {
 
 // over is a config that writes a file, over layers.
 func over(name, text string, layers ...string) *v1.IgnitionConfig {
-	c := plain(name, fmt.Sprintf("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%s\n      contents: {inline: %s}\n", name, text))
+	c := plain(name, fmt.Sprintf(
+		"variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%s\n      contents: {inline: %s}\n", name, text))
 	for _, layer := range layers {
 		c.Spec.Layers = append(c.Spec.Layers, v1.LayerReference{Name: layer})
 	}

@@ -114,7 +114,8 @@ func TestChangeOfALayerReachesEveryConfigAbove(t *testing.T) {
 
 func TestLayersThatCannotBeMerged(t *testing.T) {
 	s := start(t)
-	if message := s.put(over("x", "mine", "base")).Status.ErrorMessage; message != "spec.layers: there is no config base in this namespace: x → base" {
+	if message := s.put(over("x", "mine",
+		"base")).Status.ErrorMessage; message != "spec.layers: there is no config base in this namespace: x → base" {
 		t.Errorf("%q", message)
 	}
 	if x := s.stored("x"); !s.fails("x", "there is no config base") || len(x.Compiled.Artifact) > 0 ||
@@ -190,7 +191,8 @@ func TestCirclesOfLayers(t *testing.T) {
 	s.put(over("a", "a"))
 	s.put(over("b", "b", "a"))
 	s.put(over("x", "x", "b"))
-	if message := s.put(over("a", "anew", "b")).Status.ErrorMessage; message != "spec.layers: the layers go in a circle: a → b → a" {
+	if message := s.put(over("a", "anew",
+		"b")).Status.ErrorMessage; message != "spec.layers: the layers go in a circle: a → b → a" {
 		t.Errorf("%q", message)
 	}
 	await(t, func() bool { return s.fails("b", "the layers go in a circle: b → a → b") })

@@ -37,7 +37,8 @@ func TestTemplateAwaitsItsHosts(t *testing.T) {
 	}
 
 	// A syntax error is told at once, and the last template kept.
-	if message := s.put(templated("x", goodSource+"# {{ .Name ")).Status.ErrorMessage; message != "line 3:3: unclosed action" {
+	if message := s.put(templated("x", goodSource+
+		"# {{ .Name ")).Status.ErrorMessage; message != "line 3:3: unclosed action" {
 		t.Errorf("%q", message)
 	}
 	if got = s.stored("x"); got.Status.Phase != v1.PhaseError || string(got.Compiled.Artifact) != source ||

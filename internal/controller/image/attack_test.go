@@ -145,7 +145,8 @@ func TestImageURLsOfOwnMachine(t *testing.T) {
 func TestImageRedirects(t *testing.T) {
 	m := newMetadata(t, "127.0.0.2", (*httptest.Server).Start)
 	for _, to := range []string{
-		"http://127.0.0.2:" + m.port, "http://[::ffff:127.0.0.2]:" + m.port, "http://169.254.169.254/latest/", "gopher://127.0.0.2:" + m.port,
+		"http://127.0.0.2:" + m.port, "http://[::ffff:127.0.0.2]:" + m.port, "http://169.254.169.254/latest/",
+		"gopher://127.0.0.2:" + m.port,
 	} {
 		var told atomic.Bool
 		hop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -283,7 +284,8 @@ func TestSecretsOfAnEarlierRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"kernel." + is: secret, image.ManifestFile: strings.ReplaceAll(string(manifest), was, is)} {
+	for name, content := range map[string]string{"kernel." + is: secret,
+		image.ManifestFile: strings.ReplaceAll(string(manifest), was, is)} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

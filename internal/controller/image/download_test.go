@@ -90,31 +90,41 @@ func TestDownload(t *testing.T) {
 		answer []func(http.ResponseWriter, *http.Request, []byte)
 		ranges []string
 	}{
-		"at once":     {[]func(http.ResponseWriter, *http.Request, []byte){well}, []string{""}},
-		"cut off":     {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(100 * sector), cutAt(1000), well}, []string{"", "bytes=204800-", "bytes=205800-"}},
+		"at once": {[]func(http.ResponseWriter, *http.Request, []byte){well}, []string{""}},
+		"cut off": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(100 * sector), cutAt(1000), well},
+			[]string{"", "bytes=204800-", "bytes=205800-"}},
 		"cut at zero": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(0), well}, []string{"", ""}},
-		"recovers":    {[]func(http.ResponseWriter, *http.Request, []byte){status(503), status(429), well}, []string{"", "", ""}},
-		"appears":     {[]func(http.ResponseWriter, *http.Request, []byte){status(404), well}, []string{"", ""}},
-		"no ranges": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), func(w http.ResponseWriter, _ *http.Request, img []byte) {
+		"recovers": {[]func(http.ResponseWriter, *http.Request, []byte){status(503), status(429), well}, []string{"", "",
+			""}},
+		"appears": {[]func(http.ResponseWriter, *http.Request, []byte){status(404), well}, []string{"", ""}},
+		"no ranges": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), func(w http.ResponseWriter,
+			_ *http.Request, img []byte) {
 			w.Write(img)
 		}}, []string{"", "bytes=5000-"}},
-		"another by now": {[]func(http.ResponseWriter, *http.Request, []byte){func(w http.ResponseWriter, r *http.Request, _ []byte) { cutAt(5000)(w, r, other) },
+		"another by now": {[]func(http.ResponseWriter, *http.Request, []byte){func(w http.ResponseWriter, r *http.Request,
+			_ []byte) {
+			cutAt(5000)(w, r, other)
+		},
 			func(w http.ResponseWriter, r *http.Request, img []byte) {
 				w.Header().Set("ETag", `"two"`) // so that If-Range gives the whole
 				http.ServeContent(w, r, "a.iso", time.Time{}, bytes.NewReader(img))
 			}}, []string{"", "bytes=5000-"}},
-		"wrong range": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), func(w http.ResponseWriter, _ *http.Request, img []byte) {
+		"wrong range": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), func(w http.ResponseWriter,
+			_ *http.Request, img []byte) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(img)-1, len(img)))
 			w.WriteHeader(http.StatusPartialContent)
 			w.Write(img)
 		}, well}, []string{"", "bytes=5000-", ""}},
-		"shorter by now": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), status(416), well}, []string{"", "bytes=5000-", ""}},
-		"unknown length": {[]func(http.ResponseWriter, *http.Request, []byte){func(w http.ResponseWriter, _ *http.Request, img []byte) {
+		"shorter by now": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), status(416), well},
+			[]string{"", "bytes=5000-", ""}},
+		"unknown length": {[]func(http.ResponseWriter, *http.Request, []byte){func(w http.ResponseWriter, _ *http.Request,
+			img []byte) {
 			w.Write(img[:1000])
 			w.(http.Flusher).Flush()
 			w.Write(img[1000:])
 		}}, []string{""}},
-		"patched together": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		"patched together": {[]func(http.ResponseWriter, *http.Request, []byte){cutAt(5000), func(w http.ResponseWriter,
+			r *http.Request, _ []byte) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes 5000-%d/%d", len(other)-1, len(other)))
 			w.WriteHeader(http.StatusPartialContent)
 			w.Write(other[5000:])
@@ -159,7 +169,8 @@ func TestDownloadsThatFail(t *testing.T) {
 		"corrupt": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			well(w, r, append(slices.Clone(img[:len(img)-1]), 'x'))
 		}, "its SHA-256 is not "},
-		"claims less": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) }, "its SHA-256 is not "},
+		"claims less": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) },
+			"its SHA-256 is not "},
 		"claims more": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(img)+10))
 			w.Write(img)
@@ -168,7 +179,8 @@ func TestDownloadsThatFail(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Write(img)
 		}, "encoded"},
-		"nothing": {func(w http.ResponseWriter, r *http.Request, img []byte) { w.WriteHeader(http.StatusNoContent) }, "204 No Content"},
+		"nothing": {func(w http.ResponseWriter, r *http.Request, img []byte) { w.WriteHeader(http.StatusNoContent) },
+			"204 No Content"},
 		"stands still": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			w.Write(img[:4096])
 			w.(http.Flusher).Flush()

@@ -27,16 +27,20 @@ func TestFileBecomesReady(t *testing.T) {
 	k := newKit(t, func(_ *Controller, o *kitOptions) { o.Portal = netip.MustParseAddrPort("192.0.2.1:3260") })
 	img := isoImage("TEST", 0, 0)
 	k.write("sub/a.iso", img)
-	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "sub/a.iso", KernelArgs: []string{"console=ttyS0", "url=${glowplug}/x"}})
+	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "sub/a.iso", KernelArgs: []string{"console=ttyS0",
+		"url=${glowplug}/x"}})
 	s := k.phase(ref, v1.PhaseReady)
 	want := v1.ISCSICdromStatus{
 		Phase: v1.PhaseReady, ISOPath: filepath.Join(k.dir, "sub/a.iso"), ISOSize: int64(len(img)), SHA256: digestOf(img),
-		VolumeID: "TEST", Distro: "generic", TargetIQN: "iqn.2026-11.dev.glowplug:g10:a", PortalIP: "192.0.2.1", PortalPort: 3260,
+		VolumeID: "TEST", Distro: "generic", TargetIQN: "iqn.2026-11.dev.glowplug:g10:a", PortalIP: "192.0.2.1",
+		PortalPort:        3260,
 		KernelArgsApplied: []string{"console=ttyS0", "url=http://192.0.2.1:8082/x"}, PatchedFiles: []string{"/GRUB.CFG"},
 	}
 	if s.Phase != want.Phase || s.ISOPath != want.ISOPath || s.ISOSize != want.ISOSize || s.SHA256 != want.SHA256 ||
-		s.VolumeID != want.VolumeID || s.Distro != want.Distro || s.TargetIQN != want.TargetIQN || s.PortalIP != want.PortalIP ||
-		s.PortalPort != want.PortalPort || !slices.Equal(s.KernelArgsApplied, want.KernelArgsApplied) || !slices.Equal(s.PatchedFiles, want.PatchedFiles) {
+		s.VolumeID != want.VolumeID || s.Distro != want.Distro || s.TargetIQN != want.TargetIQN ||
+		s.PortalIP != want.PortalIP ||
+		s.PortalPort != want.PortalPort || !slices.Equal(s.KernelArgsApplied, want.KernelArgsApplied) ||
+		!slices.Equal(s.PatchedFiles, want.PatchedFiles) {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	if got := k.lib.Targets(); !slices.Equal(got, []Ref{ref}) {
@@ -68,7 +72,8 @@ func TestSegmentsAreTheDisk(t *testing.T) {
 	}
 	defer d.Release()
 	whole := readDisk(t, d)
-	for _, r := range [][2]int64{{0, d.Size()}, {19*sector + 5, 3 * sector}, {d.Size() - 10, 10}, {d.Size() - 10, 100}, {d.Size(), 1}} {
+	for _, r := range [][2]int64{{0, d.Size()}, {19*sector + 5, 3 * sector}, {d.Size() - 10, 10}, {d.Size() - 10, 100},
+		{d.Size(), 1}} {
 		var got []byte
 		for _, s := range d.AppendSegments(nil, r[0], r[1]) {
 			if s.Data != nil {
@@ -116,7 +121,8 @@ func TestLookup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		grub := strings.Replace(imagetest.GrubConfig, "quiet", strings.Join(append([]string{"a=old"}, own...)[min(1, len(own)):], " "), 1)
+		grub := strings.Replace(imagetest.GrubConfig, "quiet", strings.Join(append([]string{"a=old"}, own...)[min(1,
+			len(own)):], " "), 1)
 		for path, want := range map[string]string{"/grub.cfg": grub, "/vmlinuz": imagetest.Kernel} {
 			there, err := mounted.Lookup(path)
 			if err != nil {
@@ -172,7 +178,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		"text":     {v1.ISCSICdromSpec{ISOFile: "text.iso"}, "no ISO 9660 image"},
 		"empty":    {v1.ISCSICdromSpec{ISOFile: "empty.iso"}, "no ISO 9660 image"},
 		"short":    {v1.ISCSICdromSpec{ISOFile: "short.iso"}, "truncated"},
-		"args":     {v1.ISCSICdromSpec{ISOFile: "plain.iso", KernelArgs: []string{"rd.live.check"}}, "kernel arguments cannot be set"},
+		"args": {v1.ISCSICdromSpec{ISOFile: "plain.iso", KernelArgs: []string{"rd.live.check"}},
+			"kernel arguments cannot be set"},
 	} {
 		ref := k.create(name, c.spec)
 		s := k.phase(ref, v1.PhaseError)
@@ -331,11 +338,13 @@ func TestLargeFile(t *testing.T) {
 
 func TestExternalNeedsNothing(t *testing.T) {
 	k := newKit(t, func(_ *Controller, o *kitOptions) { o.Dir = "" })
-	for portal, want := range map[string]string{"192.0.2.9": "192.0.2.9:3260", "192.0.2.9:3261": "192.0.2.9:3261", "[2001:db8::1]": "2001:db8::1:3260", "nas.example": ":0"} {
+	for portal, want := range map[string]string{"192.0.2.9": "192.0.2.9:3260", "192.0.2.9:3261": "192.0.2.9:3261",
+		"[2001:db8::1]": "2001:db8::1:3260", "nas.example": ":0"} {
 		ref := k.create("x"+strings.NewReplacer(".", "", ":", "", "[", "", "]", "").Replace(portal),
 			v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: portal, IQN: "iqn.2000-02.com.mikrotik:cdrom-coreos-live"}})
 		s := k.phase(ref, v1.PhaseReady)
-		if got := s.PortalIP + ":" + strconv.Itoa(int(s.PortalPort)); got != want || s.TargetIQN != "iqn.2000-02.com.mikrotik:cdrom-coreos-live" {
+		if got := s.PortalIP + ":" + strconv.Itoa(int(s.PortalPort)); got != want ||
+			s.TargetIQN != "iqn.2000-02.com.mikrotik:cdrom-coreos-live" {
 			t.Errorf("%s: %s %s", portal, got, s.TargetIQN)
 		}
 		if _, err := k.lib.Disk(ref, nil); fault.Of(err).Kind != fault.NoMatch {
@@ -357,7 +366,8 @@ func TestSubscribers(t *testing.T) {
 		t.Errorf("in use: %v", got)
 	}
 	var disks []*image.Disk
-	for _, s := range []v1.Subscriber{{Name: "g10/node1", InitiatorIQN: "iqn.x"}, {InitiatorIQN: "iqn.y"}, {InitiatorIQN: "iqn.y"}} {
+	for _, s := range []v1.Subscriber{{Name: "g10/node1", InitiatorIQN: "iqn.x"}, {InitiatorIQN: "iqn.y"},
+		{InitiatorIQN: "iqn.y"}} {
 		d, err := k.lib.Disk(ref, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -368,7 +378,10 @@ func TestSubscribers(t *testing.T) {
 	if got := k.lib.InUse(ref); !slices.Equal(got, []string{"g10/node1 (iqn.x)", "iqn.y"}) {
 		t.Errorf("in use: %q", got)
 	}
-	k.reaches(ref, "read by three", func(s v1.ISCSICdromStatus) bool { return len(s.Subscribers) == 3 && s.Subscribers[0].Since != nil })
+	k.reaches(ref, "read by three", func(s v1.ISCSICdromStatus) bool {
+		return len(s.Subscribers) == 3 &&
+			s.Subscribers[0].Since != nil
+	})
 	for _, d := range disks {
 		d.Release()
 	}

@@ -341,7 +341,8 @@ var testClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true
 func wantStatus(t *testing.T, resp *http.Response, body []byte, code int) metav1.Status {
 	t.Helper()
 	var s metav1.Status
-	if err := json.Unmarshal(body, &s); err != nil || s.Kind != "Status" || int(s.Code) != code || resp.StatusCode != code {
+	if err := json.Unmarshal(body, &s); err != nil || s.Kind != "Status" || int(s.Code) != code ||
+		resp.StatusCode != code {
 		t.Fatalf("want a Status of %d, got %s: %s", code, resp.Status, body)
 	}
 	return s

@@ -27,7 +27,8 @@ type pxe struct {
 
 func newPXE(t *testing.T, fill string) *pxe {
 	p := &pxe{files: map[string][]byte{}, bad: map[string]bool{}}
-	for role, magic := range map[string]string{coreos.Kernel: "\x7fELF", coreos.Initramfs: "070701", coreos.Rootfs: "hsqs"} {
+	for role, magic := range map[string]string{coreos.Kernel: "\x7fELF", coreos.Initramfs: "070701",
+		coreos.Rootfs: "hsqs"} {
 		p.files[role] = append([]byte(magic), bytes.Repeat([]byte(fill+" "+role+"\n"), 20_000)...)
 	}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +110,10 @@ func TestPXE(t *testing.T) {
 	two.mu.Lock()
 	two.bad[coreos.Rootfs] = false
 	two.mu.Unlock()
-	s = k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" && s.ServedRelease == "2" })
+	s = k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool {
+		return upToDate(s) == "True" &&
+			s.ServedRelease == "2"
+	})
 	if got, err := k.readFile(ref, "", coreos.Rootfs); err != nil || !bytes.Equal(got, two.files[coreos.Rootfs]) {
 		t.Errorf("the new root: %v", err)
 	}

@@ -140,14 +140,20 @@ func TestMaxIgnitionChanges(t *testing.T) {
 	k, c := streamKit(t)
 	c.publish("34.20210711.3.0", disk(img, m.URL))
 	ref := k.create("a", pin(""))
-	k.reaches(ref, "3.2.0", func(s v1.ISCSICdromStatus) bool { return s.Phase == v1.PhaseReady && s.MaxIgnition == "3.2.0" })
+	k.reaches(ref, "3.2.0", func(s v1.ISCSICdromStatus) bool {
+		return s.Phase == v1.PhaseReady &&
+			s.MaxIgnition == "3.2.0"
+	})
 	c.mu.Lock()
 	r := c.all["34.20210711.3.0"]
 	r.MaxIgnition = "3.3.0"
 	c.all["34.20210711.3.0"] = r
 	c.mu.Unlock()
 	k.ctl.StreamChanged("stable")
-	k.reaches(ref, "3.3.0", func(s v1.ISCSICdromStatus) bool { return s.Phase == v1.PhaseReady && s.MaxIgnition == "3.3.0" })
+	k.reaches(ref, "3.3.0", func(s v1.ISCSICdromStatus) bool {
+		return s.Phase == v1.PhaseReady &&
+			s.MaxIgnition == "3.3.0"
+	})
 	if got := m.asked(); len(got) != 1 {
 		t.Errorf("downloaded again: %q", got)
 	}

@@ -109,7 +109,8 @@ func TestStream(t *testing.T) {
 	c.publish("38.20230430.3.1", disk(img, good.URL+"/a.iso"))
 	ref := k.create("a", pin(""))
 	s := k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" })
-	if s.Phase != v1.PhaseReady || s.Release != "38.20230430.3.1" || s.ServedRelease != s.Release || s.MaxIgnition != "3.4.0" ||
+	if s.Phase != v1.PhaseReady || s.Release != "38.20230430.3.1" || s.ServedRelease != s.Release ||
+		s.MaxIgnition != "3.4.0" ||
 		s.SHA256 != digestOf(img) || s.Download != nil || s.ErrorMessage != "" {
 		t.Errorf("%+v", s)
 	}
@@ -221,7 +222,8 @@ func TestReleasesThatFail(t *testing.T) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(img)+10))
 			w.Write(img)
 		}, "cut off after"},
-		"another length": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) }, "its SHA-256 is not "},
+		"another length": {func(w http.ResponseWriter, r *http.Request, img []byte) { well(w, r, img[:200*sector]) },
+			"its SHA-256 is not "},
 		"stands still": {func(w http.ResponseWriter, r *http.Request, img []byte) {
 			w.Write(img[:4096])
 			w.(http.Flusher).Flush()
@@ -263,7 +265,10 @@ func TestReleasesThatFail(t *testing.T) {
 			m.answer = []func(http.ResponseWriter, *http.Request, []byte){well}
 			m.mu.Unlock()
 			for _, ref := range []Ref{ref, fresh} {
-				k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" && s.ServedRelease == "2" })
+				k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool {
+					return upToDate(s) == "True" &&
+						s.ServedRelease == "2"
+				})
 				if !bytes.Equal(k.read(ref), img) {
 					t.Error("not the new image")
 				}
@@ -287,8 +292,9 @@ func TestMirrors(t *testing.T) {
 		"the first is away":  {answers{status(503)}, answers{well}, []string{""}, []string{""}},
 		"the first is false": {answers{corrupt}, answers{well}, []string{""}, []string{""}},
 		// It has brought something, and is gone on with, and then the other one.
-		"cut, then gone": {answers{cutAt(5000), status(404)}, answers{well}, []string{"", "bytes=5000-"}, []string{"bytes=5000-"}},
-		"cut, gone on":   {answers{cutAt(5000), well}, answers{well}, []string{"", "bytes=5000-"}, nil},
+		"cut, then gone": {answers{cutAt(5000), status(404)}, answers{well}, []string{"", "bytes=5000-"},
+			[]string{"bytes=5000-"}},
+		"cut, gone on": {answers{cutAt(5000), well}, answers{well}, []string{"", "bytes=5000-"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newMirror(t, img, c.first...), newMirror(t, img, c.second...)
@@ -331,7 +337,8 @@ func TestStreamGoesOnAfterARestart(t *testing.T) {
 	c.publish("1", disk(img, m.URL))
 	ref := k.create("a", follow())
 	k.reaches(ref, "half there", func(s v1.ISCSICdromStatus) bool {
-		return s.Phase == v1.PhaseUploading && s.Download != nil && s.Download.Received > 0 && s.Download.Total == int64(len(img)) &&
+		return s.Phase == v1.PhaseUploading && s.Download != nil && s.Download.Received > 0 &&
+			s.Download.Total == int64(len(img)) &&
 			s.Download.File == coreos.Disk && s.Download.Release == "1"
 	})
 	await(t, func() bool { return k.counter("glowplug_images_received_bytes_total") == 100*sector })
@@ -357,10 +364,12 @@ func TestStreamsThatAreAway(t *testing.T) {
 	c.withdraw()
 	k.ctl.StreamChanged("stable")
 	s := k.reaches(ref, "unresolved", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "NotResolved" })
-	if s.Phase != v1.PhaseReady || s.Release != "1" || s.ServedRelease != "1" || !strings.Contains(s.ErrorMessage, "there is no release 1") {
+	if s.Phase != v1.PhaseReady || s.Release != "1" || s.ServedRelease != "1" || !strings.Contains(s.ErrorMessage,
+		"there is no release 1") {
 		t.Errorf("%+v", s)
 	}
-	if other := k.phase(k.create("b", follow()), v1.PhaseError); !strings.Contains(other.ErrorMessage, "spec.stream: there is no release") {
+	if other := k.phase(k.create("b", follow()), v1.PhaseError); !strings.Contains(other.ErrorMessage,
+		"spec.stream: there is no release") {
 		t.Errorf("%+v", other)
 	}
 	mu.Lock()
@@ -426,7 +435,8 @@ func TestReleaseWithoutRoomForItsArguments(t *testing.T) {
 	k.phase(ref, v1.PhaseReady)
 	k.move(cat, "2", disk(bad, second.URL))
 	s := k.reaches(ref, "failed", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "DownloadFailed" })
-	if s.Phase != v1.PhaseReady || s.ServedRelease != "1" || s.SHA256 != digestOf(good) || !strings.Contains(s.ErrorMessage, "kernel arguments cannot be set") {
+	if s.Phase != v1.PhaseReady || s.ServedRelease != "1" || s.SHA256 != digestOf(good) ||
+		!strings.Contains(s.ErrorMessage, "kernel arguments cannot be set") {
 		t.Errorf("%+v", s)
 	}
 	tries := k.counter("glowplug_images_transfers_total")
@@ -435,12 +445,16 @@ func TestReleaseWithoutRoomForItsArguments(t *testing.T) {
 		t.Errorf("it was downloaded %d times", len(asked))
 	}
 	k.move(cat, "3", disk(better, third.URL))
-	k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" && s.ServedRelease == "3" })
+	k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool {
+		return upToDate(s) == "True" &&
+			s.ServedRelease == "3"
+	})
 
 	// Where nothing good is there it shows what is wrong with the one that came.
 	k.move(cat, "4", disk(bad, second.URL))
 	fresh := k.create("fresh", spec)
-	if s := k.phase(fresh, v1.PhaseError); !strings.Contains(s.ErrorMessage, "kernel arguments cannot be set") || s.SHA256 != digestOf(bad) {
+	if s := k.phase(fresh, v1.PhaseError); !strings.Contains(s.ErrorMessage, "kernel arguments cannot be set") ||
+		s.SHA256 != digestOf(bad) {
 		t.Errorf("%+v", s)
 	}
 }

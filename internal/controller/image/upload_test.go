@@ -35,7 +35,8 @@ func TestUpload(t *testing.T) {
 		t.Fatalf("%s: %s", resp.Status, body)
 	}
 	var got v1.ISCSICdrom
-	if err := json.Unmarshal(body, &got); err != nil || got.Kind != "ISCSICdrom" || got.Status.Phase != v1.PhaseReady || got.Status.SHA256 != digestOf(img) {
+	if err := json.Unmarshal(body, &got); err != nil || got.Kind != "ISCSICdrom" || got.Status.Phase != v1.PhaseReady ||
+		got.Status.SHA256 != digestOf(img) {
 		t.Fatalf("%v: %s", err, body)
 	}
 	if !bytes.Equal(k.read(ref), img) {
@@ -95,7 +96,8 @@ func (c *cutReader) Read(p []byte) (int, error) {
 // cutUpload sends the first n bytes of an upload and goes away.
 func cutUpload(t *testing.T, url string, img []byte, from, n int) {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodPut, fmt.Sprintf("%s?offset=%d", url, from), &cutReader{Reader: bytes.NewReader(img[from : from+n])})
+	req, err := http.NewRequest(http.MethodPut, fmt.Sprintf("%s?offset=%d", url, from),
+		&cutReader{Reader: bytes.NewReader(img[from : from+n])})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,8 @@ func TestUploadGoesOn(t *testing.T) {
 	k.start()
 
 	resp, _ = send(t, http.MethodHead, url, nil)
-	if resp.Header.Get(image.HeaderOffset) != strconv.Itoa(250*sector) || resp.Header.Get(image.HeaderLength) != strconv.Itoa(len(img)) ||
+	if resp.Header.Get(image.HeaderOffset) != strconv.Itoa(250*sector) ||
+		resp.Header.Get(image.HeaderLength) != strconv.Itoa(len(img)) ||
 		resp.Header.Get(image.HeaderDigest) != digestOf(img[:250*sector]) {
 		t.Errorf("HEAD: %v", resp.Header)
 	}
@@ -190,7 +193,8 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	ref := k.create("a", v1.ISCSICdromSpec{})
 	k.create("file", v1.ISCSICdromSpec{ISOFile: "a.iso"})
 	k.create("url", v1.ISCSICdromSpec{URL: "http://127.0.0.1:1/a.iso", SHA256: strings.Repeat("0", 64)})
-	k.create("external", v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.1", IQN: "iqn.2000-02.com.example"}})
+	k.create("external", v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.1",
+		IQN: "iqn.2000-02.com.example"}})
 	good := isoImage("GOOD", 100*sector, 1)
 	if resp, body := send(t, http.MethodPut, url+"a/iso", bytes.NewReader(good)); resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", resp.Status, body)
@@ -262,7 +266,8 @@ func TestSecondUploadOfTheSame(t *testing.T) {
 	begun := func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
-		req, _ := http.NewRequestWithContext(ctx, http.MethodPut, url, &cutReader{Reader: bytes.NewReader(img[:100*sector]), hold: hold})
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPut, url, &cutReader{Reader: bytes.NewReader(img[:100*sector]),
+			hold: hold})
 		req.ContentLength = int64(len(img))
 		go func() {
 			resp, err := testClient.Do(req)
@@ -356,7 +361,10 @@ func TestUploadEndsWithTheServer(t *testing.T) {
 	if n := offset(t, url); n != 100*sector {
 		t.Errorf("it goes on at %d", n)
 	}
-	k.reaches(ref, "stopped", func(s v1.ISCSICdromStatus) bool { return strings.Contains(s.ErrorMessage, "stopped after") })
+	k.reaches(ref, "stopped", func(s v1.ISCSICdromStatus) bool {
+		return strings.Contains(s.ErrorMessage,
+			"stopped after")
+	})
 }
 
 func TestUploadOfDeleted(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 
 // Sign makes a certificate from a template, valid for an hour before and after now, with
 // a key of its own. A nil parent makes a CA, which signs itself.
-func Sign(t *testing.T, template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func Sign(t *testing.T, template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -40,7 +40,8 @@ func (d *document) boundChildren() report.Report {
 	for _, text := range d.children {
 		n, excess := ignition.Excess([]byte(text.Value))
 		if values += n; excess == nil && values > ignition.MaxNodes {
-			excess = &report.Finding{Message: fmt.Sprintf("the configs in here have more than %d values", ignition.MaxNodes), Hint: split}
+			excess = &report.Finding{Message: fmt.Sprintf("the configs in here have more than %d values", ignition.MaxNodes),
+				Hint: split}
 		}
 		if excess != nil {
 			f := d.finding(text, "in the inline config: "+excess.String())

@@ -50,7 +50,8 @@ func translate(source []byte, filesDir string) ([]byte, report.Report) {
 	}
 	output = append(output, '\n')
 	if v := ignition.VersionOf(output); ignition.IsExperimental(v) {
-		f := d.finding(d.root.value("version"), fmt.Sprintf("the output is of Ignition spec %s, which is experimental: only one release of Ignition reads it", v))
+		f := d.finding(d.root.value("version"),
+			fmt.Sprintf("the output is of Ignition spec %s, which is experimental: only one release of Ignition reads it", v))
 		f.Severity = report.Warning
 		r = append(r, f)
 	}
@@ -68,7 +69,8 @@ func (d *document) convert(found vreport.Report) report.Report {
 		switch {
 		case f.Message == common.ErrNoFilesDir.Error():
 			f.Message = "local files and trees are not on the server"
-			f.Hint = "glowplug apply --files-dir DIR reads them where they are and stores the result; or write the text inline (contents.inline)"
+			f.Hint = "glowplug apply --files-dir DIR reads them where they are and stores the result; or write the text " +
+				"inline (contents.inline)"
 		case strings.HasPrefix(f.Message, "unused key "):
 			f.Hint = fmt.Sprintf("%s %s has no such key here; check the spelling and the indentation", d.variant, d.version)
 		case strings.HasPrefix(f.Message, "context tree does not match"):
@@ -128,8 +130,10 @@ func (d *document) unknownVersion() report.Finding {
 // The YAML library counts lines from 0 where its grammar fails, and from 1
 // elsewhere; it leaves the first line out.
 var (
-	grammar = regexp.MustCompile(`^(?:did not find expected (?:<document start>|node content|'-' indicator|key|',' or '[\]}]')|found undefined tag handle|found duplicate %(?:YAML|TAG) directive|found incompatible YAML document)$`)
-	lexical = regexp.MustCompile(`^(?:did not find|could not find|found |mapping values are not allowed|block sequence entries are not allowed)`)
+	grammar = regexp.MustCompile(
+		`^(?:did not find expected (?:<document start>|node content|'-' indicator|key|',' or '[\]}]')|found undefined tag handle|found duplicate %(?:YAML|TAG) directive|found incompatible YAML document)$`)
+	lexical = regexp.MustCompile(
+		`^(?:did not find|could not find|found |mapping values are not allowed|block sequence entries are not allowed)`)
 )
 
 // yamlErrors splits an error of the YAML library, which may hold several lines.

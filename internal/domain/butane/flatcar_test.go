@@ -121,7 +121,10 @@ func TestFlatcarEveryFieldIsChecked(t *testing.T) {
 		wrong := slices.Clone(lines)
 		wrong[i] = strings.Replace(key, name, name+"_x", 1) + ":" + rest
 		_, found := Translate([]byte(strings.Join(wrong, "\n")))
-		if !found.HasError() || !slices.ContainsFunc(found.Strings(), func(s string) bool { return strings.Contains(s, fmt.Sprintf("line %d:", i+1)) }) {
+		if !found.HasError() || !slices.ContainsFunc(found.Strings(), func(s string) bool {
+			return strings.Contains(s,
+				fmt.Sprintf("line %d:", i+1))
+		}) {
 			t.Errorf("line %d, %s_x: %v", i+1, name, found.Strings())
 		}
 	}

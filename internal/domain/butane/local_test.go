@@ -42,8 +42,10 @@ systemd:
 		t.Error(diff)
 	}
 	// A name in another spelling is the file that Butane opens.
-	binary := "variant: fcos\nversion: 1.7.0\nstorage: {files: [{path: /a, contents: {!!binary bG9jYWw=: !!binary Li4vc2VjcmV0}}]}\n"
-	if found := Locals([]byte(binary)); len(found) != 1 || found[0].File != "../secret" || found[0].Path != "$.storage.files.0.contents.local" {
+	binary := "variant: fcos\nversion: 1.7.0\nstorage: {files: [{path: /a, contents: {!!binary bG9jYWw=: !!binary " +
+		"Li4vc2VjcmV0}}]}\n"
+	if found := Locals([]byte(binary)); len(found) != 1 || found[0].File != "../secret" ||
+		found[0].Path != "$.storage.files.0.contents.local" {
 		t.Errorf("%v", found)
 	}
 	for _, none := range []string{"", "variant: fcos\nversion: 1.5.0\n", "a: [", "- local: x", "local: {a: b}"} {

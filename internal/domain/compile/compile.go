@@ -91,8 +91,9 @@ func CompileLocal(src Source, filesDir string) (*Artifact, report.Report) {
 	if artifact != nil && len(artifact.Bytes) > MaxSource {
 		return nil, append(found, report.Finding{
 			Severity: report.Error,
-			Message:  fmt.Sprintf("with its local files the config has %d bytes, and may have %d (2 MiB)", len(artifact.Bytes), MaxSource),
-			Hint:     "let the machine fetch large files by URL (contents.source)",
+			Message: fmt.Sprintf("with its local files the config has %d bytes, and may have %d (2 MiB)", len(artifact.Bytes),
+				MaxSource),
+			Hint: "let the machine fetch large files by URL (contents.source)",
 		})
 	}
 	return artifact, found

@@ -10,7 +10,8 @@ import (
 )
 
 func TestArtifact(t *testing.T) {
-	artifact, found := Compile(Source{Type: TypeIgnition, Format: FormatIgnition, Config: `{"ignition":{"version":"3.4.0"}}`})
+	artifact, found := Compile(Source{Type: TypeIgnition, Format: FormatIgnition,
+		Config: `{"ignition":{"version":"3.4.0"}}`})
 	if len(found) > 0 {
 		t.Fatal(found.Strings())
 	}
@@ -29,7 +30,8 @@ func TestArtifact(t *testing.T) {
 
 func TestTypeAndFormat(t *testing.T) {
 	for _, src := range []Source{
-		{Config: "x"}, {Type: TypeIgnition, Format: FormatKickstart, Config: "x"}, {Type: TypeKickstart, Format: FormatButane, Config: "x"},
+		{Config: "x"}, {Type: TypeIgnition, Format: FormatKickstart, Config: "x"}, {Type: TypeKickstart, Format: FormatButane,
+			Config: "x"},
 		{Type: TypeKickstart, Format: FormatIgnition, Config: "{}"}, {Type: "talos", Format: "yaml", Config: "x"},
 	} {
 		artifact, found := Compile(src)
@@ -40,11 +42,13 @@ func TestTypeAndFormat(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	artifact, found := Compile(Source{Type: TypeKickstart, Format: FormatKickstart, Config: strings.Repeat("#", MaxSource+1)})
+	artifact, found := Compile(Source{Type: TypeKickstart, Format: FormatKickstart, Config: strings.Repeat("#", MaxSource+
+		1)})
 	if artifact != nil || !strings.Contains(found.Summary(), "larger than 2097152 bytes") {
 		t.Errorf("%q", found.Strings())
 	}
-	if artifact, found = Compile(Source{Type: TypeKickstart, Format: FormatKickstart, Config: strings.Repeat("#", MaxSource)}); artifact == nil {
+	if artifact, found = Compile(Source{Type: TypeKickstart, Format: FormatKickstart, Config: strings.Repeat("#",
+		MaxSource)}); artifact == nil {
 		t.Errorf("%q", found.Strings())
 	}
 }
@@ -55,15 +59,22 @@ func TestLargeValid(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n")
 	for i := range 5000 {
-		fmt.Fprintf(&many, "    - path: /etc/app/conf.d/%d.conf\n      mode: 0644\n      contents:\n        inline: |\n          key = %d\n", i, i)
+		fmt.Fprintf(&many, "    - path: /etc/app/conf.d/%d.conf\n      mode: 0644\n      contents:\n        inline: |\n   "+
+			"       key = %d\n", i, i)
 	}
 	line := strings.Repeat("0123456789 abcdefghijklmnopqrstuvwxyz", 2)
 	for name, source := range map[string]string{
-		"5,000 small files":   many.String(),
-		"2 MiB in one file":   fill(fcos+"storage:\n  files:\n    - path: /a\n      contents:\n        inline: |\n", "          "+line+"\n", ""),
-		"2 MiB in 100 files":  numbered(fcos+"storage:\n  files:\n", "    - path: /f%d\n      contents:\n        inline: |\n"+strings.Repeat("          "+line+"\n", 200), "", all),
-		"2 MiB in 1000 files": numbered(fcos+"storage:\n  files:\n", "    - path: /f%d\n      contents:\n        inline: |\n"+strings.Repeat("          "+line+"\n", 20), "", all),
-		"500 units and users": numbered(numbered(fcos+"systemd:\n  units:\n", "    - name: u%d.service\n      enabled: true\n      contents: |\n        [Unit]\n        [Install]\n        WantedBy=multi-user.target\n", "passwd:\n  users:\n", 500), "    - name: u%d\n      ssh_authorized_keys: [ssh-ed25519 AAAA%d]\n", "", 500),
+		"5,000 small files": many.String(),
+		"2 MiB in one file": fill(fcos+"storage:\n  files:\n    - path: /a\n      contents:\n        inline: |\n",
+			"          "+line+"\n", ""),
+		"2 MiB in 100 files": numbered(fcos+"storage:\n  files:\n", "    - path: /f%d\n      contents:\n        inline: |\n"+
+			strings.Repeat("          "+line+"\n", 200), "", all),
+		"2 MiB in 1000 files": numbered(fcos+"storage:\n  files:\n", "    - path: /f%d\n      contents:\n        inline: |\n"+
+			strings.Repeat("          "+line+"\n", 20), "", all),
+		"500 units and users": numbered(numbered(fcos+"systemd:\n  units:\n",
+			"    - name: u%d.service\n      enabled: true\n      contents: |\n        [Unit]\n        [Install]\n        "+
+				"WantedBy=multi-user.target\n", "passwd:\n  users:\n", 500),
+			"    - name: u%d\n      ssh_authorized_keys: [ssh-ed25519 AAAA%d]\n", "", 500),
 	} {
 		t.Run(name, func(t *testing.T) {
 			artifact, found := Compile(Source{Type: TypeIgnition, Format: FormatButane, Config: source})
@@ -83,7 +94,8 @@ func TestLargeValid(t *testing.T) {
 }
 
 func FuzzCompile(f *testing.F) {
-	formats := []Source{{Type: TypeIgnition, Format: FormatButane}, {Type: TypeIgnition, Format: FormatIgnition}, {Type: TypeKickstart, Format: FormatKickstart}}
+	formats := []Source{{Type: TypeIgnition, Format: FormatButane}, {Type: TypeIgnition, Format: FormatIgnition},
+		{Type: TypeKickstart, Format: FormatKickstart}}
 	for _, g := range goldens(f) {
 		for i, format := range formats {
 			if format.Format == g.src.Format {
@@ -114,7 +126,8 @@ func FuzzCompile(f *testing.F) {
 		switch src.Format {
 		case FormatButane:
 			// What Butane makes is valid Ignition, newline and all.
-			if r, found := Compile(Source{Type: TypeIgnition, Format: FormatIgnition, Config: string(artifact.Bytes)}); r == nil && !ignition.IsExperimental(artifact.IgnitionVersion) {
+			if r, found := Compile(Source{Type: TypeIgnition, Format: FormatIgnition,
+				Config: string(artifact.Bytes)}); r == nil && !ignition.IsExperimental(artifact.IgnitionVersion) {
 				t.Fatalf("the output is refused: %s", found.Summary())
 			}
 		default:

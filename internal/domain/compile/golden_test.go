@@ -102,7 +102,8 @@ func TestAgreesWithButane(t *testing.T) {
 		t.Skip("builds the butane command; GLOWPLUG_E2E=1 runs it")
 	}
 	command := filepath.Join(t.TempDir(), "butane")
-	if out, err := exec.Command("go", "build", "-o", command, "github.com/coreos/butane/internal").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", command,
+		"github.com/coreos/butane/internal").CombinedOutput(); err != nil {
 		t.Fatalf("building butane: %v\n%s", err, out)
 	}
 	for _, g := range goldens(t) {

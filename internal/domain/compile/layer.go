@@ -40,7 +40,8 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 		parts = append(parts, ignition.Part{Name: layer.Name, Config: layer.Bytes})
 	}
 	if size > MaxMerged {
-		return nil, refusal("together with its layers the config is larger than %d bytes (4 MiB): let the machine fetch large files by URL (contents.source)", MaxMerged)
+		return nil, refusal("together with its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
+			"large files by URL (contents.source)", MaxMerged)
 	}
 	merged, err := ignition.MergeAll(append(parts, ignition.Part{Name: name, Config: own}))
 	var part *ignition.PartError
@@ -52,7 +53,8 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 	case err != nil:
 		return nil, refusal("%v", err)
 	case len(merged.Config) > MaxMerged:
-		return nil, refusal("merged over its layers the config is larger than %d bytes (4 MiB): let the machine fetch large files by URL (contents.source)", MaxMerged)
+		return nil, refusal("merged over its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
+			"large files by URL (contents.source)", MaxMerged)
 	}
 	found = remote(stack, merged.Version)
 	for _, f := range merged.Validate().Errors() {
@@ -111,13 +113,16 @@ func remote(stack []*Layer, version string) report.Report {
 	for _, layer := range stack {
 		has := ignition.RemoteOf(layer.Bytes)
 		if has.Replace {
-			say(report.Error, layer, "$.ignition.config.replace", "it would take the place of the whole config: replace in the config itself")
+			say(report.Error, layer, "$.ignition.config.replace",
+				"it would take the place of the whole config: replace in the config itself")
 		}
 		switch {
 		case has.Merge && appends:
-			say(report.Error, layer, "$.ignition.config.append", "spec 2 forgets it where a config is put over it: write the config in spec 3, or append in the config itself")
+			say(report.Error, layer, "$.ignition.config.append",
+				"spec 2 forgets it where a config is put over it: write the config in spec 3, or append in the config itself")
 		case has.Merge:
-			say(report.Warning, layer, "$.ignition.config.merge", "the machine merges it over the whole config, also over what stands above the layer")
+			say(report.Warning, layer, "$.ignition.config.merge",
+				"the machine merges it over the whole config, also over what stands above the layer")
 		}
 		if has.Proxy && appends {
 			say(report.Warning, layer, "$.ignition.proxy", "spec 2 takes the proxy of the config on top alone")

@@ -41,7 +41,8 @@ type Layer struct {
 // name; nil: there is none. Where the report has an error the config cannot be merged.
 // pending is true where the one thing in its way is a layer that is being compiled for
 // the first time: it need only be waited for.
-func Stack(name string, layers []string, find func(name string) *Layer) (stack []*Layer, pending bool, found report.Report) {
+func Stack(name string, layers []string, find func(name string) *Layer) (stack []*Layer, pending bool,
+	found report.Report) {
 	refuse := func(format string, args ...any) {
 		found = append(found, report.Finding{Severity: report.Error, Path: layersPath, Message: fmt.Sprintf(format, args...)})
 	}
@@ -65,9 +66,11 @@ func Stack(name string, layers []string, find func(name string) *Layer) (stack [
 		case layer == nil:
 			refuse("there is no config %s in this namespace: %s", each, chain([]string{name, each}))
 		case layer.Type != TypeIgnition:
-			refuse("%s is a %s, and only a config of type ignition is a layer: %s", each, layer.Type, chain([]string{name, each}))
+			refuse("%s is a %s, and only a config of type ignition is a layer: %s", each, layer.Type,
+				chain([]string{name, each}))
 		case layer.Template:
-			refuse("%s is a template, and a template cannot be a layer; put what is the same for all hosts into a config of its own: %s", each, chain([]string{name, each}))
+			refuse("%s is a template, and a template cannot be a layer; put what is the same for all hosts into a config of "+
+				"its own: %s", each, chain([]string{name, each}))
 		case layer.Bytes == nil && layer.Pending:
 			pending = true
 		case layer.Bytes == nil:

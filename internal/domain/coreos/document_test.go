@@ -17,7 +17,8 @@ import (
 // fcos and rhcos are whole documents.
 var (
 	fcos  = streamtest.Document(streamtest.Options{Stream: "stable", Release: "44.20260707.3.1"})
-	rhcos = streamtest.Document(streamtest.Options{Stream: "rhcos-4.22", Release: "10.2.20260715-0", Artifacts: streamtest.RHCOS, Unsigned: true})
+	rhcos = streamtest.Document(streamtest.Options{Stream: "rhcos-4.22", Release: "10.2.20260715-0",
+		Artifacts: streamtest.RHCOS, Unsigned: true})
 )
 
 // flatcar is a document of the same form by hand: no signatures, no rootfs, no
@@ -43,7 +44,8 @@ func TestParseEverythingThatDocumentsList(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if !bytes.Equal(doc.Raw, c.document) || doc.Release() != c.release || doc.LastModified.IsZero() || len(doc.Hash) != 71 {
+		if !bytes.Equal(doc.Raw, c.document) || doc.Release() != c.release || doc.LastModified.IsZero() ||
+			len(doc.Hash) != 71 {
 			t.Errorf("%s: release %q, modified %v, hash %q", c.name, doc.Release(), doc.LastModified, doc.Hash)
 		}
 		if got, want := doc.Architectures(), slices.Sorted(maps.Keys(c.artifacts)); !slices.Equal(got, want) {
@@ -67,7 +69,8 @@ func TestParseEverythingThatDocumentsList(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed, err := doc.List(nil, nil)
-	if err != nil || len(listed) != 3 || listed[0].SHA256 != strings.Repeat("a", 64) || !doc.LastModified.IsZero() || doc.Release() != "3815.2.0" {
+	if err != nil || len(listed) != 3 || listed[0].SHA256 != strings.Repeat("a", 64) || !doc.LastModified.IsZero() ||
+		doc.Release() != "3815.2.0" {
 		t.Errorf("%v %+v %q", err, listed, doc.Release())
 	}
 }
@@ -82,31 +85,42 @@ const small = `{"stream":"s","metadata":{"last-modified":"2026-01-02T03:04:05Z"}
 func TestParseErrorsNameThePlace(t *testing.T) {
 	const iso = "architectures.x86_64.artifacts.metal.formats.iso.disk."
 	for _, c := range []struct{ old, with, want string }{
-		{`"sha256":"0000`, `"sha256":"zz00`, iso + `sha256: "zz00000000000000000000000000000000000000000000000000000000000000" is not a SHA-256 digest of 64 hex digits`},
-		{`"sha256":"0000`, `"sha256":"`, iso + `sha256: "000000000000000000000000000000000000000000000000000000000000" is not a SHA-256`},
-		{`"uncompressed-sha256":"1`, `"uncompressed-sha256":"x`, "architectures.x86_64.artifacts.metal.formats[raw.xz].disk.uncompressed-sha256: "},
+		{`"sha256":"0000`, `"sha256":"zz00`, iso +
+			`sha256: "zz00000000000000000000000000000000000000000000000000000000000000" is not a SHA-256 digest of 64 hex digits`},
+		{`"sha256":"0000`, `"sha256":"`, iso +
+			`sha256: "000000000000000000000000000000000000000000000000000000000000" is not a SHA-256`},
+		{`"uncompressed-sha256":"1`, `"uncompressed-sha256":"x`,
+			"architectures.x86_64.artifacts.metal.formats[raw.xz].disk.uncompressed-sha256: "},
 		{`"location":"https://m/1.iso"`, `"location":""`, iso + "location: is empty"},
 		{`"location":"https://m/1.iso",`, ``, iso + "location: is missing"},
 		{`"location":"https://m/1.iso"`, `"Location":"https://m/1.iso"`, iso + "location: is missing"},
-		{`"location":"https://m/1.iso"`, `"location":"https://m/1.iso","Location":"https://evil/"`, `has the member "Location" twice`},
-		{`"location":"https://m/1.iso"`, `"location":"https://m/1.iso","location":"https://evil/"`, `has the member "location" twice at "architectures.x86_64.artifacts.metal.formats.iso.disk"`},
+		{`"location":"https://m/1.iso"`, `"location":"https://m/1.iso","Location":"https://evil/"`,
+			`has the member "Location" twice`},
+		{`"location":"https://m/1.iso"`, `"location":"https://m/1.iso","location":"https://evil/"`,
+			`has the member "location" twice at "architectures.x86_64.artifacts.metal.formats.iso.disk"`},
 		{`"location":"https://m/1.iso"`, `"location":"ftp://m/1.iso"`, iso + "location: is not an http or https URL"},
-		{`"location":"https://m/1.iso"`, `"location":"https://u:p@m/1.iso"`, iso + "location: holds a user name or a password"},
+		{`"location":"https://m/1.iso"`, `"location":"https://u:p@m/1.iso"`, iso +
+			"location: holds a user name or a password"},
 		{`"location":"https://m/1.iso"`, `"location":7`, iso + "location: must be a string, not a number"},
 		{`"signature":"https://m/1.iso.sig"`, `"signature":"1.iso.sig"`, iso + "signature: is not an http or https URL"},
 		{`"release":"1","formats"`, `"formats"`, "architectures.x86_64.artifacts.metal.release: is missing"},
-		{`"release":"1","formats"`, `"release":"../1","formats"`, `architectures.x86_64.artifacts.metal.release: "../1" is not a name`},
+		{`"release":"1","formats"`, `"release":"../1","formats"`,
+			`architectures.x86_64.artifacts.metal.release: "../1" is not a name`},
 		{`"iso":{"disk"`, `"iso":{},"iso2":{"disk"`, "architectures.x86_64.artifacts.metal.formats.iso: lists no file"},
 		{`"iso":{`, `"i/so":{`, `architectures.x86_64.artifacts.metal.formats[i/so]: "i/so" is not a name`},
-		{`"initramfs":{"location":"https://m/i",`, `"initrd":{"location":"https://m/i",`, "architectures.x86_64.artifacts.metal.formats.pxe.initramfs: is missing: nothing boots over PXE without it"},
+		{`"initramfs":{"location":"https://m/i",`, `"initrd":{"location":"https://m/i",`,
+			"architectures.x86_64.artifacts.metal.formats.pxe.initramfs: is missing: nothing boots over PXE without it"},
 		{`"x86_64"`, `"amd64"`, "architectures.amd64: is not a name of stream metadata: want x86_64"},
 		{`"artifacts":{"metal"`, `"artifact":{"metal"`, "architectures.x86_64.artifacts: is missing"},
-		{`"images":{"aws":{"regions"`, `"images":{"aws":{"regions":[],"was"`, "architectures.x86_64.images.aws.regions: must not be a JSON array"},
-		{`2026-01-02T03:04:05Z`, `yesterday`, `metadata.last-modified: "yesterday" is not a time such as 2022-11-02T18:50:21Z`},
+		{`"images":{"aws":{"regions"`, `"images":{"aws":{"regions":[],"was"`,
+			"architectures.x86_64.images.aws.regions: must not be a JSON array"},
+		{`2026-01-02T03:04:05Z`, `yesterday`,
+			`metadata.last-modified: "yesterday" is not a time such as 2022-11-02T18:50:21Z`},
 		{`"stream":"s",`, ``, "stream: is missing"},
 		{`"architectures":{"x86_64"`, `"architectures":{},"others":{"x86_64"`, "architectures: lists none"},
 		{`{"stream":"s",`, `{"stream":"s",,`, "is not JSON: line 1: "},
-		{`"images":{"aws"`, `"images":` + strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat("}", 40) + `,"more":{"aws"`, "is nested deeper than 32 levels"},
+		{`"images":{"aws"`, `"images":` + strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat("}", 40) + `,"more":{"aws"`,
+			"is nested deeper than 32 levels"},
 	} {
 		broken := strings.Replace(small, c.old, c.with, 1)
 		if broken == small {
@@ -125,12 +139,17 @@ func TestParseErrorsNameThePlace(t *testing.T) {
 		{"\xff", "is not UTF-8 text"},
 		{`{"baseURI":"https://m/","buildid":"1","images":{}}`, "is of the older rhcos.json form"},
 		{small + strings.Repeat(" ", coreos.MaxDocument), "more than the 1044480 that a document may have"},
-		{`{"stream":"s","architectures":{` + listOf(33) + `}}`, "architectures: lists 33, more than the 32 that there may be"},
-		{`{"stream":"s","architectures":{"x86_64":{"artifacts":{` + listOf(257) + `}}}}`, "architectures.x86_64.artifacts: lists 257, more than the 256"},
-		{`{"stream":"s","architectures":{"x86_64":{"artifacts":{"metal":{"release":"1","formats":{` + listOf(65) + `}}}}}}`, "formats: lists 65, more than the 64"},
-		{`{"stream":"s","architectures":{"` + strings.Repeat("x", 1<<16) + `":{}}}`, "architectures[" + strings.Repeat("x", 64) + "…]: "},
+		{`{"stream":"s","architectures":{` + listOf(33) + `}}`,
+			"architectures: lists 33, more than the 32 that there may be"},
+		{`{"stream":"s","architectures":{"x86_64":{"artifacts":{` + listOf(257) + `}}}}`,
+			"architectures.x86_64.artifacts: lists 257, more than the 256"},
+		{`{"stream":"s","architectures":{"x86_64":{"artifacts":{"metal":{"release":"1","formats":{` + listOf(65) + `}}}}}}`,
+			"formats: lists 65, more than the 64"},
+		{`{"stream":"s","architectures":{"` + strings.Repeat("x", 1<<16) + `":{}}}`, "architectures[" + strings.Repeat("x",
+			64) + "…]: "},
 	} {
-		if _, err := coreos.Parse([]byte(c.document)); err == nil || len(err.Error()) > 4096 || !strings.Contains(err.Error(), c.want) {
+		if _, err := coreos.Parse([]byte(c.document)); err == nil || len(err.Error()) > 4096 || !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
@@ -154,7 +173,8 @@ func listOf(count int) string {
 // touches nothing but locations.
 func TestUnknownSurvives(t *testing.T) {
 	text := strings.Replace(small, `"stream":"s",`, `"stream":"s", "x-site": {"owner": ["a", 1.50, null, "\u00e9"]},`, 1)
-	text = strings.Replace(text, `"metal":{"release":"1",`, `"abacus":{"release":"1","formats":{"beads":{"frame":{"location":"https://m/f"}}}},"metal":{"release":"1","since":"2026",`, 1)
+	text = strings.Replace(text, `"metal":{"release":"1",`,
+		`"abacus":{"release":"1","formats":{"beads":{"frame":{"location":"https://m/f"}}}},"metal":{"release":"1","since":"2026",`, 1)
 	text = strings.Replace(text, `"iso":{`, `"iso":{"manifest":{"location":"https://m/manifest"},`, 1)
 	text = strings.Replace(text, `"images":{`, `"images":{"moon":{"region":"dark side"},`, 1)
 	doc, err := coreos.Parse([]byte(text))
@@ -196,7 +216,8 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{small, flatcar, `{"stream":"a","architectures":{"x86_64":{"artifacts":{}}}}`, `{"a":{"a":1}}`} {
+	for _, seed := range []string{small, flatcar, `{"stream":"a","architectures":{"x86_64":{"artifacts":{}}}}`,
+		`{"a":{"a":1}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -231,7 +252,8 @@ func TestMirrorPath(t *testing.T) {
 	if err != nil || got != "stable/1/x86_64/metal/fedora-coreos.iso" {
 		t.Error(got, err)
 	}
-	for _, bad := range []string{"https://m", "https://m/", "https://m/a/..", "https://m/a/%2e%2e", "https://m/.hidden", "https://m/a%2f..%2f..%2fetc%2f..", "https://m/a%00b", "https://m/a b"} {
+	for _, bad := range []string{"https://m", "https://m/", "https://m/a/..", "https://m/a/%2e%2e", "https://m/.hidden",
+		"https://m/a%2f..%2f..%2fetc%2f..", "https://m/a%00b", "https://m/a b"} {
 		if got, err := coreos.MirrorPath("stable", "1", "x86_64", "metal", bad); err == nil {
 			t.Errorf("%s: %s", bad, got)
 		}

@@ -169,7 +169,8 @@ func (r *reader) fromLegacy(old *legacyDocument, arch string, all map[string]jso
 		}
 		file := map[string]any{"location": old.BaseURI + image.Path, "sha256": image.SHA256}
 		for key, value := range map[string]string{
-			"uncompressed-sha256": image.UncompressedSHA256, "size": string(image.Size), "uncompressed-size": string(image.UncompressedSize),
+			"uncompressed-sha256": image.UncompressedSHA256, "size": string(image.Size),
+			"uncompressed-size": string(image.UncompressedSize),
 		} {
 			if value != "" && strings.HasSuffix(key, "size") {
 				file[key] = json.Number(value)
@@ -193,7 +194,8 @@ func (r *reader) fromLegacy(old *legacyDocument, arch string, all map[string]jso
 		built["images"] = images
 	}
 	if old.Azure.URL != "" {
-		built["rhel-coreos-extensions"] = map[string]any{"azure-disk": map[string]string{"release": old.BuildID, "url": old.Azure.URL}}
+		built["rhel-coreos-extensions"] = map[string]any{"azure-disk": map[string]string{"release": old.BuildID,
+			"url": old.Azure.URL}}
 	}
 	kept := map[string]any{}
 	for key, value := range all {

@@ -42,10 +42,12 @@ func TestLegacyThereAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Stream.Stream != "rhcos-4.7" || doc.Release() != "47.83.202103251640-0" || doc.Stream.Metadata.LastModified != "2021-03-25T16:40:00Z" {
+	if doc.Stream.Stream != "rhcos-4.7" || doc.Release() != "47.83.202103251640-0" ||
+		doc.Stream.Metadata.LastModified != "2021-03-25T16:40:00Z" {
 		t.Errorf("%+v %s", doc.Stream, doc.Release())
 	}
-	if got := strings.Join(doc.Artifacts("x86_64"), " "); got != "aws/vmdk.gz metal/4k.raw.gz metal/iso metal/pxe metal/raw.gz vmware/ova" {
+	if got := strings.Join(doc.Artifacts("x86_64"),
+		" "); got != "aws/vmdk.gz metal/4k.raw.gz metal/iso metal/pxe metal/raw.gz vmware/ova" {
 		t.Error(got)
 	}
 	arch := doc.Stream.Architectures["x86_64"]
@@ -66,14 +68,16 @@ func TestLegacyThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got any
-	if json.Unmarshal([]byte(rhcosJSON), &want) != nil || json.Unmarshal(back, &got) != nil || !reflect.DeepEqual(want, got) {
+	if json.Unmarshal([]byte(rhcosJSON), &want) != nil || json.Unmarshal(back, &got) != nil || !reflect.DeepEqual(want,
+		got) {
 		t.Errorf("%s", back)
 	}
 }
 
 // TestLegacyOfTheOldInstaller: before 4.6 there were no live images.
 func TestLegacyOfTheOldInstaller(t *testing.T) {
-	old := strings.NewReplacer(`"live-iso"`, `"iso"`, `"iso"`, `"iso-was"`, `"live-kernel"`, `"kernel"`, `"live-initramfs"`, `"initramfs"`, `"live-rootfs"`, `"ostree2"`).Replace(rhcosJSON)
+	old := strings.NewReplacer(`"live-iso"`, `"iso"`, `"iso"`, `"iso-was"`, `"live-kernel"`, `"kernel"`,
+		`"live-initramfs"`, `"initramfs"`, `"live-rootfs"`, `"ostree2"`).Replace(rhcosJSON)
 	doc, err := coreos.FromLegacy("", []byte(old))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +88,8 @@ func TestLegacyOfTheOldInstaller(t *testing.T) {
 	}
 	back, err := doc.Legacy("x86_64")
 	var want, got any
-	if err != nil || json.Unmarshal([]byte(old), &want) != nil || json.Unmarshal(back, &got) != nil || !reflect.DeepEqual(want, got) {
+	if err != nil || json.Unmarshal([]byte(old), &want) != nil || json.Unmarshal(back, &got) != nil ||
+		!reflect.DeepEqual(want, got) {
 		t.Errorf("%v %s", err, back)
 	}
 }
@@ -97,17 +102,20 @@ func TestLegacyOfSeveralArchitectures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(doc.Architectures(), " "); got != "s390x x86_64" || doc.Release() != "47.83.202103251640-0" ||
-		doc.Stream.Metadata.LastModified != "2021-04-01T12:00:00Z" || doc.Stream.Architectures["s390x"].Artifacts["metal"].Release != "47.83.202104011200-0" {
+		doc.Stream.Metadata.LastModified != "2021-04-01T12:00:00Z" ||
+		doc.Stream.Architectures["s390x"].Artifacts["metal"].Release != "47.83.202104011200-0" {
 		t.Errorf("%s %s %+v", got, doc.Release(), doc.Stream.Metadata)
 	}
 	for arch, text := range map[string]string{"x86_64": rhcosJSON, "s390x": z} {
 		back, err := doc.Legacy(arch)
 		var want, got any
-		if err != nil || json.Unmarshal([]byte(text), &want) != nil || json.Unmarshal(back, &got) != nil || !reflect.DeepEqual(want, got) {
+		if err != nil || json.Unmarshal([]byte(text), &want) != nil || json.Unmarshal(back, &got) != nil ||
+			!reflect.DeepEqual(want, got) {
 			t.Errorf("%s: %v %s", arch, err, back)
 		}
 	}
-	if _, err := coreos.FromLegacy("", []byte(rhcosJSON), []byte(rhcosJSON)); err == nil || err.Error() != "is of x86_64, and so is another" {
+	if _, err := coreos.FromLegacy("", []byte(rhcosJSON), []byte(rhcosJSON)); err == nil ||
+		err.Error() != "is of x86_64, and so is another" {
 		t.Error(err)
 	}
 }
@@ -130,7 +138,8 @@ func TestLegacyOfStreamMetadata(t *testing.T) {
 			t.Errorf("%s: %s, not %s", arch, got, want)
 		}
 	}
-	if _, err := doc.Legacy("m68k"); err == nil || err.Error() != "the stream has no architecture m68k, only aarch64, ppc64le, s390x, x86_64" {
+	if _, err := doc.Legacy("m68k"); err == nil ||
+		err.Error() != "the stream has no architecture m68k, only aarch64, ppc64le, s390x, x86_64" {
 		t.Error(err)
 	}
 	for _, other := range []string{"https://other/", "http://m/"} {
@@ -150,7 +159,8 @@ func TestLegacyErrors(t *testing.T) {
 		{`"baseURI": "https:`, `"baseURI": "file:`, "baseURI: is not an http or https URL"},
 		{`"buildid": "47.83.202103251640-0",`, `"buildid": 47,`, "buildid: must not be a JSON number"},
 		{`"buildid": "47.83.202103251640-0",`, `"buildid": "seven",`, `buildid: tells no stream: name it`},
-		{`"path": "rhcos-47.83.202103251640-0-aws`, `"path": 9, "p": "rhcos-aws`, "images.aws.path: must not be a JSON number"},
+		{`"path": "rhcos-47.83.202103251640-0-aws`, `"path": 9, "p": "rhcos-aws`,
+			"images.aws.path: must not be a JSON number"},
 		{`"images": {`, `"images": {}, "other": {`, "images: no image is named after an architecture"},
 		{`"amis": {`, `"amis": [], "old": {`, "amis: must not be a JSON array"},
 	} {

@@ -212,7 +212,8 @@ const maxName = 128
 // name checks a name, which may become part of a path.
 func (r *reader) name(path, name string) {
 	if name != "" && (len(name) > maxName || !nameForm.MatchString(name)) {
-		r.bad(path, "%q is not a name of letters, digits, \".\", \"_\", \"+\", \"~\" and \"-\", at most %d", clip(name), maxName)
+		r.bad(path, "%q is not a name of letters, digits, \".\", \"_\", \"+\", \"~\" and \"-\", at most %d", clip(name),
+			maxName)
 	}
 }
 

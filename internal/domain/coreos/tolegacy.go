@@ -67,7 +67,8 @@ func (d *Document) Legacy(architecture string) ([]byte, error) {
 		out["gcp"] = map[string]string{"image": gcp.Name, "project": gcp.Project}
 	}
 	if x := arch.RHELCoreOSExtensions; x != nil && x.AzureDisk != nil && out["azure"] == nil {
-		out["azure"] = map[string]string{"image": x.AzureDisk.URL[strings.LastIndexByte(x.AzureDisk.URL, '/')+1:], "url": x.AzureDisk.URL}
+		out["azure"] = map[string]string{"image": x.AzureDisk.URL[strings.LastIndexByte(x.AzureDisk.URL, '/')+1:],
+			"url": x.AzureDisk.URL}
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -124,7 +125,8 @@ func commonFolder(listed []Listed) (string, error) {
 		}
 	}
 	if slices.Contains([]string{"", "http://", "https://"}, base) {
-		return "", fmt.Errorf("the images of %s lie on several servers, which the older form has no way to say", listed[0].Architecture)
+		return "", fmt.Errorf("the images of %s lie on several servers, which the older form has no way to say",
+			listed[0].Architecture)
 	}
 	return base, nil
 }

@@ -46,7 +46,8 @@ func TestDecideAllocations(t *testing.T) {
 	l := story()
 	many := l.host("g10", "many", "02:00:00:00:01:00", "192.168.30.1", "role", "builder")
 	for i := range 12 {
-		many.Spec.NICs = append(many.Spec.NICs, v1.NIC{MAC: fmt.Sprintf("02:00:00:00:01:%02x", i+1), IP: fmt.Sprintf("192.168.30.%d", i+2)})
+		many.Spec.NICs = append(many.Spec.NICs, v1.NIC{MAC: fmt.Sprintf("02:00:00:00:01:%02x", i+1),
+			IP: fmt.Sprintf("192.168.30.%d", i+2)})
 	}
 	many.Spec.BootSources = []string{"172.16.5.0/24"}
 	inv := l.inventory(t)
@@ -58,7 +59,8 @@ func TestDecideAllocations(t *testing.T) {
 	}{
 		{"by address", Policy{}, ask{from: "192.168.10.10", accept: v34}, 0},
 		{"by neighbour", Policy{}, ask{from: "192.168.10.77", neighbor: macD, accept: v34}, 1},
-		{"by claims", Policy{}, ask{from: "192.168.10.10", mac: macA, ip: "192.168.10.10", hostname: "builder1", uuid: uuidA, accept: v34}, 0},
+		{"by claims", Policy{}, ask{from: "192.168.10.10", mac: macA, ip: "192.168.10.10", hostname: "builder1", uuid: uuidA,
+			accept: v34}, 0},
 		{"by role", Policy{}, ask{from: "192.168.10.10", role: "builder", accept: v34}, 0},
 		{"isolated", Policy{Isolate: true}, ask{from: "192.168.10.10", accept: v34}, 0},
 		{"kickstart", Policy{}, ask{endpoint: Kickstart, from: "192.168.10.11"}, 0},

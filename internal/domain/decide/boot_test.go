@@ -34,7 +34,10 @@ func rack() *lab {
 	})
 	image("g10", "locked", func(i *v1.ISCSICdrom) { i.Spec.CHAP = &v1.CHAP{Username: "u", Password: "p"} })
 	image("g10", "pending", func(i *v1.ISCSICdrom) { i.Status.Phase = v1.PhasePending })
-	image("g10", "broken", func(i *v1.ISCSICdrom) { i.Status.Phase, i.Status.ErrorMessage = v1.PhaseError, "no ISO 9660 image" })
+	image("g10", "broken", func(i *v1.ISCSICdrom) {
+		i.Status.Phase, i.Status.ErrorMessage = v1.PhaseError,
+			"no ISO 9660 image"
+	})
 	image("default", "rescue", nil)
 	image("g10", "private", func(i *v1.ISCSICdrom) { i.Spec.Access = v1.AccessHosts })
 	image("g10", "odd", func(i *v1.ISCSICdrom) { i.Spec.Access = "written by hand" })
@@ -95,7 +98,8 @@ func TestDecideBoot(t *testing.T) {
 	for n, want := range map[int]string{
 		1: "g10/live", 2: "disk", 3: "disk", 4: "g10/live", 5: "disk", 6: "disk", 7: "g10/live", 8: "g10/live", 9: "disk",
 		10: "503 there is no image g10/missing", 11: "503 image g10/pending is not ready yet",
-		12: "503 image g10/broken cannot be booted: no ISO 9660 image", 13: "g10/router", 14: "default/rescue", 15: "script", 16: "g10/live",
+		12: "503 image g10/broken cannot be booted: no ISO 9660 image", 13: "g10/router", 14: "default/rescue", 15: "script",
+		16: "g10/live",
 	} {
 		d := New(Options{Inventory: inv})
 		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n), uuid: uuidX}.request(t))
@@ -127,20 +131,24 @@ func TestDecideBoot(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	// The identity rules are those of configs.
-	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+	if b := d.Boot(ask{endpoint: IPXE, from: "192.168.10.1", mac: "52:54:00:00:00:02"}.request(t)); b.Err == nil ||
+		b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
 	isolated := New(Options{Inventory: inv, Policy: Policy{Isolate: true}})
-	if b := isolated.Boot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil || b.Err.Kind != fault.Refused {
+	if b := isolated.Boot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil ||
+		b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
-	for policy, want := range map[*Decider]string{New(Options{Inventory: inv}): "g10/live g10/router default/rescue", isolated: "default/rescue"} {
+	for policy, want := range map[*Decider]string{New(Options{Inventory: inv}): "g10/live g10/router default/rescue",
+		isolated: "default/rescue"} {
 		b := policy.Boot(ask{endpoint: IPXE, from: "10.9.9.9"}.request(t))
 		var got []string
 		for _, i := range b.Offer {
 			got = append(got, i.Ref.String())
 		}
-		if strings.Join(got, " ") != want || b.Err != nil || b.Local || !slices.Contains(notices(b.Notices), ReasonUnknownHost) {
+		if strings.Join(got, " ") != want || b.Err != nil || b.Local || !slices.Contains(notices(b.Notices),
+			ReasonUnknownHost) {
 			t.Errorf("an unknown machine is offered %v, want %s: %+v", got, want, b)
 		}
 	}
@@ -149,7 +157,8 @@ func TestDecideBoot(t *testing.T) {
 func TestNamespaceScript(t *testing.T) {
 	inv := rack().inventory(t)
 	inv.Namespaces().Load(nil)
-	inv.Namespaces().Put(item("g10", `{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
+	inv.Namespaces().Put(item("g10",
+		`{"metadata":{"name":"g10","annotations":{"other":"x","glowplug.dev/ipxe":"{{.Sanboot}}"}}}`))
 	d := New(Options{Inventory: inv})
 	for n, want := range map[int]string{1: "{{.Sanboot}}", 2: "", 6: "", 15: "shell"} {
 		if b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)); b.Script != want {
@@ -186,20 +195,26 @@ func TestDecideImage(t *testing.T) {
 		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
 		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
 		{"with a password, over iSCSI", ask{from: "192.168.10.1"}, Policy{}, locked, true, 200, "", ""},
-		{"not ready", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "pending"}, false, 503, "", ReasonImageUnavailable + " g10/h1"},
+		{"not ready", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "pending"}, false, 503, "",
+			ReasonImageUnavailable + " g10/h1"},
 		{"external", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "router"}, false, 404, "", ""},
 		{"none", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "none"}, false, 404, "", ""},
 		{"for its hosts, one of them", ask{from: "192.168.10.18"}, Policy{}, private, false, 200, "", ""}, // provisioned, too
 		{"for its hosts, another", ask{from: "192.168.10.1"}, Policy{}, private, false, 403, "", ""},
 		{"for its hosts, another over iSCSI", ask{from: "192.168.10.1"}, Policy{}, private, true, 403, "", ""},
 		{"for its hosts, an unknown machine", ask{from: "10.9.9.9"}, Policy{}, private, true, 403, "", ""},
-		{"for its hosts, one by its MAC", ask{from: "10.9.9.9", neighbor: "52:54:00:00:00:12"}, Policy{}, private, true, 200, "", ""},
-		{"for its hosts, one of them behind NAT", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, private, true, 200, "", ""},
-		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true, 403, "", ReasonClaimRefused + " g10/h18"},
+		{"for its hosts, one by its MAC", ask{from: "10.9.9.9", neighbor: "52:54:00:00:00:12"}, Policy{}, private, true, 200,
+			"", ""},
+		{"for its hosts, one of them behind NAT", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, private, true, 200,
+			"", ""},
+		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true,
+			403, "", ReasonClaimRefused + " g10/h18"},
 		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
 		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, private, false, 404, "", ""},
-		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "odd"}, false, 403, "", ""},
-		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "", ReasonClaimRefused + " g10/h16"},
+		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "odd"},
+			false, 403, "", ""},
+		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "",
+			ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := New(Options{Inventory: inv, Policy: c.policy}).Image(c.ask.request(t), c.ref, c.proven)
@@ -216,7 +231,8 @@ func TestDecideImage(t *testing.T) {
 		})
 	}
 	d := New(Options{Inventory: inv})
-	if i := d.Target(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil || i.Image.Ref != live || len(i.Args) != 1 {
+	if i := d.Target(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil ||
+		i.Image.Ref != live || len(i.Args) != 1 {
 		t.Errorf("%+v", i)
 	}
 	if i := d.Target(ask{from: "192.168.10.16"}.request(t), ""); i.Err == nil {
@@ -240,7 +256,8 @@ func TestByNetwork(t *testing.T) {
 		{"by its card", ask{from: "172.16.0.9", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
 		{"by both", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:12"}, Policy{}, "g10/h18", true},
 		{"by a claim from its bootSources", ask{from: "10.9.9.9", uuid: uuidOfPrivate}, Policy{}, "g10/h18", false},
-		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: identity.Trust}, "g10/h18", false},
+		{"by a claim that is trusted", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{Claims: identity.Trust},
+			"g10/h18", false},
 		{"its address, another card", ask{from: "192.168.10.18", neighbor: "52:54:00:00:00:99"}, Policy{}, "g10/h18", false},
 		{"unknown", ask{from: "172.16.0.9"}, Policy{}, "", false},
 	} {
@@ -268,7 +285,8 @@ func TestImageThatCannotBeHad(t *testing.T) {
 		return nil
 	})})
 	for n, want := range map[int]string{
-		1: "g10/live", 2: "", 6: "", 12: "", 13: "", 14: "default/rescue", 15: "", 16: "g10/live a=1", // disks, others' targets and what is not ready are not tried
+		1: "g10/live", 2: "", 6: "", 12: "", 13: "", 14: "default/rescue", 15: "", 16: "g10/live a=1",
+		// disks, others' targets and what is not ready are not tried
 	} {
 		tried = nil
 		r := ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t)
@@ -282,14 +300,16 @@ func TestImageThatCannotBeHad(t *testing.T) {
 		if n != 16 {
 			continue
 		}
-		if b.Err.Kind != fault.Unavailable || b.Err.Sentence != refusal.Sentence || b.Image == nil || refusal.Kind != fault.NoMatch {
+		if b.Err.Kind != fault.Unavailable || b.Err.Sentence != refusal.Sentence || b.Image == nil ||
+			refusal.Kind != fault.NoMatch {
 			t.Errorf("%+v", b)
 		}
 		want := Notice{Reason: ReasonImageUnavailable, Host: b.Host, Key: "g10/live", Message: refusal.Sentence}
 		if len(b.Notices) != 1 || b.Notices[0] != want {
 			t.Errorf("notices %+v", b.Notices)
 		}
-		if e := d.Explain(ask{endpoint: Ignition, from: "192.168.10.16"}.request(t)); e.Boot == nil || e.Boot.Error != refusal.Sentence {
+		if e := d.Explain(ask{endpoint: Ignition, from: "192.168.10.16"}.request(t)); e.Boot == nil ||
+			e.Boot.Error != refusal.Sentence {
 			t.Errorf("explained as %+v", e.Boot)
 		}
 	}
@@ -315,7 +335,8 @@ func TestAdvance(t *testing.T) {
 			{ConfigStep, minute, v1.StateProvisioned, false}, {DiskStep, minute, v1.StateProvisioned, true},
 		},
 		"a boot that comes to nothing": {
-			{ImageStep, 0, v1.StateBooting, true}, {AgainStep, minute, v1.StateBooting, false}, {AgainStep, minute, v1.StateBooting, false},
+			{ImageStep, 0, v1.StateBooting, true}, {AgainStep, minute, v1.StateBooting, false}, {AgainStep, minute,
+				v1.StateBooting, false},
 			{ImageStep, minute, v1.StateBooting, true},
 		},
 		"forever": {
@@ -328,12 +349,16 @@ func TestAdvance(t *testing.T) {
 			{ConfigStep, 3 * minute, v1.StateProvisioning, true},
 		},
 		"an image that cannot be had": {
-			{FailStep, 0, v1.StateError, false}, {FailStep, time.Second, v1.StateError, false}, {ImageStep, time.Second, v1.StateBooting, true},
-			{FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true}, {ConfigStep, minute, v1.StateProvisioning, false},
-			{FailStep, minute, v1.StateProvisioning, false}, {DiskStep, minute, v1.StateProvisioned, true}, {FailStep, minute, v1.StateProvisioned, false},
+			{FailStep, 0, v1.StateError, false}, {FailStep, time.Second, v1.StateError, false}, {ImageStep, time.Second,
+				v1.StateBooting, true},
+			{FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true}, {ConfigStep, minute,
+				v1.StateProvisioning, false},
+			{FailStep, minute, v1.StateProvisioning, false}, {DiskStep, minute, v1.StateProvisioned, true}, {FailStep, minute,
+				v1.StateProvisioned, false},
 		},
 		"forever, an image that cannot be had": {
-			{CompleteStep, 0, v1.StateProvisioned, false}, {FailStep, minute, v1.StateError, false}, {ImageStep, minute, v1.StateBooting, true},
+			{CompleteStep, 0, v1.StateProvisioned, false}, {FailStep, minute, v1.StateError, false}, {ImageStep, minute,
+				v1.StateBooting, true},
 		},
 		"no image any more": {{FailStep, 0, v1.StateError, false}, {DiskStep, minute, v1.StateAvailable, true}},
 		"always the disk":   {{DiskStep, 0, "", true}, {DiskStep, minute, "", true}},
@@ -348,7 +373,8 @@ func TestAdvance(t *testing.T) {
 			for i, s := range steps {
 				at = at.Add(s.after)
 				var began bool
-				if p, began = Advance(h, p, s.step, at); began != s.began || p.State != s.state || began != p.Boot.Equal(at) || !p.Seen.Equal(at) {
+				if p, began = Advance(h, p, s.step, at); began != s.began || p.State != s.state || began != p.Boot.Equal(at) ||
+					!p.Seen.Equal(at) {
 					t.Fatalf("step %d: %v, %+v; want %+v", i, began, p, s)
 				}
 			}

@@ -122,8 +122,10 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 				Claims: identity.Mode(r.IntN(3)), Neighbors: identity.NeighborMode(r.IntN(3)), Isolate: r.IntN(3) == 0,
 			}})
 			req := ask{
-				endpoint: maybe(Ignition, Kickstart), from: maybe("10.0.0.1", "10.0.0.2", "10.0.0.9"), neighbor: maybe(macA, macB, macX), former: maybe(macX),
-				believed: r.IntN(4) == 0, mac: maybe(macA, macB, macX), ip: maybe("10.0.0.1", "10.0.0.2"), hostname: maybe("n1", "n2.lab", "n9"),
+				endpoint: maybe(Ignition, Kickstart), from: maybe("10.0.0.1", "10.0.0.2", "10.0.0.9"), neighbor: maybe(macA, macB,
+					macX), former: maybe(macX),
+				believed: r.IntN(4) == 0, mac: maybe(macA, macB, macX), ip: maybe("10.0.0.1", "10.0.0.2"), hostname: maybe("n1",
+					"n2.lab", "n9"),
 				uuid: maybe(uuidA, uuidX), role: maybe("builder", "server"), accept: maybe(v33, v34, "*/*"), raw: r.IntN(5) == 0,
 			}.request(t)
 			dec := d.Config(req)

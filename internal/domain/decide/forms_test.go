@@ -12,7 +12,8 @@ import (
 
 const (
 	client2_14 = "application/vnd.coreos.ignition+json;version=3.3.0, */*;q=0.1"
-	client0_35 = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1"
+	client0_35 = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; " +
+		"version=1; q=0.5, */*; q=0.1"
 )
 
 // chosen is what becomes of a config for a client.
@@ -50,9 +51,11 @@ func TestForm(t *testing.T) {
 		{name: "other major", config: plain, accept: client0_35, userAgent: "Ignition/v0.34.0", version: "2.2.0"},
 		{name: "0.35", config: plain, accept: client0_35, userAgent: "Ignition/v0.35.0", version: "2.4.0"},
 		{name: "2.0.1", config: plain, accept: client0_35, userAgent: "Ignition/2.0.1", version: "3.0.0"},
-		{name: "2.0.1 and what its header says", config: old, accept: client0_35, userAgent: "Ignition/2.0.1", version: "3.0.0"},
+		{name: "2.0.1 and what its header says", config: old, accept: client0_35, userAgent: "Ignition/2.0.1",
+			version: "3.0.0"},
 		{name: "up", config: old, accept: client2_14, version: "3.3.0"},
-		{name: "a field in the way", config: newer, accept: client0_35, refused: "$.kernelArguments: spec 2.2.0 has no such field: it is one of spec 3.3.0 and later"},
+		{name: "a field in the way", config: newer, accept: client0_35,
+			refused: "$.kernelArguments: spec 2.2.0 has no such field: it is one of spec 3.3.0 and later"},
 		{name: "asked for", config: plain, spec: "3.2.0", version: "3.2.0"},
 		{name: "asked for as it is", config: plain, spec: "3.4.0"},
 		{name: "asked for in vain", config: newer, spec: "3.2.0", refused: "$.kernelArguments"},
@@ -77,7 +80,8 @@ func TestForm(t *testing.T) {
 				}
 				return
 			}
-			if dec.Form == nil || dec.Form.Version != tt.version || ignition.VersionOf(dec.Form.Bytes) != tt.version || dec.Form.ETag != `"`+dec.Form.Hash+`"` {
+			if dec.Form == nil || dec.Form.Version != tt.version || ignition.VersionOf(dec.Form.Bytes) != tt.version ||
+				dec.Form.ETag != `"`+dec.Form.Hash+`"` {
 				t.Fatalf("got %+v", dec.Form)
 			}
 			again, _ := chosen(f, tt.config, tt.accept, tt.userAgent, tt.spec)
@@ -95,7 +99,8 @@ func TestFormsAreBounded(t *testing.T) {
 	for i := range 100 {
 		c := &snapshot.Config{
 			IgnitionVersion: "3.4.0", Hash: "sha256:" + string(rune('0'+i)),
-			Artifact: []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,` + large + `"}}]}}`),
+			Artifact: []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,` +
+				large + `"}}]}}`),
 		}
 		if form := f.of(c, "3.3.0"); form.Bytes == nil {
 			t.Fatal(form.refused)

@@ -19,7 +19,8 @@ func (l *lab) over(t *testing.T, name, own string, layers ...string) *v1.Ignitio
 		c.Spec.Layers = append(c.Spec.Layers, v1.LayerReference{Name: layer})
 		for _, below := range l.configs {
 			if below.Name == layer {
-				stack = append(stack, &compile.Layer{Name: layer, Type: compile.TypeIgnition, Bytes: below.Compiled.Artifact, Hash: below.Compiled.Hash})
+				stack = append(stack, &compile.Layer{Name: layer, Type: compile.TypeIgnition, Bytes: below.Compiled.Artifact,
+					Hash: below.Compiled.Hash})
 				c.Status.Layers = append(c.Status.Layers, v1.LayerStatus{Name: layer, Hash: below.Compiled.Hash})
 			}
 		}
@@ -28,7 +29,8 @@ func (l *lab) over(t *testing.T, name, own string, layers ...string) *v1.Ignitio
 	if laid == nil {
 		t.Fatal(found)
 	}
-	c.Compiled = &v1.Compiled{Artifact: laid.Artifact.Bytes, Hash: laid.Artifact.Hash, IgnitionVersion: laid.Artifact.IgnitionVersion, Generation: 1}
+	c.Compiled = &v1.Compiled{Artifact: laid.Artifact.Bytes, Hash: laid.Artifact.Hash,
+		IgnitionVersion: laid.Artifact.IgnitionVersion, Generation: 1}
 	if len(layers) > 0 {
 		c.Compiled.Own = &v1.OwnCompilation{Artifact: []byte(own)}
 	}
@@ -94,7 +96,8 @@ removed kernel argument debug: base`
 	if len(e.Winner.Origins) != 0 || !e.Winner.Layers[0].Changed {
 		t.Errorf("%+v", e.Winner)
 	}
-	if e = New(Options{Inventory: (&lab{configs: l.configs[:1]}).inventory(t)}).Explain((askFor("base")).request(t)); e.Winner.Layers != nil || e.Winner.Origins != nil {
+	if e = New(Options{Inventory: (&lab{configs: l.configs[:1]}).inventory(t)}).Explain((askFor("base")).request(
+		t)); e.Winner.Layers != nil || e.Winner.Origins != nil {
 		t.Errorf("%+v", e.Winner)
 	}
 }

@@ -23,7 +23,8 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1", "role", "worker")
 	l.host("rack-b", "plain", "52:54:00:00:00:02", "192.0.2.2")
 	l.host("rack-a", "own", "52:54:00:00:00:03", "192.0.2.3")
-	l.config("rack-a", "worker", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "worker"}})
+	l.config("rack-a", "worker", v1.TypeIgnition,
+		v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "worker"}})
 	l.config("default", "everybody", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
 	l.config("rack-a", "named", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchMACs: []string{"52:54:00:00:00:03"}})
 	inv := l.inventory(t)
@@ -35,7 +36,8 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 		lost := LostConfig{Ref: snapshot.Ref{Namespace: namespace, Name: name}}
 		if selector != "" {
 			lost.Outline = snapshot.ReadOutline(namespace+"/"+name, snapshot.Outline([]byte(
-				`{"metadata":{"creationTimestamp":"2025-01-01T00:00:00Z"},"spec":{"type":"ignition","config":"{}","selector":`+selector+`}}`)))
+				`{"metadata":{"creationTimestamp":"2025-01-01T00:00:00Z"},"spec":{"type":"ignition","config":"{}","selector":`+
+					selector+`}}`)))
 			if lost.Outline == nil {
 				t.Fatal("the outline cannot be read")
 			}
@@ -47,21 +49,28 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 		ask    ask
 		status int
 	}{
-		"a host is lost, and a stranger may be it":                    {Lost{Hosts: []string{"x/y"}}, stranger, 503},
-		"a host is lost, and another one is known":                    {Lost{Hosts: []string{"x/y"}}, known, 200},
-		"a host is lost, and another one gets the config for all":     {Lost{Hosts: []string{"x/y"}}, plain, 200},
-		"a host is lost, and its card asks with another's address":    {Lost{Hosts: []string{"x/y"}}, ask{from: "192.0.2.2", mac: "52:54:00:00:00:99"}, 503},
-		"a config of another namespace, one of its own is chosen":     {Lost{Configs: config("rack-b", "y", "")}, known, 200},
-		"a config of its own namespace":                               {Lost{Configs: config("rack-a", "y", "")}, known, 503},
-		"a config of its own namespace, the one by MAC is chosen":     {Lost{Configs: config("rack-a", "y", "")}, own, 200},
-		"a config, and the one for all is chosen":                     {Lost{Configs: config("rack-a", "y", "")}, plain, 503},
-		"a config, and a stranger asks":                               {Lost{Configs: config("rack-a", "y", "")}, stranger, 503},
-		"a config for another machine, and the one for all is chosen": {Lost{Configs: config("rack-a", "y", `{"matchMACs":["52:54:00:00:00:77"]}`)}, plain, 200},
-		"a config for another machine, and a stranger asks":           {Lost{Configs: config("rack-a", "y", `{"matchMACs":["52:54:00:00:00:77"]}`)}, stranger, 200},
-		"its own config, and the one for all is chosen":               {Lost{Configs: config("rack-a", "y", `{"matchMACs":["52:54:00:00:00:02"]}`)}, plain, 503},
-		"an older config for all":                                     {Lost{Configs: config("default", "y", `{"default":true}`)}, plain, 503},
-		"a config for all, and one by labels is chosen":               {Lost{Configs: config("default", "y", `{"default":true}`)}, known, 200},
-		"an image that no host boots, and the one for all is given":   {Lost{Images: []string{"rack-a/y"}}, plain, 200},
+		"a host is lost, and a stranger may be it":                {Lost{Hosts: []string{"x/y"}}, stranger, 503},
+		"a host is lost, and another one is known":                {Lost{Hosts: []string{"x/y"}}, known, 200},
+		"a host is lost, and another one gets the config for all": {Lost{Hosts: []string{"x/y"}}, plain, 200},
+		"a host is lost, and its card asks with another's address": {Lost{Hosts: []string{"x/y"}}, ask{from: "192.0.2.2",
+			mac: "52:54:00:00:00:99"}, 503},
+		"a config of another namespace, one of its own is chosen": {Lost{Configs: config("rack-b", "y", "")}, known, 200},
+		"a config of its own namespace":                           {Lost{Configs: config("rack-a", "y", "")}, known, 503},
+		"a config of its own namespace, the one by MAC is chosen": {Lost{Configs: config("rack-a", "y", "")}, own, 200},
+		"a config, and the one for all is chosen":                 {Lost{Configs: config("rack-a", "y", "")}, plain, 503},
+		"a config, and a stranger asks": {Lost{Configs: config("rack-a", "y", "")}, stranger,
+			503},
+		"a config for another machine, and the one for all is chosen": {Lost{Configs: config("rack-a", "y",
+			`{"matchMACs":["52:54:00:00:00:77"]}`)}, plain, 200},
+		"a config for another machine, and a stranger asks": {Lost{Configs: config("rack-a", "y",
+			`{"matchMACs":["52:54:00:00:00:77"]}`)}, stranger, 200},
+		"its own config, and the one for all is chosen": {Lost{Configs: config("rack-a", "y",
+			`{"matchMACs":["52:54:00:00:00:02"]}`)}, plain, 503},
+		"an older config for all": {Lost{Configs: config("default", "y",
+			`{"default":true}`)}, plain, 503},
+		"a config for all, and one by labels is chosen": {Lost{Configs: config("default", "y",
+			`{"default":true}`)}, known, 200},
+		"an image that no host boots, and the one for all is given": {Lost{Images: []string{"rack-a/y"}}, plain, 200},
 		"a namespace": {Lost{Namespaces: []string{"rack-a"}}, known, 200},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,10 +18,13 @@ func skewLab() *lab {
 		for _, v := range versions {
 			c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: v})
 		}
-		c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: "3.0.0", BlockedBy: []string{"storage.luks"}})
+		c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: "3.0.0",
+			BlockedBy: []string{"storage.luks"}})
 	}
-	servable(l.config("g10", "new", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "new"}}), "3.4.0", "3.4.0", "3.5.0")
-	servable(l.config("g10", "any", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "any"}}), "3.4.0", "3.2.0", "3.3.0", "3.4.0")
+	servable(l.config("g10", "new", v1.TypeIgnition,
+		v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "new"}}), "3.4.0", "3.4.0", "3.5.0")
+	servable(l.config("g10", "any", v1.TypeIgnition,
+		v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "any"}}), "3.4.0", "3.2.0", "3.3.0", "3.4.0")
 	l.config("g10", "untold", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "untold"}})
 	for _, image := range []struct{ name, max string }{{"old", "3.2.0"}, {"young", "3.5.0"}, {"unknown", ""}} {
 		l.image("g10", image.name, "")

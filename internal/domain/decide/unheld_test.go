@@ -22,15 +22,22 @@ func TestUnheld(t *testing.T) {
 		limited int
 	}{
 		{name: "no claims", ask: ask{from: "192.168.10.10"}},
-		{name: "claims that hold", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidA, hostname: "builder1", ip: "192.168.10.10", role: "builder"}},
-		{name: "claims that the neighbour table bears out", ask: ask{from: "192.168.66.6", neighbor: macD, mac: macD, role: "builder"}},
-		{name: "a claim of another host", ask: ask{from: "192.168.10.10", mac: macB}, want: Unheld{Refused: true}, limited: 503},
-		{name: "a stranger's claim of a host", ask: ask{from: "192.168.66.6", mac: macB}, want: Unheld{Refused: true}, limited: 503},
+		{name: "claims that hold", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidA, hostname: "builder1",
+			ip: "192.168.10.10", role: "builder"}},
+		{name: "claims that the neighbour table bears out", ask: ask{from: "192.168.66.6", neighbor: macD, mac: macD,
+			role: "builder"}},
+		{name: "a claim of another host", ask: ask{from: "192.168.10.10", mac: macB}, want: Unheld{Refused: true},
+			limited: 503},
+		{name: "a stranger's claim of a host", ask: ask{from: "192.168.66.6", mac: macB}, want: Unheld{Refused: true},
+			limited: 503},
 		{name: "a stranger's claim of nobody", ask: ask{from: "192.168.66.6", mac: macX, hostname: "nobody"},
 			want: Unheld{Ignored: []string{"mac " + macX, "hostname nobody"}}, limited: 503},
-		{name: "a stranger's own claims", ask: ask{from: "192.168.66.6", ip: "192.168.66.6", neighbor: macX, mac: macX}, limited: 503},
-		{name: "another address", ask: ask{from: "192.168.66.6", ip: "192.168.66.7"}, want: Unheld{Refused: true}, limited: 503},
-		{name: "a stranger's role", ask: ask{from: "192.168.66.6", role: "builder"}, want: Unheld{Refused: true}, limited: 503},
+		{name: "a stranger's own claims", ask: ask{from: "192.168.66.6", ip: "192.168.66.6", neighbor: macX, mac: macX},
+			limited: 503},
+		{name: "another address", ask: ask{from: "192.168.66.6", ip: "192.168.66.7"}, want: Unheld{Refused: true},
+			limited: 503},
+		{name: "a stranger's role", ask: ask{from: "192.168.66.6", role: "builder"}, want: Unheld{Refused: true},
+			limited: 503},
 		{name: "another role", ask: ask{from: "192.168.10.10", role: "server"}, want: Unheld{Refused: true}, limited: 503},
 		{name: "a host's claim of nobody", ask: ask{from: "192.168.10.10", mac: macA, uuid: uuidX},
 			want: Unheld{Ignored: []string{"uuid " + uuidX}, Known: true}, limited: 503},
@@ -47,7 +54,8 @@ func TestUnheld(t *testing.T) {
 			req := c.ask.request(t)
 			dec := d.Config(req)
 			u := dec.Unheld
-			if u.Refused != c.want.Refused || u.Known != c.want.Known || u.Beside != c.want.Beside || !slices.Equal(u.Ignored, c.want.Ignored) {
+			if u.Refused != c.want.Refused || u.Known != c.want.Known || u.Beside != c.want.Beside || !slices.Equal(u.Ignored,
+				c.want.Ignored) {
 				t.Errorf("%+v\nwant %+v", u, c.want)
 			}
 			if b := d.Boot(req); b.Unheld.Any() != c.want.Any() {
@@ -108,7 +116,8 @@ func TestWithheldImages(t *testing.T) {
 					status = i.Err.Kind.Status()
 				}
 				if status != want || i.Missed != (c.missed && want == c.before) || (status == 503) != (i.Err == ImagesLimited) {
-					t.Errorf("%s asks for %s by its %s, limit %d: %d, missed %v; want %d", c.from, c.image, by, limit, status, i.Missed, want)
+					t.Errorf("%s asks for %s by its %s, limit %d: %d, missed %v; want %d", c.from, c.image, by, limit, status,
+						i.Missed, want)
 				}
 			}
 		}

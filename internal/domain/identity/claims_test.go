@@ -141,18 +141,21 @@ func TestParseClaimsAllocations(t *testing.T) {
 }
 
 func FuzzParseClaims(f *testing.F) {
-	for _, s := range []string{"", "mac=ac1f6b8aa79c", "ip=::1&role=a", "hostname=%41&uuid=" + testUUID, "format=raw;mac=1", "mac=${mac}", "ip=%", "a=\x00"} {
+	for _, s := range []string{"", "mac=ac1f6b8aa79c", "ip=::1&role=a", "hostname=%41&uuid=" + testUUID,
+		"format=raw;mac=1", "mac=${mac}", "ip=%", "a=\x00"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		c, err := ParseClaims(query)
 		if err != nil {
-			if err.Kind != fault.Malformed || c != (Claims{}) || len(err.Sentence) > 120 || strings.ContainsAny(err.Sentence, "\r\n") {
+			if err.Kind != fault.Malformed || c != (Claims{}) || len(err.Sentence) > 120 || strings.ContainsAny(err.Sentence,
+				"\r\n") {
 				t.Fatalf("%q: %+v, %v", query, c, err)
 			}
 			return
 		}
-		if strings.ContainsAny(c.Hostname+c.Role+c.UUID, "\r\n\x00 ${}/\"'&;") || len(c.Role) > 63 || c.IP.Is4In6() || c.IP.Zone() != "" {
+		if strings.ContainsAny(c.Hostname+c.Role+c.UUID, "\r\n\x00 ${}/\"'&;") || len(c.Role) > 63 || c.IP.Is4In6() ||
+			c.IP.Zone() != "" {
 			t.Fatalf("%q: %+v", query, c)
 		}
 		// What was read, written again, reads the same.

@@ -140,7 +140,8 @@ func (a Accept) Takes(specVersion string) (ok bool, reason string) {
 	}
 	v, _, valid := parseVersion(specVersion)
 	if !valid {
-		return false, fmt.Sprintf("the config has no spec version that can be compared with what the client reads, but %q", clip(specVersion))
+		return false, fmt.Sprintf("the config has no spec version that can be compared with what the client reads, but %q",
+			clip(specVersion))
 	}
 	switch a.judge(v) {
 	case refuses:

@@ -7,7 +7,8 @@ import (
 
 const (
 	// What real clients send: v0.34, v0.20, v2.14 and coreos-installer.
-	client0_34 = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1"
+	client0_34 = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; " +
+		"version=1; q=0.5, */*; q=0.1"
 	client2_14 = "application/vnd.coreos.ignition+json;version=3.3.0, */*;q=0.1"
 	installer  = "*/*"
 )
@@ -49,7 +50,8 @@ func TestAccept(t *testing.T) {
 		{"empty entries", ", ,;,", "3.2.0", true, false},
 		{"other parameters", v + "3.2.0;charset=utf-8", "3.1.0", true, true},
 		{"many other types", strings.Repeat("text/plain,", 100) + MediaType, "3.2.0", true, true},
-		{"the last of many versions", v + "2.0.0," + v + "2.1.0," + v + "2.2.0," + v + "2.3.0," + v + "2.4.0," + v + "1," + v + "0.1," + v + "4.0.0;q=0.1," + v + "3.5.0", "3.5.0", true, true},
+		{"the last of many versions", v + "2.0.0," + v + "2.1.0," + v + "2.2.0," + v + "2.3.0," + v + "2.4.0," + v + "1," +
+			v + "0.1," + v + "4.0.0;q=0.1," + v + "3.5.0", "3.5.0", true, true},
 		{"more entries than are kept", strings.Repeat(v+"3.0.0,", 100) + MediaType, "3.2.0", false, true},
 		{"the config's version is no version", client2_14, "", false, true},
 	}
@@ -79,7 +81,8 @@ func TestAcceptReasonNamesThePreferredFirst(t *testing.T) {
 }
 
 func TestAcceptDoesNotAllocate(t *testing.T) {
-	for header, version := range map[string]string{client0_34: "2.2.0", client2_14: "3.3.0", installer: "3.6.0", "": "3.6.0"} {
+	for header, version := range map[string]string{client0_34: "2.2.0", client2_14: "3.3.0", installer: "3.6.0",
+		"": "3.6.0"} {
 		if n := testing.AllocsPerRun(100, func() {
 			a := ParseAccept(header)
 			if ok, _ := a.Takes(version); !ok {

@@ -37,12 +37,18 @@ type disagreement struct {
 
 // disagreements are all there are. docs/ignition-versions.md lists them.
 var disagreements = []disagreement{
-	{true, regexp.MustCompile(`spec [0-9.]+ has no field `), "a field that only other versions have: Ignition warns and goes on without it, the server says which versions have it"},
-	{true, regexp.MustCompile(`appears twice in one object`), "a key that stands twice in one object: Ignition reads the last alone"},
-	{true, regexp.MustCompile(`nested more than 32 deep`), "more nesting than any field has: validation takes quadratic time in it"},
-	{true, regexp.MustCompile(`is not text`), "bytes that are no UTF-8: Go's decoder puts other characters in their place"},
-	{true, regexp.MustCompile(`is experimental: only one release`), "an experimental version: one release of Ignition reads it, and the next refuses it"},
-	{true, regexp.MustCompile(`"03\.1\.0" is not a spec version`), "a version with a leading zero, which is no semantic version: Ignition from 2.0 reads it"},
+	{true, regexp.MustCompile(`spec [0-9.]+ has no field `),
+		"a field that only other versions have: Ignition warns and goes on without it, the server says which versions have it"},
+	{true, regexp.MustCompile(`appears twice in one object`),
+		"a key that stands twice in one object: Ignition reads the last alone"},
+	{true, regexp.MustCompile(`nested more than 32 deep`),
+		"more nesting than any field has: validation takes quadratic time in it"},
+	{true, regexp.MustCompile(`is not text`),
+		"bytes that are no UTF-8: Go's decoder puts other characters in their place"},
+	{true, regexp.MustCompile(`is experimental: only one release`),
+		"an experimental version: one release of Ignition reads it, and the next refuses it"},
+	{true, regexp.MustCompile(`"03\.1\.0" is not a spec version`),
+		"a version with a leading zero, which is no semantic version: Ignition from 2.0 reads it"},
 }
 
 // TestAgreesWithIgnitionValidate holds the verdicts on a corpus of valid and broken
@@ -79,7 +85,8 @@ func TestAgreesWithIgnitionValidate(t *testing.T) {
 		for n, c := range ignition.Corpus(version) {
 			samples[version]++
 			group.Go(func() error {
-				_, r := compile.Compile(compile.Source{Type: compile.TypeIgnition, Format: compile.FormatIgnition, Config: string(c.Raw)})
+				_, r := compile.Compile(compile.Source{Type: compile.TypeIgnition, Format: compile.FormatIgnition,
+					Config: string(c.Raw)})
 				file := filepath.Join(dir, fmt.Sprintf("%s-%d.ign", version, n))
 				if err := os.WriteFile(file, c.Raw, 0o600); err != nil {
 					return err
@@ -120,10 +127,12 @@ func TestAgreesWithIgnitionValidate(t *testing.T) {
 			continue
 		}
 		known := slices.IndexFunc(disagreements, func(d disagreement) bool {
-			return d.server && v.theirs == "" && d.says.MatchString(v.server) || !d.server && v.server == "" && d.says.MatchString(v.theirs)
+			return d.server && v.theirs == "" && d.says.MatchString(v.server) || !d.server && v.server == "" &&
+				d.says.MatchString(v.theirs)
 		})
 		if known < 0 {
-			t.Errorf("spec %s, %s: the server says %q, ignition-validate %s says %q", v.spec, v.name, v.server, v.validator, v.theirs)
+			t.Errorf("spec %s, %s: the server says %q, ignition-validate %s says %q", v.spec, v.name, v.server, v.validator,
+				v.theirs)
 			continue
 		}
 		hits[known]++
@@ -133,7 +142,8 @@ func TestAgreesWithIgnitionValidate(t *testing.T) {
 			t.Errorf("nothing disagrees any more for this reason: %s", d.why)
 		}
 	}
-	t.Logf("samples %v; %d verdicts: both take %d, both refuse %d, known disagreements %v", samples, len(verdicts), taken, refused, hits)
+	t.Logf("samples %v; %d verdicts: both take %d, both refuse %d, known disagreements %v", samples, len(verdicts), taken,
+		refused, hits)
 }
 
 func build(t *testing.T, dir, module, pkg string) string {

@@ -262,7 +262,8 @@ func (c *conversion) modes(root object) {
 	for _, kind := range []string{"files", "directories"} {
 		for _, node := range objects(storage, kind) {
 			if mode, ok := whole(node, "mode"); ok && mode&0o7000 != 0 {
-				c.lose(at(node, "mode"), "spec 3.6.0 sets the special bits (set-uid, set-gid, sticky) and the versions before it do not")
+				c.lose(at(node, "mode"),
+					"spec 3.6.0 sets the special bits (set-uid, set-gid, sticky) and the versions before it do not")
 			}
 		}
 	}
@@ -276,7 +277,8 @@ func (c *conversion) proxy(ignition object, merges bool) {
 	}
 	proxy := sub(ignition, "proxy")
 	for _, key := range sortedKeys(proxy) {
-		c.lose(at(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has none, spec 3 keeps it")
+		c.lose(at(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has "+
+			"none, spec 3 keeps it")
 	}
 }
 

@@ -116,8 +116,14 @@ var textMutations = []struct {
 	{"Butane", func(string, string) string { return "variant: fcos\nversion: 1.5.0\n" }},
 	{"bytes that are no UTF-8", func(c, _ string) string { return strings.Replace(c, `"one"`, "\"on\xff\"", 1) }},
 	{"a duplicate section", func(c, _ string) string { return `{"passwd": {},` + c[1:] }},
-	{"a duplicate key", func(c, _ string) string { return strings.Replace(c, `"mode": 420`, `"mode": 384, "mode": 420`, 1) }},
-	{"a duplicate key in another case", func(c, _ string) string { return strings.Replace(c, `"mode": 420`, `"Mode": 384, "mode": 420`, 1) }},
+	{"a duplicate key", func(c, _ string) string {
+		return strings.Replace(c, `"mode": 420`, `"mode": 384, "mode": 420`,
+			1)
+	}},
+	{"a duplicate key in another case", func(c, _ string) string {
+		return strings.Replace(c, `"mode": 420`,
+			`"Mode": 384, "mode": 420`, 1)
+	}},
 	{"a key in another case", func(c, _ string) string { return strings.Replace(c, `"mode"`, `"MODE"`, 1) }},
 	{"a section in another case", func(c, _ string) string { return strings.Replace(c, `"storage"`, `"Storage"`, 1) }},
 	{"a key that no version has", func(c, _ string) string { return strings.Replace(c, `"mode"`, `"mood"`, 1) }},

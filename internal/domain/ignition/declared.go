@@ -112,7 +112,8 @@ func foldersOf(root object) []string {
 func (c *conversion) hidden(mounted, field string, folders []string) {
 	for _, folder := range folders {
 		if covers(mounted, folder) {
-			c.lose(field, "spec 3 writes users, groups and units to the filesystem that is mounted there, spec 2 to the one below, in %s", folder)
+			c.lose(field, "spec 3 writes users, groups and units to the filesystem that is mounted there, spec 2 to the one "+
+				"below, in %s", folder)
 			return
 		}
 	}

@@ -61,7 +61,8 @@ func parse(raw []byte) (*document, *report.Finding) {
 			Hint: `the smallest config is {"ignition": {"version": "3.4.0"}}`}
 	}
 	if bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")) {
-		return nil, fail(raw, 0, "the config begins with a byte order mark, which JSON does not allow", "save the file as UTF-8 without BOM")
+		return nil, fail(raw, 0, "the config begins with a byte order mark, which JSON does not allow",
+			"save the file as UTF-8 without BOM")
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(raw, &whole); err != nil {
@@ -75,7 +76,8 @@ func parse(raw []byte) (*document, *report.Finding) {
 		return nil, d.duplicate
 	}
 	if d.nodes[0].kind != '{' {
-		return nil, fail(raw, d.nodes[0].start, "expected an object, found "+describe(d.nodes[0].kind), "an Ignition config is a JSON object: { … }")
+		return nil, fail(raw, d.nodes[0].start, "expected an object, found "+describe(d.nodes[0].kind),
+			"an Ignition config is a JSON object: { … }")
 	}
 	return d, nil
 }
@@ -154,7 +156,8 @@ func (d *document) scan() *report.Finding {
 			key, keyStart, haveKey = unquote(raw[i:end]), i, true
 			m := member{parent, fold(key)}
 			if _, again := seen[m]; again && d.duplicate == nil {
-				d.duplicate = fail(raw, i, fmt.Sprintf("key %q appears twice in one object", clip(key)), "keep one of them: Ignition reads only the last, in any case of letters")
+				d.duplicate = fail(raw, i, fmt.Sprintf("key %q appears twice in one object", clip(key)),
+					"keep one of them: Ignition reads only the last, in any case of letters")
 				d.duplicate.Path = d.path(parent)
 			}
 			seen[m] = struct{}{}

@@ -9,7 +9,8 @@ import (
 )
 
 func TestFold(t *testing.T) {
-	for _, equal := range [][]string{{"version", "Version", "VERSION"}, {"disks", "diſks", "dis\u212as", "DISKS"}, {"straße", "STRAßE", "STRAẞE"}} {
+	for _, equal := range [][]string{{"version", "Version", "VERSION"}, {"disks", "diſks", "dis\u212as", "DISKS"},
+		{"straße", "STRAßE", "STRAẞE"}} {
 		for _, key := range equal {
 			if fold(key) != fold(equal[0]) {
 				t.Errorf("%q and %q fold apart", key, equal[0])

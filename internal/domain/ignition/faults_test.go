@@ -41,7 +41,8 @@ func becomes(t *testing.T, from, to, rest, want string) {
 // The faults of ign-converter, each with what is done here instead.
 
 func TestFaultCexIsDropped(t *testing.T) {
-	becomes(t, "3.5.0", "3.4.0", `"storage":{"luks":[{"cex":{"enabled":true},"device":"/dev/a","name":"a"}]}`, "$.storage.luks.0.cex")
+	becomes(t, "3.5.0", "3.4.0", `"storage":{"luks":[{"cex":{"enabled":true},"device":"/dev/a","name":"a"}]}`,
+		"$.storage.luks.0.cex")
 }
 
 func TestFaultAdvertisementIsDropped(t *testing.T) {
@@ -57,35 +58,42 @@ func TestFaultPanicWithoutWipePartitionEntry(t *testing.T) {
 
 func TestFaultFalseDuplicateOfTwoConfigs(t *testing.T) {
 	refs := `[{"source":"https://example.com/a"},{"source":"https://example.com/b"}]`
-	becomes(t, "2.4.0", "3.1.0", `"ignition":{"config":{"append":`+refs+`},"version":"VERSION"}`, `"ignition":{"config":{"merge":`+refs+`},"version":"VERSION"}`)
+	becomes(t, "2.4.0", "3.1.0", `"ignition":{"config":{"append":`+refs+`},"version":"VERSION"}`,
+		`"ignition":{"config":{"merge":`+refs+`},"version":"VERSION"}`)
 	tls := `"ignition":{"security":{"tls":{"certificateAuthorities":` + refs + `}},"version":"VERSION"}`
 	becomes(t, "2.4.0", "3.1.0", tls, tls)
 }
 
 func TestFaultUsersCreateIsDropped(t *testing.T) {
-	becomes(t, "2.4.0", "3.1.0", `"passwd":{"users":[{"name":"a","create":{"uid":1000,"groups":["wheel"],"shell":"/bin/sh"}}]}`,
+	becomes(t, "2.4.0", "3.1.0",
+		`"passwd":{"users":[{"name":"a","create":{"uid":1000,"groups":["wheel"],"shell":"/bin/sh"}}]}`,
 		`"passwd":{"users":[{"groups":["wheel"],"name":"a","shell":"/bin/sh","uid":1000}]}`)
 }
 
 func TestFaultMountCreateIsDropped(t *testing.T) {
-	becomes(t, "2.4.0", "3.1.0", `"storage":{"filesystems":[{"mount":{"device":"/dev/a","format":"ext4","create":{"force":true,"options":["-q"]}}}]}`,
+	becomes(t, "2.4.0", "3.1.0",
+		`"storage":{"filesystems":[{"mount":{"device":"/dev/a","format":"ext4","create":{"force":true,"options":["-q"]}}}]}`,
 		`"storage":{"filesystems":[{"device":"/dev/a","format":"ext4","options":["-q"],"wipeFilesystem":true}]}`)
-	becomes(t, "2.4.0", "3.1.0", `"storage":{"filesystems":[{"mount":{"device":"/dev/a","format":"ext4","create":{"options":["-q"]}}}]}`,
+	becomes(t, "2.4.0", "3.1.0",
+		`"storage":{"filesystems":[{"mount":{"device":"/dev/a","format":"ext4","create":{"options":["-q"]}}}]}`,
 		"$.storage.filesystems.0.mount.create")
 }
 
 func TestFaultRootFilesystemIsDropped(t *testing.T) {
-	becomes(t, "2.4.0", "3.1.0", `"storage":{"filesystems":[{"name":"root","mount":{"device":"/dev/a","format":"btrfs","wipeFilesystem":true}}]}`,
+	becomes(t, "2.4.0", "3.1.0",
+		`"storage":{"filesystems":[{"name":"root","mount":{"device":"/dev/a","format":"btrfs","wipeFilesystem":true}}]}`,
 		`"storage":{"filesystems":[{"device":"/dev/a","format":"btrfs","path":"/","wipeFilesystem":true}]}`)
 }
 
 func TestFaultFalseUseOfALink(t *testing.T) {
-	becomes(t, "2.4.0", "3.1.0", `"storage":{"files":[{"filesystem":"root","path":"/foobar","mode":420,"contents":{"source":"data:,a"}}],"links":[{"filesystem":"root","path":"/foo","target":"/x"}]}`,
+	becomes(t, "2.4.0", "3.1.0",
+		`"storage":{"files":[{"filesystem":"root","path":"/foobar","mode":420,"contents":{"source":"data:,a"}}],"links":[{"filesystem":"root","path":"/foo","target":"/x"}]}`,
 		`"storage":{"files":[{"contents":{"source":"data:,a"},"mode":420,"overwrite":true,"path":"/foobar"}],"links":[{"path":"/foo","target":"/x"}]}`)
 }
 
 func TestFaultFilesystemOfALongerName(t *testing.T) {
-	becomes(t, "3.2.0", "2.4.0", `"storage":{"filesystems":[{"device":"/dev/a","format":"ext4","path":"/foo"}],"links":[{"path":"/foobar","target":"x"},{"path":"/foo/bar","target":"x"}]}`,
+	becomes(t, "3.2.0", "2.4.0",
+		`"storage":{"filesystems":[{"device":"/dev/a","format":"ext4","path":"/foo"}],"links":[{"path":"/foobar","target":"x"},{"path":"/foo/bar","target":"x"}]}`,
 		`"storage":{"filesystems":[{"mount":{"device":"/dev/a","format":"ext4"},"name":"/foo"}],"links":[{"filesystem":"root","path":"/foobar","target":"x"},{"filesystem":"/foo","path":"/bar","target":"x"}]}`)
 }
 
@@ -94,7 +102,8 @@ func TestFaultUnsetModeChanges(t *testing.T) {
 		`"storage":{"files":[{"contents":{"source":"data:,a"},"mode":0,"overwrite":true,"path":"/a"}]}`)
 	becomes(t, "3.2.0", "2.4.0", `"storage":{"files":[{"contents":{"source":"data:,a"},"path":"/a"}]}`,
 		`"storage":{"files":[{"contents":{"source":"data:,a"},"filesystem":"root","mode":420,"overwrite":false,"path":"/a"}]}`)
-	becomes(t, "3.2.0", "2.4.0", `"storage":{"files":[{"path":"/a"}],"directories":[{"path":"/b","user":{"id":0},"group":{"id":0}}]}`,
+	becomes(t, "3.2.0", "2.4.0",
+		`"storage":{"files":[{"path":"/a"}],"directories":[{"path":"/b","user":{"id":0},"group":{"id":0}}]}`,
 		"$.storage.directories.0.mode $.storage.files.0.mode")
 }
 
@@ -107,22 +116,33 @@ func TestFaultFileWithoutContentsIsDropped(t *testing.T) {
 
 // Spec 2 fails where it appends with overwrite false to a file that is there.
 func TestFaultAppendWithoutOverwrite(t *testing.T) {
-	becomes(t, "3.2.0", "2.4.0", `"storage":{"files":[{"append":[{"source":"data:,b"}],"contents":{"source":"data:,a"},"mode":420,"overwrite":true,"path":"/a"}]}`,
+	becomes(t, "3.2.0", "2.4.0",
+		`"storage":{"files":[{"append":[{"source":"data:,b"}],"contents":{"source":"data:,a"},"mode":420,"overwrite":true,"path":"/a"}]}`,
 		`"storage":{"files":[{"contents":{"source":"data:,a"},"filesystem":"root","mode":420,"overwrite":true,"path":"/a"},{"append":true,"contents":{"source":"data:,b"},"filesystem":"root","path":"/a"}]}`)
 }
 
 // What it refuses as well.
 func TestRefusals(t *testing.T) {
-	becomes(t, "2.4.0", "3.6.0", `"storage":{"files":[{"filesystem":"root","path":"/a","mode":420,"contents":{"source":"oem:///a"}}]}`, "$.storage.files.0.contents.source")
-	becomes(t, "2.3.0", "3.6.0", `"storage":{"disks":[{"device":"/dev/a","partitions":[{"number":1,"size":2048}]}]}`, "$.storage.disks.0.partitions.0.size")
-	becomes(t, "3.1.0", "2.4.0", `"storage":{"files":[{"path":"/a","mode":420,"contents":{"source":"http://a/","verification":{"hash":"sha256-`+strings.Repeat("ab", 32)+`"}}}]}`, "$.storage.files.0.contents.verification")
+	becomes(t, "2.4.0", "3.6.0",
+		`"storage":{"files":[{"filesystem":"root","path":"/a","mode":420,"contents":{"source":"oem:///a"}}]}`,
+		"$.storage.files.0.contents.source")
+	becomes(t, "2.3.0", "3.6.0", `"storage":{"disks":[{"device":"/dev/a","partitions":[{"number":1,"size":2048}]}]}`,
+		"$.storage.disks.0.partitions.0.size")
+	becomes(t, "3.1.0", "2.4.0",
+		`"storage":{"files":[{"path":"/a","mode":420,"contents":{"source":"http://a/","verification":{"hash":"sha256-`+
+			strings.Repeat("ab", 32)+`"}}}]}`, "$.storage.files.0.contents.verification")
 	becomes(t, "3.6.0", "3.5.0", `"storage":{"files":[{"path":"/a","mode":2541}]}`, "$.storage.files.0.mode")
 	becomes(t, "3.5.0", "3.6.0", `"storage":{"files":[{"path":"/a","mode":2541}]}`, "$.storage.files.0.mode")
-	becomes(t, "3.6.0", "3.5.0", `"storage":{"luks":[{"name":"a","device":"/dev/a","clevis":{"custom":{"pin":"null","config":"{}"}}}]}`, "$.storage.luks.0.clevis.custom.pin")
+	becomes(t, "3.6.0", "3.5.0",
+		`"storage":{"luks":[{"name":"a","device":"/dev/a","clevis":{"custom":{"pin":"null","config":"{}"}}}]}`,
+		"$.storage.luks.0.clevis.custom.pin")
 	becomes(t, "3.3.0", "3.2.0", `"kernelArguments":{"shouldExist":["quiet"]}`, "$.kernelArguments")
-	becomes(t, "3.2.0", "3.1.0", `"passwd":{"users":[{"name":"a","shouldExist":false}]},"storage":{"files":[{"path":"/a","contents":{"source":"gs://b/a"}}]}`, "$.passwd.users.0.shouldExist")
+	becomes(t, "3.2.0", "3.1.0",
+		`"passwd":{"users":[{"name":"a","shouldExist":false}]},"storage":{"files":[{"path":"/a","contents":{"source":"gs://b/a"}}]}`, "$.passwd.users.0.shouldExist")
 	becomes(t, "3.2.0", "2.4.0", `"systemd":{"units":[{"name":"a.service","mask":false}]}`, "$.systemd.units.0.mask")
-	becomes(t, "2.4.0", "3.2.0", `"ignition":{"version":"VERSION","config":{"append":[{"source":"http://a/"}]},"proxy":{"httpProxy":"http://p/"}}`, "$.ignition.proxy.httpProxy")
+	becomes(t, "2.4.0", "3.2.0",
+		`"ignition":{"version":"VERSION","config":{"append":[{"source":"http://a/"}]},"proxy":{"httpProxy":"http://p/"}}`,
+		"$.ignition.proxy.httpProxy")
 	becomes(t, "3.4.0", "3.2.0", `"storge":{"a":1}`, "$.storge")
 }
 
@@ -135,15 +155,18 @@ func TestFaultEmptyReplace(t *testing.T) {
 }
 
 func TestNetworkdBecomesFiles(t *testing.T) {
-	becomes(t, "2.4.0", "3.0.0", `"networkd":{"units":[{"name":"00-eth0.network","contents":"[Match]\nName=eth0","dropins":[{"name":"a.conf","contents":"[Match]\nName=eth1"}]}]}`,
+	becomes(t, "2.4.0", "3.0.0",
+		`"networkd":{"units":[{"name":"00-eth0.network","contents":"[Match]\nName=eth0","dropins":[{"name":"a.conf","contents":"[Match]\nName=eth1"}]}]}`,
 		`"storage":{"files":[{"contents":{"source":"data:;base64,W01hdGNoXQpOYW1lPWV0aDA="},"mode":420,"overwrite":true,"path":"/etc/systemd/network/00-eth0.network"},`+
 			`{"contents":{"source":"data:;base64,W01hdGNoXQpOYW1lPWV0aDE="},"mode":420,"overwrite":true,"path":"/etc/systemd/network/00-eth0.network.d/a.conf"}]}`)
 }
 
 func TestFilesOfAFilesystem(t *testing.T) {
-	becomes(t, "2.4.0", "3.0.0", `"storage":{"filesystems":[{"name":"/var/lib/data","mount":{"device":"/dev/a","format":"ext4"}}],"files":[{"filesystem":"/var/lib/data","path":"/a","mode":420}]}`,
+	becomes(t, "2.4.0", "3.0.0",
+		`"storage":{"filesystems":[{"name":"/var/lib/data","mount":{"device":"/dev/a","format":"ext4"}}],"files":[{"filesystem":"/var/lib/data","path":"/a","mode":420}]}`,
 		`"storage":{"files":[{"contents":{"source":""},"mode":420,"overwrite":true,"path":"/var/lib/data/a"}],"filesystems":[{"device":"/dev/a","format":"ext4","path":"/var/lib/data"}]}`)
-	becomes(t, "2.4.0", "3.0.0", `"storage":{"filesystems":[{"name":"data","mount":{"device":"/dev/a","format":"ext4"}}],"files":[{"filesystem":"data","path":"/a","mode":420}]}`,
+	becomes(t, "2.4.0", "3.0.0",
+		`"storage":{"filesystems":[{"name":"data","mount":{"device":"/dev/a","format":"ext4"}}],"files":[{"filesystem":"data","path":"/a","mode":420}]}`,
 		"$.storage.filesystems.0.name")
 }
 
@@ -158,7 +181,8 @@ func TestChildren(t *testing.T) {
 	becomes(t, "3.4.0", "3.1.0", merge("merge", child("3.0.0", "")), merge("merge", child("3.0.0", "")))
 	becomes(t, "3.4.0", "2.4.0", merge("merge", child("3.4.0", "")), merge("append", child("2.4.0", "")))
 	becomes(t, "3.4.0", "3.1.0", merge("merge", child("3.2.0", "")), "$.ignition.config.merge.0.source")
-	becomes(t, "3.4.0", "3.1.0", merge("merge", child("3.4.0", `,"kernelArguments":{"shouldExist":["a"]}`)), "$.ignition.config.merge.0.source.kernelArguments")
+	becomes(t, "3.4.0", "3.1.0", merge("merge", child("3.4.0", `,"kernelArguments":{"shouldExist":["a"]}`)),
+		"$.ignition.config.merge.0.source.kernelArguments")
 	becomes(t, "3.4.0", "3.1.0", merge("merge", "data:,no"), "$.ignition.config.merge.0.source")
 }
 
@@ -178,29 +202,42 @@ func TestFaultChildrenAreConvertedEachForItself(t *testing.T) {
 		return `"storage":{"files":[{"path":"` + p + `","mode":384,"contents":{"source":"data:,x"}` + more + `}]}`
 	}
 	file2 := func(p, more string) string {
-		return `"storage":{"files":[{"filesystem":"root","path":"` + p + `","mode":420,"contents":{"source":"data:,x"}` + more + `}]}`
+		return `"storage":{"files":[{"filesystem":"root","path":"` + p + `","mode":420,"contents":{"source":"data:,x"}` +
+			more + `}]}`
 	}
 	var3 := `"storage":{"filesystems":[{"device":"/dev/a","format":"xfs","path":"/var"}]}`
 	var2 := `"storage":{"filesystems":[{"name":"/var","mount":{"device":"/dev/a","format":"xfs"}}]}`
 	users := `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["ssh-ed25519 AAAA x"]}]}`
 	const first = "$.ignition.config.merge.0.source"
 	for _, c := range []struct{ name, from, to, parent, want string }{
-		{"a file of both", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), three(file3("/a", `,"overwrite":true`))), first + ".storage.files.0.path"},
-		{"a link over a file", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), three(`"storage":{"links":[{"path":"/a","target":"/b"}]}`)), first + ".storage.links.0.path"},
-		{"two children", "3.2.0", "2.4.0", with("VERSION", "merge", "", three(file3("/a", "")), three(file3("/a", `,"overwrite":true`))), "$.ignition.config.merge.1.source.storage.files.0.path"},
-		{"a grandchild", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), "{"+with("3.2.0", "merge", "", three(file3("/a", "")))+"}"),
+		{"a file of both", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""),
+			three(file3("/a", `,"overwrite":true`))), first + ".storage.files.0.path"},
+		{"a link over a file", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""),
+			three(`"storage":{"links":[{"path":"/a","target":"/b"}]}`)), first + ".storage.links.0.path"},
+		{"two children", "3.2.0", "2.4.0", with("VERSION", "merge", "", three(file3("/a", "")),
+			three(file3("/a", `,"overwrite":true`))), "$.ignition.config.merge.1.source.storage.files.0.path"},
+		{"a grandchild", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/a", ""), "{"+with("3.2.0", "merge", "",
+			three(file3("/a", "")))+"}"),
 			first + ".ignition.config.merge.0.source.storage.files.0.path"},
-		{"a child in the parent's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+var3, three(file3("/var/lib/x", ""))), first + ".storage.files.0.path"},
-		{"a parent in the child's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/var/lib/x", ""), three(var3)), "$.storage.files.0.path"},
-		{"a RAID", "3.2.0", "2.4.0", with("VERSION", "merge", `,"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/a","/dev/b"]}]}`,
-			three(`"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/c","/dev/d"]}]}`)), first + ".storage.raid.0.name"},
+		{"a child in the parent's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+var3,
+			three(file3("/var/lib/x", ""))), first + ".storage.files.0.path"},
+		{"a parent in the child's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+file3("/var/lib/x", ""),
+			three(var3)), "$.storage.files.0.path"},
+		{"a RAID", "3.2.0", "2.4.0", with("VERSION", "merge",
+			`,"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/a","/dev/b"]}]}`,
+			three(`"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/c","/dev/d"]}]}`)), first +
+			".storage.raid.0.name"},
 		{"a user", "3.2.0", "2.4.0", with("VERSION", "merge", ","+users, three(users)), first + ".passwd.users.0.name"},
-		{"a user in the child's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+users, three(var3)), first + ".storage.filesystems.0.path"},
+		{"a user in the child's filesystem", "3.2.0", "2.4.0", with("VERSION", "merge", ","+users, three(var3)), first +
+			".storage.filesystems.0.path"},
 		{"a unit", "3.2.0", "2.4.0", with("VERSION", "merge", `,"systemd":{"units":[{"name":"a.service","enabled":true}]}`,
 			three(`"systemd":{"units":[{"name":"a.service","enabled":false}]}`)), first + ".systemd.units.0.enabled"},
-		{"a file of both, up", "2.4.0", "3.2.0", with("VERSION", "append", ","+file2("/a", ""), two(file2("/a", ""))), "$.ignition.config.append.0.source.storage.files.0.path"},
-		{"a filesystem of the parent, up", "2.4.0", "3.2.0", with("VERSION", "append", ","+var2, two(file2("/var/x", ""))), "$.ignition.config.append.0.source.storage.files.0.path"},
-		{"a networkd unit and its file, up", "2.4.0", "3.2.0", with("VERSION", "append", `,"networkd":{"units":[{"name":"a.network","contents":"[Match]"}]}`,
+		{"a file of both, up", "2.4.0", "3.2.0", with("VERSION", "append", ","+file2("/a", ""), two(file2("/a", ""))),
+			"$.ignition.config.append.0.source.storage.files.0.path"},
+		{"a filesystem of the parent, up", "2.4.0", "3.2.0", with("VERSION", "append", ","+var2, two(file2("/var/x", ""))),
+			"$.ignition.config.append.0.source.storage.files.0.path"},
+		{"a networkd unit and its file, up", "2.4.0", "3.2.0", with("VERSION", "append",
+			`,"networkd":{"units":[{"name":"a.network","contents":"[Match]"}]}`,
 			two(file2("/etc/systemd/network/a.network", ""))), "$.ignition.config.append.0.source.storage.files.0.path"},
 	} {
 		t.Run(c.name, func(t *testing.T) { becomes(t, c.from, c.to, c.parent, c.want) })
@@ -211,7 +248,8 @@ func TestFaultChildrenAreConvertedEachForItself(t *testing.T) {
 		three(file3("/b", "")),
 		three(`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"b.conf","contents":"[Unit]"}]}]}`),
 	} {
-		parent := `{` + with("3.2.0", "merge", `,"systemd":{"units":[{"name":"a.service","enabled":true}]},`+file3("/a", ""), child) + `}`
+		parent := `{` + with("3.2.0", "merge", `,"systemd":{"units":[{"name":"a.service","enabled":true}]},`+file3("/a", ""),
+			child) + `}`
 		if _, losses, err := Convert([]byte(parent), "2.4.0"); err != nil || len(losses) > 0 {
 			t.Errorf("%s: %v %v", child, losses, err)
 		}
@@ -227,12 +265,15 @@ func TestFaultFilesystemOverHomes(t *testing.T) {
 	users := func(more string) string { return `"passwd":{"users":[{"name":"core"` + more + `}]}` }
 	units := `"systemd":{"units":[{"name":"a.service","enabled":true}]}`
 	const refused = "$.storage.filesystems.0.path"
-	for p, rest := range map[string]string{"/home": users(""), "/var": users(""), "/srv": users(`,"homeDir":"/srv/core"`), "/etc": units} {
+	for p, rest := range map[string]string{"/home": users(""), "/var": users(""), "/srv": users(`,"homeDir":"/srv/core"`),
+		"/etc": units} {
 		becomes(t, "3.2.0", "2.4.0", three(p, rest), refused)
 	}
-	becomes(t, "2.4.0", "3.2.0", `"storage":{"filesystems":[{"name":"/etc","mount":{"device":"/dev/a","format":"xfs"}}]},`+units, "$.storage.filesystems.0.name")
+	becomes(t, "2.4.0", "3.2.0", `"storage":{"filesystems":[{"name":"/etc","mount":{"device":"/dev/a","format":"xfs"}}]},`+
+		units, "$.storage.filesystems.0.name")
 	for p, rest := range map[string]string{"/srv": users(""), "/home/other": users(""), "/var": units, "/": units} {
-		if _, losses, err := Convert([]byte(`{"ignition":{"version":"3.2.0"},`+three(p, rest)+`}`), "2.4.0"); err != nil || len(losses) > 0 {
+		if _, losses, err := Convert([]byte(`{"ignition":{"version":"3.2.0"},`+three(p, rest)+`}`), "2.4.0"); err != nil ||
+			len(losses) > 0 {
 			t.Errorf("%s: %v %v", p, losses, err)
 		}
 	}

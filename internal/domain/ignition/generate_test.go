@@ -81,7 +81,8 @@ func (g *generator) value(t reflect.Type, path, parent string) any {
 // required are written always.
 var required = map[string]bool{
 	"ignition": true, "device": true, "path": true, "name": true, "target": true, "level": true,
-	"filesystem": true, "devices": true, "source": true, "format": true, "url": true, "thumbprint": true, "pin": true, "number": true,
+	"filesystem": true, "devices": true, "source": true, "format": true, "url": true, "thumbprint": true, "pin": true,
+	"number": true,
 }
 
 func (g *generator) fields(t reflect.Type, path string, out map[string]any) {

@@ -26,8 +26,10 @@ import (
 
 // libraryMerge is the merge of the library, version by version.
 var libraryMerge = map[string]any{
-	"2.0.0": append2_0.Append, "2.1.0": append2_1.Append, "2.2.0": append2_2.Append, "2.3.0": append2_3.Append, "2.4.0": append2_4.Append,
-	"3.0.0": v3_0.Merge, "3.1.0": v3_1.Merge, "3.2.0": v3_2.Merge, "3.3.0": v3_3.Merge, "3.4.0": v3_4.Merge, "3.5.0": v3_5.Merge, "3.6.0": v3_6.Merge,
+	"2.0.0": append2_0.Append, "2.1.0": append2_1.Append, "2.2.0": append2_2.Append, "2.3.0": append2_3.Append,
+	"2.4.0": append2_4.Append,
+	"3.0.0": v3_0.Merge, "3.1.0": v3_1.Merge, "3.2.0": v3_2.Merge, "3.3.0": v3_3.Merge, "3.4.0": v3_4.Merge,
+	"3.5.0": v3_5.Merge, "3.6.0": v3_6.Merge,
 }
 
 // TestMergeAgreesWithTheLibrary merges random configs, in which names meet.
@@ -80,7 +82,8 @@ func TestMergeOfDifferentVersions(t *testing.T) {
 		switch {
 		case errors.As(err, &part):
 			refused++
-			if part.Part != "a" && part.Part != "b" || part.Err == nil && (len(part.Losses) == 0 || !strings.Contains(part.Error(), part.Losses[0].Path)) {
+			if part.Part != "a" && part.Part != "b" || part.Err == nil && (len(part.Losses) == 0 ||
+				!strings.Contains(part.Error(), part.Losses[0].Path)) {
 				t.Errorf("seed %d: %v", seed, err)
 			}
 		case err != nil:

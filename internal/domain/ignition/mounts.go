@@ -19,7 +19,8 @@ func (m mounts) of(full string) mount {
 	best := m["root"]
 	for _, candidate := range m {
 		deeper := len(candidate.path) > len(best.path)
-		if covers(candidate.path, full) && (deeper || candidate.path == best.path && candidate.name < best.name && best.path != "/") {
+		if covers(candidate.path, full) && (deeper || candidate.path == best.path && candidate.name < best.name &&
+			best.path != "/") {
 			best = candidate
 		}
 	}
@@ -80,7 +81,8 @@ func (c *upConversion) filesystemsUp(root, storage object) mounts {
 			filesystem["path"] = path.Clean(name)
 			found[name] = mount{name, path.Clean(name)}
 		case used[name] || name != "" && more:
-			c.lose(at(fs, "name"), "spec 3 has no names of filesystems and writes by path: name it by the path at which it is to be mounted, such as /var/lib/data")
+			c.lose(at(fs, "name"), "spec 3 has no names of filesystems and writes by path: name it by the path at which it "+
+				"is to be mounted, such as /var/lib/data")
 			found[name] = mount{name, ""}
 		}
 		out = append(out, filesystem)
@@ -96,7 +98,8 @@ func (c *upConversion) createUp(given, filesystem object) {
 		return
 	}
 	if !isTrue(create, "force") {
-		c.lose(text(create, origin), "without force it fails where there is a filesystem already, and spec 3 has nothing that does")
+		c.lose(text(create, origin),
+			"without force it fails where there is a filesystem already, and spec 3 has nothing that does")
 		return
 	}
 	filesystem["wipeFilesystem"] = true

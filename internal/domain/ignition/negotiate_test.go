@@ -8,8 +8,9 @@ import (
 
 func TestNegotiate(t *testing.T) {
 	const (
-		v     = "application/vnd.coreos.ignition+json;version="
-		old   = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1"
+		v   = "application/vnd.coreos.ignition+json;version="
+		old = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; " +
+			"q=0.5, */*; q=0.1"
 		oldUA = "Ignition/v0.34.0"
 	)
 	tests := []struct {

@@ -179,7 +179,8 @@ func (c *downConversion) keptDown(node object) {
 		owner := sub(node, key)
 		_, hasID := owner["id"]
 		if !hasID && text(owner, "name") == "" {
-			c.lose(at(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it", key)
+			c.lose(at(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it",
+				key)
 		}
 	}
 }

@@ -23,7 +23,8 @@ func TestFetchingOf(t *testing.T) {
 			Fetching{
 				Children: []Reference{
 					{Path: "$.ignition.config.merge.0", Source: "http://a/"},
-					{Path: "$.ignition.config.merge.1", Source: "http://b/", Compression: "gzip", Hash: "sha512-00", Headers: []Header{{"B", "1"}, {"A", ""}}},
+					{Path: "$.ignition.config.merge.1", Source: "http://b/", Compression: "gzip", Hash: "sha512-00",
+						Headers: []Header{{"B", "1"}, {"A", ""}}},
 				},
 				ResponseHeaders: &ten, Total: &none, HTTPProxy: "http://p/", NoProxy: []string{"a", "b"},
 				Authorities: []Reference{{Path: "$.ignition.security.tls.certificateAuthorities.0", Source: "http://ca/"}},
@@ -64,7 +65,8 @@ func TestDetach(t *testing.T) {
 }
 
 func TestHeading(t *testing.T) {
-	got, err := Heading([]byte(`{"ignition": {"version": "3.4.0", "config": {"merge": []}, "timeouts": {"httpTotal": 3}}, "storage": {}}`))
+	got, err := Heading([]byte(
+		`{"ignition": {"version": "3.4.0", "config": {"merge": []}, "timeouts": {"httpTotal": 3}}, "storage": {}}`))
 	if want := `{"ignition":{"timeouts":{"httpTotal":3},"version":"3.4.0"}}`; err != nil || string(got) != want {
 		t.Errorf("%s %v", got, err)
 	}
@@ -95,13 +97,15 @@ func TestReads(t *testing.T) {
 		want           bool
 	}{
 		{"3.4.0", "3.4.0", true}, {"3.4.0", "3.0.0", true}, {"3.4.0", "3.5.0", false}, {"3.4.0", "2.2.0", false},
-		{"2.4.0", "2.2.0-experimental", false}, {"2.2.0-experimental", "2.2.0-experimental", true}, {"2.2.0-experimental", "2.1.0", true}, {"", "3.0.0", false},
+		{"2.4.0", "2.2.0-experimental", false}, {"2.2.0-experimental", "2.2.0-experimental", true}, {"2.2.0-experimental",
+			"2.1.0", true}, {"", "3.0.0", false},
 	} {
 		if got := Reads(c.client, c.config); got != c.want {
 			t.Errorf("%s reads %s: %v", c.client, c.config, got)
 		}
 	}
-	for version, want := range map[string]string{"3.0.0": "3.6.0", "2.0.0": "2.4.0", "2.2.0-experimental": "2.4.0", "1": ""} {
+	for version, want := range map[string]string{"3.0.0": "3.6.0", "2.0.0": "2.4.0", "2.2.0-experimental": "2.4.0",
+		"1": ""} {
 		if got := NewestOf(version); got != want {
 			t.Errorf("the newest of %s is %s", version, got)
 		}

@@ -235,7 +235,8 @@ func TestNothingIsLostSilently(t *testing.T) {
 				}
 				for path, value := range source {
 					if !kept(values, value, from, to, path) {
-						t.Fatalf("%s to %s: %s = %s is in neither the result nor a refusal\n%s\n%s", from.name, to.name, path, value, raw, out)
+						t.Fatalf("%s to %s: %s = %s is in neither the result nor a refusal\n%s\n%s", from.name, to.name, path, value, raw,
+							out)
 					}
 				}
 			}
@@ -247,7 +248,8 @@ func TestNothingIsLostSilently(t *testing.T) {
 // that the generator writes are unique, but for booleans and small numbers.
 func kept(values map[string]int, value string, from, to *spec, path string) bool {
 	for v := range values {
-		if v == value || strings.HasSuffix(v, value) && strings.HasPrefix(value, "/") || strings.HasSuffix(v, "/"+value) || strings.HasSuffix(value, v) && strings.HasPrefix(v, "/") {
+		if v == value || strings.HasSuffix(v, value) && strings.HasPrefix(value, "/") || strings.HasSuffix(v, "/"+value) ||
+			strings.HasSuffix(value, v) && strings.HasPrefix(v, "/") {
 			return true
 		}
 	}

@@ -152,7 +152,8 @@ func TestSeed4ToLaterVersions(t *testing.T) {
 	for _, l := range losses {
 		paths = append(paths, l.Path)
 	}
-	want := []string{"$.storage.disks.0.partitions.0.size", "$.storage.disks.0.partitions.0.start", "$.storage.filesystems.0.name", "$.storage.filesystems.1.name"}
+	want := []string{"$.storage.disks.0.partitions.0.size", "$.storage.disks.0.partitions.0.start",
+		"$.storage.filesystems.0.name", "$.storage.filesystems.1.name"}
 	if !slices.Equal(paths, want) {
 		t.Errorf("refused for %v", losses)
 	}

@@ -28,8 +28,10 @@ var idle = []struct {
 	when  func(parent map[string]any) bool
 	why   string
 }{
-	{2, "$.systemd.units.0.enable", func(unit map[string]any) bool { return unit["enabled"] == true }, "it says what enabled says already"},
-	{2, "$.storage.filesystems.0.name", func(fs map[string]any) bool { return fs["path"] == "/sysroot" }, "it is another name of the root, on which nothing lies: the name of one with files makes a difference"},
+	{2, "$.systemd.units.0.enable", func(unit map[string]any) bool { return unit["enabled"] == true },
+		"it says what enabled says already"},
+	{2, "$.storage.filesystems.0.name", func(fs map[string]any) bool { return fs["path"] == "/sysroot" },
+		"it is another name of the root, on which nothing lies: the name of one with files makes a difference"},
 }
 
 // TestEveryValueMatters changes one value of a random config at a time, down to

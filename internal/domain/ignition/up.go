@@ -66,7 +66,8 @@ func (c *upConversion) sectors(p object, key, mebibytes string) {
 		return
 	}
 	if n != 0 {
-		c.lose(at(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and 2.4.0 have it)", mebibytes)
+		c.lose(at(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and "+
+			"2.4.0 have it)", mebibytes)
 	}
 	delete(p, key)
 	fill(p, mebibytes, number(0))

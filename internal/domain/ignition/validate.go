@@ -200,11 +200,13 @@ func (d *document) versionUnknown(at int, text string) *report.Finding {
 	case !ok || parts != 3:
 		return d.fail(at, fmt.Sprintf("%q is not a spec version", clip(text)), `spec versions look like "3.4.0"`)
 	case v.pre != "":
-		return d.fail(at, fmt.Sprintf("spec version %s is experimental: only one release of Ignition reads it", clip(text)), readsHint)
+		return d.fail(at, fmt.Sprintf("spec version %s is experimental: only one release of Ignition reads it", clip(text)),
+			readsHint)
 	case v.major < 2:
 		return d.fail(at, fmt.Sprintf("spec version %s is older than this server reads", text), readsHint)
 	case v.patch != 0 && specOf(version{major: v.major, minor: v.minor}.String()) != nil:
-		return d.fail(at, fmt.Sprintf("there is no spec version %s", text), fmt.Sprintf("the release is %d.%d.0", v.major, v.minor))
+		return d.fail(at, fmt.Sprintf("there is no spec version %s", text), fmt.Sprintf("the release is %d.%d.0", v.major,
+			v.minor))
 	case v.major == 2:
 		return d.fail(at, fmt.Sprintf("there is no spec version %s", text), "the last of spec 2 is 2.4.0")
 	}

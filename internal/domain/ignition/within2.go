@@ -23,7 +23,8 @@ func (c *conversion) within2(root object, from, to *spec) {
 		for _, file := range objects(sub(root, "storage"), "files") {
 			// The versions before always overwrite.
 			if overwrite, ok := file["overwrite"].(bool); ok && !overwrite {
-				c.lose(at(file, "overwrite"), "without it writing a file fails where one is there; spec %s always overwrites", to.name)
+				c.lose(at(file, "overwrite"), "without it writing a file fails where one is there; spec %s always overwrites",
+					to.name)
 			}
 			delete(file, "overwrite")
 		}
@@ -56,7 +57,8 @@ func (c *conversion) keeps(p object, key, other string) {
 	_, has := p[key]
 	_, hasOther := p[other]
 	if !has && !hasOther {
-		c.lose(at(p, key), "it is left out, which leaves an existing partition's as it is; spec %s sets it to nothing", c.to.name)
+		c.lose(at(p, key), "it is left out, which leaves an existing partition's as it is; spec %s sets it to nothing",
+			c.to.name)
 	}
 }
 

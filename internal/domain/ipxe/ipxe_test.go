@@ -15,17 +15,19 @@ func router() *Target {
 func TestURI(t *testing.T) {
 	for want, target := range map[string]Target{
 		"iscsi:192.168.10.1::::iqn.2000-02.com.mikrotik:cdrom-coreos-live": *router(),
-		"iscsi:192.168.10.1::3261:1:iqn.a":                                 {Host: "192.168.10.1", Port: 3261, LUN: 1, IQN: "iqn.a"},
-		"iscsi:192.168.10.1:::1f:iqn.a":                                    {Host: "192.168.10.1", Port: 3260, LUN: 31, IQN: "iqn.a"},
-		"iscsi:[2001:db8::1]::::iqn.a":                                     {Host: "2001:db8::1", IQN: "iqn.a"},
-		"iscsi:192.168.10.1::::iqn.a":                                      {Host: "::ffff:192.168.10.1", IQN: "iqn.a"},
-		"iscsi:nas.g10.lo::::iqn.a":                                        {Host: "nas.g10.lo", IQN: "iqn.a"},
+		"iscsi:192.168.10.1::3261:1:iqn.a": {Host: "192.168.10.1", Port: 3261, LUN: 1,
+			IQN: "iqn.a"},
+		"iscsi:192.168.10.1:::1f:iqn.a": {Host: "192.168.10.1", Port: 3260, LUN: 31, IQN: "iqn.a"},
+		"iscsi:[2001:db8::1]::::iqn.a":  {Host: "2001:db8::1", IQN: "iqn.a"},
+		"iscsi:192.168.10.1::::iqn.a":   {Host: "::ffff:192.168.10.1", IQN: "iqn.a"},
+		"iscsi:nas.g10.lo::::iqn.a":     {Host: "nas.g10.lo", IQN: "iqn.a"},
 	} {
 		if got, err := target.URI(); err != nil || got != want {
 			t.Errorf("%+v: %q, %v; want %q", target, got, err, want)
 		}
 	}
-	for _, target := range []Target{{}, {Host: "a", IQN: ""}, {Host: "a b", IQN: "iqn.a"}, {Host: "a", IQN: "iqn.a\nshell"}, {Host: "${x}", IQN: "iqn.a"}} {
+	for _, target := range []Target{{}, {Host: "a", IQN: ""}, {Host: "a b", IQN: "iqn.a"},
+		{Host: "a", IQN: "iqn.a\nshell"}, {Host: "${x}", IQN: "iqn.a"}} {
 		if got, err := target.URI(); err == nil {
 			t.Errorf("%+v: %q", target, got)
 		}
@@ -80,10 +82,13 @@ func TestScripts(t *testing.T) {
 	mutual := router()
 	mutual.CHAP = &CHAP{Username: "node", Password: "one", MutualUsername: "target", MutualPassword: "two $"}
 	golden(t, "chap-mutual", must(Sanboot("host g10/server1", &Image{Name: "g10/coreos-live", Target: mutual})))
-	golden(t, "http", must(Sanboot("host g10/server1", &Image{Name: "g10/fedora", URL: "http://192.168.200.2:8082/iso/g10/fedora.iso?mac=52:54:00:00:00:01"})))
+	golden(t, "http", must(Sanboot("host g10/server1", &Image{Name: "g10/fedora",
+		URL: "http://192.168.200.2:8082/iso/g10/fedora.iso?mac=52:54:00:00:00:01"})))
 	golden(t, "kernel", must(Sanboot("host g10/server1", &Image{Name: "g10/fcos", Kernel: &Kernel{
-		URL: "http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/kernel", Initrd: "http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/initramfs",
-		Args: []string{"ignition.firstboot", `dyndbg="file a.c +p"`, "coreos.live.rootfs_url=http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/rootfs"},
+		URL:    "http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/kernel",
+		Initrd: "http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/initramfs",
+		Args: []string{"ignition.firstboot", `dyndbg="file a.c +p"`,
+			"coreos.live.rootfs_url=http://192.168.200.2:8082/iso/g10/fcos@0123456789ab/files/rootfs"},
 	}})))
 	golden(t, "local", Local("host g10/server1", "it is provisioned, annotate it to install again"))
 	golden(t, "failed", Failed("host g10/server1", "there is no image g10/live"))
@@ -96,7 +101,8 @@ func TestScripts(t *testing.T) {
 
 func TestTemplate(t *testing.T) {
 	m := Machine{
-		Host: "server1", Namespace: "g10", Labels: map[string]string{"role": "builder", "rack": "7"}, Server: "http://192.168.200.2:8082",
+		Host: "server1", Namespace: "g10", Labels: map[string]string{"role": "builder", "rack": "7"},
+		Server: "http://192.168.200.2:8082",
 		Serial: "a\nshell\n || x ${y} &# z", Sanboot: "sanboot iscsi:192.168.10.1::::iqn.a\n",
 	}
 	parsed, err := ParseTemplate(`echo {{.Host}} {{.Serial}}
@@ -137,7 +143,8 @@ func TestTemplate(t *testing.T) {
 func TestArgument(t *testing.T) {
 	for value, want := range map[string]string{
 		"quiet": "quiet", "a=b": "a=b", ` a  b `: "a b", `x="y z"`: `x="y z"`,
-		"": "", " ": "", `x="y`: "", "a\nshell": "a shell", "${mac}": "", "a || shell": "", "&&": "", "a;b": "", "#": "", "a`b": "", "\u2028": "",
+		"": "", " ": "", `x="y`: "", "a\nshell": "a shell", "${mac}": "", "a || shell": "", "&&": "", "a;b": "", "#": "",
+		"a`b": "", "\u2028": "",
 	} {
 		if got, err := Argument(value); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", value, got, err)
@@ -162,9 +169,11 @@ func FuzzScript(f *testing.F) {
 	f.Add("[::1]:3260", "&&", "#", "||", "\x00\u2028", "\\")
 	f.Fuzz(func(t *testing.T, portal, iqn, user, pass, machine, shown string) {
 		host, port := ParsePortal(portal)
-		image := &Image{Name: shown, Version: machine, Target: &Target{Host: host, Port: port, IQN: iqn, CHAP: &CHAP{user, pass, "t" + pass, user}}}
+		image := &Image{Name: shown, Version: machine, Target: &Target{Host: host, Port: port, IQN: iqn, CHAP: &CHAP{user,
+			pass, "t" + pass, user}}}
 		if script, err := Sanboot(machine, image); err == nil {
-			expect(t, script, "#!ipxe", "echo glowplug: ", "set username", "set password", "set reverse-username", "set reverse-password", "sanboot iscsi:")
+			expect(t, script, "#!ipxe", "echo glowplug: ", "set username", "set password", "set reverse-username",
+				"set reverse-password", "sanboot iscsi:")
 		}
 		if script, err := Sanboot(machine, &Image{Name: shown, URL: portal}); err == nil {
 			expect(t, script, "#!ipxe", "echo glowplug: ", "sanboot ")
@@ -209,7 +218,8 @@ func expect(t *testing.T, script string, prefixes ...string) {
 			t.Fatalf("line %d is %q, want %q…", i+1, lines[i], prefix)
 		}
 		for _, field := range strings.Fields(lines[i]) {
-			if field == "||" || field == "&&" || field == ";" || strings.Contains(field, "${") || i > 0 && strings.HasPrefix(field, "#") || strings.HasSuffix(field, `\`) {
+			if field == "||" || field == "&&" || field == ";" || strings.Contains(field, "${") || i > 0 &&
+				strings.HasPrefix(field, "#") || strings.HasSuffix(field, `\`) {
 				t.Fatalf("line %d has %q: %q", i+1, field, lines[i])
 			}
 		}

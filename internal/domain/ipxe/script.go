@@ -106,7 +106,8 @@ func (t *Target) lines() (string, error) {
 	if t.CHAP != nil {
 		credentials = secret("username", t.CHAP.Username) + "\n" + secret("password", t.CHAP.Password) + "\n"
 		if t.CHAP.MutualUsername != "" {
-			credentials += secret("reverse-username", t.CHAP.MutualUsername) + "\n" + secret("reverse-password", t.CHAP.MutualPassword) + "\n"
+			credentials += secret("reverse-username", t.CHAP.MutualUsername) + "\n" + secret("reverse-password",
+				t.CHAP.MutualPassword) + "\n"
 		}
 	}
 	return credentials + "sanboot " + uri + "\n", nil

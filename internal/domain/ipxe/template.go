@@ -56,7 +56,8 @@ func (m Machine) escaped() Machine {
 
 // allowedFunctions are those that can neither build long values nor call anything.
 var allowedFunctions = map[string]bool{
-	"and": true, "or": true, "not": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "index": true, "len": true,
+	"and": true, "or": true, "not": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true,
+	"index": true, "len": true,
 }
 
 // Template is a checked script of an operator's own.

@@ -13,7 +13,8 @@ const maxText = 200
 // plain tells whether a character may stand in a word: it ends none, is no
 // operator and begins no variable.
 func plain(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~:/?%=&@+,[]", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~:/?%=&@+,[]",
+		c) >= 0
 }
 
 // word gives a value that is one word of a line, or an error that names it and
@@ -24,7 +25,8 @@ func word(name, value string) (string, error) {
 	}
 	for i := range len(value) {
 		if !plain(value[i]) || value == "&&" {
-			return "", fmt.Errorf("%s cannot stand in a boot script: it has a character that is not a letter, a digit or one of -._~:/?%%=&@+,[]", name)
+			return "", fmt.Errorf("%s cannot stand in a boot script: it has a character that is not a letter, a digit or one "+
+				"of -._~:/?%%=&@+,[]", name)
 		}
 	}
 	return value, nil

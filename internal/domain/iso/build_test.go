@@ -262,7 +262,8 @@ func (l fatLayout) build(t testing.TB) []byte {
 	image[21] = 0xF8
 	// The first two entries of the table stand for no cluster.
 	for i := range 2 {
-		copy(image[(reserved+i*tableBlocks)*512:], "\xF8\xFF\xFF\x0F\xFF\xFF\xFF\x0F"[:map[int]int{12: 3, 16: 4, 32: 8}[l.bits]])
+		copy(image[(reserved+i*tableBlocks)*512:], "\xF8\xFF\xFF\x0F\xFF\xFF\xFF\x0F"[:map[int]int{12: 3, 16: 4,
+			32: 8}[l.bits]])
 	}
 	image[510], image[511] = 0x55, 0xAA
 	src := source{bytes.NewReader(image), int64(len(image))}

@@ -132,7 +132,8 @@ func (img *Image) legacyAreas() ([]area, error) {
 	// The header has no names; the files that the areas lie in have.
 	err := newWalker(img.src, img.names).walk(func(e *entry) error {
 		for i := range out {
-			if !e.dir && len(e.places) == 1 && e.places[0].data.off <= out[i].at.off && out[i].at.end() <= e.places[0].data.end() {
+			if !e.dir && len(e.places) == 1 && e.places[0].data.off <= out[i].at.off &&
+				out[i].at.end() <= e.places[0].data.end() {
 				out[i].path = e.path
 			}
 		}
@@ -181,7 +182,8 @@ func (a *area) change(content []byte, e *edit) ([]byte, error) {
 	}
 	text = strings.TrimSpace(apply(text, changes))
 	if int64(len(text)) >= a.at.size {
-		return nil, refuse(a.path, "the kernel arguments take %d bytes, its karg area has room for %d", len(text), a.at.size-1)
+		return nil, refuse(a.path, "the kernel arguments take %d bytes, its karg area has room for %d", len(text),
+			a.at.size-1)
 	}
 	if strings.HasSuffix(text, string(rune(a.pad))) {
 		return nil, refuse(a.path, "the kernel arguments end with %q, which fills its karg area", a.pad)

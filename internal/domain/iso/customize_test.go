@@ -179,7 +179,8 @@ func TestFedora(t *testing.T) {
 				return s
 			}
 			want := []string{
-				upper("/EFI/BOOT/grub.cfg"), upper("/boot/grub2/grub.cfg"), upper("/isolinux/isolinux.cfg"), upper("/images/efiboot.img") + ":/EFI/BOOT/grub.cfg",
+				upper("/EFI/BOOT/grub.cfg"), upper("/boot/grub2/grub.cfg"), upper("/isolinux/isolinux.cfg"),
+				upper("/images/efiboot.img") + ":/EFI/BOOT/grub.cfg",
 			}
 			got := o.Patched()
 			slices.Sort(want)
@@ -230,7 +231,8 @@ func TestDefaults(t *testing.T) {
 	}
 	o := customize(t, image, Options{BaseURL: "http://s", FilesURL: "http://s/iso/ns/rhel/files/"})
 	if got := text(t, o, o.Size(), "/EFI/BOOT/grub.cfg"); !strings.Contains(got,
-		"vmlinuz quiet inst.ks=http://s/api/v1/kickstart inst.stage2=http://s/iso/ns/rhel/files\n") || strings.Contains(got, "hd:LABEL") {
+		"vmlinuz quiet inst.ks=http://s/api/v1/kickstart inst.stage2=http://s/iso/ns/rhel/files\n") || strings.Contains(got,
+		"hd:LABEL") {
 		t.Error(got)
 	}
 	generic := open(t, layout{volume: "WHATEVER", rockRidge: true, files: files}.build(t))
@@ -249,14 +251,17 @@ func coreOS(t testing.TB, size int, legacy bool) []byte {
 	l := layout{
 		volume: "fedora-coreos-41.20250101.3.0", rockRidge: true, bios: "/isolinux/isolinux.bin", efi: "/images/efiboot.img",
 		files: map[string]string{
-			"/EFI/fedora/grub.cfg":         "menuentry 'live' {\n\tlinux /images/pxeboot/vmlinuz " + region + "\n\tinitrd /images/pxeboot/initrd.img\n}\n",
-			"/isolinux/isolinux.cfg":       "label linux\n  kernel /images/pxeboot/vmlinuz\n  append initrd=/images/pxeboot/initrd.img " + region + "\n",
-			"/isolinux/isolinux.bin":       "boot",
-			"/images/pxeboot/vmlinuz":      "kernel",
-			"/images/pxeboot/initrd.img":   "initrd",
-			"/images/pxeboot/rootfs.img":   "rootfs",
-			"/images/ignition.img":         strings.Repeat("\x00", 4096),
-			"/images/efiboot.img":          string(fatLayout{bits: 12, clusters: 100, files: map[string]string{"/EFI/fedora/grub.cfg": "configfile $prefix/grub.cfg\n"}}.build(t)),
+			"/EFI/fedora/grub.cfg": "menuentry 'live' {\n\tlinux /images/pxeboot/vmlinuz " + region +
+				"\n\tinitrd /images/pxeboot/initrd.img\n}\n",
+			"/isolinux/isolinux.cfg": "label linux\n  kernel /images/pxeboot/vmlinuz\n  append " +
+				"initrd=/images/pxeboot/initrd.img " + region + "\n",
+			"/isolinux/isolinux.bin":     "boot",
+			"/images/pxeboot/vmlinuz":    "kernel",
+			"/images/pxeboot/initrd.img": "initrd",
+			"/images/pxeboot/rootfs.img": "rootfs",
+			"/images/ignition.img":       strings.Repeat("\x00", 4096),
+			"/images/efiboot.img": string(fatLayout{bits: 12, clusters: 100,
+				files: map[string]string{"/EFI/fedora/grub.cfg": "configfile $prefix/grub.cfg\n"}}.build(t)),
 			"/zipl.prm":                    "",
 			"/coreos/features.json":        "{}",
 			"/images/pxeboot/an empty one": "",
@@ -310,15 +315,18 @@ func TestCoreOS(t *testing.T) {
 			img := open(t, image)
 			_, err := img.Customize(Options{Args: []string{"x=" + strings.Repeat("y", 1100)}})
 			var refused *PatchError
-			if !errors.As(err, &refused) || refused.Path != "/EFI/fedora/grub.cfg" || !strings.Contains(err.Error(), "room for 1138") {
+			if !errors.As(err, &refused) || refused.Path != "/EFI/fedora/grub.cfg" || !strings.Contains(err.Error(),
+				"room for 1138") {
 				t.Error(err)
 			}
 			// An argument that GRUB would take apart is quoted for it alone.
 			o = customize(t, image, Options{Args: []string{"ignition.config.url=http://s/?a=1&b=2"}})
-			if got := text(t, o, o.Size(), "/EFI/fedora/grub.cfg"); !strings.Contains(got, " 'ignition.config.url=http://s/?a=1&b=2'\n#") {
+			if got := text(t, o, o.Size(), "/EFI/fedora/grub.cfg"); !strings.Contains(got,
+				" 'ignition.config.url=http://s/?a=1&b=2'\n#") {
 				t.Error(got)
 			}
-			if got := text(t, o, o.Size(), "/isolinux/isolinux.cfg"); !strings.Contains(got, " ignition.config.url=http://s/?a=1&b=2\n#") {
+			if got := text(t, o, o.Size(), "/isolinux/isolinux.cfg"); !strings.Contains(got,
+				" ignition.config.url=http://s/?a=1&b=2\n#") {
 				t.Error(got)
 			}
 		})
@@ -349,15 +357,18 @@ func TestBootImages(t *testing.T) {
 				"/arch/vmlinuz": "kernel", "/arch/initramfs.img": "initrd",
 			}}
 			build := func(l fatLayout) []byte {
-				return layout{volume: "ARCH_202501", rockRidge: true, files: map[string]string{"/readme": "x"}, appended: l.build(t)}.build(t)
+				return layout{volume: "ARCH_202501", rockRidge: true, files: map[string]string{"/readme": "x"},
+					appended: l.build(t)}.build(t)
 			}
 			image := build(esp)
 			args := Options{Args: []string{"console=ttyS0", "a=" + strings.Repeat("z", 600)}}
 			o := customize(t, image, args)
-			if d := cmp.Diff([]string{"EFI partition:/EFI/BOOT/grub.cfg", "EFI partition:/loader/entries/01-arch.conf"}, o.Patched()); d != "" {
+			if d := cmp.Diff([]string{"EFI partition:/EFI/BOOT/grub.cfg", "EFI partition:/loader/entries/01-arch.conf"},
+				o.Patched()); d != "" {
 				t.Error(d)
 			}
-			if got := text(t, o, o.Size(), "EFI partition:/loader/entries/01-arch.conf"); !strings.HasSuffix(got, "options archisobasedir=arch quiet console=ttyS0 "+args.Args[1]+"\n") {
+			if got := text(t, o, o.Size(), "EFI partition:/loader/entries/01-arch.conf"); !strings.HasSuffix(got,
+				"options archisobasedir=arch quiet console=ttyS0 "+args.Args[1]+"\n") {
 				t.Error(got)
 			}
 			if o.Size() != int64(len(image)) {
@@ -368,7 +379,8 @@ func TestBootImages(t *testing.T) {
 			for _, b := range boots {
 				names = append(names, b.Kind+" "+b.Path)
 			}
-			if d := cmp.Diff([]string{"kernel EFI partition:/arch/vmlinuz", "initrd EFI partition:/arch/initramfs.img"}, names); d != "" || err != nil {
+			if d := cmp.Diff([]string{"kernel EFI partition:/arch/vmlinuz", "initrd EFI partition:/arch/initramfs.img"},
+				names); d != "" || err != nil {
 				t.Error(d, err)
 			}
 			esp.full = true
@@ -387,32 +399,41 @@ func TestRefusals(t *testing.T) {
 		args   string
 		want   string
 	}{
-		"no boot files":   {layout{files: map[string]string{"/a": "b"}}, "a=b", "the image has no boot configuration in which"},
-		"line too long":   {layout{files: grubOnly}, "a=" + strings.Repeat("b", 2048), "/boot/grub/grub.cfg: the kernel arguments take 2"},
-		"a quote in GRUB": {layout{files: grubOnly}, `a='b'`, "/boot/grub/grub.cfg: GRUB cannot hand on the kernel argument a='b'"},
-		"a line end":      {layout{files: grubOnly}, "a=b\nlinux x", `kernel argument "a=b\nlinux x": control characters`},
-		"an open quote":   {layout{files: grubOnly}, `a="b`, "a quote is not closed"},
-		"media check":     {layout{files: grubOnly}, "rd.live.check", "the check fails on an image"},
-		"for init":        {layout{files: grubOnly}, "-- x", "would be for init"},
-		"no name":         {layout{files: grubOnly}, "=x", "it has no name"},
-		"unified kernel":  {layout{files: map[string]string{"/EFI/Linux/a.efi": "MZ"}}, "a=b", "/EFI/Linux/a.efi: its command line is part of a signed program"},
-		"shared blocks": {layout{files: map[string]string{"/boot/grub/grub.cfg": grubConfig, "/zz": grubConfig}, finish: func(image []byte, at func(string) int64) {
-			old := binary.LittleEndian.AppendUint32(nil, uint32(at("/zz")/sector))
-			put := binary.LittleEndian.AppendUint32(nil, uint32(at("/boot/grub/grub.cfg")/sector))
-			n := bytes.Index(image, old)
-			copy(image[n:], put)
-			size := int64(len(grubConfig) - 1)
-			both(image[n+8:], size)
-		}}, "a=b", "/boot/grub/grub.cfg: it shares its blocks with /zz"},
+		"no boot files": {layout{files: map[string]string{"/a": "b"}}, "a=b",
+			"the image has no boot configuration in which"},
+		"line too long": {layout{files: grubOnly}, "a=" + strings.Repeat("b", 2048),
+			"/boot/grub/grub.cfg: the kernel arguments take 2"},
+		"a quote in GRUB": {layout{files: grubOnly}, `a='b'`,
+			"/boot/grub/grub.cfg: GRUB cannot hand on the kernel argument a='b'"},
+		"a line end":    {layout{files: grubOnly}, "a=b\nlinux x", `kernel argument "a=b\nlinux x": control characters`},
+		"an open quote": {layout{files: grubOnly}, `a="b`, "a quote is not closed"},
+		"media check":   {layout{files: grubOnly}, "rd.live.check", "the check fails on an image"},
+		"for init":      {layout{files: grubOnly}, "-- x", "would be for init"},
+		"no name":       {layout{files: grubOnly}, "=x", "it has no name"},
+		"unified kernel": {layout{files: map[string]string{"/EFI/Linux/a.efi": "MZ"}}, "a=b",
+			"/EFI/Linux/a.efi: its command line is part of a signed program"},
+		"shared blocks": {layout{files: map[string]string{"/boot/grub/grub.cfg": grubConfig, "/zz": grubConfig},
+			finish: func(image []byte, at func(string) int64) {
+				old := binary.LittleEndian.AppendUint32(nil, uint32(at("/zz")/sector))
+				put := binary.LittleEndian.AppendUint32(nil, uint32(at("/boot/grub/grub.cfg")/sector))
+				n := bytes.Index(image, old)
+				copy(image[n:], put)
+				size := int64(len(grubConfig) - 1)
+				both(image[n+8:], size)
+			}}, "a=b", "/boot/grub/grub.cfg: it shares its blocks with /zz"},
 		"isolinux by a command line": {layout{bios: "/isolinux/isolinux.bin", files: map[string]string{
-			"/isolinux/isolinux.bin": "boot", "/isolinux/isolinux.cfg": "default vmlinuz initrd=initrd.img\n", "/boot/grub/grub.cfg": grubConfig,
+			"/isolinux/isolinux.bin": "boot", "/isolinux/isolinux.cfg": "default vmlinuz initrd=initrd.img\n",
+			"/boot/grub/grub.cfg": grubConfig,
 		}}, "a=b", "/isolinux/isolinux.bin: no configuration of it has an entry"},
-		"no JSON": {layout{files: map[string]string{"/coreos/kargs.json": "{"}}, "a=b", "/coreos/kargs.json: it cannot be read"},
-		"area outside": {layout{files: map[string]string{"/a": "b", "/coreos/kargs.json": `{"size":10,"files":[{"path":"a","offset":0}]}`}}, "a=b",
+		"no JSON": {layout{files: map[string]string{"/coreos/kargs.json": "{"}}, "a=b",
+			"/coreos/kargs.json: it cannot be read"},
+		"area outside": {layout{files: map[string]string{"/a": "b",
+			"/coreos/kargs.json": `{"size":10,"files":[{"path":"a","offset":0}]}`}}, "a=b",
 			"/a: its karg area at 0 does not lie within it"},
 		"area of no file": {layout{files: map[string]string{"/coreos/kargs.json": `{"size":10,"files":[{"path":"nix","offset":0}]}`}}, "a=b",
 			"/coreos/kargs.json: no such file in the image: nix"},
-		"leaning": {layout{files: map[string]string{"/isolinux/isolinux.cfg": "append x\ninclude txt.cfg\n", "/isolinux/txt.cfg": "label a\n kernel vmlinuz\n"}}, "a=b",
+		"leaning": {layout{files: map[string]string{"/isolinux/isolinux.cfg": "append x\ninclude txt.cfg\n",
+			"/isolinux/txt.cfg": "label a\n kernel vmlinuz\n"}}, "a=b",
 			"/isolinux/txt.cfg: its entries take their arguments from /isolinux/isolinux.cfg"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,8 @@ func (img *Image) DefaultArgs(filesURL string) []string {
 	filesURL = strings.TrimSuffix(filesURL, "/")
 	switch {
 	case img.distro == CoreOS:
-		args := []string{"ignition.firstboot", "ignition.platform.id=metal", "ignition.config.url=${glowplug}/api/v1/ignition"}
+		args := []string{"ignition.firstboot", "ignition.platform.id=metal",
+			"ignition.config.url=${glowplug}/api/v1/ignition"}
 		if rootfs, err := img.Lookup("/images/pxeboot/rootfs.img"); err == nil && filesURL != "" {
 			return append(args, "coreos.live.rootfs_url="+filesURL+rootfs.Path)
 		}

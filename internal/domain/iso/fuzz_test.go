@@ -68,8 +68,10 @@ func FuzzCustomize(f *testing.F) {
 
 // seeds are small images of every shape.
 func seeds(t testing.TB) [][]byte {
-	esp := fatLayout{bits: 12, clusters: 40, files: map[string]string{"/EFI/BOOT/grub.cfg": grubConfig, "/loader/entries/a.conf": entryConfig}}.build(t)
-	files := map[string]string{"/boot/grub/grub.cfg": grubConfig, "/isolinux/isolinux.cfg": isolinuxConfig, "/images/efiboot.img": string(esp), "/vmlinuz": "k"}
+	esp := fatLayout{bits: 12, clusters: 40, files: map[string]string{"/EFI/BOOT/grub.cfg": grubConfig,
+		"/loader/entries/a.conf": entryConfig}}.build(t)
+	files := map[string]string{"/boot/grub/grub.cfg": grubConfig, "/isolinux/isolinux.cfg": isolinuxConfig,
+		"/images/efiboot.img": string(esp), "/vmlinuz": "k"}
 	return [][]byte{
 		coreOS(t, 300, false),
 		coreOS(t, 300, true),
@@ -81,7 +83,8 @@ func seeds(t testing.TB) [][]byte {
 // FuzzConfig edits texts in each language: a second time changes nothing, and
 // the arguments are there once.
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{grubConfig, isolinuxConfig, entryConfig, "linux /a 'b c' \\\n d # e", "label a\nlinux b\nappend - --- c",
+	for _, s := range []string{grubConfig, isolinuxConfig, entryConfig, "linux /a 'b c' \\\n d # e",
+		"label a\nlinux b\nappend - --- c",
 		"linux 0 quiet&linux 0 rd.live.check quie${0000000"} {
 		f.Add(s)
 	}

@@ -54,8 +54,9 @@ func TestHostile(t *testing.T) {
 		"a file far away":  {func(image []byte) { both(record(image, "A;1")[2:], math.MaxUint32) }, "truncated: /a ends at"},
 		"a short record":   {func(image []byte) { record(image, "A;1")[0] = 10 }, "a damaged directory record"},
 		"a long name":      {func(image []byte) { record(image, "A;1")[32] = 255 }, "a damaged directory record"},
-		"blocks of 512":    {func(image []byte) { binary.LittleEndian.PutUint16(image[16*sector+128:], 512) }, "blocks of 512 bytes"},
-		"no root":          {func(image []byte) { both(image[16*sector+158:], math.MaxUint32) }, "the root directory"},
+		"blocks of 512": {func(image []byte) { binary.LittleEndian.PutUint16(image[16*sector+128:], 512) },
+			"blocks of 512 bytes"},
+		"no root": {func(image []byte) { both(image[16*sector+158:], math.MaxUint32) }, "the root directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := base.build(t)

@@ -268,8 +268,10 @@ func TestShapeFedora(t *testing.T) {
 			kb := map[string]int{"12": 4096, "32": 40000}[bits]
 			boot := esp(t, kb, bits, map[string]string{"EFI/BOOT/grub.cfg": longGRUB, "EFI/BOOT/BOOTX64.EFI": "random 100000"})
 			dir := folder(t, map[string]string{
-				"boot/grub2/grub.cfg": longGRUB, "images/pxeboot/vmlinuz": "random 300000", "images/pxeboot/initrd.img": "random 500000",
-				"images/install.img": "random 3000000", "images/eltorito.img": "random 30000", ".discinfo": "41\n", "EFI/BOOT/BOOTX64.EFI": "random 100000",
+				"boot/grub2/grub.cfg": longGRUB, "images/pxeboot/vmlinuz": "random 300000",
+				"images/pxeboot/initrd.img": "random 500000",
+				"images/install.img":        "random 3000000", "images/eltorito.img": "random 30000", ".discinfo": "41\n",
+				"EFI/BOOT/BOOTX64.EFI": "random 100000",
 			})
 			file := filepath.Join(t.TempDir(), "fedora.iso")
 			run(t, "xorriso", "-as", "mkisofs", "-o", file, "-R", "-J", "-V", "Fedora-S-dvd-x86_64-41",
@@ -277,7 +279,8 @@ func TestShapeFedora(t *testing.T) {
 				"-append_partition", "2", "0xef", boot, "-appended_part_as_gpt", "-eltorito-alt-boot",
 				"-e", "--interval:appended_partition_2:all::", "-no-emul-boot", dir)
 			run(t, "implantisomd5", file)
-			o := checkShape(t, file, Options{BaseURL: "http://10.0.2.2", Args: []string{"inst.ks=${glowplug}/ks", "console=ttyS0", "x=" + strings.Repeat("y", 900)}},
+			o := checkShape(t, file, Options{BaseURL: "http://10.0.2.2", Args: []string{"inst.ks=${glowplug}/ks",
+				"console=ttyS0", "x=" + strings.Repeat("y", 900)}},
 				[]string{"/boot/grub2/grub.cfg", "EFI partition:/EFI/BOOT/grub.cfg"})
 			checkFAT(t, o, "EFI partition")
 			patched := filepath.Join(t.TempDir(), "patched.iso")
@@ -298,10 +301,12 @@ func TestShapeFedora(t *testing.T) {
 // What grub-mkrescue builds: GPT, APM, HFS+, and an EFI image in the tree.
 func TestShapeRescue(t *testing.T) {
 	tools(t, "xorriso", "grub-mkrescue", "mformat")
-	dir := folder(t, map[string]string{"boot/grub/grub.cfg": longGRUB, "boot/vmlinuz": "random 300000", "boot/initrd": "random 500000"})
+	dir := folder(t, map[string]string{"boot/grub/grub.cfg": longGRUB, "boot/vmlinuz": "random 300000",
+		"boot/initrd": "random 500000"})
 	file := filepath.Join(t.TempDir(), "rescue.iso")
 	run(t, "grub-mkrescue", "-o", file, dir, "--", "-volid", "RESCUE", "-joliet", "on")
-	checkShape(t, file, Options{Args: []string{"console=ttyS0", "x=" + strings.Repeat("y", 1500)}}, []string{"/boot/grub/grub.cfg"})
+	checkShape(t, file, Options{Args: []string{"console=ttyS0", "x=" + strings.Repeat("y", 1500)}},
+		[]string{"/boot/grub/grub.cfg"})
 }
 
 // isolinux with Debian's splitting over several files, hybrid, by genisoimage.
@@ -310,21 +315,29 @@ func TestShapeIsolinux(t *testing.T) {
 	bin := need(t, "/usr/lib/ISOLINUX/isolinux.bin")
 	c32 := need(t, "/usr/lib/syslinux/modules/bios/ldlinux.c32")
 	dir := folder(t, map[string]string{
-		"isolinux/isolinux.cfg": "path\ninclude menu.cfg\ndefault vesamenu.c32\nprompt 0\n", "isolinux/menu.cfg": "menu title x\ninclude txt.cfg\n",
-		"isolinux/txt.cfg":  "default install\nlabel install\n\tmenu label ^Install\n\tkernel /install.amd/vmlinuz\n\tappend vga=788 initrd=/install.amd/initrd.gz --- quiet \n",
-		"isolinux/bare.cfg": "label bare\r\n  linux /install.amd/vmlinuz\r\n  initrd /install.amd/initrd.gz\r\n", "install.amd/vmlinuz": "random 300000",
-		"install.amd/initrd.gz": "random 300000", ".disk/info": "Debian GNU/Linux 12.8.0 \"Bookworm\" - Official amd64 NETINST",
+		"isolinux/isolinux.cfg": "path\ninclude menu.cfg\ndefault vesamenu.c32\nprompt 0\n",
+		"isolinux/menu.cfg":     "menu title x\ninclude txt.cfg\n",
+		"isolinux/txt.cfg": "default install\nlabel install\n\tmenu label ^Install\n\tkernel " +
+			"/install.amd/vmlinuz\n\tappend vga=788 initrd=/install.amd/initrd.gz --- quiet \n",
+		"isolinux/bare.cfg":     "label bare\r\n  linux /install.amd/vmlinuz\r\n  initrd /install.amd/initrd.gz\r\n",
+		"install.amd/vmlinuz":   "random 300000",
+		"install.amd/initrd.gz": "random 300000",
+		".disk/info":            "Debian GNU/Linux 12.8.0 \"Bookworm\" - Official amd64 NETINST",
 	})
 	run(t, "cp", bin, c32, filepath.Join(dir, "isolinux"))
 	file := filepath.Join(t.TempDir(), "debian.iso")
-	run(t, "genisoimage", "-quiet", "-o", file, "-R", "-J", "-V", "Debian 12", "-b", "isolinux/isolinux.bin", "-c", "isolinux/boot.cat",
+	run(t, "genisoimage", "-quiet", "-o", file, "-R", "-J", "-V", "Debian 12", "-b", "isolinux/isolinux.bin", "-c",
+		"isolinux/boot.cat",
 		"-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", dir)
 	run(t, "isohybrid", file)
-	o := checkShape(t, file, Options{Args: []string{"console=ttyS0", "vga=1"}}, []string{"/isolinux/bare.cfg", "/isolinux/txt.cfg"})
-	if got := text(t, o, o.Size(), "/isolinux/txt.cfg"); !strings.Contains(got, "append initrd=/install.amd/initrd.gz console=ttyS0 vga=1 --- quiet \n") {
+	o := checkShape(t, file, Options{Args: []string{"console=ttyS0", "vga=1"}}, []string{"/isolinux/bare.cfg",
+		"/isolinux/txt.cfg"})
+	if got := text(t, o, o.Size(), "/isolinux/txt.cfg"); !strings.Contains(got,
+		"append initrd=/install.amd/initrd.gz console=ttyS0 vga=1 --- quiet \n") {
 		t.Error(got)
 	}
-	if got := text(t, o, o.Size(), "/isolinux/bare.cfg"); !strings.Contains(got, "vmlinuz\r\n  append console=ttyS0 vga=1\r\n  initrd") {
+	if got := text(t, o, o.Size(), "/isolinux/bare.cfg"); !strings.Contains(got,
+		"vmlinuz\r\n  append console=ttyS0 vga=1\r\n  initrd") {
 		t.Error(got)
 	}
 }
@@ -348,7 +361,8 @@ func TestShapeUDF(t *testing.T) {
 // Directories deeper than ISO 9660 has them are moved; Rock Ridge says where from.
 func TestShapeDeep(t *testing.T) {
 	tools(t, "genisoimage")
-	dir := folder(t, map[string]string{"a/b/c/d/e/f/g/h/i/j/grub.cfg": grubConfig, "boot/" + strings.Repeat("long", 50) + "/grub.cfg": grubConfig})
+	dir := folder(t, map[string]string{"a/b/c/d/e/f/g/h/i/j/grub.cfg": grubConfig, "boot/" + strings.Repeat("long", 50) +
+		"/grub.cfg": grubConfig})
 	file := filepath.Join(t.TempDir(), "deep.iso")
 	run(t, "genisoimage", "-quiet", "-R", "-V", "DEEP", "-o", file, dir)
 	image, err := os.ReadFile(file)
@@ -356,7 +370,8 @@ func TestShapeDeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := customize(t, image, Options{Args: []string{"a=" + strings.Repeat("b", 1800)}})
-	if d := cmp.Diff([]string{"/a/b/c/d/e/f/g/h/i/j/grub.cfg", "/boot/" + strings.Repeat("long", 50) + "/grub.cfg"}, o.Patched()); d != "" {
+	if d := cmp.Diff([]string{"/a/b/c/d/e/f/g/h/i/j/grub.cfg", "/boot/" + strings.Repeat("long", 50) + "/grub.cfg"},
+		o.Patched()); d != "" {
 		t.Error(d)
 	}
 }

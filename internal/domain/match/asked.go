@@ -20,7 +20,8 @@ type asked struct {
 }
 
 func file(q *Query) *asked {
-	a := &asked{Query: q, ips: slices.Clone(q.IPs), macs: map[netaddr.MAC]struct{}{}, names: map[string]struct{}{}, firsts: map[string]struct{}{}}
+	a := &asked{Query: q, ips: slices.Clone(q.IPs), macs: map[netaddr.MAC]struct{}{}, names: map[string]struct{}{},
+		firsts: map[string]struct{}{}}
 	slices.SortFunc(a.ips, netip.Addr.Compare)
 	for _, m := range q.MACs {
 		a.macs[m] = struct{}{}

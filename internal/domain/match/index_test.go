@@ -55,7 +55,8 @@ func (w world) labels() map[string]string {
 
 func (w world) rule(i int) *Rule {
 	r := &Rule{
-		Ref:     Ref{w.namespace(), pickOf(w, fmt.Sprintf("c%d", i), fmt.Sprintf("c%d", i), "builder", "builder-target", "server")},
+		Ref: Ref{w.namespace(), pickOf(w, fmt.Sprintf("c%d", i), fmt.Sprintf("c%d", i), "builder", "builder-target",
+			"server")},
 		Type:    w.typ(),
 		Created: time.Unix(int64(w.IntN(3)), 0).UTC(),
 		Role:    w.role(),

@@ -52,7 +52,8 @@ func TestParseSelector(t *testing.T) {
 		t.Errorf("MACs %v, want two", sel.MACs)
 	}
 	if want := []netip.Prefix{
-		netip.MustParsePrefix("192.168.10.10/32"), netip.MustParsePrefix("192.168.10.0/24"), netip.MustParsePrefix("fd00::1/128"),
+		netip.MustParsePrefix("192.168.10.10/32"), netip.MustParsePrefix("192.168.10.0/24"),
+		netip.MustParsePrefix("fd00::1/128"),
 	}; !slices.Equal(sel.Prefixes, want) {
 		t.Errorf("prefixes %v, want %v", sel.Prefixes, want)
 	}
@@ -73,7 +74,8 @@ func TestParseSelectorNamesTheField(t *testing.T) {
 		{ips: []string{"10.0.0.0/33"}, field: "selector.matchIPs[0]"},
 		{hostnames: []string{"a b"}, field: "selector.matchHostnames[0]"},
 	} {
-		if _, err := ParseSelector(nil, c.hostnames, c.ips, c.macs, false); err == nil || !strings.HasPrefix(err.Error(), c.field+": ") {
+		if _, err := ParseSelector(nil, c.hostnames, c.ips, c.macs, false); err == nil || !strings.HasPrefix(err.Error(),
+			c.field+": ") {
 			t.Errorf("error %v, want one of %s", err, c.field)
 		}
 	}
@@ -130,7 +132,8 @@ func FuzzSelector(f *testing.F) {
 		}
 		rules := []*Rule{
 			{Ref: Ref{"a", "fuzzed"}, Type: "ignition", Created: time.Unix(1, 0), Selector: sel},
-			{Ref: Ref{"a", "wide"}, Type: "ignition", Selector: Selector{Prefixes: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}},
+			{Ref: Ref{"a", "wide"}, Type: "ignition",
+				Selector: Selector{Prefixes: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}},
 		}
 		q := &Query{Type: "ignition", Facts: Facts{MACs: sel.MACs, Labels: labels}}
 		if name, err := netaddr.ParseHostname(asName); err == nil {

@@ -45,57 +45,73 @@ func TestTiers(t *testing.T) {
 			rule(t, own("i"), 9, ign, byIP("10.0.0.9/32")), rule(t, own("m"), 0, ign, byMAC)}},
 		{name: "IP before hostname", facts: host, want: "g10/i", tier: IP, rules: []*Rule{
 			rule(t, own("n"), 9, ign, byName), rule(t, own("i"), 0, ign, byIP("10.0.0.0/8"))}},
-		{name: "longest prefix first", facts: host, want: "g10/long", tier: IP, reason: "the longer prefix goes first", rules: []*Rule{
-			rule(t, own("short"), 9, ign, byIP("10.0.0.0/8")), rule(t, own("long"), 0, ign, byIP("10.0.0.0/24"))}},
+		{name: "longest prefix first", facts: host, want: "g10/long", tier: IP, reason: "the longer prefix goes first",
+			rules: []*Rule{
+				rule(t, own("short"), 9, ign, byIP("10.0.0.0/8")), rule(t, own("long"), 0, ign, byIP("10.0.0.0/24"))}},
 		{name: "an exact IPv4 address before an IPv6 prefix", facts: host, want: "g10/exact", tier: IP, rules: []*Rule{
 			rule(t, own("net"), 9, ign, byIP("fd00::/64")), rule(t, own("exact"), 0, ign, byIP("10.0.0.9/32"))}},
 		{name: "hostname before labels", facts: host, want: "g10/n", tier: Hostname, rules: []*Rule{
 			rule(t, own("l"), 9, ign, byLabels(Label{"role", "builder"})), rule(t, own("n"), 0, ign, byName)}},
-		{name: "more labels first", facts: host, want: "g10/two", tier: Labels, reason: "more labels go first", rules: []*Rule{
-			rule(t, own("one"), 9, ign, byLabels(Label{"role", "builder"})),
-			rule(t, own("two"), 0, ign, byLabels(Label{"rack", "7"}, Label{"role", "builder"}))}},
+		{name: "more labels first", facts: host, want: "g10/two", tier: Labels, reason: "more labels go first",
+			rules: []*Rule{
+				rule(t, own("one"), 9, ign, byLabels(Label{"role", "builder"})),
+				rule(t, own("two"), 0, ign, byLabels(Label{"rack", "7"}, Label{"role", "builder"}))}},
 		{name: "all labels must hold", facts: host, tier: None, rules: []*Rule{
 			rule(t, own("two"), 0, ign, byLabels(Label{"rack", "8"}, Label{"role", "builder"}))}},
 		{name: "labels before the image", facts: withImage(own("img")), want: "g10/l", tier: Labels, rules: []*Rule{
 			rule(t, own("img"), 9, ign, Selector{}), rule(t, own("l"), 0, ign, byLabels(Label{"rack", "7"}))}},
 		{name: "the image before defaults", facts: withImage(own("img")), want: "g10/img", tier: Image, rules: []*Rule{
 			rule(t, own("d"), 9, ign, byDefault), rule(t, own("img"), 0, ign, Selector{})}},
-		{name: "an image's config elsewhere after the own default", facts: withImage(other("img")), want: "g10/d", tier: Default, rules: []*Rule{
-			rule(t, own("d"), 0, ign, byDefault), rule(t, other("img"), 9, ign, Selector{})}},
-		{name: "all tiers in the own namespace first", facts: host, want: "g10/d", tier: Default, reason: "the host's own namespace goes first", rules: []*Rule{
-			rule(t, own("d"), 0, ign, byDefault), rule(t, other("m"), 9, ign, byMAC)}},
+		{name: "an image's config elsewhere after the own default", facts: withImage(other("img")), want: "g10/d",
+			tier: Default, rules: []*Rule{
+				rule(t, own("d"), 0, ign, byDefault), rule(t, other("img"), 9, ign, Selector{})}},
+		{name: "all tiers in the own namespace first", facts: host, want: "g10/d", tier: Default,
+			reason: "the host's own namespace goes first", rules: []*Rule{
+				rule(t, own("d"), 0, ign, byDefault), rule(t, other("m"), 9, ign, byMAC)}},
 		{name: "then in the others", facts: host, want: "a/m", tier: MAC, rules: []*Rule{
 			rule(t, own("n"), 0, ign, byIP("10.9.0.0/16")), rule(t, other("m"), 9, ign, byMAC)}},
-		{name: "a tie: the older", facts: host, want: "g10/z", tier: MAC, reason: "a tie: the older goes first", rules: []*Rule{
-			rule(t, own("a"), 1, ign, byMAC), rule(t, own("z"), 2, ign, byMAC)}},
+		{name: "a tie: the older", facts: host, want: "g10/z", tier: MAC, reason: "a tie: the older goes first",
+			rules: []*Rule{
+				rule(t, own("a"), 1, ign, byMAC), rule(t, own("z"), 2, ign, byMAC)}},
 		{name: "a tie of one age: the name", facts: host, want: "g10/a", tier: MAC, rules: []*Rule{
 			rule(t, own("z"), 1, ign, byMAC), rule(t, own("a"), 1, ign, byMAC)}},
 		{name: "a tie of one age: the namespace", facts: host, anon: true, want: "a/z", tier: MAC, rules: []*Rule{
 			rule(t, other("z"), 1, ign, byMAC), rule(t, own("a"), 1, ign, byMAC)}},
 		{name: "a selector is an OR of its fields", facts: host, want: "g10/or", tier: Hostname, rules: []*Rule{
 			rule(t, own("or"), 0, ign, Selector{MACs: []netaddr.MAC{{2, 7}}, Hostnames: []string{"node1"}})}},
-		{name: "an empty selector matches nobody", facts: host, tier: None, rules: []*Rule{rule(t, own("builder"), 0, ign, Selector{})}},
-		{name: "another type is not considered", facts: host, tier: None, rules: []*Rule{rule(t, own("m"), 0, "kickstart", byMAC)}},
-		{name: "role: R-target before R, and before MAC", facts: withRole("builder"), want: "g10/builder-target", tier: Role, rules: []*Rule{
-			rule(t, own("m"), 9, ign, byMAC), rule(t, own("builder"), 5, ign, Selector{}), rule(t, own("builder-target"), 0, ign, Selector{})}},
+		{name: "an empty selector matches nobody", facts: host, tier: None, rules: []*Rule{rule(t, own("builder"), 0, ign,
+			Selector{})}},
+		{name: "another type is not considered", facts: host, tier: None, rules: []*Rule{rule(t, own("m"), 0, "kickstart",
+			byMAC)}},
+		{name: "role: R-target before R, and before MAC", facts: withRole("builder"), want: "g10/builder-target", tier: Role,
+			rules: []*Rule{
+				rule(t, own("m"), 9, ign, byMAC), rule(t, own("builder"), 5, ign, Selector{}), rule(t, own("builder-target"), 0,
+					ign, Selector{})}},
 		{name: "role: the name R", facts: withRole("builder"), want: "g10/builder", tier: Role, rules: []*Rule{
 			rule(t, own("m"), 9, ign, byMAC), rule(t, own("builder"), 5, ign, Selector{})}},
 		{name: "role: only among empty selectors", facts: withRole("builder"), want: "g10/m", tier: MAC, rules: []*Rule{
 			rule(t, own("m"), 9, ign, byMAC), rule(t, own("builder"), 5, ign, byIP("10.9.9.9/32"))}},
-		{name: "role: all three in the own namespace first", facts: withRole("builder"), want: "g10/builder", tier: Role, rules: []*Rule{
-			rule(t, own("builder"), 0, ign, Selector{}), rule(t, other("builder-target"), 9, ign, Selector{})}},
-		{name: "role: then in the others, before the own tiers", facts: withRole("builder"), want: "a/builder-target", tier: Role, reason: "the role that was asked for goes first", rules: []*Rule{
-			rule(t, own("m"), 0, ign, byMAC), rule(t, other("builder-target"), 9, ign, Selector{})}},
+		{name: "role: all three in the own namespace first", facts: withRole("builder"), want: "g10/builder", tier: Role,
+			rules: []*Rule{
+				rule(t, own("builder"), 0, ign, Selector{}), rule(t, other("builder-target"), 9, ign, Selector{})}},
+		{name: "role: then in the others, before the own tiers", facts: withRole("builder"), want: "a/builder-target",
+			tier: Role, reason: "the role that was asked for goes first", rules: []*Rule{
+				rule(t, own("m"), 0, ign, byMAC), rule(t, other("builder-target"), 9, ign, Selector{})}},
 		{name: "role: none, and R overlays the label", facts: withRole("server"), want: "g10/s", tier: Labels, rules: []*Rule{
-			rule(t, own("b"), 9, ign, byLabels(Label{"role", "builder"})), rule(t, own("s"), 0, ign, byLabels(Label{"role", "server"}))}},
+			rule(t, own("b"), 9, ign, byLabels(Label{"role", "builder"})), rule(t, own("s"), 0, ign,
+				byLabels(Label{"role", "server"}))}},
 		{name: "isolated: nothing from the others", facts: host, offer: OwnNamespace, tier: None, rules: []*Rule{
 			rule(t, other("m"), 0, ign, byMAC)}},
-		{name: "isolated: no image's config from the others", facts: withImage(other("img")), offer: OwnNamespace, tier: None, rules: []*Rule{
-			rule(t, other("img"), 0, ign, Selector{}), rule(t, own("x"), 0, ign, byIP("10.9.9.9/32"))}},
-		{name: "isolated: no role from the others", facts: withRole("builder"), offer: OwnNamespace, tier: None, rules: []*Rule{
-			rule(t, other("builder-target"), 0, ign, Selector{})}},
-		{name: "isolated, unknown: only the defaults of default", facts: host, offer: DefaultsOnly, anon: true, want: "default/d", tier: Default, rules: []*Rule{
-			rule(t, Ref{"default", "m"}, 9, ign, byMAC), rule(t, own("d"), 9, ign, byDefault), rule(t, Ref{"default", "d"}, 0, ign, byDefault)}},
+		{name: "isolated: no image's config from the others", facts: withImage(other("img")), offer: OwnNamespace, tier: None,
+			rules: []*Rule{
+				rule(t, other("img"), 0, ign, Selector{}), rule(t, own("x"), 0, ign, byIP("10.9.9.9/32"))}},
+		{name: "isolated: no role from the others", facts: withRole("builder"), offer: OwnNamespace, tier: None,
+			rules: []*Rule{
+				rule(t, other("builder-target"), 0, ign, Selector{})}},
+		{name: "isolated, unknown: only the defaults of default", facts: host, offer: DefaultsOnly, anon: true,
+			want: "default/d", tier: Default, rules: []*Rule{
+				rule(t, Ref{"default", "m"}, 9, ign, byMAC), rule(t, own("d"), 9, ign, byDefault), rule(t, Ref{"default", "d"}, 0,
+					ign, byDefault)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &Query{Type: ign, Namespace: "g10", Offer: c.offer, Facts: c.facts}

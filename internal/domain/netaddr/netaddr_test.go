@@ -42,7 +42,8 @@ func TestParseIP(t *testing.T) {
 			t.Errorf("ParseIP(%q) = %v, %v; want %s", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "192.168.10", "192.168.10.256", "192.168.010.1", "[::1]", "fe80::1%eth0", "::ffff:1.2.3.4%1", "1.2.3.4:80", "1.2.3.4\n", "1.2.3.4\x00", " 1.2.3.4"} {
+	for _, s := range []string{"", "192.168.10", "192.168.10.256", "192.168.010.1", "[::1]", "fe80::1%eth0",
+		"::ffff:1.2.3.4%1", "1.2.3.4:80", "1.2.3.4\n", "1.2.3.4\x00", " 1.2.3.4"} {
 		if got, err := ParseIP(s); err == nil {
 			t.Errorf("ParseIP(%q) = %v; want an error", s, got)
 		}
@@ -63,7 +64,8 @@ func TestParsePrefix(t *testing.T) {
 			t.Errorf("ParsePrefix(%q) = %v, %v; want %s", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "/", "/24", "192.168.10.0/33", "192.168.10.0/-1", "192.168.10.0/024", "::ffff:1.2.3.4/24", "fe80::1%eth0/64", "192.168.10.0/24/24", "x/24"} {
+	for _, s := range []string{"", "/", "/24", "192.168.10.0/33", "192.168.10.0/-1", "192.168.10.0/024",
+		"::ffff:1.2.3.4/24", "fe80::1%eth0/64", "192.168.10.0/24/24", "x/24"} {
 		if got, err := ParsePrefix(s); err == nil {
 			t.Errorf("ParsePrefix(%q) = %v; want an error", s, got)
 		}
@@ -84,7 +86,8 @@ func TestParseHostname(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"", ".", "..", "a..b", ".a", "-a", "a-", "a.-b", "a b", "a\nb", "a\r\nX: y", "a\x00", "${hostname}", "a$b", "a;b", "a/b", "bücher",
+		"", ".", "..", "a..b", ".a", "-a", "a-", "a.-b", "a b", "a\nb", "a\r\nX: y", "a\x00", "${hostname}", "a$b", "a;b",
+		"a/b", "bücher",
 		strings.Repeat("a", 64), strings.Repeat("a.", 127) + "a.b", strings.Repeat("a", 5000),
 	} {
 		if got, err := ParseHostname(s); err == nil {
@@ -100,21 +103,25 @@ func TestParseHostname(t *testing.T) {
 }
 
 func TestParseUUID(t *testing.T) {
-	if got, err := ParseUUID("4C4C4544-0042-3510-8056-B4C04F4E3132"); err != nil || got != "4c4c4544-0042-3510-8056-b4c04f4e3132" {
+	if got, err := ParseUUID("4C4C4544-0042-3510-8056-B4C04F4E3132"); err != nil ||
+		got != "4c4c4544-0042-3510-8056-b4c04f4e3132" {
 		t.Errorf("ParseUUID = %q, %v", got, err)
 	}
 	for _, s := range []string{
 		"", "4c4c4544", "4c4c4544004235108056b4c04f4e3132", "4c4c4544-0042-3510-8056-b4c04f4e313g",
-		"4c4c45440-042-3510-8056-b4c04f4e3132", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-ffff-ffff-ffff-ffffffffffff",
+		"4c4c45440-042-3510-8056-b4c04f4e3132", "00000000-0000-0000-0000-000000000000",
+		"FFFFFFFF-ffff-ffff-ffff-ffffffffffff",
 	} {
 		if got, err := ParseUUID(s); err == nil {
 			t.Errorf("ParseUUID(%q) = %q; want an error", s, got)
 		}
 	}
-	if !IsPlaceholderUUID("00000000-0000-0000-0000-000000000000") || !IsPlaceholderUUID("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF") {
+	if !IsPlaceholderUUID("00000000-0000-0000-0000-000000000000") ||
+		!IsPlaceholderUUID("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF") {
 		t.Error("IsPlaceholderUUID: all zeros and all ones are placeholders")
 	}
-	for _, s := range []string{"", "0", "4c4c4544-0042-3510-8056-b4c04f4e3132", strings.Repeat("0", 36), strings.Repeat("-", 36)} {
+	for _, s := range []string{"", "0", "4c4c4544-0042-3510-8056-b4c04f4e3132", strings.Repeat("0", 36),
+		strings.Repeat("-", 36)} {
 		if IsPlaceholderUUID(s) {
 			t.Errorf("IsPlaceholderUUID(%q) = true", s)
 		}
@@ -122,7 +129,8 @@ func TestParseUUID(t *testing.T) {
 }
 
 func FuzzParseMAC(f *testing.F) {
-	for _, s := range []string{"ac:1f:6b:8a:a7:9c", "AC-1F-6B-8A-A7-9C", "ac1f.6b8a.a79c", "ac1f6b8aa79c", "", "ff:ff:ff:ff:ff:ff"} {
+	for _, s := range []string{"ac:1f:6b:8a:a7:9c", "AC-1F-6B-8A-A7-9C", "ac1f.6b8a.a79c", "ac1f6b8aa79c", "",
+		"ff:ff:ff:ff:ff:ff"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -52,7 +52,8 @@ func TestTidyIsBounded(t *testing.T) {
 		r = append(r, Finding{Severity: severity, Line: i + 1, Message: "m"})
 	}
 	got := r.Tidy()
-	if len(got) != MaxFindings+1 || !got.HasError() || got[MaxFindings].Message != "and 400 more findings" || got[MaxFindings].Severity != Warning {
+	if len(got) != MaxFindings+1 || !got.HasError() || got[MaxFindings].Message != "and 400 more findings" ||
+		got[MaxFindings].Severity != Warning {
 		t.Errorf("%d findings, the last %v", len(got), got[len(got)-1])
 	}
 	for i := range r {
@@ -64,7 +65,8 @@ func TestTidyIsBounded(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	r := Report{{Severity: Warning, Message: "w"}, {Severity: Error, Line: 1, Message: "a"}, {Severity: Error, Line: 2, Message: "b"}}
+	r := Report{{Severity: Warning, Message: "w"}, {Severity: Error, Line: 1, Message: "a"}, {Severity: Error, Line: 2,
+		Message: "b"}}
 	if got, want := r.Summary(), "line 1: a; line 2: b"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -101,14 +103,18 @@ func TestFprint(t *testing.T) {
 		want    string
 	}{
 		{"no position", Finding{Severity: Error, Message: "m", Hint: "do it"}, false, "error: m\n --> f\nhint: do it\n"},
-		{"no column", Finding{Severity: Warning, Path: "$.a", Line: 1, Message: "m"}, false, "warning: $.a: m\n --> f:1\n  |\n1 | a: b\n"},
+		{"no column", Finding{Severity: Warning, Path: "$.a", Line: 1, Message: "m"}, false,
+			"warning: $.a: m\n --> f:1\n  |\n1 | a: b\n"},
 		{"tab and umlaut", Finding{Severity: Error, Line: 2, Column: 7, Message: "m"}, false,
 			"error: m\n --> f:2:7\n  |\n2 | \tkey: wörd x\n  | \t     ^^^^\n"},
-		{"behind the end", Finding{Severity: Error, Line: 3, Column: 5, Message: "m"}, false, "error: m\n --> f:3:5\n  |\n3 | last\n  |     ^\n"},
-		{"column out of range", Finding{Severity: Error, Line: 3, Column: 99, Message: "m"}, false, "error: m\n --> f:3:99\n  |\n3 | last\n"},
+		{"behind the end", Finding{Severity: Error, Line: 3, Column: 5, Message: "m"}, false,
+			"error: m\n --> f:3:5\n  |\n3 | last\n  |     ^\n"},
+		{"column out of range", Finding{Severity: Error, Line: 3, Column: 99, Message: "m"}, false,
+			"error: m\n --> f:3:99\n  |\n3 | last\n"},
 		{"line out of range", Finding{Severity: Error, Line: 99, Column: 1, Message: "m"}, false, "error: m\n --> f:99:1\n"},
 		{"color", Finding{Severity: Error, Message: "m"}, true, "\x1b[1;31merror:\x1b[0m m\n \x1b[1;34m-->\x1b[0m f\n"},
-		{"escape codes of the source are not printed", Finding{Severity: Error, Message: "\x1b[2J"}, false, "error: \ufffd[2J\n --> f\n"},
+		{"escape codes of the source are not printed", Finding{Severity: Error, Message: "\x1b[2J"}, false,
+			"error: \ufffd[2J\n --> f\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,7 +132,8 @@ func TestFprint(t *testing.T) {
 func TestFprintCutsLongLines(t *testing.T) {
 	source := []byte(strings.Repeat("x", 5000) + " here " + strings.Repeat("y", 5000))
 	var out bytes.Buffer
-	if err := Fprint(&out, "f", source, Report{{Severity: Error, Line: 1, Column: 5002, Message: "m"}}, false); err != nil {
+	if err := Fprint(&out, "f", source, Report{{Severity: Error, Line: 1, Column: 5002, Message: "m"}},
+		false); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")

@@ -142,7 +142,8 @@ func (t *Template) runFinding(err error) report.Finding {
 // missing says which fact a host lacks, or that there is no such fact.
 func (t *Template) missing(f report.Finding, key, context string) report.Finding {
 	switch {
-	case strings.HasPrefix(context, "."+key) && !slices.Contains(known, key), strings.HasPrefix(context, "$."+key) && !slices.Contains(known, key):
+	case strings.HasPrefix(context, "."+key) && !slices.Contains(known, key), strings.HasPrefix(context, "$."+key) &&
+		!slices.Contains(known, key):
 		f.Message = fmt.Sprintf("there is no .%s", clip(key))
 		f.Hint = "a template can name ." + strings.Join(known, ", .")
 	case context == "."+key || context == "$."+key:
@@ -154,7 +155,8 @@ func (t *Template) missing(f report.Finding, key, context string) report.Finding
 		if parent, ok := strings.CutSuffix(context, "."+key); ok && strings.HasPrefix(parent, ".") {
 			from = clip(parent)
 		}
-		f.Hint = fmt.Sprintf(`set it on the host, or let the template do without: {{ get %s %q | default "…" }}`, from, clip(key))
+		f.Hint = fmt.Sprintf(`set it on the host, or let the template do without: {{ get %s %q | default "…" }}`, from,
+			clip(key))
 	}
 	return f
 }

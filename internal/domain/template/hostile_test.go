@@ -31,7 +31,8 @@ var hostile = []struct {
 	{"a loop of text", "{{range 1000000000}}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{{end}}", nil},
 	{"loops with a long body", "{{range 100000}}" + repeat("{{if $.Name}}{{end}}", 6000) + "{{end}}", nil},
 	{"a text that doubles", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = print $x $x}}{{end}}`, nil},
-	{"a format that multiplies", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = printf "` + repeat("%[1]s", 1000) + `" $x}}{{end}}`, nil},
+	{"a format that multiplies", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = printf "` + repeat("%[1]s", 1000) +
+		`" $x}}{{end}}`, nil},
 	{"a wide format", `{{range 1000000}}{{$x := printf "%999999d" 1}}{{end}}`, nil},
 	{"a width as an argument", `{{$x := printf "%*d" 999999 1}}`, nil},
 	{"wide formats within the limit", `{{range 1000000}}{{$x := printf "` + repeat("%999d", 200) + `" 1}}{{end}}`, nil},
@@ -41,16 +42,21 @@ var hostile = []struct {
 	{"replace", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = replace "a" "aaaaaaaa" $x}}{{end}}`, nil},
 	{"replace of nothing", `{{$x := "aaaaaaaa"}}{{range 60}}{{$x = replace "" $x $x}}{{end}}`, nil},
 	{"lists of lists", `{{$x := list "a"}}{{range 60}}{{$x = list $x $x}}{{end}}{{$x}}`, nil},
-	{"lists as YAML", `{{$x := list "a"}}{{range 14}}{{$x = list $x $x}}{{end}}{{range 10000}}{{$y := toYaml $x}}{{end}}`, nil},
+	{"lists as YAML", `{{$x := list "a"}}{{range 14}}{{$x = list $x $x}}{{end}}{{range 10000}}{{$y := toYaml $x}}{{end}}`,
+		nil},
 	{"a deep list as YAML", `{{$x := list "a"}}{{range 3000}}{{$x = dict "k" $x}}{{end}}{{range 10000}}{{$y := toYaml $x}}{{end}}`, nil},
 	{"joined", `{{$x := splitList "" (printf "%0999d" 1)}}{{$s := printf "%0999d" 1}}{{range 100000}}{{$y := join $s $x}}{{end}}`, nil},
 	{"split", `{{range 1000000}}{{$y := splitList "" (printf "%0999d" 1)}}{{end}}`, nil},
 	{"a template that includes itself", `{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}`, nil},
-	{"a template that includes itself twice", `{{define "a"}}{{template "a" .}}{{template "a" .}}{{end}}{{template "a" .}}`, nil},
-	{"a template that includes itself in a loop", `{{define "a"}}{{range 1}}{{template "a" .}}{{end}}{{end}}{{template "a" .}}`, nil},
-	{"a loop of all labels for each definition", `{{define "a"}}{{range $.Labels}}{{end}}{{end}}{{range 100}}{{template "a" $}}{{end}}`, crowd(10_000)},
+	{"a template that includes itself twice",
+		`{{define "a"}}{{template "a" .}}{{template "a" .}}{{end}}{{template "a" .}}`, nil},
+	{"a template that includes itself in a loop",
+		`{{define "a"}}{{range 1}}{{template "a" .}}{{end}}{{end}}{{template "a" .}}`, nil},
+	{"a loop of all labels for each definition",
+		`{{define "a"}}{{range $.Labels}}{{end}}{{end}}{{range 100}}{{template "a" $}}{{end}}`, crowd(10_000)},
 	{"definitions that double", doubling(200), nil},
-	{"comparisons of long texts", `{{$x := "a"}}{{$y := "a"}}{{range 17}}{{$x = print $x $x}}{{$y = print $y $y}}{{end}}{{range 1000000}}{{if eq $x $y}}{{end}}{{end}}`, nil},
+	{"comparisons of long texts",
+		`{{$x := "a"}}{{$y := "a"}}{{range 17}}{{$x = print $x $x}}{{$y = print $y $y}}{{end}}{{range 1000000}}{{if eq $x $y}}{{end}}{{end}}`, nil},
 	{"all labels as YAML", "{{range 10000}}{{$x := toYaml $.Labels}}{{end}}", crowd(1000)},
 	{"printing all labels", "{{range 10000}}{{$.Labels}}{{end}}", crowd(10_000)},
 	{"digests", `{{range 1000000}}{{$x := sha256sum $.Name}}{{end}}`, nil},
@@ -72,30 +78,52 @@ var hostile = []struct {
 	{"else ifs", "{{if 0}}" + repeat("{{else if 0}}", 19_000) + "{{end}}", nil},
 	{"variables", repeat("{{$a := 1}}", 19_000), nil},
 	{"looked for from the end", repeat("{{$a := 1}}", 9_000) + "{{$z := 1}}" + repeat("{{$b := $a}}", 9_000), nil},
-	{"variables in a loop", repeat("{{$a := 1}}", 9_000) + "{{range 1000000000}}" + repeat("{{$ := $a}}", 100) + "{{end}}", nil},
+	{"variables in a loop", repeat("{{$a := 1}}", 9_000) + "{{range 1000000000}}" + repeat("{{$ := $a}}", 100) + "{{end}}",
+		nil},
 	{"the root from far away", repeat("{{$a := 1}}", 18_000) + "{{range 1000000000}}{{$}}{{end}}", nil},
 	{"looked for in long names", variables(10_000, 90) + "{{and" + repeat(" $"+variable(9_999, 90), 8_000) + "}}", nil},
-	{"looked for in a loop", variables(4_000, 90) + "{{range 1000000000}}{{if and" + repeat(" $"+variable(0, 90), 400) + "}}{{end}}{{end}}", nil},
-	{"the root in a loop", variables(9_000, 8) + "{{range 1000000000}}{{if and" + repeat(" $", 900) + "}}{{end}}{{end}}", nil},
-	{"assigned in a loop", variables(4_000, 8) + "{{range 1000000000}}" + repeat("{{$"+variable(0, 8)+" = 1}}", 100) + "{{end}}", nil},
-	{"assigned by a loop", variables(4_000, 8) + "{{range 1000000000}}{{range $" + variable(0, 8) + ", $" + variable(1, 8) + " = $.Labels}}{{end}}{{end}}", crowd(1000)},
-	{"trimmed of many characters", long("c", "丬", 85_000, "€") + long("s", "€", 85_000, "") + "{{range 1000000000}}{{$x := trimAll $c $s}}{{end}}", nil},
-	{"trimmed of some characters", long("c", "丬", 20, "€") + long("s", "€", 8_000, "") + "{{range 1000000000}}{{$x := trimAll $c $s}}{{end}}", nil},
-	{"found nowhere", long("c", spaced, 30_000, "!") + long("s", spaced, 60_000, "") + "{{range 1000000000}}{{$x := contains $c $s}}{{end}}", nil},
-	{"replaced nowhere", long("c", spaced, 7_000, "!") + long("s", spaced, 14_000, "") + `{{range 1000000000}}{{$x := replace $c "" $s}}{{end}}`, nil},
-	{"split nowhere", long("c", spaced, 7_000, "!") + long("s", spaced, 14_000, "") + "{{range 1000000000}}{{$x := splitList $c $s}}{{end}}", nil},
-	{"compared with many", long("a", "a", 900_000, "") + long("b", "a", 900_000, "") + "{{range 1000000000}}{{if ne $a $b" + repeat(" $b", 10_000) + "}}{{end}}{{if eq $a" + repeat(" $b", 10_000) + "}}{{end}}{{end}}", nil},
-	{"compared through a pipe", long("a", "a", 900_000, "") + long("b", "a", 900_000, "") + "{{range 1000000000}}{{if $a | lt $b}}{{end}}{{end}}", nil},
+	{"looked for in a loop", variables(4_000, 90) + "{{range 1000000000}}{{if and" + repeat(" $"+variable(0, 90), 400) +
+		"}}{{end}}{{end}}", nil},
+	{"the root in a loop", variables(9_000, 8) + "{{range 1000000000}}{{if and" + repeat(" $", 900) + "}}{{end}}{{end}}",
+		nil},
+	{"assigned in a loop", variables(4_000, 8) + "{{range 1000000000}}" + repeat("{{$"+variable(0, 8)+" = 1}}", 100) +
+		"{{end}}", nil},
+	{"assigned by a loop", variables(4_000, 8) + "{{range 1000000000}}{{range $" + variable(0, 8) + ", $" +
+		variable(1, 8) + " = $.Labels}}{{end}}{{end}}", crowd(1000)},
+	{"trimmed of many characters", long("c", "丬", 85_000, "€") + long("s", "€", 85_000, "") +
+		"{{range 1000000000}}{{$x := trimAll $c $s}}{{end}}", nil},
+	{"trimmed of some characters", long("c", "丬", 20, "€") + long("s", "€", 8_000, "") +
+		"{{range 1000000000}}{{$x := trimAll $c $s}}{{end}}", nil},
+	{"found nowhere", long("c", spaced, 30_000, "!") + long("s", spaced, 60_000, "") +
+		"{{range 1000000000}}{{$x := contains $c $s}}{{end}}", nil},
+	{"replaced nowhere", long("c", spaced, 7_000, "!") + long("s", spaced, 14_000, "") +
+		`{{range 1000000000}}{{$x := replace $c "" $s}}{{end}}`, nil},
+	{"split nowhere", long("c", spaced, 7_000, "!") + long("s", spaced, 14_000, "") +
+		"{{range 1000000000}}{{$x := splitList $c $s}}{{end}}", nil},
+	{"compared with many", long("a", "a", 900_000, "") + long("b", "a", 900_000, "") +
+		"{{range 1000000000}}{{if ne $a $b" + repeat(" $b", 10_000) + "}}{{end}}{{if eq $a" + repeat(" $b", 10_000) +
+		"}}{{end}}{{end}}", nil},
+	{"compared through a pipe", long("a", "a", 900_000, "") + long("b", "a", 900_000, "") +
+		"{{range 1000000000}}{{if $a | lt $b}}{{end}}{{end}}", nil},
 	{"many comparisons", "{{and" + repeat(` (eq "" "")`, 150_000) + "}}", nil},
-	{"a loop of nothing else", "{{$l := list}}{{range 1000000000}}{{range $l}}{{else}}" + repeat("{{if $.Name}}{{end}}", 6_000) + "{{end}}{{end}}", nil},
-	{"a long way down", `{{$d := dict "a" 1}}{{range 500}}{{$d = dict "a" $d}}{{end}}{{range 1000000000}}{{if $d` + repeat(".a", 500) + "}}{{end}}{{if ($d)" + repeat(".a", 500) + "}}{{end}}{{with $d}}{{if " + repeat(".a", 500) + "}}{{end}}{{end}}{{end}}", nil},
+	{"a loop of nothing else", "{{$l := list}}{{range 1000000000}}{{range $l}}{{else}}" + repeat("{{if $.Name}}{{end}}",
+		6_000) + "{{end}}{{end}}", nil},
+	{"a long way down", `{{$d := dict "a" 1}}{{range 500}}{{$d = dict "a" $d}}{{end}}{{range 1000000000}}{{if $d` +
+		repeat(".a", 500) + "}}{{end}}{{if ($d)" + repeat(".a", 500) + "}}{{end}}{{with $d}}{{if " + repeat(".a", 500) +
+		"}}{{end}}{{end}}{{end}}", nil},
 	{"a long number in a loop", "{{range 1000000000}}{{if " + repeat("0", 1_500_000) + "}}{{end}}{{end}}", nil},
-	{"a map of long keys", long("k", "k", 32_000, "") + "{{$d := dict (print $k 1) 1 (print $k 2) 1 (print $k 3) 1 (print $k 4) 1 (print $k 5) 1 (print $k 6) 1 (print $k 7) 1}}{{range 1000000000}}{{range $d}}{{break}}{{end}}{{end}}", nil},
-	{"a template that includes itself in loops", `{{define "a"}}` + repeat("{{range 1}}", 49) + `{{template "a" .}}` + repeat("{{end}}", 49) + `{{end}}{{template "a" .}}`, nil},
+	{"a map of long keys", long("k", "k", 32_000, "") +
+		"{{$d := dict (print $k 1) 1 (print $k 2) 1 (print $k 3) 1 (print $k 4) 1 (print $k 5) 1 (print $k 6) 1 (print $k " +
+		"7) 1}}{{range 1000000000}}{{range $d}}{{break}}{{end}}{{end}}", nil},
+	{"a template that includes itself in loops", `{{define "a"}}` + repeat("{{range 1}}", 49) + `{{template "a" .}}` +
+		repeat("{{end}}", 49) + `{{end}}{{template "a" .}}`, nil},
 	{"a syntax error behind a long command", "{{print" + repeat(" (1)", 450_000) + "}}\n{{ ? }}", nil},
-	{"a syntax error behind many variables", variables(4_400, 10) + "{{and" + repeat(" $"+variable(4_399, 10), 4_400) + "}}\n{{ ? }}", nil},
-	{"floats of many digits", "{{range 1000000000}}{{$x := printf `" + repeat("%[1].999g", 80) + "` 1.234567e-300}}{{end}}", nil},
-	{"floats as YAML", "{{$l := list" + repeat(" 1.5e-300", 7_000) + "}}{{range 1000000000}}{{$x := toYaml $l}}{{end}}", nil},
+	{"a syntax error behind many variables", variables(4_400, 10) + "{{and" + repeat(" $"+variable(4_399, 10), 4_400) +
+		"}}\n{{ ? }}", nil},
+	{"floats of many digits", "{{range 1000000000}}{{$x := printf `" + repeat("%[1].999g", 80) +
+		"` 1.234567e-300}}{{end}}", nil},
+	{"floats as YAML", "{{$l := list" + repeat(" 1.5e-300", 7_000) + "}}{{range 1000000000}}{{$x := toYaml $l}}{{end}}",
+		nil},
 	{"many definitions", definitions(9_000), nil},
 }
 

@@ -173,7 +173,8 @@ func sizeOf(v reflect.Value, total *int, limit int) {
 		sizeOf(v.Elem(), total, limit)
 	case reflect.Slice:
 		*total += 16 * v.Len()
-		if k := v.Type().Elem().Kind(); k == reflect.String || k == reflect.Interface || k == reflect.Slice || k == reflect.Map {
+		if k := v.Type().Elem().Kind(); k == reflect.String || k == reflect.Interface || k == reflect.Slice ||
+			k == reflect.Map {
 			for i := range v.Len() {
 				sizeOf(v.Index(i), total, limit)
 			}

@@ -108,12 +108,16 @@ func (c *Client) Fill(ctx context.Context, p *Part, from string) error {
 }
 
 // take reads the body of an answer into the part.
-func (c *Client) take(ctx context.Context, cancel context.CancelCauseFunc, p *Part, resp *http.Response, idle time.Duration) error {
+func (c *Client) take(ctx context.Context, cancel context.CancelCauseFunc, p *Part, resp *http.Response,
+	idle time.Duration) error {
 	// Too few bytes for too long end the answer.
 	errIdle := fmt.Errorf("nothing came for %s", idle)
 	timer := time.AfterFunc(idle, func() { cancel(errIdle) })
 	defer timer.Stop()
-	slow := time.AfterFunc(2*idle, func() { cancel(fmt.Errorf("%w: less than %d KiB in %s", ErrSlow, leastBytes>>10, 2*idle)) })
+	slow := time.AfterFunc(2*idle, func() {
+		cancel(fmt.Errorf("%w: less than %d KiB in %s", ErrSlow, leastBytes>>10,
+			2*idle))
+	})
 	defer slow.Stop()
 	came := 0.0
 	body := &Counted{Context: ctx, Reader: resp.Body, Count: func(n float64) {
@@ -260,7 +264,8 @@ func totalOf(p *Part, resp *http.Response) (int64, error) {
 // refusal is the error of an answer that brings nothing.
 func refusal(resp *http.Response) error {
 	text := strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout || resp.StatusCode >= 500 {
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout ||
+		resp.StatusCode >= 500 {
 		return fmt.Errorf("the server answered %s", text)
 	}
 	return Permanent("the server answered %s", text)

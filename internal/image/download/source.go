@@ -54,7 +54,8 @@ func (c *Client) Round(ctx context.Context, p *Part, s *Source, keys *Keyring, f
 		return 0, Permanent("nobody has it: its metadata names no location")
 	}
 	if keys != nil && s.Signature == "" { // before a gigabyte of it has come
-		return first, Permanent("%w: its metadata names no signature, and one by a key of the keyring is asked for", ErrCorrupt)
+		return first, Permanent("%w: its metadata names no signature, and one by a key of the keyring is asked for",
+			ErrCorrupt)
 	}
 	var errs []error
 	permanent := true

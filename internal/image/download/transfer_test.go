@@ -88,7 +88,8 @@ func folder(t *testing.T) (Folder, string) {
 }
 
 func client() *Client {
-	return &Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Agent: "test", Idle: 200 * time.Millisecond}
+	return &Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Agent: "test",
+		Idle: 200 * time.Millisecond}
 }
 
 // names are the files below a folder.
@@ -173,9 +174,10 @@ func TestGetThatFails(t *testing.T) {
 		"too large": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(int64(MaxBytes)+1))
 		}, nil, "at most"},
-		"no location":  {well, func(s *Source) { s.URLs = nil }, "no location"},
-		"no URL":       {well, func(s *Source) { s.URLs = []string{"http://a b/" + secret} }, "it is no URL"},
-		"other scheme": {well, func(s *Source) { s.URLs = []string{"file:///etc/passwd"} }, "neither an http nor an https URL"},
+		"no location": {well, func(s *Source) { s.URLs = nil }, "no location"},
+		"no URL":      {well, func(s *Source) { s.URLs = []string{"http://a b/" + secret} }, "it is no URL"},
+		"other scheme": {well, func(s *Source) { s.URLs = []string{"file:///etc/passwd"} },
+			"neither an http nor an https URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := folder(t)
@@ -266,7 +268,8 @@ func TestRoomAndStandstill(t *testing.T) {
 		return full
 	}
 	s := &Source{URLs: []string{newStore(t, well).URL}, SHA256: sumOf(content)}
-	if err := c.Get(t.Context(), root, ".", "file", s, nil, 1<<20); !errors.Is(err, full) || !errors.As(err, new(LocalError)) {
+	if err := c.Get(t.Context(), root, ".", "file", s, nil, 1<<20); !errors.Is(err, full) || !errors.As(err,
+		new(LocalError)) {
 		t.Error(err)
 	}
 	p, err := s.Open(root, ".", "other", 1<<20)
@@ -352,7 +355,8 @@ func TestKeyring(t *testing.T) {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
 	}
-	if err := keyring(public).Verify(bytes.NewReader(content[1:]), sign(one, nil)); err == nil || !strings.Contains(err.Error(), "wrong") {
+	if err := keyring(public).Verify(bytes.NewReader(content[1:]), sign(one, nil)); err == nil ||
+		!strings.Contains(err.Error(), "wrong") {
 		t.Errorf("of other bytes: %v", err)
 	}
 	var private bytes.Buffer
@@ -374,7 +378,8 @@ func TestKeyring(t *testing.T) {
 // FuzzKeyring proves that whatever stands in a keyring or a signature is an error at
 // the most.
 func FuzzKeyring(f *testing.F) {
-	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nxx\n-----END PGP PUBLIC KEY BLOCK-----"), []byte("-----BEGIN PGP SIGNATURE-----\n"))
+	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nxx\n-----END PGP PUBLIC KEY BLOCK-----"),
+		[]byte("-----BEGIN PGP SIGNATURE-----\n"))
 	f.Add([]byte{0x99, 0x01, 0x0d}, []byte{0xc2, 0x04})
 	e, err := openpgp.NewEntity("a", "", "a@example.org", nil)
 	if err != nil {
@@ -429,7 +434,8 @@ func TestASlowMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if _, err := c.Round(t.Context(), p, alone, nil, 0); !errors.Is(err, ErrSlow) || !strings.HasSuffix(err.Error(), "less than 128 KiB in 100ms") {
+	if _, err := c.Round(t.Context(), p, alone, nil, 0); !errors.Is(err, ErrSlow) || !strings.HasSuffix(err.Error(),
+		"less than 128 KiB in 100ms") {
 		t.Error(err)
 	}
 }

@@ -102,7 +102,8 @@ func privileged(name string) *authenticator.Response {
 // refuse answers a caller that nobody knows: 401, as a Status object that says
 // what would help.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
-	reason := "no credential: use the admin.kubeconfig in the server's data directory, or a token or client certificate that it knows"
+	reason := "no credential: use the admin.kubeconfig in the server's data directory, or a token or client " +
+		"certificate that it knows"
 	switch door := doorOf(r); {
 	case door.Admin:
 		w.Header().Set("Connection", "close")

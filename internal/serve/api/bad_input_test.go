@@ -28,42 +28,69 @@ func TestInvalidIsNamedByItsPath(t *testing.T) {
 		{"IP of nobody", hosts, manifest("BareMetalHost", `{"ip":"0.0.0.0"}`), []string{"spec.ip"}},
 		{"hostname", hosts, manifest("BareMetalHost", `{"hostname":"a b"}`), []string{"spec.hostname"}},
 		{"newline in a hostname", hosts, manifest("BareMetalHost", `{"hostname":"a\nb"}`), []string{"spec.hostname"}},
-		{"expansion in a hostname", hosts, manifest("BareMetalHost", `{"hostname":"${net0/mac}"}`), []string{"spec.hostname"}},
-		{"label", hosts, manifest("BareMetalHost", `{"labels":{"role":"a b","a b":"c"}}`), []string{"spec.labels[role]", "spec.labels[a b]"}},
-		{"metadata label", hosts, `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"x","labels":{"a":"b c"}}}`, []string{"metadata.labels"}},
-		{"cards", hosts, manifest("BareMetalHost", `{"nics":[{"mac":"01:00:5e:00:00:01"},{},{"ip":"x","hostname":"-"}]}`), []string{"spec.nics[0].mac", "spec.nics[1]", "spec.nics[2].ip", "spec.nics[2].hostname"}},
-		{"UUID", hosts, manifest("BareMetalHost", `{"systemUUID":"00000000-0000-0000-0000-000000000000"}`), []string{"spec.systemUUID"}},
-		{"CIDR", hosts, manifest("BareMetalHost", `{"bootSources":["10.0.0.0/8","10.0.0.0/33"]}`), []string{"spec.bootSources[1]"}},
+		{"expansion in a hostname", hosts, manifest("BareMetalHost", `{"hostname":"${net0/mac}"}`),
+			[]string{"spec.hostname"}},
+		{"label", hosts, manifest("BareMetalHost", `{"labels":{"role":"a b","a b":"c"}}`), []string{"spec.labels[role]",
+			"spec.labels[a b]"}},
+		{"metadata label", hosts, `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"x","labels":{"a":"b c"}}}`,
+			[]string{"metadata.labels"}},
+		{"cards", hosts, manifest("BareMetalHost", `{"nics":[{"mac":"01:00:5e:00:00:01"},{},{"ip":"x","hostname":"-"}]}`),
+			[]string{"spec.nics[0].mac", "spec.nics[1]", "spec.nics[2].ip", "spec.nics[2].hostname"}},
+		{"UUID", hosts, manifest("BareMetalHost", `{"systemUUID":"00000000-0000-0000-0000-000000000000"}`),
+			[]string{"spec.systemUUID"}},
+		{"CIDR", hosts, manifest("BareMetalHost", `{"bootSources":["10.0.0.0/8","10.0.0.0/33"]}`),
+			[]string{"spec.bootSources[1]"}},
 		{"image", hosts, manifest("BareMetalHost", `{"image":"../x"}`), []string{"spec.image"}},
 		{"boot mode", hosts, manifest("BareMetalHost", `{"bootMode":"twice"}`), []string{"spec.bootMode"}},
-		{"kernel arguments", hosts, manifest("BareMetalHost", `{"kernelArgs":["ok","a\nboot","${x}",""]}`), []string{"spec.kernelArgs[1]", "spec.kernelArgs[2]", "spec.kernelArgs[3]"}},
+		{"kernel arguments", hosts, manifest("BareMetalHost", `{"kernelArgs":["ok","a\nboot","${x}",""]}`),
+			[]string{"spec.kernelArgs[1]", "spec.kernelArgs[2]", "spec.kernelArgs[3]"}},
 
-		{"type", configs, manifest("IgnitionConfig", `{"type":"cloud-init","format":"butane","config":"x"}`), []string{"spec.type"}},
-		{"format", configs, manifest("IgnitionConfig", `{"type":"ignition","format":"yaml","config":"x"}`), []string{"spec.format"}},
-		{"type and format", configs, manifest("IgnitionConfig", `{"type":"ignition","format":"kickstart","config":"x"}`), []string{"spec.format"}},
-		{"format and type", configs, manifest("IgnitionConfig", `{"type":"kickstart","format":"butane","config":"x"}`), []string{"spec.format"}},
-		{"kickstart version", configs, manifest("IgnitionConfig", `{"type":"kickstart","format":"kickstart","config":"text","kickstartVersion":"F12"}`), []string{"spec.kickstartVersion"}},
-		{"kickstart version of an Ignition config", configs, manifest("IgnitionConfig", `{`+good+`,"kickstartVersion":"F43"}`), []string{"spec.kickstartVersion"}},
+		{"type", configs, manifest("IgnitionConfig", `{"type":"cloud-init","format":"butane","config":"x"}`),
+			[]string{"spec.type"}},
+		{"format", configs, manifest("IgnitionConfig", `{"type":"ignition","format":"yaml","config":"x"}`),
+			[]string{"spec.format"}},
+		{"type and format", configs, manifest("IgnitionConfig", `{"type":"ignition","format":"kickstart","config":"x"}`),
+			[]string{"spec.format"}},
+		{"format and type", configs, manifest("IgnitionConfig", `{"type":"kickstart","format":"butane","config":"x"}`),
+			[]string{"spec.format"}},
+		{"kickstart version", configs, manifest("IgnitionConfig",
+			`{"type":"kickstart","format":"kickstart","config":"text","kickstartVersion":"F12"}`),
+			[]string{"spec.kickstartVersion"}},
+		{"kickstart version of an Ignition config", configs, manifest("IgnitionConfig", `{`+good+
+			`,"kickstartVersion":"F43"}`), []string{"spec.kickstartVersion"}},
 		{"nothing", configs, manifest("IgnitionConfig", `{}`), []string{"spec.type", "spec.format", "spec.config"}},
-		{"oversize source", configs, manifest("IgnitionConfig", `{"type":"ignition","format":"butane","config":"`+strings.Repeat("x", v1.MaxConfigBytes+1)+`"}`), []string{"spec.config"}},
-		{"selector", configs, manifest("IgnitionConfig", `{`+good+`,"selector":{"matchLabels":{"a":"b c"},"matchHostnames":["ok","a b"],"matchIPs":["10.0.0.0/8","10.0.0.0/x"],"matchMACs":["","zz"]}}`),
-			[]string{"spec.selector.matchLabels[a]", "spec.selector.matchHostnames[1]", "spec.selector.matchIPs[1]", "spec.selector.matchMACs[0]", "spec.selector.matchMACs[1]"}},
+		{"oversize source", configs, manifest("IgnitionConfig", `{"type":"ignition","format":"butane","config":"`+
+			strings.Repeat("x", v1.MaxConfigBytes+1)+`"}`), []string{"spec.config"}},
+		{"selector", configs, manifest("IgnitionConfig", `{`+good+
+			`,"selector":{"matchLabels":{"a":"b c"},"matchHostnames":["ok","a b"],"matchIPs":["10.0.0.0/8","10.0.0.0/x"],"matchMACs":["","zz"]}}`),
+			[]string{"spec.selector.matchLabels[a]", "spec.selector.matchHostnames[1]", "spec.selector.matchIPs[1]",
+				"spec.selector.matchMACs[0]", "spec.selector.matchMACs[1]"}},
 
 		{"ISO outside", cdroms, manifest("ISCSICdrom", `{"isoFile":"a/../../etc/passwd"}`), []string{"spec.isoFile"}},
 		{"absolute ISO", cdroms, manifest("ISCSICdrom", `{"isoFile":"/etc/passwd"}`), []string{"spec.isoFile"}},
-		{"two sources", cdroms, manifest("ISCSICdrom", `{"isoFile":"x.iso","url":"https://example.org/x.iso","sha256":"`+strings.Repeat("0", 64)+`"}`), []string{"spec.url"}},
+		{"two sources", cdroms, manifest("ISCSICdrom", `{"isoFile":"x.iso","url":"https://example.org/x.iso","sha256":"`+
+			strings.Repeat("0", 64)+`"}`), []string{"spec.url"}},
 		{"URL", cdroms, manifest("ISCSICdrom", `{"url":"file:///x"}`), []string{"spec.url", "spec.sha256"}},
-		{"external", cdroms, manifest("ISCSICdrom", `{"external":{"portal":"a b","iqn":"x","lun":-1},"transport":"http"}`), []string{"spec.external.portal", "spec.external.iqn", "spec.external.lun", "spec.transport"}},
+		{"external", cdroms, manifest("ISCSICdrom", `{"external":{"portal":"a b","iqn":"x","lun":-1},"transport":"http"}`),
+			[]string{"spec.external.portal", "spec.external.iqn", "spec.external.lun", "spec.transport"}},
 		{"access", cdroms, manifest("ISCSICdrom", `{"access":"Hosts"}`), []string{"spec.access"}},
 		{"reference", cdroms, manifest("ISCSICdrom", `{"ignitionConfig":"a/b/c"}`), []string{"spec.ignitionConfig"}},
-		{"menu text", cdroms, manifest("ISCSICdrom", `{"description":"a\nshell","version":"${x}"}`), []string{"spec.description", "spec.version"}},
-		{"mutual CHAP, half of it", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b","mutualUsername":"c"}}`), []string{"spec.chap.mutualPassword"}},
-		{"mutual CHAP of one secret", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b","mutualUsername":"c","mutualPassword":"b"}}`), []string{"spec.chap.mutualPassword"}},
-		{"CHAP", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b\nc"},"allowedInitiators":["x"]}`), []string{"spec.chap.password", "spec.allowedInitiators[0]"}},
+		{"menu text", cdroms, manifest("ISCSICdrom", `{"description":"a\nshell","version":"${x}"}`),
+			[]string{"spec.description", "spec.version"}},
+		{"mutual CHAP, half of it", cdroms, manifest("ISCSICdrom",
+			`{"chap":{"username":"a","password":"b","mutualUsername":"c"}}`), []string{"spec.chap.mutualPassword"}},
+		{"mutual CHAP of one secret", cdroms, manifest("ISCSICdrom",
+			`{"chap":{"username":"a","password":"b","mutualUsername":"c","mutualPassword":"b"}}`),
+			[]string{"spec.chap.mutualPassword"}},
+		{"CHAP", cdroms, manifest("ISCSICdrom", `{"chap":{"username":"a","password":"b\nc"},"allowedInitiators":["x"]}`),
+			[]string{"spec.chap.password", "spec.allowedInitiators[0]"}},
 
-		{"namespace", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`, []string{"metadata.name"}},
-		{"namespace by use", "/api/v1/namespaces/a.b/baremetalhosts", manifest("BareMetalHost", `{}`), []string{"metadata.namespace"}},
-		{"event", "/api/v1/namespaces/g10/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"x"},"involvedObject":{"namespace":"other"},"type":"Odd","reportingComponent":"","reportingInstance":""}`, []string{"involvedObject.namespace", "type"}},
+		{"namespace", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`,
+			[]string{"metadata.name"}},
+		{"namespace by use", "/api/v1/namespaces/a.b/baremetalhosts", manifest("BareMetalHost", `{}`),
+			[]string{"metadata.namespace"}},
+		{"event", "/api/v1/namespaces/g10/events",
+			`{"apiVersion":"v1","kind":"Event","metadata":{"name":"x"},"involvedObject":{"namespace":"other"},"type":"Odd","reportingComponent":"","reportingInstance":""}`, []string{"involvedObject.namespace", "type"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,7 +117,8 @@ func TestNames(t *testing.T) {
 	a := start(t)
 	for _, name := range []string{strings.Repeat("a", 5000), "..", ".", "*", "x*", "x>", "x y", "x/y", "X", "x\n"} {
 		body := strings.Replace(manifest("BareMetalHost", `{}`), `"x"`, `"`+strings.ReplaceAll(name, "\n", `\n`)+`"`, 1)
-		if got := a.must(http.StatusUnprocessableEntity, "POST", hosts, body).fields(t); !slices.Equal(got, []string{"metadata.name"}) {
+		if got := a.must(http.StatusUnprocessableEntity, "POST", hosts, body).fields(t); !slices.Equal(got,
+			[]string{"metadata.name"}) {
 			t.Errorf("POST %.10q: %v", name, got)
 		}
 	}
@@ -99,7 +127,8 @@ func TestNames(t *testing.T) {
 		for _, method := range []string{"GET", "DELETE"} {
 			a.must(http.StatusUnprocessableEntity, method, hosts+"/"+name, nil)
 		}
-		if code := a.do("PATCH", hosts+"/"+name+"?fieldManager=a", apply, "Content-Type", "application/apply-patch+yaml").code; code/100 != 4 {
+		if code := a.do("PATCH", hosts+"/"+name+"?fieldManager=a", apply, "Content-Type",
+			"application/apply-patch+yaml").code; code/100 != 4 {
 			t.Errorf("apply of %.10q: %d", name, code)
 		}
 	}
@@ -124,7 +153,8 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("%d after %v", resp.StatusCode, time.Since(began))
 	}
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
-		if code := a.do("POST", configs, io.LimitReader(forever('x'), 50<<20), "Content-Type", media).code; code != http.StatusRequestEntityTooLarge {
+		if code := a.do("POST", configs, io.LimitReader(forever('x'), 50<<20), "Content-Type",
+			media).code; code != http.StatusRequestEntityTooLarge {
 			t.Errorf("chunked %s: %d", media, code)
 		}
 	}
@@ -143,12 +173,14 @@ func TestLargeSource(t *testing.T) {
 	a := start(t)
 	large := config("large", "# "+strings.Repeat("x", v1.MaxConfigBytes-100)+"\n"+goodSource)
 	// As client-side kubectl apply does.
-	large.Annotations = map[string]string{v1.AnnotationLastApplied: `{"spec":{"config":"` + strings.ReplaceAll(large.Spec.Config, "\n", `\n`) + `"}}`}
+	large.Annotations = map[string]string{v1.AnnotationLastApplied: `{"spec":{"config":"` +
+		strings.ReplaceAll(large.Spec.Config, "\n", `\n`) + `"}}`}
 	a.must(http.StatusCreated, "POST", configs, large)
 	large.Labels = map[string]string{"a": "b"}
 	a.must(http.StatusOK, "PUT", configs+"/large", large)
 	large.Annotations["other"] = strings.Repeat("x", 300<<10)
-	if got := a.must(http.StatusUnprocessableEntity, "PUT", configs+"/large", large).fields(t); !slices.Equal(got, []string{"metadata.annotations"}) {
+	if got := a.must(http.StatusUnprocessableEntity, "PUT", configs+"/large", large).fields(t); !slices.Equal(got,
+		[]string{"metadata.annotations"}) {
 		t.Errorf("%v", got)
 	}
 }

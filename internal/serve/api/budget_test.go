@@ -49,8 +49,10 @@ func TestRequestsBeyondTheBudgetAreRefused(t *testing.T) {
 		{"a write", "POST", configsPath, largeConfig("new", 100_000), http.StatusCreated, false},
 		{"a list", "GET", configsPath, "", http.StatusOK, false},
 		{"a read", "GET", configsPath + "/stored", "", http.StatusOK, false},
-		{"a patch of what is large", "PATCH", configsPath + "/stored", `{"metadata":{"labels":{"a":"b"}}}`, http.StatusOK, false},
-		{"a small write", "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"small"}}`, http.StatusCreated, true},
+		{"a patch of what is large", "PATCH", configsPath + "/stored", `{"metadata":{"labels":{"a":"b"}}}`, http.StatusOK,
+			false},
+		{"a small write", "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"small"}}`,
+			http.StatusCreated, true},
 		{"a small list", "GET", "/api/v1/namespaces", "", http.StatusOK, true},
 	}
 	header := func(method string) []string {

@@ -24,13 +24,15 @@ type cdromREST struct {
 }
 
 // Delete deletes an ISCSICdrom.
-func (r *cdromREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (r *cdromREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	return r.named.Delete(ctx, name, r.unused(validate, options), options)
 }
 
 // DeleteCollection deletes the ISCSICdroms of a namespace, up to the first that
 // is in use.
-func (r *cdromREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+func (r *cdromREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	return r.named.DeleteCollection(ctx, r.unused(validate, options), options, list)
 }
 
@@ -47,7 +49,8 @@ func (r *cdromREST) unused(validate rest.ValidateObjectFunc, options *metav1.Del
 			}
 			if readers := r.inUse(namespace, cdrom.Name); len(readers) > 0 {
 				return apierrors.NewConflict(v1.Resource(ISCSICdroms), cdrom.Name, fmt.Errorf(
-					"it is being read by %s; to delete it all the same, do so with a grace period of 0 (kubectl delete --force)", shortList(readers)))
+					"it is being read by %s; to delete it all the same, do so with a grace period of 0 (kubectl delete --force)",
+					shortList(readers)))
 			}
 		}
 		if validate == nil {

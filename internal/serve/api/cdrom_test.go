@@ -49,7 +49,8 @@ func TestUpload(t *testing.T) {
 	body := strings.Repeat("x", MaxBodyBytes+1)
 	a.must(http.StatusUnauthorized, "PUT", path, body)
 	bearer := []string{"Authorization", "Bearer admin-token"}
-	if got := string(a.must(http.StatusOK, "PUT", path, body, bearer...).body); got != fmt.Sprintf("PUT %d <nil>", len(body)) {
+	if got := string(a.must(http.StatusOK, "PUT", path, body, bearer...).body); got != fmt.Sprintf("PUT %d <nil>",
+		len(body)) {
 		t.Errorf("%s", got)
 	}
 	a.must(http.StatusForbidden, "PUT", path, "x", append(bearer, "Impersonate-User", "system:anonymous")...)
@@ -63,7 +64,8 @@ func TestCdromPin(t *testing.T) {
 			return []string{"hosts of " + c.Namespace + "/" + c.Name + " cannot read it"}
 		}
 	})
-	cdrom := &v1.ISCSICdrom{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ISCSICdrom"}, ObjectMeta: metav1.ObjectMeta{Name: "fcos"}}
+	cdrom := &v1.ISCSICdrom{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ISCSICdrom"},
+		ObjectMeta: metav1.ObjectMeta{Name: "fcos"}}
 	cdrom.Spec.Stream = &v1.StreamImage{Name: "stable"}
 	cdrom.Status.Release = "from the client"
 	made := a.must(http.StatusCreated, "POST", cdroms, cdrom)
@@ -83,7 +85,8 @@ func TestCdromPin(t *testing.T) {
 	}
 	patch := func(path, body string) string {
 		t.Helper()
-		return release(a.must(http.StatusOK, "PATCH", cdroms+"/fcos"+path, body, "Content-Type", "application/merge-patch+json").body)
+		return release(a.must(http.StatusOK, "PATCH", cdroms+"/fcos"+path, body, "Content-Type",
+			"application/merge-patch+json").body)
 	}
 	pinned := func() {
 		t.Helper()

@@ -86,7 +86,8 @@ func withBodyLimit(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > limit {
 			w.Header().Set("Connection", "close")
-			fail(w, r, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has %d bytes, the limit is %d", r.ContentLength, limit)))
+			fail(w, r, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has %d bytes, the limit is %d",
+				r.ContentLength, limit)))
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -18,7 +18,8 @@ func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 	const many = 12_000
 	a := start(t)
 	fill(t, a.stores[ConfigMaps], many)
-	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)
+	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps",
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)
 
 	list := "/api/v1/namespaces/g10/configmaps"
 	deleted := a.must(http.StatusOK, "DELETE", list, nil)
@@ -30,7 +31,8 @@ func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 	}
 	a.must(http.StatusOK, "GET", "/api/v1/namespaces/other/configmaps/stays", nil)
 	// Its namespace is empty now.
-	a.must(http.StatusCreated, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"g10"}}`)
+	a.must(http.StatusCreated, "POST", "/api/v1/namespaces",
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"g10"}}`)
 	a.must(http.StatusOK, "DELETE", "/api/v1/namespaces/g10", nil)
 }
 

@@ -20,10 +20,12 @@ import (
 
 func TestStatusCodes(t *testing.T) {
 	a := start(t)
-	cdrom := map[string]any{"apiVersion": "v1", "kind": "ISCSICdrom", "metadata": map[string]any{"name": "x"}, "spec": map[string]any{"isoFile": "x.iso"}}
+	cdrom := map[string]any{"apiVersion": "v1", "kind": "ISCSICdrom", "metadata": map[string]any{"name": "x"},
+		"spec": map[string]any{"isoFile": "x.iso"}}
 	for path, object := range map[string]any{configs: config("x", goodSource), hosts: host("x"), cdroms: cdrom} {
 		created := a.must(http.StatusCreated, "POST", path, object)
-		if reason := a.must(http.StatusConflict, "POST", path, object).status(t).Reason; reason != metav1.StatusReasonAlreadyExists {
+		if reason := a.must(http.StatusConflict, "POST", path,
+			object).status(t).Reason; reason != metav1.StatusReasonAlreadyExists {
 			t.Errorf("second POST to %s: %s", path, reason)
 		}
 		a.must(http.StatusOK, "GET", path+"/x", nil)
@@ -31,13 +33,15 @@ func TestStatusCodes(t *testing.T) {
 		fresh := a.must(http.StatusOK, "GET", path+"/x", nil).object(t)
 		fresh.SetLabels(map[string]string{"a": "b"})
 		a.must(http.StatusOK, "PUT", path+"/x", fresh)
-		if reason := a.must(http.StatusConflict, "PUT", path+"/x", withLabel(created.object(t), fresh)).status(t).Reason; reason != metav1.StatusReasonConflict {
+		if reason := a.must(http.StatusConflict, "PUT", path+"/x", withLabel(created.object(t),
+			fresh)).status(t).Reason; reason != metav1.StatusReasonConflict {
 			t.Errorf("stale PUT to %s: %s", path, reason)
 		}
 		a.must(http.StatusNotFound, "PUT", path+"/y", strings.Replace(string(created.body), `"name":"x"`, `"name":"y"`, 1))
 		a.must(http.StatusOK, "DELETE", path+"/x", nil)
 		a.must(http.StatusNotFound, "DELETE", path+"/x", nil)
-		if reason := a.must(http.StatusNotFound, "GET", path+"/x", nil).status(t).Reason; reason != metav1.StatusReasonNotFound {
+		if reason := a.must(http.StatusNotFound, "GET", path+"/x",
+			nil).status(t).Reason; reason != metav1.StatusReasonNotFound {
 			t.Errorf("GET of nothing at %s: %s", path, reason)
 		}
 	}
@@ -57,8 +61,11 @@ func withLabel(stale, fresh *unstructured.Unstructured) *unstructured.Unstructur
 
 func TestYAML(t *testing.T) {
 	a := start(t)
-	a.must(http.StatusCreated, "POST", hosts, "apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: x}\nspec: {ip: 192.0.2.1}\n", "Content-Type", "application/yaml")
-	if body := a.must(http.StatusOK, "GET", hosts+"/x", nil, "Accept", "application/yaml").body; !strings.Contains(string(body), "ip: 192.0.2.1\n") {
+	a.must(http.StatusCreated, "POST", hosts,
+		"apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: x}\nspec: {ip: 192.0.2.1}\n", "Content-Type",
+		"application/yaml")
+	if body := a.must(http.StatusOK, "GET", hosts+"/x", nil, "Accept",
+		"application/yaml").body; !strings.Contains(string(body), "ip: 192.0.2.1\n") {
 		t.Errorf("%s", body)
 	}
 }
@@ -112,13 +119,17 @@ func TestPatches(t *testing.T) {
 		t.Helper()
 		return a.must(code, "PATCH", hosts+"/"+query, body, "Content-Type", "application/apply-patch+yaml")
 	}
-	apply(http.StatusCreated, "y?fieldManager=one", `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.1"}}`)
-	same := apply(http.StatusOK, "y?fieldManager=one", `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.1"},"status":{"state":"Mine"}}`).object(t)
+	apply(http.StatusCreated, "y?fieldManager=one",
+		`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.1"}}`)
+	same := apply(http.StatusOK, "y?fieldManager=one",
+		`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.1"},"status":{"state":"Mine"}}`).object(t)
 	if state, _, _ := unstructured.NestedString(same.Object, "status", "state"); state != v1.StateAvailable {
 		t.Errorf("server-side apply sets the state to %q", state)
 	}
-	apply(http.StatusConflict, "y?fieldManager=two", `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.2"}}`)
-	apply(http.StatusOK, "y?fieldManager=two&force=true", `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.2"}}`)
+	apply(http.StatusConflict, "y?fieldManager=two",
+		`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.2"}}`)
+	apply(http.StatusOK, "y?fieldManager=two&force=true",
+		`{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"192.0.2.2"}}`)
 	for _, version := range []string{"/openapi/v2", "/openapi/v3/api/v1"} {
 		body := string(a.must(http.StatusOK, "GET", version, nil, "Accept", "application/json").body)
 		if strings.Contains(body, "strategic-merge") || !strings.Contains(body, "merge-patch+json") {
@@ -126,7 +137,8 @@ func TestPatches(t *testing.T) {
 		}
 	}
 	// kubectl sends them for namespaces all the same.
-	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/g10", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/strategic-merge-patch+json")
+	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/g10", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type",
+		"application/strategic-merge-patch+json")
 }
 
 func TestWatchAndInformer(t *testing.T) {

@@ -168,7 +168,8 @@ func TestDoors(t *testing.T) {
 }
 
 // signed makes a certificate; a nil parent makes a CA.
-func signed(t *testing.T, name string, usage x509.ExtKeyUsage, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func signed(t *testing.T, name string, usage x509.ExtKeyUsage, parent *x509.Certificate,
+	parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	return certtest.Sign(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: name, Organization: []string{"ops"}}, ExtKeyUsage: []x509.ExtKeyUsage{usage},
@@ -189,7 +190,8 @@ func TestClientCertificates(t *testing.T) {
 		cert *x509.Certificate
 		user string
 	}{"client": {good, "jo"}, "server's own": {server, ""}, "nameless": {nameless, ""}, "of another CA": {foreign, ""}} {
-		who := caller{peer: "192.0.2.9:1", proto: 1, tls: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.cert}}}
+		who := caller{peer: "192.0.2.9:1", proto: 1,
+			tls: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{test.cert}}}
 		response, ok, err := guard.AuthenticateRequest(who.request(nil))
 		if err != nil || ok != (test.user != "") {
 			t.Errorf("%s: %v %v", name, ok, err)
@@ -203,9 +205,11 @@ func TestUnauthorizedAndForbidden(t *testing.T) {
 	a := startOn(t, newStores(t), Door{NeedsLoopback: true}, func(opts *Options) {
 		opts.Explain = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("explained")) })
 	})
-	for _, path := range []string{"/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", configs, explainPath, "/metrics", "/nothing"} {
+	for _, path := range []string{"/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", configs, explainPath,
+		"/metrics", "/nothing"} {
 		answer := a.must(http.StatusUnauthorized, "GET", path, nil)
-		if status := answer.status(t); status.Reason != metav1.StatusReasonUnauthorized || !strings.Contains(status.Message, "admin.kubeconfig") {
+		if status := answer.status(t); status.Reason != metav1.StatusReasonUnauthorized || !strings.Contains(status.Message,
+			"admin.kubeconfig") {
 			t.Errorf("%s: %+v", path, status)
 		}
 	}
@@ -217,7 +221,8 @@ func TestUnauthorizedAndForbidden(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	anonymous := append(bearer, "Impersonate-User", "system:anonymous")
-	if reason := a.must(http.StatusForbidden, "GET", configs, nil, anonymous...).status(t).Reason; reason != metav1.StatusReasonForbidden {
+	if reason := a.must(http.StatusForbidden, "GET", configs, nil,
+		anonymous...).status(t).Reason; reason != metav1.StatusReasonForbidden {
 		t.Error(reason)
 	}
 	a.must(http.StatusForbidden, "GET", explainPath, nil, anonymous...)

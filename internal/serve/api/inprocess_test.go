@@ -37,7 +37,8 @@ func TestInProcessClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watcher.Stop()
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "BareMetalHost", "metadata": map[string]any{"name": "x"}, "spec": map[string]any{"ip": "192.0.2.1"}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "BareMetalHost",
+		"metadata": map[string]any{"name": "x"}, "spec": map[string]any{"ip": "192.0.2.1"}}}
 	if _, err := resource.Apply(ctx, "x", object, metav1.ApplyOptions{FieldManager: "manifests"}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestInProcessClient(t *testing.T) {
 		t.Fatal("the watch is silent")
 	}
 	object.Object["spec"] = map[string]any{"ip": "nonsense"}
-	if _, err := resource.Apply(ctx, "x", object, metav1.ApplyOptions{FieldManager: "manifests"}); !apierrors.IsInvalid(err) {
+	if _, err := resource.Apply(ctx, "x", object, metav1.ApplyOptions{FieldManager: "manifests"}); !apierrors.IsInvalid(
+		err) {
 		t.Errorf("%v", err)
 	}
 	// A client that goes away, and a handler that fails, leave nothing behind.
@@ -74,7 +76,8 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal(a.must(http.StatusOK, "GET", "/version", nil).body, &info); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(info.GitVersion, "v"+info.Major+"."+info.Minor+".") || !strings.Contains(info.GitVersion, "+glowplug-") {
+	if !strings.HasPrefix(info.GitVersion, "v"+info.Major+"."+info.Minor+".") || !strings.Contains(info.GitVersion,
+		"+glowplug-") {
 		t.Errorf("%+v", info)
 	}
 }
@@ -89,7 +92,8 @@ func TestDiscovery(t *testing.T) {
 	for _, resource := range list.APIResources {
 		got[resource.Name] = resource
 	}
-	for name, short := range map[string]string{IgnitionConfigs: "ign", BareMetalHosts: "bmh", ISCSICdroms: "cdrom", Namespaces: "ns", Events: "ev"} {
+	for name, short := range map[string]string{IgnitionConfigs: "ign", BareMetalHosts: "bmh", ISCSICdroms: "cdrom",
+		Namespaces: "ns", Events: "ev"} {
 		r := got[name]
 		if len(r.ShortNames) != 1 || r.ShortNames[0] != short || r.Namespaced == (name == Namespaces) {
 			t.Errorf("%+v", r)
@@ -110,7 +114,8 @@ func TestReadyAndMetrics(t *testing.T) {
 	a.must(http.StatusOK, "GET", configs+"/x/rendered", nil)
 	w := httptest.NewRecorder()
 	MetricsHandler(own, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, want := range []string{`glowplug_render_duration_seconds_count{code="200"} 1`, `apiserver_request_total{`, "go_goroutines"} {
+	for _, want := range []string{`glowplug_render_duration_seconds_count{code="200"} 1`, `apiserver_request_total{`,
+		"go_goroutines"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %s", want)
 		}

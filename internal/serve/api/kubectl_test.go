@@ -33,7 +33,8 @@ func (k *kubectl) run(args ...string) (stdout, stderr string, code int) {
 	k.t.Helper()
 	cmd := exec.Command(k.binary, append([]string{"-s", k.url}, args...)...)
 	cmd.Dir = k.dir
-	cmd.Env = append(os.Environ(), "HOME="+k.dir, "KUBECONFIG="+filepath.Join(k.dir, "none"), "KUBE_EDITOR=sed -i s/wheel/sudo/")
+	cmd.Env = append(os.Environ(), "HOME="+k.dir, "KUBECONFIG="+filepath.Join(k.dir, "none"),
+		"KUBE_EDITOR=sed -i s/wheel/sudo/")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -130,8 +131,10 @@ func TestKubectl(t *testing.T) {
 	k.write("bad.yaml", strings.Replace(rack, "groups", "gruops", 1))
 	k.write("invalid.yaml", strings.Replace(rack, "192.168.10.10", "nonsense", 1))
 	k.write("event.yaml", "apiVersion: v1\nkind: Event\nmetadata: {name: server1.1, namespace: g10}\n"+
-		"involvedObject: {kind: BareMetalHost, name: server1, namespace: g10, apiVersion: v1}\nreason: Served\nmessage: served g10/builder\ntype: Normal\n"+
-		"count: 3\nfirstTimestamp: 2026-01-01T00:00:00Z\nlastTimestamp: 2026-01-02T00:00:00Z\nreportingComponent: glowplug\nreportingInstance: ''\n")
+		"involvedObject: {kind: BareMetalHost, name: server1, namespace: g10, apiVersion: v1}\nreason: Served\nmessage: "+
+		"served g10/builder\ntype: Normal\n"+
+		"count: 3\nfirstTimestamp: 2026-01-01T00:00:00Z\nlastTimestamp: 2026-01-02T00:00:00Z\nreportingComponent: "+
+		"glowplug\nreportingInstance: ''\n")
 
 	k.ok("api-resources", "ign", "bmh", "cdrom", "namespaces", "events")
 	k.ok("auth can-i create ign", "yes")
@@ -152,7 +155,8 @@ func TestKubectl(t *testing.T) {
 	k.ok("get ign builder -n g10 -o yaml", "phase: Ready")
 	k.ok("get ign builder -n g10 -o 'jsonpath={.status.configHash}'", "sha256:")
 	k.ok("get ign -n g10 --field-selector metadata.name=builder", "builder")
-	if out, _, code := k.run("diff", "-f", "changed.yaml"); code != 1 || !strings.Contains(out, "+          groups: [wheel, adm]") {
+	if out, _, code := k.run("diff", "-f", "changed.yaml"); code != 1 || !strings.Contains(out,
+		"+          groups: [wheel, adm]") {
 		t.Errorf("diff: %d %s", code, out)
 	}
 	k.ok("apply -f changed.yaml", "builder configured")

@@ -118,13 +118,15 @@ func (s *inRooms) Create(ctx context.Context, key string, obj, out runtime.Objec
 }
 
 // GuaranteedUpdate may create too, for server-side apply.
-func (s *inRooms) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
+func (s *inRooms) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cached runtime.Object) error {
 	if !ignoreNotFound {
 		return s.Interface.GuaranteedUpdate(ctx, key, destination, false, preconditions, tryUpdate, cached)
 	}
 	s.rooms.mu.RLock()
 	defer s.rooms.mu.RUnlock()
-	return s.Interface.GuaranteedUpdate(ctx, key, destination, true, preconditions, func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
+	return s.Interface.GuaranteedUpdate(ctx, key, destination, true, preconditions, func(input runtime.Object,
+		res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		obj, ttl, err := tryUpdate(input, res)
 		if err == nil && res.ResourceVersion == 0 {
 			err = s.rooms.ensure(ctx, namespaceOf(key))
@@ -168,11 +170,14 @@ func (r *namespaceREST) NamespaceScoped() bool   { return false }
 func (r *namespaceREST) GetSingularName() string { return r.store.GetSingularName() }
 func (r *namespaceREST) ShortNames() []string    { return []string{"ns"} }
 
-func (r *namespaceREST) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *namespaceREST) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
 	return r.store.Create(ctx, obj, validation, options)
 }
 
-func (r *namespaceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *namespaceREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, info, create, update, forceCreate, options)
 }
 
@@ -196,9 +201,11 @@ func (r *namespaceREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set
 	return r.store.GetResetFields()
 }
 
-func (r *namespaceREST) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (r *namespaceREST) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if name == v1.NamespaceDefault {
-		return nil, false, apierrors.NewForbidden(v1.Resource(Namespaces), name, fmt.Errorf("this namespace may not be deleted"))
+		return nil, false, apierrors.NewForbidden(v1.Resource(Namespaces), name,
+			fmt.Errorf("this namespace may not be deleted"))
 	}
 	r.rooms.mu.Lock()
 	defer r.rooms.mu.Unlock()
@@ -208,7 +215,8 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validation rest
 			return err
 		}
 		if inhabitants != "" {
-			return apierrors.NewConflict(v1.Resource(Namespaces), name, fmt.Errorf("it is not empty: delete its %s first", inhabitants))
+			return apierrors.NewConflict(v1.Resource(Namespaces), name, fmt.Errorf("it is not empty: delete its %s first",
+				inhabitants))
 		}
 		if validation != nil {
 			return validation(ctx, obj)

@@ -24,7 +24,8 @@ func TestNamespacesByUse(t *testing.T) {
 	}
 	writers.Wait()
 	a.must(http.StatusOK, "GET", g10, nil)
-	a.must(http.StatusConflict, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"g10"}}`)
+	a.must(http.StatusConflict, "POST", "/api/v1/namespaces",
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"g10"}}`)
 
 	for _, query := range []string{"", "?dryRun=All"} {
 		refused := a.must(http.StatusConflict, "DELETE", g10+query, nil).status(t)
@@ -33,14 +34,16 @@ func TestNamespacesByUse(t *testing.T) {
 		}
 	}
 	a.must(http.StatusOK, "DELETE", hosts, nil) // the collection
-	a.must(http.StatusCreated, "POST", g10+"/events", `{"apiVersion":"v1","kind":"Event","metadata":{"name":"x"},"involvedObject":{"namespace":"g10"},"reportingComponent":"","reportingInstance":""}`)
+	a.must(http.StatusCreated, "POST", g10+"/events",
+		`{"apiVersion":"v1","kind":"Event","metadata":{"name":"x"},"involvedObject":{"namespace":"g10"},"reportingComponent":"","reportingInstance":""}`)
 	a.must(http.StatusOK, "DELETE", g10+"?dryRun=All", nil)
 	a.must(http.StatusOK, "DELETE", g10, nil)
 	a.must(http.StatusNotFound, "GET", g10, nil)
 	a.must(http.StatusNotFound, "GET", g10+"/events/x", nil)
 	a.must(http.StatusForbidden, "DELETE", "/api/v1/namespaces/default", nil)
 
-	a.must(http.StatusCreated, "PATCH", hosts+"/x?fieldManager=a", manifest("BareMetalHost", `{}`), "Content-Type", "application/apply-patch+yaml")
+	a.must(http.StatusCreated, "PATCH", hosts+"/x?fieldManager=a", manifest("BareMetalHost", `{}`), "Content-Type",
+		"application/apply-patch+yaml")
 	a.must(http.StatusOK, "GET", g10, nil)
 }
 
@@ -52,12 +55,14 @@ func TestProtobufBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var body strings.Builder
-	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "typed"}}
+	namespace := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: "typed"}}
 	if err := protobuf.NewSerializer(s, s).Encode(namespace, &body); err != nil {
 		t.Fatal(err)
 	}
 	const media = "application/vnd.kubernetes.protobuf"
-	got := a.must(http.StatusCreated, "POST", "/api/v1/namespaces", body.String(), "Content-Type", media, "Accept", media+",application/json")
+	got := a.must(http.StatusCreated, "POST", "/api/v1/namespaces", body.String(), "Content-Type", media, "Accept", media+
+		",application/json")
 	if got.header.Get("Content-Type") != "application/json" || len(got.warnings) > 0 {
 		t.Errorf("%v", got.header)
 	}
@@ -69,11 +74,14 @@ func TestEventSelectors(t *testing.T) {
 	a := start(t)
 	const events = "/api/v1/namespaces/g10/events"
 	for _, name := range []string{"one", "two"} {
-		a.must(http.StatusCreated, "POST", events, `{"apiVersion":"v1","kind":"Event","metadata":{"name":"`+name+`"},"involvedObject":{"kind":"BareMetalHost","name":"`+name+`","namespace":"g10","uid":"u-`+name+`"},"reason":"R","type":"Normal","reportingComponent":"","reportingInstance":""}`)
+		a.must(http.StatusCreated, "POST", events, `{"apiVersion":"v1","kind":"Event","metadata":{"name":"`+name+
+			`"},"involvedObject":{"kind":"BareMetalHost","name":"`+name+`","namespace":"g10","uid":"u-`+name+
+			`"},"reason":"R","type":"Normal","reportingComponent":"","reportingInstance":""}`)
 	}
 	for selector, want := range map[string]int{
-		"involvedObject.name=one": 1, "involvedObject.uid=u-two,involvedObject.kind=BareMetalHost": 1, "type=Normal,reason=R": 2,
-		"reason!=R": 0, "metadata.name=two,metadata.namespace=g10": 1,
+		"involvedObject.name=one": 1, "involvedObject.uid=u-two,involvedObject.kind=BareMetalHost": 1,
+		"type=Normal,reason=R": 2,
+		"reason!=R":            0, "metadata.name=two,metadata.namespace=g10": 1,
 	} {
 		body := string(a.must(http.StatusOK, "GET", "/api/v1/events?fieldSelector="+selector, nil).body)
 		if got := strings.Count(body, `"reason":"R"`); got != want {

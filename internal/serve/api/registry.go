@@ -60,7 +60,8 @@ func (s stores) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) 
 }
 
 // newStore makes the registry of a kind.
-func newStore[T object](all stores, resource, singular string, main *strategy[T], columns rest.TableConvertor) (*registry.Store, error) {
+func newStore[T object](all stores, resource, singular string, main *strategy[T],
+	columns rest.TableConvertor) (*registry.Store, error) {
 	sample := newObject(resource)
 	kinds, _, err := scheme.ObjectKinds(sample)
 	if err != nil {
@@ -152,7 +153,8 @@ type named struct {
 func (n *named) ShortNames() []string { return n.short }
 func (n *named) Categories() []string { return []string{"all"} }
 
-func (n *named) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (n *named) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+	update rest.ValidateObjectUpdateFunc, forceCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := n.Store.Update(ctx, name, info, create, update, forceCreate, options)
 	return out, created, clientsFault(err)
 }
@@ -161,7 +163,8 @@ func (n *named) Update(ctx context.Context, name string, info rest.UpdatedObject
 // page while its deletes are under way, and these move the window, in which a list
 // can be continued, past the end of a page: beyond its 10,000 changes the next page
 // is 410. A list without pages never needs the window.
-func (n *named) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+func (n *named) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+	list *metainternalversion.ListOptions) (runtime.Object, error) {
 	return n.Store.DeleteCollection(ctx, validate, options, inOnePage(list))
 }
 
@@ -198,7 +201,8 @@ type eventREST struct{ *registry.Store }
 func (*eventREST) ShortNames() []string { return []string{"ev"} }
 
 // DeleteCollection is that of named.
-func (e *eventREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+func (e *eventREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	return e.Store.DeleteCollection(ctx, validate, options, inOnePage(list))
 }
 
@@ -223,7 +227,9 @@ func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOp
 	return r.store.Get(ctx, name, options)
 }
 
-func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, info, create, update, false, options)
 }
 

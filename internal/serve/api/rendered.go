@@ -40,11 +40,12 @@ type renderedREST struct {
 }
 
 func newRendered(configs *registry.Store, o Options) *renderedREST {
-	r := &renderedREST{configs: configs, inventory: o.Inventory, templates: o.Templates, render: o.Render, logger: o.Logger, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "glowplug_render_duration_seconds",
-		Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
-		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
-	}, []string{"code"})}
+	r := &renderedREST{configs: configs, inventory: o.Inventory, templates: o.Templates, render: o.Render,
+		logger: o.Logger, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "glowplug_render_duration_seconds",
+			Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
+			Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
+		}, []string{"code"})}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(r.seconds)
 	}
@@ -63,7 +64,8 @@ func (*renderedREST) ConnectMethods() []string { return []string{http.MethodGet}
 func (*renderedREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
 // Connect implements rest.Connecter. The answer is no object, so it is written here.
-func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Object, responder rest.Responder) (http.Handler, error) {
+func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Object,
+	responder rest.Responder) (http.Handler, error) {
 	obj, err := r.configs.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -72,9 +74,11 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 	compiled := config.Compiled != nil && len(config.Compiled.Artifact) > 0
 	switch {
 	case config.Spec.Type != v1.TypeIgnition:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is a %s: only a config of type %s names others", name, config.Spec.Type, v1.TypeIgnition))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is a %s: only a config of type %s names others", name,
+			config.Spec.Type, v1.TypeIgnition))
 	case !compiled && config.Status.Phase == v1.PhaseError:
-		return nil, failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the config has never been ready: "+config.Status.ErrorMessage)
+		return nil, failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the config has never been ready: "+
+			config.Status.ErrorMessage)
 	case !compiled:
 		return nil, apierrors.NewServiceUnavailable("spec.config is still compiling: ask again in a moment")
 	}
@@ -114,9 +118,11 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 
 // forHost gives what a template comes to for a host, of the config's own namespace
 // where none is named.
-func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config, *apierrors.StatusError) {
+func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config,
+	*apierrors.StatusError) {
 	if name == "" {
-		return nil, apierrors.NewBadRequest(config.Name + " is a template: name the host to render it for, ?host=NAME or ?host=NAMESPACE/NAME")
+		return nil, apierrors.NewBadRequest(config.Name +
+			" is a template: name the host to render it for, ?host=NAME or ?host=NAMESPACE/NAME")
 	}
 	ref := snapshot.Ref{Namespace: config.Namespace, Name: name}
 	if namespace, name, ok := strings.Cut(name, "/"); ok {
@@ -159,5 +165,6 @@ func rendering(err error) *apierrors.StatusError {
 }
 
 func failed(code int32, reason metav1.StatusReason, message string) *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: message}}
 }

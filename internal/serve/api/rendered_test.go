@@ -55,7 +55,8 @@ func TestRendered(t *testing.T) {
 	}
 	a := start(t, fetching(t, "127.0.0.0/8"))
 	for name, source := range map[string]string{
-		"plain": baseConfig + "\n", "merging": merging("/base"), "missing": merging("/none"), "busy": merging("/busy"), "text": merging("/base?x"),
+		"plain": baseConfig + "\n", "merging": merging("/base"), "missing": merging("/none"), "busy": merging("/busy"),
+		"text":      merging("/base?x"),
 		"elsewhere": strings.Replace(merging("/base"), "127.0.0.1", "10.1.2.3", 1),
 	} {
 		a.must(http.StatusCreated, "POST", configs, ignitionConfig(name, source))
@@ -71,10 +72,12 @@ func TestRendered(t *testing.T) {
 		t.Errorf("%q %v", got.body, got.header)
 	}
 	got = a.must(http.StatusOK, "GET", configs+"/merging/rendered", nil, "Accept", ignType)
-	if want := `{"ignition":{"version":"3.2.0"},"systemd":{"units":[{"enabled":true,"name":"base.service"}]}}`; string(got.body) != want {
+	if want := `{"ignition":{"version":"3.2.0"},"systemd":{"units":[{"enabled":true,"name":"base.service"}]}}`; string(
+		got.body) != want {
 		t.Errorf("%s", got.body)
 	}
-	if !strings.HasPrefix(got.header.Get("ETag"), `"sha256:`) || got.header.Get("Content-Length") != fmt.Sprint(len(got.body)) {
+	if !strings.HasPrefix(got.header.Get("ETag"), `"sha256:`) ||
+		got.header.Get("Content-Length") != fmt.Sprint(len(got.body)) {
 		t.Errorf("%v", got.header)
 	}
 	got = a.must(http.StatusOK, "GET", configs+"/merging/rendered?spec=3.4.0", nil)
@@ -94,7 +97,8 @@ func TestRendered(t *testing.T) {
 		{"plain/rendered?spec=x", 400, metav1.StatusReasonBadRequest, `there is no Ignition spec "x"`},
 		{"missing/rendered", 502, "FetchFailed", "g10/missing → " + pages.URL + "/none: the server answered 404 Not Found"},
 		{"busy/rendered", 504, metav1.StatusReasonTimeout, "503 Service Unavailable"},
-		{"elsewhere/rendered", 403, metav1.StatusReasonForbidden, "10.1.2.3 may not be fetched from: --allow-fetch does not name it"},
+		{"elsewhere/rendered", 403, metav1.StatusReasonForbidden,
+			"10.1.2.3 may not be fetched from: --allow-fetch does not name it"},
 		{"merging/rendered?spec=3.1.0", 422, metav1.StatusReasonInvalid, "a machine that reads spec 3.1.0 fails on it"},
 	} {
 		for _, accept := range []string{"*/*", "application/json", ignType} {
@@ -105,12 +109,15 @@ func TestRendered(t *testing.T) {
 			}
 		}
 	}
-	a.must(http.StatusCreated, "POST", configs, ignitionConfig("kargs", `{"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["quiet"]}}`))
-	if status := a.must(http.StatusNotAcceptable, "GET", configs+"/kargs/rendered?spec=3.2.0", nil).status(t); !strings.Contains(status.Message, "$.kernelArguments") {
+	a.must(http.StatusCreated, "POST", configs, ignitionConfig("kargs",
+		`{"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["quiet"]}}`))
+	if status := a.must(http.StatusNotAcceptable, "GET", configs+"/kargs/rendered?spec=3.2.0",
+		nil).status(t); !strings.Contains(status.Message, "$.kernelArguments") {
 		t.Error(status.Message)
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
-		a.must(http.StatusMethodNotAllowed, method, configs+"/plain/rendered", "{}", "Content-Type", "application/merge-patch+json")
+		a.must(http.StatusMethodNotAllowed, method, configs+"/plain/rendered", "{}", "Content-Type",
+			"application/merge-patch+json")
 	}
 
 	// The last good config is what machines are given.
@@ -123,8 +130,10 @@ func TestRendered(t *testing.T) {
 
 func TestRenderedIsOffByDefault(t *testing.T) {
 	a := start(t)
-	a.must(http.StatusCreated, "POST", configs, ignitionConfig("a", `{"ignition": {"version": "3.1.0", "config": {"replace": {"source": "http://10.0.0.1/"}}}}`))
-	if got := a.must(http.StatusForbidden, "GET", configs+"/a/rendered", nil).status(t); !strings.Contains(got.Message, "fetching is off") {
+	a.must(http.StatusCreated, "POST", configs, ignitionConfig("a",
+		`{"ignition": {"version": "3.1.0", "config": {"replace": {"source": "http://10.0.0.1/"}}}}`))
+	if got := a.must(http.StatusForbidden, "GET", configs+"/a/rendered", nil).status(t); !strings.Contains(got.Message,
+		"fetching is off") {
 		t.Error(got.Message)
 	}
 	var list metav1.APIResourceList

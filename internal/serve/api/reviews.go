@@ -43,7 +43,8 @@ func (*accessReview) Destroy()                {}
 func (*accessReview) NamespaceScoped() bool   { return false }
 func (*accessReview) GetSingularName() string { return "selfsubjectaccessreview" }
 
-func (r *accessReview) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *accessReview) Create(ctx context.Context, obj runtime.Object, validation rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationv1.SelfSubjectAccessReview)
 	if !ok {
 		return nil, apierrors.NewBadRequest("not a SelfSubjectAccessReview")
@@ -91,7 +92,8 @@ func (*rulesReview) Destroy()                {}
 func (*rulesReview) NamespaceScoped() bool   { return false }
 func (*rulesReview) GetSingularName() string { return "selfsubjectrulesreview" }
 
-func (*rulesReview) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (*rulesReview) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationv1.SelfSubjectRulesReview)
 	if !ok {
 		return nil, apierrors.NewBadRequest("not a SelfSubjectRulesReview")
@@ -102,8 +104,10 @@ func (*rulesReview) Create(ctx context.Context, obj runtime.Object, _ rest.Valid
 	}
 	if who, ok := request.UserFrom(ctx); ok && isAuthenticated(who) {
 		all := []string{"*"}
-		review.Status.ResourceRules = append(review.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
-		review.Status.NonResourceRules = append(review.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
+		review.Status.ResourceRules = append(review.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: all,
+			APIGroups: all, Resources: all})
+		review.Status.NonResourceRules = append(review.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: all,
+			NonResourceURLs: all})
 	}
 	return review, nil
 }

@@ -20,7 +20,8 @@ var (
 	scheme         = newScheme()
 	codecs         = serializer.NewCodecFactory(scheme)
 	parameterCodec = runtime.NewParameterCodec(scheme)
-	jsonAndYAML    = withoutProtobuf{serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())}
+	jsonAndYAML    = withoutProtobuf{serializer.NewCodecFactory(scheme,
+		serializer.WithStreamingCollectionEncodingToJSON())}
 )
 
 func newScheme() *runtime.Scheme {
@@ -69,7 +70,8 @@ func eventFieldLabels(label, value string) (string, string, error) {
 type withoutProtobuf struct{ runtime.NegotiatedSerializer }
 
 func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
-	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
-		return info.MediaType != runtime.ContentTypeJSON && info.MediaType != runtime.ContentTypeYAML
-	})
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()),
+		func(info runtime.SerializerInfo) bool {
+			return info.MediaType != runtime.ContentTypeJSON && info.MediaType != runtime.ContentTypeYAML
+		})
 }

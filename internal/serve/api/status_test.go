@@ -22,7 +22,8 @@ func (a *api) setStatus(name string, change func(*v1.IgnitionConfigStatus)) {
 // change changes a config past the API.
 func (a *api) change(name string, change func(*v1.IgnitionConfig)) {
 	a.t.Helper()
-	err := a.stores[IgnitionConfigs].GuaranteedUpdate(context.Background(), "/ignitionconfigs/g10/"+name, &v1.IgnitionConfig{}, false, nil,
+	err := a.stores[IgnitionConfigs].GuaranteedUpdate(context.Background(), "/ignitionconfigs/g10/"+name,
+		&v1.IgnitionConfig{}, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			change(obj.(*v1.IgnitionConfig))
 			return obj, nil
@@ -36,10 +37,13 @@ func (a *api) change(name string, change func(*v1.IgnitionConfig)) {
 // by whatever kind of request, and what an administrator may set for a restore is.
 func TestDerivedStatusCannotBeForged(t *testing.T) {
 	a := start(t)
-	const merge, apply, patch = "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"
+	const merge, apply, patch = "application/merge-patch+json", "application/apply-patch+yaml",
+		"application/json-patch+json"
 	a.must(http.StatusCreated, "POST", configs, config("x", goodSource))
-	a.must(http.StatusCreated, "POST", cdroms, `{"apiVersion":"v1","kind":"ISCSICdrom","metadata":{"name":"x"},"spec":{"stream":{"name":"stable"}}}`)
-	a.must(http.StatusCreated, "POST", cdroms, `{"apiVersion":"v1","kind":"ISCSICdrom","metadata":{"name":"file"},"spec":{"isoFile":"x.iso"}}`)
+	a.must(http.StatusCreated, "POST", cdroms,
+		`{"apiVersion":"v1","kind":"ISCSICdrom","metadata":{"name":"x"},"spec":{"stream":{"name":"stable"}}}`)
+	a.must(http.StatusCreated, "POST", cdroms,
+		`{"apiVersion":"v1","kind":"ISCSICdrom","metadata":{"name":"file"},"spec":{"isoFile":"x.iso"}}`)
 	a.must(http.StatusCreated, "POST", hosts, host("x"))
 	condition := `"conditions":[{"type":"IdentityUnique","status":"False","reason":"Forged","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]`
 	for path, forged := range map[string]string{
@@ -67,8 +71,10 @@ func TestDerivedStatusCannotBeForged(t *testing.T) {
 			parsed["state"] = v1.StateAvailable
 		}
 		a.must(http.StatusOK, "PATCH", path+"/status", `{"status":`+forged+`}`, "Content-Type", merge)
-		a.must(http.StatusOK, "PATCH", path+"/status", `[{"op":"replace","path":"/status","value":`+string(mustJSON(t, parsed))+`}]`, "Content-Type", patch)
-		a.must(http.StatusOK, "PATCH", path+"/status?fieldManager=forger&force=true", string(mustJSON(t, whole.Object)), "Content-Type", apply)
+		a.must(http.StatusOK, "PATCH", path+"/status", `[{"op":"replace","path":"/status","value":`+
+			string(mustJSON(t, parsed))+`}]`, "Content-Type", patch)
+		a.must(http.StatusOK, "PATCH", path+"/status?fieldManager=forger&force=true", string(mustJSON(t, whole.Object)),
+			"Content-Type", apply)
 		a.must(http.StatusOK, "PUT", path+"/status", string(mustJSON(t, whole.Object)))
 		if now := status(); !reflect.DeepEqual(now, was) {
 			t.Errorf("%s: %v, was %v", path, now, was)
@@ -77,11 +83,14 @@ func TestDerivedStatusCannotBeForged(t *testing.T) {
 
 	// A restore.
 	recorded := `{"status":{"state":"Provisioned","rearmed":"2","bootCount":3,"lastBoot":"2026-01-01T00:00:00Z"}}`
-	got := a.must(http.StatusOK, "PATCH", hosts+"/x/status", recorded, "Content-Type", merge).object(t).Object["status"].(map[string]any)
-	if got["state"] != v1.StateProvisioned || got["rearmed"] != "2" || got["bootCount"] != int64(3) || got["lastBoot"] != "2026-01-01T00:00:00Z" {
+	got := a.must(http.StatusOK, "PATCH", hosts+"/x/status", recorded, "Content-Type",
+		merge).object(t).Object["status"].(map[string]any)
+	if got["state"] != v1.StateProvisioned || got["rearmed"] != "2" || got["bootCount"] != int64(3) ||
+		got["lastBoot"] != "2026-01-01T00:00:00Z" {
 		t.Errorf("the recorded state of a host is not taken: %v", got)
 	}
-	got = a.must(http.StatusOK, "PATCH", cdroms+"/x/status", `{"status":{"release":"41.1"}}`, "Content-Type", merge).object(t).Object["status"].(map[string]any)
+	got = a.must(http.StatusOK, "PATCH", cdroms+"/x/status", `{"status":{"release":"41.1"}}`, "Content-Type",
+		merge).object(t).Object["status"].(map[string]any)
 	if got["release"] != "41.1" {
 		t.Errorf("the release that an image is pinned to is not taken: %v", got)
 	}

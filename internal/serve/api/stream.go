@@ -106,7 +106,8 @@ var streamTable = &table[*v1.StreamRelease]{
 		{name: "Name", description: "The release's name."},
 		{name: "Stream", description: "The stream that it is of."},
 		{name: "Release", description: "Its version."},
-		{name: "Current", kind: "boolean", description: "Whether it is the release of its stream that is shown and followed."},
+		{name: "Current", kind: "boolean",
+			description: "Whether it is the release of its stream that is shown and followed."},
 		{name: "Modified", description: "Time since its document was made."},
 		{name: "Architectures", description: "What it has images for."},
 		{name: "Age", description: "Time since it was imported."},
@@ -127,6 +128,7 @@ var streamTable = &table[*v1.StreamRelease]{
 			artifacts += len(arch.Artifacts)
 		}
 		return []any{r.Name, r.Spec.Stream, r.Spec.Release, r.Status.Current, modified, strings.Join(names, ","),
-			age(r.CreationTimestamp, now), int64(artifacts), report.Size(r.Status.DocumentSize), compile.ShortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
+			age(r.CreationTimestamp, now), int64(artifacts), report.Size(r.Status.DocumentSize),
+			compile.ShortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
 	},
 }

@@ -88,13 +88,15 @@ var configTable = &table[*v1.IgnitionConfig]{
 		{name: "Size", description: "The size of what machines are served."},
 		{name: "Hash", description: "The beginning of the hash of what machines are served."},
 		{name: "Age", description: "Time since the config was created."},
-		{name: "Hosts", description: "Of a template: the hosts that it is rendered for, of those that it is for.", wide: true},
+		{name: "Hosts", description: "Of a template: the hosts that it is rendered for, of those that it is for.",
+			wide: true},
 		{name: "Match", description: "Which machines it is for.", wide: true},
 		{name: "Message", description: "Why the newest source does not compile.", wide: true},
 	},
 	row: func(c *v1.IgnitionConfig, now time.Time) []any {
 		return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, report.Size(c.Status.CompiledSize),
-			compile.ShortHash(c.Status.ConfigHash), age(c.CreationTimestamp, now), renderedHosts(&c.Status), matchSummary(&c.Spec.Selector), c.Status.ErrorMessage}
+			compile.ShortHash(c.Status.ConfigHash), age(c.CreationTimestamp, now), renderedHosts(&c.Status),
+			matchSummary(&c.Spec.Selector), c.Status.ErrorMessage}
 	},
 }
 

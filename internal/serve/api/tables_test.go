@@ -31,30 +31,47 @@ func TestTables(t *testing.T) {
 		list    runtime.Object
 	}{
 		"ignitionconfigs": {configTable, &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
-			{ObjectMeta: meta("builder"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "butane", Selector: v1.IgnitionConfigSelector{
-				MatchMACs: []string{"AC:1F:6B:8A:A7:9C"}, MatchIPs: []string{"192.0.2.1", "192.0.2.2"}, MatchLabels: map[string]string{"role": "builder", "a": "b"}, Default: true}},
+			{ObjectMeta: meta("builder"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "butane",
+				Selector: v1.IgnitionConfigSelector{
+					MatchMACs: []string{"AC:1F:6B:8A:A7:9C"}, MatchIPs: []string{"192.0.2.1", "192.0.2.2"},
+					MatchLabels: map[string]string{"role": "builder", "a": "b"}, Default: true}},
 				Status: v1.IgnitionConfigStatus{Phase: "Ready", CompiledSize: 4096, ConfigHash: "sha256:0123456789abcdef"}},
-			{ObjectMeta: meta("broken"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "ignition"}, Status: v1.IgnitionConfigStatus{Phase: "Error", ErrorMessage: "line 3:1: unused key"}},
-			{ObjectMeta: meta("server"), Spec: v1.IgnitionConfigSpec{Type: "kickstart", Format: "kickstart", Selector: v1.IgnitionConfigSelector{MatchHostnames: []string{"a", "b", "c"}}}, Status: v1.IgnitionConfigStatus{Phase: "Pending"}},
+			{ObjectMeta: meta("broken"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "ignition"},
+				Status: v1.IgnitionConfigStatus{Phase: "Error", ErrorMessage: "line 3:1: unused key"}},
+			{ObjectMeta: meta("server"), Spec: v1.IgnitionConfigSpec{Type: "kickstart", Format: "kickstart",
+				Selector: v1.IgnitionConfigSelector{MatchHostnames: []string{"a", "b", "c"}}},
+				Status: v1.IgnitionConfigStatus{Phase: "Pending"}},
 		}}},
 		"templates": {configTable, &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
-			{ObjectMeta: meta("worker"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "butane", Template: true}, Status: v1.IgnitionConfigStatus{
-				Phase: "Error", ErrorMessage: "2 of 40 hosts fail", Hosts: &v1.RenderedHosts{Total: 40, Ready: 38, Failed: 2}}},
+			{ObjectMeta: meta("worker"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "butane", Template: true},
+				Status: v1.IgnitionConfigStatus{
+					Phase: "Error", ErrorMessage: "2 of 40 hosts fail", Hosts: &v1.RenderedHosts{Total: 40, Ready: 38, Failed: 2}}},
 		}}},
 		"baremetalhosts": {hostTable, &v1.BareMetalHostList{Items: []v1.BareMetalHost{
-			{ObjectMeta: meta("server1"), Spec: v1.BareMetalHostSpec{BootMACAddress: "ac:1f:6b:8a:a7:9c", IP: "192.0.2.1", Image: "coreos"}, Status: v1.BareMetalHostStatus{State: "Provisioned", LastBoot: &hour, LastConfig: "g10/builder"}},
-			{ObjectMeta: meta("server2"), Spec: v1.BareMetalHostSpec{Hostname: "two.example"}, Status: v1.BareMetalHostStatus{State: "Available"}},
+			{ObjectMeta: meta("server1"), Spec: v1.BareMetalHostSpec{BootMACAddress: "ac:1f:6b:8a:a7:9c", IP: "192.0.2.1",
+				Image: "coreos"}, Status: v1.BareMetalHostStatus{State: "Provisioned", LastBoot: &hour, LastConfig: "g10/builder"}},
+			{ObjectMeta: meta("server2"), Spec: v1.BareMetalHostSpec{Hostname: "two.example"},
+				Status: v1.BareMetalHostStatus{State: "Available"}},
 		}}},
 		"iscsicdroms": {cdromTable, &v1.ISCSICdromList{Items: []v1.ISCSICdrom{
-			{ObjectMeta: meta("coreos"), Spec: v1.ISCSICdromSpec{ISOFile: "fcos.iso"}, Status: v1.ISCSICdromStatus{Phase: "Ready", Distro: "fcos", ISOSize: 900 << 20, TargetIQN: "iqn.2000-02.com.example:coreos"}},
-			{ObjectMeta: meta("router"), Spec: v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.254", IQN: "iqn.2000-02.com.mikrotik:cdrom"}, IgnitionConfig: "builder"}, Status: v1.ISCSICdromStatus{Phase: "Pending"}},
-			{ObjectMeta: meta("remote"), Spec: v1.ISCSICdromSpec{URL: "https://example.org/x.iso"}, Status: v1.ISCSICdromStatus{Phase: "Error", ErrorMessage: "digest differs"}},
-			{ObjectMeta: meta("stream"), Spec: v1.ISCSICdromSpec{Stream: &v1.StreamImage{Name: "stable", Update: "follow"}}, Status: v1.ISCSICdromStatus{Phase: "Ready", ServedRelease: "41.20241215.3.0", ISOSize: 900 << 20}},
+			{ObjectMeta: meta("coreos"), Spec: v1.ISCSICdromSpec{ISOFile: "fcos.iso"},
+				Status: v1.ISCSICdromStatus{Phase: "Ready", Distro: "fcos", ISOSize: 900 << 20,
+					TargetIQN: "iqn.2000-02.com.example:coreos"}},
+			{ObjectMeta: meta("router"), Spec: v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.254",
+				IQN: "iqn.2000-02.com.mikrotik:cdrom"}, IgnitionConfig: "builder"}, Status: v1.ISCSICdromStatus{Phase: "Pending"}},
+			{ObjectMeta: meta("remote"), Spec: v1.ISCSICdromSpec{URL: "https://example.org/x.iso"},
+				Status: v1.ISCSICdromStatus{Phase: "Error", ErrorMessage: "digest differs"}},
+			{ObjectMeta: meta("stream"), Spec: v1.ISCSICdromSpec{Stream: &v1.StreamImage{Name: "stable", Update: "follow"}},
+				Status: v1.ISCSICdromStatus{Phase: "Ready", ServedRelease: "41.20241215.3.0", ISOSize: 900 << 20}},
 		}}},
-		"namespaces": {namespaceTable, &v1.NamespaceList{Items: []v1.Namespace{{ObjectMeta: meta("default"), Status: v1.NamespaceStatus{Phase: "Active"}}}}},
+		"namespaces": {namespaceTable, &v1.NamespaceList{Items: []v1.Namespace{{ObjectMeta: meta("default"),
+			Status: v1.NamespaceStatus{Phase: "Active"}}}}},
 		"events": {eventTable, &v1.EventList{Items: []v1.Event{
-			{ObjectMeta: meta("server1.1"), InvolvedObject: v1.ObjectReference{Kind: "BareMetalHost", Name: "server1"}, Type: "Normal", Reason: "Served", Message: "served g10/builder\n", Count: 3, FirstTimestamp: hour, LastTimestamp: ago(time.Minute), Source: v1.EventSource{Component: "glowplug", Host: "a"}},
-			{ObjectMeta: meta("x.2"), EventTime: metav1.NewMicroTime(hour.Time), Type: "Warning", Reason: "UnknownHost", Message: "who is that", ReportingController: "glowplug"},
+			{ObjectMeta: meta("server1.1"), InvolvedObject: v1.ObjectReference{Kind: "BareMetalHost", Name: "server1"},
+				Type: "Normal", Reason: "Served", Message: "served g10/builder\n", Count: 3, FirstTimestamp: hour,
+				LastTimestamp: ago(time.Minute), Source: v1.EventSource{Component: "glowplug", Host: "a"}},
+			{ObjectMeta: meta("x.2"), EventTime: metav1.NewMicroTime(hour.Time), Type: "Warning", Reason: "UnknownHost",
+				Message: "who is that", ReportingController: "glowplug"},
 		}}},
 	}
 	for name, test := range tests {

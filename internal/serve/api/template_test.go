@@ -22,12 +22,15 @@ func templated(name, source string) *v1.IgnitionConfig {
 // forNames stands in for the cache of renderings: it names the host.
 type forNames struct{}
 
-func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ decide.Asker) (*snapshot.Config, *fault.Error) {
+func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts,
+	_ decide.Asker) (*snapshot.Config, *fault.Error) {
 	if host.Name == "bad" {
-		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+" cannot be rendered for host "+host.Ref.String())
+		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+" cannot be rendered for host "+
+			host.Ref.String())
 	}
 	out := *config
-	out.Artifact = []byte(`{"ignition": {"version": "3.2.0"}, "systemd": {"units": [{"name": "` + host.Name + `.service"}]}}`)
+	out.Artifact = []byte(`{"ignition": {"version": "3.2.0"}, "systemd": {"units": [{"name": "` + host.Name +
+		`.service"}]}}`)
 	out.Stale = host.Name == "old"
 	return &out, nil
 }
@@ -43,7 +46,8 @@ func TestTemplateIsRenderedForAHost(t *testing.T) {
 		t.Errorf("for nobody: %q", message)
 	}
 	for _, query := range []string{"good", "g10/good"} {
-		if got := a.must(http.StatusOK, "GET", configs+"/x/rendered?host="+query, nil); !strings.Contains(string(got.body), "good.service") {
+		if got := a.must(http.StatusOK, "GET", configs+"/x/rendered?host="+query, nil); !strings.Contains(string(got.body),
+			"good.service") {
 			t.Errorf("for %s: %s", query, got.body)
 		}
 	}
@@ -51,13 +55,15 @@ func TestTemplateIsRenderedForAHost(t *testing.T) {
 	// That it fails for one host says nothing of the others.
 	a.setStatus("x", func(s *v1.IgnitionConfigStatus) { s.Phase, s.ErrorMessage = v1.PhaseError, "1 of 3 hosts fails" })
 	for name, want := range map[string]string{"good": "", "old": "true"} {
-		if got := a.must(http.StatusOK, "GET", configs+"/x/rendered?host="+name, nil).header.Get("X-Glowplug-Stale"); got != want {
+		if got := a.must(http.StatusOK, "GET", configs+"/x/rendered?host="+name,
+			nil).header.Get("X-Glowplug-Stale"); got != want {
 			t.Errorf("for %s it is stale: %q", name, got)
 		}
 	}
 	relabelled := templated("x", goodSource+"# {{ .Name }}\n")
 	relabelled.Labels = map[string]string{"site": "a"}
-	if got := a.must(http.StatusOK, "PUT", configs+"/x", relabelled).warnings; len(got) != 1 || got[0] != "spec.config: 1 of 3 hosts fails" {
+	if got := a.must(http.StatusOK, "PUT", configs+"/x", relabelled).warnings; len(got) != 1 ||
+		got[0] != "spec.config: 1 of 3 hosts fails" {
 		t.Errorf("%q", got)
 	}
 	a.must(http.StatusNotFound, "GET", configs+"/x/rendered?host=other/good", nil)

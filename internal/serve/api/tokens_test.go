@@ -28,7 +28,8 @@ func TestTokenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who := caller{peer: "192.0.2.9:1", proto: 1, header: http.Header{"Authorization": {"Bearer secret"}}, tls: &tls.ConnectionState{}}
+	who := caller{peer: "192.0.2.9:1", proto: 1, header: http.Header{"Authorization": {"Bearer secret"}},
+		tls: &tls.ConnectionState{}}
 	response, ok, err := newGuard(nil, tokens, nil).AuthenticateRequest(who.request(nil))
 	if err != nil || !ok || response.User.GetName() != "jo" || len(response.User.GetGroups()) != 3 {
 		t.Errorf("%v %v %v", response, ok, err)
@@ -42,7 +43,8 @@ func TestTokenFile(t *testing.T) {
 	} {
 		writeTokens(t, file, content)
 		_, err := openTokens(file, nil)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
@@ -117,7 +119,10 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 	}
 
 	writeTokens(t, file, "nonsense\n")
-	await("the log says that the file is no good", func() bool { return strings.Contains(logged(), "line 1 has 1 columns") })
+	await("the log says that the file is no good", func() bool {
+		return strings.Contains(logged(),
+			"line 1 has 1 columns")
+	})
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

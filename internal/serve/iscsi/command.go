@@ -70,7 +70,8 @@ func (c scsi) failure(err error) sense {
 	}
 	if c.failed != found {
 		c.failed = found
-		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "initiator", c.session.Initiator, "error", err)
+		c.server.log.Error("iscsi: reading the disk failed", "target", c.session.Target, "initiator", c.session.Initiator,
+			"error", err)
 	}
 	return found
 }

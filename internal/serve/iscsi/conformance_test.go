@@ -35,7 +35,8 @@ func expectedFailures(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z0-9.]+)` \\| (.+) \\|$").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z0-9.]+)` \\| (.+) \\|$").FindAllStringSubmatch(string(page),
+		-1) {
 		if strings.TrimSpace(row[2]) == "" {
 			t.Errorf("%s: no reason given in %s", row[1], conformancePage)
 		}

@@ -39,7 +39,8 @@ func TestSense(t *testing.T) {
 		{"far past the end", 0, cdbRead10(0xffffffff, 0xffff), senseRange},
 		{"read 6, 256 blocks", 0, []byte{0x08, 0, 0, 0, 0}, senseRange},
 		{"read 12", 0, []byte{0xa8, 0, 0, 0, 0, 9, 0, 0, 0, 1}, sense{}},
-		{"read 16 at the end of numbers", 0, []byte{0x88, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, senseRange},
+		{"read 16 at the end of numbers", 0, []byte{0x88, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+			senseRange},
 		{"protection information", 0, []byte{0x28, 0x20, 0, 0, 0, 0, 0, 0, 1}, senseField(1)},
 		{"write 6", 0, []byte{0x0a}, senseWriteProtect},
 		{"write 10", 0, []byte{0x2a}, senseWriteProtect},
@@ -61,7 +62,8 @@ func TestSense(t *testing.T) {
 		{"track 2", 0, []byte{0x52, 1, 0, 0, 0, 2, 0, 0, 255}, senseField(2)},
 	} {
 		r := testDrive(10).try(test.lun, test.cdb...)
-		if good := test.want == (sense{}); good && r.status != statusGood || !good && (r.status != statusCheck || r.sense != test.want) {
+		if good := test.want == (sense{}); good && r.status != statusGood || !good && (r.status != statusCheck ||
+			r.sense != test.want) {
 			t.Errorf("%s: status %d, sense %+v, want %+v", test.name, r.status, r.sense, test.want)
 		}
 	}
@@ -177,7 +179,8 @@ func TestCapacity(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	one, same := testDrive(1), testDrive(2)
 	other := newDrive(&Target{IQN: testTarget + "2", Disk: newMemory(nil)})
-	if one.serialNumber() != same.serialNumber() || one.serialNumber() == other.serialNumber() || len(one.serialNumber()) != 16 {
+	if one.serialNumber() != same.serialNumber() || one.serialNumber() == other.serialNumber() ||
+		len(one.serialNumber()) != 16 {
 		t.Errorf("serial numbers %s, %s, %s", one.serialNumber(), same.serialNumber(), other.serialNumber())
 	}
 	if page := string(one.identification()); !strings.Contains(page, testTarget+",t,0x0001\x00") {

@@ -18,7 +18,8 @@ func TestLoginAnswers(t *testing.T) {
 		case "iqn.x:closed":
 			return &Target{IQN: l.Target, Disk: disk, AllowedInitiators: []string{"iqn.other"}}, nil
 		case "iqn.x:mine":
-			return &Target{IQN: l.Target, Disk: disk, AllowedInitiators: []string{"iqn.other", strings.ToUpper(testInitiator)}}, nil
+			return &Target{IQN: l.Target, Disk: disk, AllowedInitiators: []string{"iqn.other", strings.ToUpper(testInitiator)}},
+				nil
 		case "iqn.x:chap":
 			return &Target{IQN: l.Target, Disk: disk, CHAP: CHAP{Username: "u", Password: "secret"}}, nil
 		case "iqn.x:forbidden":
@@ -47,7 +48,8 @@ func TestLoginAnswers(t *testing.T) {
 		{"nobody to authenticate to", security, named(testTarget, pair{"AuthMethod", "CHAP"}), statusAuth},
 		{"no name", operationalToFull, pairs{{"TargetName", testTarget}}, statusMissing},
 		{"no target", operationalToFull, pairs{{"InitiatorName", testInitiator}}, statusMissing},
-		{"name with a newline", operationalToFull, pairs{{"InitiatorName", "iqn\nx"}, {"TargetName", testTarget}}, statusInitiator},
+		{"name with a newline", operationalToFull, pairs{{"InitiatorName", "iqn\nx"}, {"TargetName", testTarget}},
+			statusInitiator},
 		{"strange session", operationalToFull, named(testTarget, pair{"SessionType", "Strange"}), statusType},
 		{"backwards", 0x84, named(testTarget), statusStage},
 		{"reserved stage", 0x86, named(testTarget), statusStage},
@@ -191,7 +193,8 @@ func TestCHAP(t *testing.T) {
 			}
 			response, _ := answer.get("CHAP_R")
 			challenge, _ := parseBinary(back[1].value)
-			if want := "0x" + hex.EncodeToString(mine.respond(9, "another secret", challenge)); name != "target" || response != want {
+			if want := "0x" + hex.EncodeToString(mine.respond(9, "another secret", challenge)); name != "target" ||
+				response != want {
 				t.Errorf("target answers %s %s, want %s", name, response, want)
 			}
 		})
@@ -213,7 +216,8 @@ func TestLoginInPieces(t *testing.T) {
 	if flags, status, _ = c.exchange(0x04, pairs{{"HeaderDigest", "None"}}); status != 0 || flags != 0x04 {
 		t.Fatalf("operational: status %04x, flags %02x", status, flags)
 	}
-	if flags, status, _ = c.exchange(operationalToFull, pairs{{"MaxBurstLength", "65536"}}); status != 0 || flags != operationalToFull {
+	if flags, status, _ = c.exchange(operationalToFull, pairs{{"MaxBurstLength", "65536"}}); status != 0 ||
+		flags != operationalToFull {
 		t.Fatalf("last: status %04x, flags %02x", status, flags)
 	}
 	if got := c.readBlocks(0, 8); len(got) != 8*blockSize {

@@ -37,7 +37,8 @@ func TestReads(t *testing.T) {
 			t.Run(fmt.Sprint(way.name, keys), func(t *testing.T) {
 				c := dial(t, address)
 				c.login(testTarget, keys...)
-				for _, at := range [][2]int{{0, 1}, {0, blocks}, {blocks - 1, 1}, {33, 4}, {34, 1}, {30, 32}, {7, 128}, {100, 129}} {
+				for _, at := range [][2]int{{0, 1}, {0, blocks}, {blocks - 1, 1}, {33, 4}, {34, 1}, {30, 32}, {7, 128},
+					{100, 129}} {
 					want := content[at[0]*blockSize:][:at[1]*blockSize]
 					if got := c.readBlocks(at[0], at[1]); !bytes.Equal(got, want) {
 						t.Errorf("%d blocks at %d differ (%d bytes)", at[1], at[0], len(got))

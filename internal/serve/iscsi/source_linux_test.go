@@ -18,7 +18,8 @@ func ownNetwork(t *testing.T, addresses ...string) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("needs root for a network of its own: %v", err)
 	}
-	commands := []string{"link set lo up", "link add card0 type veth peer name card1", "link set card0 up", "link set card1 up"}
+	commands := []string{"link set lo up", "link add card0 type veth peer name card1", "link set card0 up",
+		"link set card1 up"}
 	for _, address := range addresses {
 		commands = append(commands, "addr add "+address+"/64 dev card0 nodad")
 	}

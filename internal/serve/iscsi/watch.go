@@ -45,7 +45,8 @@ func (s *Server) delist(c *conn) {
 
 // watch looks after connections that are silent or stuck, until the server is closed.
 func (s *Server) watch() {
-	every := max(time.Millisecond, min(time.Second, s.options.PingAfter/4, s.options.IdleTimeout/4, s.options.SendTimeout/4))
+	every := max(time.Millisecond, min(time.Second, s.options.PingAfter/4, s.options.IdleTimeout/4,
+		s.options.SendTimeout/4))
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

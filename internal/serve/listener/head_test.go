@@ -34,9 +34,10 @@ func TestHeads(t *testing.T) {
 		"a folded line":               {post + "X: a\r\n " + five + "\r\n", true},
 		"a length that is none":       {post + "Content-Length: 5x\r\n\r\nhello", true},
 		"a length behind many spaces": {post + "Content-Length:" + strings.Repeat(" ", 200) + "5\r\n\r\nhello", true},
-		"chunked after a long path":   {"POST /" + strings.Repeat("a", 500) + " HTTP/1.1\r\n" + chunked + "\r\n0\r\n\r\n", false},
-		"both in a body":              {post + "Content-Length: 54\r\n\r\n\r\n" + five + chunked + "\r\n\r\n\r\n", false},
-		"HTTP/2":                      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + five + chunked + "\r\n", false},
+		"chunked after a long path": {"POST /" + strings.Repeat("a", 500) + " HTTP/1.1\r\n" + chunked + "\r\n0\r\n\r\n",
+			false},
+		"both in a body": {post + "Content-Length: 54\r\n\r\n\r\n" + five + chunked + "\r\n\r\n\r\n", false},
+		"HTTP/2":         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + five + chunked + "\r\n", false},
 	} {
 		for before, first := range map[string]string{"alone": "", "after a request": "GET / HTTP/1.1\r\n" + host + "\r\n",
 			"after a body": "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"} {

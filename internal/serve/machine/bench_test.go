@@ -44,7 +44,8 @@ func whole(b *testing.B, level slog.Level) http.Handler {
 	inv := snapshot.New(snapshot.Options{})
 	inv.Hosts().Load([]kvstore.Item{{Key: "g10/server1", Revision: 1, Value: []byte(
 		`{"metadata":{"name":"server1","namespace":"g10"},"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}}}`)}})
-	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: storedConfig("builder", "ignition", `{"matchLabels":{"role":"builder"}}`, benchBody)}})
+	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: storedConfig("builder", "ignition",
+		`{"matchLabels":{"role":"builder"}}`, benchBody)}})
 	inv.Images().Load(nil)
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
@@ -81,7 +82,9 @@ func benchmark(b *testing.B, handler http.Handler, kept bool) {
 	}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	request := []byte("GET " + PathIgnition + " HTTP/1.1\r\nHost: boot\r\nUser-Agent: Ignition/2.26.0\r\nAccept: application/vnd.coreos.ignition+json;version=3.6, */*;q=0.1\r\nConnection: close\r\n\r\n")
+	request := []byte("GET " + PathIgnition +
+		" HTTP/1.1\r\nHost: boot\r\nUser-Agent: Ignition/2.26.0\r\nAccept: " +
+		"application/vnd.coreos.ignition+json;version=3.6, */*;q=0.1\r\nConnection: close\r\n\r\n")
 	size := len(ask(b, listener.Addr().String(), request))
 	if kept {
 		request = bytes.Replace(request, []byte("Connection: close\r\n"), nil, 1)

@@ -45,12 +45,14 @@ func (c countingConn) Write(p []byte) (int, error) {
 }
 
 func TestCoalesce(t *testing.T) {
-	for _, size := range []int{1, 2000, 2049, 3700, 3800, 3900, 4096, 5120, 7800, 7900, 8192, 60 << 10, 64 << 10, 200 << 10, 2 << 20} {
+	for _, size := range []int{1, 2000, 2049, 3700, 3800, 3900, 4096, 5120, 7800, 7900, 8192, 60 << 10, 64 << 10,
+		200 << 10, 2 << 20} {
 		body := bytes.Repeat([]byte("x"), size)
 		body[size-1] = 'y'
 		config := changed(func(c *snapshot.Config) { c.Artifact, c.Source = body, string(body); c.Revision = uint64(size) })
 		boots := New(Options{
-			Decider: &fakeDecider{decision: found(config)}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
+			Decider:  &fakeDecider{decision: found(config)},
+			Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 		})
 		mux := http.NewServeMux()
 		mux.Handle(PathIgnition, boots)

@@ -136,13 +136,15 @@ func TestHostsCannotBeListed(t *testing.T) {
 			t.Errorf("%d answers told of names, want the first %d: %v", len(told), sources.Limit, told)
 		}
 		_, answer := s.ask(stranger, paths[0])
-		if !strings.HasPrefix(answer, "503 ") || !strings.Contains(answer, "Retry-After") || strings.Contains(answer, "live") {
+		if !strings.HasPrefix(answer, "503 ") || !strings.Contains(answer, "Retry-After") || strings.Contains(answer,
+			"live") {
 			t.Errorf("the answer: %s", answer)
 		}
 		// The same at every endpoint, by every claim, and with another address.
 		s.table["192.0.2.67"] = s.table[stranger]
 		for _, path := range []string{PathIgnition, PathKickstart, PathIPXE, PathComplete, PathISO + "g10/live.iso"} {
-			for _, claim := range []string{"hostname=live", "hostname=nobody", "mac=52-54-00-00-00-02", "mac=02-00-00-00-00-99", "ip=127.0.0.1", "role=worker",
+			for _, claim := range []string{"hostname=live", "hostname=nobody", "mac=52-54-00-00-00-02", "mac=02-00-00-00-00-99",
+				"ip=127.0.0.1", "role=worker",
 				"uuid=4c4c4544-0042-3510-8056-b4c04f4e3101", "uuid=4c4c4544-0042-3510-8056-b4c04f4e3199"} {
 				if _, got := s.ask(stranger, path+"?"+claim); got != answer {
 					t.Errorf("%s?%s: %s", path, claim, got)
@@ -173,7 +175,8 @@ func TestHostsCannotBeListed(t *testing.T) {
 glowplug_boot_limited_requests_total{of="claims"} %d
 glowplug_boot_limited_requests_total{of="images"} 0
 `, limited)
-		if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), "glowplug_boot_limited_requests_total"); err != nil {
+		if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want),
+			"glowplug_boot_limited_requests_total"); err != nil {
 			t.Error(err)
 		}
 
@@ -213,7 +216,8 @@ func TestNATIsNotLimited(t *testing.T) {
 		boots := func(status, first int) {
 			t.Helper()
 			for i := first; i < natHosts; i++ {
-				s.want(status, nat, fmt.Sprintf("%s?mac=52:54:00:00:01:%02x&uuid=4c4c4544-0042-3510-8056-b4c04f4e3%03d", PathIPXE, i, i))
+				s.want(status, nat, fmt.Sprintf("%s?mac=52:54:00:00:01:%02x&uuid=4c4c4544-0042-3510-8056-b4c04f4e3%03d", PathIPXE,
+					i, i))
 			}
 		}
 		boots(200, 0)

@@ -20,18 +20,24 @@ func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 		config bool
 		boot   bool
 	}{
-		"nothing is lost":                    {Lost{}, decide.BootDecision{Identity: imaged}, true, false, false},
-		"images, and it boots one":           {Lost{Images: true}, decide.BootDecision{Identity: imaged}, false, true, true},
-		"images, and it cannot have one":     {Lost{Images: true}, decide.BootDecision{Identity: imaged, Err: fault.New(fault.Unavailable, "")}, false, true, true},
-		"images, and it boots its disk":      {Lost{Images: true}, decide.BootDecision{Identity: imaged, Local: true}, false, true, false},
-		"images, and it is refused":          {Lost{Images: true}, decide.BootDecision{Identity: imaged, Err: fault.New(fault.Refused, "")}, false, true, false},
-		"images, and it has none":            {Lost{Images: true}, decide.BootDecision{Identity: plain}, false, false, false},
-		"images, and it is unknown":          {Lost{Images: true}, decide.BootDecision{}, false, false, false},
-		"images, and it would have a menu":   {Lost{Images: true}, decide.BootDecision{}, true, false, true},
-		"namespaces, and it boots":           {Lost{Namespaces: true}, decide.BootDecision{Identity: imaged}, true, false, true},
-		"namespaces, and it boots its disk":  {Lost{Namespaces: true}, decide.BootDecision{Identity: imaged, Local: true}, true, false, false},
-		"namespaces, and it is unknown":      {Lost{Namespaces: true}, decide.BootDecision{}, true, false, false},
-		"stream releases, which change none": {Lost{Streams: true}, decide.BootDecision{Identity: imaged}, true, false, false},
+		"nothing is lost":          {Lost{}, decide.BootDecision{Identity: imaged}, true, false, false},
+		"images, and it boots one": {Lost{Images: true}, decide.BootDecision{Identity: imaged}, false, true, true},
+		"images, and it cannot have one": {Lost{Images: true}, decide.BootDecision{Identity: imaged,
+			Err: fault.New(fault.Unavailable, "")}, false, true, true},
+		"images, and it boots its disk": {Lost{Images: true}, decide.BootDecision{Identity: imaged, Local: true}, false,
+			true, false},
+		"images, and it is refused": {Lost{Images: true}, decide.BootDecision{Identity: imaged,
+			Err: fault.New(fault.Refused, "")}, false, true, false},
+		"images, and it has none":          {Lost{Images: true}, decide.BootDecision{Identity: plain}, false, false, false},
+		"images, and it is unknown":        {Lost{Images: true}, decide.BootDecision{}, false, false, false},
+		"images, and it would have a menu": {Lost{Images: true}, decide.BootDecision{}, true, false, true},
+		"namespaces, and it boots": {Lost{Namespaces: true}, decide.BootDecision{Identity: imaged}, true, false,
+			true},
+		"namespaces, and it boots its disk": {Lost{Namespaces: true}, decide.BootDecision{Identity: imaged, Local: true},
+			true, false, false},
+		"namespaces, and it is unknown": {Lost{Namespaces: true}, decide.BootDecision{}, true, false, false},
+		"stream releases, which change none": {Lost{Streams: true}, decide.BootDecision{Identity: imaged}, true, false,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.lost.fromConfig(c.b.Host); got != c.config {

@@ -153,26 +153,36 @@ func TestIPXE(t *testing.T) {
 		lines  []string
 		noted  string
 	}{
-		{"/ipxe", 200, []string{"sanboot iscsi:192.168.10.1::::iqn.2000-02.com.mikrotik:cdrom-coreos-live"}, "g10/router script image g10/router"},
-		{"/ipxe?mac=52-54-00-00-00-02&serial=a%0Ashell", 200, []string{"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/live script image g10/live"},
+		{"/ipxe", 200, []string{"sanboot iscsi:192.168.10.1::::iqn.2000-02.com.mikrotik:cdrom-coreos-live"},
+			"g10/router script image g10/router"},
+		{"/ipxe?mac=52-54-00-00-00-02&serial=a%0Ashell", 200,
+			[]string{"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/live script image g10/live"},
 		{"/ipxe?mac=52-54-00-00-00-03", 200, []string{"set username node", "set password:hex 70:61:73:73:20:77:6f:72:64",
 			"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:locked"}, "g10/locked script image g10/locked"},
-		{"/ipxe?mac=52-54-00-00-00-04&try=0", 200, []string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
-		{"/ipxe?mac=52-54-00-00-00-04&try=2", 200, []string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web again"},
-		{"/ipxe?mac=52-54-00-00-00-04", 200, []string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
+		{"/ipxe?mac=52-54-00-00-00-04&try=0", 200,
+			[]string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
+		{"/ipxe?mac=52-54-00-00-00-04&try=2", 200,
+			[]string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"},
+			"g10/web script image g10/web again"},
+		{"/ipxe?mac=52-54-00-00-00-04", 200,
+			[]string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
 		{"/ipxe?mac=52-54-00-00-00-05", 200, []string{"exit"}, "g10/disk disk it has no image"},
-		{"/ipxe?mac=52-54-00-00-00-06", 200, []string{"exit"}, "g10/done disk it is provisioned, a new value of the annotation glowplug.dev/rearm arms it again"},
-		{"/ipxe?mac=52-54-00-00-00-07&serial=a%0Ashell%20||%20x", 200, []string{"kernel http://192.168.200.2:8082/k serial=a_shell____x",
-			"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/own script image g10/live"},
+		{"/ipxe?mac=52-54-00-00-00-06", 200, []string{"exit"},
+			"g10/done disk it is provisioned, a new value of the annotation glowplug.dev/rearm arms it again"},
+		{"/ipxe?mac=52-54-00-00-00-07&serial=a%0Ashell%20||%20x", 200,
+			[]string{"kernel http://192.168.200.2:8082/k serial=a_shell____x",
+				"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/own script image g10/live"},
 		{"/ipxe?mac=52-54-00-00-00-09", 200, []string{"kernel http://k", "boot"}, "g10/pxe script its own script"},
 		{"/ipxe?mac=52-54-00-00-00-08", 200, []string{
-			"echo glowplug: host g10/gone: there is no image g10/gone, create the ISCSICdrom or correct the host's spec.image", "exit 1"}, "g10/gone failed"},
+			"echo glowplug: host g10/gone: there is no image g10/gone, create the ISCSICdrom or correct the host's spec.image",
+			"exit 1"}, "g10/gone failed"},
 		{"/ipxe?mac=zz", 400, []string{"the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"}, ""},
 		{"/boot.ipxe", 200, []string{"set gp-url http://192.168.200.2:8082"}, ""},
 		{"/ipxe/", 404, nil, ""},
 	} {
 		r.journal.served = nil
-		if status, _, h := r.do(t, http.MethodHead, c.path); status != c.status || h.Get("Content-Length") == "0" || len(r.journal.served) > 0 {
+		if status, _, h := r.do(t, http.MethodHead, c.path); status != c.status || h.Get("Content-Length") == "0" ||
+			len(r.journal.served) > 0 {
 			t.Errorf("HEAD %s: %d, %v", c.path, status, r.journal.served)
 		}
 		status, body, h := r.do(t, http.MethodGet, c.path)
@@ -193,7 +203,8 @@ func TestIPXE(t *testing.T) {
 	}
 	r.journal.served = nil
 	r.believe = true
-	if status, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-02"); status != 200 || !strings.Contains(body, "sanboot") || len(r.journal.served) > 0 {
+	if status, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-02"); status != 200 || !strings.Contains(body,
+		"sanboot") || len(r.journal.served) > 0 {
 		t.Errorf("an operator's look: %d, noted %v", status, r.journal.served)
 	}
 	if status, _, h := r.do(t, http.MethodPost, "/ipxe"); status != 405 || h.Get("Allow") != "GET, HEAD" {
@@ -206,7 +217,8 @@ func TestIPXE(t *testing.T) {
 	if status, _, _ := r.do(t, http.MethodGet, "/boot.ipxe"); status != 200 {
 		t.Errorf("the first script when not ready: %d", status)
 	}
-	if log := r.logged(); !strings.Contains(log, "endpoint=ipxe") || !strings.Contains(log, `boots="image g10/locked"`) || strings.Contains(log, "pass") {
+	if log := r.logged(); !strings.Contains(log, "endpoint=ipxe") || !strings.Contains(log, `boots="image g10/locked"`) ||
+		strings.Contains(log, "pass") {
 		t.Errorf("log:\n%s", log)
 	}
 }
@@ -229,17 +241,20 @@ func TestImageThatCannotBeHad(t *testing.T) {
 		})
 	})
 	status, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03")
-	if status != 200 || strings.Contains(body, "sanboot") || !strings.Contains(body, "grub.cfg: the argument x='y' cannot be written") || !strings.HasSuffix(body, "\nexit 1\n") {
+	if status != 200 || strings.Contains(body, "sanboot") || !strings.Contains(body,
+		"grub.cfg: the argument x='y' cannot be written") || !strings.HasSuffix(body, "\nexit 1\n") {
 		t.Errorf("%d\n%s", status, body)
 	}
-	if strings.Join(r.journal.served, ", ") != "g10/locked failed" || strings.Join(r.journal.notices, ", ") != decide.ReasonImageUnavailable {
+	if strings.Join(r.journal.served, ", ") != "g10/locked failed" || strings.Join(r.journal.notices,
+		", ") != decide.ReasonImageUnavailable {
 		t.Errorf("noted %v, noticed %v", r.journal.served, r.journal.notices)
 	}
 	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-02"); !strings.Contains(body, "sanboot") {
 		t.Errorf("another host:\n%s", body)
 	}
 	r.journal.served, r.believe = nil, true
-	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03"); !strings.Contains(body, "grub.cfg") || len(r.journal.served) > 0 {
+	if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03"); !strings.Contains(body, "grub.cfg") ||
+		len(r.journal.served) > 0 {
 		t.Errorf("an operator's look, noted %v:\n%s", r.journal.served, body)
 	}
 }
@@ -259,16 +274,19 @@ func TestUnknownHosts(t *testing.T) {
 			}
 			want = "sanboot http://192.168.200.2:8082/iso/g10/web.iso\n"
 		}
-		if status != 200 || !strings.Contains(body, want) || len(r.journal.served) > 0 || !strings.Contains(strings.Join(r.journal.notices, " "), decide.ReasonUnknownHost) {
+		if status != 200 || !strings.Contains(body, want) || len(r.journal.served) > 0 ||
+			!strings.Contains(strings.Join(r.journal.notices, " "), decide.ReasonUnknownHost) {
 			t.Errorf("%s: %d, %v\n%s", mode, status, r.journal.notices, body)
 		}
 	}
 	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust, Isolate: true}, func(b *Boot) { b.URL, b.Portal = "", "" })
 	port := r.URL[strings.LastIndexByte(r.URL, ':'):]
-	if _, body, _ := r.do(t, http.MethodGet, stranger, "Host", "evil.example"); strings.Count(body, "sanboot ") != 1 || !strings.Contains(body, "sanboot iscsi:127.0.0.1::::") {
+	if _, body, _ := r.do(t, http.MethodGet, stranger, "Host", "evil.example"); strings.Count(body, "sanboot ") != 1 ||
+		!strings.Contains(body, "sanboot iscsi:127.0.0.1::::") {
 		t.Errorf("isolated:\n%s", body)
 	}
-	if _, body, _ := r.do(t, http.MethodGet, "/boot.ipxe"); !strings.Contains(body, "set gp-url http://127.0.0.1"+port+"\n") {
+	if _, body, _ := r.do(t, http.MethodGet, "/boot.ipxe"); !strings.Contains(body, "set gp-url http://127.0.0.1"+port+
+		"\n") {
 		t.Errorf("by the local address:\n%s", body)
 	}
 }
@@ -278,7 +296,8 @@ func TestUnknownHosts(t *testing.T) {
 func TestMenuHidesImages(t *testing.T) {
 	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	status, body, _ := r.do(t, http.MethodGet, "/ipxe?ip=10.9.9.9")
-	if status != 200 || strings.Contains(body, "hidden") || strings.Contains(body, "vault") || !strings.Contains(body, "g10/live  43") {
+	if status != 200 || strings.Contains(body, "hidden") || strings.Contains(body, "vault") || !strings.Contains(body,
+		"g10/live  43") {
 		t.Errorf("%d\n%s", status, body)
 	}
 }
@@ -286,13 +305,16 @@ func TestMenuHidesImages(t *testing.T) {
 func TestISO(t *testing.T) {
 	r, images := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	status, body, h := r.do(t, http.MethodGet, "/iso/g10/locked.iso?mac=52-54-00-00-00-03", "Range", "bytes=0-13")
-	if status != 206 || body != "g10/locked a=1" || h.Get("Content-Length") != "14" || h.Get("Etag") != `"locked"` || h.Get("Content-Type") != "application/octet-stream" {
+	if status != 206 || body != "g10/locked a=1" || h.Get("Content-Length") != "14" || h.Get("Etag") != `"locked"` ||
+		h.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("a range: %d %q %v", status, body, h)
 	}
-	if status, body, h := r.do(t, http.MethodGet, "/iso/g10/live.iso"); status != 200 || len(body) != 4096+9 || h.Get("Accept-Ranges") != "bytes" {
+	if status, body, h := r.do(t, http.MethodGet, "/iso/g10/live.iso"); status != 200 || len(body) != 4096+9 ||
+		h.Get("Accept-Ranges") != "bytes" {
 		t.Errorf("all of it: %d, %d bytes, %v", status, len(body), h)
 	}
-	if status, body, h := r.do(t, http.MethodHead, "/iso/g10/live.iso"); status != 200 || body != "" || h.Get("Content-Length") != "4105" {
+	if status, body, h := r.do(t, http.MethodHead, "/iso/g10/live.iso"); status != 200 || body != "" ||
+		h.Get("Content-Length") != "4105" {
 		t.Errorf("HEAD: %d, %v", status, h)
 	}
 	if status, _, _ := r.do(t, http.MethodGet, "/iso/g10/live.iso", "If-None-Match", `"live"`); status != 304 {
@@ -301,7 +323,8 @@ func TestISO(t *testing.T) {
 	// A date says nothing: the arguments may have changed, and the file has not.
 	for _, path := range []string{"/iso/g10/live.iso", "/iso/g10/live/files/images/rootfs.img"} {
 		const date = "Thu, 31 Dec 2037 00:00:00 GMT"
-		if status, _, h := r.do(t, http.MethodGet, path, "If-Modified-Since", date); status != 200 || h.Get("Last-Modified") != "" || h.Get("Etag") == "" {
+		if status, _, h := r.do(t, http.MethodGet, path, "If-Modified-Since", date); status != 200 ||
+			h.Get("Last-Modified") != "" || h.Get("Etag") == "" {
 			t.Errorf("%s since a date: %d, %v", path, status, h)
 		}
 		if status, _, _ := r.do(t, http.MethodGet, path, "Range", "bytes=0-3", "If-Range", date); status != 200 {
@@ -311,20 +334,24 @@ func TestISO(t *testing.T) {
 			t.Errorf("a range of %s by its tag: %d", path, status)
 		}
 	}
-	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/live.iso", "Range", "bytes=0-3", "If-Range", `"other"`); status != 200 || len(body) != 4105 {
+	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/live.iso", "Range", "bytes=0-3", "If-Range",
+		`"other"`); status != 200 || len(body) != 4105 {
 		t.Errorf("a range of another: %d", status)
 	}
 	if status, _, _ := r.do(t, http.MethodGet, "/iso/g10/live.iso", "Range", "bytes=9999-"); status != 416 {
 		t.Errorf("a range behind the end: %d", status)
 	}
-	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/live/files/images/rootfs.img", "Range", "bytes=11-"); status != 206 || body != "images/rootfs.img" {
+	if status, body, _ := r.do(t, http.MethodGet, "/iso/g10/live/files/images/rootfs.img", "Range",
+		"bytes=11-"); status != 206 || body != "images/rootfs.img" {
 		t.Errorf("a file: %d %q", status, body)
 	}
 	for path, want := range map[string]int{
-		"/iso/g10/live/files/none": 404, "/iso/g10/live/files/": 404, "/iso/g10/live": 404, "/iso/": 404, "/iso/g10/.iso": 404,
+		"/iso/g10/live/files/none": 404, "/iso/g10/live/files/": 404, "/iso/g10/live": 404, "/iso/": 404,
+		"/iso/g10/.iso":       404,
 		"/iso/g10/router.iso": 404, "/iso/g10/gone.iso": 404, "/iso/g10/web.iso": 503,
 	} {
-		if status, body, h := r.do(t, http.MethodGet, path); status != want || !strings.HasPrefix(h.Get("Content-Type"), "text/plain") || h.Get("Etag") != "" {
+		if status, body, h := r.do(t, http.MethodGet, path); status != want || !strings.HasPrefix(h.Get("Content-Type"),
+			"text/plain") || h.Get("Etag") != "" {
 			t.Errorf("%s: %d %q %v", path, status, body, h)
 		}
 	}
@@ -342,7 +369,8 @@ func TestISO(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
-	if status, body, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 200 || !strings.Contains(body, "g10/router") {
+	if status, body, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 200 || !strings.Contains(body,
+		"g10/router") {
 		t.Errorf("%d %q", status, body)
 	}
 	if got := strings.Join(r.journal.served, ", "); got != "g10/router complete" {
@@ -358,11 +386,13 @@ func TestComplete(t *testing.T) {
 		t.Errorf("noted %v", r.journal.served)
 	}
 	r.journal.failure = errors.New("the store is away")
-	if status, body, h := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 503 || h.Get("Retry-After") == "" || strings.Contains(body, "away") {
+	if status, body, h := r.do(t, http.MethodPost, "/api/v1/boot-complete"); status != 503 || h.Get("Retry-After") == "" ||
+		strings.Contains(body, "away") {
 		t.Errorf("while it cannot be stored: %d %q %v", status, body, h)
 	}
 	r, _ = bootRig(t, decide.Policy{}, nil)
-	if status, _, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete?mac=52-54-00-00-00-02"); status != 403 || len(r.journal.served) > 0 {
+	if status, _, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete?mac=52-54-00-00-00-02"); status != 403 ||
+		len(r.journal.served) > 0 {
 		t.Errorf("for another: %d", status)
 	}
 }

@@ -107,7 +107,8 @@ func TestRefusedTokenOfAMachineIsSeen(t *testing.T) {
 	r := newRig(t, found(testConfig))
 	do(t, r, "GET", PathIgnition+"?mac=52:54:00:00:00:01", http.Header{"Authorization": {"Bearer s3cret-t0ken"}})
 	got := r.logged()
-	if !strings.Contains(got, "level=WARN") || !strings.Contains(got, " credential=refused ") || strings.Contains(got, "s3cret") {
+	if !strings.Contains(got, "level=WARN") || !strings.Contains(got, " credential=refused ") || strings.Contains(got,
+		"s3cret") {
 		t.Error(got)
 	}
 }

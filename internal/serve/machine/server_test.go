@@ -39,7 +39,8 @@ const testBody = `{"ignition":{"version":"3.4.0"}}`
 var (
 	testHost   = &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}}
 	testConfig = &snapshot.Config{
-		Ref: snapshot.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition", Source: "variant: fcos\n",
+		Ref: snapshot.Ref{Namespace: "g10", Name: "coreos-builder"}, Revision: 12, Type: "ignition",
+		Source:   "variant: fcos\n",
 		Artifact: []byte(testBody), Hash: "sha256:abc", ETag: `"sha256:abc"`, IgnitionVersion: "3.4.0",
 	}
 )
@@ -119,7 +120,8 @@ type rig struct {
 
 func newRig(t *testing.T, decision decide.ConfigDecision, change ...func(*Options)) *rig {
 	t.Helper()
-	r := &rig{decider: &fakeDecider{decision: decision}, journal: &fakeJournal{}, metrics: prometheus.NewRegistry(), log: new(bytes.Buffer), ready: true}
+	r := &rig{decider: &fakeDecider{decision: decision}, journal: &fakeJournal{}, metrics: prometheus.NewRegistry(),
+		log: new(bytes.Buffer), ready: true}
 	r.handler = logs.NewHandler(r.log, logs.Options{Interval: time.Hour})
 	resolver := peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
 	opts := Options{
@@ -203,65 +205,107 @@ func TestAnswers(t *testing.T) {
 		want   map[string]string // "" : absent
 	}{
 		{name: "found", decision: found(testConfig), status: 200, body: testBody, want: map[string]string{
-			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`, "Cache-Control": "no-store",
-			"X-Glowplug-Config": "g10/coreos-builder", "X-Glowplug-Match": "labels", "X-Glowplug-Stale": "", "Vary": "Accept, User-Agent",
+			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
+			"Cache-Control":     "no-store",
+			"X-Glowplug-Config": "g10/coreos-builder", "X-Glowplug-Match": "labels", "X-Glowplug-Stale": "",
+			"Vary":             "Accept, User-Agent",
 			"Content-Encoding": "", "Location": "", "Transfer-Encoding": "",
 		}},
-		{name: "another form", decision: decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Tier: match.Default, Form: &decide.Form{
-			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
-		}}, status: 200, body: `{"ignition":{"version":"3.0.0"}}`, want: map[string]string{
-			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:def"`, "Vary": "Accept, User-Agent",
+		{name: "another form", decision: decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig,
+			Tier: match.Default, Form: &decide.Form{
+				Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
+			}}, status: 200, body: `{"ignition":{"version":"3.0.0"}}`, want: map[string]string{
+			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:def"`,
+			"Vary": "Accept, User-Agent",
 		}},
-		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}}, decision: decide.ConfigDecision{Config: testConfig, Form: &decide.Form{
-			Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
-		}}, status: 304},
-		{name: "gzip offered", decision: found(testConfig), header: http.Header{"Accept-Encoding": {"gzip, br"}}, status: 200, body: testBody, want: map[string]string{"Content-Encoding": ""}},
-		{name: "big", decision: found(big), status: 200, body: string(big.Artifact), want: map[string]string{"Content-Length": "1048576"}},
+		{name: "another form, same", header: http.Header{"If-None-Match": {`"sha256:def"`}},
+			decision: decide.ConfigDecision{Config: testConfig, Form: &decide.Form{
+				Version: "3.0.0", Bytes: []byte(`{"ignition":{"version":"3.0.0"}}`), Hash: "sha256:def", ETag: `"sha256:def"`,
+			}}, status: 304},
+		{name: "gzip offered", decision: found(testConfig), header: http.Header{"Accept-Encoding": {"gzip, br"}}, status: 200,
+			body: testBody, want: map[string]string{"Content-Encoding": ""}},
+		{name: "big", decision: found(big), status: 200, body: string(big.Artifact),
+			want: map[string]string{"Content-Length": "1048576"}},
 		{name: "head", method: "HEAD", decision: found(testConfig), status: 200, want: map[string]string{
 			"Content-Type": "application/vnd.coreos.ignition+json", "Content-Length": "32", "ETag": `"sha256:abc"`,
 		}},
-		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody, want: map[string]string{"X-Glowplug-Stale": "true"}},
-		{name: "default tier", decision: decide.ConfigDecision{Config: testConfig, Tier: match.Default}, status: 200, body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
-		{name: "kickstart", target: PathKickstart, decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
-		{name: "kickstart from ignition", decision: found(kickstart), status: 200, body: "lang en_US\n", want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
-		{name: "raw", target: PathIgnition + "?format=raw", decision: found(testConfig), status: 200, body: "variant: fcos\n", want: map[string]string{
-			"Content-Type": "text/plain; charset=utf-8", "Content-Length": "14", "ETag": `"sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951"`,
-		}},
-		{name: "raw, never compiled", target: PathIgnition + "?format=raw", decision: found(changed(func(c *snapshot.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200, body: "variant: fcos\n"},
-		{name: "raw of a stale one", target: PathIgnition + "?format=raw", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n", want: map[string]string{"X-Glowplug-Stale": ""}},
+		{name: "stale", decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: testBody,
+			want: map[string]string{"X-Glowplug-Stale": "true"}},
+		{name: "default tier", decision: decide.ConfigDecision{Config: testConfig, Tier: match.Default}, status: 200,
+			body: testBody, want: map[string]string{"X-Glowplug-Match": "default"}},
+		{name: "kickstart", target: PathKickstart, decision: found(kickstart), status: 200, body: "lang en_US\n",
+			want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
+		{name: "kickstart from ignition", decision: found(kickstart), status: 200, body: "lang en_US\n",
+			want: map[string]string{"Content-Type": "text/plain; charset=utf-8"}},
+		{name: "raw", target: PathIgnition + "?format=raw", decision: found(testConfig), status: 200, body: "variant: fcos\n",
+			want: map[string]string{
+				"Content-Type": "text/plain; charset=utf-8", "Content-Length": "14",
+				"ETag": `"sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951"`,
+			}},
+		{name: "raw, never compiled", target: PathIgnition + "?format=raw",
+			decision: found(changed(func(c *snapshot.Config) { c.Artifact, c.Hash, c.ETag = nil, "", "" })), status: 200,
+			body: "variant: fcos\n"},
+		{name: "raw of a stale one", target: PathIgnition + "?format=raw",
+			decision: found(changed(func(c *snapshot.Config) { c.Stale = true })), status: 200, body: "variant: fcos\n",
+			want: map[string]string{"X-Glowplug-Stale": ""}},
 
-		{name: "same", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 304, want: map[string]string{
-			"ETag": `"sha256:abc"`, "Cache-Control": "no-store", "X-Glowplug-Config": "g10/coreos-builder", "Content-Type": "", "Content-Length": "",
-		}},
-		{name: "same, HEAD", method: "HEAD", header: http.Header{"If-None-Match": {`"x", W/"sha256:abc"`}}, decision: found(testConfig), status: 304},
-		{name: "other", header: http.Header{"If-None-Match": {`"sha256:abd"`}}, decision: found(testConfig), status: 200, body: testBody},
-		{name: "raw is another thing", target: PathIgnition + "?format=raw", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 200, body: "variant: fcos\n"},
-		{name: "failed, with a condition", header: http.Header{"If-None-Match": {"*"}}, decision: failing(fault.NoMatch, "no config matches"), status: 404, body: "no config matches\n"},
+		{name: "same", header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 304,
+			want: map[string]string{
+				"ETag": `"sha256:abc"`, "Cache-Control": "no-store", "X-Glowplug-Config": "g10/coreos-builder", "Content-Type": "",
+				"Content-Length": "",
+			}},
+		{name: "same, HEAD", method: "HEAD", header: http.Header{"If-None-Match": {`"x", W/"sha256:abc"`}},
+			decision: found(testConfig), status: 304},
+		{name: "other", header: http.Header{"If-None-Match": {`"sha256:abd"`}}, decision: found(testConfig), status: 200,
+			body: testBody},
+		{name: "raw is another thing", target: PathIgnition + "?format=raw",
+			header: http.Header{"If-None-Match": {`"sha256:abc"`}}, decision: found(testConfig), status: 200,
+			body: "variant: fcos\n"},
+		{name: "failed, with a condition", header: http.Header{"If-None-Match": {"*"}}, decision: failing(fault.NoMatch,
+			"no config matches"), status: 404, body: "no config matches\n"},
 
-		{name: "no match", decision: failing(fault.NoMatch, "no config matches"), status: 404, body: "no config matches\n", want: map[string]string{
-			"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", "ETag": "", "Retry-After": "", "X-Glowplug-Config": "",
-		}},
-		{name: "no match, HEAD", method: "HEAD", decision: failing(fault.NoMatch, "no config matches"), status: 404, want: map[string]string{"Content-Length": "18"}},
+		{name: "no match", decision: failing(fault.NoMatch, "no config matches"), status: 404, body: "no config matches\n",
+			want: map[string]string{
+				"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", "ETag": "", "Retry-After": "",
+				"X-Glowplug-Config": "",
+			}},
+		{name: "no match, HEAD", method: "HEAD", decision: failing(fault.NoMatch, "no config matches"), status: 404,
+			want: map[string]string{"Content-Length": "18"}},
 		{name: "refused", decision: failing(fault.Refused, "not yours"), status: 403, body: "not yours\n"},
-		{name: "not acceptable", decision: decide.ConfigDecision{Config: testConfig, Err: fault.New(fault.NotAcceptable, "too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "", "Vary": "Accept, User-Agent"}},
-		{name: "unavailable", decision: failing(fault.Unavailable, "never compiled"), status: 503, body: "never compiled\n", want: map[string]string{"Retry-After": "5"}},
+		{name: "not acceptable", decision: decide.ConfigDecision{Config: testConfig, Err: fault.New(fault.NotAcceptable,
+			"too new")}, status: 406, body: "too new\n", want: map[string]string{"X-Glowplug-Config": "",
+			"Vary": "Accept, User-Agent"}},
+		{name: "unavailable", decision: failing(fault.Unavailable, "never compiled"), status: 503, body: "never compiled\n",
+			want: map[string]string{"Retry-After": "5"}},
 		{name: "lines in a sentence", decision: failing(fault.Refused, "a\r\nb\x00"), status: 403, body: "a  b \n"},
-		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403, body: strings.Repeat("é", 512) + "\n"},
-		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503, want: map[string]string{"Retry-After": "5"}},
-		{name: "no config at all", decision: decide.ConfigDecision{}, status: 503, want: map[string]string{"Retry-After": "5"}},
-		{name: "not ready", unready: true, decision: found(testConfig), status: 503, want: map[string]string{"Retry-After": "5", "Content-Type": "text/plain; charset=utf-8"}},
-		{name: "malformed", target: PathIgnition + "?mac=nonsense", decision: found(testConfig), status: 400, body: "the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c\n"},
+		{name: "long sentence", decision: failing(fault.Refused, strings.Repeat("é", 5000)), status: 403,
+			body: strings.Repeat("é", 512) + "\n"},
+		{name: "nothing compiled", decision: found(changed(func(c *snapshot.Config) { c.Artifact = nil })), status: 503,
+			want: map[string]string{"Retry-After": "5"}},
+		{name: "no config at all", decision: decide.ConfigDecision{}, status: 503,
+			want: map[string]string{"Retry-After": "5"}},
+		{name: "not ready", unready: true, decision: found(testConfig), status: 503,
+			want: map[string]string{"Retry-After": "5", "Content-Type": "text/plain; charset=utf-8"}},
+		{name: "malformed", target: PathIgnition + "?mac=nonsense", decision: found(testConfig), status: 400,
+			body: "the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c\n"},
 		{name: "percent", target: PathIgnition + "?hostname=a%zz", decision: found(testConfig), status: 400},
-		{name: "newline", target: PathIgnition + "?hostname=a%0d%0aSet-Cookie:x", decision: found(testConfig), status: 400, want: map[string]string{"Set-Cookie": ""}},
+		{name: "newline", target: PathIgnition + "?hostname=a%0d%0aSet-Cookie:x", decision: found(testConfig), status: 400,
+			want: map[string]string{"Set-Cookie": ""}},
 		{name: "NUL", target: PathIgnition + "?role=a%00", decision: found(testConfig), status: 400},
-		{name: "8 KB", target: PathIgnition + "?x=" + strings.Repeat("y", 8<<10), decision: found(testConfig), status: 200, body: testBody},
-		{name: "8 KB of a claim", target: PathIgnition + "?hostname=" + strings.Repeat("y", 8<<10), decision: found(testConfig), status: 400},
+		{name: "8 KB", target: PathIgnition + "?x=" + strings.Repeat("y", 8<<10), decision: found(testConfig), status: 200,
+			body: testBody},
+		{name: "8 KB of a claim", target: PathIgnition + "?hostname=" + strings.Repeat("y", 8<<10),
+			decision: found(testConfig), status: 400},
 
-		{name: "POST", method: "POST", decision: found(testConfig), status: 405, body: "only GET and HEAD are answered here\n", want: map[string]string{"Allow": "GET, HEAD", "Content-Type": "text/plain; charset=utf-8"}},
+		{name: "POST", method: "POST", decision: found(testConfig), status: 405,
+			body: "only GET and HEAD are answered here\n", want: map[string]string{"Allow": "GET, HEAD",
+				"Content-Type": "text/plain; charset=utf-8"}},
 		{name: "PUT", method: "PUT", decision: found(testConfig), status: 405, want: map[string]string{"Allow": "GET, HEAD"}},
-		{name: "OPTIONS", method: "OPTIONS", decision: found(testConfig), status: 405, want: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "OPTIONS", method: "OPTIONS", decision: found(testConfig), status: 405,
+			want: map[string]string{"Allow": "GET, HEAD"}},
 		{name: "nonsense", method: "BREW", decision: found(testConfig), status: 405},
-		{name: "another path", target: "/api/v1/ignition/", decision: found(testConfig), status: 404, want: map[string]string{"Location": ""}},
+		{name: "another path", target: "/api/v1/ignition/", decision: found(testConfig), status: 404,
+			want: map[string]string{"Location": ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, c.decision)
@@ -297,8 +341,10 @@ func TestAnswers(t *testing.T) {
 func TestMatchesAny(t *testing.T) {
 	const etag = `"sha256:abc"`
 	for list, want := range map[string]bool{
-		etag: true, "W/" + etag: true, `"x",` + etag: true, `"x" , W/"y",, ` + etag: true, "*": true, ` * `: true, `"x", *`: true, `"a,b", ` + etag: true,
-		"": false, `"sha256:ab"`: false, "sha256:abc": false, `"sha256:abc`: false, `W/`: false, `w/` + etag: false, `"x`: false, `x, ` + etag: false,
+		etag: true, "W/" + etag: true, `"x",` + etag: true, `"x" , W/"y",, ` + etag: true, "*": true, ` * `: true,
+		`"x", *`: true, `"a,b", ` + etag: true,
+		"": false, `"sha256:ab"`: false, "sha256:abc": false, `"sha256:abc`: false, `W/`: false, `w/` + etag: false,
+		`"x`: false, `x, ` + etag: false,
 		strings.Repeat(`"x",`, 10000) + etag: true,
 	} {
 		if got := matchesAny([]string{list}, etag); got != want {
@@ -314,11 +360,13 @@ func TestWhatIsAsked(t *testing.T) {
 	r := newRig(t, found(testConfig))
 	r.believe = true
 	do(t, r, "GET", PathKickstart, http.Header{"Accept": {"a/b", "c/d;q=0.5"}})
-	if got := r.decider.last; got.Type != "kickstart" || got.Accept != "a/b, c/d;q=0.5" || got.Caller.Addr != netip.MustParseAddr("127.0.0.1") || got.Caller.Believed {
+	if got := r.decider.last; got.Type != "kickstart" || got.Accept != "a/b, c/d;q=0.5" ||
+		got.Caller.Addr != netip.MustParseAddr("127.0.0.1") || got.Caller.Believed {
 		t.Errorf("asked %+v", got)
 	}
 	do(t, r, "GET", PathIgnition+"?role=builder", nil)
-	if got := r.decider.last; got.Type != "ignition" || got.Claims.Role != "builder" || !got.Caller.Believed || got.Accept != "" {
+	if got := r.decider.last; got.Type != "ignition" || got.Claims.Role != "builder" || !got.Caller.Believed ||
+		got.Accept != "" {
 		t.Errorf("asked %+v", got)
 	}
 }
@@ -333,7 +381,8 @@ func TestJournalAndMetrics(t *testing.T) {
 	do(t, r, "GET", PathIgnition, http.Header{"If-None-Match": {"*"}})
 	do(t, r, "POST", PathIgnition, nil)
 	r.Server.Close()
-	if want := []string{"g10/server1 g10/coreos-builder", "g10/server1 g10/coreos-builder"}; !slices.Equal(r.journal.served, want) {
+	if want := []string{"g10/server1 g10/coreos-builder",
+		"g10/server1 g10/coreos-builder"}; !slices.Equal(r.journal.served, want) {
 		t.Errorf("served %q", r.journal.served)
 	}
 	if len(r.journal.notices) != 4 {
@@ -350,7 +399,8 @@ glowplug_boot_requests_total{code="200",endpoint="ignition",tier="labels"} 3
 glowplug_boot_requests_total{code="304",endpoint="ignition",tier="labels"} 1
 glowplug_boot_requests_total{code="405",endpoint="ignition",tier="none"} 1
 `
-	if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "glowplug_boot_requests_total", "glowplug_boot_notices_total"); err != nil {
+	if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "glowplug_boot_requests_total",
+		"glowplug_boot_notices_total"); err != nil {
 		t.Error(err)
 	}
 }
@@ -364,13 +414,16 @@ func TestRequestLog(t *testing.T) {
 		decision             decide.ConfigDecision
 		want                 string
 	}{
-		{"found", "GET", PathIgnition + "?mac=AC1F6B8AA79C&token=hunter2", http.Header{"User-Agent": {"Ignition/Debian 2.14.0+ds1-1+b6"}, "X-Forwarded-For": {"6.6.6.6"}}, found(testConfig),
+		{"found", "GET", PathIgnition + "?mac=AC1F6B8AA79C&token=hunter2",
+			http.Header{"User-Agent": {"Ignition/Debian 2.14.0+ds1-1+b6"}, "X-Forwarded-For": {"6.6.6.6"}}, found(testConfig),
 			`T level=INFO msg=request endpoint=ignition method=GET client=127.0.0.1 x_forwarded_for=ignored claim_mac=ac:1f:6b:8a:a7:9c host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc status=200 bytes=32 D agent="Ignition/Debian 2.14.0+ds1-1+b6"`},
-		{"refused", "GET", PathKickstart + "?role=builder&hostname=a&ip=::1&uuid=4C4C4544-0042-3510-8056-B4C04F4E3132", http.Header{"User-Agent": {strings.Repeat("x", 500)}}, failing(fault.Refused, "not yours"),
+		{"refused", "GET", PathKickstart + "?role=builder&hostname=a&ip=::1&uuid=4C4C4544-0042-3510-8056-B4C04F4E3132",
+			http.Header{"User-Agent": {strings.Repeat("x", 500)}}, failing(fault.Refused, "not yours"),
 			`T level=WARN msg=request endpoint=kickstart method=GET client=127.0.0.1 claim_ip=::1 claim_uuid=4c4c4544-0042-3510-8056-b4c04f4e3132 claim_hostname=a claim_role=builder status=403 bytes=10 D agent=` + strings.Repeat("x", 128) + ` error="not yours"`},
 		{"malformed", "GET", PathIgnition + "?mac=hunter2", nil, found(testConfig),
 			`T level=WARN msg=request endpoint=ignition method=GET client=127.0.0.1 status=400 bytes=73 D agent=Go-http-client/1.1 error="the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"`},
-		{"head of a stale one", "HEAD", PathIgnition, http.Header{"User-Agent": {"a\"b"}}, found(changed(func(c *snapshot.Config) { c.Stale = true })),
+		{"head of a stale one", "HEAD", PathIgnition, http.Header{"User-Agent": {"a\"b"}},
+			found(changed(func(c *snapshot.Config) { c.Stale = true })),
 			`T level=INFO msg=request endpoint=ignition method=HEAD client=127.0.0.1 host=g10/server1 found=address tier=labels config=g10/coreos-builder revision=12 hash=sha256:abc stale=true status=200 bytes=0 D agent="a\"b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -401,7 +454,8 @@ func TestLevels(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		h := logs.NewHandler(&out, logs.Options{Level: c.level})
-		s := New(Options{Decider: &fakeDecider{decision: failing(c.kind, "no")}, Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}), Log: h})
+		s := New(Options{Decider: &fakeDecider{decision: failing(c.kind, "no")},
+			Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}), Log: h})
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", PathIgnition, nil))
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -445,7 +499,8 @@ func TestNamesAreNoHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(answer), "\nX-Evil") || strings.Contains(string(answer), "\nSet-Cookie") || !strings.Contains(string(answer), "a??X-Evil: 1/b?Set-Cookie: x??\r\n") {
+	if strings.Contains(string(answer), "\nX-Evil") || strings.Contains(string(answer), "\nSet-Cookie") ||
+		!strings.Contains(string(answer), "a??X-Evil: 1/b?Set-Cookie: x??\r\n") {
 		t.Errorf("%s", answer)
 	}
 	if got := r.logged(); strings.Count(got, "\n") != 1 {

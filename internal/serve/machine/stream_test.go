@@ -22,10 +22,13 @@ func TestImagesOfStreams(t *testing.T) {
 	rackHosts["g10/flat"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:02","image":"flatcar"}}`
 	rackHosts["g10/iso"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:03","image":"streamed"}}`
 	rackHosts["g10/args"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:04","image":"long"}}`
-	rackImages["g10/pxe"] = `{"spec":{"stream":{"name":"stable","format":"pxe"}},"status":{"phase":"Ready","sha256":"` + sum + `","files":[{"role":"kernel"},{"role":"initramfs"},{"role":"rootfs"}]}}`
-	rackImages["g10/flatcar"] = `{"spec":{"stream":{"name":"lts","format":"pxe"}},"status":{"phase":"Ready","sha256":"` + sum + `","files":[{"role":"kernel"},{"role":"initramfs"}]}}`
+	rackImages["g10/pxe"] = `{"spec":{"stream":{"name":"stable","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
+		sum + `","files":[{"role":"kernel"},{"role":"initramfs"},{"role":"rootfs"}]}}`
+	rackImages["g10/flatcar"] = `{"spec":{"stream":{"name":"lts","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
+		sum + `","files":[{"role":"kernel"},{"role":"initramfs"}]}}`
 	rackImages["g10/streamed"] = `{"spec":{"stream":{"name":"stable"},"transport":"http"},"status":{"phase":"Ready","sha256":"` + sum + `"}}`
-	rackImages["g10/long"] = `{"spec":{"stream":{"name":"stable","format":"pxe"},"kernelArgs":["x=` + strings.Repeat("y", 2100) + `"]},"status":{"phase":"Ready","sha256":"` + sum + `","files":[]}}`
+	rackImages["g10/long"] = `{"spec":{"stream":{"name":"stable","format":"pxe"},"kernelArgs":["x=` + strings.Repeat("y",
+		2100) + `"]},"status":{"phase":"Ready","sha256":"` + sum + `","files":[]}}`
 	r, opened := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
 	const base = "http://192.168.200.2:8082/iso/g10/"
 	for path, lines := range map[string][]string{
@@ -53,7 +56,8 @@ func TestImagesOfStreams(t *testing.T) {
 	for path, want := range map[string]string{
 		"/iso/g10/pxe/files/kernel": "200 the kernel", "/iso/g10/pxe@0123456789ab/files/kernel": "200 the kernel",
 		"/iso/g10/pxe@old/files/kernel": "404", "/iso/g10/pxe/files/shell": "404", "/iso/g10/pxe/files/../kernel": "404",
-		"/iso/g10/pxe.iso": "404", "/iso/g10/pxe@0123456789ab.iso": "404", "/iso/g10/streamed@0123456789ab.iso": "200", "/iso/g10/streamed@old.iso": "404",
+		"/iso/g10/pxe.iso": "404", "/iso/g10/pxe@0123456789ab.iso": "404", "/iso/g10/streamed@0123456789ab.iso": "200",
+		"/iso/g10/streamed@old.iso":  "404",
 		"/iso/g10/@0123456789ab.iso": "404",
 	} {
 		status, body, _ := r.do(t, http.MethodGet, path)

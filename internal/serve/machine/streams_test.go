@@ -20,7 +20,8 @@ func streamRig(t *testing.T) (*rig, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	documents := map[string]string{"stable": `{"stream":"stable"}`, "stable old": `{"stream":"stable","old":true}`, "a b": `{}`}
+	documents := map[string]string{"stable": `{"stream":"stable"}`, "stable old": `{"stream":"stable","old":true}`,
+		"a b": `{}`}
 	streams := &Streams{
 		Document: func(stream, release string) ([]byte, string, bool) {
 			text, ok := documents[strings.TrimSpace(stream+" "+release)]
@@ -58,17 +59,21 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s: %d %s", c.path, status, body)
 		}
 		headStatus, headBody, headHeader := r.do(t, http.MethodHead, c.path)
-		if headStatus != status || headBody != "" || headHeader.Get("Content-Length") != h.Get("Content-Length") || headHeader.Get("Etag") != h.Get("Etag") {
+		if headStatus != status || headBody != "" || headHeader.Get("Content-Length") != h.Get("Content-Length") ||
+			headHeader.Get("Etag") != h.Get("Etag") {
 			t.Errorf("HEAD %s: %d %v", c.path, headStatus, headHeader)
 		}
-		if c.status == 200 && (h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "no-cache" || !strings.HasPrefix(h.Get("Etag"), `"sha256:`)) {
+		if c.status == 200 && (h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "no-cache" ||
+			!strings.HasPrefix(h.Get("Etag"), `"sha256:`)) {
 			t.Errorf("%s: %v", c.path, h)
 		}
 	}
-	if status, body, _ := r.do(t, http.MethodGet, "/streams/stable.json", "If-None-Match", `"x", W/"sha256:stable"`); status != 304 || body != "" {
+	if status, body, _ := r.do(t, http.MethodGet, "/streams/stable.json", "If-None-Match",
+		`"x", W/"sha256:stable"`); status != 304 || body != "" {
 		t.Errorf("%d %s", status, body)
 	}
-	if status, body, _ := r.do(t, http.MethodGet, "/streams/stable.json", "If-None-Match", `"sha256:stableold"`); status != 200 || body != stable {
+	if status, body, _ := r.do(t, http.MethodGet, "/streams/stable.json", "If-None-Match",
+		`"sha256:stableold"`); status != 200 || body != stable {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, _, h := r.do(t, http.MethodPost, "/streams/stable.json"); status != 405 || h.Get("Allow") != "GET, HEAD" {
@@ -79,7 +84,8 @@ func TestStreams(t *testing.T) {
 		t.Errorf("%d %v", status, h)
 	}
 	r.handler.Flush()
-	if !strings.Contains(r.log.String(), `endpoint=stream method=GET client=127.0.0.1 boots="stream stable" status=200 bytes=19`) {
+	if !strings.Contains(r.log.String(),
+		`endpoint=stream method=GET client=127.0.0.1 boots="stream stable" status=200 bytes=19`) {
 		t.Error(r.log.String())
 	}
 	r = newRig(t, decide.ConfigDecision{})
@@ -110,7 +116,8 @@ func TestArtifacts(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{"out": outside, "in": "stable/1/x86_64/metal/a.iso", "up": "../" + filepath.Base(filepath.Dir(outside)) + "/secret"} {
+	for from, to := range map[string]string{"out": outside, "in": "stable/1/x86_64/metal/a.iso", "up": "../" +
+		filepath.Base(filepath.Dir(outside)) + "/secret"} {
 		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Fatal(err)
 		}
@@ -120,13 +127,16 @@ func TestArtifacts(t *testing.T) {
 	}
 	const iso = "/streams/artifacts/stable/1/x86_64/metal/a.iso"
 	status, body, h := r.do(t, http.MethodGet, iso)
-	if status != 200 || body != "0123456789" || h.Get("Etag") == "" || h.Get("Accept-Ranges") != "bytes" || h.Get("Content-Type") != "application/octet-stream" {
+	if status != 200 || body != "0123456789" || h.Get("Etag") == "" || h.Get("Accept-Ranges") != "bytes" ||
+		h.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("%d %s %v", status, body, h)
 	}
-	if status, body, got := r.do(t, http.MethodGet, iso, "Range", "bytes=4-", "If-Range", h.Get("Etag")); status != 206 || body != "456789" || got.Get("Content-Range") != "bytes 4-9/10" {
+	if status, body, got := r.do(t, http.MethodGet, iso, "Range", "bytes=4-", "If-Range", h.Get("Etag")); status != 206 ||
+		body != "456789" || got.Get("Content-Range") != "bytes 4-9/10" {
 		t.Errorf("%d %s %v", status, body, got)
 	}
-	if status, body, _ := r.do(t, http.MethodGet, iso, "Range", "bytes=4-", "If-Range", `"old"`); status != 200 || body != "0123456789" {
+	if status, body, _ := r.do(t, http.MethodGet, iso, "Range", "bytes=4-", "If-Range", `"old"`); status != 200 ||
+		body != "0123456789" {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, _, _ := r.do(t, http.MethodGet, iso, "Range", "bytes=11-"); status != 416 {
@@ -138,16 +148,20 @@ func TestArtifacts(t *testing.T) {
 	if status, body, h := r.do(t, http.MethodHead, iso); status != 200 || body != "" || h.Get("Content-Length") != "10" {
 		t.Errorf("%d %v", status, h)
 	}
-	if status, _, h := r.do(t, http.MethodGet, "/streams/artifacts/stable.json"); status != 200 || h.Get("Content-Type") != "application/json" {
+	if status, _, h := r.do(t, http.MethodGet, "/streams/artifacts/stable.json"); status != 200 ||
+		h.Get("Content-Type") != "application/json" {
 		t.Errorf("%d %v", status, h)
 	}
 	if status, _, _ := r.do(t, http.MethodGet, "/streams/artifacts/in"); status != 200 {
 		t.Error("a link inside the folder is not followed:", status)
 	}
-	for _, path := range []string{"", "stable", "stable/", "stable/1/x86_64/metal/", "none", "out", "up", "pipe", ".hidden/a", "stable/.a", "../secret", "..%2fsecret",
-		"stable/../stable.json", "%2e%2e/secret", "/etc/passwd", "%2fetc%2fpasswd", "stable%00.json", "stable/1/x86_64/metal/a.iso/", "stable/1/x86_64/metal/b.iso.part",
+	for _, path := range []string{"", "stable", "stable/", "stable/1/x86_64/metal/", "none", "out", "up", "pipe",
+		".hidden/a", "stable/.a", "../secret", "..%2fsecret",
+		"stable/../stable.json", "%2e%2e/secret", "/etc/passwd", "%2fetc%2fpasswd", "stable%00.json",
+		"stable/1/x86_64/metal/a.iso/", "stable/1/x86_64/metal/b.iso.part",
 		"stable/1/x86_64/metal/b.iso.part.json", "stable/1/x86_64/metal/c.sig.new", `..\secret`} {
-		if status, body, _ := r.do(t, http.MethodGet, "/streams/artifacts/"+path); status != 404 || body != "there is no such image\n" {
+		if status, body, _ := r.do(t, http.MethodGet, "/streams/artifacts/"+path); status != 404 ||
+			body != "there is no such image\n" {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}

@@ -27,24 +27,27 @@ func TestNeighborStates(t *testing.T) {
 		addr    string
 		counted bool
 	}{
-		"reachable":   {&entry, "192.168.10.10", true},
-		"stale":       {with(func(n *netlink.Neigh) { n.State = unix.NUD_STALE }), "192.168.10.10", true},
-		"delay":       {with(func(n *netlink.Neigh) { n.State = unix.NUD_DELAY }), "192.168.10.10", true},
-		"probe":       {with(func(n *netlink.Neigh) { n.State = unix.NUD_PROBE }), "192.168.10.10", true},
-		"permanent":   {with(func(n *netlink.Neigh) { n.State = unix.NUD_PERMANENT }), "192.168.10.10", true},
-		"incomplete":  {with(func(n *netlink.Neigh) { n.State = unix.NUD_INCOMPLETE }), "192.168.10.10", false},
-		"failed":      {with(func(n *netlink.Neigh) { n.State = unix.NUD_FAILED }), "192.168.10.10", false},
-		"noarp":       {with(func(n *netlink.Neigh) { n.State = unix.NUD_NOARP }), "192.168.10.10", false},
-		"no address":  {with(func(n *netlink.Neigh) { n.HardwareAddr = nil }), "192.168.10.10", false},
-		"infiniband":  {with(func(n *netlink.Neigh) { n.HardwareAddr = make([]byte, 20) }), "192.168.10.10", false},
-		"multicast":   {with(func(n *netlink.Neigh) { n.HardwareAddr = []byte{1, 0, 0x5e, 0, 0, 1} }), "192.168.10.10", false},
-		"bridge":      {with(func(n *netlink.Neigh) { n.Family = unix.AF_BRIDGE }), "", false},
-		"proxy":       {with(func(n *netlink.Neigh) { n.Flags = netlink.NTF_PROXY }), "", false},
-		"no IP":       {with(func(n *netlink.Neigh) { n.IP = nil }), "", false},
-		"IPv6, valid": {with(func(n *netlink.Neigh) { n.Family = unix.AF_INET6; n.IP = net.ParseIP("fe80::1") }), "fe80::1", true},
+		"reachable":  {&entry, "192.168.10.10", true},
+		"stale":      {with(func(n *netlink.Neigh) { n.State = unix.NUD_STALE }), "192.168.10.10", true},
+		"delay":      {with(func(n *netlink.Neigh) { n.State = unix.NUD_DELAY }), "192.168.10.10", true},
+		"probe":      {with(func(n *netlink.Neigh) { n.State = unix.NUD_PROBE }), "192.168.10.10", true},
+		"permanent":  {with(func(n *netlink.Neigh) { n.State = unix.NUD_PERMANENT }), "192.168.10.10", true},
+		"incomplete": {with(func(n *netlink.Neigh) { n.State = unix.NUD_INCOMPLETE }), "192.168.10.10", false},
+		"failed":     {with(func(n *netlink.Neigh) { n.State = unix.NUD_FAILED }), "192.168.10.10", false},
+		"noarp":      {with(func(n *netlink.Neigh) { n.State = unix.NUD_NOARP }), "192.168.10.10", false},
+		"no address": {with(func(n *netlink.Neigh) { n.HardwareAddr = nil }), "192.168.10.10", false},
+		"infiniband": {with(func(n *netlink.Neigh) { n.HardwareAddr = make([]byte, 20) }), "192.168.10.10", false},
+		"multicast": {with(func(n *netlink.Neigh) { n.HardwareAddr = []byte{1, 0, 0x5e, 0, 0, 1} }), "192.168.10.10",
+			false},
+		"bridge": {with(func(n *netlink.Neigh) { n.Family = unix.AF_BRIDGE }), "", false},
+		"proxy":  {with(func(n *netlink.Neigh) { n.Flags = netlink.NTF_PROXY }), "", false},
+		"no IP":  {with(func(n *netlink.Neigh) { n.IP = nil }), "", false},
+		"IPv6, valid": {with(func(n *netlink.Neigh) { n.Family = unix.AF_INET6; n.IP = net.ParseIP("fe80::1") }), "fe80::1",
+			true},
 	} {
 		addr, mac, ok := neighborOf(c.n)
-		if ok != c.counted || ok && mac != testMAC || addr.IsValid() != (c.addr != "") || c.addr != "" && addr.String() != c.addr {
+		if ok != c.counted || ok && mac != testMAC || addr.IsValid() != (c.addr != "") || c.addr != "" &&
+			addr.String() != c.addr {
 			t.Errorf("%s: %v %v %v", name, addr, mac, ok)
 		}
 	}

@@ -56,7 +56,8 @@ func New(opts Options) *Guard {
 		lines: rate.NewLimiter(linesPerSecond, linesPerSecond),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_requests_total",
-			Help: "Requests and iSCSI logins refused without a look-up, since their source had guessed too many claims or images.",
+			Help: "Requests and iSCSI logins refused without a look-up, since their source had guessed too many claims or " +
+				"images.",
 		}, []string{"of"}),
 		reached: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_sources_total",

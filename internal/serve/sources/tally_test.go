@@ -43,13 +43,18 @@ func TestTally(t *testing.T) {
 	}{
 		{"fewer than the limit", one(v4, Limit-1), nil, []Source{v4}},
 		{"an IPv4 address", one(v4, Limit), []Source{v4, cardOne}, []Source{from("192.0.2.2"), from("127.0.0.1"), {}}},
-		{"an IPv6 address, and its /64", one(from("2001:db8::1"), Limit), []Source{from("2001:db8::1"), from("2001:db8::2:1")}, []Source{from("2001:db8:0:1::1")}},
-		{"a link-local address, and no other", one(from("fe80::1"), Limit), []Source{from("fe80::1")}, []Source{from("fe80::2")}},
-		{"a card, wherever it moves", one(cardOne, Limit), []Source{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(1)}}, []Source{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(2)}}},
+		{"an IPv6 address, and its /64", one(from("2001:db8::1"), Limit), []Source{from("2001:db8::1"),
+			from("2001:db8::2:1")}, []Source{from("2001:db8:0:1::1")}},
+		{"a link-local address, and no other", one(from("fe80::1"), Limit), []Source{from("fe80::1")},
+			[]Source{from("fe80::2")}},
+		{"a card, wherever it moves", one(cardOne, Limit), []Source{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(1)}},
+			[]Source{{Addr: netip.MustParseAddr("192.0.2.7"), MAC: mac(2)}}},
 		{"clients that their proxies do not name", one(Source{}, Limit), []Source{{}}, []Source{v4}},
-		{"many networks of a site", networks(siteShare * Limit), []Source{from("2001:db8:1:ffff::1")}, []Source{from("2001:db8:2::1")}},
+		{"many networks of a site", networks(siteShare * Limit), []Source{from("2001:db8:1:ffff::1")},
+			[]Source{from("2001:db8:2::1")}},
 		{"some networks of a site", networks(siteShare*Limit - 1), nil, []Source{from("2001:db8:1:ffff::1")}},
-		{"a known host does not limit its network", one(known, Limit), []Source{known, from("2001:db8::1")}, []Source{from("2001:db8::2")}},
+		{"a known host does not limit its network", one(known, Limit), []Source{known, from("2001:db8::1")},
+			[]Source{from("2001:db8::2")}},
 		{"a machine behind NAT does not limit the others", one(behind, Limit), []Source{behind}, []Source{v4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,7 +64,8 @@ func TestTally(t *testing.T) {
 					reached++
 				}
 			}
-			for at, limited := range map[time.Duration]bool{time.Second: true, Period - time.Second: true, Period + 2*time.Second: false} {
+			for at, limited := range map[time.Duration]bool{time.Second: true, Period - time.Second: true, Period +
+				2*time.Second: false} {
 				for _, s := range c.limited {
 					if tally.Limited(epoch.Add(at), s) != limited {
 						t.Errorf("after %v %+v is limited: %v", at, s, !limited)

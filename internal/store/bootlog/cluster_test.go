@@ -145,7 +145,10 @@ func TestOlderAnswerIsDoubted(t *testing.T) {
 					info.State.LastSeq--
 				}
 			}}, opts)
-			eventually(t, "the answer is judged", func() bool { return l.Loaded() || errors.Is(l.ReadinessCheck(), errReplaced) })
+			eventually(t, "the answer is judged", func() bool {
+				return l.Loaded() || errors.Is(l.ReadinessCheck(),
+					errReplaced)
+			})
 			if l.Loaded() == c.refused || strings.Contains(lines(), "level=ERROR") != c.refused {
 				t.Errorf("loaded %v, after:\n%s", l.Loaded(), lines())
 			}

@@ -32,7 +32,8 @@ func appendHeader(b []byte, h header) []byte {
 
 func appendRecord(b []byte, r *Record) []byte {
 	p := &r.Progress
-	for _, s := range [...]string{r.Host.Namespace, r.Host.Name, r.UID, p.State, p.Rearmed, r.Config.Namespace, r.Config.Name, r.Hash} {
+	for _, s := range [...]string{r.Host.Namespace, r.Host.Name, r.UID, p.State, p.Rearmed, r.Config.Namespace,
+		r.Config.Name, r.Hash} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
@@ -73,7 +74,8 @@ type reader struct {
 func (r *reader) record() (rec Record) {
 	p := &rec.Progress
 	for _, s := range [...]*string{
-		&rec.Host.Namespace, &rec.Host.Name, &rec.UID, &p.State, &p.Rearmed, &rec.Config.Namespace, &rec.Config.Name, &rec.Hash,
+		&rec.Host.Namespace, &rec.Host.Name, &rec.UID, &p.State, &p.Rearmed, &rec.Config.Namespace, &rec.Config.Name,
+		&rec.Hash,
 	} {
 		*s = r.str()
 	}

@@ -21,8 +21,10 @@ func TestMessage(t *testing.T) {
 	records := []Record{
 		{},
 		{
-			Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u", After: 1 << 40, Config: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc",
-			Progress: snapshot.Progress{State: v1.StateProvisioned, Script: at(1), Seen: at(2), Boot: at(3), Rearmed: "2026-11-20", Boots: 7},
+			Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u", After: 1 << 40,
+			Config: snapshot.Ref{Namespace: "g10", Name: "builder"}, Hash: "sha256:abc",
+			Progress: snapshot.Progress{State: v1.StateProvisioned, Script: at(1), Seen: at(2), Boot: at(3),
+				Rearmed: "2026-11-20", Boots: 7},
 		},
 	}
 	message := appendHeader(nil, header{base: 5, floor: 9})

@@ -202,7 +202,8 @@ func (l *Log) setLoaded(last uint64) {
 	}
 	if l.holes = nil; lost > 0 {
 		l.metrics.lost.Add(float64(lost))
-		l.opts.Logger.Error("messages of the boot log are missing: the state of machines that booted last may be older than it was. "+
+		l.opts.Logger.Error("messages of the boot log are missing: the state of machines that booted last may be older "+
+			"than it was. "+
 			"Look at hosts whose status.state is not Provisioned although they are, and set it", "messages", lost)
 	}
 }

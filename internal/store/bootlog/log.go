@@ -261,7 +261,8 @@ func (l *Log) open(ctx context.Context, js jetstream.JetStream) (*jetstream.Stre
 		return nil, errNoLeader
 	}
 	if has, err := replicas.Raise(ctx, js, info, l.opts.Replicas); err != nil || has < l.opts.Replicas {
-		l.opts.Logger.Debug("the boot log has fewer replicas than it should", "replicas", has, "wanted", l.opts.Replicas, "error", err)
+		l.opts.Logger.Debug("the boot log has fewer replicas than it should", "replicas", has, "wanted", l.opts.Replicas,
+			"error", err)
 	}
 	if err := l.checkHistory(info); err != nil {
 		return nil, err

@@ -255,7 +255,8 @@ func TestStoreAway(t *testing.T) {
 	js.Conn().Close()
 	eventually(t, "the loss is noticed", func() bool { return a.ReadinessCheck() != nil })
 	began := time.Now()
-	if err := a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); err == nil || time.Since(began) > time.Second {
+	if err := a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); err == nil ||
+		time.Since(began) > time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	if !a.Loaded() {

@@ -21,7 +21,8 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 			Name: "glowplug_boot_log_records_total", Help: "States of hosts that were written into the boot log.",
 		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "glowplug_boot_log_lost_messages_total", Help: "Messages of the boot log that could not be read and that no status includes.",
+			Name: "glowplug_boot_log_lost_messages_total",
+			Help: "Messages of the boot log that could not be read and that no status includes.",
 		}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "glowplug_boot_log_write_seconds", Help: "Time until a message of the boot log was durable, by outcome.",

@@ -46,8 +46,10 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, path)
-	want := map[string]Record{"a/1": {Revision: 11, Deleted: true}, "a/2": {Revision: 12, Note: "two"}, "a/3": {Revision: 21, Deleted: true}}
-	if got := again.Keys(); !maps.Equal(got, want) || again.Revision() != 21 || again.Deleted() != 2 || !again.Created().Equal(born) {
+	want := map[string]Record{"a/1": {Revision: 11, Deleted: true}, "a/2": {Revision: 12, Note: "two"},
+		"a/3": {Revision: 21, Deleted: true}}
+	if got := again.Keys(); !maps.Equal(got, want) || again.Revision() != 21 || again.Deleted() != 2 ||
+		!again.Created().Equal(born) {
 		t.Errorf("%v at %d, %d deleted, of %v", got, again.Revision(), again.Deleted(), again.Created())
 	}
 	again.Forget(15)

@@ -48,7 +48,8 @@ func host(i int) *v1.BareMetalHost {
 			Namespace: "default", Name: fmt.Sprintf("host-%06d", i), Labels: labels,
 			UID:               types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)),
 			CreationTimestamp: metav1.NewTime(time.Unix(1_700_000_000, 0)), Generation: 1,
-			Annotations: map[string]string{"note": "a host of the benchmark, with an annotation of usual length that somebody wrote"},
+			Annotations: map[string]string{"note": "a host of the benchmark, with an annotation of usual length that " +
+				"somebody wrote"},
 		},
 	}
 	h.Spec.BootMACAddress = fmt.Sprintf("52:54:00:%02x:%02x:%02x", i>>16&255, i>>8&255, i&255)

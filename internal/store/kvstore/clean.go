@@ -73,7 +73,8 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 		switch {
 		case time.Now().Before(notBefore):
 			continue
-		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), f.metrics.anyDamaged(), f.foreign.Load():
+		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), f.metrics.anyDamaged(),
+			f.foreign.Load():
 			upTo = 0
 			continue
 		case upTo == 0:

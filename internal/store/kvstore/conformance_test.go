@@ -197,7 +197,8 @@ func plain(c func(context.Context, *testing.T, storage.Interface)) func(context.
 }
 
 func unsafeDeletion(t *testing.T, on bool) {
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, on)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+		features.AllowUnsafeMalformedObjectDeletion, on)
 }
 
 // conformance lists every case that k8s.io/apiserver/pkg/storage/testing exports;
@@ -218,7 +219,8 @@ var conformance = []conformanceCase{
 	{"ValidateDeletionWithSuggestion", plain(storagetesting.RunTestValidateDeletionWithSuggestion)},
 	{"ValidateDeletionWithOnlySuggestionValid", plain(storagetesting.RunTestValidateDeletionWithOnlySuggestionValid)},
 	{"PreconditionalDeleteWithSuggestion", plain(storagetesting.RunTestPreconditionalDeleteWithSuggestion)},
-	{"PreconditionalDeleteWithOnlySuggestionPass", plain(storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass)},
+	{"PreconditionalDeleteWithOnlySuggestionPass",
+		plain(storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass)},
 	{"DeleteWithConflictAndMissingExpectedDecodeError", func(ctx context.Context, t *testing.T, f *fixture) {
 		unsafeDeletion(t, true)
 		storagetesting.RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError(ctx, t, f, f.codec.failing.Store)
@@ -316,7 +318,8 @@ var conformance = []conformanceCase{
 	{"WatchDispatchBookmarkEvents", func(ctx context.Context, t *testing.T, f *fixture) {
 		storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, f, true)
 	}},
-	{"WatchBookmarksWithCorrectResourceVersion", plain(storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion)},
+	{"WatchBookmarksWithCorrectResourceVersion",
+		plain(storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion)},
 	{"SendInitialEventsBackwardCompatibility", plain(storagetesting.RunSendInitialEventsBackwardCompatibility)},
 	{"WatchSemantics", plain(storagetesting.RunWatchSemantics)},
 	{"WatchSemanticInitialEventsExtended", plain(storagetesting.RunWatchSemanticInitialEventsExtended)},

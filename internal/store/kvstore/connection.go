@@ -50,14 +50,16 @@ func (c *connection) ReadinessCheck() error {
 func (c *connection) unavailable() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s is not available: %v", c.bucket.kind.Resource, c.downCause))
+	err := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s is not available: %v", c.bucket.kind.Resource,
+		c.downCause))
 	err.ErrStatus.Details = retryDetails
 	return err
 }
 
 // timeout is the 504 of a call that took too long: a write may have been done.
 func (c *connection) timeout(doing string) error {
-	return apierrors.NewTimeoutError(fmt.Sprintf("the store of %s did not answer in time (%s)", c.bucket.kind.Resource, doing), 1)
+	return apierrors.NewTimeoutError(fmt.Sprintf("the store of %s did not answer in time (%s)", c.bucket.kind.Resource,
+		doing), 1)
 }
 
 // connected reports whether there is a server to write to. After a reconnect there is

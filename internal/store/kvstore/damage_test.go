@@ -104,7 +104,8 @@ func TestLostEndIsRefused(t *testing.T) {
 	if s.Loaded() {
 		t.Error("what is left was loaded")
 	}
-	if !strings.Contains(lines(), "level=ERROR") || !strings.Contains(lines(), "revision 8, and this server has seen 21") || s.metrics.lost.Load() != 13 {
+	if !strings.Contains(lines(), "level=ERROR") || !strings.Contains(lines(),
+		"revision 8, and this server has seen 21") || s.metrics.lost.Load() != 13 {
 		t.Errorf("lost %d revisions, want 13; log:\n%s", s.metrics.lost.Load(), lines())
 	}
 }

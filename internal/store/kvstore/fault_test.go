@@ -48,7 +48,8 @@ func update(t testing.TB, s *Store, i int, change func(*v1.BareMetalHost)) {
 
 func remove(t testing.TB, s *Store, i int) {
 	t.Helper()
-	err := s.Delete(context.Background(), hostKey(i), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	err := s.Delete(context.Background(), hostKey(i), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil,
+		storage.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,8 @@ func nextEvent(t testing.TB, w watch.Interface) string {
 func currentRV(t testing.TB, s *Store) string {
 	t.Helper()
 	list := &v1.BareMetalHostList{}
-	if err := s.GetList(context.Background(), "/baremetalhosts", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
+	if err := s.GetList(context.Background(), "/baremetalhosts", storage.ListOptions{Recursive: true,
+		Predicate: storage.Everything}, list); err != nil {
 		t.Fatal(err)
 	}
 	return list.ResourceVersion
@@ -143,7 +145,8 @@ func TestServerAway(t *testing.T) {
 		t.Errorf("the create took %v", took)
 	}
 	h := &v1.BareMetalHost{}
-	if err := s.Get(context.Background(), hostKey(1), storage.GetOptions{}, h); !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) {
+	if err := s.Get(context.Background(), hostKey(1), storage.GetOptions{}, h); !apierrors.IsServiceUnavailable(err) &&
+		!apierrors.IsTimeout(err) {
 		t.Errorf("a read with the server gone, which nobody can call current: %v, want a 503 or 504", err)
 	}
 	if err := s.Get(context.Background(), hostKey(1), storage.GetOptions{ResourceVersion: "0"}, h); err != nil {
@@ -223,7 +226,8 @@ func TestObserverSeesAWriteBeforeItsWriter(t *testing.T) {
 			update(t, s, 1, func(h *v1.BareMetalHost) { h.Spec.IP = "192.0.2.1" })
 			remove(t, s, 1)
 			createHosts(t, s, 1, 2) // over the tombstone
-			want := []string{"load 0", "put default/host-000001", "put default/host-000001", "delete default/host-000001", "put default/host-000001"}
+			want := []string{"load 0", "put default/host-000001", "put default/host-000001", "delete default/host-000001",
+				"put default/host-000001"}
 			if diff := cmp.Diff(want, r.take()); diff != "" {
 				t.Error(diff)
 			}
@@ -271,7 +275,8 @@ func TestRecreatedObjectEndsFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"delete default/host-000001", "put default/host-000001"}, r.take()); diff != "" {
 		t.Error(diff)
 	}
-	if got := []string{nextEvent(t, w), nextEvent(t, w)}; !cmp.Equal(got, []string{"DELETED host-000001", "ADDED host-000001"}) {
+	if got := []string{nextEvent(t, w), nextEvent(t, w)}; !cmp.Equal(got, []string{"DELETED host-000001",
+		"ADDED host-000001"}) {
 		t.Errorf("the watch gives %v", got)
 	}
 }
@@ -349,7 +354,8 @@ type forgetful struct {
 	on atomic.Bool
 }
 
-func (f *forgetful) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+func (f *forgetful) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck,
+	error) {
 	ack, err := f.JetStream.PublishMsg(ctx, msg, opts...)
 	if f.on.Swap(false) {
 		return nil, context.DeadlineExceeded
@@ -398,7 +404,8 @@ func TestExpirySurvivesARestart(t *testing.T) {
 	run(t, s, js)
 	awaitReady(t, s)
 	w := watchFrom(t, s, "0")
-	if got := []string{nextEvent(t, w), nextEvent(t, w)}; !cmp.Equal(got, []string{"ADDED host-000001", "DELETED host-000001"}) {
+	if got := []string{nextEvent(t, w), nextEvent(t, w)}; !cmp.Equal(got, []string{"ADDED host-000001",
+		"DELETED host-000001"}) {
 		t.Errorf("the watch gives %v", got)
 	}
 }

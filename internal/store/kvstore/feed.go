@@ -35,7 +35,8 @@ type feed struct {
 }
 
 // openFeed begins after the revision reached, or with the first message.
-func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, reached uint64, resume bool) (*feed, error) {
+func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, reached uint64, resume bool) (*feed,
+	error) {
 	cfg := jetstream.ConsumerConfig{
 		AckPolicy:         jetstream.AckNonePolicy,
 		DeliverPolicy:     jetstream.DeliverAllPolicy,

@@ -160,7 +160,8 @@ func TestCleaningLosesNothing(t *testing.T) {
 	})
 	for i, s := range stores {
 		var list v1.BareMetalHostList
-		if err := s.GetList(context.Background(), "/baremetalhosts", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &list); err != nil {
+		if err := s.GetList(context.Background(), "/baremetalhosts", storage.ListOptions{Recursive: true,
+			Predicate: storage.Everything}, &list); err != nil {
 			t.Fatal(err)
 		}
 		if len(list.Items) != len(want) {

@@ -156,7 +156,8 @@ func (f *follower) session(ctx context.Context) error {
 		}
 		f.logged = ""
 		f.setUp()
-		f.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.count(), "revision", f.mirror.revision(), "resumed", resume)
+		f.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.count(), "revision", f.mirror.revision(),
+			"resumed", resume)
 		var side sync.WaitGroup
 		side.Go(func() { cancel(f.check(ctx, stream, info.Created)) })
 		side.Go(func() { (&cleaner{f}).keepClean(ctx, stream, info) })

@@ -109,7 +109,8 @@ func TestExchangedNATSIsNeitherFollowedNorWritten(t *testing.T) {
 				t.Errorf("the keeper says %v before and %v after", before, keeper.Mismatch())
 			}
 			h := &v1.BareMetalHost{}
-			if err := s.Get(t.Context(), hostKey(1), storage.GetOptions{ResourceVersion: "0"}, h); err != nil || h.Name != host(1).Name {
+			if err := s.Get(t.Context(), hostKey(1), storage.GetOptions{ResourceVersion: "0"}, h); err != nil ||
+				h.Name != host(1).Name {
 				t.Errorf("read %q from memory", h.Name)
 			}
 			err := s.Create(t.Context(), hostKey(9), host(9), nil, 0)

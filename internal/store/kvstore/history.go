@@ -17,9 +17,14 @@ const doubtTime = 3 * time.Second
 var (
 	errRefused = errors.New("the store is not used")
 
-	errBucketLost = fmt.Errorf("%w: the bucket existed and is missing. Restore it from a backup, or accept what NATS has now with glowplug store adopt", errRefused)
-	errReplaced   = fmt.Errorf("%w: the bucket was deleted and made anew by somebody else. Restore it from a backup, or accept what NATS has now with glowplug store adopt", errRefused)
-	errOlder      = fmt.Errorf("%w: the bucket is older than what this server has seen. Restore the newer data, or accept what NATS has now with glowplug store adopt", errRefused)
+	errBucketLost = fmt.Errorf(
+		"%w: the bucket existed and is missing. Restore it from a backup, or accept what NATS has now with glowplug store "+
+			"adopt", errRefused)
+	errReplaced = fmt.Errorf(
+		"%w: the bucket was deleted and made anew by somebody else. Restore it from a backup, or accept what NATS has now "+
+			"with glowplug store adopt", errRefused)
+	errOlder = fmt.Errorf("%w: the bucket is older than what this server has seen. Restore the newer data, or accept "+
+		"what NATS has now with glowplug store adopt", errRefused)
 
 	errNoLeader = errors.New("the bucket has no leader at the moment")
 	errDoubted  = errors.New("the bucket looks older than what this server has seen; asking again")

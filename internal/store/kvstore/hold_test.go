@@ -74,7 +74,8 @@ func TestRequestsHoldWhatTheyRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := c.do(budget.With(t.Context(), full.Open()))
-			if after, ok := apierrors.SuggestsClientDelay(err); c.low > 0 && (!apierrors.IsTooManyRequests(err) || !ok || after < 1) {
+			if after, ok := apierrors.SuggestsClientDelay(err); c.low > 0 && (!apierrors.IsTooManyRequests(err) || !ok ||
+				after < 1) {
 				t.Errorf("without room: %v", err)
 			}
 			if err := c.do(t.Context()); err != nil {

@@ -58,7 +58,8 @@ func (b *bucket) storageKey(key string) string { return b.prefix + key }
 func (b *bucket) subject(key string) (string, error) {
 	encoded := encodeKey(key)
 	if len(encoded) > maxSubjectKey {
-		return "", apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", len(encoded), maxSubjectKey))
+		return "", apierrors.NewBadRequest(fmt.Sprintf("namespace and name are too long: %d bytes, at most %d", len(encoded),
+			maxSubjectKey))
 	}
 	return b.subjectPrefix + encoded, nil
 }

@@ -71,7 +71,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err := l.errs.result(s.kind.Resource); err != nil {
 		return err
 	}
-	token, remaining, err := storage.PrepareContinueToken(s.storageKey(l.lastKey), s.storageKey(prefix), int64(snap.rev), l.remaining, l.more, opts)
+	token, remaining, err := storage.PrepareContinueToken(s.storageKey(l.lastKey), s.storageKey(prefix), int64(snap.rev),
+		l.remaining, l.more, opts)
 	if err != nil {
 		return err
 	}

@@ -52,9 +52,11 @@ func (l *listErrors) result(resource string) error {
 	}
 	switch {
 	case l.abort != nil:
-		l.causes = append(l.causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Message: l.abort.Error()})
+		l.causes = append(l.causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse,
+			Message: l.abort.Error()})
 	case len(l.causes) == maxListErrors:
-		l.causes = append(l.causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
+		l.causes = append(l.causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany,
+			Message: "too many errors, the list is truncated"})
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,

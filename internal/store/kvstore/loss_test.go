@@ -88,7 +88,8 @@ func TestLostFilesAreAlarmedByName(t *testing.T) {
 						left := names(s)
 						missing := len(all) - len(left)
 						if missing == 0 || len(s.Lost()) == 0 || int(s.metrics.damagedCount()) != missing {
-							t.Errorf("start %d: %d of %d objects are gone, and %v counted", start, missing, len(all), s.metrics.damagedCount())
+							t.Errorf("start %d: %d of %d objects are gone, and %v counted", start, missing, len(all),
+								s.metrics.damagedCount())
 						}
 						for _, object := range all {
 							if !slices.Contains(left, object) && !s.metrics.isDamaged("default/"+object) {

@@ -28,7 +28,8 @@ const (
 )
 
 // openBucket finds the stream, or makes it where none ever was.
-func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, *jetstream.StreamInfo, error) {
+func (f *follower) openBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, *jetstream.StreamInfo,
+	error) {
 	if err := f.askGuard(ctx, js); err != nil {
 		return nil, nil, err
 	}
@@ -75,7 +76,10 @@ func (f *follower) askGuard(ctx context.Context, js jetstream.JetStream) error {
 func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
 	askCtx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	stream, err := question.Ask(askCtx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, f.streamName) })
+	stream, err := question.Ask(askCtx, func(ctx context.Context) (jetstream.Stream, error) {
+		return js.Stream(ctx,
+			f.streamName)
+	})
 	switch {
 	case err == nil && !replicas.Led(stream.CachedInfo()):
 		return nil, errNoLeader

@@ -79,7 +79,8 @@ func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 }
 
 // conflict decides about a write that was refused because the key has changed.
-func (s *writer) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64, err error) {
+func (s *writer) conflict(ctx context.Context, l *link, own *ownWrite, refusal *jetstream.APIError) (rev uint64,
+	err error) {
 	if s.opts.Exclusive || l.replicas < 2 {
 		return 0, errConflict // by the only server
 	}

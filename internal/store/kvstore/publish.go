@@ -99,18 +99,23 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 	}
 	var api *jetstream.APIError
 	switch {
-	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return s.conflict(ctx, l, own, api)
 	case isFull(err):
-		return 0, insufficientStorage(fmt.Errorf("NATS has no room for a write of %s (%s): delete objects, or raise its JetStream limits (max_file, max_bytes)",
-			s.kind.Resource, api.Description))
+		return 0, insufficientStorage(
+			fmt.Errorf("NATS has no room for a write of %s (%s): delete objects, or raise its JetStream limits (max_file, "+
+				"max_bytes)",
+				s.kind.Resource, api.Description))
 	case errors.As(err, &api):
-		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource, api.Description))
+		refused := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s refused a write: %s", s.kind.Resource,
+			api.Description))
 		refused.ErrStatus.Details = retryDetails
 		return 0, refused
 	case errors.Is(err, nats.ErrMaxPayload):
-		return 0, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the object is %d bytes; the NATS server takes messages of at most %d (max_payload)",
-			len(msg.Data), l.js.Conn().MaxPayload()))
+		return 0, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("the object is %d bytes; the NATS server takes messages of at most %d (max_payload)",
+				len(msg.Data), l.js.Conn().MaxPayload()))
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrReconnectBufExceeded),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting):
 		return 0, s.unavailable()

@@ -59,7 +59,8 @@ func TestFullQuotaStillAllowsDeletes(t *testing.T) {
 			}
 			for i := range 100 {
 				get(t, s, i)
-				err := s.Delete(ctx, hostKey(i), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+				err := s.Delete(ctx, hostKey(i), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil,
+					storage.DeleteOptions{})
 				if err != nil {
 					t.Fatalf("delete %d of 100: %v", i, err)
 				}

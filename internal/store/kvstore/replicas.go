@@ -41,7 +41,8 @@ func (s *Store) KeepReplicas(ctx context.Context, js jetstream.JetStream) {
 		timer.Reset(replicasInterval)
 		if has < s.opts.Replicas && has != warned && (clustered || s.opts.askedReplicas > 1) {
 			warned = has
-			s.opts.Logger.Warn("the bucket has fewer replicas than it should: NATS has no place for more. Run as many NATS servers with JetStream as there should be replicas",
+			s.opts.Logger.Warn("the bucket has fewer replicas than it should: NATS has no place for more. Run as many NATS "+
+				"servers with JetStream as there should be replicas",
 				"replicas", has, "wanted", s.opts.Replicas)
 		}
 	}

@@ -62,7 +62,8 @@ func TestBucketOfOneReplicaIsRaisedAndSurvivesANode(t *testing.T) {
 	if got := s.count(); got != 50 {
 		t.Errorf("%d objects after the bucket was raised, want 50", got)
 	}
-	if !strings.Contains(lines(), "the bucket has more replicas from now on") || strings.Contains(lines(), "fewer replicas") {
+	if !strings.Contains(lines(), "the bucket has more replicas from now on") || strings.Contains(lines(),
+		"fewer replicas") {
 		t.Errorf("the log:\n%s", lines())
 	}
 	createHosts(t, s, 50, 60)

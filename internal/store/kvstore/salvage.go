@@ -33,7 +33,8 @@ func (l *loading) salvage(ctx context.Context, stream jetstream.Stream) error {
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			l.bad[key], l.unreadable[key] = true, true
-			l.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it from a backup",
+			l.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore "+
+				"it from a backup",
 				"object", l.kind.Resource+"/"+key)
 		case err != nil:
 			return fmt.Errorf("reading the bucket: %w", err)

@@ -95,7 +95,8 @@ func expiry(ttl uint64) time.Time {
 }
 
 // currentState reads what the mirror has, as new as the bucket.
-func (s *Store) currentState(ctx context.Context, key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
+func (s *Store) currentState(ctx context.Context, key string, like reflect.Value, ignoreNotFound,
+	unreadable bool) (*state, error) {
 	if err := s.barrier(ctx); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,8 @@ func (s *Store) currentState(ctx context.Context, key string, like reflect.Value
 }
 
 // mirroredState reads what the mirror has.
-func (s *Store) mirroredState(ctx context.Context, key string, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
+func (s *Store) mirroredState(ctx context.Context, key string, like reflect.Value, ignoreNotFound,
+	unreadable bool) (*state, error) {
 	e := s.mirror.get(key)
 	if err := holdValue(ctx, e); err != nil {
 		return nil, err
@@ -130,7 +132,8 @@ func (s *Store) settledState(
 
 // orCurrent gives a state that may be old, or the current one in place of an error
 // that may be about an old one. In an exclusive store nothing is old.
-func (s *Store) orCurrent(old *state, oldErr error, current func() (*state, error)) (st *state, isCurrent bool, err error) {
+func (s *Store) orCurrent(old *state, oldErr error, current func() (*state, error)) (st *state, isCurrent bool,
+	err error) {
 	if oldErr == nil || s.opts.Exclusive {
 		return old, s.opts.Exclusive, oldErr
 	}
@@ -140,7 +143,8 @@ func (s *Store) orCurrent(old *state, oldErr error, current func() (*state, erro
 
 // stateOf decodes an entry into a new object like the caller's. unreadable turns
 // the outcome around: an entry that can be decoded is then the error.
-func (s *Store) stateOf(key string, e *entry, expect uint64, like reflect.Value, ignoreNotFound, unreadable bool) (*state, error) {
+func (s *Store) stateOf(key string, e *entry, expect uint64, like reflect.Value, ignoreNotFound,
+	unreadable bool) (*state, error) {
 	st := &state{obj: newLike(like), expect: expect}
 	if e == nil {
 		if !ignoreNotFound {
@@ -160,7 +164,8 @@ func (s *Store) stateOf(key string, e *entry, expect uint64, like reflect.Value,
 	case err != nil:
 		st.obj = nil
 	case unreadable:
-		return nil, storage.NewInvalidObjError(s.storageKey(key), "unsafe deletion is not allowed because the object is decodable from storage")
+		return nil, storage.NewInvalidObjError(s.storageKey(key),
+			"unsafe deletion is not allowed because the object is decodable from storage")
 	}
 	return st, nil
 }
@@ -244,7 +249,8 @@ func (s *Store) GuaranteedUpdate(
 
 // firstState begins with the suggestion, if there is one, else with what the
 // mirror has: if that is old the write is a conflict, and is tried again.
-func (s *Store) firstState(key string, suggestion runtime.Object, mirrored, current func() (*state, error)) (st *state, isCurrent bool, err error) {
+func (s *Store) firstState(key string, suggestion runtime.Object, mirrored, current func() (*state, error)) (st *state,
+	isCurrent bool, err error) {
 	if suggestion != nil {
 		st, err = s.suggestedState(key, suggestion)
 		return st, false, err
@@ -270,7 +276,8 @@ func refresh(cause error, suggested *state, current func() (*state, error)) (*st
 }
 
 // tryUpdate asks the caller for the object to store, and encodes it.
-func (s *Store) tryUpdate(key, bucketKey string, st *state, preconditions *storage.Preconditions, update storage.UpdateFunc) (write, error) {
+func (s *Store) tryUpdate(key, bucketKey string, st *state, preconditions *storage.Preconditions,
+	update storage.UpdateFunc) (write, error) {
 	if err := preconditions.Check(key, st.obj); err != nil {
 		return write{}, err
 	}
@@ -339,7 +346,8 @@ func (s *Store) Delete(
 	}
 }
 
-func checkDeletion(ctx context.Context, key string, st *state, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc) error {
+func checkDeletion(ctx context.Context, key string, st *state, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc) error {
 	if preconditions != nil {
 		if err := preconditions.Check(key, st.obj); err != nil {
 			return err

@@ -81,7 +81,8 @@ func TestKill(t *testing.T) {
 		stop := run(t, s, connect(t, server))
 		awaitReady(t, s)
 		list := &v1.BareMetalHostList{}
-		if err := s.GetList(context.Background(), "/baremetalhosts", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
+		if err := s.GetList(context.Background(), "/baremetalhosts", storage.ListOptions{Recursive: true,
+			Predicate: storage.Everything}, list); err != nil {
 			t.Fatal(err)
 		}
 		stored := map[string]bool{}
@@ -105,7 +106,8 @@ func TestKill(t *testing.T) {
 func killedWriter(t *testing.T, dir string, base int, length time.Duration, acked map[string]bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"=writer", "GLOWPLUG_TEST_DIR="+dir, "GLOWPLUG_TEST_BASE="+strconv.Itoa(base))
+	cmd.Env = append(os.Environ(), roleVariable+"=writer", "GLOWPLUG_TEST_DIR="+dir, "GLOWPLUG_TEST_BASE="+
+		strconv.Itoa(base))
 	out, err := os.Create(filepath.Join(t.TempDir(), "acked"))
 	if err != nil {
 		t.Fatal(err)

@@ -86,11 +86,13 @@ func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint6
 	if err := json.Unmarshal(raw.Data, &id); err != nil || id.ID == "" {
 		return nil, raw.Sequence, &Mismatch{
 			Reason: fmt.Sprintf("the identity of the store, key identity of bucket %s, cannot be read", Bucket),
-			Remedy: "restore NATS from a backup; or stop the servers, delete the bucket " + Bucket + " and run `glowplug store adopt`",
+			Remedy: "restore NATS from a backup; or stop the servers, delete the bucket " + Bucket +
+				" and run `glowplug store adopt`",
 		}
 	}
 	if id.Version != identityVersion {
-		return nil, 0, fmt.Errorf("the identity of the store has version %d, this program knows %d: it was written by another release",
+		return nil, 0, fmt.Errorf(
+			"the identity of the store has version %d, this program knows %d: it was written by another release",
 			id.Version, identityVersion)
 	}
 	return &id, raw.Sequence, nil

@@ -73,7 +73,8 @@ func NewKeeper(l *Ledger, opts KeeperOptions) *Keeper {
 	if opts.Registerer != nil {
 		opts.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_store_identity_mismatch",
-			Help: "1 while what NATS holds is not the store of this data directory, or not all of it: nothing is followed or written.",
+			Help: "1 while what NATS holds is not the store of this data directory, or not all of it: nothing is followed or " +
+				"written.",
 		}, func() float64 {
 			if k.alarming() {
 				return 1
@@ -126,7 +127,8 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 			if err := k.ledger.join(seen.identity.ID); err != nil {
 				return err
 			}
-			k.opts.Logger.Info("this data directory belongs to the store from now on", "store", seen.identity.ID, "dir", k.ledger.dir)
+			k.opts.Logger.Info("this data directory belongs to the store from now on", "store", seen.identity.ID, "dir",
+				k.ledger.dir)
 			k.accept()
 			return nil
 		}
@@ -230,7 +232,8 @@ func (k *Keeper) refuse(m *Mismatch, since time.Time) error {
 	}
 	if time.Since(k.since) >= alarmAfter && k.alarmed != m.Reason {
 		k.alarmed = m.Reason
-		k.opts.Logger.Error("the store is not followed, and nothing is written: "+m.Reason, "dir", k.ledger.dir, "remedy", m.Remedy)
+		k.opts.Logger.Error("the store is not followed, and nothing is written: "+m.Reason, "dir", k.ledger.dir, "remedy",
+			m.Remedy)
 	}
 	return m
 }

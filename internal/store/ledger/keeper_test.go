@@ -225,7 +225,8 @@ func TestOlderBackupIsRefused(t *testing.T) {
 	js = server.JetStream()
 	refused(t, running.Guard(t.Context(), js), "older", "A is at revision 3 and had reached 8")
 	l.Close()
-	refused(t, keep(open(t, dir)).Guard(t.Context(), js), "older", "A is at revision 3 and had reached 8", "glowplug store adopt")
+	refused(t, keep(open(t, dir)).Guard(t.Context(), js), "older", "A is at revision 3 and had reached 8",
+		"glowplug store adopt")
 }
 
 func TestMissingBucketIsRefused(t *testing.T) {
@@ -361,7 +362,8 @@ func TestAnswerWithoutALeaderIsNoNews(t *testing.T) {
 		t.Errorf("a bucket without a leader gives %v", err)
 	}
 	k := keep(l)
-	if _, err := k.Survey(t.Context(), deposed{js, "KV_A"}); err == nil || !strings.Contains(err.Error(), "bucket A does not answer") {
+	if _, err := k.Survey(t.Context(), deposed{js, "KV_A"}); err == nil || !strings.Contains(err.Error(),
+		"bucket A does not answer") {
 		t.Errorf("an operator is shown a bucket that nobody knows: %v", err)
 	}
 }
@@ -409,7 +411,8 @@ func TestMismatchIsAnAlarm(t *testing.T) {
 	fill(t, js, l, "A", 1)
 	var log bytes.Buffer
 	reg := prometheus.NewRegistry()
-	k := NewKeeper(l, KeeperOptions{Buckets: []string{"A"}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: reg})
+	k := NewKeeper(l, KeeperOptions{Buckets: []string{"A"}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Registerer: reg})
 	metric := func(want float64) {
 		t.Helper()
 		families, err := reg.Gather()
@@ -426,7 +429,8 @@ func TestMismatchIsAnAlarm(t *testing.T) {
 		refused(t, k.Guard(t.Context(), other), "no store")
 	}
 	metric(1)
-	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "glowplug store init") || k.Mismatch() == nil {
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "glowplug store init") ||
+		k.Mismatch() == nil {
 		t.Errorf("%d errors in the log, want one with the remedy:\n%s", n, log.String())
 	}
 	if err := k.Guard(t.Context(), js); err != nil || k.Mismatch() != nil {
@@ -464,8 +468,10 @@ func TestMomentaryWrongAnswerIsNoMismatch(t *testing.T) {
 		wrong := &atomic.Int32{}
 		wrong.Store(2)
 		k := keep(l)
-		if err := k.record(t.Context(), forgetful{js, stream, wrong}); err != nil || k.Mismatch() != nil || wrong.Load() >= 0 {
-			t.Errorf("two wrong answers about %s give %v, and the mismatch %v; %d are left", stream, err, k.Mismatch(), wrong.Load())
+		if err := k.record(t.Context(), forgetful{js, stream, wrong}); err != nil || k.Mismatch() != nil ||
+			wrong.Load() >= 0 {
+			t.Errorf("two wrong answers about %s give %v, and the mismatch %v; %d are left", stream, err, k.Mismatch(),
+				wrong.Load())
 		}
 	}
 	var log bytes.Buffer
@@ -494,7 +500,8 @@ func TestBucketMadeAnewIsNotOlder(t *testing.T) {
 	if err := l.Forget("A"); err != nil {
 		t.Fatal(err)
 	}
-	exempting := NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"}, Exempt: func(bucket string) bool { return bucket == "A" }})
+	exempting := NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"},
+		Exempt: func(bucket string) bool { return bucket == "A" }})
 	if err := exempting.Guard(t.Context(), js); err != nil {
 		t.Fatal(err)
 	}

@@ -104,14 +104,17 @@ func (l *Ledger) checkData(data string, state record, missing bool) error {
 	case missing && holdsData:
 		return &Mismatch{
 			Reason: fmt.Sprintf("%s holds data but its record %s is missing", data, l.path()),
-			Remedy: "restore the record with the data, or choose another data directory; or `glowplug store adopt` takes the data as it is",
+			Remedy: "restore the record with the data, or choose another data directory; or `glowplug store adopt` takes the " +
+				"data as it is",
 		}
 	case missing || holdsData || state.isNew():
 		return nil
 	case state.Place == External:
 		return &Mismatch{
-			Reason: fmt.Sprintf("the data directory %s belongs to the external store %s, and holds no store itself", l.dir, state.ID),
-			Remedy: "start with the --nats-url of that store, or choose another data directory; or `glowplug store init` begins a new, empty store here",
+			Reason: fmt.Sprintf("the data directory %s belongs to the external store %s, and holds no store itself", l.dir,
+				state.ID),
+			Remedy: "start with the --nats-url of that store, or choose another data directory; or `glowplug store init` " +
+				"begins a new, empty store here",
 		}
 	}
 	return &Mismatch{

@@ -51,7 +51,8 @@ func TestRecordSurvivesARestart(t *testing.T) {
 }
 
 func TestDamagedRecordIsReported(t *testing.T) {
-	for content, want := range map[string]string{"{": "is damaged", `{"version":99}`: "another release", "": "is damaged"} {
+	for content, want := range map[string]string{"{": "is damaged", `{"version":99}`: "another release",
+		"": "is damaged"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(dir+"/store.json", []byte(content), 0o600); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 )
 
 // decide surveys a store and carries one of an operator's decisions out.
-func decide(t *testing.T, l *Ledger, js jetstream.JetStream, f func(*Keeper, *Survey) (string, error)) (*Survey, string, error) {
+func decide(t *testing.T, l *Ledger, js jetstream.JetStream, f func(*Keeper, *Survey) (string, error)) (*Survey, string,
+	error) {
 	t.Helper()
 	k := keep(l)
 	s, err := k.Survey(t.Context(), js)
@@ -91,7 +92,10 @@ func TestAdoptTakesWhatIsThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			refused(t, keep(knew).Guard(t.Context(), js), former, id)
-			_, second, err := decide(t, knew, js, func(k *Keeper, s *Survey) (string, error) { return k.Adopt(t.Context(), js, s) })
+			_, second, err := decide(t, knew, js, func(k *Keeper, s *Survey) (string, error) {
+				return k.Adopt(t.Context(), js,
+					s)
+			})
 			if err != nil || second != id || keep(l).Guard(t.Context(), js) != nil {
 				t.Errorf("adopting at a second server gives %q, %v, want %q", second, err, id)
 			}
@@ -166,7 +170,8 @@ func TestBarrierIsNoObject(t *testing.T) {
 	}
 	s, id, err := decide(t, other, js, func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) })
 	if err != nil || id != own.snapshot().ID || s.Objects() != 0 {
-		t.Errorf("joining a store that is empty gives %q, %v, want %q; it has %d objects", id, err, own.snapshot().ID, s.Objects())
+		t.Errorf("joining a store that is empty gives %q, %v, want %q; it has %d objects", id, err, own.snapshot().ID,
+			s.Objects())
 	}
 }
 

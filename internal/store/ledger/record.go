@@ -96,7 +96,8 @@ func readRecord(path string) (record, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return record{}, &Mismatch{
 			Reason: fmt.Sprintf("the store record %s is damaged: %v", path, err),
-			Remedy: "restore it, or the whole directory, from a backup; or `glowplug store adopt` makes it anew from what is stored",
+			Remedy: "restore it, or the whole directory, from a backup; or `glowplug store adopt` makes it anew from what is " +
+				"stored",
 		}
 	}
 	switch r.Version {
@@ -104,7 +105,8 @@ func readRecord(path string) (record, error) {
 		r.Version, r.Place = recordVersion, Embedded
 	case recordVersion:
 	default:
-		return record{}, fmt.Errorf("store record %s has version %d, this program knows %d: it was written by another release",
+		return record{}, fmt.Errorf(
+			"store record %s has version %d, this program knows %d: it was written by another release",
 			path, r.Version, recordVersion)
 	}
 	return r, nil

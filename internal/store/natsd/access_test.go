@@ -59,7 +59,8 @@ func TestAccess(t *testing.T) {
 		{Access{CAFile: junk}, junk},
 		{Access{CertFile: junk, KeyFile: junk}, junk},
 	} {
-		if _, err := test.access.Options(nil); err == nil || !strings.Contains(err.Error(), test.names) || strings.Contains(err.Error(), "geheim") {
+		if _, err := test.access.Options(nil); err == nil || !strings.Contains(err.Error(), test.names) ||
+			strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%+v: %v", test.access, err)
 		}
 	}

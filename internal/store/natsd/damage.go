@@ -76,7 +76,8 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		err := restoreMeta(filepath.Join(streams, e.Name()), copyOf(l, e.Name()), e.Name())
 		if err == nil {
 			log.Error("the description of a bucket was damaged, or half written when the server was killed. "+
-				"It was restored from a copy, and nothing is lost. If this comes again without a kill, look at the disk", "bucket", bucket, "reason", reason)
+				"It was restored from a copy, and nothing is lost. If this comes again without a kill, look at the disk", "bucket",
+				bucket, "reason", reason)
 			continue
 		}
 		if !errors.Is(err, errNoCopy) {

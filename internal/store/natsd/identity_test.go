@@ -57,7 +57,8 @@ func TestUpgradeFromARecordWithoutIdentity(t *testing.T) {
 	}
 	// As the former release left it: the identity is in no place.
 	record := filepath.Join(dir, "store.json")
-	if err := os.WriteFile(record, []byte(`{"version":1,"created":"2026-01-02T03:04:05Z","buckets":["B"],"revisions":{"B":3}}`), 0o600); err != nil {
+	if err := os.WriteFile(record,
+		[]byte(`{"version":1,"created":"2026-01-02T03:04:05Z","buckets":["B"],"revisions":{"B":3}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	err := guard(t, dir, func(_ *Server, js jetstream.JetStream) {
@@ -69,7 +70,8 @@ func TestUpgradeFromARecordWithoutIdentity(t *testing.T) {
 		t.Fatalf("the upgrade gives %v", err)
 	}
 	raw, err := os.ReadFile(record)
-	if err != nil || !strings.Contains(string(raw), `"version": 2`) || !strings.Contains(string(raw), `"id": "`) || !strings.Contains(string(raw), "2026-01-02") {
+	if err != nil || !strings.Contains(string(raw), `"version": 2`) || !strings.Contains(string(raw), `"id": "`) ||
+		!strings.Contains(string(raw), "2026-01-02") {
 		t.Errorf("the record is %s, %v", raw, err)
 	}
 	if err := guard(t, dir, nil); err != nil {

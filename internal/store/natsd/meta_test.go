@@ -104,7 +104,8 @@ func TestKillDuringAnUpdateKeepsTheBucket(t *testing.T) {
 	if err != nil || stream.CachedInfo().Config.Metadata["glowplug-cleaned"] != "7" {
 		t.Errorf("the update that was done again is lost: %v", err)
 	}
-	if m, err := readMeta(copyOf(s.Ledger, "KV_HOSTS"), "KV_HOSTS"); err != nil || !bytes.Contains(m.description, []byte("glowplug-cleaned")) {
+	if m, err := readMeta(copyOf(s.Ledger, "KV_HOSTS"), "KV_HOSTS"); err != nil || !bytes.Contains(m.description,
+		[]byte("glowplug-cleaned")) {
 		t.Errorf("a start has not renewed the copy: %s, %v", m.description, err)
 	}
 }

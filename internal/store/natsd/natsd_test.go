@@ -86,7 +86,8 @@ func TestSecondProcessIsToldWhoHolds(t *testing.T) {
 	if !errors.As(err, &locked) {
 		t.Fatalf("a second start gives %v", err)
 	}
-	if want := fmt.Sprintf("pid %d on ", os.Getpid()); !strings.HasPrefix(locked.Holder, want) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("pid %d on ", os.Getpid()); !strings.HasPrefix(locked.Holder, want) ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("the holder is not named: %v", err)
 	}
 	stop(t, s)

@@ -21,7 +21,8 @@ const (
 // it takes only smaller messages than MaxPayload. Without a server there is no error.
 func CheckPayload(nc *nats.Conn) error {
 	if limit := nc.MaxPayload(); nc.IsConnected() && limit < MaxPayload {
-		return fmt.Errorf("the NATS server takes messages of at most %d bytes, and the store needs %d: %s", limit, MaxPayload, PayloadRemedy)
+		return fmt.Errorf("the NATS server takes messages of at most %d bytes, and the store needs %d: %s", limit, MaxPayload,
+			PayloadRemedy)
 	}
 	return nil
 }

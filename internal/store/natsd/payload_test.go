@@ -11,7 +11,8 @@ import (
 // TestServerWithSmallMessagesIsRefused: a server that takes less than the largest object
 // is told from one that takes it, with the remedy, and seen again when it has changed.
 func TestServerWithSmallMessagesIsRefused(t *testing.T) {
-	options := server.Options{ServerName: "small", Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, MaxPayload: MaxPayload - 1}
+	options := server.Options{ServerName: "small", Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+		MaxPayload: MaxPayload - 1}
 	used := options
 	s, err := server.NewServer(&used)
 	if err != nil {

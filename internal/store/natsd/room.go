@@ -29,7 +29,8 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("the disk of %s is full: %d MiB are free and %d MiB are kept for deletes; delete objects or make room",
+	return fmt.Sprintf("the disk of %s is full: %d MiB are free and %d MiB are kept for deletes; delete objects or "+
+		"make room",
 		e.Dir, e.Free>>20, reserve>>20)
 }
 

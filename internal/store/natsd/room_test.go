@@ -19,7 +19,8 @@ func TestRoom(t *testing.T) {
 	s.room.looked.Store(time.Now().Add(time.Hour).UnixNano())
 	s.room.full.Store(&FullError{Dir: "d", Free: 1 << 20})
 	var full *FullError
-	if err := s.Room(1); !errors.As(err, &full) || err.Error() != "the disk of d is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
+	if err := s.Room(1); !errors.As(err, &full) ||
+		err.Error() != "the disk of d is full: 1 MiB are free and 64 MiB are kept for deletes; delete objects or make room" {
 		t.Errorf("%v", err)
 	}
 	s.room.looked.Store(0)

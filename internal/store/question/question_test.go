@@ -20,7 +20,8 @@ func TestAsk(t *testing.T) {
 		took  time.Duration
 	}{
 		{"the first call is answered", map[int32]time.Duration{1: 10 * time.Millisecond}, nil, 1, 10 * time.Millisecond},
-		{"the first calls are lost", map[int32]time.Duration{3: 10 * time.Millisecond}, nil, 3, 2*interval + 10*time.Millisecond},
+		{"the first calls are lost", map[int32]time.Duration{3: 10 * time.Millisecond}, nil, 3, 2*interval +
+			10*time.Millisecond},
 		{"the first call is answered late", map[int32]time.Duration{1: 3 * interval}, nil, 1, 3 * interval},
 		{"an error is an answer", map[int32]time.Duration{2: time.Millisecond}, errRefused, 2, interval + time.Millisecond},
 		{"nothing is answered", nil, context.DeadlineExceeded, 0, 5 * time.Second},

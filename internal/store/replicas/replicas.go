@@ -40,7 +40,8 @@ func Wanted(asked int) int {
 // Create makes a stream with as many copies as are wanted, or with as many as can
 // be placed. A stream of the same name that another made meanwhile is taken as it
 // is.
-func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, wanted int) (jetstream.Stream, error) {
+func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, wanted int) (jetstream.Stream,
+	error) {
 	for cfg.Replicas = max(wanted, 1); ; cfg.Replicas-- {
 		stream, err := js.CreateStream(ctx, cfg)
 		switch {

@@ -22,7 +22,8 @@ func TestOneServerHoldsOneReplica(t *testing.T) {
 	}
 	info := made.CachedInfo()
 	if info.Config.Replicas != 1 || Clustered(info) || Current(info) != 1 {
-		t.Errorf("replicas %d, clustered %v, current %d; want 1, false, 1", info.Config.Replicas, Clustered(info), Current(info))
+		t.Errorf("replicas %d, clustered %v, current %d; want 1, false, 1", info.Config.Replicas, Clustered(info),
+			Current(info))
 	}
 	if n, err := Raise(t.Context(), js, info, Default); n != 1 || err != nil {
 		t.Errorf("raising gives %d, %v; want 1", n, err)
@@ -74,7 +75,8 @@ func TestClusterOfThreeHoldsThreeReplicas(t *testing.T) {
 // TestLed: an answer counts while the server that gave it follows a leader, and a
 // majority follows that one.
 func TestLed(t *testing.T) {
-	heard, silent, gone := &jetstream.PeerInfo{Active: time.Second}, &jetstream.PeerInfo{Active: time.Minute}, &jetstream.PeerInfo{Offline: true}
+	heard, silent, gone := &jetstream.PeerInfo{Active: time.Second}, &jetstream.PeerInfo{Active: time.Minute},
+		&jetstream.PeerInfo{Offline: true}
 	for name, c := range map[string]struct {
 		leader string
 		peers  []*jetstream.PeerInfo
@@ -88,7 +90,8 @@ func TestLed(t *testing.T) {
 		"half of two is no majority":    {"a", []*jetstream.PeerInfo{silent}, false},
 		"one copy":                      {"a", nil, true},
 	} {
-		if got := Led(&jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Leader: c.leader, Replicas: c.peers}}); got != c.want {
+		if got := Led(&jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Leader: c.leader,
+			Replicas: c.peers}}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -63,7 +63,8 @@ func TestDecodeHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprintln(h.Ref, h.UID, h.Created.Unix(), h.Revision, h.MACs, h.IPs, h.Hostnames, h.UUID, h.BootSources, h.Labels, h.Image)
+	got := fmt.Sprintln(h.Ref, h.UID, h.Created.Unix(), h.Revision, h.MACs, h.IPs, h.Hostnames, h.UUID, h.BootSources,
+		h.Labels, h.Image)
 	want := "g10/server1 u 1000 7 [ac:1f:6b:8a:a7:9c ac:1f:6b:8a:a7:9d] [192.168.10.10 fd00::1] [server1.lab server1-b] " +
 		"4c4c4544-0042-3510-8056-b4c04f4e3132 [172.16.0.0/24] map[rack:7 role:builder] g10/live\n"
 	if got != want {
@@ -98,8 +99,10 @@ func TestDecodeConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Ref != (Ref{Namespace: "g10", Name: "c"}) || c.Source != "a\nb" || string(c.Artifact) != "{}" || c.Hash != "sha256:1" ||
-		c.ETag != `"sha256:1"` || c.IgnitionVersion != "3.4.0" || !c.Stale || c.ErrorMessage != "2:1: bad" || c.Revision != 5 ||
+	if c.Ref != (Ref{Namespace: "g10", Name: "c"}) || c.Source != "a\nb" || string(c.Artifact) != "{}" ||
+		c.Hash != "sha256:1" ||
+		c.ETag != `"sha256:1"` || c.IgnitionVersion != "3.4.0" || !c.Stale || c.ErrorMessage != "2:1: bad" ||
+		c.Revision != 5 ||
 		c.rule.Role != "x" || len(c.rule.Selector.Prefixes) != 1 {
 		t.Errorf("%+v %+v", c, c.rule)
 	}
@@ -116,7 +119,8 @@ func TestBadValues(t *testing.T) {
 		{Key: "a/mac", Revision: 4, Value: []byte(`{"spec":{"nics":[{"mac":"nonsense"}]}}`)}})
 	configs.Load([]kvstore.Item{{Key: "a/type", Value: []byte(`{"spec":{"type":"cloud-init"}}`)}})
 	configs.Put(kvstore.Item{Key: "a/sel", Value: []byte(`{"spec":{"type":"ignition","selector":{"matchIPs":["x"]}}}`)})
-	if s := inv.Stats(); s.Hosts.Objects != 1 || s.Hosts.Bad != 2 || s.Configs.Objects != 0 || s.Configs.Bad != 2 || s.Hosts.Revision != 4 {
+	if s := inv.Stats(); s.Hosts.Objects != 1 || s.Hosts.Bad != 2 || s.Configs.Objects != 0 || s.Configs.Bad != 2 ||
+		s.Hosts.Revision != 4 {
 		t.Errorf("%+v", s)
 	}
 	for _, want := range []string{"a/bad", "spec.nics[0].mac", "a/type", "spec.selector.matchIPs[0]"} {
@@ -151,7 +155,8 @@ func TestStats(t *testing.T) {
 	inv.Images().Load(nil)
 	inv.Hosts().Load([]kvstore.Item{item(t, 8, hostObject("a", "x", 0, 1, 1)), item(t, 5, hostObject("a", "y", 0, 1, 2))})
 	s := inv.Stats()
-	if want := (BucketStats{Loaded: true, Objects: 2, Revision: 8, At: now}); s.Hosts != want || !s.Images.Loaded || s.Configs.Loaded || s.Conflicting != 2 {
+	if want := (BucketStats{Loaded: true, Objects: 2, Revision: 8, At: now}); s.Hosts != want || !s.Images.Loaded ||
+		s.Configs.Loaded || s.Conflicting != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -238,7 +243,8 @@ func TestAgainstScan(t *testing.T) {
 func randomHost(r *rand.Rand) *v1.BareMetalHost {
 	h := hostObject(fmt.Sprint("ns", r.IntN(2)), fmt.Sprint("h", r.IntN(8)), r.IntN(3), r.IntN(6), r.IntN(6))
 	for range r.IntN(2) {
-		h.Spec.NICs = append(h.Spec.NICs, v1.NIC{MAC: mac(1 + r.IntN(5)).String(), Hostname: fmt.Sprintf("h%d.lab%d", r.IntN(8), r.IntN(2))})
+		h.Spec.NICs = append(h.Spec.NICs, v1.NIC{MAC: mac(1 + r.IntN(5)).String(), Hostname: fmt.Sprintf("h%d.lab%d",
+			r.IntN(8), r.IntN(2))})
 	}
 	if r.IntN(2) == 0 {
 		h.Spec.SystemUUID = fmt.Sprintf("4c4c4544-0042-3510-8056-%012d", r.IntN(4))
@@ -320,7 +326,8 @@ func TestConflictText(t *testing.T) {
 	for _, c := range inv.ConflictsOf(hostObject("b", "new", 0, 1, 1)) {
 		got = append(got, c.String())
 	}
-	want := []string{"shares MAC 02:00:00:00:00:01 with BareMetalHost a/old", "shares IP 10.0.0.1 with BareMetalHost a/old"}
+	want := []string{"shares MAC 02:00:00:00:00:01 with BareMetalHost a/old",
+		"shares IP 10.0.0.1 with BareMetalHost a/old"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -367,7 +374,8 @@ func TestConcurrent(t *testing.T) {
 				if h := v.HostByMAC(mac(1)); h != nil && h.MACs[0] != mac(1) {
 					t.Error("torn host")
 				}
-				v.Pick(&match.Query{Type: "ignition", Facts: match.Facts{Labels: map[string]string{"role": "server", "rack": "r1"}}})
+				v.Pick(&match.Query{Type: "ignition", Facts: match.Facts{Labels: map[string]string{"role": "server",
+					"rack": "r1"}}})
 				v.Rules()
 				inv.Stats()
 				inv.ConflictsOf(hostObject("b", "new", 0, 1, 1))

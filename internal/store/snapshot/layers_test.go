@@ -40,14 +40,17 @@ func TestDecodeLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := c.Stack; s == nil || !slices.Equal(s.Layers, []string{"l1", "l2"}) || string(s.Own) != "own" || len(s.Merged) != 2 ||
-		s.Merged[1] != (v1.LayerStatus{Name: "l2", Hash: "sha256:2", Stale: true}) || string(c.Artifact) != "merged" || c.Source != "own" {
+	if s := c.Stack; s == nil || !slices.Equal(s.Layers, []string{"l1", "l2"}) || string(s.Own) != "own" ||
+		len(s.Merged) != 2 ||
+		s.Merged[1] != (v1.LayerStatus{Name: "l2", Hash: "sha256:2", Stale: true}) || string(c.Artifact) != "merged" ||
+		c.Source != "own" {
 		t.Errorf("%+v", s)
 	}
 	if !c.Failing || !c.Stale || !c.Unjudged || c.Pending {
 		t.Errorf("%+v", c)
 	}
-	if plain, err := decodeConfig(layeredItem(t, "a", "x", v1.PhaseReady), nil); err != nil || plain.Stack != nil || plain.Failing || plain.Stale {
+	if plain, err := decodeConfig(layeredItem(t, "a", "x", v1.PhaseReady), nil); err != nil || plain.Stack != nil ||
+		plain.Failing || plain.Stale {
 		t.Errorf("%v %+v", err, plain)
 	}
 }
@@ -66,7 +69,8 @@ func TestAboveAndFollowers(t *testing.T) {
 			told = append(told, now.Name)
 		}
 	}
-	configs.Load([]kvstore.Item{layeredItem(t, "a", "base", v1.PhaseReady), layeredItem(t, "a", "x", v1.PhaseReady, "base", "gone"), layeredItem(t, "b", "x", v1.PhaseReady, "base")})
+	configs.Load([]kvstore.Item{layeredItem(t, "a", "base", v1.PhaseReady), layeredItem(t, "a", "x", v1.PhaseReady, "base",
+		"gone"), layeredItem(t, "b", "x", v1.PhaseReady, "base")})
 	inv.FollowConfigs(follow)
 	above := func(namespace, name string) string {
 		v := inv.View()
@@ -79,7 +83,8 @@ func TestAboveAndFollowers(t *testing.T) {
 	}
 	check := func(want string) {
 		t.Helper()
-		got := fmt.Sprintf("base: %s, gone: %s, other: %s; told %s", above("a", "base"), above("a", "gone"), above("a", "other"), strings.Join(told, " "))
+		got := fmt.Sprintf("base: %s, gone: %s, other: %s; told %s", above("a", "base"), above("a", "gone"),
+			above("a", "other"), strings.Join(told, " "))
 		if told = nil; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -95,7 +100,8 @@ func TestAboveAndFollowers(t *testing.T) {
 	check("base: , gone: , other: a/x; told -y")
 	configs.Put(kvstore.Item{Key: "a/x", Revision: 7, Value: []byte("damaged")})
 	check("base: , gone: , other: ; told -x")
-	configs.Load([]kvstore.Item{layeredItem(t, "a", "z", v1.PhaseReady, "other"), layeredItem(t, "a", "base", v1.PhaseReady)})
+	configs.Load([]kvstore.Item{layeredItem(t, "a", "z", v1.PhaseReady, "other"), layeredItem(t, "a", "base",
+		v1.PhaseReady)})
 	check("base: , gone: , other: a/z; told +z")
 	if inv.View().configs.above.Len() != 1 {
 		t.Errorf("%d layers are kept", inv.View().configs.above.Len())

@@ -17,11 +17,14 @@ func TestFactsOfAHost(t *testing.T) {
 		value string
 		want  template.Facts
 	}{
-		"everything": {meta + `,"annotations":{"owner":"ops","glowplug.dev/rearm":"2",` + lastApplied + `}},"spec":{"bootMACAddress":"52-54-00-12-34-56","ip":"::ffff:10.0.0.1",` +
+		"everything": {meta + `,"annotations":{"owner":"ops","glowplug.dev/rearm":"2",` + lastApplied +
+			`}},"spec":{"bootMACAddress":"52-54-00-12-34-56","ip":"::ffff:10.0.0.1",` +
 			`"hostname":"N.Example.","labels":{"b":"2"},"nics":[{"mac":"525400123457","ip":"10.0.0.2","hostname":"data"},{"mac":"52:54:00:12:34:58"}],"bmc":{"password":"secret"}},"status":{"state":"Booting"}}`,
-			template.Facts{Hostname: "n.example", IP: "10.0.0.1", MAC: "52:54:00:12:34:56", Namespace: "ns", Name: "n", Labels: map[string]string{"a": "1", "b": "2"},
+			template.Facts{Hostname: "n.example", IP: "10.0.0.1", MAC: "52:54:00:12:34:56", Namespace: "ns", Name: "n",
+				Labels:      map[string]string{"a": "1", "b": "2"},
 				Annotations: map[string]string{"owner": "ops", "glowplug.dev/rearm": "2"},
-				NICs:        []template.NIC{{MAC: "52:54:00:12:34:57", IP: "10.0.0.2", Hostname: "data"}, {MAC: "52:54:00:12:34:58"}}}},
+				NICs: []template.NIC{{MAC: "52:54:00:12:34:57", IP: "10.0.0.2", Hostname: "data"},
+					{MAC: "52:54:00:12:34:58"}}}},
 		"what is not set comes of the cards": {`{"spec":{"nics":[{"mac":"52:54:00:12:34:58"},{"ip":"10.0.0.2"}]}}`,
 			template.Facts{Hostname: "n", IP: "10.0.0.2", MAC: "52:54:00:12:34:58", Namespace: "ns", Name: "n",
 				NICs: []template.NIC{{MAC: "52:54:00:12:34:58"}, {IP: "10.0.0.2"}}}},
@@ -41,7 +44,8 @@ func TestFactsOfAHost(t *testing.T) {
 
 // TestHostsWithoutAnnotationsAreNoLarger: kubectl's own is on nearly every host.
 func TestHostsWithoutAnnotationsAreNoLarger(t *testing.T) {
-	h, err := decodeHost(kvstore.Item{Key: "ns/n", Value: []byte(`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"ip":"10.0.0.1"}}`)}, nil)
+	h, err := decodeHost(kvstore.Item{Key: "ns/n",
+		Value: []byte(`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"ip":"10.0.0.1"}}`)}, nil)
 	if err != nil || h.More != nil {
 		t.Errorf("%v %+v", err, h.More)
 	}
@@ -61,7 +65,8 @@ func TestChangesAreTold(t *testing.T) {
 	hosts.Put(kvstore.Item{Key: "a/h", Revision: 1, Value: []byte(`{}`)})
 	hosts.Put(kvstore.Item{Key: "a/h", Revision: 2, Value: []byte(`{}`)})
 	hosts.Delete("a/h", 3)
-	configs.Put(kvstore.Item{Key: "a/c", Revision: 1, Value: []byte(`{"metadata":{"generation":7},"spec":{"type":"kickstart","format":"kickstart"},"compiled":{"artifact":"eA==","template":true}}`)})
+	configs.Put(kvstore.Item{Key: "a/c", Revision: 1,
+		Value: []byte(`{"metadata":{"generation":7},"spec":{"type":"kickstart","format":"kickstart"},"compiled":{"artifact":"eA==","template":true}}`)})
 	images.Put(kvstore.Item{Key: "a/i", Revision: 1, Value: []byte(`{"spec":{"isoFile":"x"}}`)})
 	images.Put(kvstore.Item{Key: "a/i", Revision: 2, Value: []byte(`{"spec":{"ignitionConfig":"c"}}`)})
 	if len(told) != 9 {

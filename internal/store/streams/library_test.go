@@ -24,7 +24,8 @@ func stored(t *testing.T, stream, release string, day, created int, change ...fu
 	r := &v1.StreamRelease{Spec: v1.StreamReleaseSpec{Stream: stream, Release: release}}
 	r.Name = v1.StreamReleaseName(stream, release)
 	r.CreationTimestamp = metav1.NewTime(time.Date(2026, 8, 1, 0, created, 0, 0, time.UTC))
-	r.Spec.Document = string(streamtest.Document(streamtest.Options{Stream: stream, Release: release, Modified: at.Format(time.RFC3339)}))
+	r.Spec.Document = string(streamtest.Document(streamtest.Options{Stream: stream, Release: release,
+		Modified: at.Format(time.RFC3339)}))
 	for _, f := range change {
 		f(r)
 	}
@@ -84,7 +85,8 @@ func TestWhichReleaseIsCurrent(t *testing.T) {
 	for _, name := range []string{"stable-4", "stable-3", "stable-2"} {
 		o.Delete(name, 10)
 	}
-	if current := l.Current("stable"); current != nil || !slices.Equal(l.Streams(), []string{"next"}) || l.First() != "next" {
+	if current := l.Current("stable"); current != nil || !slices.Equal(l.Streams(), []string{"next"}) ||
+		l.First() != "next" {
 		t.Error(current, l.Streams())
 	}
 	o.Load(nil)
@@ -108,7 +110,8 @@ func TestWithoutATimeTheNewestImportIsCurrent(t *testing.T) {
 func TestUnreadableReleasesAreLeftOut(t *testing.T) {
 	l := streams.NewLibrary(nil)
 	l.Observer().Load([]kvstore.Item{
-		{Key: "a", Value: []byte("{")}, {Key: "b", Value: []byte(`{"spec":{"document":"{}"}}`)}, stored(t, "stable", "1", 1, 1),
+		{Key: "a", Value: []byte("{")}, {Key: "b", Value: []byte(`{"spec":{"document":"{}"}}`)}, stored(t, "stable", "1", 1,
+			1),
 	})
 	if !slices.Equal(l.Streams(), []string{"stable"}) {
 		t.Error(l.Streams())
@@ -122,7 +125,8 @@ func TestUnreadableReleasesAreLeftOut(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	l := streams.NewLibrary(nil)
-	if _, err := l.Resolve("stable", "x86_64", "metal", "iso"); err == nil || err.Error() != "there is no stream stable: import one with glowplug coreos import" {
+	if _, err := l.Resolve("stable", "x86_64", "metal", "iso"); err == nil ||
+		err.Error() != "there is no stream stable: import one with glowplug coreos import" {
 		t.Error(err)
 	}
 	l.Observer().Put(stored(t, "stable", "1", 1, 1))
@@ -137,8 +141,10 @@ func TestResolve(t *testing.T) {
 	const name = "fedora-coreos-2-live-kernel.x86_64"
 	const origin = "https://builds.example/prod/streams/stable/builds/2/x86_64/" + name
 	kernel := got.Files[0]
-	want := []string{"http://mirror/fcos/stable/2/x86_64/metal/" + name, "http://other/stable/2/x86_64/metal/" + name, origin}
-	if kernel.Role != coreos.Kernel || !slices.Equal(kernel.URLs, want) || kernel.Signature != origin+".sig" || len(kernel.SHA256) != 64 {
+	want := []string{"http://mirror/fcos/stable/2/x86_64/metal/" + name, "http://other/stable/2/x86_64/metal/" + name,
+		origin}
+	if kernel.Role != coreos.Kernel || !slices.Equal(kernel.URLs, want) || kernel.Signature != origin+".sig" ||
+		len(kernel.SHA256) != 64 {
 		t.Errorf("%+v", kernel)
 	}
 	if got.Files[1].Role != coreos.Initramfs || got.Files[2].Role != coreos.Rootfs {
@@ -152,9 +158,13 @@ func TestResolve(t *testing.T) {
 		{"next", "", "x86_64", "metal", "iso", "there is no stream next, only stable"},
 		{"next", "1", "x86_64", "metal", "iso", "there is no stream next, only stable"},
 		{"stable", "3", "x86_64", "metal", "iso", "stream stable has no release 3: import it with glowplug coreos import"},
-		{"stable", "", "m68k", "metal", "iso", "release 2 of stream stable has no architecture m68k, only aarch64, ppc64le, s390x, x86_64"},
-		{"stable", "", "s390x", "vmware", "ova", "release 2 of stream stable has no artifact vmware for s390x, only ibmcloud, kubevirt, metal, openstack, qemu, qemu-secex"},
-		{"stable", "", "x86_64", "metal", "raw.gz", "release 2 of stream stable has no format raw.gz of metal for x86_64, only 4k.raw.xz, iso, pxe, raw.xz"},
+		{"stable", "", "m68k", "metal", "iso",
+			"release 2 of stream stable has no architecture m68k, only aarch64, ppc64le, s390x, x86_64"},
+		{"stable", "", "s390x", "vmware", "ova",
+			"release 2 of stream stable has no artifact vmware for s390x, only ibmcloud, kubevirt, metal, openstack, qemu, " +
+				"qemu-secex"},
+		{"stable", "", "x86_64", "metal", "raw.gz",
+			"release 2 of stream stable has no format raw.gz of metal for x86_64, only 4k.raw.xz, iso, pxe, raw.xz"},
 	} {
 		_, err := l.Resolve(c.stream, c.arch, c.artifact, c.format)
 		if c.release != "" {

@@ -17,16 +17,21 @@ import (
 var FCOS = map[string]map[string][]string{
 	"x86_64": {
 		"aliyun": {"qcow2.xz"}, "applehv": {"raw.gz"}, "aws": {"vmdk.xz"}, "azure": {"vhd.xz"}, "azurestack": {"vhd.xz"},
-		"digitalocean": {"qcow2.gz"}, "exoscale": {"qcow2.xz"}, "gcp": {"tar.gz"}, "hetzner": {"raw.xz"}, "hyperv": {"vhdx.zip"},
-		"ibmcloud": {"qcow2.xz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "nutanix": {"qcow2"},
+		"digitalocean": {"qcow2.gz"}, "exoscale": {"qcow2.xz"}, "gcp": {"tar.gz"}, "hetzner": {"raw.xz"},
+		"hyperv":   {"vhdx.zip"},
+		"ibmcloud": {"qcow2.xz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"},
+		"nutanix":   {"qcow2"},
 		"openstack": {"qcow2.xz"}, "oraclecloud": {"qcow2.xz"}, "proxmoxve": {"qcow2.xz"}, "qemu": {"qcow2.xz"},
 		"virtualbox": {"ova"}, "vmware": {"ova"}, "vultr": {"raw.xz"},
 	},
 	"aarch64": {
-		"applehv": {"raw.gz"}, "aws": {"vmdk.xz"}, "azure": {"vhd.xz"}, "gcp": {"tar.gz"}, "hetzner": {"raw.xz"}, "hyperv": {"vhdx.zip"},
-		"metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "openstack": {"qcow2.xz"}, "oraclecloud": {"qcow2.xz"}, "qemu": {"qcow2.xz"},
+		"applehv": {"raw.gz"}, "aws": {"vmdk.xz"}, "azure": {"vhd.xz"}, "gcp": {"tar.gz"}, "hetzner": {"raw.xz"},
+		"hyperv": {"vhdx.zip"},
+		"metal":  {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "openstack": {"qcow2.xz"}, "oraclecloud": {"qcow2.xz"},
+		"qemu": {"qcow2.xz"},
 	},
-	"ppc64le": {"metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "openstack": {"qcow2.xz"}, "powervs": {"ova.gz"}, "qemu": {"qcow2.xz"}},
+	"ppc64le": {"metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "openstack": {"qcow2.xz"}, "powervs": {"ova.gz"},
+		"qemu": {"qcow2.xz"}},
 	"s390x": {
 		"ibmcloud": {"qcow2.xz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"},
 		"openstack": {"qcow2.xz"}, "qemu": {"qcow2.xz"}, "qemu-secex": {"qcow2.xz"},
@@ -36,15 +41,18 @@ var FCOS = map[string]map[string][]string{
 // RHCOS are those of RHEL CoreOS.
 var RHCOS = map[string]map[string][]string{
 	"x86_64": {
-		"aliyun": {"qcow2.gz"}, "aws": {"vmdk.gz"}, "azure": {"vhd.gz"}, "azurestack": {"vhd.gz"}, "gcp": {"tar.gz"}, "ibmcloud": {"qcow2.gz"},
-		"kubevirt": {"ociarchive"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"}, "nutanix": {"qcow2"}, "openstack": {"qcow2.gz"},
+		"aliyun": {"qcow2.gz"}, "aws": {"vmdk.gz"}, "azure": {"vhd.gz"}, "azurestack": {"vhd.gz"}, "gcp": {"tar.gz"},
+		"ibmcloud": {"qcow2.gz"},
+		"kubevirt": {"ociarchive"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"}, "nutanix": {"qcow2"},
+		"openstack":   {"qcow2.gz"},
 		"oraclecloud": {"qcow2.gz"}, "qemu": {"qcow2.gz"}, "vmware": {"ova"},
 	},
 	"aarch64": {
 		"aws": {"vmdk.gz"}, "azure": {"vhd.gz"}, "gcp": {"tar.gz"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"},
 		"nvidiabluefield": {"bfb"}, "openstack": {"qcow2.gz"}, "oraclecloud": {"qcow2.gz"}, "qemu": {"qcow2.gz"},
 	},
-	"ppc64le": {"metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"}, "openstack": {"qcow2.gz"}, "powervs": {"ova.gz"}, "qemu": {"qcow2.gz"}},
+	"ppc64le": {"metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"}, "openstack": {"qcow2.gz"}, "powervs": {"ova.gz"},
+		"qemu": {"qcow2.gz"}},
 	"s390x": {
 		"ibmcloud": {"qcow2.gz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"},
 		"openstack": {"qcow2.gz"}, "qemu": {"qcow2.gz"}, "qemu-secex": {"qcow2.gz"},
@@ -147,12 +155,15 @@ func (o *Options) images(arch string) object {
 			regions[region] = object{"release": o.Release, "image": "ami-" + digest([]byte(arch + region))[:17]}
 		}
 		return object{
-			"aws":      object{"regions": regions},
-			"gcp":      object{"release": o.Release, "project": "fedora-coreos-cloud", "family": "fedora-coreos-" + o.Stream, "name": "fedora-coreos-" + arch},
-			"kubevirt": object{"release": o.Release, "image": "quay.io/fedora/fedora-coreos-kubevirt:" + o.Stream, "digest-ref": "quay.io/fedora/fedora-coreos-kubevirt@sha256:" + digest(nil)},
+			"aws": object{"regions": regions},
+			"gcp": object{"release": o.Release, "project": "fedora-coreos-cloud", "family": "fedora-coreos-" + o.Stream,
+				"name": "fedora-coreos-" + arch},
+			"kubevirt": object{"release": o.Release, "image": "quay.io/fedora/fedora-coreos-kubevirt:" + o.Stream,
+				"digest-ref": "quay.io/fedora/fedora-coreos-kubevirt@sha256:" + digest(nil)},
 		}
 	case "ppc64le":
-		return object{"powervs": object{"regions": object{"au-syd": object{"release": o.Release, "object": "o.ova.gz", "bucket": "b", "url": "https://s3.example/b/o.ova.gz"}}}}
+		return object{"powervs": object{"regions": object{"au-syd": object{"release": o.Release, "object": "o.ova.gz",
+			"bucket": "b", "url": "https://s3.example/b/o.ova.gz"}}}}
 	}
 	return object{}
 }
