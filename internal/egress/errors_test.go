@@ -44,7 +44,8 @@ func TestPlain(t *testing.T) {
 	closed := speak("")
 	client := &http.Client{Transport: OnBehalf(&http.Transport{DialContext: NewDialer(listed(t, "127.0.0.0/8")).Dial,
 		DisableKeepAlives: true})}
-	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}}
+	roots := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	for _, c := range []struct {
 		client    *http.Client
 		url, want string

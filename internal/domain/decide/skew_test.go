@@ -122,7 +122,9 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 // byLabel stands in for the cache of renderings: a host is given the config in its label.
 type byLabel struct{}
 
-func (byLabel) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ Asker) (*snapshot.Config, *fault.Error) {
+func (byLabel) Render(
+	config *snapshot.Config, host *snapshot.Host, _ *template.Facts, _ Asker,
+) (*snapshot.Config, *fault.Error) {
 	text := host.Labels["config"]
 	if text == "" {
 		return nil, fault.New(fault.Unavailable, "it cannot be rendered")

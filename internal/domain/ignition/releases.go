@@ -19,8 +19,9 @@ var (
 // dated is a release of Ignition that made a spec version stable.
 type dated struct{ date, spec string }
 
-// stable is by Ignition's release notes and its table of specifications
-// (docs/release-notes.md and docs/specs.md of coreos/ignition v2): 2.3.0, 2.7.0, 2.11.0, 2.15.0, 2.20.0 and 2.26.0, the newest first.
+// stable has the dates of Ignition's releases with a new specification, the newest
+// first: 2.26.0, 2.20.0, 2.15.0, 2.11.0, 2.7.0 and 2.3.0 (docs/release-notes.md and
+// docs/specs.md of coreos/ignition v2).
 var stable = []dated{
 	{"20260217", "3.6.0"}, {"20241022", "3.5.0"}, {"20230221", "3.4.0"}, {"20210625", "3.3.0"},
 	{"20201013", "3.2.0"}, {"20200505", "3.1.0"}, {"00000000", "3.0.0"},
