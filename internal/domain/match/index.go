@@ -3,7 +3,7 @@ package match
 import (
 	"slices"
 
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 )
 
 // Index finds the rule for a machine in a time that does not depend on the

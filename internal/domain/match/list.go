@@ -3,7 +3,7 @@ package match
 import (
 	"slices"
 
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 )
 
 // order compares two rules: the one that goes first is less.

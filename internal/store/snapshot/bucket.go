@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 	"glowplug/internal/store/kvstore"
 )
 

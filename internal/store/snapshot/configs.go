@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"glowplug/internal/domain/match"
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 )
 
 // configIndex finds configs by name, by what they match and by their layers.

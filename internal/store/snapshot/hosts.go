@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"glowplug/internal/domain/netaddr"
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 )
 
 // hostIndex finds hosts by what identifies them.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 )
 
 // imageIndex finds images by name and by what this server offers them under.

@@ -16,8 +16,8 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/domain/shardmap"
 	"glowplug/internal/domain/template"
-	"glowplug/internal/shardmap"
 )
 
 // Ref names an object.

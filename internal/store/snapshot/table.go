@@ -3,7 +3,7 @@ package snapshot
 import (
 	"slices"
 
-	"glowplug/internal/shardmap"
+	"glowplug/internal/domain/shardmap"
 )
 
 // ranked is an object that wins or loses what it shares with another.
