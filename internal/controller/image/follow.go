@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/image"
 )
 
@@ -35,8 +36,7 @@ func (c *Controller) newInformer() cache.Controller {
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: listerWatcher{&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-				list := &v1.ISCSICdromList{}
-				return list, c.opts.Store.GetList(ctx, storePrefix, opts, list)
+				return c.listCdroms(ctx, opts)
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				from := opts
@@ -47,6 +47,29 @@ func (c *Controller) newInformer() cache.Controller {
 		ObjectType: &v1.ISCSICdrom{}, Handler: c,
 	})
 	return informer
+}
+
+// Bounds of the pause between two lists while the store is away.
+const (
+	listPauseMin = 10 * time.Millisecond
+	listPauseMax = time.Second
+)
+
+// listCdroms returns all CD-ROMs. It waits for a store that is away, as it is at each
+// start until it was read: client-go would log an error, and list again later.
+func (c *Controller) listCdroms(ctx context.Context, opts storage.ListOptions) (runtime.Object, error) {
+	for pause := listPauseMin; ; pause = min(2*pause, listPauseMax) {
+		list := &v1.ISCSICdromList{}
+		err := c.opts.Store.GetList(ctx, storePrefix, opts, list)
+		if err == nil || !controller.IsAway(err) || ctx.Err() != nil {
+			return list, err
+		}
+		select {
+		case <-ctx.Done():
+			return list, err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // OnAdd implements cache.ResourceEventHandler.

@@ -2,49 +2,49 @@ package image
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	v1 "glowplug/api/v1"
-	"glowplug/internal/image"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 )
 
-// An upload of an object that was made a moment ago goes on as soon as the watch has
-// brought the object, and does not wait for ever.
-func TestAwaitPut(t *testing.T) {
+// awayStore is a store that is away until a time, and fails with an error afterwards.
+type awayStore struct {
+	storage.Interface
+	until time.Time
+	err   error
+}
+
+func (s awayStore) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
+	if time.Now().Before(s.until) {
+		return apierrors.NewServiceUnavailable("the bucket was not read yet")
+	}
+	return s.err
+}
+
+func TestListWaitsForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		library, err := image.New(image.Options{})
-		if err != nil {
-			t.Fatal(err)
+		broken := errors.New("an object is damaged")
+		for _, want := range []error{nil, broken} {
+			store := awayStore{until: time.Now().Add(10 * time.Second), err: want}
+			c := &Controller{opts: Options{Store: store}}
+			if _, err := c.listCdroms(t.Context(), storage.ListOptions{}); err != want {
+				t.Errorf("%v; want %v", err, want)
+			}
+			if late := time.Since(store.until); late < 0 || late > listPauseMax {
+				t.Errorf("listed %v after the store was back", late)
+			}
 		}
-		c := New(Options{Library: library})
-		object := func(name string) *v1.ISCSICdrom {
-			return &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1"}}
-		}
-		wait := func(ctx context.Context) time.Duration {
-			began := time.Now()
-			c.awaitPut(ctx, object("awaited"))
-			return time.Since(began)
-		}
-		if took := wait(t.Context()); took != putTimeout {
-			t.Errorf("it waits %v for an object that does not come", took)
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if took := wait(ended); took != 0 {
-			t.Errorf("it waits %v for a request that has ended", took)
-		}
-		go func() {
-			time.Sleep(putTimeout / 4)
-			c.OnAdd(object("other"), false)
-			time.Sleep(putTimeout / 4)
-			c.OnAdd(object("awaited"), false)
-		}()
-		if took := wait(t.Context()); took != putTimeout/2 {
-			t.Errorf("it waits %v for an object that comes after %v", took, putTimeout/2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		store := awayStore{until: time.Now().Add(time.Hour)}
+		c := &Controller{opts: Options{Store: store}}
+		if _, err := c.listCdroms(ctx, storage.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("after the end: %v", err)
 		}
 	})
 }
