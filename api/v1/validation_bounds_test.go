@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// keys gives n labels.
+// keys returns n labels.
 func keys(n int) map[string]string {
 	out := map[string]string{}
 	for i := range n {

@@ -163,7 +163,7 @@ func withUser(rule api.Door, next connContext) connContext {
 // connContext is what http.Server.ConnContext is.
 type connContext = func(context.Context, net.Conn) context.Context
 
-// clientCAs gives the CAs that sign client certificates: the own one, which may be
+// clientCAs returns the CAs that sign client certificates: the own one, which may be
 // renewed, and those of a PEM file where one is named, which is read again when it changes.
 func (a builder) clientCAs(file string) (func() *x509.CertPool, error) {
 	var others atomic.Pointer[[]byte]

@@ -29,7 +29,7 @@ type backend struct {
 	buckets kvstore.RevisionLedger
 	// keeper guards against another store than the ledger's.
 	keeper *ledger.Keeper
-	// room gives what a bucket's store asks before it writes.
+	// room returns what a bucket's store asks before it writes.
 	room func(bucket string) func(bytes int) error
 	// quota and ballast are of an external store; nil for the embedded one.
 	quota   *natsd.Quota

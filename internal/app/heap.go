@@ -25,7 +25,7 @@ const (
 // tendHeap keeps the process small where the store is large: by default Go lets
 // the heap grow to twice of what is alive, which for a hundred thousand hosts are
 // hundreds of megabytes for nothing. It also gives back what reading the store
-// took, once loaded. busy tells whether templates are rendered. GOGC and GOMEMLIMIT
+// took, once loaded. busy reports whether templates are rendered. GOGC and GOMEMLIMIT
 // take precedence.
 func tendHeap(ctx context.Context, loaded, busy func() bool) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {

@@ -41,7 +41,7 @@ func newMemoryRoom(limit int64) *memoryRoom {
 	return m
 }
 
-// room gives the error of a value of so many bytes that the memory is too small for.
+// room returns the error of a value of so many bytes that the memory is too small for.
 func (m *memoryRoom) room(bytes int) error {
 	if m.limit == math.MaxInt64 {
 		return nil
@@ -65,7 +65,7 @@ func (m *memoryRoom) room(bytes int) error {
 	return nil
 }
 
-// within gives a check that asks for memory first, then for what else is asked.
+// within returns a check that asks for memory first, then for what else is asked.
 func (m *memoryRoom) within(other func(int) error) func(int) error {
 	return func(bytes int) error {
 		if err := m.room(bytes); err != nil || other == nil {

@@ -54,7 +54,7 @@ func TestPagesNameTests(t *testing.T) {
 	}
 }
 
-// testsOf gives the names of all tests below root.
+// testsOf returns the names of all tests below root.
 func testsOf(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	there := map[string]bool{}

@@ -63,7 +63,7 @@ type Stats struct {
 	Refused, Ended uint64
 }
 
-// Stats gives the numbers of the moment.
+// Stats returns the numbers of the moment.
 func (b *Budget) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,7 +254,7 @@ func (a *Account) Close() {
 
 type key struct{}
 
-// With gives a context in which Hold takes from an account.
+// With returns a context in which Hold takes from an account.
 func With(ctx context.Context, a *Account) context.Context { return context.WithValue(ctx, key{}, a) }
 
 // Hold is Account.Hold of the context's account. A context without one is not

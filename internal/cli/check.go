@@ -66,7 +66,7 @@ func (c *checker) file(name string) error {
 	return nil
 }
 
-// plainConfig gives the format of a document that is no object but a config.
+// plainConfig returns the format of a document that is no object but a config.
 func plainConfig(text []byte) string {
 	var top map[string]any
 	if sigsyaml.Unmarshal(text, &top) != nil {

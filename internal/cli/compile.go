@@ -97,7 +97,7 @@ func checkKickstartVersion(name string) error {
 		strings.Join(kickstart.Versions(), ", "))
 }
 
-// sourceOf gives the source that a file holds, or stdin for "-", before it is read.
+// sourceOf returns the source that a file holds, or stdin for "-", before it is read.
 func sourceOf(file, format string) (src compile.Source, err error) {
 	if format == "" {
 		if format = formatOf(file); format == "" {
@@ -137,14 +137,14 @@ func compileSource(src compile.Source, name, filesDir string, stderr io.Writer) 
 	return artifact, nil
 }
 
-// typeOf gives the type of config that a format is of.
+// typeOf returns the type of config that a format is of.
 var typeOf = map[string]string{
 	compile.FormatButane:    compile.TypeIgnition,
 	compile.FormatIgnition:  compile.TypeIgnition,
 	compile.FormatKickstart: compile.TypeKickstart,
 }
 
-// formatOf gives the format that an extension stands for, "" where it stands for none.
+// formatOf returns the format that an extension stands for, "" where it stands for none.
 func formatOf(name string) string {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".bu", ".butane", ".yaml", ".yml":
@@ -189,7 +189,7 @@ func fileError(err error) error {
 	return err
 }
 
-// colored tells whether findings are printed in color: to a terminal, and unless
+// colored reports whether findings are printed in color: to a terminal, and unless
 // NO_COLOR is set.
 func colored(w io.Writer) bool {
 	file, ok := w.(*os.File)

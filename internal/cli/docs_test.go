@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// block gives what stands between a line and the next end of a code block.
+// block returns what stands between a line and the next end of a code block.
 func block(t *testing.T, page, from string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(page, from+"\n")

@@ -106,7 +106,7 @@ func (m *mirror) bring(ctx context.Context, client *download.Client, folder down
 	return folder.Replace(file.path+coreos.SignatureSuffix, signature)
 }
 
-// there tells whether a file is in the folder as it should be. One that is not is
+// there reports whether a file is in the folder as it should be. One that is not is
 // brought anew; one whose signature is not right is an error.
 func (m *mirror) there(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) (bool,
 	error) {

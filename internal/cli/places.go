@@ -54,7 +54,7 @@ func newPlaces(doc *manifest.Document) *places {
 	return p
 }
 
-// finding gives an error at a field, or at the deepest part of its path that the
+// finding returns an error at a field, or at the deepest part of its path that the
 // object has.
 func (p *places) finding(path, message string) report.Finding {
 	f := report.Finding{Severity: report.Error, Line: p.first, Message: message}
@@ -67,7 +67,7 @@ func (p *places) finding(path, message string) report.Finding {
 	return f
 }
 
-// unreadable gives the error of a document that is no object.
+// unreadable returns the error of a document that is no object.
 func (p *places) unreadable(err error) report.Report {
 	f := report.Finding{Severity: report.Error, Line: p.first}
 	text := err.Error()

@@ -129,7 +129,7 @@ func compileTemplate(stdout, stderr io.Writer, name, hostFile string, src compil
 	return err
 }
 
-// hostOf gives the one host of a manifest.
+// hostOf returns the one host of a manifest.
 func hostOf(file string) (*snapshot.Host, error) {
 	hosts, problems, err := app.ManifestHosts(file)
 	if err != nil {

@@ -99,8 +99,8 @@ func (c *Credentials) readHash() (*hashedToken, error) {
 	return &hash, nil
 }
 
-// readKubeconfig gives the token of admin.kubeconfig, "" where there is no file,
-// and tells whether server and CA in it are the present ones.
+// readKubeconfig returns the token of admin.kubeconfig, "" where there is no file,
+// and reports whether server and CA in it are the present ones.
 func (c *Credentials) readKubeconfig() (token string, current bool, err error) {
 	path := c.KubeconfigPath()
 	data, err := os.ReadFile(path)

@@ -123,7 +123,7 @@ func (c *Credentials) ClientCAs() *x509.CertPool {
 // CAPEM is the CA's certificate, for clients.
 func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.Load().cert.Raw) }
 
-// IsAdminToken tells whether a bearer token is the admin's.
+// IsAdminToken reports whether a bearer token is the admin's.
 func (c *Credentials) IsAdminToken(token string) bool { return c.token.matches(token) }
 
 // KubeconfigPath is where the admin's kubeconfig lies.

@@ -27,7 +27,7 @@ func ensure(t *testing.T, opts Options) *Credentials {
 	return c
 }
 
-// files gives the content of every file in a data directory.
+// files returns the content of every file in a data directory.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -63,7 +63,7 @@ func allNames(given []string) (*names, error) {
 	return n, nil
 }
 
-// of tells whether a certificate has exactly these names.
+// of reports whether a certificate has exactly these names.
 func (n *names) of(cert *x509.Certificate) bool {
 	ips := make([]netip.Addr, 0, len(cert.IPAddresses))
 	for _, ip := range cert.IPAddresses {

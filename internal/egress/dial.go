@@ -38,7 +38,7 @@ func NewDialer(policy Policy) *Dialer {
 	}
 }
 
-// Resolve gives the addresses of a host that may be connected to. It is a *RefusedError
+// Resolve returns the addresses of a host that may be connected to. It is a *RefusedError
 // where there are addresses and none of them may.
 func (d *Dialer) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {

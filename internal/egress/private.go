@@ -28,7 +28,7 @@ var privates = []addressRange{
 // IPv4 addresses behind NAT64.
 var reachable = []netip.Prefix{netip.MustParsePrefix("2000::/3"), netip.MustParsePrefix("64:ff9b::/96")}
 
-// private gives the range that an address lies in which is not special, nor public; nil
+// private returns the range that an address lies in which is not special, nor public; nil
 // for a public one.
 func private(addr netip.Addr) *addressRange {
 	if r := rangeOf(privates, addr); r != nil {

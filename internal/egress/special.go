@@ -43,7 +43,7 @@ var translated = []struct {
 	{netip.MustParsePrefix("::/96"), 12},
 }
 
-// special gives the range that an address, which is not IPv4-mapped, lies in; nil for
+// special returns the range that an address, which is not IPv4-mapped, lies in; nil for
 // an address like any other.
 func special(addr netip.Addr) *addressRange { return rangeOf(specials, addr) }
 
@@ -65,7 +65,7 @@ func rangeOf(ranges []addressRange, addr netip.Addr) *addressRange {
 	return nil
 }
 
-// translatedFrom gives the IPv4 address that is reached by an IPv6 address.
+// translatedFrom returns the IPv4 address that is reached by an IPv6 address.
 func translatedFrom(addr netip.Addr) (inner netip.Addr, ok bool) {
 	for _, t := range translated {
 		if t.prefix.Contains(addr) {

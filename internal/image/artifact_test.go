@@ -14,7 +14,7 @@ import (
 // secret is what a metadata service would answer.
 const secret = `{"Code": "Success", "AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "hunter2"}`
 
-// at gives a file with a mark at a place, and content behind it.
+// at returns a file with a mark at a place, and content behind it.
 func at(offset int, mark string) []byte {
 	b := make([]byte, offset+len(mark)+4096)
 	copy(b[offset:], mark)

@@ -61,7 +61,7 @@ func newDigests(root *os.Root, reg prometheus.Registerer, logger *slog.Logger) *
 	return d
 }
 
-// of gives the digest of an open file, in hex. Of several callers with the same
+// of returns the digest of an open file, in hex. Of several callers with the same
 // file, one reads it.
 func (d *digests) of(ctx context.Context, f io.ReaderAt, id identity) (string, error) {
 	if sum, ok := d.find(id); ok {

@@ -34,7 +34,7 @@ type Disk struct {
 	released bool
 }
 
-// Disk gives a CD-ROM's image. args are a machine's own kernel arguments, which
+// Disk returns a CD-ROM's image. args are a machine's own kernel arguments, which
 // are set beside those of the image and take the place of those with the same
 // name. The caller must Release it. The error is a fault.Error: NoMatch where
 // there is no such CD-ROM or nothing to read, Unavailable where that may pass.
@@ -169,7 +169,7 @@ func (d *Disk) ETag() string {
 	return `"` + d.volume.SHA256 + `"`
 }
 
-// Deleted tells whether the CD-ROM is no longer there, though another may have its
+// Deleted reports whether the CD-ROM is no longer there, though another may have its
 // name by now. The disk can be read all the same.
 func (d *Disk) Deleted() bool {
 	d.lib.mu.Lock()

@@ -21,7 +21,7 @@ func identityOf(info fs.FileInfo) identity {
 	return identity{inode, info.Size(), info.ModTime().UnixNano(), changed}
 }
 
-// unchanged tells whether an open file is in the state that it was in. That its last
+// unchanged reports whether an open file is in the state that it was in. That its last
 // name has gone, because another file was given it, changes no byte.
 func unchanged(f *os.File, was identity) (bool, error) {
 	now, links, err := stateOf(f)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// details gives a file's inode, and when it was changed last.
+// details returns a file's inode, and when it was changed last.
 func details(info fs.FileInfo) (inode uint64, changed int64) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return stat.Ino, stat.Ctim.Nano()
@@ -15,7 +15,7 @@ func details(info fs.FileInfo) (inode uint64, changed int64) {
 	return 0, 0
 }
 
-// stateOf gives the identity of an open file, and how many names it has. It is asked
+// stateOf returns the identity of an open file, and how many names it has. It is asked
 // with every read, and does not allocate.
 func stateOf(f *os.File) (id identity, links uint64, err error) {
 	var stat syscall.Stat_t

@@ -75,7 +75,7 @@ func Loose(path string) *Finding {
 	return cmp.Or(refusal, warning)
 }
 
-// Read gives the content of a file that Check does not refuse; it looks at the very
+// Read returns the content of a file that Check does not refuse; it looks at the very
 // file that it reads.
 func Read(kind Kind, path string) ([]byte, error) {
 	f, err := os.Open(path)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownership gives the user and the group of a file.
+// ownership returns the user and the group of a file.
 func ownership(info fs.FileInfo) (uid, group int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -149,7 +149,7 @@ func (c *counts) bucketOf(now time.Time, s *Source) *bucket {
 	return b
 }
 
-// sweep gives up the buckets that are full and have nothing to tell: their sources find
+// sweep returns up the buckets that are full and have nothing to tell: their sources find
 // new ones that are the same.
 func (c *counts) sweep(now time.Time) {
 	c.swept = now

@@ -35,7 +35,7 @@ type Document struct {
 // String is where the document stands, for messages: "hosts.yaml:12".
 func (d *Document) String() string { return fmt.Sprintf("%s:%d", d.File, d.Line) }
 
-// Files gives the manifest files under the paths, in the order of the paths and
+// Files returns the manifest files under the paths, in the order of the paths and
 // then of names; folders are walked. A file that is named itself is taken
 // whatever its extension; in folders .yaml, .yml and .json count, and hidden
 // files and folders do not.
@@ -83,7 +83,7 @@ func isManifest(path string) bool {
 	return false
 }
 
-// Read gives the documents under the paths. A file that cannot be read, or a
+// Read returns the documents under the paths. A file that cannot be read, or a
 // document that is no object, is a Document with Err set.
 func Read(paths ...string) ([]Document, error) {
 	files, err := Files(paths...)
@@ -113,7 +113,7 @@ func readFile(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Split gives the documents of one file. Documents that hold nothing but
+// Split returns the documents of one file. Documents that hold nothing but
 // comments are left out; the items of a List are documents of their own.
 func Split(file string, data []byte) []Document {
 	var docs []Document

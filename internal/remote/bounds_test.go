@@ -116,7 +116,7 @@ func TestSpec(t *testing.T) {
 	render(t, renderer(t), `{"ignition": {"version": "2.2.0-experimental"}}`)
 }
 
-// TestUntouched gives a config that names nothing back to the last byte.
+// TestUntouched returns a config that names nothing back to the last byte.
 func TestUntouched(t *testing.T) {
 	plain := "{ \"ignition\" : {\"version\":\"3.4.0\"} }\n"
 	if got := render(t, New(Options{}), plain); got != plain {

@@ -106,7 +106,7 @@ func plain(err error) string {
 	return egress.Plain(err)
 }
 
-// isFinal tells whether trying again is of no use. A machine would go on for ever
+// isFinal reports whether trying again is of no use. A machine would go on for ever
 // where a certificate is not to be trusted; here that ends at once, with the reason.
 func isFinal(err error) bool {
 	var (

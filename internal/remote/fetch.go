@@ -31,7 +31,7 @@ type fetcher struct {
 	settings  settings
 }
 
-// fetch gives the content that a reference names: unpacked, and held against its hash.
+// fetch returns the content that a reference names: unpacked, and held against its hash.
 func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, error) {
 	u, err := url.Parse(ref.Source)
 	if err != nil {

@@ -51,7 +51,7 @@ func mustAllow(t *testing.T, entries ...string) egress.Policy {
 	return a
 }
 
-// render gives what a config comes to, or fails the test.
+// render returns what a config comes to, or fails the test.
 func render(t *testing.T, r *Renderer, config string) string {
 	t.Helper()
 	out, err := r.Render(t.Context(), "rack/node", []byte(config), "")
@@ -61,7 +61,7 @@ func render(t *testing.T, r *Renderer, config string) string {
 	return string(out)
 }
 
-// refuse gives the error of a config that cannot be rendered.
+// refuse returns the error of a config that cannot be rendered.
 func refuse(t *testing.T, r *Renderer, config string) *Error {
 	t.Helper()
 	out, err := r.Render(t.Context(), "rack/node", []byte(config), "")
@@ -125,7 +125,7 @@ func (w *web) page(path, text string) string {
 	return w.handle(path, func(out http.ResponseWriter, _ *http.Request) { fmt.Fprint(out, text) })
 }
 
-// asked gives the requests so far.
+// asked returns the requests so far.
 func (w *web) asked() []*http.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -91,7 +91,7 @@ func (f *fetcher) get(ctx context.Context, client *http.Client, u *url.URL, head
 	}
 }
 
-// answer gives the body of a final answer.
+// answer returns the body of a final answer.
 func answer(resp *http.Response, cancel context.CancelFunc) (io.ReadCloser, error) {
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusNoContent:

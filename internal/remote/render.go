@@ -20,7 +20,7 @@ type session struct {
 	configsLeft, bytesLeft int
 }
 
-// in gives a config in a spec version, as a machine of that version is served it.
+// in returns a config in a spec version, as a machine of that version is served it.
 func in(spec string, config []byte) ([]byte, error) {
 	if !ignition.IsVersion(spec) {
 		return nil, failf(Malformed, "there is no Ignition spec %.40q: there are %v", spec, ignition.Versions())

@@ -70,7 +70,7 @@ func New(o Options) *Renderer {
 // after it.
 func (r *Renderer) Close() { r.transfers.Wait() }
 
-// Render gives the config that a machine ends up with which is given a valid config:
+// Render returns the config that a machine ends up with which is given a valid config:
 // without ignition.config, and with its certificate authorities written into it. A
 // config that names no other and no authority is given back as it is. The name is what
 // errors call the config.

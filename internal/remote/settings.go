@@ -72,7 +72,7 @@ func seconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), maxTimeout)) * time.Second
 }
 
-// authority gives a bundle of certificates, which is fetched once.
+// authority returns a bundle of certificates, which is fetched once.
 func (s *session) authority(ctx context.Context, ref *ignition.Reference) ([]byte, error) {
 	if bundle, ok := s.bundles[ref.Source]; ok {
 		return bundle, nil

@@ -131,7 +131,7 @@ func (b *bench) sessions(ctx context.Context, p *process, urls []string) error {
 
 var perfRate = regexp.MustCompile(`iops average \d+ \((\d+) MB/s\)`)
 
-// iscsiPerf gives the MB/s of reading a target in order.
+// iscsiPerf returns the MB/s of reading a target in order.
 func (b *bench) iscsiPerf(ctx context.Context, url string, blocks, depth int) (float64, error) {
 	seconds := int(b.duration.Seconds())
 	ctx, cancel := context.WithTimeout(ctx, b.duration+30*time.Second)

@@ -126,7 +126,7 @@ var (
 	wrkErrors = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`)
 )
 
-// wrk gives the requests per second of a server.
+// wrk returns the requests per second of a server.
 func (b *bench) wrk(ctx context.Context, p *process, headers []string) (float64, error) {
 	path := "/api/v1/ignition"
 	if filepath.Base(p.cmd.Path) == "nginx" {

@@ -137,7 +137,7 @@ func (b *bench) storing(ctx context.Context) error {
 	return nil
 }
 
-// timed gives operations per second.
+// timed returns operations per second.
 func timed(n int, do func() error) (float64, error) {
 	start := time.Now()
 	err := do()

@@ -104,7 +104,7 @@ func (d natsDialer) Dial(network, address string) (net.Conn, error) {
 	return d.network.dial(ctx, network, address)
 }
 
-// info gives what a leader says about a bucket, nil if none answers.
+// info returns what a leader says about a bucket, nil if none answers.
 func (c *cluster) info(bucket string) *jetstream.StreamInfo {
 	for _, n := range c.nats {
 		if !n.conn.IsConnected() {
@@ -166,7 +166,7 @@ func (c *cluster) replicate() {
 	}
 }
 
-// leader gives the server that leads the bucket under test.
+// leader returns the server that leads the bucket under test.
 func (c *cluster) leader() *natsNode {
 	c.t.Helper()
 	var leader *natsNode
@@ -185,7 +185,7 @@ func (c *cluster) leader() *natsNode {
 	return leader
 }
 
-// home gives the NATS server that this server of glowplug is connected to, nil if
+// home returns the NATS server that this server of glowplug is connected to, nil if
 // none says so.
 func (c *cluster) home(s *server) *natsNode {
 	for _, n := range c.nats {

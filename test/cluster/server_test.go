@@ -107,7 +107,7 @@ type object struct {
 	Data map[string]string `json:"data,omitempty"`
 }
 
-// list gives the version of each object, and that of the list.
+// list returns the version of each object, and that of the list.
 func (s *server) list(ctx context.Context) (versions map[string]string, last uint64, err error) {
 	status, text, err := s.ask(ctx, http.MethodGet, objects, "")
 	var list struct {

@@ -160,13 +160,13 @@ func (r *rack) kubectl(args ...string) string {
 	return string(out)
 }
 
-// status gives a field of a host's status.
+// status returns a field of a host's status.
 func (r *rack) status(host, field string) string {
 	r.t.Helper()
 	return r.kubectl("get", "bmh", "-n", "rack", host, "-o", "jsonpath={.status."+field+"}")
 }
 
-// events gives the reasons of a host's events.
+// events returns the reasons of a host's events.
 func (r *rack) events(host string) string {
 	r.t.Helper()
 	return r.kubectl("get", "events", "-n", "rack", "--field-selector", "involvedObject.name="+host, "-o",

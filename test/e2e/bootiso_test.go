@@ -172,7 +172,7 @@ func dracutInitrd(release string) ([]byte, error) {
 	return os.ReadFile(image)
 }
 
-// guestInitrd gives the initial RAM disk for a kernel.
+// guestInitrd returns the initial RAM disk for a kernel.
 func guestInitrd(release string) ([]byte, error) {
 	c := &cpio{}
 	for _, dir := range []string{"bin", "proc", "sys", "dev", "run", "sysroot", "modules", "lib", "lib64", "usr", "etc"} {

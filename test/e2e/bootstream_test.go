@@ -52,7 +52,7 @@ func (f *streamFolder) add(name, from string) map[string]string {
 	return map[string]string{"location": location, "signature": location + ".sig", "sha256": sha256File(f.t, from)}
 }
 
-// release gives a StreamRelease with these formats of the artifact metal.
+// release returns a StreamRelease with these formats of the artifact metal.
 func (f *streamFolder) release(stream, release string, formats map[string]any) string {
 	f.t.Helper()
 	document, err := json.Marshal(map[string]any{

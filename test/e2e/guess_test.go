@@ -29,7 +29,7 @@ func newGuesser(t *testing.T, address string) *guesser {
 	return &guesser{t, &http.Client{Transport: transport}, dialer}
 }
 
-// ask gives the whole answer but its date.
+// ask returns the whole answer but its date.
 func (g *guesser) ask(url string) string {
 	g.t.Helper()
 	resp, err := g.client.Get(url)

@@ -133,7 +133,7 @@ func putConfig(s *server, method, name string, size int) int {
 	return statusOf(s, method, path, []byte(body))
 }
 
-// statusOf gives the status of an answer that it reads to its end; 0 for none.
+// statusOf returns the status of an answer that it reads to its end; 0 for none.
 func statusOf(s *server, method, path string, body []byte) int {
 	r, err := http.NewRequest(method, s.admin(path), bytes.NewReader(body))
 	if err != nil {

@@ -42,7 +42,7 @@ func (m machine) sh(script string, args ...string) string {
 	return string(out)
 }
 
-// takes gives a machine further addresses, as one does that pretends to be others, and
+// takes returns a machine further addresses, as one does that pretends to be others, and
 // waits until the server sends there what is for them.
 func (m machine) takes(mac string, addrs ...string) {
 	m.rack.t.Helper()

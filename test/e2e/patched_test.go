@@ -105,7 +105,7 @@ spec: {isoFile: linux.iso, kernelArgs: ["`+argument+`", "console=ttyS0"]}
 	}
 }
 
-// fetch gives what a URL answers, or a range of it.
+// fetch returns what a URL answers, or a range of it.
 func fetch(t *testing.T, url, byteRange string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -12,7 +12,7 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// holds tells whether what a config is served as has all of the texts, and whether its
+// holds reports whether what a config is served as has all of the texts, and whether its
 // status speaks of that.
 func (s *site) holds(name string, texts ...string) bool {
 	c := s.stored(name)

@@ -55,7 +55,7 @@ func newMetadata(t *testing.T, address string, start func(*httptest.Server)) *me
 	return m
 }
 
-// asked gives the Via header of each request.
+// asked returns the Via header of each request.
 func (m *metadata) asked() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

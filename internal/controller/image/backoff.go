@@ -8,7 +8,7 @@ import (
 // backoff is a pause that doubles.
 type backoff struct{ first, most time.Duration }
 
-// after gives the pause after so many failures in a row, the first being 1. It
+// after returns the pause after so many failures in a row, the first being 1. It
 // is spread by a quarter, so that many do not come back at once.
 func (b backoff) after(failures int) time.Duration {
 	pause := b.most

@@ -178,7 +178,7 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 }
 
 // fetchOnce asks for what is missing, each mirror once, and puts what has come
-// whole in its place. brought tells whether anything came, and more is to be
+// whole in its place. brought reports whether anything came, and more is to be
 // expected.
 func (d *downloads) fetchOnce(ctx context.Context, f *fetch) (brought bool, err error) {
 	for _, turn := range []chan struct{}{d.slots, f.state.incoming} {

@@ -238,7 +238,7 @@ func (k *kit) phase(ref Ref, phase string) v1.ISCSICdromStatus {
 	return k.reaches(ref, phase, func(s v1.ISCSICdromStatus) bool { return s.Phase == phase })
 }
 
-// counter gives the sum of a metric.
+// counter returns the sum of a metric.
 func (k *kit) counter(name string) float64 {
 	k.t.Helper()
 	families, err := k.metrics.Gather()
@@ -256,7 +256,7 @@ func (k *kit) counter(name string) float64 {
 	return sum
 }
 
-// read gives the bytes of a CD-ROM's disk.
+// read returns the bytes of a CD-ROM's disk.
 func (k *kit) read(ref Ref, args ...string) []byte {
 	k.t.Helper()
 	d, err := k.lib.Disk(ref, args)

@@ -50,7 +50,7 @@ func (f *folder) manifest(cdrom *v1.ISCSICdrom) manifest {
 	return m
 }
 
-// addRelease makes a release the newest of an image's manifest. signed tells whether
+// addRelease makes a release the newest of an image's manifest. signed reports whether
 // the signatures of its files were looked at.
 func (f *folder) addRelease(cdrom *v1.ISCSICdrom, o *order, signed bool) error {
 	m := f.manifest(cdrom)
@@ -68,7 +68,7 @@ func (f *folder) addRelease(cdrom *v1.ISCSICdrom, o *order, signed bool) error {
 	return f.files().Replace(path.Join(image.OwnFolder(cdrom), image.ManifestFile), text)
 }
 
-// releaseOf gives the release that an ISO image with a digest is of; nil: none that
+// releaseOf returns the release that an ISO image with a digest is of; nil: none that
 // is known.
 func (m *manifest) releaseOf(sha256 string) *entry {
 	for i := range m.Releases {
@@ -80,7 +80,7 @@ func (m *manifest) releaseOf(sha256 string) *entry {
 	return nil
 }
 
-// trusts tells whether what was verified when it came is enough now: a keyring may
+// trusts reports whether what was verified when it came is enough now: a keyring may
 // have been given since.
 func (f *folder) trusts(e *entry) bool { return f.keyring == nil || e.Signed }
 

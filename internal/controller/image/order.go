@@ -17,7 +17,7 @@ import (
 
 // Streams are the releases that images can be of; a streams.Library is one.
 type Streams interface {
-	// Resolve gives the current release of a stream, ResolveRelease a certain one.
+	// Resolve returns the current release of a stream, ResolveRelease a certain one.
 	// The error is for whoever wrote the image.
 	Resolve(stream, architecture, artifact, format string) (coreos.Release, error)
 	ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error)
@@ -58,7 +58,7 @@ type origin struct {
 	MaxIgnition string `json:"maxIgnition,omitempty"`
 }
 
-// sameSeries tells whether one can take the place of the other when the stream
+// sameSeries reports whether one can take the place of the other when the stream
 // moves on.
 func (o origin) sameSeries(other origin) bool {
 	return o.Stream == other.Stream && o.Architecture == other.Architecture &&
@@ -139,7 +139,7 @@ func (from orders) maxIgnition(cdrom *v1.ISCSICdrom) string {
 	return o.of.MaxIgnition
 }
 
-// check tells whether the files of a release make an image of a format.
+// check reports whether the files of a release make an image of a format.
 func (o *order) check(format string) error {
 	have := map[string]int{}
 	for _, f := range o.files {

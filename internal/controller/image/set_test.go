@@ -16,7 +16,7 @@ import (
 	"glowplug/internal/image"
 )
 
-// pxe gives a set of files and a server that has them.
+// pxe returns a set of files and a server that has them.
 type pxe struct {
 	*httptest.Server
 	files map[string][]byte

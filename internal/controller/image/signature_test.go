@@ -13,7 +13,7 @@ import (
 	"glowplug/internal/image/download"
 )
 
-// signed gives a keyring, and the signature by its key.
+// signed returns a keyring, and the signature by its key.
 func signed(t *testing.T, content []byte) (*download.Keyring, []byte) {
 	t.Helper()
 	key, err := openpgp.NewEntity("Releases", "", "releases@g10.lo", nil)

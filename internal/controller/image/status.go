@@ -185,7 +185,7 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 	return nil
 }
 
-// pinned tells whether an image stays on the release that it was first of.
+// pinned reports whether an image stays on the release that it was first of.
 func pinned(cdrom *v1.ISCSICdrom) bool {
 	s := cdrom.Spec.Stream
 	return s != nil && s.Release == "" && s.WithDefaults().Update == v1.UpdatePinned
@@ -244,7 +244,7 @@ func (w *statusWriter) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus)
 // iscsiPort is where an external target listens that names no port.
 const iscsiPort = 3260
 
-// portalOf gives the address of an external target; one that has a name instead
+// portalOf returns the address of an external target; one that has a name instead
 // has none.
 func portalOf(text string) (netip.AddrPort, bool) {
 	if portal, err := netip.ParseAddrPort(text); err == nil {

@@ -113,7 +113,7 @@ func (u *Uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// uploadable gives the CD-ROM of a request, if it takes uploads.
+// uploadable returns the CD-ROM of a request, if it takes uploads.
 func (u *Uploads) uploadable(r *http.Request) (*v1.ISCSICdrom, error) {
 	var ref Ref
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

@@ -26,7 +26,7 @@ type document struct {
 // mapping is a mapping node; nil has no keys.
 type mapping yaml.Node
 
-// value gives the value of a key, aliases resolved; nil where there is none.
+// value returns the value of a key, aliases resolved; nil where there is none.
 func (m *mapping) value(key string) *yaml.Node {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return nil
@@ -124,7 +124,7 @@ func empty() report.Finding {
 	}
 }
 
-// finding gives an error at a node, or without a position where there is none.
+// finding returns an error at a node, or without a position where there is none.
 func (d *document) finding(n *yaml.Node, message string) report.Finding {
 	f := report.Finding{Severity: report.Error, Message: message}
 	if n != nil {
@@ -165,7 +165,7 @@ func (d *document) place(f *report.Finding) {
 	f.Message = "in the inline config: " + f.Message
 }
 
-// has tells whether the source has a value, or the object for one, at path. The
+// has reports whether the source has a value, or the object for one, at path. The
 // library's paths may end in a name that the source leaves out.
 func (d *document) has(path string) bool {
 	parts := strings.Split(path, ".")[1:]

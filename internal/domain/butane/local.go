@@ -60,7 +60,7 @@ func Locals(source []byte) []Local {
 	return found
 }
 
-// read gives a scalar as Butane reads it: that of a tag !!binary is not what is
+// read returns a scalar as Butane reads it: that of a tag !!binary is not what is
 // written there.
 func read(n *yaml.Node) string {
 	var s string

@@ -184,7 +184,7 @@ func check(src Source) report.Report {
 	return nil
 }
 
-// badByte gives the offset of the first byte that is NUL or no UTF-8, -1 for none.
+// badByte returns the offset of the first byte that is NUL or no UTF-8, -1 for none.
 func badByte(s string) int {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return -1

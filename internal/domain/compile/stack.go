@@ -127,7 +127,7 @@ func newWalk(find func(string) *Layer) *walk {
 	return &walk{find: find, found: map[string]*Layer{}, heights: map[looked]int{}}
 }
 
-// layer gives a config, each looked up once.
+// layer returns a config, each looked up once.
 func (w *walk) layer(name string) *Layer {
 	layer, known := w.found[name]
 	if !known {
@@ -171,7 +171,7 @@ func (w *walk) below(name string, limit int) int {
 	return h
 }
 
-// deep gives a way down of more than MaxDepth layers; nil where there is none.
+// deep returns a way down of more than MaxDepth layers; nil where there is none.
 func (w *walk) deep(name string, layers []string) []string {
 	if w.height(layers, MaxDepth+1) <= MaxDepth {
 		return nil
@@ -191,7 +191,7 @@ func (w *walk) deep(name string, layers []string) []string {
 	return way
 }
 
-// circle gives a shortest way from a config back to itself; nil where there is none.
+// circle returns a shortest way from a config back to itself; nil where there is none.
 // Circles under it that it is no part of are for their own members to report. within
 // is false where there is more under it than is looked at.
 func (w *walk) circle(name string, layers []string) (way []string, within bool) {

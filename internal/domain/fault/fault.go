@@ -27,7 +27,7 @@ type Error struct {
 	Cause error
 }
 
-// New gives an error with the sentence that the client is told.
+// New returns an error with the sentence that the client is told.
 func New(kind Kind, sentence string) *Error { return &Error{Kind: kind, Sentence: sentence} }
 
 func (e *Error) Error() string {

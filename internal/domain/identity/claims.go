@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// Any tells whether the request says anything of itself: where it does not,
+// Any reports whether the request says anything of itself: where it does not,
 // there is nothing to believe or to refuse.
 func (c *Claims) Any() bool {
 	return c.MAC != (netaddr.MAC{}) || c.IP.IsValid() || c.UUID != "" || c.Hostname != "" || c.Role != ""
@@ -105,7 +105,7 @@ func take[T comparable](field *T, escaped, name string, bad *fault.Error, parse 
 	return nil
 }
 
-// absent tells whether a value says nothing: it is empty, or holds a variable
+// absent reports whether a value says nothing: it is empty, or holds a variable
 // that the boot loader did not expand.
 func absent(value string) bool {
 	if value == "" {

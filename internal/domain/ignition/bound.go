@@ -100,7 +100,7 @@ func boundJSON(d *document) *report.Finding {
 	return d.fail(at, message, "use fewer")
 }
 
-// isLight tells whether a document is validated in linear time, near enough, and
+// isLight reports whether a document is validated in linear time, near enough, and
 // unpacks nothing.
 func (d *document) isLight() bool {
 	var shape Shape

@@ -81,7 +81,7 @@ func (c *conversion) child(ref object) *conversion {
 	return child
 }
 
-// content gives the config in a data: URL, unpacked as far as limit.
+// content returns the config in a data: URL, unpacked as far as limit.
 func content(ref object, limit int) ([]byte, error) {
 	url, err := dataurl.DecodeString(text(ref, "source"))
 	if err != nil {

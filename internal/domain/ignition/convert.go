@@ -26,7 +26,7 @@ const MaxConverted = 10_000
 // maxLosses bounds how many fields a refusal lists.
 const maxLosses = 50
 
-// Convert gives a config of one spec version in another, such as "3.2.0". The result
+// Convert returns a config of one spec version in another, such as "3.2.0". The result
 // means the same to a client of that version; where that cannot be, the result is
 // nil and the losses say which fields are in the way. The same source gives the same
 // bytes, always; a source that is of the version already is given back as it is. An
@@ -131,7 +131,7 @@ var (
 	first23 = specOf("2.3.0")
 )
 
-// run gives a valid document in another version.
+// run returns a valid document in another version.
 func (c *conversion) run(d *document) ([]byte, []Loss) {
 	from, to := c.from, c.to
 	if from == to {
@@ -176,7 +176,7 @@ func (c *conversion) lose(path, format string, args ...any) {
 	c.losses = append(c.losses, Loss{Path: path, Reason: fmt.Sprintf(format, args...)})
 }
 
-// sorted gives the losses, each field once, in an order that is always the same.
+// sorted returns the losses, each field once, in an order that is always the same.
 func (c *conversion) sorted() []Loss {
 	slices.SortFunc(c.losses, func(a, b Loss) int {
 		if n := comparePaths(a.Path, b.Path); n != 0 {

@@ -189,7 +189,7 @@ func (m mutation) apply(config string) []byte {
 	return out.Bytes()
 }
 
-// set gives a tree with another value at a path, or without what is there; it adds
+// set returns a tree with another value at a path, or without what is there; it adds
 // the objects on the way, and to a list at the index after its last.
 func set(in any, path []string, value any, remove bool) any {
 	if len(path) == 0 {

@@ -81,7 +81,7 @@ func (c *conversion) declare(root object) {
 	}
 }
 
-// foldersOf gives the folders that users, groups and units are written to.
+// foldersOf returns the folders that users, groups and units are written to.
 func foldersOf(root object) []string {
 	var folders []string
 	passwd := sub(root, "passwd")

@@ -193,7 +193,7 @@ func (d *document) scan() *report.Finding {
 	return nil
 }
 
-// stringEnd gives the offset after the string that starts at i.
+// stringEnd returns the offset after the string that starts at i.
 func stringEnd(raw []byte, i int) int {
 	for i++; raw[i] != '"'; i++ {
 		if raw[i] == '\\' {
@@ -212,7 +212,7 @@ func unquote(quoted []byte) string {
 	return s
 }
 
-// fold gives one spelling for all keys that JSON decoders take as equal: they
+// fold returns one spelling for all keys that JSON decoders take as equal: they
 // compare in any case of letters.
 func fold(key string) string {
 	for i := range len(key) {
@@ -280,7 +280,7 @@ func (d *document) position(offset int) (line, column int) {
 	return i + 1, offset - d.lines[i] + 1
 }
 
-// find gives the index of the node under keys, -1 where there is none.
+// find returns the index of the node under keys, -1 where there is none.
 func (d *document) find(keys ...string) int {
 	at := 0
 	for _, key := range keys {
@@ -299,7 +299,7 @@ func (d *document) find(keys ...string) int {
 	return at
 }
 
-// at gives the index of the last node that starts before offset.
+// at returns the index of the last node that starts before offset.
 func (d *document) at(offset int) int {
 	last := 0
 	for i := range d.nodes {
@@ -311,7 +311,7 @@ func (d *document) at(offset int) int {
 	return last
 }
 
-// fail gives an error at a node.
+// fail returns an error at a node.
 func (d *document) fail(i int, message, hint string) *report.Finding {
 	f := fail(d.raw, d.nodes[i].start, message, hint)
 	f.Path = d.path(i)

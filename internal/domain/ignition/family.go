@@ -71,7 +71,7 @@ func specOf(name string) *spec {
 	return &family[i]
 }
 
-// before tells whether s is the older of two versions; an experimental one is older
+// before reports whether s is the older of two versions; an experimental one is older
 // than its release.
 func (s *spec) before(other *spec) bool {
 	return s.release() < other.release() || s.release() == other.release() && s.pre != "" && other.pre == ""
@@ -128,7 +128,7 @@ var members = func() map[reflect.Type]map[string]member {
 	return all
 }()
 
-// field gives the type and the exact name of a struct's field by its JSON key, in
+// field returns the type and the exact name of a struct's field by its JSON key, in
 // any case of letters; t may be a pointer.
 func field(t reflect.Type, key string) (reflect.Type, string, bool) {
 	m, ok := members[bare(t)][fold(key)]
@@ -144,10 +144,10 @@ func bare(t reflect.Type) reflect.Type {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// isLeaf tells whether a struct is written as a single value, as a URL is in 2.0.0.
+// isLeaf reports whether a struct is written as a single value, as a URL is in 2.0.0.
 func isLeaf(t reflect.Type) bool { return reflect.PointerTo(t).Implements(unmarshaler) }
 
-// has tells whether a config type has a field at a path such as
+// has reports whether a config type has a field at a path such as
 // "$.storage.files.0.mode".
 func has(t reflect.Type, path string) bool {
 	for _, key := range strings.Split(path, ".")[1:] {

@@ -14,7 +14,7 @@ type mount struct {
 // mounts has every such filesystem of a config, by name.
 type mounts map[string]mount
 
-// of gives the mount that a path of spec 3 lies in: the deepest that covers it.
+// of returns the mount that a path of spec 3 lies in: the deepest that covers it.
 func (m mounts) of(full string) mount {
 	best := m["root"]
 	for _, candidate := range m {
@@ -27,7 +27,7 @@ func (m mounts) of(full string) mount {
 	return best
 }
 
-// at tells whether a filesystem is mounted at a path.
+// at reports whether a filesystem is mounted at a path.
 func (m mounts) at(full string) bool {
 	for _, candidate := range m {
 		if candidate.path == full {
@@ -37,7 +37,7 @@ func (m mounts) at(full string) bool {
 	return false
 }
 
-// covers tells whether a path is a folder or lies in it. Both are clean.
+// covers reports whether a path is a folder or lies in it. Both are clean.
 func covers(folder, full string) bool {
 	return folder == "/" || full == folder || strings.HasPrefix(full, folder+"/")
 }

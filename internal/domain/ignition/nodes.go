@@ -218,7 +218,7 @@ func (c *downConversion) targetDown(link object, where mount, m mounts) {
 	}
 }
 
-// fileDown gives the entries that a file is in spec 2: one that writes it, and one
+// fileDown returns the entries that a file is in spec 2: one that writes it, and one
 // for each content that is appended. A file without contents is made where there is
 // none and else left as it is, which is what appending nothing does.
 func (c *downConversion) fileDown(file object) []object {

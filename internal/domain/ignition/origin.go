@@ -96,7 +96,7 @@ func sourcesOf(config reflect.Value, name string) sources {
 	return from
 }
 
-// transcribed gives the sources of what a child was merged into: the transcript has
+// transcribed returns the sources of what a child was merged into: the transcript has
 // a mapping for each of the two that an entry is of, the parent's first. Of a kernel
 // argument that both have it tells the child's alone.
 func (s sources) transcribed(t merge.Transcript, parent, result reflect.Value, child string) sources {
@@ -136,7 +136,7 @@ func argumentsOf(config reflect.Value, path string) []string {
 	return all
 }
 
-// entryOf gives the path of an entry, where a path in a transcript is one.
+// entryOf returns the path of an entry, where a path in a transcript is one.
 func entryOf(p path.ContextPath) (string, bool) {
 	if len(p.Path) != 3 {
 		return "", false
@@ -147,7 +147,7 @@ func entryOf(p path.ContextPath) (string, bool) {
 	return entryPath(section+"."+list, i), ok1 && ok2 && ok3
 }
 
-// appended gives the sources of what a config of spec 2 was appended to.
+// appended returns the sources of what a config of spec 2 was appended to.
 func (s sources) appended(parent, child reflect.Value, name string) sources {
 	out := sources{}
 	for _, list := range entryLists {
@@ -162,7 +162,7 @@ func (s sources) appended(parent, child reflect.Value, name string) sources {
 	return out
 }
 
-// valueAt gives the value under JSON keys; the zero Value where the type has none, or
+// valueAt returns the value under JSON keys; the zero Value where the type has none, or
 // where a pointer on the way is nil.
 func valueAt(v reflect.Value, keys string) reflect.Value {
 	for _, key := range strings.Split(keys, ".") {
@@ -181,7 +181,7 @@ func pointed(v reflect.Value) reflect.Value {
 	return v
 }
 
-// direct gives a struct's member, also that of a struct embedded in it.
+// direct returns a struct's member, also that of a struct embedded in it.
 func direct(v reflect.Value, key string) reflect.Value {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

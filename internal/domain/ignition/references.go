@@ -121,7 +121,7 @@ func references(list []reference, path string) []Reference {
 	return out
 }
 
-// Detach gives a valid config without the references to others: ignition.config is
+// Detach returns a valid config without the references to others: ignition.config is
 // left out. Where there is none the config is given back as it is.
 func Detach(raw []byte) ([]byte, error) {
 	root, err := loose(raw)
@@ -135,7 +135,7 @@ func Detach(raw []byte) ([]byte, error) {
 	return encode(root), nil
 }
 
-// Heading gives the part of a valid config that says how to fetch others, as a config
+// Heading returns the part of a valid config that says how to fetch others, as a config
 // of its own: the member ignition, without references.
 func Heading(raw []byte) ([]byte, error) {
 	root, err := loose(raw)
@@ -150,7 +150,7 @@ func Heading(raw []byte) ([]byte, error) {
 	return encode(map[string]any{"ignition": ign}), nil
 }
 
-// Attach gives a valid config with its certificate authorities written into it: the
+// Attach returns a valid config with its certificate authorities written into it: the
 // contents are in the order of Fetching.Authorities.
 func Attach(raw []byte, contents [][]byte) ([]byte, error) {
 	if len(contents) == 0 {
@@ -182,7 +182,7 @@ func Attach(raw []byte, contents [][]byte) ([]byte, error) {
 	return encode(root), nil
 }
 
-// Reads tells whether a client whose newest spec version is client reads a config of
+// Reads reports whether a client whose newest spec version is client reads a config of
 // another one as it is.
 func Reads(client, config string) bool {
 	c, _, ok := parseVersion(client)
@@ -190,7 +190,7 @@ func Reads(client, config string) bool {
 	return ok && valid && c.reads(v)
 }
 
-// NewestOf gives the newest released version of the major that a version is of, and
+// NewestOf returns the newest released version of the major that a version is of, and
 // "" for a version that is none of the family.
 func NewestOf(version string) string {
 	s := specOf(version)
@@ -206,7 +206,7 @@ func NewestOf(version string) string {
 	return newest
 }
 
-// IsVersion tells whether a config can be given in a version.
+// IsVersion reports whether a config can be given in a version.
 func IsVersion(name string) bool { return slices.Contains(Versions(), name) }
 
 // loose reads a config as it stands, with numbers as they are written.
@@ -220,7 +220,7 @@ func loose(raw []byte) (map[string]any, error) {
 	return root, nil
 }
 
-// loosely gives a member by its key in any case of letters, as Ignition reads it.
+// loosely returns a member by its key in any case of letters, as Ignition reads it.
 func loosely(o map[string]any, key string) any {
 	for name, value := range o {
 		if fold(name) == fold(key) {
@@ -230,7 +230,7 @@ func loosely(o map[string]any, key string) any {
 	return nil
 }
 
-// without takes a member away, and tells whether it was there.
+// without takes a member away, and reports whether it was there.
 func without(o map[string]any, key string) bool {
 	for name := range o {
 		if fold(name) == fold(key) {

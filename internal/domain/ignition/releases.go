@@ -48,7 +48,7 @@ var (
 	flatcar = []numbered{{3549, "3.4.0"}, {3185, "3.3.0"}, {1, "2.3.0"}}
 )
 
-// MaxOfRelease gives the newest spec version that the Ignition in a release of
+// MaxOfRelease returns the newest spec version that the Ignition in a release of
 // Fedora CoreOS, RHEL CoreOS or Flatcar reads, by its number, such as
 // 41.20241122.3.0, 414.92.202306141028-0 or 3510.2.1; "" where it is none of these.
 // A release from the time when a version was on its way is told the older one.
@@ -93,7 +93,7 @@ func since(table []numbered, digits string) string {
 // Specs is a set of spec versions.
 type Specs uint32
 
-// SpecsOf gives the set of versions; those that are not known are left out.
+// SpecsOf returns the set of versions; those that are not known are left out.
 func SpecsOf(versions ...string) Specs {
 	var set Specs
 	for _, v := range versions {
@@ -106,7 +106,7 @@ func SpecsOf(versions ...string) Specs {
 	return set
 }
 
-// Reads tells whether an Ignition whose newest spec version is max reads one of the
+// Reads reports whether an Ignition whose newest spec version is max reads one of the
 // set: one of the same major version that is not newer. What cannot be told (an
 // empty set, an unknown max) is taken for yes.
 func (s Specs) Reads(max string) bool {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// configs gives valid random configs of a version, and how many were not valid.
+// configs returns valid random configs of a version, and how many were not valid.
 func configs(t *testing.T, s *spec, n int) [][]byte {
 	t.Helper()
 	var all [][]byte
@@ -244,7 +244,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 	}
 }
 
-// kept tells whether a value of the source is among those of the result. The values
+// kept reports whether a value of the source is among those of the result. The values
 // that the generator writes are unique, but for booleans and small numbers.
 func kept(values map[string]int, value string, from, to *spec, path string) bool {
 	for v := range values {

@@ -111,7 +111,7 @@ func isIdle(raw []byte, s *spec, path string) bool {
 	return false
 }
 
-// change gives the config with another value at a path.
+// change returns the config with another value at a path.
 func change(raw []byte, path string) ([]byte, bool) {
 	var root any
 	decoder := json.NewDecoder(bytes.NewReader(raw))

@@ -131,7 +131,7 @@ func plain(value any) any {
 	return value
 }
 
-// sub gives the object under keys, nil where there is none. A nil object can be
+// sub returns the object under keys, nil where there is none. A nil object can be
 // read and not written.
 func sub(o object, keys ...string) object {
 	for _, key := range keys {
@@ -140,7 +140,7 @@ func sub(o object, keys ...string) object {
 	return o
 }
 
-// made gives the object under keys, which is made where there is none.
+// made returns the object under keys, which is made where there is none.
 func made(o object, keys ...string) object {
 	for _, key := range keys {
 		next, ok := o[key].(object)
@@ -153,7 +153,7 @@ func made(o object, keys ...string) object {
 	return o
 }
 
-// objects gives the objects in the list under a key.
+// objects returns the objects in the list under a key.
 func objects(o object, key string) []object {
 	list, _ := o[key].([]any)
 	out := make([]object, 0, len(list))
@@ -178,7 +178,7 @@ func setObjects(o object, key string, list []object) {
 	o[key] = items
 }
 
-// text gives the string under a key, "" where there is none.
+// text returns the string under a key, "" where there is none.
 func text(o object, key string) string {
 	s, _ := o[key].(string)
 	return s
@@ -189,7 +189,7 @@ func isTrue(o object, key string) bool {
 	return b
 }
 
-// whole gives the number under a key, and whether there is one.
+// whole returns the number under a key, and whether there is one.
 func whole(o object, key string) (int64, bool) {
 	n, ok := o[key].(json.Number)
 	if !ok {
@@ -214,10 +214,10 @@ func move(from, to object, keys ...string) {
 	}
 }
 
-// same tells whether two values are equal, whatever their origins.
+// same reports whether two values are equal, whatever their origins.
 func same(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
 
-// source gives the path in the source of what stands at a path of the tree.
+// source returns the path in the source of what stands at a path of the tree.
 func source(root object, path string) string {
 	var value any = root
 	found, rest := "$", []string(nil)
@@ -249,7 +249,7 @@ func join(keys []string) string {
 	return "." + strings.Join(keys, ".")
 }
 
-// sortedKeys gives an object's members in order.
+// sortedKeys returns an object's members in order.
 func sortedKeys(o object) []string {
 	keys := make([]string, 0, len(o))
 	for key := range o {

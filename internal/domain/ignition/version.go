@@ -56,7 +56,7 @@ func (v version) String() string {
 	return s
 }
 
-// VersionOf gives the spec version that a valid config names, and "" where it
+// VersionOf returns the spec version that a valid config names, and "" where it
 // names none.
 func VersionOf(config []byte) string {
 	var stub struct {
@@ -70,6 +70,6 @@ func VersionOf(config []byte) string {
 	return stub.Ignition.Version
 }
 
-// IsExperimental tells whether a spec version is one that may still change, so
+// IsExperimental reports whether a spec version is one that may still change, so
 // that only clients of exactly this version take it.
 func IsExperimental(version string) bool { return strings.Contains(version, "-") }

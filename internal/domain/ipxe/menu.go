@@ -8,7 +8,7 @@ import (
 // menuSeconds is how long a menu waits for somebody before the disk is booted.
 const menuSeconds = 60
 
-// Menu gives the script of a machine that nobody knows: a screen that says so,
+// Menu returns the script of a machine that nobody knows: a screen that says so,
 // what the machine is as it was seen, and the images that it is offered. Left alone,
 // it boots the disk.
 func Menu(address, mac string, images []Image) (string, error) {

@@ -13,7 +13,7 @@ const (
 	header      = "#!ipxe\n"
 )
 
-// Boot gives the script that every machine starts with. It asks base, this
+// Boot returns the script that every machine starts with. It asks base, this
 // server's URL without a slash at its end, for the machine's own script: uuid
 // and mac come first, since they are what a machine is known by, free text last,
 // since a vendor may have put anything in it; try is 0 the first time. An answer that does not come, or a
@@ -56,7 +56,7 @@ type Target struct {
 	CHAP *CHAP
 }
 
-// URI gives iscsi:host::port:lun:iqn. What is as it is by default is left out,
+// URI returns iscsi:host::port:lun:iqn. What is as it is by default is left out,
 // the LUN 0 and the port 3260.
 func (t *Target) URI() (string, error) {
 	host, err := word("the portal", t.Host)
@@ -95,7 +95,7 @@ func ParsePortal(portal string) (host string, port uint16) {
 	return strings.TrimSuffix(strings.TrimPrefix(portal, "["), "]"), 0
 }
 
-// lines gives the lines that boot from a target: the last one is sanboot, whose
+// lines returns the lines that boot from a target: the last one is sanboot, whose
 // failure ends the script.
 func (t *Target) lines() (string, error) {
 	uri, err := t.URI()
@@ -134,7 +134,7 @@ type Kernel struct {
 // commandLine is what a kernel takes, its final zero byte included.
 const commandLine = 2048
 
-// lines gives the lines that start a kernel. The initial RAM disk is named in the
+// lines returns the lines that start a kernel. The initial RAM disk is named in the
 // arguments, too: older kernels find it there under UEFI.
 func (k *Kernel) lines() (string, error) {
 	url, err := word("the URL of the kernel", k.URL)
@@ -159,7 +159,7 @@ func (k *Kernel) lines() (string, error) {
 	return "kernel " + url + " " + line + "\ninitrd --name main " + initrd + "\nboot\n", nil
 }
 
-// Lines gives the lines that boot an image.
+// Lines returns the lines that boot an image.
 func (i *Image) Lines() (string, error) {
 	if i.Target != nil {
 		return i.Target.lines()
@@ -174,7 +174,7 @@ func (i *Image) Lines() (string, error) {
 	return "sanboot " + url + "\n", nil
 }
 
-// Sanboot gives the script of a machine that boots an image.
+// Sanboot returns the script of a machine that boots an image.
 func Sanboot(machine string, image *Image) (string, error) {
 	lines, err := image.Lines()
 	if err != nil {
@@ -183,12 +183,12 @@ func Sanboot(machine string, image *Image) (string, error) {
 	return header + echo(machine+" boots "+image.Name) + lines, nil
 }
 
-// Local gives the script of a machine that boots its disk.
+// Local returns the script of a machine that boots its disk.
 func Local(machine, reason string) string {
 	return header + echo(machine+" boots its disk: "+reason) + "exit\n"
 }
 
-// Failed gives the script of a machine that has nothing to boot yet: it says why
+// Failed returns the script of a machine that has nothing to boot yet: it says why
 // and fails, upon which the script of Boot asks again.
 func Failed(machine, reason string) string {
 	return header + echo(machine+": "+reason) + "exit 1\n"

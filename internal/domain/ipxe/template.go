@@ -37,7 +37,7 @@ type Machine struct {
 	Sanboot string
 }
 
-// escaped gives the machine with every value made one word. Sanboot is made by
+// escaped returns the machine with every value made one word. Sanboot is made by
 // this package.
 func (m Machine) escaped() Machine {
 	for _, value := range []*string{
@@ -160,7 +160,7 @@ func checkBranch(n *parse.BranchNode, ranging bool) error {
 	return check(n.ElseList, ranging)
 }
 
-// Render gives the script for a machine. It begins with #!ipxe, also where the
+// Render returns the script for a machine. It begins with #!ipxe, also where the
 // template does not.
 func (t *Template) Render(m Machine) (string, error) {
 	out := &bounded{}

@@ -10,14 +10,14 @@ import (
 // maxText bounds a value that is shown, in bytes.
 const maxText = 200
 
-// plain tells whether a character may stand in a word: it ends none, is no
+// plain reports whether a character may stand in a word: it ends none, is no
 // operator and begins no variable.
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~:/?%=&@+,[]",
 		c) >= 0
 }
 
-// word gives a value that is one word of a line, or an error that names it and
+// word returns a value that is one word of a line, or an error that names it and
 // does not quote it.
 func word(name, value string) (string, error) {
 	if value == "" {
@@ -32,7 +32,7 @@ func word(name, value string) (string, error) {
 	return value, nil
 }
 
-// Argument gives a kernel argument as the words of a line. A value with blanks
+// Argument returns a kernel argument as the words of a line. A value with blanks
 // stands in double quotes, as the kernel reads it; iPXE keeps them.
 func Argument(value string) (string, error) {
 	words := strings.Fields(value)
@@ -47,7 +47,7 @@ func Argument(value string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// escape gives a value as one word, or nothing where it is empty: every
+// escape returns a value as one word, or nothing where it is empty: every
 // character that may not stand in a word is an underscore, an ampersand too.
 func escape(value string) string {
 	if len(value) > maxText {
@@ -61,7 +61,7 @@ func escape(value string) string {
 	}, value)
 }
 
-// text gives a value as words that are shown: operators, variables, comments and
+// text returns a value as words that are shown: operators, variables, comments and
 // what is not ASCII are question marks, a semicolon is a comma, all white space is
 // a space.
 func text(value string) string {

@@ -73,7 +73,7 @@ type edit struct {
 	drop []string // keys of arguments to take out
 }
 
-// replaces tells whether an argument that is there has to go.
+// replaces reports whether an argument that is there has to go.
 func (e *edit) replaces(a argument) bool {
 	key := a.key()
 	return slices.Contains(e.drop, key) || slices.ContainsFunc(e.set, func(s argument) bool { return s.key() == key })
@@ -87,7 +87,7 @@ type word struct {
 
 var errUnclosed = errors.New("a quote is not closed")
 
-// splitWords gives the arguments of text[start:end]: it is split at its blanks,
+// splitWords returns the arguments of text[start:end]: it is split at its blanks,
 // except in double quotes, as a kernel does.
 func splitWords(text string, start, end int) ([]word, error) {
 	var out []word
@@ -123,7 +123,7 @@ type splice struct {
 	text       string
 }
 
-// splices gives the changes to one command line: words are its arguments, and
+// splices returns the changes to one command line: words are its arguments, and
 // from is where the first one would follow. encode writes an argument in the
 // language of the file. What is already so, is left as it stands.
 func (e *edit) splices(words []word, from int, encode func(argument) (string, error)) ([]splice, error) {

@@ -349,7 +349,7 @@ func (l fatLayout) build(t testing.TB) []byte {
 	return out
 }
 
-// shortEntry gives the directory entries of a name: a long one, and an 8.3 one.
+// shortEntry returns the directory entries of a name: a long one, and an 8.3 one.
 func shortEntry(name string, n int) []byte {
 	short := []byte("F" + strings.Repeat("0", 7) + "   ")
 	copy(short[4:], []byte{'0' + byte(n/1000%10), '0' + byte(n/100%10), '0' + byte(n/10%10), '0' + byte(n%10)})

@@ -33,7 +33,7 @@ type area struct {
 	end  byte
 }
 
-// areas gives the karg areas of a CoreOS image, nil where it has none.
+// areas returns the karg areas of a CoreOS image, nil where it has none.
 func (img *Image) areas() ([]area, error) {
 	for _, name := range []string{kargsPath, kargsPath83} {
 		text, err := img.readFile(name)
@@ -142,7 +142,7 @@ func (img *Image) legacyAreas() ([]area, error) {
 	return out, err
 }
 
-// line gives the arguments that the area holds.
+// line returns the arguments that the area holds.
 func (a *area) line(content []byte) (string, error) {
 	if !utf8.Valid(content) {
 		return "", refuse(a.path, "its karg area holds no text")
@@ -152,7 +152,7 @@ func (a *area) line(content []byte) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// change gives the area with its arguments changed: the arguments, the end
+// change returns the area with its arguments changed: the arguments, the end
 // character, and padding up to its size.
 func (a *area) change(content []byte, e *edit) ([]byte, error) {
 	text, err := a.line(content)

@@ -116,7 +116,7 @@ func (c *customizer) note(name string) {
 	}
 }
 
-// hasArea tells whether a karg area lies in one of the ranges.
+// hasArea reports whether a karg area lies in one of the ranges.
 func (c *customizer) hasArea(ranges []extent) bool {
 	return slices.ContainsFunc(c.filled, func(a area) bool {
 		return slices.ContainsFunc(ranges, a.at.overlaps)

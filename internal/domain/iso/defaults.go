@@ -14,7 +14,7 @@ type Options struct {
 	FilesURL string
 }
 
-// DefaultArgs gives the kernel arguments that the distro needs to fetch its
+// DefaultArgs returns the kernel arguments that the distro needs to fetch its
 // config from here and to find its own image again after the kernel has loaded:
 // through the firmware's iSCSI table (iBFT), or over HTTP from filesURL. An
 // image of another distro has none.
@@ -38,7 +38,7 @@ func (img *Image) DefaultArgs(filesURL string) []string {
 	return nil
 }
 
-// edit gives what is to become of the image's command lines.
+// edit returns what is to become of the image's command lines.
 func (img *Image) edit(o Options) (*edit, error) {
 	texts := o.Args
 	if len(texts) == 0 {

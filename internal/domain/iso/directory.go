@@ -179,7 +179,7 @@ func (w *walker) list(at extent, fn func(*entry) error) error {
 	return nil
 }
 
-// add puts a record to e and tells whether the file is complete. A record that
+// add puts a record to e and reports whether the file is complete. A record that
 // is to be passed over leaves the name empty.
 func (w *walker) add(e *entry, rec *record) (bool, error) {
 	if len(e.places) == 0 {
@@ -216,7 +216,7 @@ func (w *walker) add(e *entry, rec *record) (bool, error) {
 	return rec.flags&flagContinues == 0, nil
 }
 
-// decode gives the name of a record without its version.
+// decode returns the name of a record without its version.
 func (t *tree) decode(raw []byte) string {
 	var name string
 	if t.joliet {

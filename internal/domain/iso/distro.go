@@ -93,7 +93,7 @@ func family(info string) string {
 	return found
 }
 
-// anaconda tells whether the image's installer is Anaconda.
+// anaconda reports whether the image's installer is Anaconda.
 func anaconda(distro string) bool {
 	switch distro {
 	case Fedora, RHEL, CentOS, Rocky, AlmaLinux, Oracle:

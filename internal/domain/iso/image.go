@@ -101,7 +101,7 @@ func (img *Image) Distro() string { return img.distro }
 // FileCount is the number of files of the image.
 func (img *Image) FileCount() int { return img.files }
 
-// BootImages gives what firmware can load from the image.
+// BootImages returns what firmware can load from the image.
 func (img *Image) BootImages() []BootImage { return append([]BootImage(nil), img.boots...) }
 
 // Lookup finds a regular file. Upper and lower case are told apart only where
@@ -114,7 +114,7 @@ func (img *Image) Lookup(name string) (File, error) {
 	return e.file(), nil
 }
 
-// file gives the public form of an entry.
+// file returns the public form of an entry.
 func (e *entry) file() File {
 	f := File{Path: e.path, Size: e.size}
 	for _, p := range e.places {

@@ -43,7 +43,7 @@ func (o *Overlay) Size() int64 { return o.size }
 // were found. Files inside an EFI boot image are named as File.Path says.
 func (o *Overlay) Patched() []string { return append([]string(nil), o.patched...) }
 
-// Args gives the kernel arguments that are set, with ${glowplug} replaced.
+// Args returns the kernel arguments that are set, with ${glowplug} replaced.
 func (o *Overlay) Args() []string { return append([]string(nil), o.args...) }
 
 // Image is the patched image: what it finds lies in the overlay, not in the

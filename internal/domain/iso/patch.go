@@ -25,7 +25,7 @@ type claim struct {
 
 func newPatch(src source) *patch { return &patch{src: src, blocks: map[int64][]byte{}} }
 
-// read gives the image as it is patched so far, its tail excepted.
+// read returns the image as it is patched so far, its tail excepted.
 func (p *patch) read(buf []byte, off int64) error {
 	if err := p.src.read(buf, off); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (p *patch) size() int64 {
 	return p.tailStart() + int64(len(p.tail))
 }
 
-// overlay gives what was gathered; neighbouring blocks are joined.
+// overlay returns what was gathered; neighbouring blocks are joined.
 func (p *patch) overlay() *Overlay {
 	o := &Overlay{base: p.src.r, baseSize: p.src.size, size: p.size()}
 	put := func(off int64, data []byte) {

@@ -76,7 +76,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// hashes gives the files below a folder.
+// hashes returns the files below a folder.
 func hashes(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -32,7 +32,7 @@ func refuse(path, format string, args ...any) error {
 	return &PatchError{Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// reader gives whole ranges: an image, or an image with patches on it.
+// reader returns whole ranges: an image, or an image with patches on it.
 type reader interface {
 	// read fills buf from off, or fails.
 	read(buf []byte, off int64) error

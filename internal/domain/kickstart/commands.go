@@ -86,7 +86,7 @@ func Versions() []string {
 	return names
 }
 
-// find gives a version by its name, and the newest for none.
+// find returns a version by its name, and the newest for none.
 func find(name string) (version, bool) {
 	if name == "" {
 		return versions[len(versions)-1], true

@@ -22,7 +22,7 @@ var sections = map[string]bool{
 // includes are the lines that begin with % and open no section.
 var includes = map[string]bool{"%include": true, "%ksappend": true}
 
-// Check gives the warnings of a kickstart file for a version of the installer, one of
+// Check returns the warnings of a kickstart file for a version of the installer, one of
 // Versions; "" is the newest. The source is valid UTF-8. An error says that there is
 // no such version.
 func Check(source []byte, versionName string) report.Report {
@@ -122,7 +122,7 @@ func (c *checker) warn(line int, message, hint string) {
 	})
 }
 
-// firstWord gives the first word of a line. A line that begins with a space is a
+// firstWord returns the first word of a line. A line that begins with a space is a
 // command as well: Anaconda strips it.
 func firstWord(line string) string {
 	line = strings.TrimLeft(line, " \t")

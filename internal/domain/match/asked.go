@@ -33,13 +33,13 @@ func file(q *Query) *asked {
 	return a
 }
 
-// hasMAC tells whether a hardware address is the machine's.
+// hasMAC reports whether a hardware address is the machine's.
 func (a *asked) hasMAC(m netaddr.MAC) bool {
 	_, ok := a.macs[m]
 	return ok
 }
 
-// hasHost tells whether SameHost holds for one of the machine's names.
+// hasHost reports whether SameHost holds for one of the machine's names.
 func (a *asked) hasHost(want string) bool {
 	if _, ok := a.names[want]; ok {
 		return true

@@ -36,7 +36,7 @@ func (f *Facts) Label(key string) (string, bool) {
 	return v, ok
 }
 
-// holds tells whether all labels of a selector hold.
+// holds reports whether all labels of a selector hold.
 func (f *Facts) holds(labels []Label) bool {
 	for _, l := range labels {
 		if v, ok := f.Label(l.Key); !ok || v != l.Value {

@@ -62,7 +62,7 @@ type Selector struct {
 	Default bool
 }
 
-// IsEmpty tells whether the selector selects no machine at all; a rule with
+// IsEmpty reports whether the selector selects no machine at all; a rule with
 // such a selector is found by role or image only.
 func (s *Selector) IsEmpty() bool {
 	return len(s.MACs) == 0 && len(s.Prefixes) == 0 && len(s.Hostnames) == 0 && len(s.Labels) == 0 && !s.Default

@@ -59,7 +59,7 @@ func macDigits(s string, digits *[12]byte) bool {
 	return n == 12
 }
 
-// String gives the colon form in lower case.
+// String returns the colon form in lower case.
 func (m MAC) String() string {
 	const digits = "0123456789abcdef"
 	var b [17]byte

@@ -56,7 +56,7 @@ func ParseUUID(s string) (string, error) {
 	return u, nil
 }
 
-// IsPlaceholderUUID tells whether s is what boards without a UUID report: all
+// IsPlaceholderUUID reports whether s is what boards without a UUID report: all
 // zeros or all ones, in the 8-4-4-4-12 form. A query that carries it says nothing.
 func IsPlaceholderUUID(s string) bool {
 	return len(s) == 36 && s[8] == '-' && isPlaceholder(strings.ToLower(s))

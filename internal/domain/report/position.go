@@ -2,7 +2,7 @@ package report
 
 import "bytes"
 
-// Position gives the line and column, both from 1, of a byte offset in source. An
+// Position returns the line and column, both from 1, of a byte offset in source. An
 // offset outside of the source is moved to its nearest end.
 func Position(source []byte, offset int) (line, column int) {
 	before := source[:min(max(offset, 0), len(source))]

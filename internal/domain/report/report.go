@@ -64,20 +64,20 @@ func (f Finding) String() string {
 // Report is the findings of one source, in the order of the source.
 type Report []Finding
 
-// Errorf gives a report of one error without a position.
+// Errorf returns a report of one error without a position.
 func Errorf(format string, args ...any) Report {
 	return Report{{Severity: Error, Message: fmt.Sprintf(format, args...)}}
 }
 
-// HasError tells whether a finding stops the source from being served.
+// HasError reports whether a finding stops the source from being served.
 func (r Report) HasError() bool {
 	return slices.ContainsFunc(r, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Errors gives the findings that are errors.
+// Errors returns the findings that are errors.
 func (r Report) Errors() Report { return r.of(Error) }
 
-// Warnings gives the findings that are warnings.
+// Warnings returns the findings that are warnings.
 func (r Report) Warnings() Report { return r.of(Warning) }
 
 func (r Report) of(severity Severity) Report {
@@ -90,7 +90,7 @@ func (r Report) of(severity Severity) Report {
 	return out
 }
 
-// Strings gives each finding as one line.
+// Strings returns each finding as one line.
 func (r Report) Strings() []string {
 	if len(r) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (r Report) Strings() []string {
 	return out
 }
 
-// Tidy gives the report in the order of the source (what has no position comes
+// Tidy returns the report in the order of the source (what has no position comes
 // first), each finding once, and at most MaxFindings of them: errors are kept
 // before warnings, and a last finding counts what was left out. The order does not
 // depend on the order that the findings came in.
@@ -138,7 +138,7 @@ func compare(a, b Finding) int {
 	)
 }
 
-// Summary gives the errors as one text for status.errorMessage, separated by "; "
+// Summary returns the errors as one text for status.errorMessage, separated by "; "
 // and bounded to about 1 KiB; empty where there is no error.
 func (r Report) Summary() string {
 	var b strings.Builder

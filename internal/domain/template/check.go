@@ -94,7 +94,7 @@ func restrict(source string, t *text.Template) report.Report {
 	return found.Tidy()
 }
 
-// tooDeep gives the offset of a block that is nested too deep, -1 where none is. An
+// tooDeep returns the offset of a block that is nested too deep, -1 where none is. An
 // {{else if}} is an if in the else of another, and counts no deeper.
 func tooDeep(body *parse.ListNode, depth int) int {
 	if body == nil {
@@ -130,7 +130,7 @@ func tooDeep(body *parse.ListNode, depth int) int {
 	return -1
 }
 
-// elseIf gives the branch that a list is nothing but.
+// elseIf returns the branch that a list is nothing but.
 func elseIf(list *parse.ListNode) *parse.BranchNode {
 	if list == nil || len(list.Nodes) != 1 {
 		return nil

@@ -53,7 +53,7 @@ func syntaxFinding(source string, err error) report.Finding {
 	return f
 }
 
-// lineOf gives the offset of a line of a source, and the line.
+// lineOf returns the offset of a line of a source, and the line.
 func lineOf(source string, line int) (start int, text string) {
 	for range line - 1 {
 		next := strings.IndexByte(source[start:], '\n')

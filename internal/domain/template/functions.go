@@ -97,7 +97,7 @@ func toYaml(value any) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// required gives a value, or the message as an error where it is empty.
+// required returns a value, or the message as an error where it is empty.
 func required(message string, value any) (any, error) {
 	if value == nil || value == "" {
 		return nil, errors.New(message)

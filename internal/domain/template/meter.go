@@ -97,7 +97,7 @@ func (m *meter) functions(t *Template) text.FuncMap {
 	return bound
 }
 
-// metered gives a function that charges what it is given and what it gives.
+// metered returns a function that charges what it is given and what it gives.
 func (m *meter) metered(name string, f reflect.Value) any {
 	typ := f.Type()
 	in := make([]reflect.Type, typ.NumIn())

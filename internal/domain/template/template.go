@@ -84,7 +84,7 @@ func parseSource(source string) (*text.Template, error) {
 	return text.New(name).Option("missingkey=error").Funcs(declared).Parse(source)
 }
 
-// Render gives the text for a host. It is nil exactly where the report holds an
+// Render returns the text for a host. It is nil exactly where the report holds an
 // error, whose position is in the template.
 func (t *Template) Render(facts *Facts) ([]byte, report.Report) {
 	m := &meter{left: budget}

@@ -58,7 +58,7 @@ func (e PermanentError) Unwrap() error { return e.error }
 // Permanent makes a PermanentError.
 func Permanent(format string, args ...any) error { return PermanentError{fmt.Errorf(format, args...)} }
 
-// IsPermanent tells whether an error is, or wraps, a PermanentError.
+// IsPermanent reports whether an error is, or wraps, a PermanentError.
 func IsPermanent(err error) bool { return errors.As(err, new(PermanentError)) }
 
 // A LocalError is of this machine's disk, and of no server.

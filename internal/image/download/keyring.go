@@ -72,7 +72,7 @@ func ParseKeyring(text []byte) (*Keyring, error) {
 	return &Keyring{keys: keys}, nil
 }
 
-// Verify reads all of content and tells whether a detached signature of it, armored
+// Verify reads all of content and reports whether a detached signature of it, armored
 // or not, is by a key of the keyring that is valid now.
 func (k *Keyring) Verify(content io.Reader, signature []byte) error {
 	var source io.Reader = bytes.NewReader(signature)

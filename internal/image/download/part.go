@@ -200,7 +200,7 @@ func (p *Part) Save() error {
 	return nil
 }
 
-// Whole tells whether everything has come.
+// Whole reports whether everything has come.
 func (p *Part) Whole() bool { return p.State.Total >= 0 && p.State.Offset == p.State.Total }
 
 // Sum is the digest of what has come, in hex.

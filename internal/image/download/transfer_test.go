@@ -287,7 +287,7 @@ func TestRoomAndStandstill(t *testing.T) {
 	}
 }
 
-// armored gives a block as text.
+// armored returns a block as text.
 func armored(t *testing.T, kind string, body []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -75,7 +75,7 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// asJSON gives a body of a media type as valid JSON. What is no such thing is left
+// asJSON returns a body of a media type as valid JSON. What is no such thing is left
 // to the library, which has its own words for it.
 func asJSON(body []byte, media string) ([]byte, bool) {
 	if json.Valid(body) {

@@ -107,7 +107,7 @@ type stream struct {
 	ended   bool
 }
 
-// Unwrap gives the writer of the connection.
+// Unwrap returns the writer of the connection.
 func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Write writes p, unless the watch was ended.

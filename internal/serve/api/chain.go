@@ -64,7 +64,7 @@ func withExplain(api, explain http.Handler) http.Handler {
 // isoSubresource is the image file of an ISCSICdrom.
 const isoSubresource = "iso"
 
-// withUpload gives requests for the image of an ISCSICdrom to its own handler,
+// withUpload returns requests for the image of an ISCSICdrom to its own handler,
 // past the limits of a request for an object.
 func withUpload(api, upload http.Handler) http.Handler {
 	if upload == nil {

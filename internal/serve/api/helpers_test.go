@@ -47,7 +47,7 @@ type api struct {
 	status *compiledAtOnce
 }
 
-// start gives an API whose callers need no credential, on a store of its own.
+// start returns an API whose callers need no credential, on a store of its own.
 func start(t *testing.T, change ...func(*Options)) *api {
 	t.Helper()
 	return startOn(t, newStores(t), Door{Admin: true, Admitted: true}, change...)
@@ -188,7 +188,7 @@ func (a answer) status(t *testing.T) metav1.Status {
 	return out
 }
 
-// fields gives the field paths of a 422, each once, in order.
+// fields returns the field paths of a 422, each once, in order.
 func (a answer) fields(t *testing.T) []string {
 	t.Helper()
 	var out []string

@@ -22,7 +22,7 @@ func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {
 	})
 }
 
-// Authenticated gives h the requests of callers who may use the API, by the rule of the
+// Authenticated returns h the requests of callers who may use the API, by the rule of the
 // door that they come through, and answers all others 401.
 func (s *Server) Authenticated(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func (q quieter) Handle(ctx context.Context, record slog.Record) error {
 // maxLibraryText bounds a text in a line of the library, which may be a client's.
 const maxLibraryText = 512
 
-// harmless gives an attribute without a request's query, in which people put tokens, and
+// harmless returns an attribute without a request's query, in which people put tokens, and
 // of bounded length.
 func harmless(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()

@@ -32,7 +32,7 @@ import (
 // eventTTL is how long an event lives, in seconds.
 const eventTTL = 24 * 60 * 60
 
-// stores gives the library our stores where it would open an etcd.
+// stores returns the library our stores where it would open an etcd.
 type stores map[string]storage.Interface
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -144,7 +144,7 @@ func eventAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	}, nil
 }
 
-// named gives a registry the short names and categories that discovery tells.
+// named returns a registry the short names and categories that discovery tells.
 type named struct {
 	*registry.Store
 	short []string

@@ -116,7 +116,7 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 	}), nil
 }
 
-// forHost gives what a template comes to for a host, of the config's own namespace
+// forHost returns what a template comes to for a host, of the config's own namespace
 // where none is named.
 func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config,
 	*apierrors.StatusError) {
@@ -143,7 +143,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	return rendered, nil
 }
 
-// rendering gives the Status of a config that cannot be rendered.
+// rendering returns the Status of a config that cannot be rendered.
 func rendering(err error) *apierrors.StatusError {
 	var e *remote.Error
 	if !errors.As(err, &e) {

@@ -46,14 +46,14 @@ type Options struct {
 	Inventory *snapshot.Inventory
 	// ConfigStatus brings the status of IgnitionConfigs up to date; nil: it stays empty.
 	ConfigStatus ConfigStatus
-	// Conflicts gives a sentence for each host that shares a hardware or IP
+	// Conflicts returns a sentence for each host that shares a hardware or IP
 	// address with a host that is being written; nil: none.
 	Conflicts func(*v1.BareMetalHost) []string
 	// ImageWarnings and ConfigWarnings give a sentence for each host that an image, or
 	// a config, which is being written would not do for; nil: none.
 	ImageWarnings  func(*v1.ISCSICdrom) []string
 	ConfigWarnings func(*v1.IgnitionConfig) []string
-	// Render gives what a config comes to with those that it names, for the subresource
+	// Render returns what a config comes to with those that it names, for the subresource
 	// rendered of IgnitionConfigs; nil: nothing is fetched. See remote.Renderer.
 	Render func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	// Templates renders templates, which Inventory has; nil: none is.
@@ -67,12 +67,12 @@ type Options struct {
 	// unless with a grace period of 0 (kubectl delete --force); nil: nobody does.
 	InUse func(namespace, name string) []string
 
-	// IsAdminToken tells whether a bearer token is the admin's; nil: none is.
+	// IsAdminToken reports whether a bearer token is the admin's; nil: none is.
 	IsAdminToken func(token string) bool
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
 	// changes; empty: none.
 	TokenFile string
-	// ClientCAs gives what verifies client certificates, whose common name is the user
+	// ClientCAs returns what verifies client certificates, whose common name is the user
 	// and whose organizations are the groups; nil: no certificate is accepted.
 	ClientCAs func() *x509.CertPool
 
@@ -308,7 +308,7 @@ func (s *Server) Believe(r *http.Request) bool {
 	return err == nil && ok && isAuthenticated(response.User)
 }
 
-// LoopbackConfig gives clients inside the program a way to the API, past the
+// LoopbackConfig returns clients inside the program a way to the API, past the
 // doors and without a network.
 func (s *Server) LoopbackConfig() *restclient.Config {
 	return &restclient.Config{

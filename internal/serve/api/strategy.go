@@ -36,7 +36,7 @@ type strategy[T object] struct {
 	// complete derives what follows from a valid object, of which old is what is
 	// replaced; nil: nothing.
 	complete func(ctx context.Context, obj, old T)
-	// warn gives sentences that the client is shown beside the answer.
+	// warn returns sentences that the client is shown beside the answer.
 	warn func(obj T) []string
 	// reset names the fields that this endpoint never takes from a client, for
 	// server-side apply.

@@ -38,7 +38,7 @@ func versionInfo() apimachineryversion.Info {
 	return info
 }
 
-// ownVersion gives the library our version where it would have one from linker
+// ownVersion returns the library our version where it would have one from linker
 // flags.
 type ownVersion struct {
 	basecompatibility.EffectiveVersion

@@ -151,7 +151,7 @@ func dial(t testing.TB, address string) *client {
 	return talk(t, conn)
 }
 
-// talk gives the client of a connection, which it closes with the test.
+// talk returns the client of a connection, which it closes with the test.
 func talk(t testing.TB, conn net.Conn) *client {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(20 * time.Second))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// libiscsi gives the path of a program that is built on libiscsi, or skips the test.
+// libiscsi returns the path of a program that is built on libiscsi, or skips the test.
 func libiscsi(t *testing.T, program string) string {
 	t.Helper()
 	if os.Getenv("GLOWPLUG_E2E") == "" {

@@ -120,7 +120,7 @@ func (c *conn) fullFeature() error {
 	}
 }
 
-// next gives the next PDU. It stays valid until next is called again.
+// next returns the next PDU. It stays valid until next is called again.
 func (c *conn) next(with digests) (request, error) {
 	for {
 		r, n, err := parse(c.buf[c.from:c.to], with)

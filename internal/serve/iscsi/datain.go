@@ -29,7 +29,7 @@ const (
 	residualUnder = 0x02
 )
 
-// compare gives what to send of n bytes where the initiator expects some.
+// compare returns what to send of n bytes where the initiator expects some.
 func compare(n, expected int64) (send int64, rest residual) {
 	switch {
 	case n > expected:
@@ -83,7 +83,7 @@ func (c scsi) sendData(r *reading) error {
 	return c.sendCopies(r)
 }
 
-// zeroCopy tells whether to leave the copying to the kernel. With data digests
+// zeroCopy reports whether to leave the copying to the kernel. With data digests
 // that is impossible. Short reads are quicker copied, and so are those behind
 // which others wait: what then costs is the number of packets, and those from
 // the page cache cannot be joined.

@@ -50,7 +50,7 @@ func appendInquiry(out []byte) []byte {
 	return append(out, b[:]...)
 }
 
-// vitalPage gives a page of vital product data, or nil.
+// vitalPage returns a page of vital product data, or nil.
 func vitalPage(d *drive, code byte) []byte {
 	switch code {
 	case 0x00:

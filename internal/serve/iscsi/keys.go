@@ -50,7 +50,7 @@ func parseText(b []byte) (pairs, error) {
 	return list, nil
 }
 
-// get gives a key's value.
+// get returns a key's value.
 func (p pairs) get(key string) (string, bool) {
 	for _, each := range p {
 		if each.key == key {
@@ -75,7 +75,7 @@ func (p pairs) encode() []byte {
 	return b
 }
 
-// validName tells whether a text can be an iSCSI name. It is liberal in the
+// validName reports whether a text can be an iSCSI name. It is liberal in the
 // characters, as initiators are, but lets nothing through that could break a
 // log line or a text.
 func validName(s string) bool {

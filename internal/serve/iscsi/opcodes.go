@@ -98,7 +98,7 @@ func find(opcode byte, action int) *operation {
 	return nil
 }
 
-// serviceActions tells whether an opcode is known, by its service actions.
+// serviceActions reports whether an opcode is known, by its service actions.
 func serviceActions(opcode byte) bool {
 	group := byOpcode[opcode]
 	return len(group) > 0 && group[0].action != noAction

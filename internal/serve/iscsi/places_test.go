@@ -16,7 +16,7 @@ func (p placed) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(p.from), 9))
 }
 
-// connect gives a client at an address. There is no network between it and the
+// connect returns a client at an address. There is no network between it and the
 // server, so that it may be any, and time that of the test.
 func connect(t testing.TB, s *Server, from string) *client {
 	t.Helper()
@@ -25,7 +25,7 @@ func connect(t testing.TB, s *Server, from string) *client {
 	return talk(t, here)
 }
 
-// dialFrom gives a client on the loopback that has an address of its own.
+// dialFrom returns a client on the loopback that has an address of its own.
 func dialFrom(t testing.TB, from, address string) *client {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}

@@ -45,7 +45,7 @@ func (c *conn) nexus() nexus {
 	return nexus{strings.ToLower(c.initiator), strings.ToLower(c.target.IQN), c.isid, c.peer()}
 }
 
-// add gives the connection a session number, and the connection whose session
+// add returns the connection a session number, and the connection whose session
 // it replaces, if any. It is not ok where no number is free.
 func (s *sessions) add(c *conn) (old *conn, ok bool) {
 	s.mu.Lock()

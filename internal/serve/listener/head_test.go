@@ -57,7 +57,7 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// feed gives how much of what is read, in pieces of a size, is passed on.
+// feed returns how much of what is read, in pieces of a size, is passed on.
 func feed(data []byte, size int) int {
 	var h heads
 	passed := 0

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pair gives both ends of a connection over a listener that ends stalled writes.
+// pair returns both ends of a connection over a listener that ends stalled writes.
 func pair(t *testing.T, timeout, rearm time.Duration) (server, client net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -38,5 +38,5 @@ type userConn struct {
 	remote UserAddr
 }
 
-// RemoteAddr gives a UserAddr.
+// RemoteAddr returns a UserAddr.
 func (c userConn) RemoteAddr() net.Addr { return c.remote }

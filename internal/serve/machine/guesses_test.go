@@ -62,7 +62,7 @@ func newStreet(t *testing.T, policy decide.Policy) *street {
 	return s
 }
 
-// ask gives the whole answer, as whoever asks from an address sees it.
+// ask returns the whole answer, as whoever asks from an address sees it.
 func (s *street) ask(from, path string, header ...string) (status int, whole string) {
 	s.t.Helper()
 	method := http.MethodGet

@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// fakeDecider gives one decision and keeps the last request.
+// fakeDecider returns one decision and keeps the last request.
 type fakeDecider struct {
 	decision decide.ConfigDecision
 	crash    bool

@@ -163,7 +163,7 @@ func (t *kernelTable) apply(kind uint16, n *netlink.Neigh) {
 	}
 }
 
-// neighborOf gives the address of an entry, the zero one for entries that are of
+// neighborOf returns the address of an entry, the zero one for entries that are of
 // no concern (forwarding tables of bridges, proxies), and its hardware address
 // where the entry's state says that it holds.
 func neighborOf(n *netlink.Neigh) (addr netip.Addr, mac netaddr.MAC, ok bool) {

@@ -4,5 +4,5 @@ package peer
 
 import "log/slog"
 
-// openNeighbors gives none: the neighbour table is read on Linux alone.
+// openNeighbors returns none: the neighbour table is read on Linux alone.
 func openNeighbors(*slog.Logger) Neighbors { return nil }

@@ -21,7 +21,7 @@ type Neighbor struct {
 // Neighbors tells which hardware address is behind an address on a network that
 // this machine is on.
 type Neighbors interface {
-	// Lookup gives the entry of addr, which has no zone; zone is the interface
+	// Lookup returns the entry of addr, which has no zone; zone is the interface
 	// of a link-local address. It never blocks for long.
 	Lookup(addr netip.Addr, zone string) Neighbor
 	Close() error

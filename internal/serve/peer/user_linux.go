@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UserOf gives the user ID of the program at the other end of a connection that
+// UserOf returns the user ID of the program at the other end of a connection that
 // does not leave this machine: SO_PEERCRED of a Unix socket (unix(7)), the owner
 // of the other end's socket for TCP (sock_diag(7)). A connection whose other end
 // is closed, or in another user namespace, is of no user: ErrNoUser.
@@ -109,7 +109,7 @@ func (q *diagQuestion) Len() int { return diagRequestSize }
 // Serialize implements nl.NetlinkRequestData.
 func (q *diagQuestion) Serialize() []byte { return q[:] }
 
-// lookupOwner gives the user that owns the established TCP socket with these
+// lookupOwner returns the user that owns the established TCP socket with these
 // addresses.
 func lookupOwner(local, remote netip.AddrPort) (uint32, error) {
 	var question diagQuestion
@@ -146,7 +146,7 @@ func lookupOwner(local, remote netip.AddrPort) (uint32, error) {
 	return binary.NativeEndian.Uint32(answer[diagUser:]), nil
 }
 
-// answerAddrs gives the addresses of the socket that an inet_diag_msg is of. An
+// answerAddrs returns the addresses of the socket that an inet_diag_msg is of. An
 // IPv6 socket that speaks IPv4 has IPv4-mapped ones.
 func answerAddrs(answer []byte) (local, remote netip.AddrPort) {
 	size := 16

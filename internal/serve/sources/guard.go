@@ -91,7 +91,7 @@ func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims
 	return limit(g.claims, at, caller)
 }
 
-// Images gives the limit on look-ups of images for a caller.
+// Images returns the limit on look-ups of images for a caller.
 func (g *Guard) Images(at time.Time, caller *identity.Caller) decide.Limit {
 	return limit(g.images, at, caller)
 }

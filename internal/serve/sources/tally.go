@@ -159,7 +159,7 @@ func (t *Tally) record(k key) *record {
 	return r
 }
 
-// keys gives what a source is counted by.
+// keys returns what a source is counted by.
 func (t *Tally) keys(s *Source) (keys [4]key, n int) {
 	add := func(k kind, of [16]byte) {
 		keys[n] = key{k, of}

@@ -61,7 +61,7 @@ func (r *rig) ready(t *testing.T) *rig {
 	return r
 }
 
-// taken gives what was handed on, a line a record.
+// taken returns what was handed on, a line a record.
 func (r *rig) taken() (lines []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -98,7 +98,7 @@ func (l *Log) Deleted() int {
 	return l.deleted
 }
 
-// Get gives the record of a key; its revision is 0 if there is none.
+// Get returns the record of a key; its revision is 0 if there is none.
 func (l *Log) Get(key string) Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()

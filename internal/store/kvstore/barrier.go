@@ -50,7 +50,7 @@ func (s *writer) barrier(ctx context.Context) error {
 	return nil
 }
 
-// lastRevision gives a revision that no write is after which was acknowledged
+// lastRevision returns a revision that no write is after which was acknowledged
 // before the call. One server knows the last one. In a cluster the one that takes
 // itself for the leader may have been deposed; a message that a majority has
 // accepted says what came before it. Calls share such a message with others that
@@ -154,7 +154,7 @@ type round struct {
 	err  error
 }
 
-// join gives the round that begins next, and asks for it where none is under way.
+// join returns the round that begins next, and asks for it where none is under way.
 func (r *rounds) join(ask func() (uint64, error)) *round {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -135,7 +135,7 @@ func (f *fixture) UpdateTransformer(modify storagetesting.TransformerModifier) f
 	return func() { f.codec.set(original) }
 }
 
-// compact gives up old revisions. As in etcd, that is a revision in itself.
+// compact returns up old revisions. As in etcd, that is a revision in itself.
 func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	rev, err := f.Versioner().ParseResourceVersion(resourceVersion)
 	if err != nil {

@@ -169,7 +169,7 @@ func (f *follower) session(ctx context.Context) error {
 	return sessionError(ctx, err)
 }
 
-// mayLag tells whether a message that does not come may be one that the consumer's
+// mayLag reports whether a message that does not come may be one that the consumer's
 // server does not have yet.
 func (f *follower) mayLag(info *jetstream.StreamInfo) bool {
 	return info.Config.Replicas > 1 && f.stalls < maxLags

@@ -54,7 +54,7 @@ func (b *bucket) bucketKey(key string, recursive bool) (string, error) {
 // storageKey is the inverse of bucketKey.
 func (b *bucket) storageKey(key string) string { return b.prefix + key }
 
-// subject gives the NATS subject of a bucket key.
+// subject returns the NATS subject of a bucket key.
 func (b *bucket) subject(key string) (string, error) {
 	encoded := encodeKey(key)
 	if len(encoded) > maxSubjectKey {
@@ -85,7 +85,7 @@ func encodeKey(key string) string {
 	return b.String()
 }
 
-// lonelyDot tells whether the dot at i would begin or end the subject, or follow
+// lonelyDot reports whether the dot at i would begin or end the subject, or follow
 // another dot.
 func lonelyDot(key string, i int) bool {
 	return i == 0 || i == len(key)-1 || key[i-1] == '.'

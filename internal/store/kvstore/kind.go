@@ -14,7 +14,7 @@ type Kind struct {
 	New, NewList func() runtime.Object
 	// Transient marks a kind whose objects may be lost without an alarm, such as events.
 	Transient bool
-	// Note gives what has to be known of an object that is lost, of its stored value;
+	// Note returns what has to be known of an object that is lost, of its stored value;
 	// nil: nothing.
 	Note func(value []byte) string
 	// Codec is how objects are written into the bucket.

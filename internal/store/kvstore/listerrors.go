@@ -27,7 +27,7 @@ func newListErrors() listErrors {
 	return listErrors{gather: utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)}
 }
 
-// add takes an error and tells whether the list is to go on.
+// add takes an error and reports whether the list is to go on.
 func (l *listErrors) add(key string, err error) bool {
 	if !l.gather || !errors.Is(err, ErrDamaged) {
 		l.abort = err

@@ -84,7 +84,7 @@ func (m *mirror) revision() uint64 {
 	return m.rev
 }
 
-// stats gives the number of entries and the bytes of their values.
+// stats returns the number of entries and the bytes of their values.
 func (m *mirror) stats() (count, size int64) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -144,7 +144,7 @@ func (m *mirror) drop(n int) {
 	m.first += uint64(n)
 }
 
-// compact gives up everything before a revision.
+// compact returns up everything before a revision.
 func (m *mirror) compact(rev uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,14 +193,14 @@ type snapshot struct {
 	next uint64
 }
 
-// current gives the newest snapshot.
+// current returns the newest snapshot.
 func (m *mirror) current() snapshot {
 	m.mu.Lock() // not RLock: Clone changes the original's bookkeeping
 	defer m.mu.Unlock()
 	return snapshot{tree: m.tree.Clone(), rev: m.rev, next: m.first + uint64(len(m.events))}
 }
 
-// at gives the snapshot of an earlier revision, or false if the window does not
+// at returns the snapshot of an earlier revision, or false if the window does not
 // go back that far.
 func (m *mirror) at(rev uint64) (snapshot, bool) {
 	m.mu.Lock()
@@ -220,7 +220,7 @@ func (m *mirror) at(rev uint64) (snapshot, bool) {
 	return snapshot{tree: tree, rev: rev, next: m.first + uint64(i)}, true
 }
 
-// position gives the number of the first event after a revision, or false if the
+// position returns the number of the first event after a revision, or false if the
 // window does not go back that far, or the revision is not reached yet.
 func (m *mirror) position(rev uint64) (uint64, bool) {
 	m.mu.RLock()

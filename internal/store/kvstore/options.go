@@ -37,7 +37,7 @@ type Options struct {
 	// a quota. It is asked at every write, but for deletes. Nil: there is always
 	// room.
 	Room func(bytes int) error
-	// Release gives up room that is kept for deletes, and for the reads that come
+	// Release returns up room that is kept for deletes, and for the reads that come
 	// before them: more with each attempt, which counts from 0. It is asked when NATS
 	// refuses one for want of room, until that is done or Release is false. Nil: there
 	// is none to give up.
@@ -61,7 +61,7 @@ type Options struct {
 
 // Ledger remembers buckets over restarts.
 type Ledger interface {
-	// Has tells whether the bucket was ever made, or found, here.
+	// Has reports whether the bucket was ever made, or found, here.
 	Has(bucket string) bool
 	// Add records that it was. It returns once that is durable.
 	Add(bucket string) error
@@ -72,7 +72,7 @@ type Ledger interface {
 // the server everything after the damage, and it does not say so.
 type RevisionLedger interface {
 	Ledger
-	// Reached gives the revision recorded for a bucket; 0 if there is none.
+	// Reached returns the revision recorded for a bucket; 0 if there is none.
 	Reached(bucket string) uint64
 	// Reach records that the bucket has a revision, and returns once that is
 	// durable. It may be lower than the one before.

@@ -71,7 +71,7 @@ func (o *ownWrites) observe(c change) {
 	}
 }
 
-// seen gives what the consumer has shown of a write.
+// seen returns what the consumer has shown of a write.
 func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -133,7 +133,7 @@ func (s *writer) makeRoom(ctx context.Context, l *link, write func() error) erro
 	return err
 }
 
-// noRoom tells whether the server refused a write for want of room: a quota of the
+// noRoom reports whether the server refused a write for want of room: a quota of the
 // account or the server, or the bound of the stream.
 func noRoom(api *jetstream.APIError) bool {
 	switch api.ErrorCode {

@@ -16,7 +16,7 @@ const (
 	firstReplicasInterval = time.Second
 )
 
-// KeepReplicas gives the bucket as many copies as were asked for, as soon as the
+// KeepReplicas returns the bucket as many copies as were asked for, as soon as the
 // cluster has a place for them, and counts them, until ctx ends. It looks at the
 // bucket only while that is followed.
 func (s *Store) KeepReplicas(ctx context.Context, js jetstream.JetStream) {

@@ -154,7 +154,7 @@ func (w *watcher) sendInitial(endBookmark bool) (next uint64, err error) {
 	return snap.next, err
 }
 
-// covers tells whether a key is watched.
+// covers reports whether a key is watched.
 func (w *watcher) covers(key string) bool {
 	if w.recursive {
 		return strings.HasPrefix(key, w.key)
@@ -281,7 +281,7 @@ func (w *watcher) selects(obj runtime.Object) bool {
 	return err == nil && ok
 }
 
-// send gives an event to the client, unless the watch has ended.
+// send returns an event to the client, unless the watch has ended.
 func (w *watcher) send(e watch.Event) {
 	select {
 	case w.result <- e:

@@ -79,7 +79,7 @@ func (s *Store) refuseExisting(ctx context.Context, key, bucketKey string) error
 	return storage.NewKeyExistsError(key, 0)
 }
 
-// answer gives the caller what was stored.
+// answer returns the caller what was stored.
 func (s *Store) answer(key string, value []byte, rev uint64, out runtime.Object) error {
 	if out == nil {
 		return nil
@@ -130,7 +130,7 @@ func (s *Store) settledState(
 	return s.orCurrent(st, err, current)
 }
 
-// orCurrent gives a state that may be old, or the current one in place of an error
+// orCurrent returns a state that may be old, or the current one in place of an error
 // that may be about an old one. In an exclusive store nothing is old.
 func (s *Store) orCurrent(old *state, oldErr error, current func() (*state, error)) (st *state, isCurrent bool,
 	err error) {

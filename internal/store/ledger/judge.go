@@ -89,7 +89,7 @@ func compare(r record, s sight) *Mismatch {
 	return nil
 }
 
-// expectations gives the buckets that must exist, with the revisions that they had
+// expectations returns the buckets that must exist, with the revisions that they had
 // reached: what the data directory knows and what the store says itself.
 func expectations(r record, s sight) map[string]uint64 {
 	expected := map[string]uint64{}

@@ -193,7 +193,7 @@ func (k *Keeper) names(known record, id *identity) []string {
 	return slices.Compact(names)
 }
 
-// revisions gives the buckets that exist with the revisions that they have.
+// revisions returns the buckets that exist with the revisions that they have.
 func revisions(s sight) map[string]uint64 {
 	m := map[string]uint64{}
 	for name, f := range s.buckets {
@@ -342,7 +342,7 @@ func (k *Keeper) forget(ctx context.Context, js jetstream.JetStream, known recor
 	}
 }
 
-// raise gives the identity as many copies as the other buckets have.
+// raise returns the identity as many copies as the other buckets have.
 func (k *Keeper) raise(ctx context.Context, js jetstream.JetStream) error {
 	stream, err := js.Stream(ctx, identityStream)
 	if err != nil {

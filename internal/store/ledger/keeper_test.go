@@ -33,7 +33,7 @@ func open(t testing.TB, dir string) *Ledger {
 	return l
 }
 
-// keep gives the keeper of a ledger for the buckets A and B.
+// keep returns the keeper of a ledger for the buckets A and B.
 func keep(l *Ledger) *Keeper {
 	return NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"}})
 }

@@ -131,7 +131,7 @@ func notEmpty(dir string) (bool, error) {
 	return len(entries) > 0, err
 }
 
-// Close gives the directory back.
+// Close returns the directory back.
 func (l *Ledger) Close() { l.unlock() }
 
 // Has reports whether a bucket was ever recorded.
@@ -163,7 +163,7 @@ func (l *Ledger) Forget(bucket string) error {
 	})
 }
 
-// Reached gives the revision that was recorded for a bucket; 0 if none was.
+// Reached returns the revision that was recorded for a bucket; 0 if none was.
 func (l *Ledger) Reached(bucket string) uint64 { return l.snapshot().Revisions[bucket] }
 
 // Reach records that a bucket has a revision, durably.

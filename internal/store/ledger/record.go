@@ -70,7 +70,7 @@ type record struct {
 // isNew reports whether nothing was ever stored with this record.
 func (r record) isNew() bool { return r.ID == "" && len(r.Buckets) == 0 }
 
-// clone gives a copy that can be changed.
+// clone returns a copy that can be changed.
 func (r record) clone() record {
 	r.Buckets = slices.Clone(r.Buckets)
 	r.Revisions = maps.Clone(r.Revisions)

@@ -177,7 +177,7 @@ func ballastConfig() jetstream.StreamConfig {
 	}
 }
 
-// Release gives up a part of the ballast, four times as much with each attempt,
+// Release returns up a part of the ballast, four times as much with each attempt,
 // the first of which is 0. It is false where nothing is left, or where that cannot be told.
 func (b *Ballast) Release(ctx context.Context, js jetstream.JetStream, attempt int) bool {
 	if attempt > 0 {

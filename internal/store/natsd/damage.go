@@ -123,7 +123,7 @@ func moveAside(from, into string) (to string, err error) {
 	return to, errors.Join(ledger.SyncDir(into), ledger.SyncDir(filepath.Dir(from)))
 }
 
-// listAside gives what was ever set aside and is still there.
+// listAside returns what was ever set aside and is still there.
 func listAside(dir, streams string, l *ledger.Ledger) ([]*Damage, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, asideDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -4,7 +4,7 @@ package natsd
 
 import "golang.org/x/sys/unix"
 
-// diskSpace gives the bytes that this process may still write to a directory's
+// diskSpace returns the bytes that this process may still write to a directory's
 // file system.
 func diskSpace(dir string) (free uint64, ok bool) {
 	var st unix.Statfs_t

@@ -145,7 +145,7 @@ func (q *Quota) refresh(interval time.Duration) {
 	q.left, q.limit = tightest(info, q.max)
 }
 
-// tightest gives what is left of the limit that leaves least.
+// tightest returns what is left of the limit that leaves least.
 func tightest(info *jetstream.AccountInfo, own int64) (left, limit int64) {
 	left, limit = math.MaxInt64, math.MaxInt64
 	consider := func(used uint64, most int64) {

@@ -53,7 +53,7 @@ func (s *Server) Room(int) error {
 	return nil
 }
 
-// look gives the error of a disk without room, nil where there is some or the
+// look returns the error of a disk without room, nil where there is some or the
 // system does not tell.
 func look(dir string) *FullError {
 	free, ok := diskSpace(dir)

@@ -101,7 +101,7 @@ func (c *crowd) render(t *compile.Template, facts *template.Facts) compile.Rende
 	return t.Render(facts)
 }
 
-// rendered gives the addresses that have been rendered for.
+// rendered returns the addresses that have been rendered for.
 func (c *crowd) rendered() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

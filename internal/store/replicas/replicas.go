@@ -29,7 +29,7 @@ var noPlace = []jetstream.ErrorCode{
 	10120, // the account has no limits for so many copies
 }
 
-// Wanted gives the number that is aimed at: asked, or Default where it is 0.
+// Wanted returns the number that is aimed at: asked, or Default where it is 0.
 func Wanted(asked int) int {
 	if asked == 0 {
 		return Default
@@ -55,7 +55,7 @@ func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	}
 }
 
-// Raise gives a stream more copies, if it has fewer than are wanted and the
+// Raise returns a stream more copies, if it has fewer than are wanted and the
 // cluster has a place for them. It returns how many the stream has from now on.
 // It never takes a copy away, and leaves a stream alone that has no leader.
 func Raise(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo, wanted int) (int, error) {

@@ -2,7 +2,7 @@ package snapshot
 
 import "glowplug/internal/domain/template"
 
-// Facts gives what templates know of the host.
+// Facts returns what templates know of the host.
 func (h *Host) Facts() *template.Facts {
 	f := &template.Facts{Namespace: h.Namespace, Name: h.Name, Labels: h.Labels}
 	if len(h.Hostnames) > 0 {

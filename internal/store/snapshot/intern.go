@@ -15,7 +15,7 @@ type interner struct {
 
 func newInterner() *interner { return &interner{sets: make(map[string]map[string]string)} }
 
-// labels gives a map equal to m that must not be changed.
+// labels returns a map equal to m that must not be changed.
 func (in *interner) labels(m map[string]string) map[string]string {
 	if in == nil || len(m) == 0 {
 		return m

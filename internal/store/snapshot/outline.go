@@ -25,7 +25,7 @@ type outlineSpec struct {
 	Selector v1.IgnitionConfigSelector `json:"selector"`
 }
 
-// Outline gives of a stored config what ReadOutline needs; "" of one that cannot be
+// Outline returns of a stored config what ReadOutline needs; "" of one that cannot be
 // read.
 func Outline(value []byte) string {
 	var stored storedConfig
@@ -44,7 +44,7 @@ func Outline(value []byte) string {
 	return string(text)
 }
 
-// ReadOutline gives a config that can be matched and has nothing to give, from what
+// ReadOutline returns a config that can be matched and has nothing to give, from what
 // Outline said of the one with that key; nil where that is not known.
 func ReadOutline(key, text string) *Config {
 	if text == "" {

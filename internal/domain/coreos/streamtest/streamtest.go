@@ -68,7 +68,7 @@ type Options struct {
 	Artifacts map[string]map[string][]string
 	// Base is the URL of the folder that the files lie in.
 	Base string
-	// Content gives the bytes of the file with a name; nil: its name.
+	// Content returns the bytes of the file with a name; nil: its name.
 	Content func(name string) []byte
 	// Unsigned leaves out the signatures, as RHEL CoreOS does.
 	Unsigned bool

@@ -5,8 +5,8 @@ package rpcvmx
 // Config is what VMware would say of the machine.
 type Config struct{}
 
-// NewConfig gives an empty one.
+// NewConfig returns an empty one.
 func NewConfig() *Config { return &Config{} }
 
-// String gives the default.
+// String returns the default.
 func (*Config) String(_, fallback string) (string, error) { return fallback, nil }

@@ -2,5 +2,5 @@
 // the machine is none of VMware's, which is all that Ignition's platform metal asks.
 package vmcheck
 
-// IsVirtualWorld tells whether the machine is one of VMware's.
+// IsVirtualWorld reports whether the machine is one of VMware's.
 func IsVirtualWorld() bool { return false }
