@@ -150,7 +150,7 @@ func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 // list queues all keys, and tries again until it could.
 func (c *Controller[K]) list(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K]) {
 	for pause := c.opts.RetryMin; ; pause = min(2*pause, c.opts.RetryMax) {
-		err := c.opts.List(ctx, queue.Add)
+		err := guard(func() error { return c.opts.List(ctx, queue.Add) })
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -200,12 +200,21 @@ func (c *Controller[K]) reconcile(ctx context.Context, key K) (requeueAfter time
 		ctx, cancel = context.WithTimeout(ctx, c.opts.Timeout)
 		defer cancel()
 	}
+	err = guard(func() error {
+		requeueAfter, err = c.opts.Reconcile(ctx, key)
+		return err
+	})
+	return requeueAfter, err
+}
+
+// guard calls f, and returns a panic of it as an error.
+func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			requeueAfter, err = 0, &panicError{value: p, stack: debug.Stack()}
+			err = &panicError{value: p, stack: debug.Stack()}
 		}
 	}()
-	return c.opts.Reconcile(ctx, key)
+	return f()
 }
 
 // panicError is a panic of a reconciler.

@@ -153,8 +153,8 @@ func TestLowPriorityWaitsForAllOthers(t *testing.T) {
 	})
 }
 
-// TestRunAgainListsAgain: a server that holds its lease once more begins with all keys,
-// and one that does not hold it queues none.
+// TestRunAgainListsAgain: a list that fails or panics is tried again. A server that holds
+// its lease once more begins with all keys, and one that does not hold it queues none.
 func TestRunAgainListsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
@@ -165,8 +165,11 @@ func TestRunAgainListsAgain(t *testing.T) {
 				return 0, nil
 			},
 			List: func(_ context.Context, enqueue func(string)) error {
-				if lists++; lists == 1 {
+				switch lists++; lists {
+				case 1:
 					return errors.New("the store is away")
+				case 2:
+					panic("a fault of ours")
 				}
 				enqueue("a")
 				enqueue("b")

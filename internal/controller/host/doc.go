@@ -1,2 +1,3 @@
-// Package host has the controllers of what the server says of hosts.
+// Package host writes the status of BareMetalHosts: the progress of their boots from the
+// boot log, and the conditions IdentityUnique and ConfigReadable.
 package host

@@ -1,5 +1,3 @@
-// Package host writes the status of BareMetalHosts: how far their boots are, and the
-// conditions that others find.
 package host
 
 import (

@@ -36,6 +36,24 @@ func TestAViewWithinAViewDoesNotWait(t *testing.T) {
 	}
 }
 
+// TestAViewDoesNotWaitForAWriter takes a View in the middle of an update.
+func TestAViewDoesNotWaitForAWriter(t *testing.T) {
+	inv := New(Options{})
+	viewed := make(chan struct{})
+	inv.update(func(*state) {
+		go func() {
+			defer close(viewed)
+			inv.View()
+		}()
+		select {
+		case <-viewed:
+		case <-time.After(10 * time.Second):
+			t.Error("a View waits for a writer")
+		}
+	})
+	<-viewed
+}
+
 // TestAViewStaysAsItIs has writers go on while a View is read: all that is found in it
 // agrees with itself.
 func TestAViewStaysAsItIs(t *testing.T) {
