@@ -13,9 +13,8 @@ import (
 // maxMergedAtOnce bounds what is merged while a writer waits, in bytes.
 const maxMergedAtOnce = 64 << 10
 
-// Admit brings the status of a config that is being written as far as it can be brought
-// at once, and is to be called once the config is known to be valid. old is what is
-// replaced; nil: nothing.
+// Admit does the steps of a valid config that fit into the time of its write, and sets
+// its status. old is the stored config, nil for a new one.
 func (c *Controller) Admit(ctx context.Context, config, old *v1.IgnitionConfig) {
 	if old != nil {
 		if sameCompilation(config, old) {

@@ -22,13 +22,13 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Task is what is to be done for a config.
+// Task is a step of a config.
 type Task string
 
 const (
 	// Advance brings a config to the phase Merged.
 	Advance Task = "advance"
-	// Convert brings it to the phase Converted, once nothing else is to be done.
+	// Convert brings it to the phase Converted. It has low priority.
 	Convert Task = "convert"
 	// AdvanceAbove queues Advance for the configs that have it as a layer.
 	AdvanceAbove Task = "advance above"

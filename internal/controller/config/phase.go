@@ -8,22 +8,22 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Phase is how far the newest source of a config has come. A source that does not
-// compile comes no further than Pending, and what was good last is served; it is not
-// tried again. A template is compiled for each host by others, so that it is Converted
-// once it can be read.
+// Phase is the last step that is done for the newest source of a config. A source that
+// does not compile stays Pending and is not tried again; the last successful compilation
+// is served. A template is Converted once it is parsed: controller/template compiles it
+// for each host.
 type Phase string
 
 const (
-	// Pending is a config whose source is to be compiled.
+	// Pending is a config whose source is not compiled yet.
 	Pending Phase = "Pending"
-	// Compiled is a config that is to be merged over its layers; one without layers is
-	// Merged at the same time.
+	// Compiled is a config that is not merged onto its layers yet. A config without layers
+	// is Merged at the same time.
 	Compiled Phase = "Compiled"
 	// Merged is a config that machines are served.
 	Merged Phase = "Merged"
-	// Converted is a config of which is said into which spec versions it can be
-	// converted. Nothing is left to be done for it.
+	// Converted is a config whose status lists the spec versions that it can be converted
+	// to. It is complete.
 	Converted Phase = "Converted"
 )
 

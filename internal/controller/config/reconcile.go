@@ -20,7 +20,7 @@ import (
 // server may be given another configuration.
 const refusedRetry = time.Minute
 
-// errUnchanged is what a change of a config returns where nothing is to be done.
+// errUnchanged is the error of an update that would change nothing.
 var errUnchanged = errors.New("nothing is to be done for the config")
 
 // get returns a config, and nil where there is none.

@@ -82,7 +82,7 @@ type Options struct {
 // Controller reconciles the CD-ROMs. Its methods are safe for concurrent use.
 type Controller struct {
 	opts      Options
-	library   *image.Library
+	images    *image.Library
 	folder    *folder
 	orders    orders
 	uploads   *Uploads
@@ -154,24 +154,24 @@ func New(opts Options) *Controller {
 		opts.Deleted = func(Ref) {}
 	}
 	c := &Controller{
-		opts: opts, library: opts.Library, pace: usualPace(),
+		opts: opts, images: opts.Library, pace: usualPace(),
 		orders: orders{opts.Streams, opts.StreamsRead},
 		states: map[Ref]*state{}, put: make(chan struct{}),
 	}
 	c.statuses = &statusWriter{
-		library: c.library, store: opts.Store, portal: opts.Portal, dir: opts.Dir, shared: opts.Shared,
+		images: c.images, store: opts.Store, portal: opts.Portal, dir: opts.Dir, shared: opts.Shared,
 		recorder: opts.Recorder, now: opts.Now, last: map[Ref]written{},
 	}
 	c.metrics = newMetrics(opts.Registerer, c.statuses.count)
 	c.folder = &folder{
-		library: c.library, root: c.library.Root(), dir: opts.Dir, keyring: opts.Keyring, logger: opts.Logger, pace: &c.pace,
+		images: c.images, root: c.images.Root(), dir: opts.Dir, keyring: opts.Keyring, logger: opts.Logger, pace: &c.pace,
 	}
 	c.uploads = newUploads(c)
 	c.downloads = newDownloads(c)
 	c.runtime = controller.New(controller.Options[Ref]{
 		Name: "image", Reconcile: c.Reconcile, List: c.list, Workers: workers, Metrics: opts.Metrics, Logger: opts.Logger,
 	})
-	c.library.OnChange(c.runtime.EnqueueAfter)
+	c.images.OnChange(c.runtime.EnqueueAfter)
 	return c
 }
 
@@ -184,7 +184,7 @@ func (c *Controller) Run(ctx context.Context) {
 	background.Go(func() {
 		select {
 		case <-informer.HasSyncedChecker().Done():
-			c.library.Loaded()
+			c.images.Loaded()
 			c.folder.reportStrays(c.known())
 		case <-ctx.Done():
 		}
@@ -205,8 +205,8 @@ func (c *Controller) MaxIgnition(cdrom *v1.ISCSICdrom) string { return c.orders.
 // StreamChanged has the images of a stream reconciled: another release may be its
 // current one.
 func (c *Controller) StreamChanged(stream string) {
-	for _, ref := range c.library.Refs() {
-		cdrom := c.library.Cdrom(ref)
+	for _, ref := range c.images.Refs() {
+		cdrom := c.images.Cdrom(ref)
 		if cdrom != nil && cdrom.Spec.Stream != nil && cdrom.Spec.Stream.Name == stream {
 			c.runtime.Enqueue(ref)
 		}
@@ -223,7 +223,7 @@ func (c *Controller) poll(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, ref := range c.library.Changed() {
+		for _, ref := range c.images.Changed() {
 			c.runtime.Enqueue(ref)
 		}
 	}

@@ -90,7 +90,7 @@ func (d *downloads) start(ctx context.Context, st *state, cdrom *v1.ISCSICdrom, 
 		f.cancel()
 		delete(d.all, st.ref)
 	}
-	if d.closed || d.c.library.Cdrom(st.ref) == nil {
+	if d.closed || d.c.images.Cdrom(st.ref) == nil {
 		return nil
 	}
 	f := &fetch{
@@ -234,7 +234,7 @@ func (d *downloads) fetchFile(ctx context.Context, f *fetch, wanted *ordered) (b
 	if err != nil {
 		err = d.failed(p, f.order, err)
 		if errors.Is(err, errDiskFull) {
-			d.c.library.DropFormer(f.state.ref) // nobody may need them
+			d.c.images.DropFormer(f.state.ref) // nobody may need them
 		}
 	}
 	// What comes again and again, only to be thrown away, brings nothing.

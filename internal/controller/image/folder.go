@@ -27,7 +27,7 @@ const (
 
 // folder is the part of the ISO directory that files are received into.
 type folder struct {
-	library *image.Library
+	images  *image.Library
 	root    *os.Root // nil: there is no directory
 	dir     string
 	keyring *download.Keyring
@@ -69,7 +69,7 @@ func (f *folder) commit(p *download.Part, name, sum string) error {
 		return err
 	}
 	if info, err := p.Stat(); err == nil {
-		f.library.RememberDigest(info, sum)
+		f.images.RememberDigest(info, sum)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (f *folder) has(ctx context.Context, cdrom *v1.ISCSICdrom, wanted *ordered,
 		}
 		return false
 	}
-	sum, err := f.library.Digest(ctx, file)
+	sum, err := f.images.Digest(ctx, file)
 	return err == nil && strings.EqualFold(sum, wanted.source.SHA256)
 }
 

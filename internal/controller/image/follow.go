@@ -80,7 +80,7 @@ func (c *Controller) OnUpdate(_, object any) {
 	cdrom := object.(*v1.ISCSICdrom)
 	ref := image.RefOf(cdrom)
 	c.state(ref)
-	before := c.library.Put(cdrom)
+	before := c.images.Put(cdrom)
 	c.mu.Lock()
 	close(c.put)
 	c.put = make(chan struct{})
@@ -113,7 +113,7 @@ func (c *Controller) OnDelete(object any) {
 	}
 	ref := image.RefOf(cdrom)
 	s := c.state(ref)
-	c.library.Remove(ref, cdrom.UID)
+	c.images.Remove(ref, cdrom.UID)
 	d := doomed{uid: cdrom.UID, ends: c.endTransfers(ref, cdrom.UID)}
 	if !isMissing {
 		c.mu.Lock()
@@ -139,7 +139,7 @@ func (c *Controller) awaitPut(ctx context.Context, cdrom *v1.ISCSICdrom) {
 		c.mu.Lock()
 		put := c.put
 		c.mu.Unlock()
-		if now := c.library.Cdrom(image.RefOf(cdrom)); now != nil && now.UID == cdrom.UID {
+		if now := c.images.Cdrom(image.RefOf(cdrom)); now != nil && now.UID == cdrom.UID {
 			return
 		}
 		select {
@@ -162,8 +162,8 @@ type doomed struct {
 // known returns the UIDs of all CD-ROMs.
 func (c *Controller) known() map[string]bool {
 	known := map[string]bool{}
-	for _, ref := range c.library.Refs() {
-		if cdrom := c.library.Cdrom(ref); cdrom != nil {
+	for _, ref := range c.images.Refs() {
+		if cdrom := c.images.Cdrom(ref); cdrom != nil {
 			known[image.PlainUID(string(cdrom.UID))] = true
 		}
 	}

@@ -44,14 +44,14 @@ func (c *Controller) install(ctx context.Context, st *state, cdrom *v1.ISCSICdro
 // and can be given the one whose place it would take. It is kept: other arguments of
 // the object may be the remedy.
 func (c *Controller) checkArguments(ref Ref, cdrom *v1.ISCSICdrom, v *image.Volume) error {
-	current := c.library.Current(ref)
+	current := c.images.Current(ref)
 	if current.Volume == nil || current.Failure != nil {
 		return nil
 	}
-	if now := c.library.Cdrom(ref); now != nil && now.UID == cdrom.UID {
+	if now := c.images.Cdrom(ref); now != nil && now.UID == cdrom.UID {
 		cdrom = now
 	}
-	if _, err := c.library.Overlay(v, cdrom, nil); err != nil {
+	if _, err := c.images.Overlay(v, cdrom, nil); err != nil {
 		return download.Permanent("its kernel arguments cannot be set: %w", err)
 	}
 	return nil

@@ -48,8 +48,8 @@ func (c *Controller) Reconcile(ctx context.Context, ref Ref) (requeueAfter time.
 	c.clean(ctx, st)
 	st.work.Lock()
 	defer st.work.Unlock()
-	cdrom := c.library.Cdrom(ref)
-	overwritten, verify := c.library.Verify(ctx, ref)
+	cdrom := c.images.Cdrom(ref)
+	overwritten, verify := c.images.Verify(ctx, ref)
 	for range overwritten {
 		c.recordOverwritten(ref, cdrom)
 	}
@@ -58,10 +58,10 @@ func (c *Controller) Reconcile(ctx context.Context, ref Ref) (requeueAfter time.
 		return verify, nil
 	}
 
-	before := c.library.Current(ref)
+	before := c.images.Current(ref)
 	found := c.look(ctx, st, cdrom)
 	content := image.Content{Volume: found.volume, Set: found.set, Failure: found.failure}
-	expires, ok := c.library.Serve(ctx, ref, cdrom.UID, content)
+	expires, ok := c.images.Serve(ctx, ref, cdrom.UID, content)
 	if !ok {
 		return verify, nil
 	}
@@ -107,7 +107,7 @@ func (c *Controller) forget(st *state) {
 	uploading := c.uploads.active(st.ref)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !uploading && len(st.doomed) == 0 && c.library.Cdrom(st.ref) == nil && c.states[st.ref] == st {
+	if !uploading && len(st.doomed) == 0 && c.images.Cdrom(st.ref) == nil && c.states[st.ref] == st {
 		delete(c.states, st.ref)
 	}
 }
@@ -125,7 +125,7 @@ func (c *Controller) recordOverwritten(ref Ref, cdrom *v1.ISCSICdrom) {
 // announce says that a file is being read, which takes a while where it is large,
 // unless an older one is served meanwhile.
 func (c *Controller) announce(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) {
-	if c.library.Current(st.ref).Volume != nil {
+	if c.images.Current(st.ref).Volume != nil {
 		return
 	}
 	f := finding{phase: v1.PhasePending, message: "its SHA-256 is being computed"}
@@ -153,10 +153,10 @@ func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) 
 	if spec.ISOFile != "" && (spec.ISOFile == image.OwnDir || strings.HasPrefix(spec.ISOFile, image.OwnDir+"/")) {
 		return failed(fmt.Errorf("isoFile %s: %s is the server's own", spec.ISOFile, image.OwnDir))
 	}
-	v, err := c.library.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
+	v, err := c.images.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
 	switch {
 	case errors.Is(err, image.ErrSettling):
-		return finding{phase: v1.PhasePending, message: "the file is being written", failure: err, again: c.library.Settle()}
+		return finding{phase: v1.PhasePending, message: "the file is being written", failure: err, again: c.images.Settle()}
 	case errors.Is(err, fs.ErrNotExist) && spec.ISOFile == "":
 		return c.awaited(ctx, st, cdrom, nil)
 	case errors.Is(err, fs.ErrNotExist):
@@ -196,7 +196,7 @@ func failed(err error) finding {
 
 // served is the finding of a good file: Ready, where its arguments can be set.
 func (c *Controller) served(cdrom *v1.ISCSICdrom, v *image.Volume) finding {
-	overlay, err := c.library.Overlay(v, cdrom, nil)
+	overlay, err := c.images.Overlay(v, cdrom, nil)
 	if err != nil {
 		message := "its kernel arguments cannot be set: " + err.Error()
 		return finding{phase: v1.PhaseError, message: message, volume: v, failure: err}

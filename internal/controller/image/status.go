@@ -32,7 +32,7 @@ var errOther = errors.New("the object has changed")
 
 // statusWriter writes the status of CD-ROMs, and the events of its changes.
 type statusWriter struct {
-	library  *image.Library
+	images   *image.Library
 	store    storage.Interface
 	portal   netip.AddrPort
 	dir      string
@@ -118,7 +118,7 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		s.KernelArgsApplied = f.overlay.Args()
 		s.PatchedFiles = f.overlay.Patched()
 	}
-	s.Subscribers = w.library.Subscribers(image.RefOf(cdrom))
+	s.Subscribers = w.images.Subscribers(image.RefOf(cdrom))
 	if len(s.Subscribers) > maxSubscribers {
 		s.Subscribers = s.Subscribers[:maxSubscribers]
 	}

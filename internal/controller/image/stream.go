@@ -51,7 +51,7 @@ func (c *Controller) lookStream(ctx context.Context, st *state, cdrom *v1.ISCSIC
 		if !h.there() {
 			f = finding{phase: v1.PhasePending, message: err.Error(), failure: err}
 		}
-		f.release, f.again = cdrom.Status.Release, c.library.Settle()+retryMin
+		f.release, f.again = cdrom.Status.Release, c.images.Settle()+retryMin
 		return f
 	}
 	if err != nil {
@@ -95,27 +95,27 @@ func (c *Controller) openHeld(ctx context.Context, st *state, cdrom *v1.ISCSICdr
 	want := originOf(cdrom.Spec.Stream)
 	m := c.folder.manifest(cdrom)
 	if want.Format == v1.FormatPXE {
-		c.library.SawManifest(cdrom)
+		c.images.SawManifest(cdrom)
 		err = fs.ErrNotExist
 		for i := range m.Releases {
 			e := &m.Releases[i]
 			if e.Format != v1.FormatPXE || !c.folder.trusts(e) {
 				continue
 			}
-			if h.set, err = c.library.OpenSet(ctx, cdrom, e.Files); err == nil {
+			if h.set, err = c.images.OpenSet(ctx, cdrom, e.Files); err == nil {
 				h.describe(e, want)
 				return h, nil
 			}
 		}
 		return h, err
 	}
-	h.volume, err = c.library.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
+	h.volume, err = c.images.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
 	if err != nil {
 		return held{}, err
 	}
 	if e := m.releaseOf(h.volume.SHA256); e != nil {
 		if !c.folder.trusts(e) {
-			c.library.Discard(st.ref, h.volume)
+			c.images.Discard(st.ref, h.volume)
 			return held{}, fs.ErrNotExist
 		}
 		h.describe(e, want)

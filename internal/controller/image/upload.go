@@ -157,7 +157,7 @@ func (u *Uploads) progress(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if current := u.c.library.Current(image.RefOf(cdrom)).Volume; current != nil {
+	if current := u.c.images.Current(image.RefOf(cdrom)).Volume; current != nil {
 		w.Header().Set("ETag", `"`+current.SHA256+`"`)
 	}
 	state, err := u.c.folder.uploaded(cdrom)
