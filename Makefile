@@ -1,7 +1,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-# The version and the commit come from git; without git the program says what stands in
+# The version and the commit come from git; without git the program has the values of
 # internal/version. Go's own stamps (-buildvcs) differ between a clone and a worktree. Paths
 # are left in (-trimpath): without them nothing would be shared with what tests have compiled.
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null))
