@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,10 +12,9 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
-	"glowplug/internal/manifest"
 )
 
-// applyManager owns the fields that apply sets.
+// applyManager is the field manager of apply.
 const applyManager = "glowplug-apply"
 
 func newApplyCommand() *cobra.Command {
@@ -29,19 +29,19 @@ func newApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
 		Short: "Write manifests, or a config file as an object, to the server",
-		Long: `Write manifests to the server, as kubectl apply does, and Butane's local files with
-them: a config that names local files or trees is compiled here, with the files under
---files-dir, and stored as the Ignition config that it becomes (format ignition); any
-other is stored as it is written. Everything is read and compiled before the first
+		Long: `Write manifests to the server, as kubectl apply does, including the local files of
+Butane configs: a config that names local files or trees is compiled here, with the
+files below --files-dir, and stored as an Ignition config (format ignition). All other
+configs are stored as they are. Everything is read and compiled before the first
 object is sent.
 
 A Butane, Ignition or kickstart file that is no manifest (.bu, .ign, .ks) is stored as
-an IgnitionConfig of its name, for the machines that the flags name. Without one of
-these an object that is there keeps its selector.`,
+an IgnitionConfig with the name of the file, for the machines that the flags select.
+Without such a flag an existing object keeps its selector.`,
 		Example: `  glowplug apply -f rack/ --files-dir files
   glowplug apply -f builder.bu --files-dir files -n g10 --label role=builder
   glowplug apply -f node7.bu --mac 52:54:00:10:00:11 --dry-run`,
-		Args: exactArgs(),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(files) == 0 {
 				return withHint(usagef("missing flag -f"),
@@ -68,8 +68,8 @@ these an object that is there keeps its selector.`,
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
 		"manifest, config file or folder; - is standard input (repeatable)")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects that name none")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything and write nothing")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects without one")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything, and write nothing")
 	addFilesDir(cmd, &filesDir)
 	plain.addFlags(cmd)
 	return cmd
@@ -83,7 +83,7 @@ type applier struct {
 	query      url.Values
 }
 
-// all applies every object, whatever becomes of the others.
+// all applies every object, also after the failure of another one.
 func (a *applier) all(ctx context.Context, docs []*prepared) error {
 	failed := 0
 	for _, doc := range docs {
@@ -107,14 +107,14 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 }
 
 func (a *applier) one(ctx context.Context, p *prepared) error {
-	if p.plain {
-		if err := p.keepSelector(ctx, a.options, a.notes); err != nil {
+	if p.spec != nil {
+		if err := a.encodePlain(ctx, p); err != nil {
 			return err
 		}
 	}
 	var written struct{ Status v1.IgnitionConfigStatus }
 	var out any
-	if p.doc.Kind == "IgnitionConfig" { // of another kind the status has other fields
+	if p.doc.Kind == "IgnitionConfig" { // the status of other kinds has other fields
 		out = &written
 	}
 	warnings, err := a.client.Apply(ctx, p.doc, applyManager, a.query, out)
@@ -130,7 +130,7 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	}
 	name := p.doc.Name
 	if p.doc.Kind != "Namespace" {
-		name = p.namespace() + "/" + name
+		name = cmp.Or(p.doc.Namespace, v1.NamespaceDefault) + "/" + name
 	}
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err
@@ -140,17 +140,4 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 			"glowplug validate shows the place in the file")
 	}
 	return nil
-}
-
-// documents reads the manifests of a path, "-" being standard input.
-func documents(path string, stdin io.Reader) ([]manifest.Document, error) {
-	if path != "-" {
-		docs, err := manifest.Read(path)
-		return docs, fileError(err)
-	}
-	text, err := io.ReadAll(io.LimitReader(stdin, 64<<20))
-	if err != nil {
-		return nil, fmt.Errorf("standard input cannot be read: %w", err)
-	}
-	return manifest.Split("<stdin>", text), nil
 }

@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,7 +22,7 @@ import (
 	"glowplug/internal/manifest"
 )
 
-// plainOptions say what becomes of a config file that is no manifest.
+// plainOptions are the name and the selector for a config file that is no manifest.
 type plainOptions struct {
 	name                 string
 	labels               map[string]string
@@ -31,14 +31,14 @@ type plainOptions struct {
 }
 
 func (o *plainOptions) addFlags(cmd *cobra.Command) {
-	const plain = " (of a config file that is no manifest)"
+	const plain = " (for a config file that is no manifest)"
 	flags := cmd.Flags()
-	flags.StringVar(&o.name, "name", "", "name of the object"+plain+"; the file's without it")
+	flags.StringVar(&o.name, "name", "", "name of the object"+plain+" (default: that of the file)")
 	flags.StringToStringVar(&o.labels, "label", nil, "select hosts with this label, key=value (repeatable)"+plain)
 	flags.StringSliceVar(&o.macs, "mac", nil, "select the host with this hardware address (repeatable)"+plain)
 	flags.StringSliceVar(&o.ips, "ip", nil, "select hosts by address or CIDR (repeatable)"+plain)
 	flags.StringSliceVar(&o.hostnames, "hostname", nil, "select hosts by name (repeatable)"+plain)
-	flags.BoolVar(&o.isDefault, "default", false, "select hosts that nothing else matches"+plain)
+	flags.BoolVar(&o.isDefault, "default", false, "select hosts that no other config matches"+plain)
 }
 
 func (o *plainOptions) selector() v1.IgnitionConfigSelector {
@@ -54,22 +54,16 @@ func (o *plainOptions) given() bool {
 // prepared is an object that is ready to be sent.
 type prepared struct {
 	doc *manifest.Document
-	// plain tells that it was made of a config file, and selector of which machines.
-	plain    bool
+	// spec is that of an object made of a config file, which is encoded when its selector
+	// is known; nil: doc has the object.
+	spec     map[string]any
 	selector v1.IgnitionConfigSelector
-	// note is said of it when it is applied.
+	// note is printed when it is applied.
 	note string
 }
 
-func (p *prepared) namespace() string {
-	if p.doc.Namespace == "" {
-		return v1.NamespaceDefault
-	}
-	return p.doc.Namespace
-}
-
-// preparer makes objects of files: local parts are resolved, and what a machine
-// could never be given is refused before anything is sent.
+// preparer makes objects of files. It resolves local parts, and refuses configs that do
+// not compile before anything is sent.
 type preparer struct {
 	out       io.Writer
 	stdin     io.Reader
@@ -87,14 +81,12 @@ func (p *preparer) prepare(paths []string) ([]*prepared, error) {
 			return nil, err
 		}
 		for _, one := range found {
-			if one == nil {
-				failed = true
-				continue
-			}
-			if all = append(all, one); one.plain {
+			failed = failed || one == nil
+			if one != nil && one.spec != nil {
 				plain++
 			}
 		}
+		all = append(all, found...)
 	}
 	switch {
 	case failed:
@@ -104,30 +96,21 @@ func (p *preparer) prepare(paths []string) ([]*prepared, error) {
 			"manifests end in .yaml, .yml or .json")
 	case p.plain.given() && (plain != 1 || len(all) != 1):
 		return nil, withHint(usagef("--name and the flags that select machines are for one config file that is no manifest"),
-			"a manifest says both itself: metadata.name and spec.selector")
+			"a manifest has both itself: metadata.name and spec.selector")
 	}
 	return all, nil
 }
 
-// path reads one path of the command line; nil stands for what has been found bad and
-// printed.
+// path reads one path of the command line; nil stands for an object with errors, which
+// are printed.
 func (p *preparer) path(path string) ([]*prepared, error) {
-	if info, err := os.Stat(path); path != "-" && err == nil && !info.IsDir() {
-		switch format := formatOf(path); strings.ToLower(filepath.Ext(path)) {
-		case ".bu", ".butane", ".ign", ".ks", ".cfg":
-			one, err := p.config(path, format)
-			return []*prepared{one}, err
-		}
-	}
-	docs, err := documents(path, p.stdin)
+	format, docs, err := readFile(path, p.stdin)
 	if err != nil {
 		return nil, err
 	}
-	if len(docs) == 1 && docs[0].Err != nil && path != "-" {
-		if format := plainConfig(docs[0].YAML); format != "" {
-			one, err := p.config(path, format)
-			return []*prepared{one}, err
-		}
+	if format != "" {
+		one, err := p.config(path, format)
+		return []*prepared{one}, err
 	}
 	var all []*prepared
 	for i := range docs {
@@ -140,11 +123,11 @@ func (p *preparer) path(path string) ([]*prepared, error) {
 	return all, nil
 }
 
-// document takes an object of a manifest.
+// document prepares an object of a manifest.
 func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	if doc.Err != nil {
 		places := newPlaces(doc)
-		return nil, p.print(doc.File, places.source, places.unreadable(doc.Err))
+		return nil, printReport(p.out, doc.File, places.source, places.unreadable(doc.Err))
 	}
 	if doc.Namespace == "" && doc.Kind != "Namespace" {
 		doc.Namespace = p.namespace
@@ -156,15 +139,15 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	}
 	spec, _ := object["spec"].(map[string]any)
 	source, _ := spec["config"].(string)
-	// A template is rendered by the server, and so are its local parts refused there.
+	// A template is rendered by the server, which refuses its local parts.
 	if doc.Kind != "IgnitionConfig" || spec["template"] == true || spec["format"] != compile.FormatButane ||
 		len(butane.Locals([]byte(source))) == 0 {
 		return one, nil
 	}
-	artifact, found := p.compile(source)
+	artifact, found := p.compile(compile.FormatButane, source)
 	if artifact == nil {
 		places := newPlaces(doc)
-		return nil, p.print(doc.File, places.source, places.inConfig(found, source))
+		return nil, printReport(p.out, doc.File, places.source, places.inConfig(found, source))
 	}
 	spec["format"], spec["config"] = compile.FormatIgnition, string(artifact.Bytes)
 	text, err := json.Marshal(object)
@@ -175,13 +158,12 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	return one, nil
 }
 
-// resolved is said of a config that is not stored as it was written.
+// resolved is the note of a config that is stored compiled.
 const resolved = ", with its local files, as Ignition"
 
-// compile compiles a source with local parts.
-func (p *preparer) compile(source string) (*compile.Artifact, report.Report) {
-	src := compile.Source{Type: compile.TypeIgnition, Format: compile.FormatButane, Config: source}
-	artifact, found := compileLocal(src, p.filesDir)
+// compile compiles a source with its local parts.
+func (p *preparer) compile(format, source string) (*compile.Artifact, report.Report) {
+	artifact, found := compileLocal(compile.Source{Type: typeOf(format), Format: format, Config: source}, p.filesDir)
 	if p.filesDir == "" {
 		for i := range found {
 			if strings.HasPrefix(found[i].Message, "local files") {
@@ -192,77 +174,57 @@ func (p *preparer) compile(source string) (*compile.Artifact, report.Report) {
 	return artifact, found
 }
 
-// config makes an object of a config file.
+// config prepares a config file.
 func (p *preparer) config(file, format string) (*prepared, error) {
-	source, err := readSource(file, nil)
+	source, err := readInput(file, nil, compile.MaxSource)
 	if err != nil {
 		return nil, err
 	}
-	spec := map[string]any{"type": typeOf[format], "format": format, "config": string(source)}
-	name := p.plain.name
-	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	}
+	name := cmp.Or(p.plain.name, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, withHint(usagef("%q is no name of an object", clipped(name)),
-			"names have small letters, digits, - and . alone: give one with --name")
+			"names have only small letters, digits, - and .: give one with --name")
 	}
-	one := &prepared{plain: true, selector: p.plain.selector()}
+	artifact, found := p.compile(format, string(source))
+	if artifact == nil {
+		return nil, printReport(p.out, file, source, found)
+	}
+	one := &prepared{
+		doc: &manifest.Document{File: file, Line: 1, APIVersion: v1.SchemeGroupVersion.String(), Kind: "IgnitionConfig",
+			Namespace: p.namespace, Name: name},
+		spec:     map[string]any{"type": typeOf(format), "format": format, "config": string(source)},
+		selector: p.plain.selector(),
+	}
 	if format == compile.FormatButane && len(butane.Locals(source)) > 0 {
-		artifact, found := p.compile(string(source))
-		if artifact == nil {
-			return nil, p.print(file, source, found)
-		}
-		spec["format"], spec["config"], one.note = compile.FormatIgnition, string(artifact.Bytes), resolved
-	} else if artifact, found := compile.Compile(compile.Source{Type: typeOf[format], Format: format,
-		Config: string(source)}); artifact == nil {
-		return nil, p.print(file, source, found)
+		one.spec["format"], one.spec["config"], one.note = compile.FormatIgnition, string(artifact.Bytes), resolved
 	}
-	one.doc = &manifest.Document{File: file, Line: 1, APIVersion: v1.SchemeGroupVersion.String(), Kind: "IgnitionConfig",
-		Namespace: p.namespace, Name: name}
-	return one, one.write(spec)
+	return one, nil
 }
 
-// write puts the spec, with the selector, into the document.
-func (p *prepared) write(spec map[string]any) error {
-	if !p.selector.IsEmpty() {
-		spec["selector"] = p.selector
+// encodePlain encodes an object made of a config file. Without a selector of the flags it
+// keeps that of the stored object: applying without it would remove the selector that
+// apply has set before.
+func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
+	selector := p.selector
+	if selector.IsEmpty() {
+		var stored v1.IgnitionConfig
+		err := a.options.do(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
+			&stored)
+		if err != nil && client.Code(err) != http.StatusNotFound {
+			return err
+		}
+		selector = stored.Spec.Selector
+	}
+	if selector.IsEmpty() {
+		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served for ?role=%s only; --mac, --ip, "+
+			"--hostname, --label and --default select machines\n", p.doc.Name)
+	} else {
+		p.spec["selector"] = selector
 	}
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": p.doc.APIVersion, "kind": p.doc.Kind,
-		"metadata": map[string]any{"name": p.doc.Name, "namespace": p.doc.Namespace}, "spec": spec,
+		"metadata": map[string]any{"name": p.doc.Name, "namespace": p.doc.Namespace}, "spec": p.spec,
 	})
 	p.doc.YAML = text
 	return err
-}
-
-// keepSelector takes over the selector of the object that is there, where none was
-// given: applying without it would take away the one that apply has set before.
-func (p *prepared) keepSelector(ctx context.Context, options *clientOptions, notes io.Writer) error {
-	if !p.selector.IsEmpty() {
-		return nil
-	}
-	var there v1.IgnitionConfig
-	err := options.get(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
-		&there)
-	if err != nil && client.Code(err) != http.StatusNotFound {
-		return err
-	}
-	if there.Spec.Selector.IsEmpty() {
-		fmt.Fprintf(notes, "note: no machine is selected, so that the config is served for ?role=%s alone; --mac, --ip, "+
-			"--hostname, --label and --default select machines\n", p.doc.Name)
-		return nil
-	}
-	p.selector = there.Spec.Selector
-	var object struct {
-		Spec map[string]any `json:"spec"`
-	}
-	if err := json.Unmarshal(p.doc.YAML, &object); err != nil {
-		return err
-	}
-	return p.write(object.Spec)
-}
-
-func (p *preparer) print(name string, source []byte, found report.Report) error {
-	return report.Fprint(p.out, name, source, found, colored(p.out))
 }

@@ -8,20 +8,26 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// checkedConfig is an IgnitionConfig of the files, for those that it is a layer of.
+// checkedConfig is an IgnitionConfig of the files.
 type checkedConfig struct {
 	doc    *manifest.Document
 	places *places
 	config *v1.IgnitionConfig
-	// layer is what it is served as; its Bytes are nil where that is not known.
+	// layer is the config as a layer of others; its Bytes are nil where they are unknown.
 	layer compile.Layer
 	own   []byte
-	// begun and partial: it was merged, or is being; and something under it is not
-	// among the files.
+	// begun is true once its merge has begun, partial where one of its layers, or of
+	// theirs, is not among the files.
 	begun, partial bool
+	// rendering is of a template.
+	rendering rendering
 }
 
-// keep remembers a config with what it compiles to, nil where it does not.
+func (k *checkedConfig) ref(name string) snapshot.Ref {
+	return snapshot.Ref{Namespace: k.config.Namespace, Name: name}
+}
+
+// keep stores a config with its artifact, nil where it does not compile.
 func (c *checker) keep(doc *manifest.Document, p *places, config *v1.IgnitionConfig, artifact *compile.Artifact,
 	found report.Report) {
 	k := &checkedConfig{doc: doc, places: p, config: config}
@@ -33,39 +39,36 @@ func (c *checker) keep(doc *manifest.Document, p *places, config *v1.IgnitionCon
 		k.own, k.layer.Bytes, k.layer.Hash = artifact.Bytes, artifact.Bytes, artifact.Hash
 		k.layer.Template = artifact.Template
 	}
-	if c.configs == nil {
-		c.configs = map[string]*checkedConfig{}
-	}
-	if key := config.Namespace + "/" + config.Name; c.configs[key] == nil {
-		c.configs[key] = k
+	if ref := k.ref(config.Name); c.configs[ref] == nil {
+		c.configs[ref] = k
 		c.order = append(c.order, k)
 	}
 }
 
-// layers merges the configs that have layers, once all files are read, and says what
-// stands in the way.
+// layers merges the configs that have layers, once all files are read.
 func (c *checker) layers() error {
 	for _, k := range c.order {
-		if err := c.lay(k); err != nil {
+		if err := c.merge(k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *checker) lay(k *checkedConfig) error {
+// merge merges a config onto its layers, after their own merges.
+func (c *checker) merge(k *checkedConfig) error {
 	if k.begun || k.own == nil || len(k.layer.Layers) == 0 {
 		return nil
 	}
 	k.begun = true
 	missing := ""
 	for _, name := range k.layer.Layers {
-		below := c.configs[k.config.Namespace+"/"+name]
+		below := c.configs[k.ref(name)]
 		if below == nil {
 			k.partial, missing = true, name
 			continue
 		}
-		if err := c.lay(below); err != nil {
+		if err := c.merge(below); err != nil {
 			return err
 		}
 		if below.partial {
@@ -73,7 +76,7 @@ func (c *checker) lay(k *checkedConfig) error {
 		}
 	}
 	stack, _, found := compile.Stack(k.config.Name, k.layer.Layers, func(name string) *compile.Layer {
-		if below := c.configs[k.config.Namespace+"/"+name]; below != nil {
+		if below := c.configs[k.ref(name)]; below != nil {
 			return &below.layer
 		}
 		return &compile.Layer{Name: name, Type: compile.TypeIgnition, Bytes: []byte("{}")}
@@ -82,12 +85,8 @@ func (c *checker) lay(k *checkedConfig) error {
 	case found.HasError():
 		k.layer.Bytes = nil
 	case k.partial:
-		found = append(found, report.Finding{Severity: report.Warning,
-			Message: "layer " + missing +
-				" is not among the files, or not all that lies under it: the merged config was not checked"})
-		if t := c.templates[snapshot.Ref{Namespace: k.config.Namespace, Name: k.config.Name}]; t != nil {
-			t.partial = true
-		}
+		found = append(found, report.Finding{Severity: report.Warning, Message: "layer " + missing +
+			" or one of its own layers is not among the files: the merged config was not checked"})
 	case k.layer.Template: // it is merged for each host
 	default:
 		laid, more := compile.Lay(k.config.Name, k.own, stack)
@@ -95,7 +94,7 @@ func (c *checker) lay(k *checkedConfig) error {
 		if k.layer.Bytes = nil; laid != nil {
 			k.layer.Bytes, k.layer.Hash = laid.Artifact.Bytes, laid.Artifact.Hash
 			compile.Judge(laid.Artifact)
-			if err := c.servable(k.doc.String(), laid.Artifact); err != nil {
+			if err := c.printVersions(k.doc.String(), laid.Artifact); err != nil {
 				return err
 			}
 		}

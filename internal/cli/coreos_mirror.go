@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,28 +29,25 @@ func newCoreOSMirrorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror DIR",
 		Short: "Download images of a CoreOS stream into a folder, for a site without Internet",
-		Long: `Download the images of a stream's current release into a folder, verify each one's
-SHA-256 and, with --keyring, its signature, and keep them as
-STREAM/RELEASE/ARCHITECTURE/ARTIFACT/FILE with the signatures beside them. What is
-there already is verified, not downloaded again; what was cut off goes on where it
-stopped when the command is run again. The stream is one of the server's or, with
---from, one of a file or URL.
+		Long: `Download the images of a stream's current release into a folder, verify the SHA-256
+of each and, with --keyring, its signature, and store them as
+STREAM/RELEASE/ARCHITECTURE/ARTIFACT/FILE with their signatures. Existing files are
+verified, not downloaded again. An interrupted download goes on where it stopped when
+the command is run again. The stream is one of the server's or, with --from, that of a
+file or URL.
 
---rewrite-base writes STREAM.json into the folder as well: the same metadata with
-the locations of the files that are there. A glowplug server serves such a folder
-with serve --streams-dir under /streams/artifacts/, any other web server as it is.`,
+--rewrite-base also writes STREAM.json into the folder: the same metadata with
+the locations of the mirrored files. A glowplug server serves such a folder with
+serve --streams-dir under /streams/artifacts/, any other web server as it is.`,
 		Example: `  glowplug coreos mirror --from https://builds.coreos.fedoraproject.org/streams/stable.json \
     --arch x86_64 --artifact metal,vmware --rewrite-base http://192.168.10.2:8082/streams/artifacts mirror/
   glowplug coreos import mirror/stable.json`,
-		Args: exactArgs("DIR"),
+		Args: arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if base != "" {
-				u, err := url.Parse(base)
-				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
-					u.Fragment != "" {
-					return usagef("--rewrite-base: %q is not the URL of a folder, such as http://192.168.10.2:8082/streams/artifacts",
-						base)
-				}
+			if u, err := url.Parse(base); base != "" && (err != nil || !isURL(base) || u.Host == "" || u.User != nil ||
+				u.RawQuery != "" || u.Fragment != "") {
+				return usagef("--rewrite-base: %q is not the URL of a folder, such as http://192.168.10.2:8082/streams/artifacts",
+					base)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -57,18 +55,16 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 			var err error
 			switch {
 			case from != "" && release != "":
-				return usagef("--release is asked of a server, and --from is given")
+				return usagef("--release is for a stream of the server, and --from is given")
 			case from != "":
 				doc, err = readMetadata(ctx, cmd.InOrStdin(), stream, from)
 			default:
-				doc, stream, err = askMetadata(cmd, &client, stream, release)
+				doc, stream, err = serverMetadata(ctx, &client, stream, release)
 			}
 			if err != nil {
 				return err
 			}
-			if stream == "" {
-				stream = doc.Stream.Stream
-			}
+			stream = cmp.Or(stream, doc.Stream.Stream)
 			m := &mirror{dir: args[0], stream: stream, doc: doc, notes: cmd.ErrOrStderr()}
 			if m.plan, err = planMirror(doc, stream, architectures, artifacts, formats); err != nil {
 				return err
@@ -92,8 +88,8 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 	client.addFlags(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "file or URL of the stream's metadata, instead of the server's")
 	cmd.Flags().StringVar(&stream, "stream", "",
-		"the stream (default: the server's only one, or what the metadata calls itself)")
-	cmd.Flags().StringVar(&release, "release", "", "a certain release of the server's (default: the current one)")
+		"stream (default: the server's only one, or that of the metadata)")
+	cmd.Flags().StringVar(&release, "release", "", "release of the stream on the server (default: the current one)")
 	cmd.Flags().StringSliceVar(&architectures, "arch", nil, "only this architecture (repeatable; default all)")
 	cmd.Flags().StringSliceVar(&artifacts, "artifact", nil,
 		"only this artifact, such as metal or vmware (repeatable; default all)")
@@ -101,17 +97,17 @@ with serve --streams-dir under /streams/artifacts/, any other web server as it i
 	cmd.Flags().StringVar(&keyring, "keyring", "",
 		"file of OpenPGP public keys: every image has to be signed by one of them")
 	cmd.Flags().StringVar(&base, "rewrite-base", "",
-		"URL that the folder is served at: write the stream's metadata with locations below it")
+		"URL at which the folder is served: write the stream's metadata with locations below it")
 	return cmd
 }
 
-// mirrored is a file and where the mirror keeps it, below its folder.
+// mirrored is a file and its path below the folder of the mirror.
 type mirrored struct {
 	coreos.Listed
 	path string
 }
 
-// planMirror says which files go where. Two files for one place are an error.
+// planMirror returns the files and their paths. Two files with one path are an error.
 func planMirror(doc *coreos.Document, stream string, architectures, artifacts, formats []string) ([]mirrored, error) {
 	listed, err := doc.List(architectures, artifacts)
 	if err != nil {
@@ -150,7 +146,7 @@ func planMirror(doc *coreos.Document, stream string, architectures, artifacts, f
 	return plan, nil
 }
 
-// rewrite writes the metadata with the locations of what is in the folder.
+// rewrite writes the metadata with the locations of the mirrored files.
 func (m *mirror) rewrite(base string) error {
 	type place struct{ arch, artifact, format, role string }
 	paths := map[place]string{}

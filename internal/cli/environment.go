@@ -1,14 +1,13 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// flagsFromEnvironment sets every flag that was not given from GLOWPLUG_<FLAG>.
+// flagsFromEnvironment sets every flag that is not on the command line from GLOWPLUG_<FLAG>.
 // A repeatable flag takes a comma-separated list.
 func flagsFromEnvironment(flags *pflag.FlagSet) error {
 	var first error
@@ -18,7 +17,7 @@ func flagsFromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			first = usageError{err: fmt.Errorf("%s: %w", environmentName(f.Name), err)}
+			first = usagef("%s: %w", environmentName(f.Name), err)
 		}
 	})
 	return first

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,14 +29,14 @@ func newExplainCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "explain [mac=… ip=… hostname=… uuid=… role=… spec=…]",
-		Short: "Say which config a machine is given, and why",
-		Long: `Say which host a machine is, which config it is given, and for every other config
-why not. The facts are those of the serving URL: mac, ip, hostname, uuid, role, and
-spec for a config in one Ignition version. --accept and --user-agent are the headers
-of the client, by which it is given a version that it reads.
+		Short: "Show which config a machine receives, and why",
+		Long: `Show which host a machine is, which config it receives, and why each other config
+does not match. The facts are the parameters of the serving URL: mac, ip, hostname,
+uuid, role, and spec for one Ignition version. --accept and --user-agent are the
+client's headers, which decide the Ignition version of the answer.
 
-With --manifests it answers from files, before anything is applied. With
---expect it fails unless that config wins, for use in a test of your own.`,
+With --manifests the command answers from files, before anything is applied. With
+--expect it fails unless that config wins, for use in a test.`,
 		Example: `  glowplug explain --server http://127.0.0.1:8081 mac=52:54:00:10:00:11
   glowplug explain --manifests examples/ ip=192.168.10.20 --endpoint kickstart
   glowplug explain --manifests rack/ mac=525400100011 --expect g10/coreos-builder`,
@@ -44,11 +45,8 @@ With --manifests it answers from files, before anything is applied. With
 			if err != nil {
 				return err
 			}
-			if endpoint != decide.Ignition && endpoint != decide.Kickstart {
-				return usagef("--endpoint: %q is neither ignition nor kickstart", endpoint)
-			}
-			if output != "text" && output != "json" {
-				return usagef("--output: %q is neither text nor json", output)
+			if err := cmp.Or(checkChoice("endpoint", endpoint, decide.Ignition, decide.Kickstart), checkOutput(output)); err != nil {
+				return err
 			}
 			query.Set("accept", accept)
 			query.Set("user-agent", agent)
@@ -57,26 +55,32 @@ With --manifests it answers from files, before anything is applied. With
 				answer, err = explainOffline(cmd.ErrOrStderr(), query, endpoint, isolate, manifests)
 			} else {
 				query.Set("endpoint", endpoint)
-				answer, err = explainOnline(cmd, &options, query)
+				answer = &decide.Explanation{}
+				err = options.do(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
 			}
 			if err != nil {
 				return err
 			}
-			if err := writeExplanation(cmd.OutOrStdout(), answer, output); err != nil {
+			if output == "json" {
+				err = writeJSON(cmd.OutOrStdout(), answer)
+			} else {
+				err = writeExplanationText(cmd.OutOrStdout(), answer)
+			}
+			if err != nil {
 				return err
 			}
-			return expected(answer, expect)
+			return checkWinner(answer, expect)
 		},
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVar(&manifests, "manifests", nil,
 		"answer from these files and folders instead of a server (repeatable)")
-	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false, "with --manifests: as a server with --isolate-namespaces")
+	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false, "with --manifests: answer as a server with --isolate-namespaces")
 	cmd.Flags().StringVar(&endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
 	cmd.Flags().StringVar(&accept, "accept", "", "the client's Accept header")
 	cmd.Flags().StringVar(&agent, "user-agent", "", "the client's User-Agent header")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	cmd.Flags().StringVar(&expect, "expect", "", "fail unless this config (namespace/name) is the one")
+	addOutput(cmd, &output)
+	cmd.Flags().StringVar(&expect, "expect", "", "fail unless this config (namespace/name) wins")
 	return cmd
 }
 
@@ -85,22 +89,12 @@ func parseFacts(args []string) (url.Values, error) {
 	query := url.Values{}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
-		if !ok {
-			return nil, usagef("%q is no fact: want mac=…, ip=…, hostname=…, uuid=…, role=… or spec=…", arg)
+		if !ok || !slices.Contains([]string{"mac", "ip", "hostname", "uuid", "role", "spec"}, key) {
+			return nil, usagef("%q is not a fact: want mac=…, ip=…, hostname=…, uuid=…, role=… or spec=…", arg)
 		}
-		switch key {
-		case "mac", "ip", "hostname", "uuid", "role", "spec":
-			query.Set(key, value)
-		default:
-			return nil, usagef("%q is no fact: there are mac, ip, hostname, uuid, role and spec", key)
-		}
+		query.Set(key, value)
 	}
 	return query, nil
-}
-
-func explainOnline(cmd *cobra.Command, options *clientOptions, query url.Values) (*decide.Explanation, error) {
-	answer := &decide.Explanation{}
-	return answer, options.get(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
 }
 
 func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool,
@@ -120,16 +114,8 @@ func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate
 		Accept: query.Get("accept"), UserAgent: query.Get("user-agent")}), nil
 }
 
-func writeExplanation(w io.Writer, answer *decide.Explanation, output string) error {
-	if output == "text" {
-		return writeExplanationText(w, answer)
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(answer)
-}
-
-func expected(answer *decide.Explanation, want string) error {
+// checkWinner returns an error where another config wins than the expected one.
+func checkWinner(answer *decide.Explanation, want string) error {
 	got := "none"
 	if answer.Winner != nil {
 		got = answer.Winner.Config

@@ -13,8 +13,8 @@ import (
 	"glowplug/internal/domain/decide"
 )
 
-// writeExplanationText writes an explanation for people: who asks, what is known, the
-// answer, and a table of all candidates.
+// writeExplanationText writes an explanation as text: the client, its facts, the answer,
+// and a table of all candidates.
 func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 	var b strings.Builder
 	line := func(name string, parts ...string) {
@@ -23,8 +23,7 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 			fmt.Fprintf(&b, "%-10s %s\n", name, strings.Join(parts, ", "))
 		}
 	}
-	client := cmp.Or(e.Client.Address, "unknown")
-	line("client", client, prefixed("neighbour ", e.Client.Neighbor), when(e.Client.Believed, "believed"))
+	line("client", cmp.Or(e.Client.Address, "unknown"), prefixed("neighbour ", e.Client.Neighbor), when(e.Client.Believed, "believed"))
 	if e.Host == "" {
 		line("host", "unknown")
 	} else {
@@ -68,7 +67,7 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 	return err
 }
 
-// layerText is a layer on a line.
+// layerText returns a layer as text.
 func layerText(l decide.ExplainedLayer) string {
 	text := l.Name
 	if short := l.Hash; len(short) > 19 {
@@ -88,7 +87,7 @@ func rendered(w *decide.Winner) string {
 	return fmt.Sprintf("a template, rendered to %d bytes", w.Size)
 }
 
-// writeOrigins writes which layer each entry of the winner came from.
+// writeOrigins writes from which layer each entry of the winner came.
 func writeOrigins(b *strings.Builder, winner *decide.Winner) {
 	if winner == nil || len(winner.Origins) == 0 {
 		return
@@ -98,23 +97,22 @@ func writeOrigins(b *strings.Builder, winner *decide.Winner) {
 	for _, o := range winner.Origins {
 		fmt.Fprintf(t, "%s %s\t%s\n", o.Kind, printable(o.Name), strings.Join(o.From, ", "))
 	}
-	_ = t.Flush() // a Builder fails never
+	_ = t.Flush() // a Builder never fails
 }
 
 func writeCandidates(b *strings.Builder, candidates []decide.Candidate) {
 	if len(candidates) == 0 {
 		return
 	}
-	b.WriteByte('\n')
 	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "CONFIG\tTYPE\tTIER\tOUTCOME\tREASON")
+	fmt.Fprintln(t, "\nCONFIG\tTYPE\tTIER\tOUTCOME\tREASON")
 	for _, c := range candidates {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Config, c.Type, cmp.Or(c.Tier, "-"), c.Outcome, c.Reason)
 	}
 	_ = t.Flush()
 }
 
-// printable keeps a name from being more than text on one line.
+// printable replaces what is not text on one line in a name.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {

@@ -8,31 +8,48 @@ import (
 	"glowplug/internal/domain/ignition"
 )
 
-// maxBlockers bounds the fields that are named for one version.
+// maxBlockers bounds the fields that are listed for one version.
 const maxBlockers = 5
 
-// describeForms says which spec versions a config can be given in, and what stands
-// in the way of the others; empty for a kickstart.
+// versions are Ignition versions of one major, in order, with the same blockers.
+type versions struct{ first, last, blockers string }
+
+func (v *versions) String() string {
+	if v.first == v.last {
+		return v.first
+	}
+	return v.first + " to " + v.last
+}
+
+// describeForms lists the Ignition versions in which a config can be served, and the
+// fields that prevent the others; "" for a kickstart.
 func describeForms(artifact *compile.Artifact) string {
 	if artifact == nil || len(artifact.Forms) == 0 {
 		return ""
 	}
-	given := runs(artifact.Forms, func(f ignition.Form) string {
-		if len(f.Losses) == 0 {
-			return "yes"
+	var spans []*versions
+	for _, f := range artifact.Forms {
+		blockers := blockersOf(f)
+		if n := len(spans); n > 0 && spans[n-1].blockers == blockers && spans[n-1].last[0] == f.Version[0] {
+			spans[n-1].last = f.Version
+		} else {
+			spans = append(spans, &versions{f.Version, f.Version, blockers})
 		}
-		return ""
-	})
-	var b strings.Builder
-	fmt.Fprintf(&b, "spec %s, can be given as %s\n", artifact.IgnitionVersion, strings.Join(spans(given), ", "))
-	for _, r := range runs(artifact.Forms, blockers) {
-		fmt.Fprintf(&b, "  not as %s: %s\n", r.span(), r.what)
 	}
-	return b.String()
+	var servable []string
+	var others strings.Builder
+	for _, v := range spans {
+		if v.blockers == "" {
+			servable = append(servable, v.String())
+		} else {
+			fmt.Fprintf(&others, "  not as %s: %s\n", v, v.blockers)
+		}
+	}
+	return fmt.Sprintf("spec %s, can be given as %s\n%s", artifact.IgnitionVersion, strings.Join(servable, ", "), &others)
 }
 
-// blockers names the fields that stand in the way of a form.
-func blockers(f ignition.Form) string {
+// blockersOf lists the fields that prevent a form.
+func blockersOf(f ignition.Form) string {
 	var fields []string
 	for i, l := range f.Losses {
 		if i == maxBlockers {
@@ -42,46 +59,4 @@ func blockers(f ignition.Form) string {
 		fields = append(fields, l.Path)
 	}
 	return strings.Join(fields, ", ")
-}
-
-// stretch is a row of versions of which the same is to be said.
-type stretch struct {
-	first, last, what string
-}
-
-func (r stretch) span() string {
-	if r.first == r.last {
-		return r.first
-	}
-	return r.first + " to " + r.last
-}
-
-func spans(all []stretch) []string {
-	var out []string
-	for _, r := range all {
-		out = append(out, r.span())
-	}
-	return out
-}
-
-// runs puts neighbours of one major together of which the same is said; of those
-// with "" nothing is.
-func runs(forms []ignition.Form, say func(ignition.Form) string) []stretch {
-	var all []stretch
-	open := false
-	for _, f := range forms {
-		what := say(f)
-		last := len(all) - 1
-		switch {
-		case what == "":
-			open = false
-			continue
-		case open && all[last].what == what && all[last].last[0] == f.Version[0]:
-			all[last].last = f.Version
-		default:
-			all = append(all, stretch{f.Version, f.Version, what})
-		}
-		open = true
-	}
-	return all
 }

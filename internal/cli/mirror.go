@@ -12,18 +12,17 @@ import (
 
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image/download"
-	"glowplug/internal/version"
 )
 
 const (
-	// mirrorStep is how many bytes come between two points that a download goes on
-	// from after a crash; an interrupt loses none.
+	// mirrorStep is the number of bytes between two points at which a download goes on
+	// after a crash; an interrupt loses none.
 	mirrorStep = 64 << 20
 	// maxSignatureFile bounds a detached signature.
 	maxSignatureFile = 64 << 10
 )
 
-// mirror brings the files of a stream into a folder.
+// mirror downloads the files of a stream into a folder.
 type mirror struct {
 	dir, stream string
 	doc         *coreos.Document
@@ -31,13 +30,15 @@ type mirror struct {
 	keys        *download.Keyring
 	notes       io.Writer
 
-	// fetched counts the files that were not there.
+	client *download.Client
+	folder download.Folder
+	// fetched counts the downloaded files.
 	fetched int
 	bar     *progress
 }
 
-// run brings one file after the other. What fails does not keep the others from
-// coming; the error names each.
+// run downloads one file after the other. After the failure of one it goes on with the
+// others; the error names each.
 func (m *mirror) run(ctx context.Context) error {
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
 		return err
@@ -47,72 +48,74 @@ func (m *mirror) run(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
-	folder := download.Folder{Root: root, Shared: true} // for whichever web server
-	client := &download.Client{
-		HTTP: download.NewHTTPClient(2), Agent: "glowplug/" + version.Version,
-		Room: func(p *download.Part) error {
-			m.bar.total, m.bar.now = p.State.Total, p.State.Offset
-			return nil
-		},
-		Received: func(n float64) { m.bar.add(int64(n)) },
+	m.folder = download.Folder{Root: root, Shared: true} // for any web server
+	m.client = newDownloadClient(download.NewHTTPClient(2))
+	m.client.Room = func(p *download.Part) error {
+		m.bar.total, m.bar.now = p.State.Total, p.State.Offset
+		return nil
 	}
+	m.client.Received = func(n float64) { m.bar.add(int64(n)) }
 	var failed []error
 	for _, file := range m.plan {
-		err := m.bring(ctx, client, folder, file)
+		err := m.ensure(ctx, file)
 		if ctx.Err() != nil {
-			return withHint(errors.New("interrupted"), "run it again, and it goes on where it stopped")
+			return withHint(errors.New("interrupted"), goesOn)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", path.Base(file.path), err))
 		}
 	}
-	if len(failed) > 0 {
-		err := errors.Join(failed...)
-		if len(failed) > 1 {
-			err = fmt.Errorf("%d of %d files are not there:\n%w", len(failed), len(m.plan), err)
-		}
-		return withHint(err, "run it again, and it goes on where it stopped")
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return withHint(failed[0], goesOn)
 	}
-	return nil
+	return withHint(fmt.Errorf("%d of %d files are missing:\n%w", len(failed), len(m.plan), errors.Join(failed...)), goesOn)
 }
 
-// bring makes sure that a file and its signature are there and right.
-func (m *mirror) bring(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) error {
+// ensure makes sure that a file and its signature are in the folder and valid.
+func (m *mirror) ensure(ctx context.Context, file mirrored) error {
 	dir, name := path.Split(file.path)
-	source := &download.Source{URLs: file.URLs, SHA256: file.SHA256, Signature: file.Signature}
 	m.bar = newProgress(m.notes, name, 0)
-	there, err := m.there(ctx, client, folder, file)
+	valid, err := m.isValid(ctx, file)
 	if err != nil {
 		return err
 	}
-	if !there {
-		err := client.Get(ctx, folder, path.Clean(dir), name, source, m.keys, mirrorStep)
+	if !valid {
+		source := &download.Source{URLs: file.URLs, SHA256: file.SHA256, Signature: file.Signature}
+		err := m.client.Get(ctx, m.folder, path.Clean(dir), name, source, m.keys, mirrorStep)
 		m.bar.done()
 		if err != nil {
 			return err
 		}
 		m.fetched++
 	}
-	if file.Signature == "" {
+	_, err = m.folder.Root.Stat(file.path + coreos.SignatureSuffix)
+	if file.Signature == "" || valid && err == nil {
 		return nil
 	}
-	if _, err := folder.Root.Stat(file.path + coreos.SignatureSuffix); err == nil && there {
-		return nil
-	}
-	signature, err := client.Small(ctx, file.Signature, maxSignatureFile)
+	return m.fetchSignature(ctx, file, func([]byte) error { return nil })
+}
+
+// fetchSignature downloads the signature of a file, and stores it if it is valid.
+func (m *mirror) fetchSignature(ctx context.Context, file mirrored, verify func(signature []byte) error) error {
+	signature, err := m.client.Small(ctx, file.Signature, maxSignatureFile)
 	if err != nil {
 		return fmt.Errorf("its signature: %w", err)
 	}
-	return folder.Replace(file.path+coreos.SignatureSuffix, signature)
+	if err := verify(signature); err != nil {
+		return err
+	}
+	return m.folder.Replace(file.path+coreos.SignatureSuffix, signature)
 }
 
-// there reports whether a file is in the folder as it should be. One that is not is
-// brought anew; one whose signature is not right is an error.
-func (m *mirror) there(ctx context.Context, client *download.Client, folder download.Folder, file mirrored) (bool,
-	error) {
-	content, err := folder.Root.Open(file.path)
+// isValid reports whether a file is in the folder with the right content. One with
+// another content is downloaded again; one whose signature is invalid is an error.
+func (m *mirror) isValid(ctx context.Context, file mirrored) (bool, error) {
+	content, err := m.folder.Root.Open(file.path)
 	if err != nil {
-		return false, nil // bringing it says what is in the way
+		return false, nil // the download reports the reason
 	}
 	defer content.Close()
 	h := sha256.New()
@@ -131,19 +134,13 @@ func (m *mirror) there(ctx context.Context, client *download.Client, folder down
 		}
 		return m.keys.Verify(&download.Counted{Context: ctx, Reader: content}, signature)
 	}
-	if signature, err := folder.Root.ReadFile(file.path + coreos.SignatureSuffix); err == nil && verify(signature) == nil {
+	stored, err := m.folder.Root.ReadFile(file.path + coreos.SignatureSuffix)
+	if err == nil && verify(stored) == nil {
 		return true, nil
 	}
-	// The one that is kept may have been made by a key that has gone, or be broken.
+	// The stored signature may be damaged, or by a key that the keyring no longer has.
 	if file.Signature == "" {
-		return false, errors.New("its metadata names no signature, and one by a key of the keyring is asked for")
+		return false, errors.New("its metadata names no signature, and --keyring requires one")
 	}
-	signature, err := client.Small(ctx, file.Signature, maxSignatureFile)
-	if err != nil {
-		return false, fmt.Errorf("its signature: %w", err)
-	}
-	if err := verify(signature); err != nil {
-		return false, err
-	}
-	return true, folder.Replace(file.path+coreos.SignatureSuffix, signature)
+	return true, m.fetchSignature(ctx, file, verify)
 }
