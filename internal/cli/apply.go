@@ -3,15 +3,24 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/butane"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
+	"glowplug/internal/manifest"
 )
 
 // applyManager is the field manager of apply.
@@ -54,7 +63,7 @@ Without such a flag an existing object keeps its selector.`,
 			}
 			a := applier{
 				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
-				options: &options, query: url.Values{"fieldValidation": {"Strict"}},
+				options: &options, selector: plain.selector, query: url.Values{"fieldValidation": {"Strict"}},
 			}
 			if a.client, err = options.connect(); err != nil {
 				return err
@@ -80,7 +89,9 @@ type applier struct {
 	out, notes io.Writer
 	options    *clientOptions
 	client     *client.Client
-	query      url.Values
+	// selector is for an object made of a config file.
+	selector v1.IgnitionConfigSelector
+	query    url.Values
 }
 
 // all applies every object, also after the failure of another one.
@@ -140,4 +151,199 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 			"glowplug validate shows the place in the file")
 	}
 	return nil
+}
+
+// plainOptions are the name and the selector for a config file that is no manifest.
+type plainOptions struct {
+	name     string
+	selector v1.IgnitionConfigSelector
+}
+
+func (o *plainOptions) addFlags(cmd *cobra.Command) {
+	const plain = " (for a config file that is no manifest)"
+	flags, s := cmd.Flags(), &o.selector
+	flags.StringVar(&o.name, "name", "", "name of the object"+plain+" (default: that of the file)")
+	flags.StringToStringVar(&s.MatchLabels, "label", nil, "select hosts with this label, key=value (repeatable)"+plain)
+	flags.StringSliceVar(&s.MatchMACs, "mac", nil, "select the host with this hardware address (repeatable)"+plain)
+	flags.StringSliceVar(&s.MatchIPs, "ip", nil, "select hosts by address or CIDR (repeatable)"+plain)
+	flags.StringSliceVar(&s.MatchHostnames, "hostname", nil, "select hosts by name (repeatable)"+plain)
+	flags.BoolVar(&s.Default, "default", false, "select hosts that no other config matches"+plain)
+}
+
+func (o *plainOptions) given() bool { return o.name != "" || !o.selector.IsEmpty() }
+
+// prepared is an object that is ready to be sent.
+type prepared struct {
+	doc *manifest.Document
+	// spec is that of an object made of a config file, which is encoded when its selector
+	// is known; nil: doc has the object.
+	spec map[string]any
+	// note is printed when it is applied.
+	note string
+}
+
+// preparer makes objects of files. It resolves local parts, and refuses configs that do
+// not compile before anything is sent.
+type preparer struct {
+	out       io.Writer
+	stdin     io.Reader
+	filesDir  string
+	namespace string
+	plain     plainOptions
+}
+
+func (p *preparer) prepare(paths []string) ([]*prepared, error) {
+	var all []*prepared
+	failed, plain := false, 0
+	for _, path := range paths {
+		found, err := p.path(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range found {
+			failed = failed || one == nil
+			if one != nil && one.spec != nil {
+				plain++
+			}
+		}
+		all = append(all, found...)
+	}
+	switch {
+	case failed:
+		return nil, errSilent
+	case len(all) == 0:
+		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")),
+			"manifests end in .yaml, .yml or .json")
+	case p.plain.given() && (plain != 1 || len(all) != 1):
+		return nil, withHint(usagef("--name and the flags that select machines are for one config file that is no manifest"),
+			"a manifest has both itself: metadata.name and spec.selector")
+	}
+	return all, nil
+}
+
+// path reads one path of the command line; nil stands for an object with errors, which
+// are printed.
+func (p *preparer) path(path string) ([]*prepared, error) {
+	format, docs, err := readFile(path, p.stdin)
+	if err != nil {
+		return nil, err
+	}
+	if format != "" {
+		one, err := p.config(path, format)
+		return []*prepared{one}, err
+	}
+	var all []*prepared
+	for i := range docs {
+		one, err := p.document(&docs[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// document prepares an object of a manifest.
+func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
+	if doc.Err != nil {
+		places := newPlaces(doc)
+		return nil, printReport(p.out, doc.File, places.source, places.unreadable(doc.Err))
+	}
+	if doc.Namespace == "" && doc.Kind != "Namespace" {
+		doc.Namespace = p.namespace
+	}
+	one := &prepared{doc: doc}
+	var object map[string]any
+	if err := sigsyaml.Unmarshal(doc.YAML, &object); err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.String(), err)
+	}
+	spec, _ := object["spec"].(map[string]any)
+	source, _ := spec["config"].(string)
+	// A template is rendered by the server, which refuses its local parts.
+	if doc.Kind != "IgnitionConfig" || spec["template"] == true || spec["format"] != compile.FormatButane ||
+		len(butane.Locals([]byte(source))) == 0 {
+		return one, nil
+	}
+	artifact, found := p.compile(compile.FormatButane, source)
+	if artifact == nil {
+		places := newPlaces(doc)
+		return nil, printReport(p.out, doc.File, places.source, places.inConfig(found, source))
+	}
+	spec["format"], spec["config"] = compile.FormatIgnition, string(artifact.Bytes)
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	doc.YAML, one.note = text, resolved
+	return one, nil
+}
+
+// resolved is the note of a config that is stored compiled.
+const resolved = ", with its local files, as Ignition"
+
+// compile compiles a source with its local parts.
+func (p *preparer) compile(format, source string) (*compile.Artifact, report.Report) {
+	artifact, found := compileLocal(compile.Source{Type: typeOf(format), Format: format, Config: source}, p.filesDir)
+	if p.filesDir == "" {
+		for i := range found {
+			if strings.HasPrefix(found[i].Message, "local files") {
+				found[i].Hint = "name the folder that they are under: --files-dir DIR"
+			}
+		}
+	}
+	return artifact, found
+}
+
+// config prepares a config file.
+func (p *preparer) config(file, format string) (*prepared, error) {
+	source, err := readInput(file, nil, compile.MaxSource)
+	if err != nil {
+		return nil, err
+	}
+	name := cmp.Or(p.plain.name, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, withHint(usagef("%q is no name of an object", clipped(name)),
+			"names have only small letters, digits, - and .: give one with --name")
+	}
+	artifact, found := p.compile(format, string(source))
+	if artifact == nil {
+		return nil, printReport(p.out, file, source, found)
+	}
+	one := &prepared{
+		doc: &manifest.Document{File: file, Line: 1, APIVersion: v1.SchemeGroupVersion.String(), Kind: "IgnitionConfig",
+			Namespace: p.namespace, Name: name},
+		spec: map[string]any{"type": typeOf(format), "format": format, "config": string(source)},
+	}
+	if format == compile.FormatButane && len(butane.Locals(source)) > 0 {
+		one.spec["format"], one.spec["config"], one.note = compile.FormatIgnition, string(artifact.Bytes), resolved
+	}
+	return one, nil
+}
+
+// encodePlain encodes an object made of a config file. Without a selector of the flags it
+// keeps that of the stored object: applying without it would remove the selector that
+// apply has set before.
+func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
+	selector := a.selector
+	if selector.IsEmpty() {
+		var stored v1.IgnitionConfig
+		err := a.options.do(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
+			&stored)
+		if err != nil && client.Code(err) != http.StatusNotFound {
+			return err
+		}
+		selector = stored.Spec.Selector
+	}
+	if selector.IsEmpty() {
+		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served for ?role=%s only; --mac, --ip, "+
+			"--hostname, --label and --default select machines\n", p.doc.Name)
+	} else {
+		p.spec["selector"] = selector
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": p.doc.APIVersion, "kind": p.doc.Kind,
+		"metadata": map[string]any{"name": p.doc.Name, "namespace": p.doc.Namespace}, "spec": p.spec,
+	})
+	p.doc.YAML = text
+	return err
 }

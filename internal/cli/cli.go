@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Main runs the program with args and returns its exit code.
@@ -57,17 +59,17 @@ GLOWPLUG_DATA_DIR.`,
 
 // newGroup returns a command that has subcommands and does nothing itself.
 func newGroup(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
-	group := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "glowplug "))
-			}
-			return cmd.Help()
-		},
-	}
+	group := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: showHelp}
 	group.AddCommand(subcommands...)
 	return group
+}
+
+// showHelp runs a group. Its arguments are unknown subcommands.
+func showHelp(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unknown command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "glowplug "))
+	}
+	return cmd.Help()
 }
 
 // strictBuiltins makes cobra's own commands refuse unknown arguments, like ours. Without
@@ -87,13 +89,7 @@ func strictBuiltins(root *cobra.Command) {
 				return topic.Help()
 			}
 		case "completion":
-			c.Args = cobra.ArbitraryArgs
-			c.RunE = func(_ *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return usagef("no completion for %q: it is bash, zsh, fish or powershell", args[0])
-				}
-				return c.Help()
-			}
+			c.Args, c.RunE = cobra.ArbitraryArgs, showHelp
 		}
 	}
 }
@@ -136,4 +132,25 @@ func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
+}
+
+// flagsFromEnvironment sets every flag that is not on the command line from GLOWPLUG_<FLAG>.
+// A repeatable flag takes a comma-separated list.
+func flagsFromEnvironment(flags *pflag.FlagSet) error {
+	var first error
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, ok := os.LookupEnv(environmentName(f.Name))
+		if !ok || f.Changed || first != nil {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			first = usagef("%s: %w", environmentName(f.Name), err)
+		}
+	})
+	return first
+}
+
+// environmentName is the variable of a flag: GLOWPLUG_DATA_DIR for data-dir.
+func environmentName(flag string) string {
+	return "GLOWPLUG_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
