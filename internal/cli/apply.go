@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,12 +62,13 @@ Without such a flag an existing object keeps its selector.`,
 			if err != nil {
 				return err
 			}
-			a := applier{
-				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
-				options: &options, selector: plain.selector, query: url.Values{"fieldValidation": {"Strict"}},
-			}
-			if a.client, err = options.connect(); err != nil {
+			c, err := options.connect()
+			if err != nil {
 				return err
+			}
+			a := applier{
+				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), client: c, selector: plain.selector,
+				query: url.Values{"fieldValidation": {"Strict"}},
 			}
 			if dryRun {
 				a.query.Set("dryRun", "All")
@@ -87,7 +89,6 @@ Without such a flag an existing object keeps its selector.`,
 // applier sends objects to a server.
 type applier struct {
 	out, notes io.Writer
-	options    *clientOptions
 	client     *client.Client
 	// selector is for an object made of a config file.
 	selector v1.IgnitionConfigSelector
@@ -194,27 +195,20 @@ type preparer struct {
 
 func (p *preparer) prepare(paths []string) ([]*prepared, error) {
 	var all []*prepared
-	failed, plain := false, 0
 	for _, path := range paths {
 		found, err := p.path(path)
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range found {
-			failed = failed || one == nil
-			if one != nil && one.spec != nil {
-				plain++
-			}
-		}
 		all = append(all, found...)
 	}
 	switch {
-	case failed:
+	case slices.Contains(all, nil):
 		return nil, errSilent
 	case len(all) == 0:
 		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")),
 			"manifests end in .yaml, .yml or .json")
-	case p.plain.given() && (plain != 1 || len(all) != 1):
+	case p.plain.given() && (len(all) != 1 || all[0].spec == nil):
 		return nil, withHint(usagef("--name and the flags that select machines are for one config file that is no manifest"),
 			"a manifest has both itself: metadata.name and spec.selector")
 	}
@@ -327,10 +321,10 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 	selector := a.selector
 	if selector.IsEmpty() {
 		var stored v1.IgnitionConfig
-		err := a.options.do(ctx, client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
+		_, err := a.client.Do(ctx, &client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
 			&stored)
 		if err != nil && client.Code(err) != http.StatusNotFound {
-			return err
+			return remedied(err)
 		}
 		selector = stored.Spec.Selector
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"glowplug/internal/app"
 )
 
 // errSilent ends a command with exit code 1 when the reason has been printed already.
@@ -19,7 +21,10 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-func isUsage(err error) bool { return errors.As(err, new(usageError)) }
+// isUsage reports whether an error is of the command line, or of an option in app.
+func isUsage(err error) bool {
+	return errors.As(err, new(usageError)) || errors.As(err, new(*app.OptionError))
+}
 
 // hintedError is an error with a remedy.
 type hintedError struct {

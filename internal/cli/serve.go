@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os/signal"
 	"syscall"
 
@@ -27,10 +26,6 @@ stop it gracefully: boots in flight finish, then the store closes.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			a, err := app.New(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			var option *app.OptionError
-			if errors.As(err, &option) {
-				return usageError{err}
-			}
 			if err != nil {
 				return err
 			}

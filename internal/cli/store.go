@@ -86,12 +86,7 @@ func openStore(cmd *cobra.Command, o app.StoreOptions) (*app.Store, error) {
 	store, err := app.OpenStore(cmd.Context(), o, func(message, remedy string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
 	})
-	var option *app.OptionError
-	var locked *ledger.LockedError
-	switch {
-	case errors.As(err, &option):
-		return nil, usageError{err}
-	case errors.As(err, &locked):
+	if errors.As(err, new(*ledger.LockedError)) {
 		return nil, withHint(err, "stop the server first: this command needs its data directory for itself")
 	}
 	return store, err

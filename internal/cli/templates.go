@@ -131,7 +131,7 @@ func hostOf(file string) (*snapshot.Host, error) {
 		return nil, problems[0]
 	}
 	return nil, withHint(fmt.Errorf("--host: %s has %s", file, count(len(hosts), "BareMetalHost", "BareMetalHosts")),
-		"give it a file with the one host that the template is to be rendered for")
+		"give it a file with the one host to render the template for")
 }
 
 // checkedConfig is an IgnitionConfig of the files.

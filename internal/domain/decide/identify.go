@@ -24,9 +24,9 @@ const (
 // claim is a kind of claim that identifies a host.
 type claim struct {
 	kind string
-	// made reports whether a request makes the claim; text returns its value.
-	made func(c *identity.Claims) bool
-	text func(c *identity.Claims) string
+	// present reports whether a request has the claim; text returns its value.
+	present func(c *identity.Claims) bool
+	text    func(c *identity.Claims) string
 	// host returns the host with the claimed value; nil: there is none. holds reports
 	// whether a host has it, since several may.
 	host  func(view snapshot.View, c *identity.Claims) *snapshot.Host
@@ -35,28 +35,28 @@ type claim struct {
 
 // claims are the kinds in the order in which they are tried.
 var claims = [...]*claim{{
-	kind:  byMAC,
-	made:  func(c *identity.Claims) bool { return c.MAC != zeroMAC },
-	text:  func(c *identity.Claims) string { return c.MAC.String() },
-	host:  func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
-	holds: func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
+	kind:    byMAC,
+	present: func(c *identity.Claims) bool { return c.MAC != zeroMAC },
+	text:    func(c *identity.Claims) string { return c.MAC.String() },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
 }, {
-	kind:  byIP,
-	made:  func(c *identity.Claims) bool { return c.IP.IsValid() },
-	text:  func(c *identity.Claims) string { return c.IP.String() },
-	host:  func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
-	holds: func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
+	kind:    byIP,
+	present: func(c *identity.Claims) bool { return c.IP.IsValid() },
+	text:    func(c *identity.Claims) string { return c.IP.String() },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
 }, {
-	kind:  byUUID,
-	made:  func(c *identity.Claims) bool { return c.UUID != "" },
-	text:  func(c *identity.Claims) string { return c.UUID },
-	host:  func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByUUID(c.UUID) },
-	holds: func(h *snapshot.Host, c *identity.Claims) bool { return h.UUID == c.UUID },
+	kind:    byUUID,
+	present: func(c *identity.Claims) bool { return c.UUID != "" },
+	text:    func(c *identity.Claims) string { return c.UUID },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByUUID(c.UUID) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.UUID == c.UUID },
 }, {
-	kind: byHostname,
-	made: func(c *identity.Claims) bool { return c.Hostname != "" },
-	text: func(c *identity.Claims) string { return c.Hostname },
-	host: func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
+	kind:    byHostname,
+	present: func(c *identity.Claims) bool { return c.Hostname != "" },
+	text:    func(c *identity.Claims) string { return c.Hostname },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
 	holds: func(h *snapshot.Host, c *identity.Claims) bool {
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
 	},
@@ -100,7 +100,7 @@ func (q *question) believe() {
 		q.addr, q.neighbor, q.former = c.IP, zeroMAC, zeroMAC
 	}
 	for _, claim := range claims {
-		if !claim.made(c) {
+		if !claim.present(c) {
 			continue
 		}
 		h := claim.host(q.view, c)
@@ -132,7 +132,7 @@ func (q *question) verify() *fault.Error {
 	var found *claim
 	var ignored []*claim
 	for _, claim := range claims {
-		if !claim.made(c) {
+		if !claim.present(c) {
 			continue
 		}
 		ignore, err := q.verifyClaim(claim, own, ownBy)

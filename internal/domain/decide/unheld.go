@@ -34,7 +34,7 @@ func (u *Unheld) Any() bool { return u.Refused || len(u.Ignored) > 0 }
 func Named(c *identity.Claims) []string {
 	var names []string
 	for _, claim := range claims {
-		if claim.made(c) {
+		if claim.present(c) {
 			names = append(names, claim.named(c))
 		}
 	}
@@ -61,7 +61,7 @@ func (q *question) verifyOwn() *fault.Error {
 	own, _ := q.ownHost()
 	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
 	for _, claim := range claims {
-		held = held && (!claim.made(c) || claim.kind == byIP || claim.holds(own, c))
+		held = held && (!claim.present(c) || claim.kind == byIP || claim.holds(own, c))
 	}
 	if !held {
 		return ClaimsLimited
