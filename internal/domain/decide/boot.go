@@ -47,26 +47,7 @@ type Images interface {
 
 // Boot decides what a machine boots. The identity rules are those of Config.
 func (d *Decider) Boot(req *Request) BootDecision {
-	b := d.boot(req)
-	if b.Err == nil && b.Image != nil && b.Image.External == nil && d.opts.Images != nil {
-		if err := d.opts.Images.Prepare(b.Image, b.Host.Booting().KernelArgs); err != nil {
-			failure := *fault.Of(err)
-			failure.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
-			b.Err = &failure
-			b.Notices = append(b.Notices, ImageUnavailable(b.Host, b.Image.Ref, b.Err))
-		}
-	}
-	return b
-}
-
-// ImageUnavailable returns the notice that a host cannot have its image.
-func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
-	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
-}
-
-func (d *Decider) boot(req *Request) BootDecision {
-	view := d.opts.Inventory.View()
-	q := bootQuestion{newQuestion(d, view, req)}
+	q := bootQuestion{newQuestion(d, d.opts.Inventory.View(), req)}
 	err := q.identifyAndAdmit()
 	if lost, ok := q.lostObjects(err); ok {
 		err = cmp.Or(q.doubtHost(&lost), q.doubtScript(&lost), err)
@@ -87,6 +68,11 @@ func (d *Decider) boot(req *Request) BootDecision {
 		q.boots(&b)
 	}
 	return b
+}
+
+// ImageUnavailable returns the notice that a host cannot have its image.
+func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
+	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
 }
 
 // withoutIgnored removes the notices of claims that no host has: our own script sends all
@@ -116,25 +102,34 @@ func (q *bootQuestion) boots(b *BootDecision) {
 		b.Script = q.view.Script(h.Namespace)
 	}
 	if imaged {
-		b.Image, b.Err = q.image(h.Image, h.Namespace)
-		if b.Err != nil {
+		if b.Image, b.Err = q.image(h); b.Err != nil {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
 		}
 	}
 }
 
 // image returns the image of a host, or an error where it cannot be booted.
-func (q *bootQuestion) image(ref snapshot.Ref, namespace string) (*snapshot.Image, *fault.Error) {
-	if q.opts.Policy.Isolate && ref.Namespace != namespace {
+func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
+	ref := h.Image
+	if q.opts.Policy.Isolate && ref.Namespace != h.Namespace {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids;"+
-			" put it into "+namespace)
+			" put it into "+h.Namespace)
 	}
 	image := q.view.Image(ref)
 	if image == nil {
 		return nil, fault.New(fault.Unavailable, "there is no image "+ref.String()+
 			"; create the ISCSICdrom or correct the host's spec.image")
 	}
-	return image, bootable(image)
+	failure := bootable(image)
+	if failure != nil || image.External != nil || q.opts.Images == nil {
+		return image, failure
+	}
+	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs); err != nil {
+		unavailable := *fault.Of(err)
+		unavailable.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
+		return image, &unavailable
+	}
+	return image, nil
 }
 
 // bootable returns an error where an image cannot be booted now.
