@@ -184,15 +184,15 @@ func (q *configQuestion) accept() ignition.Accept {
 }
 
 func (q *configQuestion) noMatch() *fault.Error {
-	what := "no " + q.req.Type + " config matches "
-	switch {
-	case q.dec.Host != nil:
-		return fault.New(fault.NoMatch, what+"host "+q.dec.Host.Ref.String()+
+	sentence := "no " + q.req.Type + " config matches "
+	if h := q.dec.Host; h != nil {
+		return fault.New(fault.NoMatch, sentence+"host "+h.Ref.String()+
 			"; give one a selector that holds for it, or default: true")
-	case q.opts.Policy.Isolate:
-		return fault.New(fault.NoMatch, what+q.client()+", which is no known host; create a BareMetalHost with this address,"+
-			" or a config with default: true in the namespace "+match.DefaultNamespace)
 	}
-	return fault.New(fault.NoMatch, what+q.client()+
-		", which is no known host; create a BareMetalHost with this address, or a config with default: true")
+	sentence += q.client() + ", which is no known host; create a BareMetalHost with this address," +
+		" or a config with default: true"
+	if q.opts.Policy.Isolate {
+		sentence += " in the namespace " + match.DefaultNamespace
+	}
+	return fault.New(fault.NoMatch, sentence)
 }

@@ -273,7 +273,8 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 	enforce := q.opts.Policy.Neighbors == identity.NeighborsEnforce
 	switch {
 	case q.contradicts(h):
-		q.mismatch(h)
+		q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
+			", which is none of this host's hardware addresses")
 		if enforce {
 			return fault.New(fault.Refused, "the hardware address behind "+q.client()+" is not one of host "+h.Ref.String()+
 				"; add it to the host's spec.nics or correct its spec.ip")
@@ -287,7 +288,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 	}
 	if q.opts.Policy.Isolate {
 		if c, shared := q.view.SharedAcross(h); shared {
-			q.duplicate(h, c)
+			q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
 			return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+c.Shared()+
 				" with a host of another namespace, so neither is served; correct one of the two")
 		}

@@ -46,12 +46,6 @@ func (q *question) unknown() {
 		" and is no known host; create a BareMetalHost with its address")
 }
 
-// mismatch adds the notice of a neighbour entry that contradicts a host.
-func (q *question) mismatch(h *snapshot.Host) {
-	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
-		", which is none of this host's hardware addresses")
-}
-
 // NeighborChanged returns the notice that the hardware address behind the address of a
 // host's machine was another one a short time ago.
 func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
@@ -60,9 +54,4 @@ func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MA
 		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
 		Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
 	}
-}
-
-// duplicate adds the notice of a host that shares facts with one of another namespace.
-func (q *question) duplicate(h *snapshot.Host, c snapshot.Conflict) {
-	q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
 }

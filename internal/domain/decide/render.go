@@ -52,26 +52,21 @@ func (q *configQuestion) facts() *template.Facts {
 	if h := q.dec.Host; h != nil && (q.role == "" || q.role == h.Labels[match.RoleLabel]) {
 		return nil
 	}
-	var f *template.Facts
-	if h := q.dec.Host; h != nil {
-		f = h.Facts()
-	} else {
-		f = &template.Facts{Hostname: q.hostname}
-		if q.addr.IsValid() {
-			f.IP = q.addr.String()
-		}
-		switch {
-		case q.mac != zeroMAC:
-			f.MAC = q.mac.String()
-		case q.neighbor != zeroMAC:
-			f.MAC = q.neighbor.String()
-		}
+	f := &template.Facts{Hostname: q.hostname}
+	switch {
+	case q.dec.Host != nil:
+		f = q.dec.Host.Facts()
+	case q.mac != zeroMAC:
+		f.MAC = q.mac.String()
+	case q.neighbor != zeroMAC:
+		f.MAC = q.neighbor.String()
+	}
+	if q.dec.Host == nil && q.addr.IsValid() {
+		f.IP = q.addr.String()
 	}
 	if q.role != "" {
-		labels := maps.Clone(f.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
+		labels := map[string]string{}
+		maps.Copy(labels, f.Labels)
 		labels[match.RoleLabel] = q.role
 		f.Labels = labels
 	}
