@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +16,7 @@ import (
 var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Namespace",
 	"Event"}
 
-// apiReference is a page with every kind and field of the package in dir.
+// apiReference returns a page with every kind and field of the package in dir.
 func apiReference(dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -57,10 +58,8 @@ func writeType(b *strings.Builder, types map[string]*ast.GenDecl, name string, d
 		return
 	}
 	level := "###"
-	for _, k := range kinds {
-		if k == name {
-			level = "##"
-		}
+	if slices.Contains(kinds, name) {
+		level = "##"
 	}
 	fmt.Fprintf(b, "\n%s %s\n\n%s\n", level, name, comment(gen.Doc))
 	var rows strings.Builder
@@ -82,7 +81,7 @@ func writeType(b *strings.Builder, types map[string]*ast.GenDecl, name string, d
 	}
 }
 
-// jsonName is a field's name in JSON; false for what is inline or never shown.
+// jsonName returns a field's name in JSON; false for an inline or hidden field.
 func jsonName(field *ast.Field) (string, bool) {
 	if field.Tag == nil {
 		return "", false
@@ -111,7 +110,7 @@ func typeName(expr ast.Expr) string {
 	return ""
 }
 
-// comment is a doc comment in one paragraph, without its +markers.
+// comment returns a doc comment as one paragraph, without its +markers.
 func comment(group *ast.CommentGroup) string {
 	if group == nil {
 		return ""

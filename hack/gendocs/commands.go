@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,13 +11,11 @@ import (
 	"glowplug/internal/cli"
 )
 
-// commandReference is a page with every command, its flags and their variables.
+// commandReference returns a page with every command, its flags and their variables.
 func commandReference() string {
 	var b strings.Builder
-	b.WriteString("# Commands\n\nGenerated from the program by `make generate`. Every flag is also an environment " +
-		"variable; " +
-		"repeatable flags take a comma-separated list there. Exit codes: 0 success, 1 the thing asked for failed, 2 wrong " +
-		"usage.\n")
+	b.WriteString("# Commands\n\nGenerated from the program by `make generate`. Every flag is also an environment variable; " +
+		"repeatable flags take a comma-separated list there. Exit codes: 0 success, 1 the command failed, 2 wrong usage.\n")
 	writeCommands(&b, cli.Root())
 	return b.String()
 }
@@ -34,11 +33,7 @@ func writeCommands(b *strings.Builder, of *cobra.Command) {
 
 func writeCommand(b *strings.Builder, cmd *cobra.Command) {
 	fmt.Fprintf(b, "\n## glowplug %s\n\n", strings.TrimPrefix(strings.TrimSuffix(cmd.UseLine(), " [flags]"), "glowplug "))
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short + "."
-	}
-	fmt.Fprintf(b, "%s\n", text)
+	fmt.Fprintf(b, "%s\n", cmp.Or(cmd.Long, cmd.Short+"."))
 	if cmd.Example != "" {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", cmd.Example)
 	}

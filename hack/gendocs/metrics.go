@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"glowplug/internal/app"
 )
 
-// descriptor is the form in which prometheus.Desc shows its parts; it has no accessors.
+// descriptor is the text form of prometheus.Desc, which has no accessors.
 var descriptor = regexp.MustCompile(
 	`^Desc\{fqName: ("[^"]+"), help: (".*"), unit: ".*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
@@ -33,8 +34,8 @@ type metric struct {
 	values     map[string][]string // of labels whose values are fixed
 }
 
-// metricReference is a page with every metric of the program, as a server with an
-// external store registers them: it has all that one with the embedded store has.
+// metricReference returns a page with every metric of the program. A server with an
+// external store registers all of them.
 func metricReference() (string, error) {
 	dir, err := os.MkdirTemp("", "gendocs")
 	if err != nil {
@@ -84,11 +85,10 @@ func metricsOf(registry *prometheus.Registry) ([]*metric, error) {
 			failed = err
 		}
 	}
-	metrics := make([]*metric, 0, len(byName))
-	for _, m := range byName {
-		metrics = append(metrics, m)
+	var metrics []*metric
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		metrics = append(metrics, byName[name])
 	}
-	slices.SortFunc(metrics, func(a, b *metric) int { return strings.Compare(a.name, b.name) })
 	return metrics, failed
 }
 

@@ -1,20 +1,30 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/butane"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
 )
 
-// applyManager owns the fields that apply sets.
+// applyManager is the field manager of apply.
 const applyManager = "glowplug-apply"
 
 func newApplyCommand() *cobra.Command {
@@ -29,19 +39,19 @@ func newApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
 		Short: "Write manifests, or a config file as an object, to the server",
-		Long: `Write manifests to the server, as kubectl apply does, and Butane's local files with
-them: a config that names local files or trees is compiled here, with the files under
---files-dir, and stored as the Ignition config that it becomes (format ignition); any
-other is stored as it is written. Everything is read and compiled before the first
+		Long: `Write manifests to the server, as kubectl apply does, including the local files of
+Butane configs: a config that names local files or trees is compiled here, with the
+files below --files-dir, and stored as an Ignition config (format ignition). All other
+configs are stored as they are. Everything is read and compiled before the first
 object is sent.
 
 A Butane, Ignition or kickstart file that is no manifest (.bu, .ign, .ks) is stored as
-an IgnitionConfig of its name, for the machines that the flags name. Without one of
-these an object that is there keeps its selector.`,
+an IgnitionConfig with the name of the file, for the machines that the flags select.
+Without such a flag an existing object keeps its selector.`,
 		Example: `  glowplug apply -f rack/ --files-dir files
   glowplug apply -f builder.bu --files-dir files -n g10 --label role=builder
   glowplug apply -f node7.bu --mac 52:54:00:10:00:11 --dry-run`,
-		Args: exactArgs(),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(files) == 0 {
 				return withHint(usagef("missing flag -f"),
@@ -52,12 +62,13 @@ these an object that is there keeps its selector.`,
 			if err != nil {
 				return err
 			}
-			a := applier{
-				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
-				options: &options, query: url.Values{"fieldValidation": {"Strict"}},
-			}
-			if a.client, err = options.connect(); err != nil {
+			c, err := options.connect()
+			if err != nil {
 				return err
+			}
+			a := applier{
+				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), client: c, selector: plain.selector,
+				query: url.Values{"fieldValidation": {"Strict"}},
 			}
 			if dryRun {
 				a.query.Set("dryRun", "All")
@@ -68,8 +79,8 @@ these an object that is there keeps its selector.`,
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
 		"manifest, config file or folder; - is standard input (repeatable)")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects that name none")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything and write nothing")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects without one")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything, and write nothing")
 	addFilesDir(cmd, &filesDir)
 	plain.addFlags(cmd)
 	return cmd
@@ -78,12 +89,13 @@ these an object that is there keeps its selector.`,
 // applier sends objects to a server.
 type applier struct {
 	out, notes io.Writer
-	options    *clientOptions
 	client     *client.Client
-	query      url.Values
+	// selector is for an object made of a config file.
+	selector v1.IgnitionConfigSelector
+	query    url.Values
 }
 
-// all applies every object, whatever becomes of the others.
+// all applies every object, also after the failure of another one.
 func (a *applier) all(ctx context.Context, docs []*prepared) error {
 	failed := 0
 	for _, doc := range docs {
@@ -107,14 +119,14 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 }
 
 func (a *applier) one(ctx context.Context, p *prepared) error {
-	if p.plain {
-		if err := p.keepSelector(ctx, a.options, a.notes); err != nil {
+	if p.spec != nil {
+		if err := a.encodePlain(ctx, p); err != nil {
 			return err
 		}
 	}
 	var written struct{ Status v1.IgnitionConfigStatus }
 	var out any
-	if p.doc.Kind == "IgnitionConfig" { // of another kind the status has other fields
+	if p.doc.Kind == "IgnitionConfig" { // the status of other kinds has other fields
 		out = &written
 	}
 	warnings, err := a.client.Apply(ctx, p.doc, applyManager, a.query, out)
@@ -130,7 +142,7 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	}
 	name := p.doc.Name
 	if p.doc.Kind != "Namespace" {
-		name = p.namespace() + "/" + name
+		name = cmp.Or(p.doc.Namespace, v1.NamespaceDefault) + "/" + name
 	}
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err
@@ -142,15 +154,190 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	return nil
 }
 
-// documents reads the manifests of a path, "-" being standard input.
-func documents(path string, stdin io.Reader) ([]manifest.Document, error) {
-	if path != "-" {
-		docs, err := manifest.Read(path)
-		return docs, fileError(err)
+// plainOptions are the name and the selector for a config file that is no manifest.
+type plainOptions struct {
+	name     string
+	selector v1.IgnitionConfigSelector
+}
+
+func (o *plainOptions) addFlags(cmd *cobra.Command) {
+	const plain = " (for a config file that is no manifest)"
+	flags, s := cmd.Flags(), &o.selector
+	flags.StringVar(&o.name, "name", "", "name of the object"+plain+" (default: that of the file)")
+	flags.StringToStringVar(&s.MatchLabels, "label", nil, "select hosts with this label, key=value (repeatable)"+plain)
+	flags.StringSliceVar(&s.MatchMACs, "mac", nil, "select the host with this hardware address (repeatable)"+plain)
+	flags.StringSliceVar(&s.MatchIPs, "ip", nil, "select hosts by address or CIDR (repeatable)"+plain)
+	flags.StringSliceVar(&s.MatchHostnames, "hostname", nil, "select hosts by name (repeatable)"+plain)
+	flags.BoolVar(&s.Default, "default", false, "select hosts that no other config matches"+plain)
+}
+
+func (o *plainOptions) given() bool { return o.name != "" || !o.selector.IsEmpty() }
+
+// prepared is an object that is ready to be sent.
+type prepared struct {
+	doc *manifest.Document
+	// spec is that of an object made of a config file, which is encoded when its selector
+	// is known; nil: doc has the object.
+	spec map[string]any
+	// note is printed when it is applied.
+	note string
+}
+
+// preparer makes objects of files. It resolves local parts, and refuses configs that do
+// not compile before anything is sent.
+type preparer struct {
+	out       io.Writer
+	stdin     io.Reader
+	filesDir  string
+	namespace string
+	plain     plainOptions
+}
+
+func (p *preparer) prepare(paths []string) ([]*prepared, error) {
+	var all []*prepared
+	for _, path := range paths {
+		found, err := p.path(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
 	}
-	text, err := io.ReadAll(io.LimitReader(stdin, 64<<20))
+	switch {
+	case slices.Contains(all, nil):
+		return nil, errSilent
+	case len(all) == 0:
+		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")),
+			"manifests end in .yaml, .yml or .json")
+	case p.plain.given() && (len(all) != 1 || all[0].spec == nil):
+		return nil, withHint(usagef("--name and the flags that select machines are for one config file that is no manifest"),
+			"a manifest has both itself: metadata.name and spec.selector")
+	}
+	return all, nil
+}
+
+// path reads one path of the command line; nil stands for an object with errors, which
+// are printed.
+func (p *preparer) path(path string) ([]*prepared, error) {
+	format, docs, err := readFile(path, p.stdin)
 	if err != nil {
-		return nil, fmt.Errorf("standard input cannot be read: %w", err)
+		return nil, err
 	}
-	return manifest.Split("<stdin>", text), nil
+	if format != "" {
+		one, err := p.config(path, format)
+		return []*prepared{one}, err
+	}
+	var all []*prepared
+	for i := range docs {
+		one, err := p.document(&docs[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// document prepares an object of a manifest.
+func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
+	if doc.Err != nil {
+		places := newPlaces(doc)
+		return nil, printReport(p.out, doc.File, places.source, places.unreadable(doc.Err))
+	}
+	if doc.Namespace == "" && doc.Kind != "Namespace" {
+		doc.Namespace = p.namespace
+	}
+	one := &prepared{doc: doc}
+	var object map[string]any
+	if err := sigsyaml.Unmarshal(doc.YAML, &object); err != nil {
+		return nil, fmt.Errorf("%s: %w", doc.String(), err)
+	}
+	spec, _ := object["spec"].(map[string]any)
+	source, _ := spec["config"].(string)
+	// A template is rendered by the server, which refuses its local parts.
+	if doc.Kind != "IgnitionConfig" || spec["template"] == true || spec["format"] != compile.FormatButane ||
+		len(butane.Locals([]byte(source))) == 0 {
+		return one, nil
+	}
+	artifact, found := p.compile(compile.FormatButane, source)
+	if artifact == nil {
+		places := newPlaces(doc)
+		return nil, printReport(p.out, doc.File, places.source, places.inConfig(found, source))
+	}
+	spec["format"], spec["config"] = compile.FormatIgnition, string(artifact.Bytes)
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	doc.YAML, one.note = text, resolved
+	return one, nil
+}
+
+// resolved is the note of a config that is stored compiled.
+const resolved = ", with its local files, as Ignition"
+
+// compile compiles a source with its local parts.
+func (p *preparer) compile(format, source string) (*compile.Artifact, report.Report) {
+	artifact, found := compileLocal(compile.Source{Type: typeOf(format), Format: format, Config: source}, p.filesDir)
+	if p.filesDir == "" {
+		for i := range found {
+			if strings.HasPrefix(found[i].Message, "local files") {
+				found[i].Hint = "name the folder that they are under: --files-dir DIR"
+			}
+		}
+	}
+	return artifact, found
+}
+
+// config prepares a config file.
+func (p *preparer) config(file, format string) (*prepared, error) {
+	source, err := readInput(file, nil, compile.MaxSource)
+	if err != nil {
+		return nil, err
+	}
+	name := cmp.Or(p.plain.name, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, withHint(usagef("%q is no name of an object", clipped(name)),
+			"names have only small letters, digits, - and .: give one with --name")
+	}
+	artifact, found := p.compile(format, string(source))
+	if artifact == nil {
+		return nil, printReport(p.out, file, source, found)
+	}
+	one := &prepared{
+		doc: &manifest.Document{File: file, Line: 1, APIVersion: v1.SchemeGroupVersion.String(), Kind: "IgnitionConfig",
+			Namespace: p.namespace, Name: name},
+		spec: map[string]any{"type": typeOf(format), "format": format, "config": string(source)},
+	}
+	if format == compile.FormatButane && len(butane.Locals(source)) > 0 {
+		one.spec["format"], one.spec["config"], one.note = compile.FormatIgnition, string(artifact.Bytes), resolved
+	}
+	return one, nil
+}
+
+// encodePlain encodes an object made of a config file. Without a selector of the flags it
+// keeps that of the stored object: applying without it would remove the selector that
+// apply has set before.
+func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
+	selector := a.selector
+	if selector.IsEmpty() {
+		var stored v1.IgnitionConfig
+		_, err := a.client.Do(ctx, &client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
+			&stored)
+		if err != nil && client.Code(err) != http.StatusNotFound {
+			return remedied(err)
+		}
+		selector = stored.Spec.Selector
+	}
+	if selector.IsEmpty() {
+		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served for ?role=%s only; --mac, --ip, "+
+			"--hostname, --label and --default select machines\n", p.doc.Name)
+	} else {
+		p.spec["selector"] = selector
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": p.doc.APIVersion, "kind": p.doc.Kind,
+		"metadata": map[string]any{"name": p.doc.Name, "namespace": p.doc.Namespace}, "spec": p.spec,
+	})
+	p.doc.YAML = text
+	return err
 }

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"path/filepath"
+	"os"
 	"regexp"
 	"strings"
 
@@ -23,40 +23,30 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// checker checks files and counts what it finds.
+// checker checks files and counts its findings.
 type checker struct {
-	// out takes the findings, forms what configs can be given as.
-	out, forms io.Writer
-	color      bool
-	// installer is what kickstarts are checked for that do not say it themselves.
+	// out is for findings, stdout for the versions in which configs can be served.
+	out, stdout io.Writer
+	// installer is for kickstarts that do not name theirs.
 	installer string
-	// filesDir is where local parts are, "" for a check as the server does it.
+	// filesDir is the folder of local parts, "" for a check as the server does it.
 	filesDir string
-	// seen is where each object stands, by kind, namespace and name.
+	// seen has the place of each object, by kind, namespace and name.
 	seen map[string]string
-	// templates are the configs that are to be rendered.
-	templates map[snapshot.Ref]*checkedTemplate
-
-	// configs are those of the files, by namespace and name, and in their order.
-	configs map[string]*checkedConfig
+	// configs are those of the files; order has them in the order of the files.
+	configs map[snapshot.Ref]*checkedConfig
 	order   []*checkedConfig
 
 	objects, errors, warnings int
 }
 
 func (c *checker) file(name string) error {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".bu", ".butane", ".ign", ".ks":
-		return c.config(name, formatOf(name))
-	}
-	docs, err := manifest.Read(name)
+	format, docs, err := readFile(name, nil)
 	if err != nil {
-		return fileError(err)
+		return err
 	}
-	if len(docs) == 1 && docs[0].Err != nil {
-		if format := plainConfig(docs[0].YAML); format != "" {
-			return c.config(name, format)
-		}
+	if format != "" {
+		return c.config(name, format)
 	}
 	for i := range docs {
 		if err := c.document(&docs[i]); err != nil {
@@ -66,7 +56,27 @@ func (c *checker) file(name string) error {
 	return nil
 }
 
-// plainConfig returns the format of a document that is no object but a config.
+// readFile reads the documents of a manifest, or returns the format of a file that holds
+// a config and no object. "-" is standard input.
+func readFile(path string, stdin io.Reader) (format string, docs []manifest.Document, err error) {
+	if path == "-" {
+		text, err := readInput(path, stdin, maxManifest)
+		return "", manifest.Split("<stdin>", text), err
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && hasExtension(path, ".bu", ".butane", ".ign", ".ks", ".cfg") {
+		return formatOf(path), nil, nil
+	}
+	docs, err = manifest.Read(path)
+	if len(docs) == 1 && docs[0].Err != nil {
+		format = plainConfig(docs[0].YAML)
+	}
+	return format, docs, fileError(err)
+}
+
+// maxManifest bounds a manifest from standard input, in bytes.
+const maxManifest = 64 << 20
+
+// plainConfig returns the format of a document that is a config; "" where it is none.
 func plainConfig(text []byte) string {
 	var top map[string]any
 	if sigsyaml.Unmarshal(text, &top) != nil {
@@ -83,17 +93,16 @@ func plainConfig(text []byte) string {
 
 // config checks a file that holds one config.
 func (c *checker) config(name, format string) error {
-	source, err := readSource(name, nil)
-	if err != nil {
+	src := compile.Source{Type: typeOf(format), Format: format, KickstartVersion: c.installer}
+	if _, err := readSource(&src, name, nil); err != nil {
 		return err
 	}
 	c.objects++
-	artifact, found := compileLocal(compile.Source{Type: typeOf[format], Format: format, Config: string(source),
-		KickstartVersion: c.installer}, c.filesDir)
-	if err := c.servable(name, artifact); err != nil {
+	artifact, found := compileLocal(src, c.filesDir)
+	if err := c.printVersions(name, artifact); err != nil {
 		return err
 	}
-	return c.print(name, source, found)
+	return c.print(name, []byte(src.Config), found)
 }
 
 func (c *checker) print(name string, source []byte, found report.Report) error {
@@ -105,13 +114,13 @@ func (c *checker) print(name string, source []byte, found report.Report) error {
 	}
 	c.errors += len(found.Errors())
 	c.warnings += len(found.Warnings())
-	return report.Fprint(c.out, name, source, found, c.color)
+	return printReport(c.out, name, source, found)
 }
 
-// servable says what a config can be given as.
-func (c *checker) servable(name string, artifact *compile.Artifact) error {
+// printVersions prints the Ignition versions in which a config can be served.
+func (c *checker) printVersions(name string, artifact *compile.Artifact) error {
 	if text := describeForms(artifact); text != "" {
-		_, err := fmt.Fprintf(c.forms, "%s: %s", name, text)
+		_, err := fmt.Fprintf(c.stdout, "%s: %s", name, text)
 		return err
 	}
 	return nil
@@ -128,44 +137,18 @@ func (c *checker) document(doc *manifest.Document) error {
 	if doc.APIVersion != "v1" {
 		found = append(found, p.finding("apiVersion", fmt.Sprintf("apiVersion is %q and has to be \"v1\"", doc.APIVersion)))
 	}
-	switch doc.Kind {
-	case "IgnitionConfig":
-		config := &v1.IgnitionConfig{}
-		found = append(found, object(p, doc, config,
-			func() field.ErrorList { return v1.ValidateIgnitionConfig(named(config)) })...)
-		if !found.HasError() {
-			spec := &config.Spec
-			source := compile.SourceOf(config)
-			source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
-			artifact, compiled := compileLocal(source, c.filesDir)
-			if artifact != nil && artifact.Template {
-				c.templates[snapshot.Ref{Namespace: config.Namespace, Name: config.Name}] = &checkedTemplate{doc: doc, places: p,
-					config: spec.Config}
+	switch check, known := checks[doc.Kind]; {
+	case doc.Kind == "IgnitionConfig":
+		config, decoded := decodeAs(p, doc, v1.ValidateIgnitionConfig)
+		if found = append(found, decoded...); !found.HasError() {
+			compiled, err := c.compile(doc, p, config)
+			if err != nil {
+				return err
 			}
-			if len(spec.Layers) == 0 {
-				if err := c.servable(doc.String(), artifact); err != nil {
-					return err
-				}
-			}
-			c.keep(doc, p, config, artifact, compiled)
-			found = append(found, p.inConfig(compiled, spec.Config)...)
+			found = append(found, compiled...)
 		}
-	case "BareMetalHost":
-		host := &v1.BareMetalHost{}
-		found = append(found, object(p, doc, host,
-			func() field.ErrorList { return v1.ValidateBareMetalHost(named(host)) })...)
-	case "ISCSICdrom":
-		cdrom := &v1.ISCSICdrom{}
-		found = append(found, object(p, doc, cdrom, func() field.ErrorList { return v1.ValidateISCSICdrom(named(cdrom)) })...)
-	case "StreamRelease":
-		release := &v1.StreamRelease{}
-		found = append(found, object(p, doc, release,
-			func() field.ErrorList { return api.ValidateStreamRelease(release) })...)
-	case "ConfigMap":
-		cm := &v1.ConfigMap{}
-		found = append(found, object(p, doc, cm, func() field.ErrorList { return v1.ValidateConfigMap(named(cm)) })...)
-	case "Namespace":
-		found = append(found, object(p, doc, &v1.Namespace{}, func() field.ErrorList { return nil })...)
+	case known:
+		found = append(found, check(p, doc)...)
 	default:
 		f := p.finding("kind", fmt.Sprintf("kind %q is not served", doc.Kind))
 		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap and Namespace"
@@ -173,8 +156,8 @@ func (c *checker) document(doc *manifest.Document) error {
 	}
 	key := doc.Kind + " " + doc.Namespace + "/" + doc.Name
 	if earlier, twice := c.seen[key]; twice {
-		f := p.finding("metadata.name", fmt.Sprintf("%s %s stands already at %s", doc.Kind, doc.Name, earlier))
-		f.Hint = "the later one would replace the earlier; rename one of them"
+		f := p.finding("metadata.name", fmt.Sprintf("%s %s is already defined at %s", doc.Kind, doc.Name, earlier))
+		f.Hint = "the later object would replace the earlier one; rename one of them"
 		found = append(found, f)
 	} else {
 		c.seen[key] = doc.String()
@@ -182,12 +165,43 @@ func (c *checker) document(doc *manifest.Document) error {
 	return c.print(doc.File, p.source, found.Tidy())
 }
 
-// named puts an object where it would be stored if it names no namespace.
-func named[T metav1.Object](object T) T {
-	if object.GetNamespace() == "" {
-		object.SetNamespace(v1.NamespaceDefault)
+// compile compiles the config of an object.
+func (c *checker) compile(doc *manifest.Document, p *places, config *v1.IgnitionConfig) (report.Report, error) {
+	source := compile.SourceOf(config)
+	source.KickstartVersion = cmp.Or(source.KickstartVersion, c.installer)
+	artifact, found := compileLocal(source, c.filesDir)
+	c.keep(doc, p, config, artifact, found)
+	if len(config.Spec.Layers) == 0 {
+		if err := c.printVersions(doc.String(), artifact); err != nil {
+			return nil, err
+		}
 	}
-	return object
+	return p.inConfig(found, config.Spec.Config), nil
+}
+
+// checks are the checks of the kinds beside IgnitionConfig.
+var checks = map[string]func(*places, *manifest.Document) report.Report{
+	"BareMetalHost": checkAs(v1.ValidateBareMetalHost),
+	"ISCSICdrom":    checkAs(v1.ValidateISCSICdrom),
+	"ConfigMap":     checkAs(v1.ValidateConfigMap),
+	"StreamRelease": checkAs(func(r *v1.StreamRelease) field.ErrorList {
+		r.Namespace = ""
+		return api.ValidateStreamRelease(r)
+	}),
+	"Namespace": checkAs(func(*v1.Namespace) field.ErrorList { return nil }),
+}
+
+func checkAs[T any, P object[T]](validate func(P) field.ErrorList) func(*places, *manifest.Document) report.Report {
+	return func(p *places, doc *manifest.Document) report.Report {
+		_, found := decodeAs(p, doc, validate)
+		return found
+	}
+}
+
+// object is a pointer to a kind.
+type object[T any] interface {
+	*T
+	metav1.Object
 }
 
 // structField finds the field in a decoder's message.
@@ -196,21 +210,24 @@ var structField = regexp.MustCompile(`json: cannot unmarshal (.+) into Go struct
 // quoted finds the field in a strict decoder's message.
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// object decodes a document as strictly as the API does, and checks it.
-func object(p *places, doc *manifest.Document, into any, check func() field.ErrorList) report.Report {
+// decodeAs decodes a document as strictly as the API does, and validates the object in
+// the namespace in which it would be stored.
+func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate func(P) field.ErrorList) (
+	into P, found report.Report,
+) {
+	into = new(T)
 	text, err := sigsyaml.YAMLToJSONStrict(doc.YAML)
 	if err != nil {
-		return p.unreadable(err)
+		return into, p.unreadable(err)
 	}
 	strict, err := json.UnmarshalStrict(text, into)
 	if err != nil {
 		if m := structField.FindStringSubmatch(err.Error()); m != nil {
-			return report.Report{p.finding(m[2], fmt.Sprintf("expected %s, found a value of type %s", wanted(m[3]),
+			return into, report.Report{p.finding(m[2], fmt.Sprintf("expected %s, found a value of type %s", nameOfType(m[3]),
 				strings.Fields(m[1])[0]))}
 		}
-		return report.Report{p.finding("", err.Error())}
+		return into, report.Report{p.finding("", err.Error())}
 	}
-	var found report.Report
 	for _, err := range strict {
 		path := ""
 		if m := quoted.FindStringSubmatch(err.Error()); m != nil {
@@ -220,16 +237,17 @@ func object(p *places, doc *manifest.Document, into any, check func() field.Erro
 		f.Hint = "the field is not part of the kind; check the spelling and the indentation"
 		found = append(found, f)
 	}
-	for _, err := range check() {
+	into.SetNamespace(cmp.Or(into.GetNamespace(), v1.NamespaceDefault))
+	for _, err := range validate(into) {
 		f := p.finding(err.Field, err.ErrorBody())
 		f.Path = err.Field
 		found = append(found, f)
 	}
-	return found
+	return into, found
 }
 
-// wanted puts words for the Go type of a field.
-func wanted(goType string) string {
+// nameOfType returns the name of a Go type for messages.
+func nameOfType(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "[]"):
 		return "a list"

@@ -1,21 +1,24 @@
-// Package cli is the command line: one file a subcommand, errors with their
-// remedy, and the exit codes 0 (success), 1 (the thing asked for failed) and
-// 2 (wrong usage).
+// Package cli is the command line: one file a command, errors with a remedy, and the
+// exit codes 0 (success), 1 (the command failed) and 2 (wrong usage).
 package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// Main runs the program with args and gives its exit code.
+// Main runs the program with args and returns its exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	root := Root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -36,51 +39,41 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// Root is the whole command tree, for generated documentation.
-func Root() *cobra.Command { return newRootCommand() }
-
-func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "glowplug",
-		Short: "Serve each booting machine its own Ignition or Kickstart config",
-		Long: `glowplug stores Ignition and Kickstart configs as Kubernetes-style objects and
+// Root returns the whole command tree.
+func Root() *cobra.Command {
+	root := newGroup("glowplug", "Serve each booting machine its own Ignition or Kickstart config",
+		`glowplug stores Ignition and Kickstart configs as Kubernetes-style objects and
 serves each booting machine the right one, matched by MAC, IP, host name or label.
 
-Every flag can also be given as an environment variable: --data-dir is
+Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		// Called for every subcommand: flags not given come from the environment.
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return flagsFromEnvironment(cmd.Flags())
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q", args[0])
-			}
-			return cmd.Help()
-		},
-		Args: cobra.ArbitraryArgs,
-	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err: err} })
-	root.AddCommand(
-		newServeCommand(),
-		newCompileCommand(),
-		newValidateCommand(),
-		newApplyCommand(),
-		newExplainCommand(),
-		newRenderCommand(),
-		newISOCommand(),
-		newCoreOSCommand(),
-		newStoreCommand(),
-		newVersionCommand(),
-	)
+		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newExplainCommand(),
+		newRenderCommand(), newISOCommand(), newCoreOSCommand(), newStoreCommand(), newVersionCommand())
+	root.SilenceErrors, root.SilenceUsage = true, true
+	// Called for every subcommand: flags that are not set come from the environment.
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return flagsFromEnvironment(cmd.Flags()) }
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	strictBuiltins(root)
 	return root
 }
 
-// strictBuiltins makes the commands that the library brings refuse what they do
-// not know, like ours; by themselves they print help and succeed.
+// newGroup returns a command that has subcommands and does nothing itself.
+func newGroup(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: showHelp}
+	group.AddCommand(subcommands...)
+	return group
+}
+
+// showHelp runs a group. Its arguments are unknown subcommands.
+func showHelp(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unknown command %q", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "glowplug "))
+	}
+	return cmd.Help()
+}
+
+// strictBuiltins makes cobra's own commands refuse unknown arguments, like ours. Without
+// it they print help and succeed.
 func strictBuiltins(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -96,26 +89,68 @@ func strictBuiltins(root *cobra.Command) {
 				return topic.Help()
 			}
 		case "completion":
-			c.Args = cobra.ArbitraryArgs
-			c.RunE = func(_ *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return usagef("no completion for %q: it is bash, zsh, fish or powershell", args[0])
-				}
-				return c.Help()
-			}
+			c.Args, c.RunE = cobra.ArbitraryArgs, showHelp
 		}
 	}
 }
 
-// exactArgs is cobra.ExactArgs with a usage error that names what is missing.
-func exactArgs(names ...string) cobra.PositionalArgs {
+// arguments returns a check that there is one argument for each name, for "[NAME]" at
+// most one, and for "NAME…" at least one.
+func arguments(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return usagef("missing argument %s", names[len(args)])
-		case len(args) > len(names):
+		for i, name := range names {
+			if i >= len(args) && !strings.HasPrefix(name, "[") {
+				return usagef("missing argument %s", strings.TrimSuffix(name, "…"))
+			}
+			if strings.HasSuffix(name, "…") {
+				return nil
+			}
+		}
+		if len(args) > len(names) {
 			return usagef("unexpected argument %q", args[len(names)])
 		}
 		return nil
 	}
+}
+
+// checkChoice refuses a value of a flag that is not one of the choices.
+func checkChoice(flag, value string, choices ...string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(choices, ", "))
+}
+
+// addOutput adds the flag that chooses between text and JSON.
+func addOutput(cmd *cobra.Command, value *string) {
+	cmd.Flags().StringVarP(value, "output", "o", "text", "text or json")
+}
+
+func checkOutput(value string) error { return checkChoice("output", value, "text", "json") }
+
+func writeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// flagsFromEnvironment sets every flag that is not on the command line from GLOWPLUG_<FLAG>.
+// A repeatable flag takes a comma-separated list.
+func flagsFromEnvironment(flags *pflag.FlagSet) error {
+	var first error
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, ok := os.LookupEnv(environmentName(f.Name))
+		if !ok || f.Changed || first != nil {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			first = usagef("%s: %w", environmentName(f.Name), err)
+		}
+	})
+	return first
+}
+
+// environmentName is the variable of a flag: GLOWPLUG_DATA_DIR for data-dir.
+func environmentName(flag string) string {
+	return "GLOWPLUG_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -22,25 +20,26 @@ import (
 	"glowplug/internal/keyfile"
 )
 
-// clientOptions say which server a client command talks to.
+// clientOptions are the flags that name the server.
 type clientOptions struct {
 	server, kubeconfig string
-	// notes returns the output for warnings; nil: there is none.
-	notes  func() io.Writer
-	warned sync.Once
+	// warn prints a warning with its remedy; nil: there are no warnings.
+	warn func(warning error, remedy string)
 	// connected is the client once there is one.
 	connected *client.Client
 }
 
 func (o *clientOptions) addFlags(cmd *cobra.Command) {
-	o.notes = cmd.ErrOrStderr
+	o.warn = func(warning error, remedy string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\nhint: %s\n", warning, remedy)
+	}
 	cmd.Flags().StringVar(&o.server, "server", "",
-		"URL of the server's admin listener, which needs no credential, as http://127.0.0.1:8081 or unix:PATH")
+		"URL of the server's admin listener, which needs no credential: http://127.0.0.1:8081 or unix:PATH")
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"),
-		"kubeconfig of the server, which the first serve writes")
+		"kubeconfig of the server, which its first start writes")
 }
 
-// config is how the server is reached: --server, else the kubeconfig.
+// config returns the configuration of the client: --server, else the kubeconfig.
 func (o *clientOptions) config() (*rest.Config, error) {
 	if path, ok := strings.CutPrefix(o.server, "unix:"); ok {
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -60,25 +59,23 @@ func (o *clientOptions) config() (*rest.Config, error) {
 			"name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081),"+
 				" or its --kubeconfig DATA-DIR/admin.kubeconfig")
 	}
-	o.warned.Do(func() {
-		if loose := keyfile.Loose(o.kubeconfig); loose != nil && o.notes != nil {
-			fmt.Fprintf(o.notes(), "warning: %v\nhint: %s\n", loose, loose.Remedy)
-		}
-	})
+	if loose := keyfile.Loose(o.kubeconfig); loose != nil && o.warn != nil {
+		o.warn(loose, loose.Remedy)
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
-	if staysHere(config.Host) {
+	// For plain HTTP the library leaves the token out. It is sent where the request does
+	// not leave this machine, as to a server without TLS.
+	if isLocalHTTP(config.Host) {
 		config.BearerToken = tokenOf(o.kubeconfig)
 	}
 	return config, nil
 }
 
-// staysHere reports whether a server is reached over plain HTTP that does not leave
-// this machine: the door of a server without TLS. For plain HTTP the library leaves
-// out the token that a kubeconfig has, wherever it leads.
-func staysHere(server string) bool {
+// isLocalHTTP reports whether a URL is of plain HTTP to this machine.
+func isLocalHTTP(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" {
 		return false
@@ -87,18 +84,18 @@ func staysHere(server string) bool {
 	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// tokenOf is the token of the current user of a kubeconfig that has been read
-// before; "" where there is none.
+// tokenOf returns the token of the current user of a kubeconfig; "" where there is none.
 func tokenOf(kubeconfig string) string {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
-	if err != nil || config.Contexts[config.CurrentContext] == nil {
+	if err != nil {
 		return ""
 	}
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	if user == nil {
-		return ""
+	if current := config.Contexts[config.CurrentContext]; current != nil {
+		if user := config.AuthInfos[current.AuthInfo]; user != nil {
+			return user.Token
+		}
 	}
-	return user.Token
+	return ""
 }
 
 // connect returns the client of the server.
@@ -115,21 +112,15 @@ func (o *clientOptions) connect() (*client.Client, error) {
 	return o.connected, nil
 }
 
-// do sends a request and reads the answer into out, as client.Client does; errors have a
-// remedy.
-func (o *clientOptions) do(ctx context.Context, r *client.Request, out any) (http.Header, error) {
+// do sends a request and reads the answer into out, as client.Client does. Its errors
+// have a remedy.
+func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error {
 	c, err := o.connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	header, err := c.Do(ctx, r, out)
-	return header, remedied(err)
-}
-
-// get reads the object or the list of a request.
-func (o *clientOptions) get(ctx context.Context, r client.Request, out any) error {
-	_, err := o.do(ctx, &r, out)
-	return err
+	_, err = c.Do(ctx, &r, out)
+	return remedied(err)
 }
 
 // remedied adds a remedy to an error of the client.

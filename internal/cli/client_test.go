@@ -17,10 +17,10 @@ func TestKubeconfigOverPlainHTTP(t *testing.T) {
 	file := filepath.Join(dir, "admin.kubeconfig")
 	options := &clientOptions{kubeconfig: file}
 	request := client.Request{Resource: "namespaces"}
-	if err := options.get(t.Context(), request, nil); err != nil {
+	if err := options.do(t.Context(), request, nil); err != nil {
 		t.Error(err)
 	}
-	if err := (&clientOptions{server: server}).get(t.Context(), request, nil); client.Code(err) != 401 {
+	if err := (&clientOptions{server: server}).do(t.Context(), request, nil); client.Code(err) != 401 {
 		t.Errorf("without a credential: %v", err)
 	}
 
@@ -54,7 +54,7 @@ func TestServerBySocket(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := "unix:" + filepath.Join(dir, "admin.sock")
 	runServer(t, "--admin-listen", socket)
-	if err := (&clientOptions{server: socket}).get(t.Context(), client.Request{Resource: "namespaces"}, nil); err != nil {
+	if err := (&clientOptions{server: socket}).do(t.Context(), client.Request{Resource: "namespaces"}, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,68 +7,54 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/image/download"
 	"glowplug/internal/version"
 )
 
-// metadataTimeout bounds the download of a stream metadata document.
-const metadataTimeout = time.Minute
-
 func newCoreOSCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "coreos",
-		Short: "Keep, print and mirror the metadata of CoreOS streams",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q", "coreos "+args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(newCoreOSImportCommand(), newCoreOSPrintCommand(), newCoreOSMirrorCommand())
-	return cmd
+	return newGroup("coreos", "Import, print and mirror the metadata of CoreOS streams", "",
+		newCoreOSImportCommand(), newCoreOSPrintCommand(), newCoreOSMirrorCommand())
 }
 
-// isURL tells a URL from the name of a file.
+// isURL reports whether a name is a URL, and not that of a file.
 func isURL(from string) bool {
 	return strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://")
 }
 
-// readMetadata reads a document of stream metadata from a file, standard input or a
-// URL. Those of the older rhcos.json form, one for each architecture, become one of the
-// new form, named stream, or after its version where that is "".
+// readMetadata reads stream metadata from a file, standard input or a URL. Documents of
+// the older rhcos.json form, one for each architecture, become one of the new form, with
+// the name stream, or with that of their version where stream is "".
 func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...string) (*coreos.Document, error) {
-	const hint = "it has to be CoreOS stream metadata, or the older rhcos.json"
 	var legacy [][]byte
 	for _, from := range froms {
-		data, err := readBounded(ctx, from, stdin)
+		data, err := readDocument(ctx, from, stdin)
 		if err != nil {
 			return nil, err
 		}
-		if !coreos.IsLegacy(data) {
-			doc, err := coreos.Parse(data)
-			if err != nil {
-				return nil, withHint(fmt.Errorf("%s: %w", shown(from), err), hint)
-			}
-			if len(froms) > 1 {
-				return nil, usagef("%s is of all architectures: only the older rhcos.json comes in several files", shown(from))
-			}
+		var doc *coreos.Document
+		if coreos.IsLegacy(data) {
+			legacy = append(legacy, data)
+			_, err = coreos.FromLegacy(stream, data)
+		} else {
+			doc, err = coreos.Parse(data)
+		}
+		switch {
+		case err != nil:
+			return nil, withHint(fmt.Errorf("%s: %w", shown(from), err),
+				"the document has to be CoreOS stream metadata, or the older rhcos.json")
+		case doc != nil && len(froms) > 1:
+			return nil, usagef("%s is of all architectures: only the older rhcos.json comes in several files", shown(from))
+		case doc != nil:
 			return doc, nil
 		}
-		if _, err := coreos.FromLegacy(stream, data); err != nil {
-			return nil, withHint(fmt.Errorf("%s: %w", shown(from), err), hint)
-		}
-		legacy = append(legacy, data)
 	}
 	doc, err := coreos.FromLegacy(stream, legacy...)
 	if err != nil {
@@ -77,7 +63,7 @@ func readMetadata(ctx context.Context, stdin io.Reader, stream string, froms ...
 	return doc, nil
 }
 
-// shown is where a document is from, without a password.
+// shown returns the name or URL of a document, without a password.
 func shown(from string) string {
 	if u, err := url.Parse(from); err == nil && isURL(from) {
 		return u.Redacted()
@@ -85,69 +71,56 @@ func shown(from string) string {
 	return from
 }
 
-func readBounded(ctx context.Context, from string, stdin io.Reader) ([]byte, error) {
-	var source io.Reader = stdin
-	switch {
-	case isURL(from):
-		ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-		if err != nil {
-			return nil, usagef("%q is not a URL", shown(from))
-		}
-		req.Header.Set("User-Agent", "glowplug/"+version.Version)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return nil, withHint(err,
-				"is the server reachable from here? a file that was downloaded elsewhere can be given instead")
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("%s: the server answered %s", shown(from), resp.Status)
-		}
-		source = resp.Body
-	case from != "-":
-		file, err := os.Open(from)
-		if err != nil {
-			return nil, fileError(err)
-		}
-		defer file.Close()
-		source = file
+// readDocument reads a file, standard input or a URL.
+func readDocument(ctx context.Context, from string, stdin io.Reader) ([]byte, error) {
+	if !isURL(from) {
+		return readInput(from, stdin, coreos.MaxDocument)
 	}
-	data, err := io.ReadAll(io.LimitReader(source, coreos.MaxDocument+1))
+	data, err := newDownloadClient(http.DefaultClient).Small(ctx, from, coreos.MaxDocument)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", shown(from), err)
+		return nil, withHint(fmt.Errorf("%s: %w", shown(from), err),
+			"is the server reachable from here? a file that was downloaded elsewhere can be given instead")
 	}
 	return data, nil
 }
 
-// streamPath is where the server shows a stream to everybody.
-func streamPath(stream string) string { return "/streams/" + url.PathEscape(stream) + ".json" }
+func newDownloadClient(client *http.Client) *download.Client {
+	return &download.Client{HTTP: client, Agent: "glowplug/" + version.Version}
+}
 
-// serverMetadata fetches a stream's document from the server, to the byte; that of
-// the only stream where stream is "".
-func serverMetadata(ctx context.Context, options *clientOptions, stream, release string) (data []byte, name string,
-	err error) {
+// serverMetadata fetches the document of a stream from the server; that of the only
+// stream where stream is "".
+func serverMetadata(ctx context.Context, options *clientOptions, stream, release string) (*coreos.Document, string,
+	error) {
 	if stream == "" {
+		var err error
 		if stream, err = onlyStream(ctx, options); err != nil {
 			return nil, "", err
 		}
 	}
-	request := client.Request{Path: streamPath(stream)}
+	request := client.Request{Path: "/streams/" + url.PathEscape(stream) + ".json"}
 	if release != "" {
 		request.Query = url.Values{"release": {release}}
 	}
-	err = options.get(ctx, request, &data)
+	var data []byte
+	err := options.do(ctx, request, &data)
 	if client.Code(err) == http.StatusNotFound {
-		err = withHint(err, "kubectl get streamreleases lists what there is; glowplug coreos import adds one")
+		err = withHint(err, "kubectl get streamreleases lists the streams; glowplug coreos import adds one")
 	}
-	return data, stream, err
+	if err != nil {
+		return nil, "", err
+	}
+	doc, err := coreos.Parse(data)
+	if err != nil {
+		return nil, "", fmt.Errorf("the server's document: %w", err)
+	}
+	return doc, stream, nil
 }
 
-// onlyStream is the name of the one stream that the server has.
+// onlyStream returns the name of the one stream of the server.
 func onlyStream(ctx context.Context, options *clientOptions) (string, error) {
 	var list v1.StreamReleaseList
-	err := options.get(ctx, client.Request{Resource: streamReleases}, &list)
+	err := options.do(ctx, client.Request{Resource: streamReleases}, &list)
 	if client.Code(err) != 0 {
 		return "", withHint(err, "name the stream with --stream: then no credential is needed")
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
@@ -19,9 +21,6 @@ import (
 // streamReleases is the resource of the releases.
 const streamReleases = "streamreleases"
 
-// importTries are made before a release that others write at the same time is given up.
-const importTries = 5
-
 func newCoreOSImportCommand() *cobra.Command {
 	var (
 		options clientOptions
@@ -29,35 +28,25 @@ func newCoreOSImportCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "import FILE-or-URL…",
-		Short: "Keep a release of a CoreOS stream on the server",
-		Long: `Read CoreOS stream metadata (of Fedora CoreOS, RHEL CoreOS or whatever has the same
-form) or the older rhcos.json, of which there is one for each architecture, check it,
-and keep it on the server as a StreamRelease. Releases that were imported before stay; the one whose metadata was
-made last is the stream's current one, unless another is held fast with --current.
+		Short: "Store a release of a CoreOS stream on the server",
+		Long: `Read CoreOS stream metadata (of Fedora CoreOS, RHEL CoreOS or others in the same
+form) or the older rhcos.json, one file for each architecture, check it, and store it
+on the server as a StreamRelease. Earlier releases stay. The stream's current release is
+the one with the newest metadata, unless --current selects another.
 
-A release that is there already is brought up to date with what is given.`,
+A release that the server has already is updated.`,
 		Example: `  glowplug coreos import https://builds.coreos.fedoraproject.org/streams/stable.json
   glowplug coreos import rhcos.json --stream rhcos-4.8 --max-ignition 3.2.0
   glowplug coreos import rhcos-amd64.json rhcos-s390x.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("missing argument FILE-or-URL")
-			}
-			return nil
-		},
+		Args: arguments("FILE-or-URL…"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := readMetadata(cmd.Context(), cmd.InOrStdin(), spec.Stream, args...)
 			if err != nil {
 				return err
 			}
-			if spec.Stream == "" {
-				spec.Stream = doc.Stream.Stream
-			}
-			if spec.Release == "" {
-				spec.Release = doc.Release()
-			}
-			if spec.Release == "" {
-				return withHint(fmt.Errorf("%s lists no image that would tell its release", shown(args[0])),
+			spec.Stream = cmp.Or(spec.Stream, doc.Stream.Stream)
+			if spec.Release = cmp.Or(spec.Release, doc.Release()); spec.Release == "" {
+				return withHint(fmt.Errorf("%s lists no image that has its release", shown(args[0])),
 					"name it with --release")
 			}
 			spec.Document = string(doc.Raw)
@@ -70,85 +59,77 @@ A release that is there already is brought up to date with what is given.`,
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringVar(&spec.Stream, "stream", "", "name to keep the stream under (default: what it calls itself)")
+	cmd.Flags().StringVar(&spec.Stream, "stream", "", "name of the stream (default: that in the metadata)")
 	cmd.Flags().StringVar(&spec.Release, "release", "",
 		"version of the release (default: that of the x86_64 metal images)")
 	cmd.Flags().StringVar(&spec.MaxIgnition, "max-ignition", "",
-		"newest Ignition spec version that the release reads, such as 3.4.0")
+		"newest Ignition version that the release reads, such as 3.4.0")
 	cmd.Flags().BoolVar(&spec.Current, "current", false,
-		"make it the stream's current release, whatever is imported later (--current=false ends that)")
+		"make it the stream's current release, also after later imports (--current=false ends that)")
 	cmd.Flags().StringSliceVar(&spec.Mirrors, "mirror", nil,
-		"URL of a folder that coreos mirror has filled, tried before the document's locations (repeatable)")
+		"URL of a folder of coreos mirror, tried before the locations in the metadata (repeatable)")
 	return cmd
 }
 
-// importer brings one release to the server.
+// importer writes one release to the server.
 type importer struct {
 	options *clientOptions
 	spec    v1.StreamReleaseSpec
 	given   func(flag string) bool
 }
 
-// run creates the release or brings it up to date, and says which.
+// run creates the release or updates it, and returns which. It tries again where another
+// client writes the release at the same time.
 func (i *importer) run(ctx context.Context) (done string, err error) {
-	release := &v1.StreamRelease{
-		TypeMeta:   metav1.TypeMeta{Kind: "StreamRelease", APIVersion: v1.SchemeGroupVersion.String()},
-		ObjectMeta: metav1.ObjectMeta{Name: i.name()}, Spec: i.spec,
-	}
-	for range importTries {
-		if err = i.send(ctx, client.Request{Method: http.MethodPost, Body: release}); err == nil {
-			return "created", nil
+	isConflict := func(err error) bool { return client.Code(err) == http.StatusConflict }
+	err = retry.OnError(retry.DefaultRetry, isConflict, func() error {
+		release := v1.StreamRelease{
+			TypeMeta:   metav1.TypeMeta{Kind: "StreamRelease", APIVersion: v1.SchemeGroupVersion.String()},
+			ObjectMeta: metav1.ObjectMeta{Name: i.name()},
 		}
-		if client.Code(err) != http.StatusConflict {
-			return "", err
+		request := client.Request{Resource: streamReleases, Name: i.name()}
+		err := i.options.do(ctx, request, &release)
+		old := release.Spec
+		switch {
+		case client.Code(err) == http.StatusNotFound:
+			done, release.Spec = "created", i.spec
+			request.Method, request.Name = http.MethodPost, ""
+		case err != nil:
+			return err
+		default:
+			done, release.Spec = "configured", i.update(old)
+			request.Method = http.MethodPut
 		}
-		var there v1.StreamRelease
-		getErr := i.options.get(ctx, client.Request{Resource: streamReleases, Name: i.name()}, &there)
-		if client.Code(getErr) == http.StatusNotFound {
-			continue // deleted between the two
+		if reflect.DeepEqual(old, release.Spec) {
+			done = "unchanged"
+			return nil
 		}
-		if getErr != nil {
-			return "", getErr
+		request.Body, request.Query = &release, url.Values{"fieldManager": {"glowplug-import"}}
+		err = i.options.do(ctx, request, nil)
+		if client.Code(err) == http.StatusNotFound {
+			return withHint(err, "the server does not know StreamReleases: it is older than this program")
 		}
-		spec := i.over(there.Spec)
-		if reflect.DeepEqual(spec, there.Spec) {
-			return "unchanged", nil
-		}
-		there.Spec = spec
-		if err = i.send(ctx, client.Request{Method: http.MethodPut, Name: i.name(), Body: &there}); err == nil {
-			return "configured", nil
-		}
-		if client.Code(err) != http.StatusConflict {
-			return "", err
-		}
-	}
-	return "", err
+		return err
+	})
+	return done, err
 }
 
 func (i *importer) name() string { return v1.StreamReleaseName(i.spec.Stream, i.spec.Release) }
 
-// over is what is given over what is there: flags that were not given stay.
-func (i *importer) over(there v1.StreamReleaseSpec) v1.StreamReleaseSpec {
+// update returns the spec of a stored release with the new values. Flags that are not on
+// the command line keep their stored values.
+func (i *importer) update(stored v1.StreamReleaseSpec) v1.StreamReleaseSpec {
 	spec := i.spec
 	if !i.given("max-ignition") {
-		spec.MaxIgnition = there.MaxIgnition
+		spec.MaxIgnition = stored.MaxIgnition
 	}
 	if !i.given("current") {
-		spec.Current = there.Current
+		spec.Current = stored.Current
 	}
 	if !i.given("mirror") {
-		spec.Mirrors = there.Mirrors
+		spec.Mirrors = stored.Mirrors
 	}
 	return spec
-}
-
-func (i *importer) send(ctx context.Context, r client.Request) error {
-	r.Resource, r.Query = streamReleases, url.Values{"fieldManager": {"glowplug-import"}}
-	_, err := i.options.do(ctx, &r, nil)
-	if client.Code(err) == http.StatusNotFound {
-		return withHint(err, "the server does not know StreamReleases: it is older than this program")
-	}
-	return err
 }
 
 func (i *importer) report(w io.Writer, doc *coreos.Document, done string) error {

@@ -126,7 +126,7 @@ func TestCoreOSMirror(t *testing.T) {
 	})
 	code, stdout, stderr := mirror()
 	if code != 1 || stdout != "" || !strings.Contains(stderr, "error: "+iso+": ") || !strings.Contains(stderr,
-		"hint: run it again") {
+		"hint: run the command again") {
 		t.Errorf("cut off: %d %s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, below, iso)); !os.IsNotExist(err) {
@@ -256,7 +256,7 @@ func TestCoreOSMirrorRewrites(t *testing.T) {
 	dir = t.TempDir()
 	code, stdout, stderr = run("coreos", "mirror", "--from", file, "--arch", "x86_64", "--artifact",
 		"vmware,virtualbox,qemu", "--rewrite-base", base, dir)
-	if code != 1 || !strings.Contains(stderr, "error: 2 of 3 files are not there:\n") || stdout != "" {
+	if code != 1 || !strings.Contains(stderr, "error: 2 of 3 files are missing:\n") || stdout != "" {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stable", "44.1", "x86_64", "qemu",

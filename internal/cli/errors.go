@@ -3,50 +3,47 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"glowplug/internal/app"
 )
 
-// errSilent ends a command with exit code 1 when it has already said why.
+// errSilent ends a command with exit code 1 when the reason has been printed already.
 var errSilent = errors.New("failed")
 
-// usageError is a command line that cannot be carried out: exit code 2.
-type usageError struct{ err error }
+// usageError is an invalid command line: exit code 2.
+type usageError struct{ error }
 
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
+func (e usageError) Unwrap() error { return e.error }
 
-func usagef(format string, args ...any) error {
-	return usageError{err: fmt.Errorf(format, args...)}
-}
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// isUsage reports whether an error is of the command line, or of an option in app.
 func isUsage(err error) bool {
-	var u usageError
-	return errors.As(err, &u)
+	return errors.As(err, new(usageError)) || errors.As(err, new(*app.OptionError))
 }
 
-// hintedError carries the line that says what to do about it.
+// hintedError is an error with a remedy.
 type hintedError struct {
-	err  error
+	error
 	hint string
 }
 
-func (e hintedError) Error() string { return e.err.Error() }
-func (e hintedError) Unwrap() error { return e.err }
+func (e hintedError) Unwrap() error { return e.error }
+
+// Hint returns the remedy. Errors of other packages have such a method, too.
+func (e hintedError) Hint() string { return e.hint }
 
 // withHint adds a remedy to err.
-func withHint(err error, hint string) error { return hintedError{err: err, hint: hint} }
+func withHint(err error, hint string) error { return hintedError{err, hint} }
 
 func hintOf(err error, cmd *cobra.Command) string {
-	var h hintedError
-	if errors.As(err, &h) {
-		return h.hint
-	}
-	// Errors of other packages bring their remedy along in this way.
-	var remedy interface{ Hint() string }
-	if errors.As(err, &remedy) {
-		return remedy.Hint()
+	var hinted interface{ Hint() string }
+	if errors.As(err, &hinted) {
+		return hinted.Hint()
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "loopback-admin" {
@@ -57,4 +54,17 @@ func hintOf(err error, cmd *cobra.Command) string {
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())
 	}
 	return ""
+}
+
+// fileError adds a remedy to an error of opening a file.
+func fileError(err error) error {
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &at) && errors.Is(err, fs.ErrNotExist):
+		return withHint(fmt.Errorf("there is no file %s", at.Path),
+			"check the path; \"-\" reads standard input where a FILE is expected")
+	case errors.As(err, &at) && errors.Is(err, fs.ErrPermission):
+		return withHint(fmt.Errorf("%s may not be read", at.Path), "check the file's owner and mode")
+	}
+	return err
 }

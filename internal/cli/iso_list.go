@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +11,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/report"
 )
 
 func newISOListCommand() *cobra.Command {
@@ -24,29 +25,30 @@ func newISOListCommand() *cobra.Command {
 		Short: "List the server's ISO images",
 		Example: `  glowplug iso list
   glowplug iso list -n g10 -o json`,
-		Args: exactArgs(),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usagef("--output: %q is neither text nor json", output)
-			}
-			var body []byte
-			if err := options.get(cmd.Context(), client.Request{Resource: cdroms, Namespace: namespace}, &body); err != nil {
+			if err := checkOutput(output); err != nil {
 				return err
 			}
+			request := client.Request{Resource: cdroms, Namespace: namespace}
 			if output == "json" {
+				var body []byte
+				if err := options.do(cmd.Context(), request, &body); err != nil {
+					return err
+				}
 				_, err := cmd.OutOrStdout().Write(body)
 				return err
 			}
 			var list v1.ISCSICdromList
-			if err := json.Unmarshal(body, &list); err != nil {
-				return fmt.Errorf("the server's answer cannot be read: %w", err)
+			if err := options.do(cmd.Context(), request, &list); err != nil {
+				return err
 			}
 			return writeISOList(cmd.OutOrStdout(), list.Items)
 		},
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only this namespace (default all)")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	addOutput(cmd, &output)
 	return cmd
 }
 
@@ -55,18 +57,11 @@ func writeISOList(w io.Writer, list []v1.ISCSICdrom) error {
 	fmt.Fprintln(t, "NAMESPACE\tNAME\tPHASE\tSIZE\tDISTRO\tVOLUME\tRELEASE\tREADERS\tMESSAGE")
 	for i := range list {
 		c, s := &list[i], &list[i].Status
-		size := ""
-		if s.ISOSize > 0 {
-			size = byteCount(s.ISOSize)
-		}
-		message := s.ErrorMessage
-		if message == "" {
-			message = progressSentence(s)
-		}
+		message := cmp.Or(s.ErrorMessage, progressSentence(s))
 		if c.Spec.External != nil {
 			message = "external: " + c.Spec.External.Portal + " " + c.Spec.External.IQN
 		}
-		fields := []string{c.Namespace, c.Name, s.Phase, size, s.Distro, s.VolumeID, s.ServedRelease,
+		fields := []string{c.Namespace, c.Name, s.Phase, report.Size(s.ISOSize), s.Distro, s.VolumeID, s.ServedRelease,
 			fmt.Sprint(len(s.Subscribers)), message}
 		fmt.Fprintln(t, strings.TrimRight(strings.Join(fields, "\t"), "\t"))
 	}

@@ -17,18 +17,17 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/image"
 )
 
-const (
-	// uploadTries are made before an upload that is cut off is given up; the pause
-	// between two of them grows.
-	uploadTries = 6
-	uploadPause = time.Second
-)
+// uploadBackoff bounds the tries of an upload that is interrupted. The pause between
+// two of them grows.
+var uploadBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6}
 
 func newISOUploadCommand() *cobra.Command {
 	var (
@@ -39,14 +38,13 @@ func newISOUploadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upload NAME FILE",
 		Short: "Upload an ISO image to the server",
-		Long: `Upload an ISO image to the server, as the image of the ISCSICdrom NAME. The one
-that is there is served until the new one is complete and has been found to be an
-ISO image.
+		Long: `Upload an ISO image to the server, as the image of the ISCSICdrom NAME. The old
+image is served until the new one is complete and verified to be an ISO image.
 
-An upload that was cut off goes on where it stopped when it is done again.`,
+After an interruption run the command again: the upload goes on where it stopped.`,
 		Example: `  glowplug iso upload coreos fedora-coreos.iso -n g10
   glowplug iso upload coreos fedora-coreos.iso --create`,
-		Args: exactArgs("NAME", "FILE"),
+		Args: arguments("NAME", "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, img, err := openISO(args[1])
 			if err != nil {
@@ -74,7 +72,7 @@ An upload that was cut off goes on where it stopped when it is done again.`,
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of the ISCSICdrom")
-	cmd.Flags().BoolVar(&create, "create", false, "make the ISCSICdrom where there is none")
+	cmd.Flags().BoolVar(&create, "create", false, "create the ISCSICdrom if there is none")
 	return cmd
 }
 
@@ -98,7 +96,7 @@ func (u *uploader) request(method, subresource string) *client.Request {
 		Subresource: subresource}
 }
 
-// create makes the ISCSICdrom, if there is none.
+// create creates the ISCSICdrom, if there is none.
 func (u *uploader) create(ctx context.Context) error {
 	_, err := u.client.Do(ctx, &client.Request{
 		Method: http.MethodPost, Resource: cdroms, Namespace: u.namespace,
@@ -113,38 +111,34 @@ func (u *uploader) create(ctx context.Context) error {
 	return remedied(err)
 }
 
-// run uploads the file, and goes on where it was cut off.
+// goesOn is the remedy of an interrupted upload or download.
+const goesOn = "run the command again: it goes on where it stopped"
+
+// run uploads the file, and repeats that where it is interrupted.
 func (u *uploader) run(ctx context.Context) (*v1.ISCSICdrom, error) {
-	// The answer to a HEAD has no sentence in it.
+	// Unlike the answer to a HEAD, an error of a GET has a message.
 	if _, err := u.client.Do(ctx, u.request(http.MethodGet, ""), nil); err != nil {
 		if client.Code(err) == http.StatusNotFound {
-			return nil, withHint(err, "--create makes the ISCSICdrom; or apply a manifest first")
+			return nil, withHint(err, "--create creates the ISCSICdrom; or apply a manifest first")
 		}
 		return nil, remedied(err)
 	}
 	u.bar = newProgress(u.notes, u.file.Name(), u.size)
 	defer u.bar.done()
-	var last error
-	for try := range uploadTries {
-		if try > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(uploadPause << (try - 1)):
-			}
-		}
-		cdrom, again, err := u.once(ctx)
-		if err == nil {
-			return cdrom, nil
-		}
-		if ctx.Err() != nil {
-			return nil, withHint(errors.New("interrupted"), "do it again, and it goes on where it stopped")
-		}
-		if !again {
-			return nil, err
-		}
-		last = err
+	var cdrom *v1.ISCSICdrom
+	var failure error
+	again := true
+	_ = wait.ExponentialBackoffWithContext(ctx, uploadBackoff, func(ctx context.Context) (bool, error) {
+		cdrom, again, failure = u.once(ctx)
+		return !again, nil
+	})
+	if cdrom == nil && ctx.Err() != nil {
+		failure, again = errors.New("interrupted"), true
 	}
-	return nil, withHint(last, "do it again, and it goes on where it stopped")
+	if again {
+		failure = withHint(failure, goesOn)
+	}
+	return cdrom, failure
 }
 
 // once uploads the part that the server lacks. again reports whether another try may help.
@@ -172,7 +166,7 @@ func (u *uploader) once(ctx context.Context) (cdrom *v1.ISCSICdrom, again bool, 
 	return cdrom, false, nil
 }
 
-// offset returns where to go on: how much the server has of this very file.
+// offset returns how many bytes of this file the server has already.
 func (u *uploader) offset(ctx context.Context) (int64, error) {
 	header, err := u.client.Do(ctx, u.request(http.MethodHead, "iso"), nil)
 	if client.Code(err) != 0 {
@@ -196,15 +190,15 @@ func (u *uploader) offset(ctx context.Context) (int64, error) {
 		return 0, nil
 	}
 	if u.bar.now == 0 {
-		fmt.Fprintf(u.notes, "going on after %s of %s\n", byteCount(n), byteCount(u.size))
+		fmt.Fprintf(u.notes, "going on after %s of %s\n", report.Size(n), report.Size(u.size))
 	}
 	return n, nil
 }
 
-// report says what became of the upload.
+// report describes the uploaded image.
 func (u *uploader) report(w io.Writer, cdrom *v1.ISCSICdrom) error {
 	s := &cdrom.Status
-	fmt.Fprintf(w, "iscsicdrom %s/%s: %s, %s, %s\n", u.namespace, u.name, s.Phase, byteCount(s.ISOSize), s.Distro)
+	fmt.Fprintf(w, "iscsicdrom %s/%s: %s, %s, %s\n", u.namespace, u.name, s.Phase, report.Size(s.ISOSize), s.Distro)
 	fmt.Fprintf(w, "sha256: %s\n", s.SHA256)
 	if s.TargetIQN != "" {
 		fmt.Fprintf(w, "target: %s\n", s.TargetIQN)
@@ -218,9 +212,9 @@ func (u *uploader) report(w io.Writer, cdrom *v1.ISCSICdrom) error {
 	return nil
 }
 
-// uploadBody is what one try sends. A transport may read a body for some time after
-// it has answered the request (http.Request.Body), when the next try has begun: each
-// has its own place in the file, and none counts after Close.
+// uploadBody is the body of one try. A transport may still read it after it has answered
+// the request (http.Request.Body), while the next try runs. So each body has its own
+// position in the file, and does not count after Close.
 type uploadBody struct {
 	from  io.Reader
 	count func(int64)

@@ -173,7 +173,7 @@ func TestISOUpload(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("%d: %s", code, stderr)
 	}
-	for _, want := range []string{"iscsicdrom g10/coreos: Ready, 12.6 MB, generic", "sha256: ",
+	for _, want := range []string{"iscsicdrom g10/coreos: Ready, 12.0Mi, generic", "sha256: ",
 		"target: iqn.2026-11.dev.glowplug:g10:coreos"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q lacks %q", stdout, want)
@@ -187,7 +187,7 @@ func TestISOUpload(t *testing.T) {
 	}
 
 	code, stdout, stderr = run("iso", "list", "--server", s.url)
-	if code != 0 || !strings.Contains(stdout, "g10         coreos   Ready   12.6 MB   generic   CLI") {
+	if code != 0 || !strings.Contains(stdout, "g10         coreos   Ready   12.0Mi   generic   CLI") {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 	if code, stdout, _ = run("iso", "list", "-n", "other", "-o", "json", "--server", s.url); code != 0 ||
@@ -219,7 +219,7 @@ func TestISOUpload(t *testing.T) {
 		t.Error("it goes on after an interruption")
 	}
 	code, _, stderr = run("iso", "upload", "coreos", name, "-n", "g10", "--server", s.url)
-	if code != 0 || !strings.Contains(stderr, "going on after 5.2 MB of 12.6 MB") {
+	if code != 0 || !strings.Contains(stderr, "going on after 5.0Mi of 12.0Mi") {
 		t.Errorf("%d: %s", code, stderr)
 	}
 	c.Close()

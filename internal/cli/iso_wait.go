@@ -18,6 +18,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/report"
 )
 
 func newISOWaitCommand() *cobra.Command {
@@ -29,18 +30,18 @@ func newISOWaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait NAME",
 		Short: "Wait until an ISO image is ready",
-		Long: `Wait until the image of the ISCSICdrom NAME is ready, and show how far its download
-is. An image of a stream is ready when the release that it asks for is served.
+		Long: `Wait until the image of the ISCSICdrom NAME is ready, and show the progress of its
+download. An image of a stream is ready when the requested release is served.
 
-It fails as soon as the server says why the image cannot be had. The server goes
-on trying by itself.`,
+The command fails as soon as the server reports an error of the image. The server
+itself goes on trying.`,
 		Example: `  glowplug iso wait coreos -n g10
   glowplug iso wait coreos --timeout 10m`,
-		Args: exactArgs("NAME"),
+		Args: arguments("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if timeout < 0 {
-				return usagef("--timeout: %s is less than nothing", timeout)
+				return usagef("--timeout: %s is negative", timeout)
 			}
 			if timeout > 0 {
 				var cancel context.CancelFunc
@@ -51,11 +52,11 @@ on trying by itself.`,
 			if err != nil {
 				return err
 			}
-			w := waiter{client: c, namespace: namespace, name: args[0], notes: cmd.ErrOrStderr()}
+			w := waiter{client: c, namespace: namespace, name: args[0], notes: cmd.ErrOrStderr(), bar: &progress{}}
 			cdrom, err := w.run(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
 				return withHint(fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", args[0], timeout, w.last),
-					"the server goes on by itself")
+					"the server itself goes on trying")
 			}
 			if err != nil {
 				return err
@@ -75,23 +76,24 @@ type waiter struct {
 	client          *client.Client
 	namespace, name string
 	notes           io.Writer
-	bar             *progress
-	label           string
-	// last is the state that was seen last, in words.
+	// bar is of the download that label names.
+	bar   *progress
+	label string
+	// last is the newest known state, in words.
 	last string
 }
 
 func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	w.last = "the server has not answered"
-	defer w.draw(nil)
+	defer func() { w.bar.done() }()
 	cdrom := &v1.ISCSICdrom{}
 	_, err := w.client.Do(ctx, &client.Request{Resource: cdroms, Namespace: w.namespace, Name: w.name}, cdrom)
 	if err == nil {
 		var ready bool
-		if ready, err = w.seen(cdrom); ready || err != nil {
+		if ready, err = w.show(cdrom); ready || err != nil {
 			return cdrom, err
 		}
-		quiet := klog.NewContext(ctx, klog.Logger{}) // a watch is begun again without a line on the terminal
+		quiet := klog.NewContext(ctx, klog.Logger{}) // without log lines where a watch is repeated
 		watcher := w.client.Watcher(cdroms, w.namespace, w.name)
 		_, err = watchtools.Until(quiet, cdrom.ResourceVersion, watcher, func(event watch.Event) (bool, error) {
 			var ok bool
@@ -101,7 +103,7 @@ func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 			if event.Type == watch.Deleted {
 				return false, fmt.Errorf("ISCSICdrom %s was deleted", w.name)
 			}
-			return w.seen(cdrom)
+			return w.show(cdrom)
 		})
 	}
 	if ctx.Err() != nil {
@@ -110,54 +112,35 @@ func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	return cdrom, remedied(err)
 }
 
-// seen shows the state of the image, and reports whether it is ready.
-func (w *waiter) seen(cdrom *v1.ISCSICdrom) (bool, error) {
-	done, err := settled(cdrom)
-	if !done && err == nil {
-		w.draw(cdrom)
+// show shows the state of the image, and reports whether it is ready.
+func (w *waiter) show(cdrom *v1.ISCSICdrom) (bool, error) {
+	done, err := isReady(cdrom)
+	if done || err != nil {
+		return done, err
 	}
-	return done, err
+	w.last = strings.TrimSpace(cdrom.Status.Phase + " " + progressSentence(&cdrom.Status))
+	if d := cdrom.Status.Download; d != nil && d.Total > 0 {
+		if label := strings.TrimSpace(d.Release + " " + d.File); label != w.label {
+			w.bar.done()
+			w.bar, w.label = newProgress(w.notes, label, d.Total), label
+		}
+		w.bar.add(d.Received - w.bar.now)
+	}
+	return false, nil
 }
 
-// draw shows how far the download is; nil: no longer.
-func (w *waiter) draw(cdrom *v1.ISCSICdrom) {
-	var d *v1.DownloadProgress
-	if cdrom != nil {
-		d = cdrom.Status.Download
-		w.last = strings.TrimSpace(cdrom.Status.Phase + " " + progressSentence(&cdrom.Status))
-	}
-	label := ""
-	if d != nil && d.Total > 0 {
-		label = strings.TrimSpace(d.Release + " " + d.File)
-	}
-	if w.bar != nil && label != w.label {
-		w.bar.done()
-		w.bar = nil
-	}
-	if label == "" {
-		return
-	}
-	if w.bar == nil {
-		w.bar, w.label = newProgress(w.notes, label, d.Total), label
-	}
-	w.bar.add(d.Received - w.bar.now)
-}
-
-// settled reports whether an image is what it asks for, or the error why it cannot be.
-func settled(cdrom *v1.ISCSICdrom) (bool, error) {
+// isReady reports whether the requested image is served, or returns the reason why it
+// cannot be.
+func isReady(cdrom *v1.ISCSICdrom) (bool, error) {
 	s := &cdrom.Status
-	failed := func(why string) (bool, error) {
-		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, why),
-			"the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+"` tells more")
-	}
 	c := meta.FindStatusCondition(s.Conditions, v1.ConditionUpToDate)
 	switch {
 	case cdrom.Spec.Stream != nil && (c == nil || c.ObservedGeneration != cdrom.Generation):
-		return false, nil // not looked at yet
-	case s.Phase == v1.PhaseError:
-		return failed(s.ErrorMessage)
-	case c != nil && c.Status == metav1.ConditionFalse && s.ErrorMessage != "":
-		return failed(s.ErrorMessage)
+		return false, nil // not reconciled yet
+	case s.Phase == v1.PhaseError,
+		c != nil && c.Status == metav1.ConditionFalse && s.ErrorMessage != "":
+		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, s.ErrorMessage),
+			"the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+"` has the details")
 	case c != nil && c.Status != metav1.ConditionTrue:
 		return false, nil
 	}
@@ -165,30 +148,25 @@ func settled(cdrom *v1.ISCSICdrom) (bool, error) {
 }
 
 func readySentence(cdrom *v1.ISCSICdrom) string {
-	parts := []string{cdrom.Name + " is ready"}
-	if cdrom.Status.ServedRelease != "" {
-		parts = append(parts, "release "+cdrom.Status.ServedRelease)
+	sentence := cdrom.Name + " is ready"
+	if release := cdrom.Status.ServedRelease; release != "" {
+		sentence += ", release " + release
 	}
-	if cdrom.Status.ISOSize > 0 {
-		parts = append(parts, byteCount(cdrom.Status.ISOSize))
+	if size := report.Size(cdrom.Status.ISOSize); size != "" {
+		sentence += ", " + size
 	}
-	return strings.Join(parts, ", ")
+	return sentence
 }
 
-// progressSentence says how far the download of an image is; "" where there is none.
+// progressSentence describes the download of an image; "" where there is none.
 func progressSentence(s *v1.ISCSICdromStatus) string {
 	d := s.Download
 	if d == nil {
 		return ""
 	}
-	what := "downloading"
-	for _, word := range []string{d.Release, d.File} {
-		if word != "" {
-			what += " " + word
-		}
+	sentence := strings.Join(strings.Fields("downloading "+d.Release+" "+d.File), " ")
+	if d.Total > 0 {
+		return fmt.Sprintf("%s: %d%% of %s", sentence, 100*min(d.Received, d.Total)/d.Total, report.Size(d.Total))
 	}
-	if d.Total <= 0 {
-		return what + fmt.Sprintf(": %s", byteCount(d.Received))
-	}
-	return what + fmt.Sprintf(": %d%% of %s", 100*min(d.Received, d.Total)/d.Total, byteCount(d.Total))
+	return sentence + prefixed(": ", report.Size(d.Received))
 }

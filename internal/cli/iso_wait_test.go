@@ -49,13 +49,13 @@ func TestISOWait(t *testing.T) {
 		code    int
 		want    string
 	}{
-		"comes": {[]*v1.ISCSICdrom{stale, coming, ready}, nil, 0, "fcos is ready, release 44, 1.0 GB\n"},
+		"comes": {[]*v1.ISCSICdrom{stale, coming, ready}, nil, 0, "fcos is ready, release 44, 953.7Mi\n"},
 		"fails": {[]*v1.ISCSICdrom{failed}, nil, 1,
 			"error: ISCSICdrom fcos: spec.stream: the server answered 404 Not Found; release 43 is still served\nhint: the " +
 				"server tries again"},
-		"no stream": {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5 B\n"},
+		"no stream": {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5B\n"},
 		"takes long": {[]*v1.ISCSICdrom{coming}, []string{"--timeout", "100ms"}, 1,
-			"error: ISCSICdrom fcos is not ready after 100ms: Uploading downloading 44 disk: 45% of 1.0 GB\nhint:"},
+			"error: ISCSICdrom fcos is not ready after 100ms: Uploading downloading 44 disk: 45% of 953.7Mi\nhint:"},
 		"is none":   {nil, nil, 1, "error: the server answered 404"},
 		"backwards": {nil, []string{"--timeout", "-1s"}, 2, "--timeout"},
 	} {

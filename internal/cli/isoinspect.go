@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,10 @@ import (
 	"text/tabwriter"
 
 	"glowplug/internal/domain/iso"
+	"glowplug/internal/domain/report"
 )
 
-// inspection is what iso inspect says.
+// inspection is the answer of iso inspect.
 type inspection struct {
 	VolumeID    string     `json:"volumeID"`
 	Distro      string     `json:"distro"`
@@ -20,8 +22,8 @@ type inspection struct {
 	Kernels     []string   `json:"kernels"`
 	Initrds     []string   `json:"initrds"`
 	DefaultArgs []string   `json:"defaultArgs"`
-	// Patchable are the files that kernel arguments would be set in; Refused says
-	// why there are none.
+	// Patchable are the files in which kernel arguments can be set. Refused says why
+	// there are none.
 	Patchable []string `json:"patchable"`
 	Refused   string   `json:"refused,omitempty"`
 }
@@ -64,32 +66,29 @@ func inspectISO(img *iso.Image) (*inspection, error) {
 
 func (f *inspection) writeText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "volume\t%s\n", f.VolumeID)
-	fmt.Fprintf(w, "distro\t%s\n", f.Distro)
-	fmt.Fprintf(w, "size\t%s in %d files\n", byteCount(f.Size), f.Files)
-	for _, b := range f.Boots {
-		where := b.Path
-		if where == "" {
-			where = fmt.Sprintf("partition at %d", b.Offset)
+	row := func(title string, values ...string) {
+		for _, value := range values {
+			fmt.Fprintf(w, "%s\t%s\n", title, value)
 		}
+	}
+	row("volume", f.VolumeID)
+	row("distro", f.Distro)
+	row("size", fmt.Sprintf("%s in %d files", report.Size(f.Size), f.Files))
+	for _, b := range f.Boots {
+		where := cmp.Or(b.Path, fmt.Sprintf("partition at %d", b.Offset))
 		if b.FAT {
 			where += " (FAT)"
 		}
-		fmt.Fprintf(w, "boots %s\t%s\n", b.Platform, where)
+		row("boots "+b.Platform, where)
 	}
-	list := func(title string, names []string) {
-		for _, name := range names {
-			fmt.Fprintf(w, "%s\t%s\n", title, name)
-		}
-	}
-	list("kernel", f.Kernels)
-	list("initrd", f.Initrds)
+	row("kernel", f.Kernels...)
+	row("initrd", f.Initrds...)
 	if len(f.DefaultArgs) > 0 {
-		fmt.Fprintf(w, "default arguments\t%s\n", strings.Join(f.DefaultArgs, " "))
+		row("default arguments", strings.Join(f.DefaultArgs, " "))
 	}
-	list("arguments in", f.Patchable)
+	row("arguments in", f.Patchable...)
 	if f.Refused != "" {
-		fmt.Fprintf(w, "no arguments\t%s\n", f.Refused)
+		row("no arguments", f.Refused)
 	}
 	return w.Flush()
 }

@@ -15,7 +15,7 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// Bounds of the local files of one config. What comes of them has to fit into
+// Bounds of the local files of one config. The result has to fit into
 // compile.MaxSource, compressed.
 const (
 	maxLocalBytes = 32 << 20
@@ -24,11 +24,11 @@ const (
 
 func addFilesDir(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "files-dir", "",
-		"the folder that Butane's local: paths and trees are relative to, and may not leave")
+		"folder of the files and trees that Butane configs name as local:")
 }
 
-// compileLocal compiles a source with the local parts that it has under filesDir. A
-// template is compiled on the server, and has none.
+// compileLocal compiles a source with its local parts below filesDir. A template is
+// compiled on the server, and has none.
 func compileLocal(src compile.Source, filesDir string) (*compile.Artifact, report.Report) {
 	if filesDir == "" || src.Format != compile.FormatButane || src.Template {
 		return compile.Compile(src)
@@ -39,9 +39,8 @@ func compileLocal(src compile.Source, filesDir string) (*compile.Artifact, repor
 	return compile.CompileLocal(src, filesDir)
 }
 
-// checkLocals says which local parts are not under dir, not what they should be, or
-// more than can be stored. A symbolic link may stand in for a file as long as it
-// points to one under dir.
+// checkLocals finds local parts that are not below dir, are of the wrong type, or are too
+// large. A symbolic link may replace a file if it points to one below dir.
 func checkLocals(dir string, locals []butane.Local) report.Report {
 	if len(locals) == 0 {
 		return nil
@@ -74,32 +73,25 @@ func (c *localChecker) fail(local butane.Local, hint, format string, args ...any
 }
 
 func (c *localChecker) check(local butane.Local) {
-	// Butane takes a path that begins with a slash as one under the folder, too.
-	name := strings.TrimLeft(path.Clean("./"+local.File), "/")
+	// Butane accepts a path with a slash in front as one below the folder, too.
+	name, shown := strings.TrimLeft(path.Clean("./"+local.File), "/"), clipped(local.File)
 	info, err := c.root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.fail(local, "paths are relative to --files-dir", "there is no %q under %s", clipped(local.File), c.dir)
-		return
+		c.fail(local, "paths are relative to --files-dir", "there is no %q under %s", shown, c.dir)
 	case errors.Is(err, fs.ErrPermission):
-		c.fail(local, "check its owner and mode", "%q may not be read", clipped(local.File))
-		return
-	case err != nil && strings.Contains(err.Error(), "escapes from parent"): // os.Root has no other word for it
-		c.fail(local, "a local file lies under --files-dir, where a symbolic link leads to as well",
-			"%q leaves the folder %s", clipped(local.File), c.dir)
-		return
+		c.fail(local, "check its owner and mode", "%q may not be read", shown)
+	case err != nil && strings.Contains(err.Error(), "escapes from parent"): // os.Root has no error value for it
+		c.fail(local, "local files and the targets of symbolic links have to be below --files-dir",
+			"%q leaves the folder %s", shown, c.dir)
 	case err != nil:
-		c.fail(local, "", "%q cannot be read: %v", clipped(local.File), cause(err))
-		return
-	}
-	switch {
+		c.fail(local, "", "%q cannot be read: %v", shown, cause(err))
 	case local.Tree && !info.IsDir():
-		c.fail(local, "a tree is a folder; a file goes into storage.files with contents.local", "%q is no folder",
-			clipped(local.File))
+		c.fail(local, "a tree is a folder; a file goes into storage.files with contents.local", "%q is no folder", shown)
 	case local.Tree:
 		c.tree(local, name)
 	case info.IsDir():
-		c.fail(local, "a folder goes into storage.trees", "%q is a folder", clipped(local.File))
+		c.fail(local, "a folder goes into storage.trees", "%q is a folder", shown)
 	default:
 		c.file(local, name, info)
 	}
@@ -133,7 +125,7 @@ func (c *localChecker) file(local butane.Local, name string, info fs.FileInfo) {
 	const remedy = "let the machine fetch large files by URL (contents.source)"
 	switch {
 	case !info.Mode().IsRegular():
-		c.fail(local, "only regular files, folders and symbolic links are taken", "%q is no file", clipped(name))
+		c.fail(local, "only regular files, folders and symbolic links are allowed", "%q is no file", clipped(name))
 	case c.files > maxLocalFiles:
 		c.fail(local, remedy, "there are more than %d local files", maxLocalFiles)
 	case c.bytes > maxLocalBytes:
@@ -141,7 +133,7 @@ func (c *localChecker) file(local butane.Local, name string, info fs.FileInfo) {
 	}
 }
 
-// cause is an error without the name of the operation and the path.
+// cause returns an error without the name of the operation and the path.
 func cause(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

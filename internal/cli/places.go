@@ -14,16 +14,16 @@ import (
 	"glowplug/internal/manifest"
 )
 
-// places finds the position in a manifest file of what is said about an object.
+// places finds the position of a field in a manifest file.
 type places struct {
 	// source is the file; empty where it cannot be read again.
 	source []byte
 	lines  [][]byte
-	// root is the object; nil where its text does not stand in the file as it is,
-	// as with the items of a List. Then first is all that is known.
+	// root is the object; nil where the file does not contain its text, as with the items
+	// of a List. Then only first is known.
 	root *yaml.Node
-	// first is the line of the file that the object begins at; shift is added to a
-	// line of the document for the line of the file.
+	// first is the line of the file at which the object begins. shift is added to a line
+	// of the document for the line of the file.
 	first, shift int
 	// object names the object where its place is not known.
 	object string
@@ -41,8 +41,8 @@ func newPlaces(doc *manifest.Document) *places {
 		p.root, p.shift = root, doc.Line-root.Line
 		return p
 	}
-	// A text that cannot be parsed: the lines before its first are comments,
-	// blank, or the separator.
+	// The text cannot be parsed. The lines before its first are comments, blank, or the
+	// separator.
 	for line := range bytes.Lines(doc.YAML) {
 		text := bytes.TrimSpace(line)
 		if len(text) > 0 && text[0] != '#' && !bytes.Equal(text, []byte("---")) {
@@ -54,8 +54,7 @@ func newPlaces(doc *manifest.Document) *places {
 	return p
 }
 
-// finding returns an error at a field, or at the deepest part of its path that the
-// object has.
+// finding returns an error at a field, or at the deepest existing part of its path.
 func (p *places) finding(path, message string) report.Finding {
 	f := report.Finding{Severity: report.Error, Line: p.first, Message: message}
 	if p.root != nil {
@@ -80,9 +79,8 @@ func (p *places) unreadable(err error) report.Report {
 	return report.Report{f}
 }
 
-// inConfig moves findings of a config to their place in the manifest, where the
-// config stands as it is, in a literal block; elsewhere the line and column in the
-// config are part of the message.
+// inConfig moves findings of a config to their place in the manifest, if the config is a
+// literal block. Otherwise the line and column in the config are part of the message.
 func (p *places) inConfig(found report.Report, config string) report.Report {
 	literal := false
 	if p.root != nil {
@@ -90,7 +88,7 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 		literal = node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0
 	}
 	texts := strings.Split(config, "\n")
-	out := make(report.Report, 0, len(found))
+	var out report.Report
 	for _, f := range found {
 		moved := p.finding("spec.config", f.Message)
 		moved.Severity, moved.Path, moved.Hint = f.Severity, f.Path, f.Hint
@@ -114,35 +112,39 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 // step is one part of a field path: ".name", "[3]" or "[key]".
 var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
-// locate finds the node at a field path, or the deepest that there is on the way.
+// locate finds the node at a field path, or the deepest existing node of the path.
 func locate(at *yaml.Node, path string) *yaml.Node {
 	for _, part := range step.FindAllString(path, -1) {
 		part = strings.Trim(part, "[]")
 		if at.Kind == yaml.AliasNode {
 			at = at.Alias
 		}
-		next := (*yaml.Node)(nil)
-		switch at.Kind {
-		case yaml.SequenceNode:
-			if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(at.Content) {
-				next = at.Content[i]
-			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(at.Content); i += 2 {
-				if at.Content[i].Value != part {
-					continue
-				}
-				next = at.Content[i+1]
-				// A container is shown at its key.
-				if next.Kind == yaml.MappingNode || next.Kind == yaml.SequenceNode {
-					next = &yaml.Node{Kind: next.Kind, Content: next.Content, Line: at.Content[i].Line, Column: at.Content[i].Column}
-				}
-			}
-		}
+		next := child(at, part)
 		if next == nil {
 			return at
 		}
 		at = next
 	}
 	return at
+}
+
+// child returns an item of a list or a field of a mapping; nil where there is none.
+func child(at *yaml.Node, name string) *yaml.Node {
+	if at.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(at.Content) {
+			return at.Content[i]
+		}
+		return nil
+	}
+	for i := 0; at.Kind == yaml.MappingNode && i+1 < len(at.Content); i += 2 {
+		key, value := at.Content[i], at.Content[i+1]
+		switch {
+		case key.Value != name:
+		case value.Kind == yaml.MappingNode || value.Kind == yaml.SequenceNode: // shown at its key
+			return &yaml.Node{Kind: value.Kind, Content: value.Content, Line: key.Line, Column: key.Column}
+		default:
+			return value
+		}
+	}
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"glowplug/internal/domain/report"
 )
 
 const (
@@ -24,18 +26,34 @@ type progress struct {
 	drawnAt time.Time
 }
 
-// newProgress begins a bar for total bytes of the named file.
+// newProgress returns a bar for total bytes of the named file.
 func newProgress(w io.Writer, name string, total int64) *progress {
 	p := &progress{label: filepath.Base(name), total: total}
-	if file, ok := w.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			p.w, p.color = w, colored(w)
-		}
+	if isTerminal(w) {
+		p.w, p.color = w, colored(w)
 	}
 	return p
 }
 
-// add counts bytes that are done, and draws from time to time.
+// isTerminal reports whether a writer is a terminal that can move its cursor.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// colored reports whether output has colors: on a terminal, unless NO_COLOR is set.
+func colored(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
+
+// printReport prints the findings of a source.
+func printReport(w io.Writer, name string, source []byte, found report.Report) error {
+	return report.Fprint(w, name, source, found, colored(w))
+}
+
+// add counts bytes that are done, and draws the bar every 100 ms.
 func (p *progress) add(n int64) {
 	p.now += n
 	if p.w == nil || time.Since(p.drawnAt) < barPause && p.now < p.total {
@@ -45,19 +63,16 @@ func (p *progress) add(n int64) {
 	fmt.Fprint(p.w, "\r"+p.line())
 }
 
-// line is the bar as it is now.
+// line returns the bar as text.
 func (p *progress) line() string {
-	part := 1.0
-	if p.total > 0 {
-		part = min(float64(p.now)/float64(p.total), 1)
-	}
+	part := min(float64(p.now)/float64(max(p.total, 1)), 1)
 	full := int(part * barWidth)
 	bar := strings.Repeat("#", full)
 	if p.color {
 		bar = "\x1b[32m" + bar + "\x1b[0m"
 	}
 	return fmt.Sprintf("%s [%s%s] %3d%% of %s", p.label, bar, strings.Repeat(".", barWidth-full), int(part*100),
-		byteCount(p.total))
+		report.Size(p.total))
 }
 
 // done ends the line that was drawn.
@@ -65,18 +80,4 @@ func (p *progress) done() {
 	if p.w != nil && !p.drawnAt.IsZero() {
 		fmt.Fprintln(p.w)
 	}
-}
-
-// byteCount writes a number of bytes for people.
-func byteCount(n int64) string {
-	const unit = 1000
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, prefix := float64(n)/unit, 0
-	for value >= unit && prefix < 4 {
-		value /= unit
-		prefix++
-	}
-	return fmt.Sprintf("%.1f %cB", value, "kMGTP"[prefix])
 }

@@ -24,39 +24,37 @@ func newRenderCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "render NAME|FILE|-",
-		Short: "Show the Ignition config that a machine ends up with",
-		Long: `Follow the references of an Ignition config to others (ignition.config.merge,
-replace and append) as Ignition does, and write what they come to: without
-references, and with the certificate authorities that are fetched written into it.
+		Short: "Show an Ignition config with all configs that it refers to merged",
+		Long: `Follow the references of an Ignition config to other configs (ignition.config.merge,
+replace and append) as Ignition does, and write the resulting config. It has no
+references, and contains the fetched certificate authorities.
 
-NAME is a config on the server, which fetches from where its own --allow-fetch says.
+NAME is a config on the server, which fetches from the hosts of its own --allow-fetch.
 A FILE (.bu, .butane, .yaml, .yml, .ign, .json, or a path with a slash in it) is
-rendered here, and fetches from where --allow-fetch says: hosts, *.domain, addresses
-and CIDRs. Nothing is fetched from loopback, link-local and other special addresses
-but where a CIDR names them.
+rendered here, and fetches from the hosts of --allow-fetch: host names, *.domain,
+addresses and CIDRs. Loopback, link-local and other special addresses need a CIDR.
 
-A template on the server is rendered for the host that --host names; one in a file is
-shown by glowplug compile --template.
+A template on the server is rendered for the host of --host. For a template in a file
+see glowplug compile --template.
 
---spec asks for what a machine ends up with that reads up to a version; it fails where
-a config on the way is of a later one, as the machine does.`,
+--spec is the newest Ignition version that the machine reads. The command fails, as
+the machine does, where one of the configs has a newer version.`,
 		Example: `  glowplug render worker -n rack-a
   glowplug render worker-template -n rack-a --host node-7
   glowplug render worker.bu --allow-fetch config.example.com,10.0.0.0/8
   glowplug render worker.ign --spec 3.2.0`,
-		Args: exactArgs("NAME or FILE"),
+		Args: arguments("NAME or FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			if name != "-" && !strings.Contains(name, "/") && formatOf(name) == "" {
 				query := url.Values{}
-				if spec != "" {
-					query.Set("spec", spec)
-				}
-				if host != "" {
-					query.Set("host", host)
+				for key, value := range map[string]string{"spec": spec, "host": host} {
+					if value != "" {
+						query.Set(key, value)
+					}
 				}
 				var body []byte
-				err := options.get(cmd.Context(), client.Request{
+				err := options.do(cmd.Context(), client.Request{
 					Resource: "ignitionconfigs", Namespace: namespace, Name: name, Subresource: "rendered", Query: query,
 				}, &body)
 				if err != nil {
@@ -75,7 +73,7 @@ a config on the way is of a later one, as the machine does.`,
 			if err != nil {
 				return err
 			}
-			if name, err = fill(&src, name, cmd.InOrStdin()); err != nil {
+			if name, err = readSource(&src, name, cmd.InOrStdin()); err != nil {
 				return err
 			}
 			artifact, err := compileSource(src, name, "", cmd.ErrOrStderr())
@@ -85,8 +83,7 @@ a config on the way is of a later one, as the machine does.`,
 			if artifact.IgnitionVersion == "" {
 				return usagef("%s is a kickstart: only an Ignition config names others", name)
 			}
-			renderer := remote.New(remote.Options{Allow: list})
-			body, err := renderer.Render(cmd.Context(), name, artifact.Bytes, spec)
+			body, err := remote.New(remote.Options{Allow: list}).Render(cmd.Context(), name, artifact.Bytes, spec)
 			if err != nil {
 				return err
 			}
@@ -95,17 +92,16 @@ a config on the way is of a later one, as the machine does.`,
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of NAME")
-	cmd.Flags().StringVar(&spec, "spec", "", "newest spec version that the machine reads, such as 3.2.0")
+	cmd.Flags().StringVar(&spec, "spec", "", "newest Ignition version that the machine reads, such as 3.2.0")
 	cmd.Flags().StringVar(&host, "host", "",
-		"BareMetalHost that a template is rendered for, NAME (in the namespace of the config) or NAMESPACE/NAME")
+		"BareMetalHost to render a template for: NAME (in the namespace of the config) or NAMESPACE/NAME")
 	cmd.Flags().StringVar(&format, "format", "", "format of a FILE: butane or ignition (default: by extension)")
 	cmd.Flags().StringSliceVar(&allow, "allow-fetch", nil,
-		"host, *.domain, address or CIDR that configs may be fetched from for a FILE (repeatable; default: nothing is "+
-			"fetched)")
+		"for a FILE: host, *.domain, address or CIDR to fetch configs from (repeatable; default: none)")
 	return cmd
 }
 
-// writeRendered ends a config with a newline, which one that was merged does not have.
+// writeRendered writes a config and ends it with a newline, which a merged one lacks.
 func writeRendered(w io.Writer, body []byte) error {
 	if !bytes.HasSuffix(body, []byte("\n")) {
 		body = append(body, '\n')

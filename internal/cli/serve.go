@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os/signal"
 	"syscall"
 
@@ -21,16 +20,12 @@ stop it gracefully: boots in flight finish, then the store closes.`,
 		Example: `  glowplug serve
   glowplug serve --admin-listen 127.0.0.1:8081 --manifests examples/
   glowplug serve --listen 192.168.10.2:80 --listen :8082 --data-dir /var/lib/glowplug`,
-		Args: exactArgs(),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Only here: a command that waits for its input is to end at once.
+			// Only here: a signal ends a command that waits for its input at once.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			a, err := app.New(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			var option *app.OptionError
-			if errors.As(err, &option) {
-				return usageError{err: err}
-			}
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,46 +16,33 @@ import (
 )
 
 func newStoreCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "store",
-		Short: "Say which store a server belongs to",
-		Long: `Say which store a server belongs to. Every store has an identity, and a server
-follows and writes only the one that its data directory knows. Where NATS is empty,
-holds another store, lacks a bucket or is older than it was, an operator decides.
+	return newGroup("store", "Say which store a server belongs to",
+		`Say which store a server belongs to. Every store has an identity, and a server
+uses only the store that its data directory knows. Where NATS is empty, holds another
+store, lacks a bucket or is older than it was, the operator decides.
 
 Both commands need the data directory for themselves: stop the server first.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q", "store "+args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(
-		newStoreDecision("adopt", "Take what is stored now for the truth",
-			`Take what is stored now for the truth, whatever the data directory knew: after a
-backup was restored, say, or when a server moves to another NATS. What is lost
-compared with what was recorded is shown, and from then on given up.
+		newStoreDecision("adopt", "Accept what is stored now",
+			`Accept what is stored now, whatever the data directory recorded: after the restore of
+a backup, for example, or when a server moves to another NATS. What is lost compared
+with the record is shown, and given up.
 
-Every server has a data directory of its own: run it for one after the other.`,
+Every server has its own data directory: run the command for each.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
 			"adopted", (*app.Store).Adopt),
 		newStoreDecision("init", "Begin a new, empty store",
 			`Begin a new, empty store where nothing is stored, although the data directory knows
-of one: when NATS was lost without a backup, say. A store that has objects is
+of one: for example after NATS was lost without a backup. A store with objects is
 refused. Of several servers one begins the store, and the others adopt it.
 
-Where neither the data directory nor NATS know of a store it is not needed.`,
+The command is not needed where neither the data directory nor NATS know a store.`,
 			`  glowplug store init --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"begun", (*app.Store).Init),
-	)
-	return cmd
+			"begun", (*app.Store).Init))
 }
 
-// newStoreDecision is a command that surveys a store and then carries a decision
-// about it out.
+// newStoreDecision returns a command that shows what is stored and then executes a
+// decision about it.
 func newStoreDecision(name, short, long, example, done string,
 	decide func(*app.Store, context.Context, *ledger.Survey) (string, error)) *cobra.Command {
 	var (
@@ -63,7 +51,7 @@ func newStoreDecision(name, short, long, example, done string,
 	)
 	cmd := &cobra.Command{
 		Use: name, Short: short, Long: long, Example: example,
-		Args: exactArgs(),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := openStore(cmd, o)
 			if err != nil {
@@ -98,26 +86,16 @@ func openStore(cmd *cobra.Command, o app.StoreOptions) (*app.Store, error) {
 	store, err := app.OpenStore(cmd.Context(), o, func(message, remedy string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\nhint: %s\n", message, remedy)
 	})
-	var option *app.OptionError
-	var locked *ledger.LockedError
-	switch {
-	case errors.As(err, &option):
-		return nil, usageError{err: err}
-	case errors.As(err, &locked):
+	if errors.As(err, new(*ledger.LockedError)) {
 		return nil, withHint(err, "stop the server first: this command needs its data directory for itself")
 	}
 	return store, err
 }
 
-// writeSurvey shows what is stored beside what was recorded.
+// writeSurvey writes what is stored and what was recorded.
 func writeSurvey(w io.Writer, where string, s *ledger.Survey) error {
-	orNone := func(id string) string {
-		if id == "" {
-			return "none"
-		}
-		return id
-	}
-	fmt.Fprintf(w, "store: %s\nidentity found: %s\nidentity expected: %s\n", where, orNone(s.Found), orNone(s.Expected))
+	fmt.Fprintf(w, "store: %s\nidentity found: %s\nidentity expected: %s\n", where, cmp.Or(s.Found, "none"),
+		cmp.Or(s.Expected, "none"))
 	if s.Mismatch != nil {
 		fmt.Fprintf(w, "refused by the server: %s\n", s.Mismatch.Reason)
 	}

@@ -3,10 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/app"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
@@ -14,68 +14,57 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// maxFailing bounds the hosts whose failures are shown of one template.
+// maxFailing bounds the hosts whose failures are shown for one template.
 const maxFailing = 10
 
-// checkedTemplate is a template in a manifest, which is rendered once all files have
-// been read.
-type checkedTemplate struct {
-	doc    *manifest.Document
-	places *places
-	config string
-
-	// partial is true where not all of its layers are among the files.
-	partial        bool
+// rendering is the rendering of a template for the hosts in the files.
+type rendering struct {
 	hosts, failing int
 	found          report.Report
 }
 
 // renderAll renders the templates for the hosts in the files.
 func (c *checker) renderAll(files []string) error {
-	if len(c.templates) == 0 {
+	templates := slices.DeleteFunc(slices.Clone(c.order), func(k *checkedConfig) bool { return !k.layer.Template })
+	if len(templates) == 0 {
 		return nil
 	}
 	manifests := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
-		return !slices.Contains(manifestFiles,
-			strings.ToLower(filepath.Ext(name)))
+		return !hasExtension(name, manifestFiles...)
 	})
 	err := app.RenderManifests(func(r *app.HostRendering) {
-		if t := c.templates[r.Config]; t != nil {
-			t.add(r)
+		if k := c.configs[r.Config]; k != nil {
+			k.addRendering(r)
 		}
 	}, manifests...)
 	if err != nil {
 		return fileError(err)
 	}
-	refs := make([]snapshot.Ref, 0, len(c.templates))
-	for ref := range c.templates {
-		refs = append(refs, ref)
-	}
-	slices.SortFunc(refs, snapshot.Ref.Compare)
-	for _, ref := range refs {
-		t := c.templates[ref]
-		what := fmt.Sprintf("a template, rendered for %s", count(t.hosts, "host", "hosts"))
-		if t.hosts == 0 {
+	for _, k := range templates {
+		r := &k.rendering
+		what := fmt.Sprintf("a template, rendered for %s", count(r.hosts, "host", "hosts"))
+		if r.hosts == 0 {
 			what = "a template, for none of the hosts in these files"
 		}
-		if _, err := fmt.Fprintf(c.forms, "%s: %s\n", t.doc.String(), what); err != nil {
+		if _, err := fmt.Fprintf(c.stdout, "%s: %s\n", k.doc.String(), what); err != nil {
 			return err
 		}
-		if t.failing > maxFailing {
-			t.found = append(t.found, t.places.finding("spec.config", fmt.Sprintf("and it fails for %d more hosts",
-				t.failing-maxFailing)))
+		if r.failing > maxFailing {
+			r.found = append(r.found, k.places.finding("spec.config", fmt.Sprintf("and it fails for %d more hosts",
+				r.failing-maxFailing)))
 		}
-		if err := c.print(t.doc.File, t.places.source, t.found.Tidy()); err != nil {
+		if err := c.print(k.doc.File, k.places.source, r.found.Tidy()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add notes what the template comes to for a host.
-func (t *checkedTemplate) add(r *app.HostRendering) {
+// addRendering adds the rendering of a template for one host.
+func (k *checkedConfig) addRendering(r *app.HostRendering) {
+	t := &k.rendering
 	t.hosts++
-	if r.Artifact != nil || t.partial && strings.HasPrefix(r.Message(), "spec.layers: ") {
+	if r.Artifact != nil || k.partial && strings.HasPrefix(r.Message(), "spec.layers: ") {
 		return
 	}
 	if t.failing++; t.failing > maxFailing {
@@ -87,45 +76,45 @@ func (t *checkedTemplate) add(r *app.HostRendering) {
 		for i := range found {
 			found[i].Message = host + found[i].Message
 		}
-		t.found = append(t.found, t.places.inConfig(found, t.config)...)
+		t.found = append(t.found, k.places.inConfig(found, k.config.Spec.Config)...)
 		return
 	}
-	f := t.places.finding("spec.config", host+r.Message())
+	f := k.places.finding("spec.config", host+r.Message())
 	f.Hint = "glowplug compile --template --host shows the rendered text"
 	t.found = append(t.found, f)
 }
 
-// compileTemplate is compile with --template: hostFile is a manifest with the host,
-// "" where the template is only read.
+// compileTemplate is compile with --template: hostFile is a manifest with the host, ""
+// to check the template alone.
 func compileTemplate(stdout, stderr io.Writer, name, hostFile string, src compile.Source) error {
 	src.Template = true
 	t, found := compile.ParseTemplate(src)
-	if err := report.Fprint(stderr, name, []byte(src.Config), found, colored(stderr)); err != nil {
+	if err := printReport(stderr, name, []byte(src.Config), found); err != nil {
 		return err
 	}
 	if t == nil {
 		return errSilent
 	}
 	if hostFile == "" {
-		_, err := fmt.Fprintf(stderr, "%s: a template that can be read; --host HOST.yaml renders it for a host\n", name)
+		_, err := fmt.Fprintf(stderr, "%s: a valid template; --host HOST.yaml renders it for a host\n", name)
 		return err
 	}
 	host, err := hostOf(hostFile)
 	if err != nil {
 		return err
 	}
-	made := t.Render(host.Facts())
+	rendered := t.Render(host.Facts())
 	text := []byte(src.Config)
-	if made.Text != nil {
-		text, name = made.Text, name+" rendered for "+host.Ref.String()
+	if rendered.Text != nil {
+		text, name = rendered.Text, name+" rendered for "+host.Ref.String()
 	}
-	if err := report.Fprint(stderr, name, text, made.Found, colored(stderr)); err != nil {
+	if err := printReport(stderr, name, text, rendered.Found); err != nil {
 		return err
 	}
-	if made.Artifact == nil {
+	if rendered.Artifact == nil {
 		return errSilent
 	}
-	_, err = stdout.Write(made.Artifact.Bytes)
+	_, err = stdout.Write(rendered.Artifact.Bytes)
 	return err
 }
 
@@ -142,5 +131,106 @@ func hostOf(file string) (*snapshot.Host, error) {
 		return nil, problems[0]
 	}
 	return nil, withHint(fmt.Errorf("--host: %s has %s", file, count(len(hosts), "BareMetalHost", "BareMetalHosts")),
-		"give it a file with the one host that the template is to be rendered for")
+		"give it a file with the one host to render the template for")
+}
+
+// checkedConfig is an IgnitionConfig of the files.
+type checkedConfig struct {
+	doc    *manifest.Document
+	places *places
+	config *v1.IgnitionConfig
+	// layer is the config as a layer of others; its Bytes are nil where they are unknown.
+	layer compile.Layer
+	own   []byte
+	// begun is true once its merge has begun, partial where one of its layers, or of
+	// theirs, is not among the files.
+	begun, partial bool
+	// rendering is of a template.
+	rendering rendering
+}
+
+func (k *checkedConfig) ref(name string) snapshot.Ref {
+	return snapshot.Ref{Namespace: k.config.Namespace, Name: name}
+}
+
+// keep stores a config with its artifact, nil where it does not compile.
+func (c *checker) keep(doc *manifest.Document, p *places, config *v1.IgnitionConfig, artifact *compile.Artifact,
+	found report.Report) {
+	k := &checkedConfig{doc: doc, places: p, config: config}
+	k.layer = compile.Layer{Name: config.Name, Type: config.Spec.Type, Failing: artifact == nil, Failure: found.Summary()}
+	for _, layer := range config.Spec.Layers {
+		k.layer.Layers = append(k.layer.Layers, layer.Name)
+	}
+	if artifact != nil {
+		k.own, k.layer.Bytes, k.layer.Hash = artifact.Bytes, artifact.Bytes, artifact.Hash
+		k.layer.Template = artifact.Template
+	}
+	if ref := k.ref(config.Name); c.configs[ref] == nil {
+		c.configs[ref] = k
+		c.order = append(c.order, k)
+	}
+}
+
+// layers merges the configs that have layers, once all files are read.
+func (c *checker) layers() error {
+	for _, k := range c.order {
+		if err := c.merge(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge merges a config onto its layers, after their own merges.
+func (c *checker) merge(k *checkedConfig) error {
+	if k.begun || k.own == nil || len(k.layer.Layers) == 0 {
+		return nil
+	}
+	k.begun = true
+	missing := ""
+	for _, name := range k.layer.Layers {
+		below := c.configs[k.ref(name)]
+		if below == nil {
+			k.partial, missing = true, name
+			continue
+		}
+		if err := c.merge(below); err != nil {
+			return err
+		}
+		if below.partial {
+			k.partial, missing = true, name
+		}
+	}
+	stack, _, found := compile.Stack(k.config.Name, k.layer.Layers, func(name string) *compile.Layer {
+		if below := c.configs[k.ref(name)]; below != nil {
+			return &below.layer
+		}
+		return &compile.Layer{Name: name, Type: compile.TypeIgnition, Bytes: []byte("{}")}
+	})
+	switch {
+	case found.HasError():
+		k.layer.Bytes = nil
+	case k.partial:
+		found = append(found, report.Finding{Severity: report.Warning, Message: "layer " + missing +
+			" or one of its own layers is not among the files: the merged config was not checked"})
+	case k.layer.Template: // it is merged for each host
+	default:
+		laid, more := compile.Lay(k.config.Name, k.own, stack)
+		found = append(found, more...)
+		if k.layer.Bytes = nil; laid != nil {
+			k.layer.Bytes, k.layer.Hash = laid.Artifact.Bytes, laid.Artifact.Hash
+			compile.Judge(laid.Artifact)
+			if err := c.printVersions(k.doc.String(), laid.Artifact); err != nil {
+				return err
+			}
+		}
+	}
+	k.layer.Failing, k.layer.Failure = found.HasError(), found.Summary()
+	var placed report.Report
+	for _, f := range found {
+		at := k.places.finding("spec.layers", f.Message)
+		at.Severity = f.Severity
+		placed = append(placed, at)
+	}
+	return c.print(k.doc.File, k.places.source, placed.Tidy())
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -19,27 +20,20 @@ func newValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate PATH…",
 		Short: "Check manifests and config files, as the server would",
-		Long: `Check files and folders without a server. Manifests (YAML or JSON, many objects a
-file) are held against the API's rules, and the config in an IgnitionConfig is
-compiled; what is found in it is shown with its place in the manifest, and which
-Ignition spec versions it can be given in, with the fields that stand in the way of
-the others. A template is rendered for the hosts in the files that would be given
-it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks) files are compiled as
-they stand, and so is a YAML or JSON file that holds no object but a Butane or
-Ignition config.
+		Long: `Check files and folders without a server. Manifests (YAML or JSON, with one or more
+objects) are checked by the rules of the API, and the config in an IgnitionConfig is
+compiled. Errors and warnings have their line and column in the manifest. For each
+config the command shows the Ignition versions in which it can be served, and the
+fields that prevent the others. A template is rendered for the hosts in the files that
+would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cfg)
+files, and YAML or JSON files with a plain Butane or Ignition config, are compiled.
 
-A config with layers is merged over them where the files have them, in whatever order
-they come.
+A config with layers is merged onto them where the files have them, in any order.
 
-Folders are walked; hidden files and folders are left out.`,
+Folders are searched, without hidden files, hidden folders and .cfg files.`,
 		Example: `  glowplug validate examples/
   glowplug validate hosts.yaml builder.bu`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("missing argument PATH")
-			}
-			return nil
-		},
+		Args: arguments("PATH…"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkKickstartVersion(installer); err != nil {
 				return err
@@ -48,11 +42,8 @@ Folders are walked; hidden files and folders are left out.`,
 			if err != nil {
 				return err
 			}
-			stderr := cmd.ErrOrStderr()
-			c := checker{
-				out: stderr, forms: cmd.OutOrStdout(), color: colored(stderr), installer: installer, filesDir: filesDir,
-				seen: map[string]string{}, templates: map[snapshot.Ref]*checkedTemplate{},
-			}
+			c := checker{out: cmd.ErrOrStderr(), stdout: cmd.OutOrStdout(), installer: installer, filesDir: filesDir,
+				seen: map[string]string{}, configs: map[snapshot.Ref]*checkedConfig{}}
 			for _, file := range files {
 				if err := c.file(file); err != nil {
 					return err
@@ -91,32 +82,35 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// checked are the extensions that count in a folder. A .cfg may be many things.
-var checked = append([]string{".bu", ".butane", ".ign", ".ks"}, manifestFiles...)
-
-// manifestFiles are those of files that hold objects.
+// manifestFiles are the extensions of files with objects.
 var manifestFiles = []string{".yaml", ".yml", ".json"}
+
+// checkedFiles are the extensions of the files that are checked in a folder. A .cfg may
+// be many things.
+var checkedFiles = append([]string{".bu", ".butane", ".ign", ".ks"}, manifestFiles...)
+
+func hasExtension(name string, extensions ...string) bool {
+	return slices.Contains(extensions, strings.ToLower(filepath.Ext(name)))
+}
 
 // sourceFiles lists the files under paths, each once, in the order of the paths and
 // then of names.
 func sourceFiles(paths []string) ([]string, error) {
 	var files []string
+	seen := map[string]bool{}
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return fileError(err)
-			case name == path && !entry.IsDir():
-				files = append(files, name)
 			case name != path && strings.HasPrefix(entry.Name(), "."):
 				if entry.IsDir() {
 					return fs.SkipDir
 				}
-			case !entry.IsDir() && slices.Contains(checked, strings.ToLower(filepath.Ext(name))):
-				// A link to a folder is no file, whatever it is called.
-				if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) {
-					files = append(files, name)
-				}
+			case entry.IsDir() || seen[filepath.Clean(name)]:
+			case name == path || hasExtension(name, checkedFiles...) && !isSpecial(name):
+				seen[filepath.Clean(name)] = true
+				files = append(files, name)
 			}
 			return nil
 		})
@@ -124,10 +118,65 @@ func sourceFiles(paths []string) ([]string, error) {
 			return nil, err
 		}
 	}
-	seen := map[string]bool{}
-	return slices.DeleteFunc(files, func(name string) bool {
-		again := seen[filepath.Clean(name)]
-		seen[filepath.Clean(name)] = true
-		return again
-	}), nil
+	return files, nil
+}
+
+// isSpecial reports whether a name in a folder is neither a file nor a dangling link: a
+// pipe, or a link to a folder.
+func isSpecial(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.Mode().IsRegular()
+}
+
+// maxBlockers bounds the fields that are listed for one version.
+const maxBlockers = 5
+
+// versions are Ignition versions of one major, in order, with the same blockers.
+type versions struct{ first, last, blockers string }
+
+func (v *versions) String() string {
+	if v.first == v.last {
+		return v.first
+	}
+	return v.first + " to " + v.last
+}
+
+// describeForms lists the Ignition versions in which a config can be served, and the
+// fields that prevent the others; "" for a kickstart.
+func describeForms(artifact *compile.Artifact) string {
+	if artifact == nil || len(artifact.Forms) == 0 {
+		return ""
+	}
+	var spans []*versions
+	for _, f := range artifact.Forms {
+		blockers := blockersOf(f)
+		if n := len(spans); n > 0 && spans[n-1].blockers == blockers && spans[n-1].last[0] == f.Version[0] {
+			spans[n-1].last = f.Version
+		} else {
+			spans = append(spans, &versions{f.Version, f.Version, blockers})
+		}
+	}
+	var servable []string
+	var others strings.Builder
+	for _, v := range spans {
+		if v.blockers == "" {
+			servable = append(servable, v.String())
+		} else {
+			fmt.Fprintf(&others, "  not as %s: %s\n", v, v.blockers)
+		}
+	}
+	return fmt.Sprintf("spec %s, can be given as %s\n%s", artifact.IgnitionVersion, strings.Join(servable, ", "), &others)
+}
+
+// blockersOf lists the fields that prevent a form.
+func blockersOf(f ignition.Form) string {
+	var fields []string
+	for i, l := range f.Losses {
+		if i == maxBlockers {
+			fields = append(fields, fmt.Sprintf("and %d more", len(f.Losses)-i))
+			break
+		}
+		fields = append(fields, l.Path)
+	}
+	return strings.Join(fields, ", ")
 }

@@ -13,7 +13,7 @@ func newVersionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  glowplug version",
-		Args:    exactArgs(),
+		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Line())
 			return err

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hashedToken is the SHA-256 of a token. The token is 256 random bits, which no
-// salt or slow hash makes any harder to guess.
+// hashedToken is the SHA-256 of a token. The token has 256 random bits, so a salt or a
+// slow hash would not make it harder to guess.
 type hashedToken [sha256.Size]byte
 
 func hashOf(token string) hashedToken { return sha256.Sum256([]byte(token)) }
@@ -26,7 +26,7 @@ func (h hashedToken) matches(token string) bool {
 	return subtle.ConstantTimeCompare(h[:], other[:]) == 1
 }
 
-// kubeconfig is as much of the file as is read back.
+// kubeconfig is the part of the file that is read back.
 type kubeconfig struct {
 	Clusters []struct {
 		Cluster struct {
@@ -41,40 +41,35 @@ type kubeconfig struct {
 	} `json:"users"`
 }
 
-// ensureAdmin reads the hash of the admin's token and sees that admin.kubeconfig
-// holds that token, the CA and the server's URL. A kubeconfig that is gone or has
-// another token gives a new token: the old one cannot be told from its hash.
+// ensureAdmin reads the hash of the admin's token and makes sure that admin.kubeconfig
+// has that token, the CA and the server's URL. Where the file is missing or has another
+// token, a new token is created: a token cannot be derived from its hash.
 func (c *Credentials) ensureAdmin() error {
-	hash, err := c.readHash()
-	if err != nil {
+	if err := c.readHash(); err != nil {
 		return err
 	}
 	token, current, err := c.readKubeconfig()
 	if err != nil {
 		return err
 	}
-	if hash == nil || token == "" || !hash.matches(token) {
-		c.opts.Logger.Info("making an admin token", "file", c.KubeconfigPath())
+	if token == "" || !c.token.matches(token) {
+		c.opts.Logger.Info("creating an admin token", "file", c.KubeconfigPath())
 		raw := make([]byte, 32)
 		rand.Read(raw)
 		token, current = base64.RawURLEncoding.EncodeToString(raw), false
-		made := hashOf(token)
-		hash = &made
+		c.token = hashOf(token)
 	}
-	if !current {
-		if err := writeFile(c.KubeconfigPath(), c.kubeconfig(token)); err != nil {
-			return err
-		}
-		if err := writeFile(c.path(tokenHash), []byte(hex.EncodeToString(hash[:])+"\n")); err != nil {
-			return err
-		}
+	if current {
+		return nil
 	}
-	c.token = *hash
-	return nil
+	if err := writeFile(c.KubeconfigPath(), c.kubeconfig(token)); err != nil {
+		return err
+	}
+	return writeFile(c.path(tokenHash), []byte(hex.EncodeToString(c.token[:])+"\n"))
 }
 
-// refreshAdmin writes the present CA into an admin.kubeconfig that holds the admin's
-// token. One that the admin has taken away or changed is left alone until the next start.
+// refreshAdmin writes the present CA into an admin.kubeconfig that has the admin's token.
+// One that the admin has removed or changed stays as it is until the next start.
 func (c *Credentials) refreshAdmin() error {
 	token, current, err := c.readKubeconfig()
 	if err != nil || current || !c.token.matches(token) {
@@ -83,24 +78,26 @@ func (c *Credentials) refreshAdmin() error {
 	return writeFile(c.KubeconfigPath(), c.kubeconfig(token))
 }
 
-func (c *Credentials) readHash() (*hashedToken, error) {
+// readHash reads the hash of the admin's token; a missing file leaves the zero hash,
+// which no token has.
+func (c *Credentials) readHash() error {
 	data, err := os.ReadFile(c.path(tokenHash))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	raw, err := hex.DecodeString(strings.TrimSpace(string(data)))
 	if err != nil || len(raw) != sha256.Size {
-		return nil, damaged(c.path(tokenHash), errors.New("want 64 hexadecimal digits"))
+		return damaged(c.path(tokenHash), errors.New("want 64 hexadecimal digits"))
 	}
-	hash := hashedToken(raw)
-	return &hash, nil
+	c.token = hashedToken(raw)
+	return nil
 }
 
-// readKubeconfig returns the token of admin.kubeconfig, "" where there is no file,
-// and reports whether server and CA in it are the present ones.
+// readKubeconfig returns the token of admin.kubeconfig, "" where there is no file, and
+// reports whether its server and CA are the present ones.
 func (c *Credentials) readKubeconfig() (token string, current bool, err error) {
 	path := c.KubeconfigPath()
 	data, err := os.ReadFile(path)

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -18,60 +19,50 @@ import (
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// headStart is how long before its making a certificate is valid, for clients
+	// headStart is how long before its creation a certificate is valid, for clients
 	// whose clock is behind.
 	headStart = 48 * time.Hour
 )
 
-// authority is the own CA.
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-}
-
-// ensureAuthority reads the CA, or makes it where there is none. One that is not
-// fit for use is prolonged.
+// ensureAuthority reads the CA, creates it where there is none, and renews it where it
+// is not fit for use.
 func (c *Credentials) ensureAuthority() error {
-	cert, key, err := readPair(c.path(caCert), c.path(caKey))
+	ca, err := readPair(c.path(caCert), c.path(caKey))
 	if err != nil {
 		return err
 	}
 	now := c.opts.Now()
-	if cert == nil {
-		c.opts.Logger.Info("making a CA", "file", c.path(caCert))
+	if ca == nil {
+		c.opts.Logger.Info("creating a CA", "file", c.path(caCert))
 		template := authorityTemplate(now)
 		template.Subject = pkix.Name{CommonName: fmt.Sprintf("glowplug CA %d", now.Unix())}
-		cert, key, err = issue(template, nil, c.path(caCert), c.path(caKey))
-		if err != nil {
+		if ca, err = issue(template, nil, c.path(caCert), c.path(caKey)); err != nil {
 			return err
 		}
 	}
-	c.authority.Store(&authority{cert, key})
-	return c.prolongAuthority(now)
+	c.authority.Store(ca)
+	return c.renewAuthority(now)
 }
 
-// prolongAuthority makes the certificate of a CA that is not fit for use anew, with
-// the same name and key: what it has signed stays good, and the old certificate stays
-// good for clients as long as it is valid. So a clock that is wrong for a while, which
-// may be now, costs nobody the trust in this server.
-func (c *Credentials) prolongAuthority(now time.Time) error {
+// renewAuthority replaces the certificate of a CA that is not fit for use by one with
+// the same name and key. Certificates that the CA has signed stay valid, and so does the
+// old certificate for clients. So a clock that is wrong for a while, which may be now,
+// does not end the clients' trust in this server.
+func (c *Credentials) renewAuthority(now time.Time) error {
 	old := c.authority.Load()
-	why := unfit(old.cert, authorityLife, now)
+	why := unfit(old.Leaf, authorityLife, now)
 	if why == "" {
 		return nil
 	}
 	c.opts.Logger.Warn("renewing the certificate of the CA: clients need the new admin.kubeconfig",
 		"because", why, "file", c.path(caCert), "kubeconfig", c.KubeconfigPath())
 	template := authorityTemplate(now)
-	template.RawSubject, template.SubjectKeyId = old.cert.RawSubject, old.cert.SubjectKeyId
-	cert, err := sign(template, &authority{template, old.key}, old.key.Public())
+	template.RawSubject, template.SubjectKeyId = old.Leaf.RawSubject, old.Leaf.SubjectKeyId
+	ca, err := sign(template, template, old.PrivateKey, old.PrivateKey, c.path(caCert))
 	if err != nil {
 		return err
 	}
-	if err := writeFile(c.path(caCert), certPEM(cert.Raw)); err != nil {
-		return err
-	}
-	c.authority.Store(&authority{cert, old.key})
+	c.authority.Store(ca)
 	return nil
 }
 
@@ -87,12 +78,12 @@ func authorityTemplate(now time.Time) *x509.Certificate {
 	}
 }
 
-// unfit says why a certificate needs to be renewed, "" where it does not: its life
-// has not begun, or less than a fifth of what it is given at first is left.
+// unfit says why a certificate needs to be renewed: it is not valid yet, or less than a
+// fifth of its life is left. "": it need not be.
 func unfit(cert *x509.Certificate, life time.Duration, now time.Time) string {
 	switch {
 	case now.Before(cert.NotBefore):
-		return fmt.Sprintf("it is not valid before %s: it was made while the clock was ahead, or the clock is behind now",
+		return fmt.Sprintf("it is not valid before %s: it was created while the clock was ahead, or the clock is behind now",
 			cert.NotBefore.UTC().Format(time.RFC3339))
 	case cert.NotAfter.Sub(now) < life/5:
 		return "it ends " + cert.NotAfter.UTC().Format(time.RFC3339)
@@ -100,86 +91,67 @@ func unfit(cert *x509.Certificate, life time.Duration, now time.Time) string {
 	return ""
 }
 
-// issue makes a key and a certificate, signed by parent or, where that is nil, by
-// itself, and writes both: the key first, so that a certificate always has one.
-func issue(template *x509.Certificate, parent *authority, certPath, keyPath string) (*x509.Certificate, crypto.Signer,
-	error) {
+// issue creates a key and a certificate, signed by parent or, where that is nil, by
+// itself. It writes the key first, so that a certificate always has one.
+func issue(template *x509.Certificate, parent *tls.Certificate, certPath, keyPath string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	if parent == nil {
-		parent = &authority{template, key}
-	}
-	cert, err := sign(template, parent, key.Public())
-	if err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := writeFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
-		return nil, nil, err
-	}
-	return cert, key, writeFile(certPath, certPEM(cert.Raw))
-}
-
-func sign(template *x509.Certificate, parent *authority, key crypto.PublicKey) (*x509.Certificate, error) {
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent.cert, key, parent.key)
 	if err != nil {
 		return nil, err
 	}
-	return x509.ParseCertificate(raw)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+		return nil, err
+	}
+	if parent == nil {
+		return sign(template, template, key, key, certPath)
+	}
+	return sign(template, parent.Leaf, parent.PrivateKey, key, certPath)
 }
 
-// readPair reads a certificate and its key; all nil where there is none. A key
-// without a certificate is a making that was cut short, and counts as none.
-func readPair(certPath, keyPath string) (*x509.Certificate, crypto.Signer, error) {
-	certData, err := os.ReadFile(certPath)
+// sign signs a certificate for a key with the key of its parent, and writes it.
+func sign(template, parent *x509.Certificate, parentKey, key crypto.PrivateKey, path string) (*tls.Certificate, error) {
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.(crypto.Signer).Public(), parentKey)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}, writeFile(path, certPEM(raw))
+}
+
+// readPair reads a certificate and its key; nil where there is no certificate. A key
+// without a certificate is left over from an interrupted issue and is not used.
+func readPair(certPath, keyPath string) (*tls.Certificate, error) {
+	cert, err := os.ReadFile(certPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	block, _ := pem.Decode(certData)
-	if block == nil {
-		return nil, nil, damaged(certPath, errors.New("no PEM block"))
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, nil, damaged(certPath, err)
-	}
-	keyData, err := os.ReadFile(keyPath)
+	key, err := os.ReadFile(keyPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf(
-			"%s is there but its key %s is not: put the key back, or remove the certificate to have both made anew", certPath,
-			keyPath)
+		return nil, fmt.Errorf("%s is there but its key %s is not: put the key back, or remove the certificate to have"+
+			" both created again", certPath, keyPath)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if block, _ = pem.Decode(keyData); block == nil {
-		return nil, nil, damaged(keyPath, errors.New("no PEM block"))
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, nil, damaged(keyPath, err)
+		return nil, fmt.Errorf("%s and its key %s are damaged or do not belong together (%w): restore them,"+
+			" or remove both to have them created again", certPath, keyPath, err)
 	}
-	key, ok := parsed.(crypto.Signer)
-	if !ok {
-		return nil, nil, damaged(keyPath, errors.New("not a key that signs"))
-	}
-	if public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(cert.PublicKey) {
-		return nil, nil, fmt.Errorf("%s is not the key of %s: put the right one back, or remove both to have them made anew",
-			keyPath, certPath)
-	}
-	return cert, key, nil
+	return &pair, nil
 }
 
 func damaged(path string, err error) error {
-	return fmt.Errorf("%s is damaged (%w): restore it, or remove it to have it made anew", path, err)
+	return fmt.Errorf("%s is damaged (%w): restore it, or remove it to have it created again", path, err)
 }
 
 func certPEM(raw []byte) []byte {

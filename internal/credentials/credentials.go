@@ -1,3 +1,6 @@
+// Package credentials creates what a secure server needs, on its first start, and keeps
+// it: an own CA, a server certificate, an admin token (stored as its hash alone) and an
+// admin.kubeconfig that holds all a client needs.
 package credentials
 
 import (
@@ -25,10 +28,10 @@ const (
 	tokenHash = "admin-token.sha256"
 )
 
-// Folder is where the keys and certificates of a data directory lie.
+// Folder returns the folder of the keys and certificates of a data directory.
 func Folder(dataDir string) string { return filepath.Join(dataDir, folder) }
 
-// Secrets are the files of a data directory that nobody else may read.
+// Secrets returns the files of a data directory that only the server's user may read.
 func Secrets(dataDir string) []string {
 	return []string{
 		filepath.Join(dataDir, Kubeconfig), filepath.Join(dataDir, folder, caKey),
@@ -36,42 +39,41 @@ func Secrets(dataDir string) []string {
 	}
 }
 
-// Certificates are the files of a data directory that others may read.
+// Certificates returns the files of a data directory that others may read.
 func Certificates(dataDir string) []string {
 	return []string{filepath.Join(dataDir, folder, caCert), filepath.Join(dataDir, folder, serverCrt)}
 }
 
 // Options configures Ensure.
 type Options struct {
-	// DataDir is the server's data directory; it is made if missing.
+	// DataDir is the server's data directory, which is created if missing.
 	DataDir string
-	// Server is the URL that admin.kubeconfig points to, such as
-	// https://127.0.0.1:8443.
+	// Server is the URL in admin.kubeconfig, such as https://127.0.0.1:8443.
 	Server string
 	// Names are further names and addresses of the server (--tls-san), beside its
 	// host name, localhost and all addresses of its network cards.
 	Names []string
-	// Logger is told what is made or renewed; nil: nobody.
+	// Logger logs what is created or renewed; nil: there is no log.
 	Logger *slog.Logger
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
 
-// Credentials is what Ensure found or made.
+// Credentials is what Ensure found or created.
 type Credentials struct {
 	opts      Options
-	names     *names
+	names     names
 	token     hashedToken
-	authority atomic.Pointer[authority]
+	authority atomic.Pointer[tls.Certificate]
 	serving   atomic.Pointer[tls.Certificate]
 
 	renewing sync.Mutex
 	retryAt  time.Time // after a renewal that failed; under renewing
 }
 
-// Ensure makes what is missing in the data directory and renews what is not valid
-// yet, is near its end or names another machine. On a directory where all is well it changes
-// nothing. Errors name the file and say what to do.
+// Ensure creates what is missing in the data directory and renews a certificate that is
+// not valid yet, is near its end or names another machine. Otherwise it changes nothing.
+// Errors name the file and a remedy.
 func Ensure(opts Options) (*Credentials, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -80,28 +82,21 @@ func Ensure(opts Options) (*Credentials, error) {
 		opts.Now = time.Now
 	}
 	c := &Credentials{opts: opts}
-	if err := os.MkdirAll(c.path(""), 0o700); err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
+	err := os.MkdirAll(Folder(opts.DataDir), 0o700)
+	for _, step := range []func() error{c.ensureAuthority, c.findNames, c.ensureServing, c.ensureAdmin} {
+		if err == nil {
+			err = step()
+		}
 	}
-	if err := c.ensureAuthority(); err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
-	}
-	var err error
-	if c.names, err = allNames(opts.Names); err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
-	}
-	if err := c.ensureServing(); err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
-	}
-	if err := c.ensureAdmin(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
 	return c, nil
 }
 
-// TLSConfig is for the listener of HTTPS. Client certificates are asked for but
-// not demanded, and verified by the API. The server's certificate and the CA's are
-// renewed while they are served.
+// TLSConfig returns the configuration of the HTTPS listener. Client certificates are
+// optional, and verified by the API. The server's certificate and the CA's are renewed
+// while they are served.
 func (c *Credentials) TLSConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -113,35 +108,33 @@ func (c *Credentials) TLSConfig() *tls.Config {
 	}
 }
 
-// ClientCAs is a new pool that holds the own CA as it is now.
+// ClientCAs returns a new pool with the CA as it is now.
 func (c *Credentials) ClientCAs() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(c.authority.Load().cert)
+	pool.AddCert(c.authority.Load().Leaf)
 	return pool
 }
 
-// CAPEM is the CA's certificate, for clients.
-func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.Load().cert.Raw) }
+// CAPEM returns the CA's certificate, for clients.
+func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.Load().Leaf.Raw) }
 
 // IsAdminToken reports whether a bearer token is the admin's.
 func (c *Credentials) IsAdminToken(token string) bool { return c.token.matches(token) }
 
-// KubeconfigPath is where the admin's kubeconfig lies.
+// KubeconfigPath returns the path of the admin's kubeconfig.
 func (c *Credentials) KubeconfigPath() string { return filepath.Join(c.opts.DataDir, Kubeconfig) }
 
-func (c *Credentials) path(name string) string {
-	return filepath.Join(c.opts.DataDir, folder, name)
-}
+func (c *Credentials) path(name string) string { return filepath.Join(Folder(c.opts.DataDir), name) }
 
-// writeFile replaces a file with all of data or leaves it as it was, readable by
-// the owner alone.
+// writeFile replaces a file with all of data or leaves it as it was. Only the owner may
+// read it.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already where all went well
-	_, err = f.Write(data)    // CreateTemp made it 0600
+	defer os.Remove(f.Name()) // renamed by then, unless there was an error
+	_, err = f.Write(data)    // CreateTemp has created it with mode 0600
 	if err == nil {
 		err = f.Sync()
 	}

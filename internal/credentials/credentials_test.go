@@ -170,11 +170,11 @@ func TestErrorsNameFileAndRemedy(t *testing.T) {
 		want   []string
 	}{
 		{"damaged CA", func(dir string) error { return os.WriteFile(dir+"/pki/ca.crt", []byte("x"), 0o600) }, Options{},
-			[]string{"ca.crt is damaged", "restore it, or remove it"}},
+			[]string{"ca.crt and its key", "are damaged", "certificate input", "restore them, or remove both"}},
 		{"lost CA key", func(dir string) error { return os.Remove(dir + "/pki/ca.key") }, Options{}, []string{"ca.key is not",
 			"put the key back"}},
 		{"another CA key", func(dir string) error { return os.Rename(dir+"/pki/server.key", dir+"/pki/ca.key") }, Options{},
-			[]string{"ca.key is not the key of", "put the right one back"}},
+			[]string{"ca.key", "do not belong together", "does not match", "restore them"}},
 		{"damaged hash", func(dir string) error { return os.WriteFile(dir+"/pki/admin-token.sha256", []byte("x"), 0o600) },
 			Options{}, []string{"admin-token.sha256 is damaged"}},
 		{"damaged kubeconfig", func(dir string) error { return os.WriteFile(dir+"/admin.kubeconfig", []byte("{"), 0o600) },
@@ -246,7 +246,7 @@ func TestCertificatesFromTheFuture(t *testing.T) {
 			clock := func() time.Time { return now }
 			running := ensure(t, Options{DataDir: dir, Now: clock})
 			token, key := tokenIn(t, running), files(t, dir)["pki/ca.key"]
-			client, _, err := issue(&x509.Certificate{
+			client, err := issue(&x509.Certificate{
 				SerialNumber: serial(), NotBefore: time.Unix(0, 0), NotAfter: right.AddDate(10, 0, 0),
 				ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 			}, running.authority.Load(), t.TempDir()+"/c.crt", t.TempDir()+"/c.key")
@@ -272,7 +272,7 @@ func TestCertificatesFromTheFuture(t *testing.T) {
 				if tokenIn(t, c) != token || !c.IsAdminToken(token) || files(t, c.opts.DataDir)["pki/ca.key"] != key {
 					t.Errorf("%s: the token or the key of the CA has changed", how)
 				}
-				_, err := client.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), CurrentTime: right,
+				_, err := client.Leaf.Verify(x509.VerifyOptions{Roots: c.ClientCAs(), CurrentTime: right,
 					KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 				if err != nil {
 					t.Errorf("%s: a client certificate of this CA: %v", how, err)

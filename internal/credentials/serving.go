@@ -15,41 +15,42 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// servingLife is what clients accept at most from any CA.
+// servingLife is the longest life of a server certificate that clients accept.
 const servingLife = 397 * 24 * time.Hour
 
-// names is what the server's certificate says it is called, sorted.
+// names are the names and addresses in the server's certificate, sorted.
 type names struct {
 	dns []string
 	ips []netip.Addr
 }
 
-// allNames is localhost, the host name, all addresses of this machine, and the
-// given names and addresses.
-func allNames(given []string) (*names, error) {
-	n := &names{dns: []string{"localhost"}, ips: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}}
+// findNames collects localhost, the host name, all addresses of this machine, and the
+// names and addresses of the options.
+func (c *Credentials) findNames() error {
+	n := names{dns: []string{"localhost"}, ips: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}}
 	if host, err := os.Hostname(); err == nil {
 		if name, err := netaddr.ParseHostname(host); err == nil {
 			n.dns = append(n.dns, name)
 		}
 	}
-	for _, name := range given {
+	for _, name := range c.opts.Names {
 		if ip, err := netaddr.ParseIP(name); err == nil {
 			n.ips = append(n.ips, ip)
 			continue
 		}
-		host, err := netaddr.ParseHostname(strings.TrimPrefix(name, "*."))
+		host, wildcard := strings.CutPrefix(name, "*.")
+		host, err := netaddr.ParseHostname(host)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-san %q is neither an address nor a host name", name)
+			return fmt.Errorf("--tls-san %q is neither an address nor a host name", name)
 		}
-		if strings.HasPrefix(name, "*.") {
+		if wildcard {
 			host = "*." + host
 		}
 		n.dns = append(n.dns, host)
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, fmt.Errorf("the addresses of this machine: %w", err)
+		return fmt.Errorf("cannot list the addresses of this machine: %w", err)
 	}
 	for _, addr := range addrs {
 		if prefix, err := netip.ParsePrefix(addr.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
@@ -57,14 +58,13 @@ func allNames(given []string) (*names, error) {
 		}
 	}
 	slices.Sort(n.dns)
-	n.dns = slices.Compact(n.dns)
 	slices.SortFunc(n.ips, netip.Addr.Compare)
-	n.ips = slices.Compact(n.ips)
-	return n, nil
+	c.names = names{slices.Compact(n.dns), slices.Compact(n.ips)}
+	return nil
 }
 
-// of reports whether a certificate has exactly these names.
-func (n *names) of(cert *x509.Certificate) bool {
+// areOf reports whether a certificate has exactly these names.
+func (n *names) areOf(cert *x509.Certificate) bool {
 	ips := make([]netip.Addr, 0, len(cert.IPAddresses))
 	for _, ip := range cert.IPAddresses {
 		addr, _ := netip.AddrFromSlice(ip)
@@ -74,28 +74,28 @@ func (n *names) of(cert *x509.Certificate) bool {
 	return slices.Equal(n.ips, ips) && slices.Equal(n.dns, slices.Sorted(slices.Values(cert.DNSNames)))
 }
 
-// ensureServing reads the server's certificate, or makes it where there is none,
-// or it is another CA's, is not valid yet, is near its end or names another machine.
+// ensureServing reads the server's certificate. It creates one where there is none, or
+// that is of another CA, is not valid yet, is near its end or names another machine.
 func (c *Credentials) ensureServing() error {
-	cert, key, err := readPair(c.path(serverCrt), c.path(serverKey))
+	cert, err := readPair(c.path(serverCrt), c.path(serverKey))
 	if err != nil {
 		return err
 	}
 	why := "there is none"
 	if cert != nil {
-		why = unfit(cert, servingLife, c.opts.Now())
+		why = unfit(cert.Leaf, servingLife, c.opts.Now())
 	}
 	switch {
 	case why != "":
-	case cert.CheckSignatureFrom(c.authority.Load().cert) != nil:
+	case cert.Leaf.CheckSignatureFrom(c.authority.Load().Leaf) != nil:
 		why = "it is of another CA"
-	case !c.names.of(cert):
+	case !c.names.areOf(cert.Leaf):
 		why = "the names or addresses of this machine have changed"
 	default:
-		c.serving.Store(&tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert})
+		c.serving.Store(cert)
 		return nil
 	}
-	c.opts.Logger.Info("making a server certificate", "because", why, "names", c.names.dns, "addresses", c.names.ips)
+	c.opts.Logger.Info("creating a server certificate", "because", why, "names", c.names.dns, "addresses", c.names.ips)
 	return c.issueServing()
 }
 
@@ -105,24 +105,27 @@ func (c *Credentials) issueServing() error {
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: "glowplug"},
 		NotBefore:    now.Add(-headStart),
-		NotAfter:     earlier(now.Add(servingLife), authority.cert.NotAfter),
+		NotAfter:     now.Add(servingLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:     c.names.dns,
 	}
+	if end := authority.Leaf.NotAfter; end.Before(template.NotAfter) {
+		template.NotAfter = end
+	}
 	for _, ip := range c.names.ips {
 		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
 	}
-	cert, key, err := issue(template, authority, c.path(serverCrt), c.path(serverKey))
+	cert, err := issue(template, authority, c.path(serverCrt), c.path(serverKey))
 	if err != nil {
 		return err
 	}
-	c.serving.Store(&tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert})
+	c.serving.Store(cert)
 	return nil
 }
 
-// current is the server's certificate, renewed first where it, or the CA, is not fit
-// for use. Where that fails the old one is still better than none.
+// current returns the server's certificate. It renews it first where it, or the CA, is
+// not fit for use. Where that fails the old one is still better than none.
 func (c *Credentials) current() *tls.Certificate {
 	if c.fit() {
 		return c.serving.Load()
@@ -140,14 +143,15 @@ func (c *Credentials) current() *tls.Certificate {
 	return c.serving.Load()
 }
 
+// fit reports whether the certificates of the server and of the CA are fit for use.
 func (c *Credentials) fit() bool {
 	now := c.opts.Now()
-	return unfit(c.authority.Load().cert, authorityLife, now) == "" && unfit(c.serving.Load().Leaf, servingLife, now) == ""
+	return unfit(c.authority.Load().Leaf, authorityLife, now) == "" && unfit(c.serving.Load().Leaf, servingLife, now) == ""
 }
 
-// renew makes the server's certificate anew, and before it the CA's where need be.
+// renew renews the server's certificate, and before it the CA's where that is not fit.
 func (c *Credentials) renew() error {
-	if err := c.prolongAuthority(c.opts.Now()); err != nil {
+	if err := c.renewAuthority(c.opts.Now()); err != nil {
 		return err
 	}
 	if err := c.refreshAdmin(); err != nil {
@@ -155,11 +159,4 @@ func (c *Credentials) renew() error {
 	}
 	c.opts.Logger.Info("renewing the server certificate", "end", c.serving.Load().Leaf.NotAfter)
 	return c.issueServing()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+	"slices"
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
@@ -13,60 +14,40 @@ import (
 // BootDecision is what a machine boots.
 type BootDecision struct {
 	Identity
-	// Image is what it boots; nil where it boots its disk, a script without an
-	// image, or is unknown. It may be set beside Err, where it cannot be given.
+	// Image is the image that it boots; nil where it boots its disk or a script without an
+	// image, or is unknown. It may be set beside Err, where it cannot be served.
 	Image *snapshot.Image
 	// Script is the host's or its namespace's own script, a template; "": none.
 	Script string
 	// Local is true where a known host boots its disk.
 	Local bool
-	// Reason says why, without a full stop.
+	// Reason explains the decision, without a full stop.
 	Reason string
-	// Progress is how far the host was.
+	// Progress is that of the host before the request.
 	Progress snapshot.Progress
-	// Offer are the images that an unknown machine may boot, the oldest first.
+	// Offer has the images that an unknown machine may boot, the oldest first.
 	Offer []*snapshot.Image
 	// Err says why there is nothing to boot; nil where there is.
 	Err *fault.Error
 }
 
-// Progress knows how far hosts are.
+// Progress knows the progress of hosts.
 type Progress interface {
-	// Progress returns the progress of a host, of which the status is known.
+	// Progress returns the progress of a host; its status is a part of the host.
 	Progress(host *snapshot.Host) snapshot.Progress
 }
 
 // Images knows which images this server can serve.
 type Images interface {
-	// Try returns an error where an image cannot be served with a host's own kernel
-	// arguments; nil arguments: the host has none. Firmware that finds no image behind
-	// its script cannot say why, so images are tried before a host is told to boot them.
+	// Prepare returns an error where an image cannot be served with a host's own kernel
+	// arguments; nil arguments: the host has none. Firmware that finds no image cannot
+	// show the reason, so images are prepared before a host receives their script.
 	Prepare(image *snapshot.Image, args []string) error
 }
 
 // Boot decides what a machine boots. The identity rules are those of Config.
 func (d *Decider) Boot(req *Request) BootDecision {
-	b := d.boot(req)
-	// The snapshot is released by now, so that writers need not wait for a file.
-	if b.Err == nil && b.Image != nil && b.Image.External == nil && d.opts.Images != nil {
-		if err := d.opts.Images.Prepare(b.Image, b.Host.Booting().KernelArgs); err != nil {
-			failure := *fault.Of(err)
-			failure.Kind = fault.Unavailable // of whatever kind: it may be mended while the machine waits
-			b.Err = &failure
-			b.Notices = append(b.Notices, ImageUnavailable(b.Host, b.Image.Ref, b.Err))
-		}
-	}
-	return b
-}
-
-// ImageUnavailable is the notice that a host cannot have an image.
-func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
-	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
-}
-
-func (d *Decider) boot(req *Request) BootDecision {
-	view := d.opts.Inventory.View()
-	q := bootQuestion{newQuestion(d, view, req)}
+	q := bootQuestion{newQuestion(d, d.opts.Inventory.View(), req)}
 	err := q.identifyAndAdmit()
 	if lost, ok := q.lostObjects(err); ok {
 		err = cmp.Or(q.doubtHost(&lost), q.doubtScript(&lost), err)
@@ -89,16 +70,15 @@ func (d *Decider) boot(req *Request) BootDecision {
 	return b
 }
 
-// withoutIgnored drops the notices of claims that name nobody: our own script
-// sends all that a machine knows of itself, and few hosts have it all.
+// ImageUnavailable returns the notice that a host cannot have its image.
+func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
+	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
+}
+
+// withoutIgnored removes the notices of claims that no host has: our own script sends all
+// facts of a machine, and few hosts have them all.
 func withoutIgnored(notices []Notice) []Notice {
-	kept := notices[:0]
-	for _, n := range notices {
-		if n.Reason != ReasonClaimIgnored {
-			kept = append(kept, n)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(notices, func(n Notice) bool { return n.Reason == ReasonClaimIgnored })
 }
 
 // boots decides for a known host.
@@ -122,28 +102,37 @@ func (q *bootQuestion) boots(b *BootDecision) {
 		b.Script = q.view.Script(h.Namespace)
 	}
 	if imaged {
-		b.Image, b.Err = q.image(h.Image, h.Namespace)
-		if b.Err != nil {
+		if b.Image, b.Err = q.image(h); b.Err != nil {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
 		}
 	}
 }
 
-// image returns an image that is to be booted, or why it cannot be.
-func (q *bootQuestion) image(ref snapshot.Ref, namespace string) (*snapshot.Image, *fault.Error) {
-	if q.opts.Policy.Isolate && ref.Namespace != namespace {
+// image returns the image of a host, or an error where it cannot be booted.
+func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
+	ref := h.Image
+	if q.opts.Policy.Isolate && ref.Namespace != h.Namespace {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids;"+
-			" put it into "+namespace)
+			" put it into "+h.Namespace)
 	}
 	image := q.view.Image(ref)
 	if image == nil {
 		return nil, fault.New(fault.Unavailable, "there is no image "+ref.String()+
 			"; create the ISCSICdrom or correct the host's spec.image")
 	}
-	return image, bootable(image)
+	failure := bootable(image)
+	if failure != nil || image.External != nil || q.opts.Images == nil {
+		return image, failure
+	}
+	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs); err != nil {
+		unavailable := *fault.Of(err)
+		unavailable.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
+		return image, &unavailable
+	}
+	return image, nil
 }
 
-// bootable says why an image cannot be booted now; nil where it can.
+// bootable returns an error where an image cannot be booted now.
 func bootable(image *snapshot.Image) *fault.Error {
 	switch {
 	case image.External != nil || image.Phase == v1.PhaseReady:
@@ -154,8 +143,8 @@ func bootable(image *snapshot.Image) *fault.Error {
 	return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet")
 }
 
-// offer lists what an unknown machine may boot: no image for hosts alone, and none
-// that asks for a password, which the script would tell whoever asks.
+// offer lists the images for an unknown machine: none that is for hosts alone, and none
+// with a password, which the script would disclose to every client.
 func (q *bootQuestion) offer(b *BootDecision) {
 	namespace := ""
 	if q.opts.Policy.Isolate {

@@ -11,7 +11,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// The endpoints that give configs, which are also the types of the configs that they give first.
+// The endpoints for configs, which are also the types of config that they prefer.
 const (
 	Ignition  = "ignition"
 	Kickstart = "kickstart"
@@ -19,51 +19,49 @@ const (
 
 // Policy is the operator's rules for machines.
 type Policy struct {
-	// Claims says how far claims are believed (--identity-claims).
+	// Claims is the treatment of claims (--identity-claims).
 	Claims identity.Mode
-	// Neighbors says what the neighbour table is used for (--neighbors).
+	// Neighbors is the use of the neighbour table (--neighbors).
 	Neighbors identity.NeighborMode
-	// Isolate keeps machines to the configs of their own namespace
+	// Isolate offers machines only the configs of their own namespace
 	// (--isolate-namespaces).
 	Isolate bool
 }
 
-// Options are the parts of a Decider. All but Inventory may be left out.
+// Options are the parts of a Decider. All but Inventory are optional.
 type Options struct {
 	// Inventory has the hosts, the configs and the images.
 	Inventory *snapshot.Inventory
 	Policy    Policy
-	// Progress knows more of a host's progress than its status; nil: the status counts.
+	// Progress has newer progress of hosts than their status; nil: the status counts.
 	Progress Progress
 	// Images knows which images this server can serve; nil: all of them.
 	Images Images
-	// Lost knows what the store has lost; nil: nothing is lost.
+	// Lost has the lost objects of the store; nil: nothing is lost.
 	Lost LostObjects
 	// Renderer renders templates; nil: none are served.
 	Renderer Renderer
 }
 
-// Decider decides what machines are given. It is safe for concurrent use.
+// Decider decides about the requests of machines. It is safe for concurrent use.
 type Decider struct {
 	opts  Options
 	forms *forms
 }
 
-// New makes a Decider.
+// New returns a Decider.
 func New(opts Options) *Decider {
 	return &Decider{opts: opts, forms: newForms()}
 }
 
-// Config decides which config a machine is given.
+// Config decides which config a machine receives.
 func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil) }
 
-// config is Config. With a trace it notes the facts and the types of config that were
+// config is Config. A trace records the facts and the types of config that were
 // considered; the decision is the same.
 func (d *Decider) config(req *Request, t *trace) ConfigDecision {
 	q := configQuestion{newQuestion(d, snapshot.View{}, req)}
 	q.pick(t)
-	// The snapshot is released before anything is rendered, so that writers need not
-	// wait for that.
 	if q.dec.Err == nil && q.dec.Config != nil && q.dec.Config.Template && !req.Claims.Raw {
 		q.dec.Template = true
 		q.dec.Err = q.render()
@@ -71,8 +69,7 @@ func (d *Decider) config(req *Request, t *trace) ConfigDecision {
 	return q.dec
 }
 
-// Assigned returns the config of a type that a host is given when it asks and claims
-// nothing; nil: none.
+// Assigned returns the config of a type that a host receives without claims; nil: none.
 func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config {
 	q := configQuestion{newQuestion(d, view, &Request{Type: typ})}
 	q.dec.Host = host
@@ -88,7 +85,7 @@ func (q *configQuestion) pick(t *trace) {
 	dec.Err = q.identifyAndAdmit()
 	query := q.query()
 	if t != nil {
-		t.note(q, &query)
+		t.query, t.rules = query, q.view.Rules()
 	}
 	if dec.Err == nil {
 		dec.Err = q.choose(&query, t)
@@ -98,8 +95,8 @@ func (q *configQuestion) pick(t *trace) {
 	}
 }
 
-// query puts the facts together: all facts of a known host, or those that an unknown
-// machine brings, and the address.
+// query collects the facts: all facts of a known host, or the claims of an unknown
+// machine, and the address.
 func (q *configQuestion) query() match.Query {
 	query := match.Query{Type: q.req.Type, Facts: match.Facts{Role: q.role}}
 	isolate, facts := q.opts.Policy.Isolate, &query.Facts
@@ -150,7 +147,7 @@ func include[T comparable](values []T, one T) []T {
 	return append(slices.Clip(values), one)
 }
 
-// choose finds the config and returns why it cannot be given, if it cannot.
+// choose finds the config, and returns an error where it cannot be served.
 func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
 	dec := &q.dec
 	accept := q.accept()
@@ -187,15 +184,15 @@ func (q *configQuestion) accept() ignition.Accept {
 }
 
 func (q *configQuestion) noMatch() *fault.Error {
-	what := "no " + q.req.Type + " config matches "
-	switch {
-	case q.dec.Host != nil:
-		return fault.New(fault.NoMatch, what+"host "+q.dec.Host.Ref.String()+
+	sentence := "no " + q.req.Type + " config matches "
+	if h := q.dec.Host; h != nil {
+		return fault.New(fault.NoMatch, sentence+"host "+h.Ref.String()+
 			"; give one a selector that holds for it, or default: true")
-	case q.opts.Policy.Isolate:
-		return fault.New(fault.NoMatch, what+q.client()+", which is no known host; create a BareMetalHost with this address,"+
-			" or a config with default: true in the namespace "+match.DefaultNamespace)
 	}
-	return fault.New(fault.NoMatch, what+q.client()+
-		", which is no known host; create a BareMetalHost with this address, or a config with default: true")
+	sentence += q.client() + ", which is no known host; create a BareMetalHost with this address," +
+		" or a config with default: true"
+	if q.opts.Policy.Isolate {
+		sentence += " in the namespace " + match.DefaultNamespace
+	}
+	return fault.New(fault.NoMatch, sentence)
 }

@@ -8,61 +8,61 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
 )
 
-// Explanation is a decision with everything that it was made from.
+// Explanation is a decision with its reasons.
 type Explanation struct {
 	// Endpoint is "ignition" or "kickstart".
 	Endpoint string `json:"endpoint"`
 	Client   Client `json:"client"`
-	// Facts are what matching went by.
+	// Facts are those that configs are matched with.
 	Facts Facts `json:"facts"`
 	// Host is the machine, as namespace/name; empty where it is unknown.
 	Host string `json:"host,omitempty"`
-	// FoundBy is what found the host: mac, ip, uuid, hostname, address or neighbor.
+	// FoundBy is the fact that identifies the host: mac, ip, uuid, hostname, address or neighbor.
 	FoundBy string `json:"foundBy,omitempty"`
-	// Boot is what a known host boots; nil for an unknown machine and for one that
-	// is refused.
+	// Boot is the boot decision; nil for an unknown machine and a refused one.
 	Boot *ExplainedBoot `json:"boot,omitempty"`
 	// Status is the HTTP status of the answer.
 	Status int `json:"status"`
-	// Winner is the config that matched, also where it cannot be given.
+	// Winner is the config that matched, also where it cannot be served.
 	Winner *Winner `json:"winner,omitempty"`
-	// Candidates are all configs of any type: first those that match, in the
-	// order in which they win. Empty where the request was refused before.
+	// Candidates are all configs of any type, first those that match, by their rank.
+	// Empty where the request was refused before.
 	Candidates []Candidate `json:"candidates"`
 	// Notices are the events that the request makes.
 	Notices []ExplainedNotice `json:"notices,omitempty"`
-	// Error is what the client is told where it is given nothing.
+	// Error is the body of an answer without a config.
 	Error string `json:"error,omitempty"`
 }
 
-// ExplainedBoot is what a host boots when it asks now.
+// ExplainedBoot is the boot decision of a host.
 type ExplainedBoot struct {
 	// Local is true where it boots its disk.
 	Local bool `json:"local"`
 	// Image is the ISCSICdrom that it boots, as namespace/name.
 	Image string `json:"image,omitempty"`
-	// Script is true where the host or its namespace has a script of its own.
+	// Script is true where the host or its namespace has its own script.
 	Script bool `json:"script,omitempty"`
 	// KernelArgs are the host's own; the image's hold where it has none.
 	KernelArgs []string `json:"kernelArgs,omitempty"`
-	// State is how far the host is.
+	// State is status.state of the host.
 	State string `json:"state"`
-	// Release is what the image is of, MaxIgnition the newest Ignition spec version
-	// that it reads, where they are known.
+	// Release is that of the image, MaxIgnition the newest Ignition version that it reads,
+	// where they are known.
 	Release     string `json:"release,omitempty"`
 	MaxIgnition string `json:"maxIgnition,omitempty"`
 	// Skew says that the image cannot read the host's config.
 	Skew string `json:"skew,omitempty"`
-	// Reason says why; Error why it gets nothing.
+	// Reason explains the decision. Error says why there is nothing to boot.
 	Reason string `json:"reason"`
 	Error  string `json:"error,omitempty"`
 }
 
-// Client is who asks.
+// Client is the sender of the request.
 type Client struct {
-	// Address is the client's, as the network tells.
+	// Address is the client's, as the network shows it.
 	Address string `json:"address,omitempty"`
 	// Neighbor is its hardware address in the neighbour table.
 	Neighbor string `json:"neighbor,omitempty"`
@@ -70,15 +70,15 @@ type Client struct {
 	Believed bool `json:"believed,omitempty"`
 }
 
-// Facts are what is known of the machine.
+// Facts are those of the machine.
 type Facts struct {
 	MACs      []string          `json:"macs,omitempty"`
 	IPs       []string          `json:"ips,omitempty"`
 	Hostnames []string          `json:"hostnames,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
-	// Namespace is the host's own, which goes first.
+	// Namespace is the host's own, whose configs are preferred.
 	Namespace string `json:"namespace,omitempty"`
-	// Role was asked for and granted.
+	// Role is the requested role, if it was granted.
 	Role string `json:"role,omitempty"`
 	// ImageConfig is the config that the host's image names.
 	ImageConfig string `json:"imageConfig,omitempty"`
@@ -90,25 +90,24 @@ type Winner struct {
 	Tier            string `json:"tier"`
 	Hash            string `json:"hash,omitempty"`
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
-	// Served is the spec version that the client is given, where it is another;
+	// Served is the Ignition version of the answer, where the config was converted;
 	// Hash is of that form.
 	Served string `json:"served,omitempty"`
 	// Stale is true where an older compilation is served.
 	Stale bool `json:"stale,omitempty"`
-	// Template is true for a template: Hash and Size, in bytes, are of what it comes
-	// to for the machine, and are left out where that fails.
+	// Template is true for a template: Hash and Size, in bytes, are of its rendering for
+	// the machine, and are left out where that fails.
 	Template bool `json:"template,omitempty"`
 	Size     int  `json:"size,omitempty"`
-	// Layers are what the config was merged over, the lowest first.
+	// Layers are those onto which the config was merged, the lowest first.
 	Layers []ExplainedLayer `json:"layers,omitempty"`
-	// Origins says of each file, directory, link, unit, user, group, disk, filesystem
-	// and kernel argument of a config with layers which of them it came from: all that
-	// have a part in it, the one that wins last. Names are those of configs in the
-	// winner's namespace.
+	// Origins are the layers of each file, directory, link, unit, user, group, disk,
+	// filesystem and kernel argument of a config with layers. The layer that wins is the
+	// last. Names are those of configs in the winner's namespace.
 	Origins []ignition.Origin `json:"origins,omitempty"`
 }
 
-// statusOK is the HTTP status of an answer that is given; fault knows the others.
+// statusOK is the HTTP status of an answer with a config; package fault has the others.
 const statusOK = 200
 
 // Outcomes of a candidate.
@@ -119,11 +118,11 @@ const (
 	OutcomeNotConsidered = "not considered"
 )
 
-// Candidate is how one config did.
+// Candidate is the outcome of one config.
 type Candidate struct {
 	Config string `json:"config"`
 	Type   string `json:"type"`
-	// Tier is the one in which it matches; empty where it does not.
+	// Tier is the tier in which it matches; empty where it does not.
 	Tier    string `json:"tier,omitempty"`
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason"`
@@ -132,12 +131,12 @@ type Candidate struct {
 // ExplainedNotice is an event that the request makes.
 type ExplainedNotice struct {
 	Reason string `json:"reason"`
-	// Host is what the event is about, as namespace/name; empty: an unknown machine.
+	// Host is the host of the event, as namespace/name; empty: an unknown machine.
 	Host    string `json:"host,omitempty"`
 	Message string `json:"message"`
 }
 
-// trace is what a decision was made from. A nil trace takes no notes.
+// trace records how a decision was made. A nil trace records nothing.
 type trace struct {
 	query match.Query
 	// types are the types of config that were considered, in order.
@@ -146,24 +145,14 @@ type trace struct {
 	rules []*match.Rule
 }
 
-// note keeps the facts: a copy, for the originals are gone after the decision.
-func (t *trace) note(q *configQuestion, query *match.Query) {
-	t.rules = q.view.Rules()
-	t.query.Namespace, t.query.Offer = query.Namespace, query.Offer
-	t.query.Labels, t.query.Role, t.query.Image = query.Labels, query.Role, query.Image
-	t.query.MACs = slices.Clone(query.MACs)
-	t.query.IPs = slices.Clone(query.IPs)
-	t.query.Hostnames = slices.Clone(query.Hostnames)
-}
-
-// considered notes that configs of a type were looked at.
+// considered records that configs of a type were considered.
 func (t *trace) considered(typ string) {
 	if t != nil {
 		t.types = append(t.types, typ)
 	}
 }
 
-// Explain decides as Config does, and says why.
+// Explain decides as Config does, and explains the decision.
 func (d *Decider) Explain(req *Request) *Explanation {
 	var t trace
 	dec := d.config(req, &t)
@@ -171,6 +160,7 @@ func (d *Decider) Explain(req *Request) *Explanation {
 		Endpoint:   req.Type,
 		Client:     Client{Believed: req.Caller.Believed},
 		Facts:      t.facts(),
+		Host:       nameOf(dec.Host),
 		FoundBy:    dec.FoundBy,
 		Status:     statusOK,
 		Candidates: []Candidate{},
@@ -181,15 +171,12 @@ func (d *Decider) Explain(req *Request) *Explanation {
 	if req.Caller.MAC != zeroMAC {
 		e.Client.Neighbor = req.Caller.MAC.String()
 	}
-	if dec.Host != nil {
-		e.Host = dec.Host.Ref.String()
-	}
 	if c := dec.Config; c != nil {
 		e.Winner = &Winner{
 			Config: c.Ref.String(), Tier: dec.Tier.String(), Hash: c.Hash, IgnitionVersion: c.IgnitionVersion, Stale: c.Stale,
 			Template: dec.Template, Size: len(c.Artifact),
 		}
-		if dec.Template && c.Template { // it is not rendered
+		if dec.Template && c.Template { // not rendered
 			e.Winner.Hash, e.Winner.Size = "", 0
 		}
 		e.Winner.Layers, e.Winner.Origins = explainLayers(d.opts.Inventory.View(), c)
@@ -201,11 +188,7 @@ func (d *Decider) Explain(req *Request) *Explanation {
 		e.Status, e.Error = dec.Err.Kind.Status(), dec.Err.Sentence
 	}
 	for _, n := range dec.Notices {
-		notice := ExplainedNotice{Reason: n.Reason, Message: n.Message}
-		if n.Host != nil {
-			notice.Host = n.Host.Ref.String()
-		}
-		e.Notices = append(e.Notices, notice)
+		e.Notices = append(e.Notices, ExplainedNotice{Reason: n.Reason, Host: nameOf(n.Host), Message: n.Message})
 	}
 	if len(t.types) > 0 {
 		e.Candidates = t.candidates(req, &dec)
@@ -214,7 +197,15 @@ func (d *Decider) Explain(req *Request) *Explanation {
 	return e
 }
 
-// explainBoot says what the machine of a request would boot.
+// nameOf returns the name of a host, "" where it is nil.
+func nameOf(h *snapshot.Host) string {
+	if h == nil {
+		return ""
+	}
+	return h.Ref.String()
+}
+
+// explainBoot returns what the machine of a request would boot.
 func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 	b := d.Boot(&Request{Type: IPXE, Caller: req.Caller, Claims: req.Claims})
 	if b.Host == nil || b.Err != nil && b.Err.Kind == fault.Refused && b.Reason == "" {
@@ -225,12 +216,10 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 	}
 	if b.Image != nil {
 		e.Image, e.KernelArgs = b.Image.Ref.String(), b.Host.Booting().KernelArgs
+		e.Release, e.MaxIgnition = b.Image.Release, b.Image.MaxIgnition
 	}
 	if b.Err != nil {
 		e.Error = b.Err.Sentence
-	}
-	if b.Image != nil {
-		e.Release, e.MaxIgnition = b.Image.Release, b.Image.MaxIgnition
 	}
 	if s, _ := d.SkewOfStored(b.Host, req.Gone); s != nil {
 		e.Skew = s.String()
@@ -254,8 +243,8 @@ func (t *trace) facts() Facts {
 	return f
 }
 
-// candidates says how every config did: of the types that were considered, the
-// last first, for only there anything can have matched; then the others.
+// candidates returns the outcome of every config: of the types that were considered, the
+// last first, since only its configs can have matched; then the others.
 func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
 	byType := make(map[string][]*match.Rule)
 	for _, r := range t.rules {
@@ -290,7 +279,7 @@ func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
 	return out
 }
 
-// candidate is one standing in the light of the decision.
+// candidate returns the outcome of one standing.
 func candidate(s match.Standing, dec *ConfigDecision, standings []match.Standing) Candidate {
 	c := Candidate{Config: s.Rule.Ref.String(), Type: s.Rule.Type, Outcome: OutcomeNoMatch, Reason: s.Reason}
 	if s.Tier == match.None {

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 
 	"glowplug/internal/domain/fault"
@@ -17,12 +19,12 @@ import (
 // Form is a config in another spec version than its own.
 type Form struct {
 	Version string
-	// Bytes is the body of the answer; nil where the config cannot be given so.
+	// Bytes is the body of the answer; nil where the config cannot be converted.
 	Bytes []byte
 	// Hash is "sha256:" and the hex digest of Bytes; ETag is Hash in quotes.
 	Hash, ETag string
 
-	// refused says why there are no bytes.
+	// refused is the reason why there are no bytes.
 	refused string
 }
 
@@ -33,15 +35,12 @@ const maxForms = 64 << 20
 const formCost = 512
 
 // forms caches the forms of configs, so that a config is converted once for a version
-// and not for every machine that asks for it. The key has the config's hash, which
-// changes with its bytes.
+// and not for every machine. The key has the config's hash, which changes with its bytes.
 type forms struct {
 	converting singleflight.Group
 
 	mu     sync.Mutex
-	cached map[formKey]*Form
-	// order has the keys of cached, the oldest first.
-	order []formKey
+	cached *simplelru.LRU[formKey, *Form]
 	// size is the memory of the forms, and limit its bound.
 	size, limit int
 }
@@ -50,9 +49,13 @@ type formKey struct {
 	hash, version string
 }
 
-func newForms() *forms { return &forms{cached: map[formKey]*Form{}, limit: maxForms} }
+func newForms() *forms {
+	f := &forms{limit: maxForms}
+	f.cached, _ = simplelru.NewLRU(math.MaxInt, func(_ formKey, form *Form) { f.size -= form.cost() })
+	return f
+}
 
-// of returns a config in a version. Many who ask at once wait for one conversion.
+// of returns a config in a version. Concurrent callers wait for one conversion.
 func (f *forms) of(config *snapshot.Config, version string) *Form {
 	key := formKey{config.Hash, version}
 	if form := f.get(key); form != nil {
@@ -72,28 +75,27 @@ func (f *forms) of(config *snapshot.Config, version string) *Form {
 func (f *forms) get(key formKey) *Form {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.cached[key]
+	form, _ := f.cached.Get(key)
+	return form
 }
 
-// put adds a form, and removes the oldest ones until the rest is within the bound.
+// put adds a form, and removes those that were unused for longest until the rest is
+// within the bound.
 func (f *forms) put(key formKey, form *Form) {
 	key.hash = strings.Clone(key.hash) // which may be a part of the config's bytes
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.cached[key] = form
-	f.order = append(f.order, key)
-	for f.size += form.cost(); f.size > f.limit && len(f.order) > 1; {
-		f.size -= f.cached[f.order[0]].cost()
-		delete(f.cached, f.order[0])
-		f.order = f.order[1:]
+	f.cached.Add(key, form)
+	for f.size += form.cost(); f.size > f.limit && f.cached.Len() > 1; {
+		f.cached.RemoveOldest()
 	}
 }
 
 func (f *Form) cost() int { return len(f.Bytes) + len(f.refused) + formCost }
 
 func convert(artifact []byte, version string) (form *Form) {
-	// The libraries that hold a form against its spec are other people's code: a
-	// fault in them is one of this form, not of the server.
+	// A panic of the libraries that check a form is an error of this form, and does not
+	// end the server.
 	defer func() {
 		if failure := recover(); failure != nil {
 			form = &Form{Version: version,
@@ -115,30 +117,26 @@ func convert(artifact []byte, version string) (form *Form) {
 	return form
 }
 
-// maxReasons bounds the fields that a client is told of.
+// maxReasons bounds the fields in an answer to a client.
 const maxReasons = 5
 
 func reasons(losses []ignition.Loss) string {
-	var b strings.Builder
+	var texts []string
 	for i, l := range losses {
 		if i == maxReasons {
-			b.WriteString("; and more")
+			texts = append(texts, "and more")
 			break
 		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(l.String())
+		texts = append(texts, l.String())
 	}
-	return b.String()
+	return strings.Join(texts, "; ")
 }
 
-// form chooses the version that the client is given: the config as it is, where the
-// client accepts that, else the first accepted version that it can be converted to.
+// form chooses the version of the answer: the config as it is, where the client accepts
+// that, else the first accepted version to which it can be converted.
 func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 	config, req := q.dec.Config, q.req
-	asIs := req.Claims.Spec == "" && !ignition.Misleads(req.UserAgent)
-	if asIs && accept.IsTaken(config.IgnitionVersion) {
+	if req.Claims.Spec == "" && !ignition.Misleads(req.UserAgent) && accept.IsTaken(config.IgnitionVersion) {
 		return nil
 	}
 	wanted, reason := ignition.Negotiate(accept, req.UserAgent, req.Claims.Spec, config.IgnitionVersion)

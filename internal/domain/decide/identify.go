@@ -11,8 +11,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// The ways to find a host. The first four are claims, in the order in which
-// they are tried.
+// The facts that identify a host. The first four are claims.
 const (
 	byMAC      = "mac"
 	byIP       = "ip"
@@ -22,7 +21,46 @@ const (
 	byNeighbor = "neighbor"
 )
 
-var claimOrder = [...]string{byMAC, byIP, byUUID, byHostname}
+// claim is a kind of claim that identifies a host.
+type claim struct {
+	kind string
+	// present reports whether a request has the claim; text returns its value.
+	present func(c *identity.Claims) bool
+	text    func(c *identity.Claims) string
+	// host returns the host with the claimed value; nil: there is none. holds reports
+	// whether a host has it, since several may.
+	host  func(view snapshot.View, c *identity.Claims) *snapshot.Host
+	holds func(h *snapshot.Host, c *identity.Claims) bool
+}
+
+// claims are the kinds in the order in which they are tried.
+var claims = [...]*claim{{
+	kind:    byMAC,
+	present: func(c *identity.Claims) bool { return c.MAC != zeroMAC },
+	text:    func(c *identity.Claims) string { return c.MAC.String() },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
+}, {
+	kind:    byIP,
+	present: func(c *identity.Claims) bool { return c.IP.IsValid() },
+	text:    func(c *identity.Claims) string { return c.IP.String() },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
+}, {
+	kind:    byUUID,
+	present: func(c *identity.Claims) bool { return c.UUID != "" },
+	text:    func(c *identity.Claims) string { return c.UUID },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByUUID(c.UUID) },
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.UUID == c.UUID },
+}, {
+	kind:    byHostname,
+	present: func(c *identity.Claims) bool { return c.Hostname != "" },
+	text:    func(c *identity.Claims) string { return c.Hostname },
+	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
+	holds: func(h *snapshot.Host, c *identity.Claims) bool {
+		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
+	},
+}}
 
 // identify finds the host, and refuses claims that do not hold.
 func (q *question) identify() *fault.Error {
@@ -39,8 +77,8 @@ func (q *question) identify() *fault.Error {
 	return nil
 }
 
-// ownHost is the host that the network says the client is: by its address,
-// else by its entry in the neighbour table.
+// ownHost returns the host that the network shows: by the client's address, else by its
+// entry in the neighbour table.
 func (q *question) ownHost() (host *snapshot.Host, foundBy string) {
 	if h := q.view.HostByIP(q.addr); h != nil {
 		return h, byAddress
@@ -53,83 +91,32 @@ func (q *question) ownHost() (host *snapshot.Host, foundBy string) {
 	return nil, ""
 }
 
-// claims reports whether the request makes a claim.
-func (q *question) claims(kind string) bool {
-	c := &q.req.Claims
-	switch kind {
-	case byMAC:
-		return c.MAC != zeroMAC
-	case byIP:
-		return c.IP.IsValid()
-	case byUUID:
-		return c.UUID != ""
-	default:
-		return c.Hostname != ""
-	}
-}
-
-// named is the host that a claim names; nil: none.
-func (q *question) named(kind string) *snapshot.Host {
-	c := &q.req.Claims
-	switch kind {
-	case byMAC:
-		return q.view.HostByMAC(c.MAC)
-	case byIP:
-		return q.view.HostByIP(c.IP)
-	case byUUID:
-		return q.view.HostByUUID(c.UUID)
-	default:
-		return q.view.HostByHostname(c.Hostname)
-	}
-}
-
-// carries reports whether a claim holds for a host, which need not be the one
-// that it names where several share what is claimed.
-func (q *question) carries(h *snapshot.Host, kind string) bool {
-	c := &q.req.Claims
-	switch kind {
-	case byMAC:
-		return slices.Contains(h.MACs, c.MAC)
-	case byIP:
-		return slices.Contains(h.IPs, c.IP)
-	case byUUID:
-		return h.UUID == c.UUID
-	}
-	for _, n := range h.Hostnames {
-		if match.SameHost(n, c.Hostname) {
-			return true
-		}
-	}
-	return false
-}
-
-// believe takes every claim for true.
+// believe accepts every claim.
 func (q *question) believe() {
 	c := &q.req.Claims
 	q.role = c.Role
 	if c.IP.IsValid() && c.IP != q.addr {
-		// From here on the request is of a machine elsewhere, which the neighbour
-		// entry does not speak of.
+		// From here on the request is of another machine than the neighbour entry.
 		q.addr, q.neighbor, q.former = c.IP, zeroMAC, zeroMAC
 	}
-	for _, kind := range claimOrder {
-		if !q.claims(kind) {
+	for _, claim := range claims {
+		if !claim.present(c) {
 			continue
 		}
-		h := q.named(kind)
+		h := claim.host(q.view, c)
 		switch {
 		case h != nil && q.dec.Host == nil:
-			q.dec.Host, q.dec.FoundBy = h, kind
-		case h == nil && kind == byMAC:
+			q.dec.Host, q.dec.FoundBy = h, claim.kind
+		case h == nil && claim.kind == byMAC:
 			q.mac = c.MAC
-		case h == nil && kind == byHostname:
+		case h == nil && claim.kind == byHostname:
 			q.hostname = c.Hostname
 		}
 	}
 	if q.dec.Host == nil {
 		q.dec.Host, q.dec.FoundBy = q.ownHost()
 	} else if q.req.Caller.Believed {
-		q.neighbor, q.former = zeroMAC, zeroMAC // the caller's own, who asks for another
+		q.neighbor, q.former = zeroMAC, zeroMAC // of the caller, who asks for another machine
 	}
 }
 
@@ -142,52 +129,56 @@ func (q *question) verify() *fault.Error {
 		return q.refuse(victim, byIP, "the claimed ip is not the address of this client, "+q.client()+
 			"; leave the parameter out")
 	}
-	var ignored []string
-	for _, kind := range claimOrder {
-		if !q.claims(kind) {
+	var found *claim
+	var ignored []*claim
+	for _, claim := range claims {
+		if !claim.present(c) {
 			continue
 		}
-		ignore, err := q.verifyClaim(kind, own, ownBy)
+		ignore, err := q.verifyClaim(claim, own, ownBy)
 		if err != nil {
 			return err
 		}
 		if ignore {
-			ignored = append(ignored, kind)
+			ignored = append(ignored, claim)
+		}
+		if dec.FoundBy == claim.kind {
+			found = claim
 		}
 	}
 	if dec.Host == nil {
 		dec.Host, dec.FoundBy = own, ownBy
 	}
-	for _, kind := range ignored {
-		q.ignore(kind)
+	for _, claim := range ignored {
+		q.ignore(claim)
 	}
 	if u := &dec.Unheld; len(u.Ignored) > 0 && dec.Host != nil {
 		u.Known = true
 		if own == nil {
-			u.Beside = dec.FoundBy + " " + valueOf(c, dec.FoundBy)
+			u.Beside = found.named(c)
 		}
 	}
 	return nil
 }
 
-// verifyClaim finds the host by a claim, or holds the claim against the host that was
-// found by another one. own is the host that the network says the client is, ownBy how.
-// ignore is true for a claim that names nobody.
-func (q *question) verifyClaim(kind string, own *snapshot.Host, ownBy string) (ignore bool, err *fault.Error) {
-	dec := &q.dec
-	if dec.Host != nil && q.carries(dec.Host, kind) {
+// verifyClaim finds the host by a claim, or compares the claim with the host that was
+// found by another one. own is the host that the network shows, ownBy how it was found.
+// ignore is true for a claim that no host has.
+func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (ignore bool, err *fault.Error) {
+	c, dec, kind := &q.req.Claims, &q.dec, claim.kind
+	if dec.Host != nil && claim.holds(dec.Host, c) {
 		return false, nil
 	}
-	if dec.Host == nil && own != nil && q.carries(own, kind) {
+	if dec.Host == nil && own != nil && claim.holds(own, c) {
 		dec.Host, dec.FoundBy = own, kind
 		return false, nil
 	}
-	h := q.named(kind)
+	h := claim.host(q.view, c)
 	switch {
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than
 		// a claim does.
-		return kind != byIP && (kind != byMAC || q.req.Claims.MAC != q.neighbor), nil
+		return kind != byIP && (kind != byMAC || c.MAC != q.neighbor), nil
 	case dec.Host != nil:
 		return false, q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
 			", which this client is; leave the parameter out or correct the host")
@@ -198,9 +189,8 @@ func (q *question) verifyClaim(kind string, own *snapshot.Host, ownBy string) (i
 	return false, nil
 }
 
-// mayBe reports whether the client may claim to be a host that it is not found to
-// be without the claim; ownBy is how it is found to be another one, "" where it
-// is not.
+// mayBe reports whether the client may claim to be a host that the network does not show.
+// ownBy is the fact by which it shows another host, "" where it shows none.
 func (q *question) mayBe(h *snapshot.Host, ownBy string) bool {
 	switch {
 	case slices.Contains(h.IPs, q.addr):
@@ -216,17 +206,17 @@ func (q *question) mayBe(h *snapshot.Host, ownBy string) bool {
 }
 
 // contradicts reports whether the neighbour entry is that of another machine than a
-// host. Nothing contradicts a host of which no hardware address is known.
+// host. It never contradicts a host without a known hardware address.
 func (q *question) contradicts(h *snapshot.Host) bool {
 	return q.neighbor != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, q.neighbor)
 }
 
-// isSource reports whether a host may also ask from the client's address.
+// isSource reports whether the client's address is a boot source of a host.
 func (q *question) isSource(h *snapshot.Host) bool {
 	return slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
 }
 
-// whyNot says why the client may not claim to be a host, and what to do.
+// whyNot returns the reason why the client may not claim to be a host, and the remedy.
 func (q *question) whyNot(h *snapshot.Host) string {
 	if q.contradicts(h) && q.isSource(h) {
 		return "has other hardware addresses than this client, which is on the server's own network and so is no NAT;" +
@@ -236,9 +226,8 @@ func (q *question) whyNot(h *snapshot.Host) string {
 		"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources"
 }
 
-// byNetwork reports whether the network, and not just a claim, says that the client is
-// a host: the hardware address does where the client's and the host's are known, else
-// the address.
+// byNetwork reports whether the network, and not only a claim, identifies the client as a
+// host: by the hardware addresses where both are known, else by the address.
 func (q *question) byNetwork(h *snapshot.Host) bool {
 	if q.neighbor != zeroMAC && len(h.MACs) > 0 {
 		return slices.Contains(h.MACs, q.neighbor)
@@ -254,7 +243,7 @@ func (q *question) identifyAndAdmit() *fault.Error {
 	return q.admit()
 }
 
-// admit refuses who may not be served although it is known who asks.
+// admit refuses an identified machine that may not be served.
 func (q *question) admit() *fault.Error {
 	h := q.dec.Host
 	if h == nil {
@@ -284,7 +273,8 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 	enforce := q.opts.Policy.Neighbors == identity.NeighborsEnforce
 	switch {
 	case q.contradicts(h):
-		q.mismatch(h)
+		q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
+			", which is none of this host's hardware addresses")
 		if enforce {
 			return fault.New(fault.Refused, "the hardware address behind "+q.client()+" is not one of host "+h.Ref.String()+
 				"; add it to the host's spec.nics or correct its spec.ip")
@@ -298,7 +288,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 	}
 	if q.opts.Policy.Isolate {
 		if c, shared := q.view.SharedAcross(h); shared {
-			q.duplicate(h, c)
+			q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
 			return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+c.Shared()+
 				" with a host of another namespace, so neither is served; correct one of the two")
 		}

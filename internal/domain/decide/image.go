@@ -8,29 +8,27 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// ImageDecision is how a machine gets the bytes of an image.
-//
-// Its notices are of claims that do not hold, and of an image that a host cannot have now.
+// ImageDecision is the decision about a read of an image. Its notices are of claims that do
+// not hold, and of an image that a host cannot have now.
 type ImageDecision struct {
 	Identity
-	// ByNetwork is true where the network says that the machine is Host: by its hardware
-	// address, else by its address. False where it has only claimed so.
+	// ByNetwork is true where the network identifies the machine as Host: by its hardware
+	// address, else by its address. It is false for a claim alone.
 	ByNetwork bool
-	// Image is what it asked for; nil where there is none.
+	// Image is the requested image; nil where there is none.
 	Image *snapshot.Image
-	// Args are the host's own kernel arguments, where this is the image that it
-	// boots; nil: the image's.
+	// Args are the host's own kernel arguments, if it boots this image; nil: the image's.
 	Args []string
-	// Err says why it is not given; nil where it is.
+	// Err is the reason of a refusal; nil: there is none.
 	Err *fault.Error
-	// Missed is true where there is no such image for who asks.
+	// Missed is true where there is no such image for the client.
 	Missed bool
 }
 
-// Image decides whether a machine may read an image, and with which kernel
-// arguments. proven is true where the machine has to prove that it knows the
-// image's password, as over iSCSI; otherwise an image that has one is given to
-// the hosts that boot it and to callers who are believed.
+// Image decides whether a machine may read an image, and with which kernel arguments.
+// proven is true where the machine has to prove that it knows the image's password, as
+// over iSCSI. Otherwise only its hosts and believed callers may read an image with a
+// password.
 func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecision {
 	view := d.opts.Inventory.View()
 	named := func(own *snapshot.Image) bool { return own.Ref == ref }
@@ -40,8 +38,8 @@ func (d *Decider) Image(req *Request, ref snapshot.Ref, proven bool) ImageDecisi
 	return d.decideImage(view, req, view.Image(ref), ref, proven)
 }
 
-// Target is Image for the iSCSI name that this server offers an
-// image under. For an unknown name the decision has no Image.
+// Target is Image for the iSCSI name of an image. For an unknown name the decision has no
+// Image.
 func (d *Decider) Target(req *Request, iqn string) ImageDecision {
 	view := d.opts.Inventory.View()
 	named := func(own *snapshot.Image) bool { return strings.EqualFold(own.IQN, iqn) }
@@ -83,8 +81,8 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 	return i
 }
 
-// refuseImage returns why the machine may not read an image; nil where it may. own is
-// true where it is the one that the machine boots.
+// refuseImage returns the reason why the machine may not read an image; nil where it may.
+// own is true where it is the one that the machine boots.
 func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own, proven bool) *fault.Error {
 	namespace := match.DefaultNamespace
 	if q.dec.Host != nil {
@@ -106,15 +104,15 @@ func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own,
 	return nil
 }
 
-// withheld decides for who has asked for too many images that it cannot have: whether
-// there is this one is not looked up, unless it is the one that the host boots.
+// withheld decides for a client with too many refused requests: images are not looked up
+// for it, except the one that the host boots.
 func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapshot.Image) bool) (ImageDecision, bool) {
 	if req.ImageLimit == Unlimited {
 		return ImageDecision{}, false
 	}
 	q := bootQuestion{newQuestion(d, view, req)}
 	if err := q.identify(); err != nil || !q.limited(req.ImageLimit) {
-		return ImageDecision{}, false // an error is told as ever
+		return ImageDecision{}, false // the usual decision has the error
 	}
 	if h := q.dec.Host; h != nil && !h.Booting().Disk {
 		if image := view.Image(h.Image); image != nil && named(image) {

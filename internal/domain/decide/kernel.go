@@ -8,13 +8,13 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// KernelArgs are the kernel arguments of an image that is a kernel and its files:
-// those of the image, or what its distribution needs to find its config here, with
-// the host's own over them. base is this server's URL, for ${glowplug}; rootfs the
-// URL of the root file system, "" where there is none. host may be nil.
+// KernelArgs returns the kernel arguments of an image that is a kernel and its files:
+// those of the image, or else those with which its distribution finds its config here,
+// replaced by the host's own. base is this server's URL, for ${glowplug}; rootfs the URL
+// of the root file system, "" where there is none. host may be nil.
 //
-// What CoreOS needs is the same as in an ISO image of it; Flatcar has all in its
-// initramfs, and begins its first boot by a flag of its own.
+// CoreOS needs the same arguments as its ISO images. Flatcar has no root file system
+// beside its initramfs, and its own flag for the first boot.
 func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs string) []string {
 	args := slices.Clone(image.KernelArgs)
 	if len(args) == 0 {

@@ -8,21 +8,21 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// ExplainedLayer is a layer as the winner was merged over it.
+// ExplainedLayer is a layer onto which the winner was merged.
 type ExplainedLayer struct {
 	Name string `json:"name"`
-	// Hash is that of the layer when it was merged.
+	// Hash is that of the layer at the time of the merge.
 	Hash string `json:"hash"`
-	// Changed is true where the layer is another by now.
+	// Changed is true where the layer has changed since.
 	Changed bool `json:"changed,omitempty"`
-	// Failing is true where the layer's last good compilation was merged.
+	// Failing is true where the layer did not compile, and its last good compilation was merged.
 	Failing bool `json:"failing,omitempty"`
 }
 
-// maxTraced bounds the configs that are merged again to tell where an entry is from.
+// maxTraced bounds the configs that are merged again to find the origins of entries.
 const maxTraced = 100
 
-// tracer merges configs again and keeps where their entries came from.
+// tracer merges configs again and records the origins of their entries.
 type tracer struct {
 	view   snapshot.View
 	traced map[string]map[entry][]string
@@ -31,9 +31,8 @@ type tracer struct {
 // entry is a file, unit, user and so on.
 type entry struct{ kind, name string }
 
-// explainLayers says what a config was merged over and which layer each of its entries
-// came from, through the layers of layers. Where that cannot be told, as what is served
-// was merged over other layers than there are now, origins is empty.
+// explainLayers returns the layers of a config and the origin of each of its entries,
+// through the layers of layers. origins is empty where a layer has changed since the merge.
 func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLayer, origins []ignition.Origin) {
 	if c.Stack == nil {
 		return nil, nil
@@ -48,8 +47,8 @@ func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLa
 	return layers, t.origins(c)
 }
 
-// origins lists the entries of a config that has layers; nil where it is not what comes
-// of them now.
+// origins lists the entries of a config with layers; nil where a merge has another result
+// now.
 func (t *tracer) origins(c *snapshot.Config) []ignition.Origin {
 	if c.Stack == nil || c.Stack.Own == nil || len(t.traced) == maxTraced {
 		return nil
@@ -74,7 +73,7 @@ func (t *tracer) origins(c *snapshot.Config) []ignition.Origin {
 	return origins
 }
 
-// expand puts in the place of a layer those that the entry came from there.
+// expand replaces a layer by the layers from which it has the entry.
 func (t *tracer) expand(c *snapshot.Config, e entry, from []string) []string {
 	var out []string
 	for _, name := range from {
@@ -90,7 +89,7 @@ func (t *tracer) expand(c *snapshot.Config, e entry, from []string) []string {
 	return out
 }
 
-// entries has where each entry of a layer came from; empty for one without layers.
+// entries returns the origins of the entries of a layer; empty for one without layers.
 func (t *tracer) entries(namespace, name string) map[entry][]string {
 	if known, ok := t.traced[name]; ok {
 		return known

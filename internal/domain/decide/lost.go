@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Lost are objects that were stored and can no longer be read, as namespace/name.
+// Lost are stored objects that can no longer be read, as namespace/name.
 type Lost struct {
 	Hosts, Images, Namespaces []string
 	Configs                   []LostConfig
@@ -17,7 +17,7 @@ type Lost struct {
 // LostConfig is a config that can no longer be read.
 type LostConfig struct {
 	Ref snapshot.Ref
-	// Outline is how it is matched; nil where that is not known.
+	// Outline has its selector; nil where that is unknown.
 	Outline *snapshot.Config
 }
 
@@ -25,13 +25,12 @@ func (l *Lost) none() bool {
 	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0
 }
 
-// LostObjects knows what the store has lost. It is asked at each decision. A machine
-// whose answer a lost object could have changed is told to come again, since it takes
-// most answers for final.
+// LostObjects returns the lost objects of the store, for each decision. A machine whose
+// answer a lost object could have changed has to ask again, since most answers are final.
 type LostObjects interface{ Lost() Lost }
 
-// lostObjects returns what the store has lost; ok is false where that does not matter
-// for a decision that ended with err.
+// lostObjects returns the lost objects; ok is false where they do not matter for a
+// decision with the error err.
 func (q *question) lostObjects(err *fault.Error) (lost Lost, ok bool) {
 	final := err != nil && (err.Kind == fault.Refused || err.Kind == fault.Malformed)
 	if q.opts.Lost == nil || final || err == ClaimsLimited {
@@ -41,8 +40,8 @@ func (q *question) lostObjects(err *fault.Error) (lost Lost, ok bool) {
 	return lost, !lost.none()
 }
 
-// doubtHost says that the machine may be a lost host: it is no other, or another
-// one was found by less than the hardware address that it claims.
+// doubtHost returns an error where the machine may be a lost host: it is no other, or the
+// other one was not found by the hardware address that the machine claims.
 func (q *question) doubtHost(lost *Lost) *fault.Error {
 	found := q.dec.Host != nil && (q.req.Claims.MAC == zeroMAC || q.dec.FoundBy == byMAC)
 	if len(lost.Hosts) == 0 || found {
@@ -51,7 +50,7 @@ func (q *question) doubtHost(lost *Lost) *fault.Error {
 	return lostObject("host", lost.Hosts[0], "this machine may be that host")
 }
 
-// doubtConfig says that a lost config could have been chosen.
+// doubtConfig returns an error where a lost config could have been chosen.
 func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
 	for i := range lost.Configs {
 		if c := &lost.Configs[i]; q.couldWin(c, *query) {
@@ -65,8 +64,7 @@ func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
 	return nil
 }
 
-// couldWin reports whether a lost config could have been chosen before the one that
-// was.
+// couldWin reports whether a lost config could have been preferred to the chosen one.
 func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
 	chosen, outline := q.dec.Config, lost.Outline
 	if outline == nil {
@@ -80,12 +78,12 @@ func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
 	case q.req.Type == Kickstart && outline.Type == Ignition:
 		return false
 	case chosen == nil || chosen.Type != outline.Type:
-		return chosen == nil || outline.Type == q.req.Type // which is asked for first
+		return chosen == nil || outline.Type == q.req.Type // the preferred type
 	}
 	return q.view.Wins(&query, outline)
 }
 
-// couldWinByName is couldWin where only the name of the lost config is known.
+// couldWinByName is couldWin for a lost config of which only the name is known.
 func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	h, chosen := q.dec.Host, q.dec.Config
 	switch {
@@ -96,12 +94,11 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	case chosen == nil || chosen.Namespace != h.Namespace:
 		return true
 	}
-	// The host's own namespace comes first. One that names the machine is its own,
-	// whatever else there was.
+	// The host's own namespace is preferred. A match by MAC address or role is final.
 	return ref.Namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
 }
 
-// doubtScript says that the script of a namespace is lost.
+// doubtScript returns an error where the script of the host's namespace may be lost.
 func (q *question) doubtScript(lost *Lost) *fault.Error {
 	h := q.dec.Host
 	if h == nil || h.Booting().IPXE != "" || !slices.Contains(lost.Namespaces, h.Namespace) {

@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// who is the client in the message of an event.
+// who names the client in the message of an event.
 func (q *question) who() string {
 	if q.neighbor == zeroMAC {
 		return q.client()
@@ -28,15 +28,15 @@ func (q *question) refuse(h *snapshot.Host, kind, sentence string) *fault.Error 
 	return fault.New(fault.Refused, sentence)
 }
 
-// ignore is the notice of a claim that names nobody.
-func (q *question) ignore(kind string) {
-	claim := kind + " " + valueOf(&q.req.Claims, kind)
-	q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, claim)
-	q.notice(ReasonClaimIgnored, q.dec.Host, kind+" "+q.client(),
-		q.who()+" claims the "+claim+", which no BareMetalHost has; the claim was ignored")
+// ignore adds the notice of a claim that no host has.
+func (q *question) ignore(claim *claim) {
+	named := claim.named(&q.req.Claims)
+	q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, named)
+	q.notice(ReasonClaimIgnored, q.dec.Host, claim.kind+" "+q.client(),
+		q.who()+" claims the "+named+", which no BareMetalHost has; the claim was ignored")
 }
 
-// unknown is the notice of a machine that is no host.
+// unknown adds the notice of a machine that is no host.
 func (q *question) unknown() {
 	what := "its " + q.req.Type + " config"
 	if q.req.Type == IPXE {
@@ -46,24 +46,12 @@ func (q *question) unknown() {
 		" and is no known host; create a BareMetalHost with its address")
 }
 
-// mismatch is the notice of a neighbour entry that contradicts what is known of a host.
-func (q *question) mismatch(h *snapshot.Host) {
-	q.notice(ReasonNeighborMismatch, h, q.who(), "the neighbour table has "+q.neighbor.String()+" for "+q.client()+
-		", which is none of this host's hardware addresses")
-}
-
-// NeighborChanged is the notice that the hardware address behind the address of a
-// host's machine was lately another one.
+// NeighborChanged returns the notice that the hardware address behind the address of a
+// host's machine was another one a short time ago.
 func NeighborChanged(h *snapshot.Host, client netip.Addr, mac, former netaddr.MAC) Notice {
 	change := client.String() + " changed from " + former.String() + " to " + mac.String()
 	return Notice{
 		Reason: ReasonNeighborChanged, Host: h, Key: change, From: sourceOf(client, mac),
 		Message: "the hardware address behind " + change + " within the last minute, or since the machine connected",
 	}
-}
-
-// duplicate is the notice of a host that is refused because another namespace has one
-// like it.
-func (q *question) duplicate(h *snapshot.Host, c snapshot.Conflict) {
-	q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
 }

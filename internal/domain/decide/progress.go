@@ -8,41 +8,39 @@ import (
 )
 
 const (
-	// ConfigGap ends a boot of a machine that is given no script here: a config
-	// request later than this after the one before is of a new boot. Ignition's
-	// own retries come sooner.
+	// ConfigGap ends a boot of a machine that receives no script here: a config request
+	// later than this after the previous one is of a new boot. Ignition's own retries
+	// come sooner.
 	ConfigGap = 2 * time.Minute
-	// ScriptGap is the same of scripts: iPXE's own repeats, and those of a machine
-	// whose first card finds nothing to boot, come sooner. A machine that was given
-	// its config meanwhile has begun a new boot however soon it comes.
+	// ScriptGap is the same for scripts: iPXE's own retries, and those of a machine whose
+	// first network card finds nothing to boot, come sooner. After a config request every
+	// script request is of a new boot.
 	ScriptGap = 10 * time.Second
 )
 
-// Step is something that a machine did which brings its boot forward.
+// Step is a step of a boot.
 type Step uint8
 
 // The steps.
 const (
-	// ImageStep: it was given the script that boots its image, or its own.
+	// ImageStep: the machine received the script that boots its image, or its own.
 	ImageStep Step = iota
-	// AgainStep: the same, asked for again by the script that every machine starts
-	// with, after a boot that came to nothing.
+	// AgainStep: the same after a failed boot, for the script that every machine starts
+	// with.
 	AgainStep
-	// DiskStep: it was given the script that boots its disk.
+	// DiskStep: it received the script that boots its disk.
 	DiskStep
-	// ConfigStep: it was given its config.
+	// ConfigStep: it received its config.
 	ConfigStep
-	// CompleteStep: it said that it is done.
+	// CompleteStep: it reported that its installation is complete.
 	CompleteStep
-	// FailStep: it was shown why it cannot boot: its image cannot be had, or its
-	// script cannot be made.
+	// FailStep: it received an error, since its image or its script is not available.
 	FailStep
 )
 
-// Armed reports whether a host that has something to boot does so when it asks,
-// and why or why not: the first boot of bootMode once, and every one of forever.
-// What a status says of a machine whose boot has not come as far as its config
-// is no reason to boot the disk.
+// Armed reports whether a host boots its image or script now, and the reason: with
+// bootMode once until it is provisioned, with forever always. A boot that has not reached
+// the config does not count.
 func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 	b := h.Booting()
 	switch {
@@ -92,7 +90,7 @@ func beginsBoot(p snapshot.Progress, step Step, at time.Time) bool {
 	case DiskStep:
 		return p.State == v1.StateProvisioning || p.Script.IsZero() || apart(p.Script, at, ScriptGap)
 	case ConfigStep:
-		// Where scripts are given here, they show where boots begin.
+		// Where a machine receives scripts, they mark the beginning of a boot.
 		return p.Script.IsZero() && (p.Seen.IsZero() || apart(p.Seen, at, ConfigGap))
 	}
 	return false
@@ -110,18 +108,18 @@ func stateAfter(h *snapshot.Host, state string, step Step, began bool) string {
 		return v1.StateAvailable
 	case step == ConfigStep && (began || state != v1.StateProvisioned):
 		return v1.StateProvisioning
-	// One that was armed again is provisioned all the same: without the annotation
-	// it is to boot its disk.
+	// A host that was armed again stays provisioned: without the annotation it boots its
+	// disk.
 	case step == FailStep && (h.Booting().Forever || !given):
 		return v1.StateError
 	}
 	return state
 }
 
-// apart reports whether two moments are of two boots. The clock may have been set.
+// apart reports whether two times are of two boots. The clock may have been set back.
 func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(before).Abs() > gap }
 
-// Same reports whether two states lead to the same next boot. A change of that goes
+// Same reports whether two states lead to the same next boot. A state that does not goes
 // into the boot log.
 func Same(a, b snapshot.Progress) bool {
 	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
@@ -129,9 +127,9 @@ func Same(a, b snapshot.Progress) bool {
 
 // Fold returns the state of a host from the known state and a record of the boot log.
 // after is the position of the newest record that the writer of this one knew.
-// Records come in the order of their positions, and one that is included already
-// changes nothing. A record succeeds what its writer knew. Where another server had
-// gone on meanwhile, the one that has seen the machine later counts.
+// Records come in the order of their positions, and one that is included already changes
+// nothing. A record succeeds the state that its writer knew. Where another server has
+// written meanwhile, the record of the one that saw the machine later counts.
 func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
 	if record.Position <= known.Position {
 		return known

@@ -21,14 +21,14 @@ type question struct {
 
 	// addr is the client's address, or the believed one.
 	addr netip.Addr
-	// neighbor is the client's entry in the neighbour table, where there is one
-	// and it is about the machine that is asked for.
+	// neighbor is the client's entry in the neighbour table, where there is one and the
+	// client asks for itself.
 	neighbor netaddr.MAC
-	// former is the entry's earlier hardware address, where it has changed lately.
+	// former is the entry's earlier hardware address, where it changed a short time ago.
 	former netaddr.MAC
-	// role is the role that was asked for and is granted.
+	// role is the requested role, once it is granted.
 	role string
-	// mac and hostname are claims that count as facts although no host has them.
+	// mac and hostname are believed claims that no host has.
 	mac      netaddr.MAC
 	hostname string
 }
@@ -39,7 +39,7 @@ type configQuestion struct{ question }
 // bootQuestion is a request for a boot script or an image.
 type bootQuestion struct{ question }
 
-// newQuestion returns a request that is yet to be decided.
+// newQuestion returns a request before its decision.
 func newQuestion(d *Decider, view snapshot.View, req *Request) question {
 	q := question{Decider: d, view: view, req: req, addr: req.Caller.Addr}
 	if d.opts.Policy.Neighbors != identity.NeighborsOff {
@@ -48,7 +48,7 @@ func newQuestion(d *Decider, view snapshot.View, req *Request) question {
 	return q
 }
 
-// client is the client's address in a sentence.
+// client returns the client's address for a sentence.
 func (q *question) client() string {
 	if !q.addr.IsValid() {
 		return "a client without an address"

@@ -12,24 +12,23 @@ import (
 
 // Renderer renders templates for machines.
 type Renderer interface {
-	// Render returns the config with the rendering in the place of its template:
-	// Artifact, Hash, ETag and IgnitionVersion, and Stale where it is an earlier
-	// rendering. host is the machine, nil where it is no known host; facts are what
-	// the template can name, nil: those of the host.
+	// Render returns the config with the rendering instead of its template: Artifact,
+	// Hash, ETag and IgnitionVersion, and Stale where it is an earlier rendering. host is
+	// the machine, nil where it is no known host; nil facts are those of the host.
 	Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker Asker) (
 		*snapshot.Config, *fault.Error)
 }
 
-// Asker is who waits for a rendering.
+// Asker is the client that waits for a rendering.
 type Asker struct {
-	// Caller is what a machine that is no known host is counted by.
+	// Caller identifies a machine that is no known host, for limits.
 	Caller identity.Caller
-	// Gone is closed when it waits no longer; nil: never.
+	// Gone is closed when the client has gone away; nil: never.
 	Gone <-chan struct{}
 }
 
-// render puts the rendering for the machine in the place of the template, and chooses
-// the spec version that the client is given.
+// render replaces the template by its rendering for the machine, and chooses the Ignition
+// version of the answer.
 func (q *configQuestion) render() *fault.Error {
 	dec := &q.dec
 	if q.opts.Renderer == nil {
@@ -46,33 +45,28 @@ func (q *configQuestion) render() *fault.Error {
 	return q.form(q.accept())
 }
 
-// facts are what the template can name: of a known host what its object says, so
-// that it is given what was checked before it asked (nil); of another machine what
-// it brings.
+// facts returns the facts of the template. Those of a known host are in its object, so
+// that it receives the rendering that was checked before (nil); those of another machine
+// are its claims and address.
 func (q *configQuestion) facts() *template.Facts {
 	if h := q.dec.Host; h != nil && (q.role == "" || q.role == h.Labels[match.RoleLabel]) {
 		return nil
 	}
-	var f *template.Facts
-	if h := q.dec.Host; h != nil {
-		f = h.Facts()
-	} else {
-		f = &template.Facts{Hostname: q.hostname}
-		if q.addr.IsValid() {
-			f.IP = q.addr.String()
-		}
-		switch {
-		case q.mac != zeroMAC:
-			f.MAC = q.mac.String()
-		case q.neighbor != zeroMAC:
-			f.MAC = q.neighbor.String()
-		}
+	f := &template.Facts{Hostname: q.hostname}
+	switch {
+	case q.dec.Host != nil:
+		f = q.dec.Host.Facts()
+	case q.mac != zeroMAC:
+		f.MAC = q.mac.String()
+	case q.neighbor != zeroMAC:
+		f.MAC = q.neighbor.String()
+	}
+	if q.dec.Host == nil && q.addr.IsValid() {
+		f.IP = q.addr.String()
 	}
 	if q.role != "" {
-		labels := maps.Clone(f.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
+		labels := map[string]string{}
+		maps.Copy(labels, f.Labels)
 		labels[match.RoleLabel] = q.role
 		f.Labels = labels
 	}

@@ -8,14 +8,13 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Skew is a host whose image cannot read its config in any form: the machine would
-// boot, ask for ever, and never be configured.
+// Skew is a host whose image cannot read its config in any version: the machine would
+// boot, repeat its request, and never be configured.
 type Skew struct {
 	Host, Image, Config snapshot.Ref
-	// Release is what the image is of, MaxIgnition the newest Ignition spec version
-	// that it reads.
+	// Release is that of the image, MaxIgnition the newest Ignition version that it reads.
 	Release, MaxIgnition string
-	// Needs is the spec version that the config is of.
+	// Needs is the Ignition version of the config.
 	Needs string
 }
 
@@ -30,49 +29,42 @@ func (s *Skew) String() string {
 		s.Host, s.Image, release, s.MaxIgnition, s.Config, s.Needs)
 }
 
-// Changed are objects that are looked at as if they had been stored; each may be
-// nil.
+// Changed are objects that count as stored; each may be nil.
 type Changed struct {
 	Image  *snapshot.Image
 	Config *snapshot.Config
 }
 
-const (
-	// skewChunk is how many hosts are looked at while writers wait.
-	skewChunk = 256
-	// maxSkewed bounds the hosts that are looked at while whoever writes waits for the
-	// answer. The others are told by their condition.
-	maxSkewed = 20_000
-)
+// maxSkewed bounds the hosts that are checked while the client waits for the answer to
+// its write. The condition of a host reports the others.
+const maxSkewed = 20_000
 
-// SkewOf looks at one host, which need not be stored; nil: its image reads its
-// config, as far as is known of either. What a template comes to is not known.
+// SkewOf checks one host, which need not be stored; nil: its image reads its config, or it
+// is unknown whether it does. The rendering of a template is unknown.
 func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
-	view := d.opts.Inventory.View()
-	return d.skew(view, h, Changed{}, nil)
+	return d.skew(d.opts.Inventory.View(), h, Changed{}, nil)
 }
 
-// SkewOfStored is SkewOf for a host that is stored: a template is rendered for it, and
-// converted as it would be for the machine, which takes its time. It waits until gone
-// is closed; known is false where the template cannot be rendered.
+// SkewOfStored is SkewOf for a stored host. It renders a template for the host, converts
+// it as for the machine, and waits for both until gone is closed. known is false where the
+// template cannot be rendered.
 func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew, known bool) {
-	view := d.opts.Inventory.View()
-	image, config := d.booted(view, h, Changed{}, nil)
+	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
 	if config == nil || !config.Template || d.opts.Renderer == nil {
-		return skewed(h, image, config), true
+		return compareVersions(h, image, config), true
 	}
 	rendered, err := d.opts.Renderer.Render(config, h, nil, Asker{Gone: gone})
 	if err != nil {
 		return nil, false
 	}
-	if d.isGiven(rendered, image.MaxIgnition) {
+	if d.isServed(rendered, image.MaxIgnition) {
 		return nil, true
 	}
 	return newSkew(h, image, rendered), true
 }
 
-// isGiven reports whether a machine that reads up to a version would be given a config.
-func (d *Decider) isGiven(config *snapshot.Config, max string) bool {
+// isServed reports whether a machine that reads up to a version would receive a config.
+func (d *Decider) isServed(config *snapshot.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
 	}
@@ -83,36 +75,33 @@ func (d *Decider) isGiven(config *snapshot.Config, max string) bool {
 			return true
 		}
 	}
-	return len(wanted) == 0 // of which nothing is known
+	return len(wanted) == 0 // the version is unknown
 }
 
-// Skews looks at all hosts with a change, and returns the first most that have a
-// skew which is of the changed object's making, in no order.
+// Skews checks all hosts with a change, and returns the first most skews that the change
+// causes, in no order.
 func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	hosts := d.imaged(c)
-	hosts = hosts[:min(len(hosts), maxSkewed)]
 	alone := snapshot.Alone(c.Config)
-	for len(hosts) > 0 && len(found) < most {
-		n := min(skewChunk, len(hosts))
-		view := d.opts.Inventory.View()
-		for _, h := range hosts[:n] {
-			if s := d.skew(view, h, c, alone); s != nil && len(found) < most {
-				found = append(found, s)
-			}
+	view := d.opts.Inventory.View()
+	for _, h := range hosts[:min(len(hosts), maxSkewed)] {
+		if len(found) >= most {
+			break
 		}
-		hosts = hosts[n:]
+		if s := d.skew(view, h, c, alone); s != nil {
+			found = append(found, s)
+		}
 	}
 	return found
 }
 
-// Misread reports whether a host boots an image that does not read a config of a spec
-// version as it is.
+// Misread reports whether a host boots an image that does not read an Ignition version.
 func (d *Decider) Misread(version string) bool {
 	return len(d.imaged(Changed{Config: &snapshot.Config{Servable: ignition.SpecsOf(version)}})) > 0
 }
 
-// imaged returns the hosts that boot an image of which it is known what it reads, and
-// which does not read the changed config, where there is one.
+// imaged returns the hosts that boot the changed image, or, without one, an image that is
+// known not to read the changed config.
 func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	view := d.opts.Inventory.View()
 	if c.Image != nil {
@@ -130,15 +119,15 @@ func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	return view.HostsOf(func(ref snapshot.Ref) bool { return doubtful[ref] })
 }
 
-// skew compares what a host boots with what it is given. alone has the changed config
-// and no other.
+// skew compares the image and the config of a host. alone has the changed config and no
+// other.
 func (d *Decider) skew(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) *Skew {
 	image, config := d.booted(view, h, c, alone)
-	return skewed(h, image, config)
+	return compareVersions(h, image, config)
 }
 
-// skewed compares an image with a config by what is said of both; either may be nil.
-func skewed(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
+// compareVersions compares the versions of an image and a config; either may be nil.
+func compareVersions(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
 	if config == nil || config.Servable.Reads(image.MaxIgnition) {
 		return nil
 	}
@@ -152,8 +141,8 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 	}
 }
 
-// booted returns the image that a host boots and the config that it is given then, where
-// it is known what the image reads; else the config is nil.
+// booted returns the image that a host boots and the config that it receives then. The
+// config is nil where it is unknown which versions the image reads.
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
 	image *snapshot.Image, config *snapshot.Config,
 ) {

@@ -6,8 +6,8 @@ import (
 	"glowplug/internal/domain/match"
 )
 
-// What a source is told that has guessed too much. Nothing is looked up for it, so that
-// it is the same whatever was guessed.
+// The answers to a source that has guessed too often. Nothing is looked up for it, so the
+// answers do not depend on the guess.
 var (
 	ClaimsLimited = fault.New(fault.Unavailable,
 		"too many claims from here did not hold; leave them out, or ask again in a minute")
@@ -19,10 +19,10 @@ var (
 type Unheld struct {
 	// Refused is true where one was refused.
 	Refused bool
-	// Ignored are those that name nobody, as Named returns them.
+	// Ignored are those that no host has, as Named returns them.
 	Ignored []string
-	// Known is true where a host asks nevertheless. Beside is the claim that alone tells
-	// which, as of a machine behind NAT; "" where the network says it.
+	// Known is true where the machine is a known host nevertheless. Beside is the claim
+	// that identifies it, as of a machine behind NAT; "" where the network does.
 	Known  bool
 	Beside string
 }
@@ -30,37 +30,21 @@ type Unheld struct {
 // Any reports whether there is one.
 func (u *Unheld) Any() bool { return u.Refused || len(u.Ignored) > 0 }
 
-// Named are the claims that name a host, each with its kind.
+// Named returns the claims that identify a host, each with its kind.
 func Named(c *identity.Claims) []string {
 	var names []string
-	for _, kind := range claimOrder {
-		if value := valueOf(c, kind); value != "" {
-			names = append(names, kind+" "+value)
+	for _, claim := range claims {
+		if claim.present(c) {
+			names = append(names, claim.named(c))
 		}
 	}
 	return names
 }
 
-// valueOf is what a request claims; "" where it makes no such claim.
-func valueOf(c *identity.Claims, kind string) string {
-	switch kind {
-	case byMAC:
-		if c.MAC != zeroMAC {
-			return c.MAC.String()
-		}
-	case byIP:
-		if c.IP.IsValid() {
-			return c.IP.String()
-		}
-	case byUUID:
-		return c.UUID
-	case byHostname:
-		return c.Hostname
-	}
-	return ""
-}
+// named returns the claim of a request with its kind.
+func (k *claim) named(c *identity.Claims) string { return k.kind + " " + k.text(c) }
 
-// limited reports whether a limit is for who asks.
+// limited reports whether a limit is for the client.
 func (q *question) limited(l Limit) bool {
 	if l == StrangersLimited {
 		own, _ := q.ownHost()
@@ -69,15 +53,15 @@ func (q *question) limited(l Limit) bool {
 	return l == AllLimited
 }
 
-// verifyOwn answers without looking up a claim. A host that the network identifies may claim
-// what it is: that says nothing of others, and machines that boot next to one that
-// guesses claim it always.
+// verifyOwn decides without looking up a claim. A host that the network identifies may make
+// claims that hold for itself: they disclose nothing of others, and machines that boot
+// next to one that guesses always make them.
 func (q *question) verifyOwn() *fault.Error {
 	c := &q.req.Claims
 	own, _ := q.ownHost()
 	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
-	for _, kind := range claimOrder {
-		held = held && (!q.claims(kind) || kind == byIP || q.carries(own, kind))
+	for _, claim := range claims {
+		held = held && (!claim.present(c) || claim.kind == byIP || claim.holds(own, c))
 	}
 	if !held {
 		return ClaimsLimited

@@ -1,5 +1,4 @@
-// Package identity has the types of who sent a request and what it claims of itself,
-// and parses the claims.
+// Package identity has the sender of a request and the claims in it, and parses claims.
 package identity
 
 import (
@@ -8,12 +7,11 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// Caller is who sent a request, as far as the network tells.
+// Caller is the sender of a request, as far as the network shows it.
 type Caller struct {
 	// Addr is the client: the peer, or behind trusted proxies the right-most
 	// untrusted X-Forwarded-For entry. IPv4-mapped IPv6 is IPv4; there is no
-	// zone. The zero Addr, which belongs to no host, is a client that the
-	// proxies do not name.
+	// zone. The zero Addr, which no host has, is a client that the proxies do not name.
 	Addr netip.Addr
 	// MAC is the client's entry in the neighbour table, or the one that it had when
 	// its connection was accepted; zero where it has none, is not on-link, or came
@@ -29,11 +27,11 @@ type Caller struct {
 	// X-Forwarded-For, which was ignored.
 	ForgedForward bool
 	// Believed is true for a caller of the admin listener and an authenticated one:
-	// all that they claim holds.
+	// all their claims are believed.
 	Believed bool
 }
 
-// Claims is what a request says of itself in its query. Zero values are absent.
+// Claims are the claims in the query of a request. Zero values are absent.
 type Claims struct {
 	MAC      netaddr.MAC
 	IP       netip.Addr
@@ -42,11 +40,11 @@ type Claims struct {
 	Role     string
 	// Raw is format=raw: the newest source instead of the artifact.
 	Raw bool
-	// Spec is the Ignition spec version that is asked for, such as "3.2.0".
+	// Spec is the requested Ignition spec version, such as "3.2.0".
 	Spec string
 }
 
-// Mode says how far claims are believed (--identity-claims).
+// Mode is the treatment of claims (--identity-claims).
 type Mode uint8
 
 // The modes.
@@ -56,11 +54,11 @@ const (
 	Deny
 )
 
-// NeighborMode says what the neighbour table is used for (--neighbors).
+// NeighborMode is the use of the neighbour table (--neighbors).
 type NeighborMode uint8
 
 // The modes: Auto finds hosts and reports contradictions and changes, Enforce refuses
-// them, NeighborsOff does not look.
+// them, NeighborsOff does not use the table.
 const (
 	NeighborsAuto NeighborMode = iota
 	NeighborsEnforce

@@ -8,14 +8,13 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// Any reports whether the request says anything of itself: where it does not,
-// there is nothing to believe or to refuse.
+// Any reports whether the request has a claim.
 func (c *Claims) Any() bool {
 	return c.MAC != (netaddr.MAC{}) || c.IP.IsValid() || c.UUID != "" || c.Hostname != "" || c.Role != ""
 }
 
-// The faults of a query. They never repeat the value: a query is not for the
-// log, and an answer shows up in the console of the machine.
+// The faults of a query. They never repeat the value: it must not appear in the log or on
+// the console of the machine.
 var (
 	badMAC      = malformed("mac", "want six bytes such as ac:1f:6b:8a:a7:9c")
 	badIP       = malformed("ip", "want an IPv4 or IPv6 address")
@@ -30,12 +29,11 @@ func malformed(name, want string) *fault.Error {
 	return fault.New(fault.Malformed, "the parameter "+name+" is malformed: "+want)
 }
 
-// ParseClaims reads the query of a machine. Keys that it does not know are
-// ignored; an empty value, an unexpanded ${variable} of a boot loader and the
-// placeholder that boards without a UUID report count as absent. Every other
-// malformed value, and a key that is given again with another value, is
-// Malformed with the name of the parameter. A semicolon is a character like any
-// other, not a separator: what a proxy may read otherwise is refused, not guessed.
+// ParseClaims reads the query of a machine. Unknown keys are ignored. An empty value, an
+// unexpanded ${variable} of a boot loader and the placeholder of boards without a UUID
+// count as absent. Every other malformed value, and a key with two different values, is
+// Malformed with the name of the parameter. A semicolon is a normal character, and not a
+// separator as for some proxies.
 func ParseClaims(rawQuery string) (Claims, *fault.Error) {
 	var c Claims
 	for rawQuery != "" {
@@ -45,7 +43,7 @@ func ParseClaims(rawQuery string) (Claims, *fault.Error) {
 		if strings.ContainsAny(key, "%+") {
 			var err error
 			if key, err = url.QueryUnescape(key); err != nil {
-				continue // no key that is known reads so
+				continue // an unknown key
 			}
 		}
 		if err := c.set(key, value); err != nil {
@@ -55,29 +53,31 @@ func ParseClaims(rawQuery string) (Claims, *fault.Error) {
 	return c, nil
 }
 
-// set takes one parameter, its value still escaped.
+// set parses one parameter; its value is escaped.
 func (c *Claims) set(key, escaped string) *fault.Error {
 	switch key {
 	case "mac":
-		return take(&c.MAC, escaped, "mac", badMAC, netaddr.ParseMAC)
+		return parseInto(&c.MAC, escaped, "mac", badMAC, netaddr.ParseMAC)
 	case "ip":
-		return take(&c.IP, escaped, "ip", badIP, netaddr.ParseIP)
+		return parseInto(&c.IP, escaped, "ip", badIP, netaddr.ParseIP)
 	case "hostname":
-		return take(&c.Hostname, escaped, "hostname", badHostname, netaddr.ParseHostname)
+		return parseInto(&c.Hostname, escaped, "hostname", badHostname, netaddr.ParseHostname)
 	case "uuid":
-		return take(&c.UUID, escaped, "uuid", badUUID, parseUUID)
+		return parseInto(&c.UUID, escaped, "uuid", badUUID, parseUUID)
 	case "role":
-		return take(&c.Role, escaped, "role", badRole, parseRole)
+		return parseInto(&c.Role, escaped, "role", badRole, parseRole)
 	case "spec":
-		return take(&c.Spec, escaped, "spec", badSpec, parseSpec)
+		return parseInto(&c.Spec, escaped, "spec", badSpec, parseSpec)
 	case "format":
-		return take(&c.Raw, escaped, "format", badFormat, parseFormat)
+		return parseInto(&c.Raw, escaped, "format", badFormat, parseFormat)
 	}
 	return nil
 }
 
-// take unescapes and parses a value into field, unless it is absent.
-func take[T comparable](field *T, escaped, name string, bad *fault.Error, parse func(string) (T, error)) *fault.Error {
+// parseInto unescapes and parses a value into field, unless it is absent.
+func parseInto[T comparable](
+	field *T, escaped, name string, bad *fault.Error, parse func(string) (T, error),
+) *fault.Error {
 	if absent(escaped) {
 		return nil
 	}
@@ -105,8 +105,8 @@ func take[T comparable](field *T, escaped, name string, bad *fault.Error, parse 
 	return nil
 }
 
-// absent reports whether a value says nothing: it is empty, or holds a variable
-// that the boot loader did not expand.
+// absent reports whether a value is empty, or has a variable that the boot loader did not
+// expand.
 func absent(value string) bool {
 	if value == "" {
 		return true
@@ -122,21 +122,20 @@ func parseUUID(s string) (string, error) {
 	return netaddr.ParseUUID(s)
 }
 
-// parseRole takes what the value of a label can be, for that is what a role is.
+// parseRole accepts the values of labels, since a role is a label.
 func parseRole(s string) (string, error) {
-	if len(s) > 63 || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
+	if len(s) > 63 || strings.Trim(s, "-_.") != s || !isAlphanumericOr(s, "-_.") {
 		return "", badRole
-	}
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; !alphanumeric(c) && c != '-' && c != '_' && c != '.' {
-			return "", badRole
-		}
 	}
 	return s, nil
 }
 
-func alphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+// isAlphanumericOr reports whether a value has only letters and digits of ASCII, and
+// other characters.
+func isAlphanumericOr(s, others string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(others, c))
+	})
 }
 
 func parseFormat(s string) (bool, error) {
@@ -146,16 +145,11 @@ func parseFormat(s string) (bool, error) {
 	return true, nil
 }
 
-// parseSpec takes what looks like a spec version; whether there is one is not for
-// the query to say.
+// parseSpec accepts the form of a spec version. Whether the version exists is decided
+// later.
 func parseSpec(s string) (string, error) {
-	if len(s) > 32 || strings.Count(s, ".") != 2 {
+	if len(s) > 32 || strings.Count(s, ".") != 2 || !isAlphanumericOr(s, ".-") {
 		return "", badSpec
-	}
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; !alphanumeric(c) && c != '.' && c != '-' {
-			return "", badSpec
-		}
 	}
 	return s, nil
 }

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// menuSeconds is how long a menu waits for somebody before the disk is booted.
+// menuSeconds is the time after which a menu boots the disk.
 const menuSeconds = 60
 
-// Menu returns the script of a machine that nobody knows: a screen that says so,
-// what the machine is as it was seen, and the images that it is offered. Left alone,
-// it boots the disk.
+// Menu returns the script of an unknown machine: a screen with its address and the images
+// that it may boot. Without a choice it boots the disk.
 func Menu(address, mac string, images []Image) (string, error) {
 	var items, targets strings.Builder
 	for n := range images {

@@ -1,3 +1,8 @@
+// Package ipxe renders the scripts that iPXE runs: the one that collects the facts of a
+// machine, those that boot an image or the disk, the menu for an unknown machine, and
+// operators' scripts. It is pure. iPXE has no quoting: a line has only words, operators
+// and variables. So every value in a script passes through word, text or secret, which
+// refuse or replace characters that could end a word or a line.
 package ipxe
 
 import (
@@ -8,17 +13,16 @@ import (
 )
 
 const (
-	// DefaultPort is the port of an iSCSI portal that is not named.
+	// DefaultPort is the default port of an iSCSI portal.
 	DefaultPort = 3260
 	header      = "#!ipxe\n"
 )
 
-// Boot returns the script that every machine starts with. It asks base, this
-// server's URL without a slash at its end, for the machine's own script: uuid
-// and mac come first, since they are what a machine is known by, free text last,
-// since a vendor may have put anything in it; try is 0 the first time. An answer that does not come, or a
-// boot that fails, is asked for again for about a minute; then the firmware goes
-// on to the next device.
+// Boot returns the script that every machine starts with. It requests the machine's own
+// script from base, this server's URL without a slash at its end. uuid and mac come
+// first, since they identify the machine; free text, which may have any character, comes
+// last; try is 0 the first time. After a missing answer or a failed boot the script repeats
+// the request for about a minute; then the firmware goes on to the next device.
 func Boot(base string) (string, error) {
 	base, err := word("the server's URL", base)
 	if err != nil {
@@ -41,8 +45,8 @@ func Boot(base string) (string, error) {
 		"exit 1\n", nil
 }
 
-// CHAP is what an initiator logs in with, and what the target has to answer with,
-// empty where it need not.
+// CHAP has the credentials of an initiator and those of the target, which are empty where
+// the target need not authenticate itself.
 type CHAP struct{ Username, Password, MutualUsername, MutualPassword string }
 
 // Target is an image that another machine or this one offers over iSCSI.
@@ -52,12 +56,11 @@ type Target struct {
 	Port uint16
 	LUN  int
 	IQN  string
-	// CHAP is nil where the target asks for nothing.
+	// CHAP is nil where the target needs no login.
 	CHAP *CHAP
 }
 
-// URI returns iscsi:host::port:lun:iqn. What is as it is by default is left out,
-// the LUN 0 and the port 3260.
+// URI returns iscsi:host::port:lun:iqn, without the default LUN 0 and the default port.
 func (t *Target) URI() (string, error) {
 	host, err := word("the portal", t.Host)
 	if err != nil {
@@ -106,16 +109,16 @@ func (t *Target) lines() (string, error) {
 	if t.CHAP != nil {
 		credentials = secret("username", t.CHAP.Username) + "\n" + secret("password", t.CHAP.Password) + "\n"
 		if t.CHAP.MutualUsername != "" {
-			credentials += secret("reverse-username", t.CHAP.MutualUsername) + "\n" + secret("reverse-password",
-				t.CHAP.MutualPassword) + "\n"
+			credentials += secret("reverse-username", t.CHAP.MutualUsername) + "\n" +
+				secret("reverse-password", t.CHAP.MutualPassword) + "\n"
 		}
 	}
 	return credentials + "sanboot " + uri + "\n", nil
 }
 
-// Image is what a machine boots: a target, a kernel, or an ISO at a URL.
+// Image is a target, a kernel, or an ISO at a URL.
 type Image struct {
-	// Name and Version are shown.
+	// Name and Version are printed.
 	Name, Version string
 	// Target and Kernel are nil where URL is given.
 	Target *Target
@@ -125,13 +128,13 @@ type Image struct {
 
 // Kernel is a Linux kernel and its initial RAM disk.
 type Kernel struct {
-	// URL and Initrd are where they are.
+	// URL and Initrd are their URLs.
 	URL, Initrd string
 	// Args are the kernel's arguments.
 	Args []string
 }
 
-// commandLine is what a kernel takes, its final zero byte included.
+// commandLine bounds the arguments of a kernel, in bytes, with a final zero byte.
 const commandLine = 2048
 
 // lines returns the lines that start a kernel. The initial RAM disk is named in the
@@ -188,8 +191,8 @@ func Local(machine, reason string) string {
 	return header + echo(machine+" boots its disk: "+reason) + "exit\n"
 }
 
-// Failed returns the script of a machine that has nothing to boot yet: it says why
-// and fails, upon which the script of Boot asks again.
+// Failed returns the script of a machine that has nothing to boot yet: it prints the reason
+// and fails, and then the script of Boot repeats its request.
 func Failed(machine, reason string) string {
 	return header + echo(machine+": "+reason) + "exit 1\n"
 }

@@ -3,7 +3,6 @@ package ipxe
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -11,15 +10,14 @@ import (
 )
 
 const (
-	// MaxTemplate bounds a script of an operator's own, in bytes.
+	// MaxTemplate bounds an operator's script, in bytes.
 	MaxTemplate = 64 << 10
-	// maxOutput bounds what comes of it.
+	// maxOutput bounds its output, in bytes.
 	maxOutput = 1 << 20
 )
 
-// Machine is what a script of an operator's own can name. The values of a
-// template are one word each: what could end a word, a line, or begin a variable
-// is an underscore.
+// Machine has the facts for an operator's script. Each value becomes one word: characters
+// that could end a word or a line, or begin a variable, become underscores.
 type Machine struct {
 	// Host is the BareMetalHost's name, Hostname the machine's.
 	Host, Namespace, Hostname string
@@ -31,14 +29,14 @@ type Machine struct {
 	Server string
 	// State is the machine's status.state.
 	State string
-	// The machine's own words.
+	// These are reported by the machine itself.
 	Platform, Arch, Serial, Asset, Manufacturer, Product string
 	// Sanboot are the lines that boot the image: CHAP where it has that, and sanboot.
 	Sanboot string
 }
 
-// escaped returns the machine with every value made one word. Sanboot is made by
-// this package.
+// escaped returns the machine with every value as one word, except Sanboot, which this
+// package writes.
 func (m Machine) escaped() Machine {
 	for _, value := range []*string{
 		&m.Host, &m.Namespace, &m.Hostname, &m.MAC, &m.IP, &m.UUID, &m.Image, &m.Server, &m.State,
@@ -47,25 +45,25 @@ func (m Machine) escaped() Machine {
 		*value = escape(*value)
 	}
 	labels := make(map[string]string, len(m.Labels))
-	for key, value := range maps.All(m.Labels) {
+	for key, value := range m.Labels {
 		labels[escape(key)] = escape(value)
 	}
 	m.Labels = labels
 	return m
 }
 
-// allowedFunctions are those that can neither build long values nor call anything.
+// allowedFunctions can neither build long values nor call methods.
 var allowedFunctions = map[string]bool{
 	"and": true, "or": true, "not": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true,
 	"index": true, "len": true,
 }
 
-// Template is a checked script of an operator's own.
+// Template is a checked operator's script.
 type Template struct{ template *template.Template }
 
-// ParseTemplate checks a Go text/template that makes an iPXE script. It ends,
-// whatever it says: it ranges over .Labels alone, not within a range, and has no
-// functions that build text. It is run once to see that it names only what there is.
+// ParseTemplate checks a Go text/template for an iPXE script. Its time is bounded: it
+// ranges over .Labels alone, not within a range, and has no functions that build text. A
+// trial run shows that it names only existing fields.
 func ParseTemplate(source string) (*Template, error) {
 	if len(source) > MaxTemplate {
 		return nil, fmt.Errorf("the script has %d bytes, more than %d", len(source), MaxTemplate)
@@ -80,7 +78,7 @@ func ParseTemplate(source string) (*Template, error) {
 	if t.Tree == nil || strings.TrimSpace(source) == "" {
 		return nil, errors.New("the script is empty")
 	}
-	if err := check(t.Root, false); err != nil {
+	if err := check(false, t.Root); err != nil {
 		return nil, err
 	}
 	parsed := &Template{t}
@@ -90,48 +88,47 @@ func ParseTemplate(source string) (*Template, error) {
 	return parsed, nil
 }
 
-// check refuses what a script may not use.
-func check(node parse.Node, ranging bool) error {
+// checkAll refuses what a script may not use. ranging is true within a range.
+func checkAll(ranging bool, nodes ...parse.Node) error {
+	for _, node := range nodes {
+		if err := check(ranging, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func check(ranging bool, node parse.Node) error {
 	switch n := node.(type) {
 	case *parse.ListNode:
-		if n == nil {
-			return nil
+		if n != nil {
+			return checkAll(ranging, n.Nodes...)
 		}
-		return checkAll(n.Nodes, ranging)
 	case *parse.ActionNode:
-		return check(n.Pipe, ranging)
+		return check(ranging, n.Pipe)
 	case *parse.PipeNode:
 		for _, command := range n.Cmds {
-			if err := checkAll(command.Args, ranging); err != nil {
+			if err := checkAll(ranging, command.Args...); err != nil {
 				return err
 			}
 		}
 	case *parse.ChainNode:
-		return check(n.Node, ranging)
+		return check(ranging, n.Node)
 	case *parse.IdentifierNode:
 		if !allowedFunctions[n.Ident] {
 			return fmt.Errorf("the function %s is not available in a boot script", n.Ident)
 		}
 	case *parse.IfNode:
-		return checkBranch(&n.BranchNode, ranging)
+		return checkAll(ranging, n.Pipe, n.List, n.ElseList)
 	case *parse.WithNode:
-		return checkBranch(&n.BranchNode, ranging)
+		return checkAll(ranging, n.Pipe, n.List, n.ElseList)
 	case *parse.RangeNode:
 		if ranging || !namesLabels(n.Pipe) {
 			return fmt.Errorf("line %d: a boot script ranges over .Labels alone, and not within a range", n.Line)
 		}
-		return checkBranch(&n.BranchNode, true)
+		return checkAll(true, n.Pipe, n.List, n.ElseList)
 	case *parse.TemplateNode:
 		return fmt.Errorf("line %d: a boot script includes no templates", n.Line)
-	}
-	return nil
-}
-
-func checkAll(nodes []parse.Node, ranging bool) error {
-	for _, node := range nodes {
-		if err := check(node, ranging); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -150,18 +147,8 @@ func namesLabels(pipe *parse.PipeNode) bool {
 	return false
 }
 
-func checkBranch(n *parse.BranchNode, ranging bool) error {
-	if err := check(n.Pipe, ranging); err != nil {
-		return err
-	}
-	if err := check(n.List, ranging); err != nil {
-		return err
-	}
-	return check(n.ElseList, ranging)
-}
-
-// Render returns the script for a machine. It begins with #!ipxe, also where the
-// template does not.
+// Render returns the script for a machine. It adds #!ipxe where the template does not
+// begin with it.
 func (t *Template) Render(m Machine) (string, error) {
 	out := &bounded{}
 	if err := t.template.Execute(out, m.escaped()); err != nil {
@@ -177,7 +164,7 @@ func (t *Template) Render(m Machine) (string, error) {
 	return script, nil
 }
 
-// bounded takes only so much.
+// bounded is a buffer of at most maxOutput bytes.
 type bounded struct{ strings.Builder }
 
 func (b *bounded) Write(p []byte) (int, error) {

@@ -1,33 +1,30 @@
 package ipxe
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 )
 
-// maxText bounds a value that is shown, in bytes.
+// maxText bounds a value that is printed, in bytes.
 const maxText = 200
 
-// plain reports whether a character may stand in a word: it ends none, is no
-// operator and begins no variable.
-func plain(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~:/?%=&@+,[]",
-		c) >= 0
+// isPlain reports whether a character may be part of a word: it ends none, is no operator
+// and begins no variable.
+func isPlain(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.ContainsRune("-._~:/?%=&@+,[]", c)
 }
 
-// word returns a value that is one word of a line, or an error that names it and
-// does not quote it.
+// word returns a value that is one word of a line, or an error that names it without
+// quoting it.
 func word(name, value string) (string, error) {
 	if value == "" {
 		return "", fmt.Errorf("%s cannot stand in a boot script: it is empty", name)
 	}
-	for i := range len(value) {
-		if !plain(value[i]) || value == "&&" {
-			return "", fmt.Errorf("%s cannot stand in a boot script: it has a character that is not a letter, a digit or one "+
-				"of -._~:/?%%=&@+,[]", name)
-		}
+	if value == "&&" || strings.ContainsFunc(value, func(c rune) bool { return !isPlain(c) }) {
+		return "", fmt.Errorf("%s cannot stand in a boot script: it has a character that is not a letter, a digit or one "+
+			"of -._~:/?%%=&@+,[]", name)
 	}
 	return value, nil
 }
@@ -47,23 +44,22 @@ func Argument(value string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// escape returns a value as one word, or nothing where it is empty: every
-// character that may not stand in a word is an underscore, an ampersand too.
+// escape returns a value as one word: every character that may not be part of a word, and
+// every ampersand, becomes an underscore.
 func escape(value string) string {
 	if len(value) > maxText {
 		value = value[:maxText]
 	}
-	return strings.Map(func(r rune) rune {
-		if r > '~' || r == '&' || !plain(byte(r)) {
+	return strings.Map(func(c rune) rune {
+		if c == '&' || !isPlain(c) {
 			return '_'
 		}
-		return r
+		return c
 	}, value)
 }
 
-// text returns a value as words that are shown: operators, variables, comments and
-// what is not ASCII are question marks, a semicolon is a comma, all white space is
-// a space.
+// text returns a value as text to print: characters of operators, variables and comments,
+// and those that are not ASCII, become question marks, a semicolon a comma, a tab a space.
 func text(value string) string {
 	if len(value) > maxText {
 		value = value[:maxText]
@@ -81,22 +77,11 @@ func text(value string) string {
 	}, value))
 }
 
-// secret gives the assignment of a setting, which iPXE takes as bytes in
-// hexadecimal where it cannot stand as it is.
+// secret returns the assignment of a setting. A value that is no word is assigned as bytes
+// in hexadecimal.
 func secret(setting, value string) string {
-	safe := value != ""
-	for i := range len(value) {
-		safe = safe && plain(value[i]) && value[i] != '&'
-	}
-	if safe {
+	if value != "" && !strings.ContainsFunc(value, func(c rune) bool { return c == '&' || !isPlain(c) }) {
 		return "set " + setting + " " + value
 	}
-	var b strings.Builder
-	for i := range len(value) {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		b.WriteString(hex.EncodeToString([]byte{value[i]}))
-	}
-	return "set " + setting + ":hex " + b.String()
+	return "set " + setting + ":hex " + strings.ReplaceAll(fmt.Sprintf("% x", value), " ", ":")
 }
