@@ -3,13 +3,10 @@ package kvstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/features"
@@ -243,11 +240,7 @@ func (w *watcher) emit(e *event) error {
 	}
 	var old runtime.Object
 	if needsOld {
-		old, err = w.decode(e.prev, e.rev)
-		if e.put == nil && errors.Is(err, ErrDamaged) {
-			return damagedDelete(err)
-		}
-		if err != nil {
+		if old, err = w.decode(e.prev, e.rev); err != nil {
 			return err
 		}
 	}
@@ -287,15 +280,6 @@ func (w *watcher) send(e watch.Event) {
 	case w.result <- e:
 	case <-w.ctx.Done():
 	}
-}
-
-func damagedDelete(err error) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusInternalServerError,
-		Reason:  metav1.StatusReasonStoreReadError,
-		Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", err),
-	}}
 }
 
 func errorEvent(err error) watch.Event {
