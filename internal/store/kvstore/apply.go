@@ -31,7 +31,7 @@ func (s *contents) applyPut(c change) {
 		s.observeDelete(c.key, c.rev-1)
 	}
 	s.mirror.put(c.put)
-	s.expiries.add(c.put)
+	s.expireLater(c.put)
 	for _, o := range s.observers {
 		o.Put(c.put.Item)
 	}

@@ -43,7 +43,7 @@ func (s *writer) barrier(ctx context.Context) error {
 	case err != nil:
 		return s.timeout("reading the bucket's state")
 	}
-	s.metrics.observeLast(last)
+	s.metrics.last.Store(last)
 	if !s.progress.await(ctx, last) {
 		return s.timeout("catching up with the bucket")
 	}

@@ -73,7 +73,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 		switch {
 		case time.Now().Before(notBefore):
 			continue
-		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), f.metrics.anyDamaged(),
+		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), len(f.metrics.lostKeys()) > 0,
 			f.foreign.Load():
 			upTo = 0
 			continue
@@ -160,7 +160,7 @@ func (f *cleaner) clean(ctx context.Context, stream jetstream.Stream, upTo uint6
 	if err := f.barrier(ctx); err != nil {
 		return moved, err
 	}
-	if left := f.writtenUpTo(upTo); len(left) > 0 || f.metrics.anyDamaged() || f.foreign.Load() {
+	if left := f.writtenUpTo(upTo); len(left) > 0 || len(f.metrics.lostKeys()) > 0 || f.foreign.Load() {
 		return moved, fmt.Errorf("%w: %d objects are still before revision %d", errNotCleaned, len(left), upTo)
 	}
 	// The key log has to know of the tombstones that go, or what they hid would

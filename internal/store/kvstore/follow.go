@@ -267,6 +267,6 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 			behind = 0
 			f.recordRevision(recordInterval)
 		}
-		f.metrics.observeLast(info.State.LastSeq)
+		f.metrics.last.Store(info.State.LastSeq)
 	}
 }

@@ -3,6 +3,8 @@ package kvstore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/btree"
@@ -78,7 +80,7 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	}
 	f.buried = l.verify(cleanedUpTo(info))
 	f.keys.Replace(info.Created, l.known(), l.rev)
-	f.metrics.setDamaged(l.bad)
+	f.metrics.setDamaged(slices.Sorted(maps.Keys(l.bad)))
 	f.replace(l)
 	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "bytes", l.size, "took", time.Since(began))
 	return ctx.Err()
@@ -87,10 +89,9 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 // replace makes what was loaded the mirror, and tells the observers.
 func (f *follower) replace(l *loading) {
 	items := make([]Item, 0, l.tree.Len())
-	f.expiries.restart()
 	l.tree.Ascend(func(e *entry) bool {
 		items = append(items, e.Item)
-		f.expiries.add(e)
+		f.expireLater(e)
 		return true
 	})
 	f.mirror.reset(l.tree, l.size, l.rev)

@@ -142,7 +142,7 @@ func (s *writer) settle(ctx context.Context, key string) (e *entry, expect uint6
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var last uint64
-	if l.replicas < 2 || s.metrics.isDamaged(key) {
+	if l.replicas < 2 || slices.Contains(s.metrics.lostKeys(), key) {
 		message, err := s.lastMessage(ctx, l, key)
 		if err != nil || !s.progress.await(ctx, message.rev) {
 			return nil, 0, s.timeout("reading after a conflict")

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/util/workqueue"
 
 	"glowplug/internal/store/keylog"
 )
@@ -42,7 +43,7 @@ type contents struct {
 	progress  progress // what the observers have seen
 	sequencer sequencer
 	own       ownWrites
-	expiries  expiries
+	expiries  workqueue.TypedDelayingInterface[expiring]
 	// keys is what the bucket holds and held, over restarts of this server.
 	keys *keylog.Log
 	// foreign is set once the bucket holds a message that is not a store's.
@@ -65,7 +66,6 @@ var _ storage.Interface = (*Store)(nil)
 func New(kind Kind, opts Options, observers ...Observer) *Store {
 	b := newBucket(kind, opts)
 	c := &contents{bucket: b, observers: observers, mirror: newMirror(b.opts.WindowBytes)}
-	c.expiries.wake = make(chan struct{}, 1)
 	c.keys = keylog.New(c.keyPath())
 	s := &Store{writer: &writer{
 		bucket: b, contents: c, unsure: make(chan struct{}, 1),
@@ -160,6 +160,7 @@ func (s *Store) Run(ctx context.Context, js jetstream.JetStream, observers ...Ob
 	if err := s.keys.Read(); err != nil {
 		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
 	}
+	s.expiries = workqueue.NewTypedDelayingQueue[expiring]()
 	var side sync.WaitGroup
 	side.Go(func() { s.expire(ctx) })
 	side.Go(func() { s.writeKeys(ctx) })
