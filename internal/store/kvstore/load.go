@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/session"
 )
 
 // loading is a bucket that is being read.
@@ -63,14 +64,17 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	f.foreign.Store(false)
 	for !feed.complete() {
 		c, err := feed.next()
-		if errors.Is(err, errBehind) && !f.mayLag(info) {
+		if errors.Is(err, session.ErrStalled) && !f.mayLag(info) {
 			if err := l.salvage(ctx, stream); err != nil {
 				return err
 			}
 			// What follows is read by a consumer that begins behind the damage.
-			if err := f.reopen(ctx, feed, info, l.rev); err != nil {
+			feed.consumer.Close()
+			next, err := f.openFeed(ctx, info, l.rev+1)
+			if err != nil {
 				return err
 			}
+			*feed = *next
 			break
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/session"
 )
 
 const (
@@ -168,24 +169,8 @@ func (s *Store) Run(ctx context.Context, js jetstream.JetStream, observers ...Ob
 
 	f := &follower{Store: s, js: js}
 	defer f.recordRevision(0)
-	backoff := time.Duration(0)
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := f.session(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		f.down(err)
-		if time.Since(began) > 2*maxBackoff {
-			backoff = 0
-		}
-		backoff = min(maxBackoff, max(2*backoff, 20*time.Millisecond))
-		if errors.Is(err, errRefused) {
-			f.link.Store(nil) // nothing more is written
-			f.pause(ctx, refusedPause)
-		} else {
-			f.pause(ctx, backoff)
-		}
-	}
+	f.sessions = &session.Follower{JS: js, Logger: s.opts.Logger, Message: "not following the bucket",
+		Session: f.session, Down: f.down, Refused: isRefused}
+	f.sessions.Run(ctx)
 	s.setDown(errors.New("the store is stopped"))
 }
