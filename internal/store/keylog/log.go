@@ -17,15 +17,15 @@ import (
 const maxNote = 16 << 10
 
 // slack is how many records a file may have beyond three for each key, before it
-// is written anew.
+// is rewritten.
 const slack = 100_000
 
-// Record is what a key's last message was.
+// Record is the last message of a key.
 type Record struct {
 	Revision uint64
 	// Deleted is true where it was a tombstone.
 	Deleted bool
-	// Note says what the store wants to know of an object that is lost; "": nothing.
+	// Note is what the store has to know of an object that is lost; "": nothing.
 	Note string
 }
 
@@ -42,7 +42,7 @@ type Log struct {
 	deleted int // how many of the keys are
 	rev     uint64
 	pending []byte // records that are not in the file yet
-	// whole is set where the file has to be written anew.
+	// whole is set where the file has to be rewritten.
 	whole bool
 
 	file    *os.File

@@ -142,6 +142,19 @@ func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion str
 	f.increaseRV(ctx, t)
 }
 
+// compact gives up every event before a revision.
+func (m *mirror) compact(rev uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for n < len(m.events) && m.events[n].rev <= rev {
+		m.windowBytes -= m.events[n].size()
+		n++
+	}
+	m.drop(n)
+	m.floor, m.compacted = max(m.floor, rev), max(m.compacted, rev)
+}
+
 // increaseRV stands for a write of another kind, which in etcd has the same
 // revisions. It deletes a key that is not there: by the store itself where that
 // must be the only writer.

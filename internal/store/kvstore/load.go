@@ -90,7 +90,7 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	return ctx.Err()
 }
 
-// replace makes what was loaded the mirror, and tells the observers.
+// replace makes the loaded bucket the mirror, and calls the observers.
 func (f *follower) replace(l *loading) {
 	items := make([]Item, 0, l.tree.Len())
 	l.tree.Ascend(func(e *entry) bool {

@@ -65,8 +65,8 @@ func (m messageMeta) String() string {
 	return strings.Join(members, ";")
 }
 
-// parseMeta reads what it knows and leaves the rest out. A sum that cannot be
-// read counts as one that does not agree.
+// parseMeta reads the known members. A sum that cannot be read counts as one that does
+// not agree.
 func parseMeta(header string) messageMeta {
 	var m messageMeta
 	for header != "" {
@@ -183,7 +183,7 @@ func (b *bucket) decode(key string, value []byte, rev uint64, out runtime.Object
 	return b.versioner.UpdateObject(out, rev)
 }
 
-// noteOf is what has to be known of an object if it is lost.
+// noteOf is the note that the key log keeps of an object.
 func (b *bucket) noteOf(e *entry) string {
 	if b.kind.Note == nil {
 		return ""

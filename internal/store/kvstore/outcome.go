@@ -57,7 +57,7 @@ func (o *ownWrites) remove(own *ownWrite) {
 	o.byKey[own.key] = left
 }
 
-// observe takes a message that the bucket holds.
+// observe compares a message of the bucket with the writes under way.
 func (o *ownWrites) observe(c change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,7 +71,8 @@ func (o *ownWrites) observe(c change) {
 	}
 }
 
-// seen returns what the consumer has shown of a write.
+// seen returns the revision of a write and whether it was beaten, as the consumer has
+// shown.
 func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
