@@ -43,6 +43,7 @@ var order = []string{
 	"internal/store/keylog",
 	"internal/store/natsd/natstest",
 	"internal/budget",
+	"internal/store/session",
 	"internal/store/kvstore",
 	"internal/store/kvstore/kvtest",
 	"internal/domain/shardmap",

@@ -107,7 +107,7 @@ var goroutines = []string{
 	"internal/controller/template", "internal/remote", "internal/serve/api", "internal/serve/iscsi",
 	"internal/serve/listener", "internal/serve/peer", "internal/store/bootlog", "internal/store/kvstore",
 	"internal/store/kvstore/kvtest", "internal/store/ledger", "internal/store/natsd", "internal/store/progress",
-	"internal/store/question", "internal/store/rendering", "internal/store/snapshot",
+	"internal/store/question", "internal/store/rendering", "internal/store/session", "internal/store/snapshot",
 }
 
 func TestGoroutines(t *testing.T) {

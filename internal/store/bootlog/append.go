@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/store/session"
 )
 
 const (
@@ -54,7 +56,7 @@ func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) 
 	case down != nil:
 		return 0, down
 	case !js.Conn().IsConnected():
-		return 0, errAway
+		return 0, session.ErrAway
 	}
 	for _, r := range records {
 		if r.After > h.base+last {

@@ -3,33 +3,15 @@ package bootlog
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 
-	"glowplug/internal/store/question"
+	"glowplug/internal/store/session"
 )
 
 const (
 	fetchMessages = 500
 	fetchBytes    = 32 << 20
-	heartbeat     = 2 * time.Second
-	// stallTimeout is how long a message that is there may take to come. After that
-	// it cannot be read.
-	stallTimeout = 3 * time.Second
-	// lagTimeout is the same for the first maxLags consumers of a log that others
-	// write as well: one that lives on a server which is behind brings nothing, and
-	// the next may live on another.
-	lagTimeout = 400 * time.Millisecond
-	maxLags    = 8
-)
-
-var (
-	errGap    = errors.New("a message of the boot log was missed")
-	errBehind = errors.New("the newest messages of the boot log did not come; asking again")
 )
 
 // follow reads what the log has and, where others write into it, what comes.
@@ -55,100 +37,39 @@ func (l *Log) follow(ctx context.Context, js jetstream.JetStream, info *jetstrea
 // consume applies the messages from a sequence on. With an exclusive log it returns
 // after the last one: this process writes all later ones.
 func (l *Log) consume(ctx context.Context, js jetstream.JetStream, from, last uint64, unread bool) error {
-	// With a name of our own, a repeated request finds the consumer that the first has made.
-	name := nuid.Next()
-	messages, err := openMessages(ctx, js, name, from)
+	consumer, err := session.Open(ctx, js, Stream, from, fetchMessages, fetchBytes)
 	if err != nil {
-		return fmt.Errorf("reading the boot log: %w", err)
+		return err
 	}
-	stop := context.AfterFunc(ctx, messages.Stop)
-	defer func() {
-		stop()
-		messages.Stop()
-		if js.Conn().IsConnected() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_ = js.DeleteConsumer(ctx, Stream, name)
-		}
-	}()
+	defer consumer.Close()
 	// What the consumer's server has is all that there is only where no other server
-	// can be ahead of it, and where nobody else trims.
-	mayLag, stall := !l.opts.Exclusive && l.stalls < maxLags, stallTimeout
-	if mayLag {
-		stall = lagTimeout
-	}
-	for delivered := uint64(1); ; delivered++ {
-		var opts []jetstream.NextOpt
-		if unread {
-			opts = []jetstream.NextOpt{jetstream.NextMaxWait(stall)}
-		}
-		msg, err := messages.Next(opts...)
+	// can be ahead of it, and where no other server trims.
+	mayLag := !l.opts.Exclusive && l.stalls < session.MaxLags
+	for {
+		msg, meta, err := consumer.Next(unread, mayLag)
+		var end bool
 		switch {
-		case errors.Is(err, nats.ErrTimeout) && mayLag:
+		case errors.Is(err, session.ErrStalled) && mayLag:
 			l.stalls++
-			return errBehind
-		case errors.Is(err, nats.ErrTimeout): // what is left cannot be read
+			return err
+		case errors.Is(err, session.ErrStalled): // what is left cannot be read
+			end = true
+		case err != nil:
+			return err
+		default:
+			l.received(meta.Sequence.Stream, msg.Data(), msg.Subject() == l.subject)
+			end = meta.Sequence.Stream >= last || meta.NumPending == 0 && !mayLag
+		}
+		if unread && end {
 			unread = false
 			if err := l.finish(last); err != nil {
 				return err
-			}
-		case err != nil:
-			return fmt.Errorf("reading the boot log: %w", err)
-		default:
-			end, err := l.receive(msg, delivered, last, !mayLag)
-			if err != nil {
-				return err
-			}
-			if unread && end {
-				unread = false
-				if err := l.finish(last); err != nil {
-					return err
-				}
 			}
 		}
 		if !unread && l.opts.Exclusive {
 			return nil
 		}
 	}
-}
-
-// openMessages makes an ephemeral consumer of the messages from a sequence on.
-func openMessages(
-	ctx context.Context, js jetstream.JetStream, name string, from uint64,
-) (jetstream.MessagesContext, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	consumer, err := question.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		consumer, err := js.CreateConsumer(ctx, Stream, jetstream.ConsumerConfig{
-			Name:      name,
-			AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
-			InactiveThreshold: time.Minute, MemoryStorage: true, Replicas: 1,
-		})
-		if errors.Is(err, jetstream.ErrConsumerExists) {
-			return js.Consumer(ctx, Stream, name)
-		}
-		return consumer, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes),
-		jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
-}
-
-// receive applies the message that was delivered as the n-th. It reports whether it was
-// the last one of the log: it has the sequence last, or the consumer has no more, which
-// counts where its server has all messages (current).
-func (l *Log) receive(msg jetstream.Msg, n, last uint64, current bool) (end bool, err error) {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return false, fmt.Errorf("reading the boot log: %w", err)
-	}
-	if meta.Sequence.Consumer != n {
-		return false, errGap
-	}
-	l.received(meta.Sequence.Stream, msg.Data(), msg.Subject() == l.subject)
-	return meta.Sequence.Stream >= last || meta.NumPending == 0 && current, nil
 }
 
 // received takes a message.

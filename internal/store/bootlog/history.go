@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -17,14 +16,9 @@ const (
 	// floorKey is the key in that file whose revision is the floor.
 	floorKey = "trimmed"
 
-	// doubtTime is for how long the stream has to look like another one, or an older
-	// one, before it counts as that: servers that were apart contradict each other for
-	// a moment.
-	doubtTime = 3 * time.Second
+	remedy = "restore it and the other streams from one backup; or stop the server, " +
+		"accept what is there with glowplug store adopt, and look at the state of hosts that booted last"
 )
-
-const remedy = "restore it and the other streams from one backup; or stop the server, " +
-	"accept what is there with glowplug store adopt, and look at the state of hosts that booted last"
 
 // A stream that is not the one which this server knows is neither read nor written,
 // until an operator says that it is right.
@@ -38,8 +32,8 @@ var (
 	errDoubted  = errors.New("the stream " + Stream + " looks older than what this server has read; asking again")
 )
 
-// refused reports whether an error ends only once an operator does something.
-func refused(err error) bool {
+// isRefused reports whether an error ends only once an operator does something.
+func isRefused(err error) bool {
 	return errors.Is(err, errLost) || errors.Is(err, errReplaced) || errors.Is(err, errCut)
 }
 
@@ -67,13 +61,10 @@ func (l *Log) checkHistory(info *jetstream.StreamInfo) error {
 	}
 	reached := max(l.last, l.keys.Revision())
 	if (known.IsZero() || known.Equal(info.Created)) && info.State.LastSeq >= reached {
-		l.doubted = time.Time{}
+		l.doubt.Clear()
 		return nil
 	}
-	if l.doubted.IsZero() {
-		l.doubted = time.Now()
-	}
-	if !l.opts.Exclusive && time.Since(l.doubted) < doubtTime {
+	if confirmed := l.doubt.Confirmed(); !confirmed && !l.opts.Exclusive {
 		return errDoubted
 	}
 	return fmt.Errorf("%w (its newest message is %d, and this server knows of %d)",

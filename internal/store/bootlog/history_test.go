@@ -113,11 +113,11 @@ func TestLostEndIsRefused(t *testing.T) {
 				}
 				for start := range 2 {
 					r, lines, stop := embedded(t, dir)
-					eventually(t, "the log is refused", func() bool { return refused(r.ReadinessCheck()) || r.Loaded() })
+					eventually(t, "the log is refused", func() bool { return isRefused(r.ReadinessCheck()) || r.Loaded() })
 					if r.Loaded() || !strings.Contains(lines(), "level=ERROR") || !strings.Contains(lines(), "glowplug store adopt") {
 						t.Fatalf("start %d: loaded %v, after:\n%s", start, r.Loaded(), lines())
 					}
-					if err := r.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); !refused(err) {
+					if err := r.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); !isRefused(err) {
 						t.Errorf("start %d: Append: %v", start, err)
 					}
 					stop()

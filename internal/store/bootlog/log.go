@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +25,7 @@ import (
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/question"
 	"glowplug/internal/store/replicas"
+	"glowplug/internal/store/session"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -37,15 +37,9 @@ const (
 
 	// callTimeout bounds a question to the server.
 	callTimeout = 5 * time.Second
-	// firstPause and maxPause are between two sessions while the server is away.
-	firstPause = 20 * time.Millisecond
-	maxPause   = time.Second
 )
 
-var (
-	errAway   = errors.New("NATS is away")
-	errUnread = errors.New("the boot log was not read yet")
-)
+var errUnread = errors.New("the boot log was not read yet")
 
 // Record is the state of a host that decides its next boot.
 type Record struct {
@@ -120,8 +114,8 @@ type Log struct {
 	// holes are sequences between first and last that did not come.
 	holes  []hole
 	loaded bool
-	// doubted is since when the stream has looked like another, or an older, one.
-	doubted time.Time
+	// doubt is that the stream is another, or an older, one.
+	doubt session.Doubt
 	// stalls counts the consumers in a row that brought less than there is.
 	stalls int
 	// down says why the log cannot be used; nil while it can.
@@ -168,34 +162,22 @@ func (l *Log) Run(ctx context.Context, js jetstream.JetStream) {
 	defer side.Wait()
 	side.Go(func() { l.writeKeys(ctx) })
 
-	pause, logged := firstPause, ""
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := l.session(ctx, js)
-		if ctx.Err() != nil {
-			break
-		}
+	sessions := &session.Follower{JS: js, Logger: l.opts.Logger, Refused: isRefused,
+		Message: "the boot log cannot be used: a boot-complete is answered 503",
+		Session: func(ctx context.Context) error {
+			info, err := l.open(ctx, js)
+			if err != nil {
+				return err
+			}
+			return l.follow(ctx, js, info)
+		}}
+	sessions.Down = func(err error) {
 		if l.ReadinessCheck() == nil {
-			logged = ""
+			sessions.Following()
 		}
 		l.setDown(err)
-		if message := err.Error(); message != logged {
-			logged = message
-			level := slog.LevelWarn
-			if refused(err) {
-				level = slog.LevelError
-			}
-			l.opts.Logger.Log(ctx, level, "the boot log cannot be used: a boot-complete is answered 503", "error", err)
-		}
-		if time.Since(began) > 2*maxPause {
-			pause = firstPause
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, maxPause)
 	}
+	sessions.Run(ctx)
 	l.setDown(errors.New("the boot log is closed"))
 }
 
@@ -203,33 +185,6 @@ func (l *Log) setDown(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = err
-}
-
-// session uses the log for as long as the connection lasts.
-func (l *Log) session(ctx context.Context, js jetstream.JetStream) error {
-	nc := js.Conn()
-	if !nc.IsConnected() {
-		return errAway
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	lost := nc.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
-	defer nc.RemoveStatusListener(lost)
-	go func() {
-		select {
-		case <-lost:
-			cancel(errAway)
-		case <-ctx.Done():
-		}
-	}()
-	info, err := l.open(ctx, js)
-	if err == nil {
-		err = l.follow(ctx, js, info)
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
 }
 
 // open finds the stream, or makes it where none ever was.

@@ -17,15 +17,15 @@ import (
 const maxNote = 16 << 10
 
 // slack is how many records a file may have beyond three for each key, before it
-// is written anew.
+// is rewritten.
 const slack = 100_000
 
-// Record is what a key's last message was.
+// Record is the last message of a key.
 type Record struct {
 	Revision uint64
 	// Deleted is true where it was a tombstone.
 	Deleted bool
-	// Note says what the store wants to know of an object that is lost; "": nothing.
+	// Note is what the store has to know of an object that is lost; "": nothing.
 	Note string
 }
 
@@ -42,7 +42,7 @@ type Log struct {
 	deleted int // how many of the keys are
 	rev     uint64
 	pending []byte // records that are not in the file yet
-	// whole is set where the file has to be written anew.
+	// whole is set where the file has to be rewritten.
 	whole bool
 
 	file    *os.File
@@ -122,7 +122,7 @@ func (l *Log) add(key string, r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(key, r)
-	l.append(kindOf(r), r.Revision, key, r.Note)
+	l.recordLocked(kindOf(r), r.Revision, key, r.Note)
 }
 
 // Reach records that the bucket has a revision, whatever it was of.
@@ -131,7 +131,7 @@ func (l *Log) Reach(rev uint64) {
 	defer l.mu.Unlock()
 	if rev > l.rev {
 		l.rev = rev
-		l.append(kindReach, rev, "", "")
+		l.recordLocked(kindReach, rev, "", "")
 	}
 }
 
@@ -141,7 +141,7 @@ func (l *Log) Forget(rev uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(rev)
-	l.append(kindForget, rev, "", "")
+	l.recordLocked(kindForget, rev, "", "")
 }
 
 // Replace makes keys all that is known, of a bucket that was made at a time.
@@ -180,15 +180,14 @@ func (l *Log) forget(rev uint64) {
 	}
 }
 
-func (l *Log) append(kind byte, rev uint64, key, note string) {
+func (l *Log) recordLocked(kind byte, rev uint64, key, note string) {
 	if !l.whole {
 		l.pending = appendRecord(l.pending, kind, rev, key, note)
 		l.records++
 	}
 }
 
-// Write brings the file up to date. It is on the disk when Write returns if sync
-// is true, else when the system pleases.
+// Write brings the file up to date. With sync it is on the disk when Write returns.
 func (l *Log) Write(sync bool) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -198,80 +197,69 @@ func (l *Log) Write(sync bool) error {
 		l.mu.Unlock()
 		return nil
 	}
-	if l.whole || l.records > 3*len(l.keys)+slack {
-		created, keys, rev := l.created, maps.Clone(l.keys), l.rev
-		l.pending, l.records, l.whole = nil, len(keys), false
-		l.mu.Unlock()
-		err := l.rewrite(created, keys, rev)
-		if err != nil {
-			l.mu.Lock()
-			l.whole = true
-			l.mu.Unlock()
-		}
-		return err
+	replace, content := l.whole || l.records > 3*len(l.keys)+slack, l.pending
+	if replace {
+		content, l.records = l.contentLocked(), len(l.keys)
 	}
-	pending := l.pending
-	l.pending = nil
+	l.pending, l.whole = nil, false
 	l.mu.Unlock()
-	err := l.write(pending, sync)
-	if err != nil {
-		// Some of it may be in the file, and nobody knows how much.
-		l.mu.Lock()
-		l.whole = true
-		l.mu.Unlock()
+
+	var err error
+	if replace {
+		err = l.replace(content)
+	} else {
+		err = l.append(content, sync)
 	}
-	return err
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.whole = true // the file may have a part of the records
+		return fmt.Errorf("key log: %w", err)
+	}
+	return nil
 }
 
-func (l *Log) write(pending []byte, sync bool) error {
-	if len(pending) > 0 {
-		if _, err := l.file.Write(pending); err != nil {
-			return fmt.Errorf("key log: %w", err)
+// contentLocked is the file with what is known now.
+func (l *Log) contentLocked() []byte {
+	content := appendHeader(nil, l.created)
+	for key, r := range l.keys {
+		content = appendRecord(content, kindOf(r), r.Revision, key, r.Note)
+	}
+	return appendRecord(content, kindReach, l.rev, "", "")
+}
+
+func (l *Log) append(records []byte, sync bool) error {
+	if len(records) > 0 {
+		if _, err := l.file.Write(records); err != nil {
+			return err
 		}
 		l.dirty = true
 	}
 	if sync && l.dirty {
 		if err := l.file.Sync(); err != nil {
-			return fmt.Errorf("key log: %w", err)
+			return err
 		}
 		l.dirty = false
 	}
 	return nil
 }
 
-// rewrite replaces the file in one step.
-func (l *Log) rewrite(created time.Time, keys map[string]Record, rev uint64) error {
-	content := appendHeader(nil, created)
-	for key, r := range keys {
-		content = appendRecord(content, kindOf(r), r.Revision, key, r.Note)
-	}
-	content = appendRecord(content, kindReach, rev, "", "")
+// replace replaces the file in one step, and opens it.
+func (l *Log) replace(content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return fmt.Errorf("key log: %w", err)
+		return err
 	}
-	tmp := l.path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err := ledger.ReplaceFile(l.path, content); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(l.path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("key log: %w", err)
-	}
-	if _, err = f.Write(content); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(tmp, l.path)
-	}
-	if err == nil {
-		err = ledger.SyncDir(filepath.Dir(l.path))
-	}
-	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(tmp)
-		return fmt.Errorf("key log: %w", err)
+		return err
 	}
 	if l.file != nil {
 		_ = l.file.Close() // its content is in the new one
 	}
-	l.file, l.dirty = f, false
+	l.file, l.dirty = file, false
 	return nil
 }
 

@@ -1,7 +1,7 @@
 package kvstore
 
-// apply brings one change into the mirror and to the observers, then lets those
-// go on who wait for it.
+// apply brings one change into the mirror and to the observers, then releases the
+// callers that wait for it.
 func (s *contents) apply(c change) {
 	s.remember(c)
 	s.own.observe(c)
@@ -24,14 +24,14 @@ func (s *contents) apply(c change) {
 
 func (s *contents) applyPut(c change) {
 	s.metrics.healed(c.key)
-	// A key that was deleted and made again while nobody looked has become
-	// another object: whoever knew the first must hear of its end.
+	// A key that was deleted and made again while the bucket was not followed has another
+	// object: observers and watches of the first have to see its end.
 	if prev := s.mirror.get(c.key); prev != nil && prev.uid != c.put.uid && prev.uid != "" && c.put.uid != "" {
 		s.mirror.remove(c.key, c.rev-1)
 		s.observeDelete(c.key, c.rev-1)
 	}
 	s.mirror.put(c.put)
-	s.expiries.add(c.put)
+	s.expireLater(c.put)
 	for _, o := range s.observers {
 		o.Put(c.put.Item)
 	}

@@ -2,12 +2,14 @@ package kvstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -43,7 +45,7 @@ func (s *writer) barrier(ctx context.Context) error {
 	case err != nil:
 		return s.timeout("reading the bucket's state")
 	}
-	s.metrics.observeLast(last)
+	s.metrics.last.Store(last)
 	if !s.progress.await(ctx, last) {
 		return s.timeout("catching up with the bucket")
 	}
@@ -68,12 +70,11 @@ func (s *writer) lastRevision(ctx context.Context, l *link) (uint64, error) {
 		}
 		return info.State.LastSeq, nil
 	}
-	round := s.barriers.join(func() (uint64, error) { return s.publishBarrier(l) })
 	select {
 	case <-ctx.Done():
 		return 0, ctx.Err()
-	case <-round.done:
-		return round.rev, round.err
+	case answer := <-s.barriers.join(func() (uint64, error) { return s.publishBarrier(l) }):
+		return answer.Val.(uint64), answer.Err
 	}
 }
 
@@ -143,45 +144,17 @@ func (s *writer) awaitReached(ctx context.Context, rev uint64) error {
 // rounds lets callers share questions. A caller never joins one that was begun
 // before it came.
 type rounds struct {
-	mu   sync.Mutex
-	next *round
-	busy bool
+	group  singleflight.Group
+	asking sync.Mutex
+	begun  atomic.Uint64
 }
 
-type round struct {
-	done chan struct{}
-	rev  uint64
-	err  error
-}
-
-// join returns the round that begins next, and asks for it where none is under way.
-func (r *rounds) join(ask func() (uint64, error)) *round {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next == nil {
-		r.next = &round{done: make(chan struct{}), err: errors.New("not asked")}
-	}
-	joined := r.next
-	if !r.busy {
-		r.busy = true
-		go r.run(ask)
-	}
-	return joined
-}
-
-// run asks until nobody waits.
-func (r *rounds) run(ask func() (uint64, error)) {
-	for {
-		r.mu.Lock()
-		current := r.next
-		r.next = nil
-		if current == nil {
-			r.busy = false
-			r.mu.Unlock()
-			return
-		}
-		r.mu.Unlock()
-		current.rev, current.err = ask()
-		close(current.done)
-	}
+// join asks as soon as no question is under way, with all who join until then.
+func (r *rounds) join(ask func() (uint64, error)) <-chan singleflight.Result {
+	return r.group.DoChan(strconv.FormatUint(r.begun.Load(), 10), func() (any, error) {
+		r.asking.Lock()
+		defer r.asking.Unlock()
+		r.begun.Add(1)
+		return ask()
+	})
 }

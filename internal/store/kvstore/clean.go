@@ -33,14 +33,9 @@ const (
 	paddingBytes = 8 << 20
 )
 
-var errNotCleaned = errors.New("the bucket was not cleaned")
-
 // cleanedUpTo is the revision up to which a bucket was cleaned; 0 if it never was.
 func cleanedUpTo(info *jetstream.StreamInfo) uint64 {
-	rev, err := strconv.ParseUint(info.Config.Metadata[cleanedKey], 10, 64)
-	if err != nil {
-		return 0
-	}
+	rev, _ := strconv.ParseUint(info.Config.Metadata[cleanedKey], 10, 64) // 0 with an error
 	return rev
 }
 
@@ -61,7 +56,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 	var since, notBefore time.Time
 	failed := func(err error) {
 		upTo, notBefore = 0, time.Now().Add(cleanRetry)
-		f.opts.Logger.Debug("cleaning the bucket", "error", err)
+		f.opts.Logger.Debug("the bucket was not cleaned", "error", err)
 	}
 	for {
 		f.bury(ctx)
@@ -73,7 +68,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 		switch {
 		case time.Now().Before(notBefore):
 			continue
-		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), f.metrics.anyDamaged(),
+		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), len(f.metrics.lostKeys()) > 0,
 			f.foreign.Load():
 			upTo = 0
 			continue
@@ -125,19 +120,17 @@ func (f *cleaner) publishPlain(ctx context.Context, l *link, msg *nats.Msg) erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
-	var refused *jetstream.APIError
-	switch {
-	case errors.As(err, &refused):
-		return fmt.Errorf("%w: %w", errNotCleaned, err)
-	case err != nil:
-		f.doubt()
-		return fmt.Errorf("%w: %w", errNotCleaned, err)
+	if err != nil {
+		if refused := new(jetstream.APIError); !errors.As(err, &refused) {
+			f.doubt()
+		}
+		return err
 	}
 	if f.opts.Exclusive {
 		f.acked(change{rev: ack.Sequence, skip: true})
 	}
 	if !f.progress.await(ctx, ack.Sequence) {
-		return fmt.Errorf("%w: %w", errNotCleaned, ctx.Err())
+		return ctx.Err()
 	}
 	return nil
 }
@@ -160,8 +153,8 @@ func (f *cleaner) clean(ctx context.Context, stream jetstream.Stream, upTo uint6
 	if err := f.barrier(ctx); err != nil {
 		return moved, err
 	}
-	if left := f.writtenUpTo(upTo); len(left) > 0 || f.metrics.anyDamaged() || f.foreign.Load() {
-		return moved, fmt.Errorf("%w: %d objects are still before revision %d", errNotCleaned, len(left), upTo)
+	if left := f.writtenUpTo(upTo); len(left) > 0 || len(f.metrics.lostKeys()) > 0 || f.foreign.Load() {
+		return moved, fmt.Errorf("%d objects are still before revision %d", len(left), upTo)
 	}
 	// The key log has to know of the tombstones that go, or what they hid would
 	// count as lost.
@@ -190,7 +183,7 @@ func (f *cleaner) removeUpTo(ctx context.Context, stream jetstream.Stream, rev u
 	defer cancel()
 	info, err := stream.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNotCleaned, err)
+		return err
 	}
 	cfg := info.Config
 	if cfg.Metadata == nil {
@@ -198,10 +191,10 @@ func (f *cleaner) removeUpTo(ctx context.Context, stream jetstream.Stream, rev u
 	}
 	cfg.Metadata[cleanedKey] = strconv.FormatUint(max(rev, cleanedUpTo(info)), 10)
 	if _, err := f.js.UpdateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("%w: %w", errNotCleaned, err)
+		return err
 	}
 	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(rev+1)); err != nil {
-		return fmt.Errorf("%w: %w", errNotCleaned, err)
+		return err
 	}
 	f.keys.Forget(rev)
 	return nil

@@ -5,9 +5,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// gated are the cases of the feature gate AllowUnsafeMalformedObjectDeletion, which is
+// off: the server has no flag for gates, and no client can delete what cannot be decoded.
+var gated = []string{
+	"RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError",
+	"RunTestDeleteExpectedTransformOrDecodeError",
+	"RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError",
+	"RunTestGetListWithErrorAggregation",
+	"RunTestWatchWithUnsafeDelete",
+}
 
 // TestConformanceIsComplete reads the library's sources: a new case there is a
 // line to be written here.
@@ -29,6 +40,9 @@ func TestConformanceIsComplete(t *testing.T) {
 		}
 		for _, m := range exported.FindAllSubmatch(source, -1) {
 			found++
+			if slices.Contains(gated, string(m[1])) {
+				continue
+			}
 			if !regexp.MustCompile(`storagetesting\.` + string(m[1]) + `\b`).Match(ours) {
 				t.Errorf("%s is not run", m[1])
 			}

@@ -17,12 +17,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
 var (
@@ -145,6 +142,19 @@ func (f *fixture) compact(ctx context.Context, t *testing.T, resourceVersion str
 	f.increaseRV(ctx, t)
 }
 
+// compact gives up every event before a revision.
+func (m *mirror) compact(rev uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for n < len(m.events) && m.events[n].rev <= rev {
+		m.windowBytes -= m.events[n].size()
+		n++
+	}
+	m.drop(n)
+	m.floor, m.compacted = max(m.floor, rev), max(m.compacted, rev)
+}
+
 // increaseRV stands for a write of another kind, which in etcd has the same
 // revisions. It deletes a key that is not there: by the store itself where that
 // must be the only writer.
@@ -196,13 +206,8 @@ func plain(c func(context.Context, *testing.T, storage.Interface)) func(context.
 	return func(ctx context.Context, t *testing.T, f *fixture) { c(ctx, t, f) }
 }
 
-func unsafeDeletion(t *testing.T, on bool) {
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
-		features.AllowUnsafeMalformedObjectDeletion, on)
-}
-
-// conformance lists every case that k8s.io/apiserver/pkg/storage/testing exports;
-// TestConformanceIsComplete says so. None is left out. Two kinds of arguments are
+// conformance lists every case that k8s.io/apiserver/pkg/storage/testing exports, but
+// for gated; TestConformanceIsComplete says so. Two kinds of arguments are
 // not used: those that count etcd's requests, and those that describe a watch
 // cache, since there is neither.
 var conformance = []conformanceCase{
@@ -221,18 +226,6 @@ var conformance = []conformanceCase{
 	{"PreconditionalDeleteWithSuggestion", plain(storagetesting.RunTestPreconditionalDeleteWithSuggestion)},
 	{"PreconditionalDeleteWithOnlySuggestionPass",
 		plain(storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass)},
-	{"DeleteWithConflictAndMissingExpectedDecodeError", func(ctx context.Context, t *testing.T, f *fixture) {
-		unsafeDeletion(t, true)
-		storagetesting.RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError(ctx, t, f, f.codec.failing.Store)
-	}},
-	{"DeleteExpectedDecodeError", func(ctx context.Context, t *testing.T, f *fixture) {
-		unsafeDeletion(t, true)
-		storagetesting.RunTestDeleteExpectedTransformOrDecodeError(ctx, t, f, f.codec.failing.Store)
-	}},
-	{"DeleteWithSuggestionAndMissingExpectedDecodeError", func(ctx context.Context, t *testing.T, f *fixture) {
-		unsafeDeletion(t, true)
-		storagetesting.RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError(ctx, t, f)
-	}},
 	{"List", func(ctx context.Context, t *testing.T, f *fixture) {
 		storagetesting.RunTestList(ctx, t, f, f.compact, false, nil)
 	}},
@@ -243,13 +236,8 @@ var conformance = []conformanceCase{
 		storagetesting.RunTestGetListNonRecursive(ctx, t, f.increaseRV, f)
 	}},
 	{"GetListRecursivePrefix", plain(storagetesting.RunTestGetListRecursivePrefix)},
-	{"GetListWithErrorAggregation", func(ctx context.Context, t *testing.T, f *fixture) {
-		unsafeDeletion(t, true)
-		storagetesting.RunTestGetListWithErrorAggregation(ctx, t, f, fmt.Errorf("bits flipped: %w", ErrDamaged))
-	}},
 	{"GetListWithoutErrorAggregation", func(ctx context.Context, t *testing.T, f *fixture) {
-		unsafeDeletion(t, false)
-		storagetesting.RunTestGetListWithoutErrorAggregation(ctx, t, f, fmt.Errorf("bits flipped: %w", ErrDamaged))
+		storagetesting.RunTestGetListWithoutErrorAggregation(ctx, t, f, errors.New("bits flipped"))
 	}},
 	{"ListContinuation", func(ctx context.Context, t *testing.T, f *fixture) {
 		storagetesting.RunTestListContinuation(ctx, t, f, func(*testing.T, uint64, uint64) {})
@@ -302,10 +290,6 @@ var conformance = []conformanceCase{
 	{"WatchFromNonZero", plain(storagetesting.RunTestWatchFromNonZero)},
 	{"DelayedWatchDelivery", plain(storagetesting.RunTestDelayedWatchDelivery)},
 	{"WatchError", func(ctx context.Context, t *testing.T, f *fixture) { storagetesting.RunTestWatchError(ctx, t, f) }},
-	{"WatchWithUnsafeDelete", func(ctx context.Context, t *testing.T, f *fixture) {
-		unsafeDeletion(t, true)
-		storagetesting.RunTestWatchWithUnsafeDelete(ctx, t, f, fmt.Errorf("bits flipped: %w", ErrDamaged))
-	}},
 	{"WatchContextCancel", plain(storagetesting.RunTestWatchContextCancel)},
 	{"WatcherTimeout", plain(storagetesting.RunTestWatcherTimeout)},
 	{"WatchDeleteEventObjectHaveLatestRV", plain(storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV)},

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"glowplug/internal/store/session"
 )
 
 // link is the bucket as the running session sees it.
@@ -75,7 +77,7 @@ func (c *connection) connected() (*link, bool) {
 
 // setUp also sets the cause for the time after a loss that no session has noticed yet.
 func (c *connection) setUp() {
-	c.setDown(errAway)
+	c.setDown(session.ErrAway)
 	c.up.Store(true)
 }
 

@@ -71,11 +71,11 @@ func TestBitFlipIsAlarmedByName(t *testing.T) {
 	if !strings.Contains(lines(), "object=baremetalhosts/default/host-000007") {
 		t.Errorf("the log does not name the object:\n%s", lines())
 	}
-	if got := s.metrics.damagedCount(); got != 1 {
+	if got := len(s.Lost()); got != 1 {
 		t.Errorf("damaged objects = %v, want 1", got)
 	}
 	createHosts(t, s, 7, 8) // applying it again is the remedy
-	if got := s.metrics.damagedCount(); got != 0 {
+	if got := len(s.Lost()); got != 0 {
 		t.Errorf("damaged objects = %v after the repair, want 0", got)
 	}
 }

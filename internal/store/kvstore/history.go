@@ -8,10 +8,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// doubtTime is for how long a bucket has to look like another one before it
-// counts as that: servers that were apart contradict each other for a moment.
-const doubtTime = 3 * time.Second
-
 // A bucket that is not the one which this server knows is neither followed nor
 // written, until an operator says that it is right.
 var (
@@ -29,6 +25,8 @@ var (
 	errNoLeader = errors.New("the bucket has no leader at the moment")
 	errDoubted  = errors.New("the bucket looks older than what this server has seen; asking again")
 )
+
+func isRefused(err error) bool { return errors.Is(err, errRefused) }
 
 // checkHistory returns an error unless the bucket is the one that this server
 // knows, from this process's life or from its files, and has all of its revisions.
@@ -49,14 +47,11 @@ func (f *follower) checkHistory(info *jetstream.StreamInfo) error {
 	case info.State.LastSeq < reached:
 		err = fmt.Errorf("%w (revision %d, and this server has seen %d)", errOlder, info.State.LastSeq, reached)
 	default:
-		f.doubted = time.Time{}
+		f.history.Clear()
 		f.metrics.lost.Store(0)
 		return nil
 	}
-	if f.doubted.IsZero() {
-		f.doubted = time.Now()
-	}
-	if !f.opts.Exclusive && time.Since(f.doubted) < doubtTime {
+	if confirmed := f.history.Confirmed(); !confirmed && !f.opts.Exclusive {
 		return errDoubted
 	}
 	f.metrics.lost.Store(reached - min(reached, info.State.LastSeq))

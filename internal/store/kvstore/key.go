@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,34 +65,25 @@ func (b *bucket) subject(key string) (string, error) {
 	return b.subjectPrefix + encoded, nil
 }
 
-const hexDigits = "0123456789abcdef"
-
 func encodeKey(key string) string {
 	if key == "" {
-		return "=" // an escape without digits: nothing else gives it
+		return "=" // an escape without digits, which no other key has
 	}
 	var b strings.Builder
 	b.Grow(len(key))
 	for i := range len(key) {
 		c := key[i]
-		if plainKeyByte(c) && !(c == '.' && lonelyDot(key, i)) {
+		emptyToken := c == '.' && (i == 0 || i == len(key)-1 || key[i-1] == '.')
+		if isPlainKeyByte(c) && !emptyToken {
 			b.WriteByte(c)
-			continue
+		} else {
+			fmt.Fprintf(&b, "=%02x", c)
 		}
-		b.WriteByte('=')
-		b.WriteByte(hexDigits[c>>4])
-		b.WriteByte(hexDigits[c&15])
 	}
 	return b.String()
 }
 
-// lonelyDot reports whether the dot at i would begin or end the subject, or follow
-// another dot.
-func lonelyDot(key string, i int) bool {
-	return i == 0 || i == len(key)-1 || key[i-1] == '.'
-}
-
-func plainKeyByte(c byte) bool {
+func isPlainKeyByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '_' || c == '/' || c == '.'
 }
@@ -102,27 +94,8 @@ func decodeKey(encoded string) (string, error) {
 	if encoded == "=" {
 		return "", nil
 	}
-	key := encoded
-	if strings.IndexByte(encoded, '=') >= 0 {
-		raw := make([]byte, 0, len(encoded))
-		for i := 0; i < len(encoded); i++ {
-			if encoded[i] != '=' {
-				raw = append(raw, encoded[i])
-				continue
-			}
-			if i+2 >= len(encoded) {
-				return "", fmt.Errorf("key %q ends within an escape", encoded)
-			}
-			hi, lo := strings.IndexByte(hexDigits, encoded[i+1]), strings.IndexByte(hexDigits, encoded[i+2])
-			if hi < 0 || lo < 0 {
-				return "", fmt.Errorf("key %q has an escape without two hex digits", encoded)
-			}
-			raw = append(raw, byte(hi<<4|lo))
-			i += 2
-		}
-		key = string(raw)
-	}
-	if key == "" || encodeKey(key) != encoded {
+	key, err := url.PathUnescape(strings.ReplaceAll(encoded, "=", "%"))
+	if err != nil || key == "" || encodeKey(key) != encoded {
 		return "", fmt.Errorf("key %q is not in its canonical form", encoded)
 	}
 	return key, nil

@@ -2,7 +2,6 @@ package kvstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -55,7 +54,6 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 		pred:    opts.Predicate,
 		items:   items,
 		newItem: newItemFunc(listObj, items),
-		errs:    newListErrors(),
 	}
 	if opts.Recursive {
 		l.collect(ctx, snap, prefix, start)
@@ -67,9 +65,6 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	}
 	if l.err != nil {
 		return l.err
-	}
-	if err := l.errs.result(s.kind.Resource); err != nil {
-		return err
 	}
 	token, remaining, err := storage.PrepareContinueToken(s.storageKey(l.lastKey), s.storageKey(prefix), int64(snap.rev),
 		l.remaining, l.more, opts)
@@ -137,7 +132,6 @@ type lister struct {
 	pred    storage.SelectionPredicate
 	items   reflect.Value
 	newItem func() runtime.Object
-	errs    listErrors
 	err     error
 
 	lastKey string
@@ -185,8 +179,8 @@ func (l *lister) add(ctx context.Context, e *entry) bool {
 		return false
 	}
 	obj := l.newItem()
-	if err := l.decode(e.Key, e.Value, e.Revision, obj); err != nil {
-		return l.errs.add(l.storageKey(e.Key), err)
+	if l.err = l.decode(e.Key, e.Value, e.Revision, obj); l.err != nil {
+		return false
 	}
 	if ok, err := l.pred.Matches(obj); err == nil && ok {
 		l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
@@ -206,8 +200,3 @@ func newItemFunc(listObj runtime.Object, items reflect.Value) func() runtime.Obj
 	elem := items.Type().Elem()
 	return func() runtime.Object { return reflect.New(elem).Interface().(runtime.Object) }
 }
-
-// ErrDamaged is wrapped by the error of a Codec that finds a value damaged, as
-// opposed to one that it could not look at. With the library's feature gate
-// AllowUnsafeMalformedObjectDeletion a list goes on past damaged values.
-var ErrDamaged = errors.New("the stored value is damaged")

@@ -3,12 +3,15 @@ package kvstore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/btree"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/session"
 )
 
 // loading is a bucket that is being read.
@@ -61,14 +64,17 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	f.foreign.Store(false)
 	for !feed.complete() {
 		c, err := feed.next()
-		if errors.Is(err, errBehind) && !f.mayLag(info) {
+		if errors.Is(err, session.ErrStalled) && !f.mayLag(info) {
 			if err := l.salvage(ctx, stream); err != nil {
 				return err
 			}
 			// What follows is read by a consumer that begins behind the damage.
-			if err := f.reopen(ctx, feed, info, l.rev); err != nil {
+			feed.consumer.Close()
+			next, err := f.openFeed(ctx, info, l.rev+1)
+			if err != nil {
 				return err
 			}
+			*feed = *next
 			break
 		}
 		if err != nil {
@@ -78,19 +84,18 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	}
 	f.buried = l.verify(cleanedUpTo(info))
 	f.keys.Replace(info.Created, l.known(), l.rev)
-	f.metrics.setDamaged(l.bad)
+	f.metrics.setDamaged(slices.Sorted(maps.Keys(l.bad)))
 	f.replace(l)
 	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "bytes", l.size, "took", time.Since(began))
 	return ctx.Err()
 }
 
-// replace makes what was loaded the mirror, and tells the observers.
+// replace makes the loaded bucket the mirror, and calls the observers.
 func (f *follower) replace(l *loading) {
 	items := make([]Item, 0, l.tree.Len())
-	f.expiries.restart()
 	l.tree.Ascend(func(e *entry) bool {
 		items = append(items, e.Item)
-		f.expiries.add(e)
+		f.expireLater(e)
 		return true
 	})
 	f.mirror.reset(l.tree, l.size, l.rev)

@@ -87,12 +87,12 @@ func TestLostFilesAreAlarmedByName(t *testing.T) {
 					if s.Loaded() {
 						left := names(s)
 						missing := len(all) - len(left)
-						if missing == 0 || len(s.Lost()) == 0 || int(s.metrics.damagedCount()) != missing {
+						if missing == 0 || len(s.Lost()) != missing {
 							t.Errorf("start %d: %d of %d objects are gone, and %v counted", start, missing, len(all),
-								s.metrics.damagedCount())
+								len(s.Lost()))
 						}
 						for _, object := range all {
-							if !slices.Contains(left, object) && !s.metrics.isDamaged("default/"+object) {
+							if !slices.Contains(left, object) && !slices.Contains(s.Lost(), "default/"+object) {
 								t.Errorf("start %d: %s is gone without a word", start, object)
 							}
 						}
@@ -119,7 +119,7 @@ func TestLostObjectAppliedAgainIsNoAlarm(t *testing.T) {
 	stop()
 	s, stop = reopen(t, dir, opts)
 	awaitReady(t, s)
-	if got := s.metrics.damagedCount(); got != 1 {
+	if got := len(s.Lost()); got != 1 {
 		t.Fatalf("%v are damaged, want 1", got)
 	}
 	createHosts(t, s, 7, 8)

@@ -45,33 +45,28 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func checksum(value []byte) uint32 { return crc32.Checksum(value, castagnoli) }
 
 func (m messageMeta) String() string {
-	b := make([]byte, 0, 128)
+	var members []string
+	add := func(format string, value any) { members = append(members, fmt.Sprintf(format, value)) }
 	if m.hasSum {
-		b = fmt.Appendf(b, "sum=%08x", m.sum)
-	}
-	member := func(name, value string) {
-		if len(b) > 0 {
-			b = append(b, ';')
-		}
-		b = append(append(append(b, name...), '='), value...)
+		add("sum=%08x", m.sum)
 	}
 	if m.uid != "" && !strings.ContainsAny(m.uid, ";\r\n") {
-		member("uid", m.uid)
+		add("uid=%s", m.uid)
 	}
 	if m.write != "" {
-		member("write", m.write)
+		add("write=%s", m.write)
 	}
 	if m.hasPrev {
-		member("prev", strconv.FormatUint(m.prev, 10))
+		add("prev=%d", m.prev)
 	}
 	if !m.expires.IsZero() {
-		member("expires", strconv.FormatInt(m.expires.UnixMilli(), 10))
+		add("expires=%d", m.expires.UnixMilli())
 	}
-	return string(b)
+	return strings.Join(members, ";")
 }
 
-// parseMeta reads what it knows and leaves the rest out. A sum that cannot be
-// read counts as one that does not agree.
+// parseMeta reads the known members. A sum that cannot be read counts as one that does
+// not agree.
 func parseMeta(header string) messageMeta {
 	var m messageMeta
 	for header != "" {
@@ -188,7 +183,7 @@ func (b *bucket) decode(key string, value []byte, rev uint64, out runtime.Object
 	return b.versioner.UpdateObject(out, rev)
 }
 
-// noteOf is what has to be known of an object if it is lost.
+// noteOf is the note that the key log keeps of an object.
 func (b *bucket) noteOf(e *entry) string {
 	if b.kind.Note == nil {
 		return ""

@@ -2,9 +2,7 @@ package kvstore
 
 import (
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,21 +13,20 @@ import (
 // differ in the label "bucket".
 type metrics struct {
 	store *Store
-	last  atomic.Uint64 // the newest revision that the server told of
-	lost  atomic.Uint64 // revisions that were recorded and are gone
+	last  atomic.Uint64 // the newest revision that the server has named
+	lost  atomic.Uint64 // revisions that were recorded and are missing
 	write *prometheus.HistogramVec
 	// replicas is how many servers of NATS hold the bucket, currentReplicas how many
 	// of them have its newest state; 0 until they were counted.
 	replicas, currentReplicas atomic.Int64
-
-	mu  sync.Mutex
-	bad map[string]bool // keys whose value is damaged
-
-	badKeys atomic.Pointer[[]string] // the same, sorted; nil: none
+	// damagedKeys are the keys whose value is damaged or lost, sorted. Only the follower
+	// of the bucket replaces them.
+	damagedKeys atomic.Pointer[[]string]
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
-	m := &metrics{store: s, bad: map[string]bool{}}
+	m := &metrics{store: s}
+	m.setDamaged(nil)
 	labels := prometheus.Labels{"bucket": s.kind.Bucket}
 	m.write = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "glowplug_store_write_seconds",
@@ -61,7 +58,8 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 			"Revisions that the bucket lacks compared with what this server has seen; it is not used then.",
 			func() float64 { return float64(m.lost.Load()) }),
 		gauge("glowplug_store_damaged_objects",
-			"Objects that were stored, and whose value is lost or does not agree with its checksum.", m.damagedCount),
+			"Objects that were stored, and whose value is lost or does not agree with its checksum.",
+			func() float64 { return float64(len(m.lostKeys())) }),
 		gauge("glowplug_store_replicas",
 			"NATS servers that hold the bucket; 0 with the embedded store, and until they were counted.",
 			func() float64 { return float64(m.replicas.Load()) }),
@@ -71,8 +69,6 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	)
 	return m
 }
-
-func (m *metrics) observeLast(rev uint64) { m.last.Store(rev) }
 
 func (m *metrics) lag() float64 {
 	last, reached := m.last.Load(), m.store.mirror.revision()
@@ -93,54 +89,20 @@ func (m *metrics) wrote(took time.Duration, err error) {
 	m.write.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (m *metrics) damaged(key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.bad[key] = true
-	m.listBad()
-}
+func (m *metrics) lostKeys() []string { return *m.damagedKeys.Load() }
 
-// setDamaged replaces all that is known of damage by what a load has found.
-func (m *metrics) setDamaged(keys map[string]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.bad = keys
-	m.listBad()
+func (m *metrics) setDamaged(sorted []string) { m.damagedKeys.Store(&sorted) }
+
+func (m *metrics) damaged(key string) {
+	keys := m.lostKeys()
+	if i, found := slices.BinarySearch(keys, key); !found {
+		m.setDamaged(slices.Insert(slices.Clone(keys), i, key))
+	}
 }
 
 func (m *metrics) healed(key string) {
-	if m.badKeys.Load() == nil {
-		return
+	keys := m.lostKeys()
+	if i, found := slices.BinarySearch(keys, key); found {
+		m.setDamaged(slices.Delete(slices.Clone(keys), i, i+1))
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.bad, key)
-	m.listBad()
 }
-
-// listBad lists the keys for those who ask often.
-func (m *metrics) listBad() {
-	if len(m.bad) == 0 {
-		m.badKeys.Store(nil)
-		return
-	}
-	keys := slices.Sorted(maps.Keys(m.bad))
-	m.badKeys.Store(&keys)
-}
-
-func (m *metrics) lostKeys() []string {
-	if keys := m.badKeys.Load(); keys != nil {
-		return *keys
-	}
-	return nil
-}
-
-func (m *metrics) isDamaged(key string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bad[key]
-}
-
-func (m *metrics) damagedCount() float64 { return float64(len(m.lostKeys())) }
-
-func (m *metrics) anyDamaged() bool { return m.badKeys.Load() != nil }

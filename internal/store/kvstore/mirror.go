@@ -144,19 +144,6 @@ func (m *mirror) drop(n int) {
 	m.first += uint64(n)
 }
 
-// compact returns up everything before a revision.
-func (m *mirror) compact(rev uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := 0
-	for n < len(m.events) && m.events[n].rev <= rev {
-		m.windowBytes -= m.events[n].size()
-		n++
-	}
-	m.drop(n)
-	m.floor, m.compacted = max(m.floor, rev), max(m.compacted, rev)
-}
-
 // observe moves the revision on where there is nothing to apply.
 func (m *mirror) observe(rev uint64) {
 	m.mu.Lock()
@@ -173,7 +160,7 @@ func (m *mirror) advance(rev uint64) {
 	m.changed = make(chan struct{})
 }
 
-// reset replaces everything. The window begins anew at rev.
+// reset replaces everything. The window begins again at rev.
 func (m *mirror) reset(tree *btree.BTreeG[*entry], size int64, rev uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,8 +220,8 @@ func (m *mirror) position(rev uint64) (uint64, bool) {
 }
 
 // read copies the events from number next on into buf. At the end of the window
-// there are none: rev is then the revision reached, and changed tells when to
-// ask again. ok is false if the window has moved past next.
+// there are none: rev is then the revision reached, and changed is closed once there
+// are more. ok is false if the window has moved past next.
 func (m *mirror) read(next uint64, buf []event) (n int, rev uint64, changed <-chan struct{}, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

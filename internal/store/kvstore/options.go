@@ -21,8 +21,8 @@ type Options struct {
 	// is never replaced by an empty one. Nil remembers for as long as the
 	// process lives.
 	Ledger Ledger
-	// Exclusive says that nobody else writes into the bucket, as with the
-	// embedded server: a read then need not ask the server how far it is.
+	// Exclusive says that no other process writes into the bucket, as with the embedded
+	// server: a read then need not ask the server for its newest revision.
 	Exclusive bool
 	// KeyDir is the folder of the key logs, with which a store finds out at its
 	// start what the bucket has lost. Empty: the store takes what it finds.
@@ -33,18 +33,16 @@ type Options struct {
 	// CleanDelay is how long a tombstone stays at least, where other servers may
 	// still have to read it; 0 means 10 minutes.
 	CleanDelay time.Duration
-	// Room says why a value of so many bytes should not be written: a full disk, or
-	// a quota. It is asked at every write, but for deletes. Nil: there is always
-	// room.
+	// Room returns why a value of so many bytes should not be written: a full disk, or
+	// a quota. It is called for every write but deletes. Nil: there is always room.
 	Room func(bytes int) error
-	// Release returns up room that is kept for deletes, and for the reads that come
-	// before them: more with each attempt, which counts from 0. It is asked when NATS
-	// refuses one for want of room, until that is done or Release is false. Nil: there
-	// is none to give up.
+	// Release gives up room that is kept for deletes, and for the reads before them:
+	// more with each attempt, which counts from 0. It is called when NATS refuses one
+	// for want of room, until NATS has room or Release returns false. Nil: there is none.
 	Release func(ctx context.Context, js jetstream.JetStream, attempt int) bool
-	// Guard says why the store must not be touched: it is not the one that is
-	// expected. It is asked at the beginning of every session, before the bucket is
-	// opened or made. Nil: nothing speaks against it.
+	// Guard returns why the store must not be touched: it is not the expected one. It is
+	// called at the begin of every session, before the bucket is opened or made. Nil: it
+	// may be touched.
 	Guard func(ctx context.Context, js jetstream.JetStream) error
 	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
 	// the cluster has that many, else one. A bucket that has more keeps them.

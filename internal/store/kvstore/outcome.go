@@ -57,7 +57,7 @@ func (o *ownWrites) remove(own *ownWrite) {
 	o.byKey[own.key] = left
 }
 
-// observe takes a message that the bucket holds.
+// observe compares a message of the bucket with the writes under way.
 func (o *ownWrites) observe(c change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,7 +71,8 @@ func (o *ownWrites) observe(c change) {
 	}
 }
 
-// seen returns what the consumer has shown of a write.
+// seen returns the revision of a write and whether it was beaten, as the consumer has
+// shown.
 func (o *ownWrites) seen(own *ownWrite) (rev uint64, beaten bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,7 +143,7 @@ func (s *writer) settle(ctx context.Context, key string) (e *entry, expect uint6
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var last uint64
-	if l.replicas < 2 || s.metrics.isDamaged(key) {
+	if l.replicas < 2 || slices.Contains(s.metrics.lostKeys(), key) {
 		message, err := s.lastMessage(ctx, l, key)
 		if err != nil || !s.progress.await(ctx, message.rev) {
 			return nil, 0, s.timeout("reading after a conflict")

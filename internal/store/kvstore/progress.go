@@ -5,45 +5,36 @@ import (
 	"sync"
 )
 
-// progress is the revision that a bucket has reached, with those who wait for one.
+// progress is the revision that a bucket has reached.
 type progress struct {
-	mu      sync.Mutex
-	rev     uint64
-	waiting []waiter
-}
-
-type waiter struct {
-	rev     uint64
-	reached chan struct{}
+	mu  sync.Mutex
+	rev uint64
+	// waiting are the revisions that callers wait for, by the channel that is closed then.
+	waiting map[chan struct{}]uint64
 }
 
 // reach moves on to a revision.
 func (p *progress) reach(rev uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rev = max(p.rev, rev)
-	p.release()
+	p.setLocked(max(p.rev, rev))
 }
 
-// restart begins anew at a revision, which may be lower.
+// restart begins again at a revision, which may be lower.
 func (p *progress) restart(rev uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rev = rev
-	p.release()
+	p.setLocked(rev)
 }
 
-func (p *progress) release() {
-	kept := p.waiting[:0]
-	for _, w := range p.waiting {
-		if w.rev <= p.rev {
-			close(w.reached)
-		} else {
-			kept = append(kept, w)
+func (p *progress) setLocked(rev uint64) {
+	p.rev = rev
+	for reached, wanted := range p.waiting {
+		if wanted <= rev {
+			close(reached)
+			delete(p.waiting, reached)
 		}
 	}
-	clear(p.waiting[len(kept):])
-	p.waiting = kept
 }
 
 // await waits for a revision. It returns false if ctx ends first.
@@ -53,21 +44,19 @@ func (p *progress) await(ctx context.Context, rev uint64) bool {
 		p.mu.Unlock()
 		return true
 	}
-	w := waiter{rev: rev, reached: make(chan struct{})}
-	p.waiting = append(p.waiting, w)
+	reached := make(chan struct{})
+	if p.waiting == nil {
+		p.waiting = map[chan struct{}]uint64{}
+	}
+	p.waiting[reached] = rev
 	p.mu.Unlock()
 	select {
-	case <-w.reached:
+	case <-reached:
 		return true
 	case <-ctx.Done():
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.waiting, reached)
+		return rev <= p.rev
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range p.waiting {
-		if p.waiting[i].reached == w.reached {
-			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
-			return false
-		}
-	}
-	return true // it was reached meanwhile
 }

@@ -16,9 +16,9 @@ const (
 	firstReplicasInterval = time.Second
 )
 
-// KeepReplicas returns the bucket as many copies as were asked for, as soon as the
-// cluster has a place for them, and counts them, until ctx ends. It looks at the
-// bucket only while that is followed.
+// KeepReplicas gives the bucket the wanted number of copies, as soon as the cluster
+// has a place for them, and counts them, until ctx ends. It asks only while the bucket
+// is followed.
 func (s *Store) KeepReplicas(ctx context.Context, js jetstream.JetStream) {
 	timer := time.NewTimer(firstReplicasInterval)
 	defer timer.Stop()

@@ -10,8 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/util/workqueue"
 
 	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/session"
 )
 
 const (
@@ -42,7 +44,7 @@ type contents struct {
 	progress  progress // what the observers have seen
 	sequencer sequencer
 	own       ownWrites
-	expiries  expiries
+	expiries  workqueue.TypedDelayingInterface[expiring]
 	// keys is what the bucket holds and held, over restarts of this server.
 	keys *keylog.Log
 	// foreign is set once the bucket holds a message that is not a store's.
@@ -65,7 +67,6 @@ var _ storage.Interface = (*Store)(nil)
 func New(kind Kind, opts Options, observers ...Observer) *Store {
 	b := newBucket(kind, opts)
 	c := &contents{bucket: b, observers: observers, mirror: newMirror(b.opts.WindowBytes)}
-	c.expiries.wake = make(chan struct{}, 1)
 	c.keys = keylog.New(c.keyPath())
 	s := &Store{writer: &writer{
 		bucket: b, contents: c, unsure: make(chan struct{}, 1),
@@ -160,6 +161,7 @@ func (s *Store) Run(ctx context.Context, js jetstream.JetStream, observers ...Ob
 	if err := s.keys.Read(); err != nil {
 		s.opts.Logger.Error("the key log cannot be read; what the bucket has lost is not noticed", "error", err)
 	}
+	s.expiries = workqueue.NewTypedDelayingQueue[expiring]()
 	var side sync.WaitGroup
 	side.Go(func() { s.expire(ctx) })
 	side.Go(func() { s.writeKeys(ctx) })
@@ -167,24 +169,8 @@ func (s *Store) Run(ctx context.Context, js jetstream.JetStream, observers ...Ob
 
 	f := &follower{Store: s, js: js}
 	defer f.recordRevision(0)
-	backoff := time.Duration(0)
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := f.session(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		f.down(err)
-		if time.Since(began) > 2*maxBackoff {
-			backoff = 0
-		}
-		backoff = min(maxBackoff, max(2*backoff, 20*time.Millisecond))
-		if errors.Is(err, errRefused) {
-			f.link.Store(nil) // nothing more is written
-			f.pause(ctx, refusedPause)
-		} else {
-			f.pause(ctx, backoff)
-		}
-	}
+	f.sessions = &session.Follower{JS: js, Logger: s.opts.Logger, Message: "not following the bucket",
+		Session: f.session, Down: f.down, Refused: isRefused}
+	f.sessions.Run(ctx)
 	s.setDown(errors.New("the store is stopped"))
 }

@@ -3,18 +3,13 @@ package kvstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
@@ -55,8 +50,12 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if w.pred.Empty() {
 		w.pred = storage.Everything
 	}
-	begin := func() (uint64, error) { return w.begin(rev, opts) }
-	if rev == 0 && wantsInitial(opts) == no {
+	initial := rev == 0
+	if opts.SendInitialEvents != nil {
+		initial = *opts.SendInitialEvents
+	}
+	begin := func() (uint64, error) { return w.begin(rev, initial, opts) }
+	if rev == 0 && !initial {
 		// "From now on" begins before the caller goes on.
 		if err := s.barrier(ctx); err != nil {
 			return nil, err
@@ -70,7 +69,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	return w, nil
 }
 
-// watcher is one watch: a reader of the mirror's window at its own pace. Nobody
+// watcher is one watch: a reader of the mirror's window at its own pace. No writer
 // waits for it; if the window moves past it, it ends with 410.
 type watcher struct {
 	store     *Store
@@ -98,34 +97,14 @@ func (w *watcher) run(begin func() (next uint64, err error)) {
 	}
 }
 
-// initial is what a client says about the objects that are there already.
-type initial int
-
-const (
-	unsaid initial = iota // they are sent to a watch that begins at no revision
-	yes
-	no
-)
-
-func wantsInitial(opts storage.ListOptions) initial {
-	switch {
-	case opts.SendInitialEvents == nil || !utilfeature.DefaultFeatureGate.Enabled(features.WatchList):
-		return unsaid
-	case *opts.SendInitialEvents:
-		return yes
-	}
-	return no
-}
-
 // begin sends the initial objects, if they are wanted, and returns the number of
 // the first event to follow.
-func (w *watcher) begin(rev uint64, opts storage.ListOptions) (next uint64, err error) {
-	wanted := wantsInitial(opts)
-	if wanted == yes || rev == 0 {
+func (w *watcher) begin(rev uint64, initial bool, opts storage.ListOptions) (next uint64, err error) {
+	if initial {
 		if err := w.store.awaitRevision(w.ctx, opts.ResourceVersion); err != nil {
 			return 0, err
 		}
-		return w.sendInitial(wanted == yes && opts.Predicate.AllowWatchBookmarks)
+		return w.sendInitial(opts.SendInitialEvents != nil && opts.Predicate.AllowWatchBookmarks)
 	}
 	if err := w.store.awaitReached(w.ctx, rev); err != nil && !storage.IsTooLargeResourceVersion(err) {
 		return 0, err
@@ -243,11 +222,7 @@ func (w *watcher) emit(e *event) error {
 	}
 	var old runtime.Object
 	if needsOld {
-		old, err = w.decode(e.prev, e.rev)
-		if e.put == nil && errors.Is(err, ErrDamaged) {
-			return damagedDelete(err)
-		}
-		if err != nil {
+		if old, err = w.decode(e.prev, e.rev); err != nil {
 			return err
 		}
 	}
@@ -281,21 +256,12 @@ func (w *watcher) selects(obj runtime.Object) bool {
 	return err == nil && ok
 }
 
-// send returns an event to the client, unless the watch has ended.
+// send sends an event to the client, unless the watch has ended.
 func (w *watcher) send(e watch.Event) {
 	select {
 	case w.result <- e:
 	case <-w.ctx.Done():
 	}
-}
-
-func damagedDelete(err error) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status:  metav1.StatusFailure,
-		Code:    http.StatusInternalServerError,
-		Reason:  metav1.StatusReasonStoreReadError,
-		Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", err),
-	}}
 }
 
 func errorEvent(err error) watch.Event {

@@ -37,7 +37,7 @@ const (
 // errReconnected says that the answers came from two servers, perhaps.
 var errReconnected = errors.New("the connection to NATS was lost while the store was looked at")
 
-// KeeperOptions say what a keeper compares, and where it reports.
+// KeeperOptions are the settings of a Keeper.
 type KeeperOptions struct {
 	// Buckets are those that this program keeps its objects in.
 	Buckets []string
@@ -120,7 +120,12 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 		case what == follow:
 			k.accept()
 			if seen.dropped {
-				k.forget(ctx, js, known, seen)
+				// At once: what has taken the place of a bucket begins at its first revision, and
+				// would be older than it was as soon as it is no exemption any more.
+				if err := k.update(ctx, js, known, seen); err != nil {
+					k.opts.Logger.Warn("the identity of the store still names a bucket that was set aside; "+
+						"it is written again within a minute", "error", err)
+				}
 			}
 			return nil
 		case what == join:
@@ -193,7 +198,7 @@ func (k *Keeper) names(known record, id *identity) []string {
 	return slices.Compact(names)
 }
 
-// revisions returns the buckets that exist with the revisions that they have.
+// revisions returns the existing buckets with their revisions.
 func revisions(s sight) map[string]uint64 {
 	m := map[string]uint64{}
 	for name, f := range s.buckets {
@@ -263,8 +268,8 @@ func (k *Keeper) Mismatch() error {
 	return k.mismatch
 }
 
-// Run tells the store now and then which revisions this server has seen, until ctx
-// ends, so that every server notices when the store is older than that.
+// Run records at intervals, in the store, which revisions this server has seen, until
+// ctx ends, so that every server notices a store that is older.
 func (k *Keeper) Run(ctx context.Context, js jetstream.JetStream) {
 	ticker := time.NewTicker(recordInterval)
 	defer ticker.Stop()
@@ -319,7 +324,12 @@ func (k *Keeper) recordOnce(ctx context.Context, js jetstream.JetStream) error {
 	if err := k.update(ctx, js, known, seen); err != nil {
 		return err
 	}
-	return k.raise(ctx, js)
+	stream, err := js.Stream(ctx, identityStream)
+	if err != nil {
+		return err
+	}
+	_, err = replicas.Raise(ctx, js, stream.CachedInfo(), k.wanted())
+	return err
 }
 
 // update writes the identity with the buckets of now, if it names others.
@@ -330,24 +340,4 @@ func (k *Keeper) update(ctx context.Context, js jetstream.JetStream, known recor
 		return nil
 	}
 	return writeIdentity(ctx, js, next, seen.revision, k.wanted())
-}
-
-// forget takes the buckets of which nothing is expected out of the identity at
-// once. What has taken the place of one begins at its first revision, and would be
-// older than it was as soon as it is no exemption any more.
-func (k *Keeper) forget(ctx context.Context, js jetstream.JetStream, known record, seen sight) {
-	if err := k.update(ctx, js, known, seen); err != nil {
-		k.opts.Logger.Warn("the identity of the store still names a bucket that was set aside; "+
-			"it is written again within a minute", "error", err)
-	}
-}
-
-// raise returns the identity as many copies as the other buckets have.
-func (k *Keeper) raise(ctx context.Context, js jetstream.JetStream) error {
-	stream, err := js.Stream(ctx, identityStream)
-	if err != nil {
-		return err
-	}
-	_, err = replicas.Raise(ctx, js, stream.CachedInfo(), k.wanted())
-	return err
 }

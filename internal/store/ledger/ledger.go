@@ -131,7 +131,7 @@ func notEmpty(dir string) (bool, error) {
 	return len(entries) > 0, err
 }
 
-// Close returns the directory back.
+// Close unlocks the directory.
 func (l *Ledger) Close() { l.unlock() }
 
 // Has reports whether a bucket was ever recorded.

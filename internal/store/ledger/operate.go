@@ -111,11 +111,7 @@ func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (
 	if s.seen.identity == nil && existing(s.seen) == 0 {
 		return "", errNothing
 	}
-	id := newIdentity()
-	if k.isWhole(s) {
-		id = *s.seen.identity
-	}
-	return k.take(ctx, js, s, id)
+	return k.acceptSurvey(ctx, js, s)
 }
 
 // isWhole reports whether a store has an identity and all that was ever known of it.
@@ -140,16 +136,16 @@ func (k *Keeper) Init(ctx context.Context, js jetstream.JetStream, s *Survey) (s
 		}
 		return "", m
 	}
+	return k.acceptSurvey(ctx, js, s)
+}
+
+// acceptSurvey writes the identity of a whole store, else a new one, with the buckets
+// as they are, first to the store and then to the data directory.
+func (k *Keeper) acceptSurvey(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
 	id := newIdentity()
 	if k.isWhole(s) {
 		id = *s.seen.identity
 	}
-	return k.take(ctx, js, s, id)
-}
-
-// take writes an identity with the buckets as they are, first to the store and
-// then to the data directory.
-func (k *Keeper) take(ctx context.Context, js jetstream.JetStream, s *Survey, id identity) (string, error) {
 	id.Buckets = revisions(s.seen)
 	err := writeIdentity(ctx, js, id, s.seen.revision, k.wanted())
 	if errors.Is(err, errTaken) {

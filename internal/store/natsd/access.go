@@ -73,10 +73,8 @@ func (a Access) user() (user, password string, err error) {
 	if user, err = keyfile.ReadLine(a.UserFile); err != nil {
 		return "", "", err
 	}
-	if password, err = keyfile.ReadLine(a.PasswordFile); err != nil {
-		return "", "", err
-	}
-	return user, password, nil
+	password, err = keyfile.ReadLine(a.PasswordFile)
+	return user, password, err
 }
 
 // HoldsSecret reports whether a list of URLs has a password or a token in it.

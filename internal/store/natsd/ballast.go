@@ -108,16 +108,12 @@ func (b *Ballast) Run(ctx context.Context, js jetstream.JetStream) {
 func (b *Ballast) report(err error) {
 	b.mu.Lock()
 	none := b.stored == 0
-	if err == nil {
-		b.warned = false
-	}
+	b.warned = b.warned && err != nil
 	b.mu.Unlock()
-	var full *QuotaError
-	switch {
-	case none && errors.As(err, &full):
+	if full := new(QuotaError); none && errors.As(err, &full) {
 		b.warn("the NATS account has no room for the ballast that is given up for deletes: "+
 			"they are refused once the account is full", err)
-	case err != nil:
+	} else if err != nil {
 		b.opts.Logger.Debug("the ballast is not filled", "error", err)
 	}
 }
@@ -177,8 +173,8 @@ func ballastConfig() jetstream.StreamConfig {
 	}
 }
 
-// Release returns up a part of the ballast, four times as much with each attempt,
-// the first of which is 0. It is false where nothing is left, or where that cannot be told.
+// Release gives up a part of the ballast, four times as much with each attempt,
+// the first of which is 0. It is false where nothing is left, or where that is not known.
 func (b *Ballast) Release(ctx context.Context, js jetstream.JetStream, attempt int) bool {
 	if attempt > 0 {
 		select {
@@ -208,17 +204,15 @@ func (b *Ballast) Release(ctx context.Context, js jetstream.JetStream, attempt i
 // warn logs once until the ballast is complete again.
 func (b *Ballast) warn(message string, err error) {
 	b.mu.Lock()
-	again := b.warned
-	b.warned = true
-	b.mu.Unlock()
-	if again {
-		return
+	defer b.mu.Unlock()
+	if !b.warned {
+		b.warned = true
+		var details []any
+		if err != nil {
+			details = []any{"error", err}
+		}
+		b.opts.Logger.Warn(message, details...)
 	}
-	var details []any
-	if err != nil {
-		details = []any{"error", err}
-	}
-	b.opts.Logger.Warn(message, details...)
 }
 
 func (b *Ballast) saw(stored int64) {

@@ -76,7 +76,7 @@ func (q *Quota) SpareRoom(bytes int) error { return q.room(bytes, 4) }
 // for deletes, and nobody else can take the ballast.
 func (q *Quota) ballastRoom(bytes int) error { return q.room(bytes, 1) }
 
-// room leaves so many halves of the reserve.
+// room leaves the given number of halves of the reserve.
 func (q *Quota) room(bytes int, halves int64) error {
 	size := int64(bytes+overhead) * q.copies
 	q.refresh(quotaInterval)
@@ -108,25 +108,25 @@ func (q *Quota) take(size, halves int64) (full *QuotaError, certain bool) {
 	return nil, true
 }
 
-// refresh asks the server, unless the last answer is young enough or somebody asks
-// already. While it does not answer, what it said last stands: the write itself
-// will fail.
+// refresh asks the server, unless the last answer is young enough or another caller
+// asks already. While the server does not answer, its last answer stands: the write
+// itself will fail.
 func (q *Quota) refresh(interval time.Duration) {
 	q.mu.Lock()
 	first := q.asked.IsZero()
 	fresh := !first && time.Since(q.asked) < interval
 	q.mu.Unlock()
-	if fresh {
+	switch {
+	case fresh:
 		return
-	}
-	if !first && !q.look.TryLock() {
+	case first:
+		q.look.Lock() // there is no answer to use meanwhile
+	case !q.look.TryLock():
 		return
-	} else if first {
-		q.look.Lock()
 	}
 	defer q.look.Unlock()
 	q.mu.Lock()
-	if time.Since(q.asked) < interval { // somebody has asked meanwhile
+	if time.Since(q.asked) < interval { // another caller has asked meanwhile
 		q.mu.Unlock()
 		return
 	}

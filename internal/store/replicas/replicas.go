@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Default is how many servers hold a stream where nobody said a number and the
-// cluster has that many: the fewest that survive the death of any one of them.
+// Default is how many servers of a large enough cluster hold a stream where no number
+// is set: the fewest that survive the death of any one of them.
 const Default = 3
 
 // Max is the most that NATS allows.
@@ -55,9 +55,9 @@ func Create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	}
 }
 
-// Raise returns a stream more copies, if it has fewer than are wanted and the
-// cluster has a place for them. It returns how many the stream has from now on.
-// It never takes a copy away, and leaves a stream alone that has no leader.
+// Raise gives a stream more copies, if it has fewer than are wanted and the cluster
+// has a place for them, and returns their new number. It never removes a copy, and
+// leaves a stream without a leader alone.
 func Raise(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo, wanted int) (int, error) {
 	cfg := info.Config
 	had := cfg.Replicas

@@ -131,7 +131,7 @@ func (s *Server) Name() string { return s.opts.ServerName }
 // Dir is the folder of what the server stores.
 func (s *Server) Dir() string { return s.opts.StoreDir }
 
-// Use returns a stopped server another folder.
+// Use gives a stopped server another folder.
 func (s *Server) Use(dir string) { s.opts.StoreDir = dir }
 
 // Copy puts a copy of a stopped server's folder into a folder of the test's.
