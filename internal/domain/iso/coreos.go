@@ -27,7 +27,7 @@ const (
 // area is a region of an image that holds kernel arguments and nothing else,
 // filled up with padding.
 type area struct {
-	at   extent
+	at   Extent
 	path string
 	pad  byte
 	end  byte
@@ -36,7 +36,7 @@ type area struct {
 // areas returns the karg areas of a CoreOS image, nil where it has none.
 func (img *Image) areas() ([]area, error) {
 	for _, name := range []string{kargsPath, kargsPath83} {
-		text, err := img.readFile(name)
+		text, err := img.tree().readFile(name)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -69,14 +69,14 @@ func (img *Image) describedAreas(name string, text []byte) ([]area, error) {
 	}
 	var out []area
 	for _, f := range info.Files {
-		e, err := img.find(f.Path)
+		e, err := find(img.tree(), f.Path)
 		if err != nil {
 			return nil, refuse(name, "%v", err)
 		}
 		if len(e.places) != 1 || f.Offset < 0 || f.Offset > e.size-info.Size {
 			return nil, refuse(e.path, "its karg area at %d does not lie within it", f.Offset)
 		}
-		a := area{at: extent{e.places[0].data.off + f.Offset, info.Size}, path: e.path}
+		a := area{at: Extent{e.places[0].data.Off + f.Offset, info.Size}, path: e.path}
 		var ok, also bool
 		a.pad, ok = oneByte(f.Pad, '#')
 		a.end, also = oneByte(f.End, '\n')
@@ -123,16 +123,16 @@ func (img *Image) legacyAreas() ([]area, error) {
 			return nil, refuse("karg header", "a karg area at %d: it does not lie within the image", off)
 		}
 		out = append(out, area{
-			at: extent{int64(off), int64(size)}, path: fmt.Sprintf("karg area at %d", off), pad: '#', end: '\n',
+			at: Extent{int64(off), int64(size)}, path: fmt.Sprintf("karg area at %d", off), pad: '#', end: '\n',
 		})
 	}
 	if len(out) == 0 {
 		return nil, refuse("karg header", "it names no karg area")
 	}
 	// The header has no names; the files that the areas lie in have.
-	err := newWalker(img.src, img.names).walk(func(e *entry) error {
+	err := walk(img.tree(), func(e *entry) error {
 		for i := range out {
-			if !e.dir && len(e.places) == 1 && e.places[0].data.off <= out[i].at.off &&
+			if !e.dir && len(e.places) == 1 && e.places[0].data.Off <= out[i].at.Off &&
 				out[i].at.end() <= e.places[0].data.end() {
 				out[i].path = e.path
 			}
@@ -181,13 +181,13 @@ func (a *area) change(content []byte, e *edit) ([]byte, error) {
 		return nil, refuse(a.path, "%v", err)
 	}
 	text = strings.TrimSpace(apply(text, changes))
-	if int64(len(text)) >= a.at.size {
+	if int64(len(text)) >= a.at.Len {
 		return nil, refuse(a.path, "the kernel arguments take %d bytes, its karg area has room for %d", len(text),
-			a.at.size-1)
+			a.at.Len-1)
 	}
 	if strings.HasSuffix(text, string(rune(a.pad))) {
 		return nil, refuse(a.path, "the kernel arguments end with %q, which fills its karg area", a.pad)
 	}
 	out := append([]byte(text), a.end)
-	return append(out, bytes.Repeat([]byte{a.pad}, int(a.at.size)-len(out))...), nil
+	return append(out, bytes.Repeat([]byte{a.pad}, int(a.at.Len)-len(out))...), nil
 }

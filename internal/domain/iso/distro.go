@@ -56,7 +56,7 @@ func detectDistro(img *Image) string {
 	if areas, err := img.legacyAreas(); err == nil && len(areas) > 0 {
 		return CoreOS
 	}
-	if info, err := img.readFile("/.treeinfo"); err == nil {
+	if info, err := img.tree().readFile("/.treeinfo"); err == nil {
 		if d := distroByName(family(string(info))); d != "" {
 			return d
 		}
@@ -64,7 +64,7 @@ func detectDistro(img *Image) string {
 	if d := distroByName(img.volume.id); d != "" {
 		return d
 	}
-	if info, err := img.readFile("/.disk/info"); err == nil {
+	if info, err := img.tree().readFile("/.disk/info"); err == nil {
 		if d := distroByName(string(info)); d != "" {
 			return d
 		}
