@@ -22,8 +22,14 @@ const (
 	testTarget    = "iqn.2000-02.com.example:cd"
 )
 
-// memory is a disk that says nothing of where its bytes are.
+// memory is a disk whose only segment is a reader.
 type memory struct{ *bytes.Reader }
+
+func (m memory) Check() error { return nil }
+
+func (m memory) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
+	return append(dst, iso.Segment{Source: m.Reader, Off: off, Len: n})
+}
 
 func newMemory(b []byte) memory { return memory{bytes.NewReader(b)} }
 
@@ -36,6 +42,8 @@ type overlaid struct {
 }
 
 func (o *overlaid) Size() int64 { return o.size }
+
+func (o *overlaid) Check() error { return nil }
 
 func (o *overlaid) ReadAt(b []byte, off int64) (int, error) {
 	n, err := o.file.ReadAt(b, off)

@@ -293,7 +293,6 @@ func (n *negotiation) enter() error {
 	n.session = &Session{
 		Login: n.visitor(n.target.IQN),
 		ID:    n.server.lastID.Add(1),
-		Since: time.Now(),
 		Tag:   n.target.Tag,
 	}
 	return nil
