@@ -45,16 +45,6 @@ func (o *overlaid) Size() int64 { return o.size }
 
 func (o *overlaid) Check() error { return nil }
 
-func (o *overlaid) ReadAt(b []byte, off int64) (int, error) {
-	n, err := o.file.ReadAt(b, off)
-	for i := range o.patch {
-		if at := o.at + int64(i) - off; at >= 0 && at < int64(n) {
-			b[at] = o.patch[i]
-		}
-	}
-	return n, err
-}
-
 func (o *overlaid) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
 	for end := off + n; off < end; {
 		patched := o.at + int64(len(o.patch))
