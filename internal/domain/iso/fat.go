@@ -20,7 +20,7 @@ const (
 var errFAT = errors.New("no FAT file system")
 
 // fat is a FAT file system within an image: FAT12, FAT16 or FAT32. It is a fileSystem.
-// Comments name sections of Microsoft's FAT specification 1.03.
+// Comments name sections of Microsoft's FAT specification of 2005.
 type fat struct {
 	src reader
 	// at is the offset of the boot sector. All offsets are from the start of the image.

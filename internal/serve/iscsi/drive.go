@@ -43,7 +43,7 @@ func (d *drive) serialNumber() string { return hex.EncodeToString(d.serial[:]) }
 func (d *drive) execute(lun uint64, cdb, out []byte) result {
 	op := lookup(cdb)
 	switch {
-	case lun != 0 && (op == nil || op.units == hereOnly):
+	case lun != 0 && (op == nil || !op.anyUnit):
 		return checkCondition(senseUnit)
 	case op == nil && serviceActions(cdb[0]):
 		return checkCondition(senseField(1))
