@@ -69,7 +69,7 @@ func (n *negotiation) prove(keys pairs) (more pairs, err error) {
 			"target", n.target.IQN, "client", n.target.Client, "wrong", wrong)
 	}
 	if n.server.options.Hooks.Guessed != nil {
-		n.server.options.Hooks.Guessed(n.visitor(n.target.IQN), n.target.Tag, wrong)
+		n.server.options.Hooks.Guessed(n.loginTo(n.target.IQN), n.target.Tag, wrong)
 	}
 	return nil, err
 }

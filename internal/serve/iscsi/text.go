@@ -77,7 +77,7 @@ func (c textExchange) sendTargets(which string) pairs {
 	case !c.discovery:
 		names = []string{c.target.IQN}
 	case c.server.options.Discover != nil:
-		names = c.server.options.Discover(Login{Initiator: c.initiator, Remote: c.remote, Local: c.local})
+		names = c.server.options.Discover(c.loginTo(""))
 	}
 	portal := c.server.options.Portal
 	if portal == "" {
