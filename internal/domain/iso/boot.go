@@ -1,6 +1,7 @@
 package iso
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -109,13 +110,7 @@ func startsAt(images []BootImage, off int64) int {
 }
 
 func platformOf(id byte) string {
-	switch id {
-	case 0:
-		return bios
-	case 0xEF:
-		return efi
-	}
-	return other
+	return cmp.Or(map[byte]string{0: bios, 0xEF: efi}[id], other)
 }
 
 // partition is an entry of a partition table.

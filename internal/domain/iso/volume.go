@@ -42,7 +42,8 @@ func readVolume(src source) (*volume, error) {
 	v := &volume{}
 	buf := make([]byte, sector)
 	terminated := false
-	for off := int64(firstDescriptor); off < firstDescriptor+maxDescriptors*sector && off+sector <= src.size; off += sector {
+	end := min(src.size, firstDescriptor+maxDescriptors*sector)
+	for off := int64(firstDescriptor); off+sector <= end; off += sector {
 		if err := src.read(buf, off); err != nil {
 			return nil, err
 		}

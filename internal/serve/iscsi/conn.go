@@ -195,33 +195,33 @@ func (c *conn) end(cause error) {
 
 // handle answers one request of the full feature phase.
 func (c *conn) handle(r request) error {
-	switch op := r.opcode(); op {
-	case opCommand, opTask, opText, opLogout, opNopOut:
-		if op == opNopOut && r.tag() == noTag {
-			return nil // the answer to a ping
-		}
-		if skip, err := c.sequence(r); skip || err != nil {
-			return err
-		}
-	case opDataOut:
-		return nil // of a write that has failed already
-	}
+	var answer func(request) error
 	switch r.opcode() {
 	case opCommand:
-		return scsi{c}.command(r)
+		answer = scsi{c}.command
 	case opTask:
-		return c.taskManagement(r)
+		answer = c.taskManagement
 	case opText:
-		return textExchange{c}.text(r)
+		answer = textExchange{c}.text
 	case opLogout:
-		return c.logout(r)
+		answer = c.logout
 	case opNopOut:
-		return c.nop(r)
+		if r.tag() == noTag {
+			return nil // the answer to a ping
+		}
+		answer = c.nop
+	case opDataOut:
+		return nil // of a write that has failed already
 	case opLogin:
 		_ = c.reject(r, rejectProtocol) // the connection ends either way
 		return fmt.Errorf("%w: login in the full feature phase", errProtocol)
+	default:
+		return c.reject(r, rejectUnsupported)
 	}
-	return c.reject(r, rejectUnsupported)
+	if skip, err := c.sequence(r); skip || err != nil {
+		return err
+	}
+	return answer(r)
 }
 
 // sequence checks a request's number. Numbers out of the window are ignored;
