@@ -17,7 +17,7 @@ type drive struct {
 
 	ejected bool
 	locked  bool
-	event   byte // a media event that has not been told
+	event   byte // a media event that has not been reported
 }
 
 // Media events of GET EVENT STATUS NOTIFICATION.

@@ -245,7 +245,7 @@ func (p *Portal) wrongSecret(l iscsi.Login, tag any, wrong int) {
 // checkedDisk is a disk whose reads may succeed later while its file is read again.
 type checkedDisk struct{ *image.Disk }
 
-// Check implements iscsi.Checker.
+// Check implements iscsi.Disk.
 func (d checkedDisk) Check() error {
 	err := d.Disk.Check()
 	if errors.Is(err, image.ErrChanging) {
