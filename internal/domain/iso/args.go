@@ -1,6 +1,7 @@
 package iso
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// commandLine is what a kernel takes, its final zero byte included. A longer
-// line is cut off without a word.
+// commandLine is the length of a kernel's command line, its final zero byte included. A
+// kernel cuts a longer one off silently.
 const commandLine = 2048
 
-// argument is one kernel argument: a flag, or key=value. A value with blanks
-// stands in double quotes.
+// argument is one kernel argument: a flag, or key=value. A value with blanks is in
+// double quotes.
 type argument string
 
-// key is what stands before the first equals sign.
+// key returns the text before the first equals sign.
 func (a argument) key() string {
 	key, _, _ := strings.Cut(string(a), "=")
 	return strings.TrimPrefix(key, `"`)
@@ -24,8 +25,8 @@ func (a argument) key() string {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// parseArguments reads the arguments that are to be set. What a kernel or a
-// boot loader would take for something else is refused.
+// parseArguments parses the arguments to set. It refuses text that a kernel or a boot
+// loader would understand as something else.
 func parseArguments(texts []string, baseURL string) ([]argument, error) {
 	var out []argument
 	for _, text := range texts {
@@ -35,10 +36,8 @@ func parseArguments(texts []string, baseURL string) ([]argument, error) {
 			}
 			text = strings.ReplaceAll(text, "${glowplug}", strings.TrimSuffix(baseURL, "/"))
 		}
-		for _, r := range text {
-			if r < ' ' || r == 0x7f || r == utf8.RuneError {
-				return nil, fmt.Errorf("kernel argument %q: control characters cannot be written", text)
-			}
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
+			return nil, fmt.Errorf("kernel argument %q: control characters cannot be written", text)
 		}
 		split, err := splitWords(text, 0, len(text))
 		if err != nil {
@@ -63,23 +62,23 @@ func parseArguments(texts []string, baseURL string) ([]argument, error) {
 // mediaCheck makes dracut compare the image with the MD5 implanted in it.
 const mediaCheck = "rd.live.check"
 
-// isSeparator tells the words after which arguments are no longer the kernel's,
-// or are kept for the installed system.
+// isSeparator reports whether the arguments after a word are for init, or are kept for
+// the installed system.
 func isSeparator(word string) bool { return word == "--" || word == "---" }
 
-// edit is what is to become of each kernel command line.
+// edit is a change of each kernel command line.
 type edit struct {
 	set  []argument
-	drop []string // keys of arguments to take out
+	drop []string // keys of arguments to remove
 }
 
-// replaces reports whether an argument that is there has to go.
+// replaces reports whether the change removes an argument that is there.
 func (e *edit) replaces(a argument) bool {
 	key := a.key()
 	return slices.Contains(e.drop, key) || slices.ContainsFunc(e.set, func(s argument) bool { return s.key() == key })
 }
 
-// word is an argument where it stands in a file.
+// word is an argument in a file.
 type word struct {
 	start, end int
 	text       string // without the quotes of the file's own language
@@ -124,21 +123,19 @@ type splice struct {
 }
 
 // splices returns the changes to one command line: words are its arguments, and
-// from is where the first one would follow. encode writes an argument in the
-// language of the file. What is already so, is left as it stands.
+// from is the offset at which the first one would follow. encode writes an argument in the
+// language of the file. There are no changes to a line that has the arguments already.
 func (e *edit) splices(words []word, from int, encode func(argument) (string, error)) ([]splice, error) {
 	var (
 		out    []splice
 		insert = from
 		length int
-		// last holds what stands at the place where the new ones are put.
+		// last are the removed arguments at the place where the new ones are inserted.
 		last []string
 	)
 	open := true
 	for _, w := range words {
-		if isSeparator(w.text) {
-			open = false
-		}
+		open = open && !isSeparator(w.text)
 		if e.replaces(argument(w.text)) {
 			// With the blanks before it, so that a second time finds the same.
 			out = append(out, splice{from, w.end, ""})
@@ -153,7 +150,7 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 		}
 		from = w.end
 	}
-	var text strings.Builder
+	var text string
 	var same []string
 	for _, a := range e.set {
 		length += len(a) + 1
@@ -161,7 +158,7 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 		if err != nil {
 			return nil, err
 		}
-		text.WriteString(" " + encoded)
+		text += " " + encoded
 		same = append(same, string(a))
 	}
 	if len(e.set) > 0 && length > commandLine {
@@ -170,30 +167,23 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 	if len(out) == len(last) && slices.Equal(same, last) {
 		return nil, nil
 	}
-	if text.Len() > 0 {
-		out = append(out, splice{insert, insert, text.String()})
+	if text != "" {
+		out = append(out, splice{insert, insert, text})
 	}
 	return out, nil
 }
 
 // apply makes the changes. Removals at the place of an insertion come after it.
 func apply(text string, changes []splice) string {
-	slices.SortStableFunc(changes, func(a, b splice) int {
-		if a.start != b.start {
-			return a.start - b.start
-		}
-		return a.end - b.end
-	})
+	slices.SortStableFunc(changes, func(a, b splice) int { return cmp.Or(a.start-b.start, a.end-b.end) })
 	var out strings.Builder
 	at := 0
 	for _, c := range changes {
-		out.WriteString(text[at:c.start])
-		out.WriteString(c.text)
+		out.WriteString(text[at:c.start] + c.text)
 		at = c.end
 	}
-	out.WriteString(text[at:])
-	return out.String()
+	return out.String() + text[at:]
 }
 
-// plain writes an argument as it is, for files without a language of their own.
-func plain(a argument) (string, error) { return string(a), nil }
+// unquoted writes an argument unchanged, for files without a language of their own.
+func unquoted(a argument) (string, error) { return string(a), nil }

@@ -1,6 +1,7 @@
 package iso
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -19,6 +20,7 @@ type BootImage struct {
 	Path string
 	// FAT is true if it has a FAT file system.
 	FAT bool
+	fs  *fat
 }
 
 const (
@@ -47,25 +49,25 @@ func findBootImages(src source, v *volume) ([]BootImage, error) {
 		return nil, err
 	}
 	for _, p := range parts {
-		same := func(b BootImage) bool { return b.Off == p.Off }
-		if i := slices.IndexFunc(found, same); i >= 0 {
+		if i := startsAt(found, p.Off); i < 0 {
+			found = append(found, p)
+		} else {
 			found[i].Len = max(found[i].Len, p.Len)
 			if found[i].Platform == other {
 				found[i].Platform = p.Platform
 			}
-			continue
 		}
-		found = append(found, p)
 	}
 	for i := range found {
-		found[i].Len = min(found[i].Len, src.size-found[i].Off)
-		_, err := openFAT(src, found[i].Off, src.size-found[i].Off)
-		found[i].FAT = err == nil
+		b := &found[i]
+		b.Len = min(b.Len, src.size-b.Off)
+		b.fs, _ = openFAT(src, b.Off, src.size-b.Off)
+		b.FAT = b.fs != nil
 	}
 	return found, nil
 }
 
-// elTorito reads the boot catalogue (El Torito 1.0, section 2).
+// elTorito reads the boot catalogue (El Torito 1.0, sections 2.1 to 2.4).
 func elTorito(src source, catalog uint32) ([]BootImage, error) {
 	if catalog == 0 {
 		return nil, nil
@@ -94,7 +96,7 @@ func elTorito(src source, catalog uint32) ([]BootImage, error) {
 			if b.Len <= 4*block {
 				b.Len = 0
 			}
-			if b.Off > 0 && b.Off < src.size && !startsAt(found, b.Off) {
+			if b.Off > 0 && b.Off < src.size && startsAt(found, b.Off) < 0 {
 				found = append(found, b)
 			}
 		}
@@ -102,121 +104,110 @@ func elTorito(src source, catalog uint32) ([]BootImage, error) {
 	return found, nil
 }
 
-// startsAt reports whether one of the boot images starts at off.
-func startsAt(images []BootImage, off int64) bool {
-	return slices.ContainsFunc(images, func(b BootImage) bool { return b.Off == off })
+// startsAt returns the index of the boot image at off, -1 if there is none.
+func startsAt(images []BootImage, off int64) int {
+	return slices.IndexFunc(images, func(b BootImage) bool { return b.Off == off })
 }
 
 func platformOf(id byte) string {
-	switch id {
-	case 0:
-		return bios
-	case 0xEF:
-		return efi
-	}
-	return other
+	return cmp.Or(map[byte]string{0: bios, 0xEF: efi}[id], other)
 }
 
-// guidESP is the type of an EFI system partition as it stands on disk, and
-// guidData the one that isohybrid gives it.
-var (
-	guidESP  = [16]byte{0x28, 0x73, 0x2A, 0xC1, 0x1F, 0xF8, 0xD2, 0x11, 0xBA, 0x4B, 0x00, 0xA0, 0xC9, 0x3E, 0xC9, 0x3B}
-	guidData = [16]byte{0xA2, 0xA0, 0xD0, 0xEB, 0xE5, 0xB9, 0x33, 0x44, 0x87, 0xC0, 0x68, 0xB6, 0xB7, 0x26, 0x99, 0xC7}
+// partition is an entry of a partition table.
+type partition struct {
+	kind   string
+	blocks Extent
+}
+
+// Kinds of partitions, in the bytes of the tables. guidData is a basic data partition,
+// which isohybrid makes of the EFI system partition.
+const (
+	mbrESP   = "\xEF"
+	mbrGPT   = "\xEE" // covers the disk that has a GPT
+	guidESP  = "\x28\x73\x2A\xC1\x1F\xF8\xD2\x11\xBA\x4B\x00\xA0\xC9\x3E\xC9\x3B"
+	guidData = "\xA2\xA0\xD0\xEB\xE5\xB9\x33\x44\x87\xC0\x68\xB6\xB7\x26\x99\xC7"
 )
 
 // partitions returns the EFI system partitions of the MBR and the GPT. Basic data
 // partitions count if they have a FAT file system.
 func partitions(src source) ([]BootImage, error) {
-	found, err := mbrPartitions(src)
+	parts, err := readMBR(src)
 	if err != nil {
 		return nil, err
 	}
 	table, err := readGPT(src)
-	if err != nil || table == nil {
-		return found, err
-	}
-	for e := range slices.Chunk(table.entries, table.entrySize) {
-		kind := [16]byte(e[:16])
-		first, last := binary.LittleEndian.Uint64(e[32:]), binary.LittleEndian.Uint64(e[40:])
-		if last < first || kind != guidESP && kind != guidData {
-			continue
-		}
-		b, ok := partition(src, first, last-first+1)
-		if !ok || startsAt(found, b.Off) {
-			continue
-		}
-		if kind == guidData {
-			if _, err := openFAT(src, b.Off, src.size-b.Off); err != nil {
-				continue
-			}
-		}
-		found = append(found, b)
-	}
-	return found, nil
-}
-
-// mbrPartitions returns the EFI system partitions of the MBR.
-func mbrPartitions(src source) ([]BootImage, error) {
-	mbr := make([]byte, block)
-	if err := src.read(mbr, 0); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if mbr[510] != 0x55 || mbr[511] != 0xAA {
-		return nil, nil
+	if table != nil {
+		parts = append(parts, table.parts...)
 	}
 	var found []BootImage
-	for i := range 4 {
-		e := mbr[446+16*i:]
-		if e[4] != 0xEF {
+	for _, p := range parts {
+		all, at := src.size/block, p.blocks.Off
+		if at <= 0 || at > all || p.blocks.Len < 0 || p.blocks.Len > all || startsAt(found, at*block) >= 0 {
 			continue
 		}
-		b, ok := partition(src, uint64(binary.LittleEndian.Uint32(e[8:])), uint64(binary.LittleEndian.Uint32(e[12:])))
-		if ok && !startsAt(found, b.Off) {
-			found = append(found, b)
+		switch p.kind {
+		case mbrESP, guidESP:
+		case guidData:
+			if _, err := openFAT(src, at*block, src.size-at*block); err != nil {
+				continue
+			}
+		default:
+			continue
 		}
+		found = append(found, BootImage{Platform: efi, Off: at * block, Len: p.blocks.Len * block})
 	}
 	return found, nil
 }
 
-// partition returns the EFI image in count blocks from start, and reports whether they
-// are within the image.
-func partition(src source, start, count uint64) (BootImage, bool) {
-	blocks := uint64(src.size / block)
-	if start == 0 || start > blocks || count > blocks {
-		return BootImage{}, false
+// readMBR returns the four partitions of the MBR, none if there is no MBR.
+func readMBR(src source) ([]partition, error) {
+	mbr := make([]byte, block)
+	if err := src.read(mbr, 0); err != nil || mbr[510] != 0x55 || mbr[511] != 0xAA {
+		return nil, err
 	}
-	return BootImage{Platform: efi, Off: int64(start) * block, Len: int64(count) * block}, true
+	var parts []partition
+	for e := range slices.Chunk(mbr[446:510], 16) {
+		le := binary.LittleEndian
+		parts = append(parts, partition{string(e[4:5]), Extent{int64(le.Uint32(e[8:])), int64(le.Uint32(e[12:]))}})
+	}
+	return parts, nil
 }
 
-// gpt is a GUID partition table.
+// gpt is a GUID partition table (UEFI specification, section 5.3).
 type gpt struct {
 	header    []byte // one block
 	entries   []byte
 	entrySize int
 	entriesAt int64
+	parts     []partition
 }
 
 // readGPT reads the primary table. It returns nil if there is none that can be read.
 func readGPT(src source) (*gpt, error) {
+	le := binary.LittleEndian
 	header := make([]byte, block)
-	if err := src.read(header, block); err != nil {
+	if err := src.read(header, block); err != nil || string(header[:8]) != "EFI PART" {
 		return nil, err
 	}
-	if string(header[:8]) != "EFI PART" {
-		return nil, nil
-	}
-	size := int64(binary.LittleEndian.Uint32(header[84:]))
-	count := int64(binary.LittleEndian.Uint32(header[80:]))
-	at := binary.LittleEndian.Uint64(header[72:])
+	size, count, at := int64(le.Uint32(header[84:])), int64(le.Uint32(header[80:])), le.Uint64(header[72:])
 	if size < 128 || size > 4096 || size%128 != 0 || count == 0 || count > maxPartitions || at > uint64(src.size/block) {
 		return nil, nil
 	}
 	t := &gpt{header: header, entries: make([]byte, size*count), entrySize: int(size), entriesAt: int64(at) * block}
-	if err := src.read(t.entries, t.entriesAt); err != nil {
-		if errors.Is(err, ErrTruncated) {
-			return nil, nil
-		}
+	if err := src.read(t.entries, t.entriesAt); errors.Is(err, ErrTruncated) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
+	}
+	for e := range slices.Chunk(t.entries, t.entrySize) {
+		p := partition{kind: string(e[:16]), blocks: Extent{int64(le.Uint64(e[32:])), -1}}
+		if first, last := le.Uint64(e[32:]), le.Uint64(e[40:]); first <= last && [16]byte(e) != [16]byte{} {
+			p.blocks.Len = int64(last - first + 1)
+		}
+		t.parts = append(t.parts, p)
 	}
 	return t, nil
 }

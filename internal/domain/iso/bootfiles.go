@@ -21,73 +21,80 @@ type BootFile struct {
 
 // Holds reports whether the n bytes from off of the image include a byte of the file.
 func (f *File) Holds(off, n int64) bool {
-	return slices.ContainsFunc(f.Extents, func(e Extent) bool { return off < e.Off+e.Len && e.Off < off+n })
+	return slices.ContainsFunc(f.Extents, Extent{off, n}.overlaps)
 }
+
+// maxBootImageFiles is more than any boot image has.
+const maxBootImageFiles = 4096
 
 // BootFiles returns the kernels and initrds that the boot configurations name, in
 // the tree of the image and in its EFI boot images. Without such configurations it
 // returns the files with usual names of kernels and initrds.
 func (img *Image) BootFiles() ([]BootFile, error) {
 	f := bootFileFinder{img: img}
-	if err := newWalker(img.src, img.names).walk(f.inTree); err != nil {
-		return nil, err
+	for _, p := range img.parts(img.src) {
+		if err := walk(p, func(e *entry) error { return f.look(p, e) }); err != nil {
+			return nil, err
+		}
 	}
-	inside, err := img.bootImageFiles(f.readConfig)
-	if err != nil {
-		return nil, err
-	}
-	f.resolve(Kernel, f.kernelPaths, inside)
-	f.resolve(Initrd, f.initrdPaths, inside)
+	f.resolve(Kernel, f.kernelPaths)
+	f.resolve(Initrd, f.initrdPaths)
 	if len(f.found) == 0 {
 		return f.usual, nil
 	}
 	return f.found, nil
 }
 
-// bootFileFinder collects what the boot configurations of an image name.
+// bootFileFinder collects the files that the boot configurations of an image name.
 type bootFileFinder struct {
 	img                      *Image
 	kernelPaths, initrdPaths []string
-	found                    []BootFile
+	// inside are the files of the boot images.
+	inside []File
+	found  []BootFile
 	// usual are the files whose names are usual ones.
 	usual []BootFile
 }
 
-// inTree looks at an entry of the tree of the image.
-func (f *bootFileFinder) inTree(e *entry) error {
-	if e.dir || e.symlink {
+// look reads an entry of a file system.
+func (f *bootFileFinder) look(p part, e *entry) error {
+	if e.dir || e.symlink || len(f.inside) >= maxBootImageFiles {
 		return nil
 	}
-	if kind := kindByName(e.path); kind != "" {
-		f.usual = append(f.usual, BootFile{e.file(), kind})
+	kind := kindByName(e.path)
+	if p.boot != nil || kind != "" {
+		file, err := p.file(e)
+		if err != nil {
+			return err
+		}
+		if p.boot != nil {
+			f.inside = append(f.inside, file)
+		} else {
+			f.usual = append(f.usual, BootFile{file, kind})
+		}
 	}
 	lang := languageOf(e.path)
 	if lang == noConfig || lang == unified || e.size > maxConfig {
 		return nil
 	}
-	text, err := f.img.content(e)
+	text, err := p.readEntry(e)
 	if err == nil {
-		f.readConfig(e.path, lang, text)
+		// A configuration that cannot be parsed names no files here: Customize reports it.
+		out, _ := lang.change(e.path, string(text), &edit{})
+		f.kernelPaths = append(f.kernelPaths, out.kernelPaths...)
+		f.initrdPaths = append(f.initrdPaths, out.initrdPaths...)
 	}
 	return err
 }
 
-// readConfig notes the files that a configuration names. One that cannot be parsed
-// names none here: Customize reports it.
-func (f *bootFileFinder) readConfig(name string, lang language, text []byte) {
-	out, _ := lang.change(name, string(text), &edit{})
-	f.kernelPaths = append(f.kernelPaths, out.kernelPaths...)
-	f.initrdPaths = append(f.initrdPaths, out.initrdPaths...)
-}
-
 // resolve finds the files with the names, in the tree and inside of boot images.
-func (f *bootFileFinder) resolve(kind string, names []string, inside []File) {
+func (f *bootFileFinder) resolve(kind string, names []string) {
 	for _, name := range names {
 		name = path.Clean("/" + name)
 		if file, err := f.img.Lookup(name); err == nil {
 			f.add(kind, file)
 		}
-		for _, file := range inside {
+		for _, file := range f.inside {
 			if i := strings.LastIndexByte(file.Path, ':'); strings.EqualFold(file.Path[i+1:], name) {
 				f.add(kind, file)
 			}
@@ -112,50 +119,3 @@ func kindByName(name string) string {
 	}
 	return ""
 }
-
-// bootImageFiles returns the files of the EFI boot images, and calls readConfig with
-// their configurations.
-func (img *Image) bootImageFiles(readConfig func(string, language, []byte)) ([]File, error) {
-	var files []File
-	for i := range img.boots {
-		b := &img.boots[i]
-		if !b.FAT {
-			continue
-		}
-		fs, err := openFAT(img.src, b.Off, img.src.size-b.Off)
-		if err != nil {
-			return nil, err
-		}
-		err = fs.walk(func(f *fatFile) error {
-			if f.dir || len(files) >= maxBootImageFiles {
-				return nil
-			}
-			chain, err := fs.chainOf(f)
-			if err != nil {
-				return refuse(b.inside(f.path), "%v", err)
-			}
-			file := File{Path: b.inside(f.path), Size: f.size}
-			ranges := fs.extents(chain, f.size)
-			for _, r := range ranges {
-				file.Extents = append(file.Extents, Extent{r.off, r.size})
-			}
-			files = append(files, file)
-			lang := languageOf(f.path)
-			if lang == noConfig || lang == unified || f.size > maxConfig {
-				return nil
-			}
-			text, err := readRanges(img.src, file.Path, ranges, f.size)
-			if err == nil {
-				readConfig(f.path, lang, text)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return files, nil
-}
-
-// maxBootImageFiles is more than any boot image has.
-const maxBootImageFiles = 4096

@@ -319,7 +319,7 @@ func (l fatLayout) build(t testing.TB) []byte {
 	}
 	sort.Strings(names)
 	write := func(first uint32, content []byte) {
-		if err := p.write(content, fs.place(first).off); err != nil {
+		if err := p.write(content, fs.place(first).Off); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -332,7 +332,7 @@ func (l fatLayout) build(t testing.TB) []byte {
 	}
 	for dir, content := range dirs {
 		if dir == "/" && l.bits != 32 {
-			if err := p.write(content, fs.root.off); err != nil {
+			if err := p.write(content, fs.root.Off); err != nil {
 				t.Fatal(err)
 			}
 			continue

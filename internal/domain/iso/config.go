@@ -1,12 +1,13 @@
 package iso
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
 )
 
-// language is what a boot configuration is written in.
+// language is the language of a boot configuration.
 type language uint8
 
 const (
@@ -18,7 +19,8 @@ const (
 	unified
 )
 
-// languageOf tells the boot configurations by their path.
+// languageOf returns the language of a boot configuration by its path, and noConfig for
+// other files.
 func languageOf(name string) language {
 	name = strings.ToLower(name)
 	dir, base := path.Split(name)
@@ -41,15 +43,69 @@ func languageOf(name string) language {
 	return noConfig
 }
 
-// change edits a configuration.
+// outcome is the result of editing a boot configuration.
+type outcome struct {
+	text string
+	// kernels is the number of its command lines of Linux kernels.
+	kernels int
+	// kernelPaths and initrdPaths are the files that it loads.
+	kernelPaths, initrdPaths []string
+	// defaults is true if it sets arguments for entries of other files as well.
+	defaults bool
+	// leans is true if one of its entries uses the arguments of such defaults.
+	leans bool
+}
+
+// change edits a configuration. On an error the text is unchanged, and the files are
+// those found so far.
 func (l language) change(name, text string, e *edit) (outcome, error) {
+	c := &editor{outcome: outcome{text: text}, edit: e}
 	switch l {
 	case grub:
-		return editGRUB(text, e)
+		c.editGRUB()
 	case isolinux:
-		return editIsolinux(text, e, path.Dir(name))
+		c.editIsolinux(path.Dir(name))
 	case systemdBoot:
-		return editEntry(text, e)
+		c.editEntry()
 	}
-	return outcome{text: text}, nil
+	if c.err == nil {
+		c.text = apply(text, c.changes)
+	}
+	return c.outcome, c.err
+}
+
+// editor edits one boot configuration.
+type editor struct {
+	outcome
+	edit    *edit
+	changes []splice
+	err     error // the first one
+}
+
+// change changes one command line, as splices does.
+func (c *editor) change(e *edit, words []word, from int, encode func(argument) (string, error)) {
+	changes, err := e.splices(words, from, encode)
+	c.changes = append(c.changes, changes...)
+	c.err = cmp.Or(c.err, err)
+}
+
+// words returns the arguments in a line.
+func (c *editor) words(line *configLine) []word {
+	words, err := splitWords(c.text, line.start, line.end)
+	c.err = cmp.Or(c.err, err)
+	return words
+}
+
+// insertLine inserts a line with the new arguments behind another one.
+func (c *editor) insertLine(behind *configLine, keyword string) {
+	changes, err := c.edit.splices(nil, behind.end, unquoted)
+	c.err = cmp.Or(c.err, err)
+	if len(changes) == 0 {
+		return
+	}
+	newline := "\n"
+	if strings.Contains(c.text, "\r\n") {
+		newline = "\r\n"
+	}
+	c.changes = append(c.changes, splice{behind.end, behind.end, newline + keyword + changes[0].text})
 }

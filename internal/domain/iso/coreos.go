@@ -1,7 +1,7 @@
 package iso
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Where a CoreOS image says which parts of its boot configurations hold the
-// kernel arguments: in a file, before that in the system area.
+// A CoreOS image names the parts of its boot configurations with the kernel arguments
+// in a file; older images in a header in the system area. The format is that of
+// coreos-installer.
 const (
 	kargsPath   = "/coreos/kargs.json"
 	kargsPath83 = "/coreos/kargs.jso"
@@ -24,19 +25,18 @@ const (
 	maxAreas = 32
 )
 
-// area is a region of an image that holds kernel arguments and nothing else,
-// filled up with padding.
+// area is a region of an image that holds kernel arguments and nothing else: the
+// arguments, the character end, and the character pad up to its length.
 type area struct {
-	at   extent
-	path string
-	pad  byte
-	end  byte
+	at       Extent
+	path     string
+	pad, end string
 }
 
 // areas returns the karg areas of a CoreOS image, nil where it has none.
 func (img *Image) areas() ([]area, error) {
 	for _, name := range []string{kargsPath, kargsPath83} {
-		text, err := img.readFile(name)
+		text, err := img.tree().readFile(name)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -50,13 +50,11 @@ func (img *Image) areas() ([]area, error) {
 
 func (img *Image) describedAreas(name string, text []byte) ([]area, error) {
 	var info struct {
-		Size  int64 `json:"size"`
+		Size  int64
 		Files []struct {
-			Path   string  `json:"path"`
-			Offset int64   `json:"offset"`
-			Pad    *string `json:"pad"`
-			End    *string `json:"end"`
-		} `json:"files"`
+			Path, Pad, End string
+			Offset         int64
+		}
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
 		return nil, refuse(name, "it cannot be read: %v", err)
@@ -69,34 +67,20 @@ func (img *Image) describedAreas(name string, text []byte) ([]area, error) {
 	}
 	var out []area
 	for _, f := range info.Files {
-		e, err := img.find(f.Path)
+		e, err := find(img.tree(), f.Path)
 		if err != nil {
 			return nil, refuse(name, "%v", err)
 		}
 		if len(e.places) != 1 || f.Offset < 0 || f.Offset > e.size-info.Size {
 			return nil, refuse(e.path, "its karg area at %d does not lie within it", f.Offset)
 		}
-		a := area{at: extent{e.places[0].data.off + f.Offset, info.Size}, path: e.path}
-		var ok, also bool
-		a.pad, ok = oneByte(f.Pad, '#')
-		a.end, also = oneByte(f.End, '\n')
-		if !ok || !also {
+		pad, end := cmp.Or(f.Pad, "#"), cmp.Or(f.End, "\n")
+		if len(pad) != 1 || len(end) != 1 {
 			return nil, refuse(name, "pad and end of %s are not one character each", f.Path)
 		}
-		out = append(out, a)
+		out = append(out, area{Extent{e.places[0].data.Off + f.Offset, info.Size}, e.path, pad, end})
 	}
 	return out, nil
-}
-
-// oneByte reads a setting of one ASCII character.
-func oneByte(s *string, otherwise byte) (byte, bool) {
-	if s == nil {
-		return otherwise, true
-	}
-	if len(*s) != 1 || (*s)[0] >= utf8.RuneSelf {
-		return 0, false
-	}
-	return (*s)[0], true
 }
 
 // legacyAreas reads the header of older images: a magic word, the size of an
@@ -122,17 +106,15 @@ func (img *Image) legacyAreas() ([]area, error) {
 		if off < firstDescriptor+sector || off > uint64(img.src.size)-size {
 			return nil, refuse("karg header", "a karg area at %d: it does not lie within the image", off)
 		}
-		out = append(out, area{
-			at: extent{int64(off), int64(size)}, path: fmt.Sprintf("karg area at %d", off), pad: '#', end: '\n',
-		})
+		out = append(out, area{Extent{int64(off), int64(size)}, fmt.Sprintf("karg area at %d", off), "#", "\n"})
 	}
 	if len(out) == 0 {
 		return nil, refuse("karg header", "it names no karg area")
 	}
-	// The header has no names; the files that the areas lie in have.
-	err := newWalker(img.src, img.names).walk(func(e *entry) error {
+	// The header has no names: find the files with the areas.
+	err := walk(img.tree(), func(e *entry) error {
 		for i := range out {
-			if !e.dir && len(e.places) == 1 && e.places[0].data.off <= out[i].at.off &&
+			if !e.dir && len(e.places) == 1 && e.places[0].data.Off <= out[i].at.Off &&
 				out[i].at.end() <= e.places[0].data.end() {
 				out[i].path = e.path
 			}
@@ -142,52 +124,40 @@ func (img *Image) legacyAreas() ([]area, error) {
 	return out, err
 }
 
-// line returns the arguments that the area holds.
-func (a *area) line(content []byte) (string, error) {
-	if !utf8.Valid(content) {
-		return "", refuse(a.path, "its karg area holds no text")
-	}
-	text := strings.TrimRight(string(content), string(rune(a.pad)))
-	text = strings.TrimRight(text, string(rune(a.end)))
-	return strings.TrimSpace(text), nil
-}
-
-// change returns the area with its arguments changed: the arguments, the end
-// character, and padding up to its size.
+// change returns the area with its arguments changed.
 func (a *area) change(content []byte, e *edit) ([]byte, error) {
-	text, err := a.line(content)
-	if err != nil {
-		return nil, err
+	if !utf8.Valid(content) {
+		return nil, refuse(a.path, "its karg area holds no text")
 	}
-	var words []word
-	encode := plain
+	text := strings.TrimSpace(strings.TrimRight(strings.TrimRight(string(content), a.pad), a.end))
+	words, err := splitWords(text, 0, len(text))
+	encode := unquoted
 	if languageOf(a.path) == grub {
 		encode = grubQuote
 		commands, err := grubCommands("linux kernel " + text)
 		if err != nil || len(commands) > 1 {
 			return nil, refuse(a.path, "its karg area holds more than arguments")
 		}
-		for _, w := range commands[0][2:] {
-			w.start, w.end = w.start-len("linux kernel "), w.end-len("linux kernel ")
-			words = append(words, w)
+		words = commands[0][2:]
+		for i := range words {
+			words[i].start -= len("linux kernel ")
+			words[i].end -= len("linux kernel ")
 		}
-	} else {
-		if words, err = splitWords(text, 0, len(text)); err != nil {
-			return nil, refuse(a.path, "%v", err)
-		}
+	} else if err != nil {
+		return nil, refuse(a.path, "%v", err)
 	}
 	changes, err := e.splices(words, 0, encode)
 	if err != nil {
 		return nil, refuse(a.path, "%v", err)
 	}
 	text = strings.TrimSpace(apply(text, changes))
-	if int64(len(text)) >= a.at.size {
+	if int64(len(text)) >= a.at.Len {
 		return nil, refuse(a.path, "the kernel arguments take %d bytes, its karg area has room for %d", len(text),
-			a.at.size-1)
+			a.at.Len-1)
 	}
-	if strings.HasSuffix(text, string(rune(a.pad))) {
-		return nil, refuse(a.path, "the kernel arguments end with %q, which fills its karg area", a.pad)
+	if strings.HasSuffix(text, a.pad) {
+		return nil, refuse(a.path, "the kernel arguments end with %q, which fills its karg area", a.pad[0])
 	}
-	out := append([]byte(text), a.end)
-	return append(out, bytes.Repeat([]byte{a.pad}, int(a.at.size)-len(out))...), nil
+	text += a.end
+	return []byte(text + strings.Repeat(a.pad, int(a.at.Len)-len(text))), nil
 }

@@ -2,6 +2,7 @@ package iso
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -25,8 +26,7 @@ func (img *Image) Customize(o Options) (*Overlay, error) {
 		return overlay, nil
 	}
 	for _, step := range []func() error{
-		c.fillAreas, c.editFiles, c.editBootImages, c.checkFound,
-		c.placeFiles, c.placeBootFiles, c.blankMD5, c.extendVolume, c.extendDisk,
+		c.fillAreas, c.editFiles, c.checkFound, c.placeFiles, c.placeBootFiles, c.blankMD5, c.extendVolume, c.extendDisk,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func (img *Image) Customize(o Options) (*Overlay, error) {
 	for _, a := range e.set {
 		overlay.args = append(overlay.args, string(a))
 	}
-	if err := c.verify(overlay); err != nil {
+	if overlay.image, err = c.verify(overlay); err != nil {
 		return nil, err
 	}
 	return overlay, nil
@@ -58,27 +58,19 @@ type customizer struct {
 	leaning, global string
 	filled          []area
 	files           []*changed
-	bootFiles       []*changedInside
 	patched         []string
 }
 
-// changed is a file of the ISO with new content.
+// changed is a file with new content.
 type changed struct {
-	path    string
-	place   place
+	part
+	entry   *entry
 	content []byte
 	// records are the directory records of all trees that point to it.
 	records []int64
 }
 
-// changedInside is a file of an EFI boot image with new content.
-type changedInside struct {
-	boot    *BootImage
-	fs      *fat
-	name    string
-	file    fatFile
-	content []byte
-}
+func (f *changed) name() string { return f.part.name(f.entry.path) }
 
 func (c *customizer) fillAreas() error {
 	areas, err := c.img.areas()
@@ -86,8 +78,8 @@ func (c *customizer) fillAreas() error {
 		return err
 	}
 	for _, a := range areas {
-		content := make([]byte, a.at.size)
-		if err := c.img.src.read(content, a.at.off); err != nil {
+		content := make([]byte, a.at.Len)
+		if err := c.img.src.read(content, a.at.Off); err != nil {
 			return err
 		}
 		filled, err := a.change(content, c.edit)
@@ -103,7 +95,7 @@ func (c *customizer) fillAreas() error {
 			continue
 		}
 		c.note(a.path)
-		if err := c.patch.write(filled, a.at.off); err != nil {
+		if err := c.patch.write(filled, a.at.Off); err != nil {
 			return err
 		}
 	}
@@ -116,78 +108,75 @@ func (c *customizer) note(name string) {
 	}
 }
 
-// hasArea reports whether a karg area lies in one of the ranges.
-func (c *customizer) hasArea(ranges []extent) bool {
-	return slices.ContainsFunc(c.filled, func(a area) bool {
-		return slices.ContainsFunc(ranges, a.at.overlaps)
-	})
+// editFiles edits the configurations in the tree of the image and in its boot images.
+func (c *customizer) editFiles() error {
+	for _, p := range c.img.parts(c.patch) {
+		err := walk(p, func(e *entry) error { return c.editFile(p, e) })
+		var refused *PatchError
+		if err != nil && p.boot != nil && !errors.As(err, &refused) {
+			return fmt.Errorf("%s: %w", p.boot.name(), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// change edits one configuration; it gives nil where nothing has to change.
-func (c *customizer) change(name string, lang language, text []byte) ([]byte, error) {
-	out, err := lang.change(within(name), string(text), c.edit)
+// editFile edits a file if it is a configuration.
+func (c *customizer) editFile(p part, e *entry) error {
+	lang := languageOf(e.path)
+	if lang == noConfig || e.dir || e.symlink || e.size == 0 {
+		return nil
+	}
+	file, err := p.file(e)
+	if lang == unified {
+		return refuse(file.Path, "its command line is part of a signed program")
+	}
+	if err != nil || c.isEdited(p, &file) {
+		return err
+	}
+	text, err := p.readEntry(e)
 	if err != nil {
-		return nil, refuse(name, "%v", err)
+		return err
+	}
+	out, err := lang.change(e.path, string(text), c.edit)
+	if err != nil {
+		return refuse(file.Path, "%v", err)
 	}
 	if out.kernels > 0 {
 		c.kernels[lang] += out.kernels
 	}
 	if out.defaults && !out.leans {
-		c.global = name
+		c.global = file.Path
 	}
 	if out.leans && !out.defaults {
-		c.leaning = name
+		c.leaning = file.Path
 	}
 	if out.text == string(text) {
-		return nil, nil
-	}
-	return []byte(out.text), nil
-}
-
-// within is the path inside of an EFI boot image, or the path.
-func within(name string) string {
-	if i := strings.LastIndexByte(name, ':'); i >= 0 {
-		return name[i+1:]
-	}
-	return name
-}
-
-// editFiles edits the configurations in the tree of the image.
-func (c *customizer) editFiles() error {
-	return newWalker(c.img.src, c.img.names).walk(func(e *entry) error {
-		lang := languageOf(e.path)
-		if lang == noConfig || e.dir || e.symlink || e.size == 0 {
-			return nil
-		}
-		if lang == unified {
-			return refuse(e.path, "its command line is part of a signed program")
-		}
-		var ranges []extent
-		for _, p := range e.places {
-			ranges = append(ranges, p.data)
-		}
-		if c.hasArea(ranges) || slices.ContainsFunc(c.files, func(f *changed) bool { return f.place.data == ranges[0] }) {
-			return nil // done, or another name of one that is
-		}
-		text, err := c.img.content(e)
-		if err != nil {
-			return err
-		}
-		content, err := c.change(e.path, lang, text)
-		if err != nil || content == nil {
-			return err
-		}
-		if err := c.patchable(e); err != nil {
-			return err
-		}
-		c.files = append(c.files, &changed{path: e.path, place: e.places[0], content: content})
 		return nil
+	}
+	c.files = append(c.files, &changed{part: p, entry: e.clone(), content: []byte(out.text)})
+	return c.patchable(p, e)
+}
+
+// isEdited reports whether a file has a karg area, or is another name of one that was edited.
+func (c *customizer) isEdited(p part, file *File) bool {
+	for _, a := range c.filled {
+		if slices.ContainsFunc(file.Extents, a.at.overlaps) {
+			return true
+		}
+	}
+	return p.boot == nil && slices.ContainsFunc(c.files, func(f *changed) bool {
+		return f.entry.places[0].data == file.Extents[0]
 	})
 }
 
 // patchable returns an error if the content of an entry cannot be replaced.
-func (c *customizer) patchable(e *entry) error {
+func (c *customizer) patchable(p part, e *entry) error {
 	switch {
+	case p.boot != nil:
+		return nil
 	case e.compressed:
 		return refuse(e.path, "it is compressed")
 	case len(e.places) != 1 || e.places[0].xattr != 0:
@@ -196,75 +185,6 @@ func (c *customizer) patchable(e *entry) error {
 		return refuse(e.path, "the image is also UDF, whose records are not patched")
 	}
 	return nil
-}
-
-// editBootImages edits the configurations in the EFI boot images.
-func (c *customizer) editBootImages() error {
-	for i := range c.img.boots {
-		b := &c.img.boots[i]
-		if !b.FAT {
-			continue
-		}
-		fs, err := openFAT(c.patch, b.Off, c.img.src.size-b.Off)
-		if err != nil {
-			return refuse(b.name(), "%v", err)
-		}
-		err = fs.walk(func(f *fatFile) error {
-			lang := languageOf(f.path)
-			if lang == noConfig || f.dir || f.size == 0 {
-				return nil
-			}
-			name := b.inside(f.path)
-			if lang == unified {
-				return refuse(name, "its command line is part of a signed program")
-			}
-			chain, err := fs.chainOf(f)
-			if err != nil {
-				return refuse(name, "%v", err)
-			}
-			ranges := fs.extents(chain, f.size)
-			if c.hasArea(ranges) {
-				return nil
-			}
-			text, err := readRanges(c.img.src, name, ranges, f.size)
-			if err != nil {
-				return err
-			}
-			content, err := c.change(name, lang, text)
-			if err != nil || content == nil {
-				return err
-			}
-			c.bootFiles = append(c.bootFiles, &changedInside{b, fs, name, *f, content})
-			return nil
-		})
-		if err != nil {
-			return named(b.name(), err)
-		}
-	}
-	return nil
-}
-
-// named makes sure that an error names a file.
-func named(name string, err error) error {
-	if _, ok := err.(*PatchError); ok {
-		return err
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
-
-func readRanges(src reader, name string, ranges []extent, size int64) ([]byte, error) {
-	if size > maxConfig {
-		return nil, refuse(name, "it has %d bytes, more than the %d that are read", size, maxConfig)
-	}
-	buf := make([]byte, size)
-	rest := buf
-	for _, r := range ranges {
-		if err := src.read(rest[:r.size], r.off); err != nil {
-			return nil, err
-		}
-		rest = rest[r.size:]
-	}
-	return buf, nil
 }
 
 func (c *customizer) checkFound() error {

@@ -55,12 +55,16 @@ func sameFiles(t *testing.T, before *Image, o *Overlay) {
 		patched[file] = true
 	}
 	n := 0
-	err = newWalker(before.src, before.names).walk(func(e *entry) error {
+	tree := before.tree()
+	err = walk(tree, func(e *entry) error {
 		if e.dir || e.symlink {
 			return nil
 		}
 		n++
-		f := e.file()
+		f, err := tree.file(e)
+		if err != nil {
+			return err
+		}
 		g, err := after.Lookup(f.Path)
 		if err != nil {
 			return err
@@ -84,37 +88,24 @@ func text(t *testing.T, o io.ReaderAt, size int64, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range img.boots {
-		b := &img.boots[i]
-		inside, ok := strings.CutPrefix(name, b.name()+":")
-		if !ok {
+	for _, p := range img.parts(img.src) {
+		inside := name
+		if p.boot != nil {
+			var ok bool
+			if inside, ok = strings.CutPrefix(name, p.boot.name()+":"); !ok {
+				continue
+			}
+		} else if strings.Contains(name, ":") {
 			continue
 		}
-		fs, err := openFAT(img.src, b.Off, img.src.size-b.Off)
+		out, err := p.readFile(inside)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out []byte
-		err = fs.walk(func(f *fatFile) error {
-			if f.path != inside {
-				return nil
-			}
-			chain, err := fs.chainOf(f)
-			if err == nil {
-				out, err = readRanges(img.src, name, fs.extents(chain, f.size), f.size)
-			}
-			return err
-		})
-		if err != nil || out == nil {
-			t.Fatalf("%s: %v", name, err)
-		}
 		return string(out)
 	}
-	out, err := img.readFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
+	t.Fatalf("%s is in no file system", name)
+	return ""
 }
 
 func open(t testing.TB, image []byte) *Image {
@@ -214,7 +205,7 @@ func TestFedora(t *testing.T) {
 			if shape.joliet {
 				img, _ := Open(o, o.Size())
 				img.names = img.volume.trees[1]
-				if got, err := img.readFile("/EFI/BOOT/grub.cfg"); err != nil || !strings.Contains(string(got), args) {
+				if got, err := img.tree().readFile("/EFI/BOOT/grub.cfg"); err != nil || !strings.Contains(string(got), args) {
 					t.Errorf("Joliet: %v\n%s", err, got)
 				}
 			}

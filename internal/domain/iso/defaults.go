@@ -2,15 +2,15 @@ package iso
 
 import "strings"
 
-// Options is what to set.
+// Options are the arguments to set.
 type Options struct {
 	// Args are the kernel arguments. With none, the distro's default is set.
 	Args []string
-	// BaseURL is what ${glowplug} in an argument stands for.
+	// BaseURL replaces ${glowplug} in an argument.
 	BaseURL string
-	// FilesURL is where the files of the image are served over HTTP: its paths
-	// follow it. With none, the default is for a machine that finds the image
-	// again through its firmware's iSCSI table.
+	// FilesURL is the URL under which the files of the image are served over HTTP.
+	// With none, the default is for a machine that finds the image again through its
+	// firmware's iSCSI table.
 	FilesURL string
 }
 
@@ -20,25 +20,26 @@ type Options struct {
 // image of another distro has none.
 func (img *Image) DefaultArgs(filesURL string) []string {
 	filesURL = strings.TrimSuffix(filesURL, "/")
+	var args []string
 	switch {
 	case img.distro == CoreOS:
-		args := []string{"ignition.firstboot", "ignition.platform.id=metal",
+		args = []string{"ignition.firstboot", "ignition.platform.id=metal",
 			"ignition.config.url=${glowplug}/api/v1/ignition"}
 		if rootfs, err := img.Lookup("/images/pxeboot/rootfs.img"); err == nil && filesURL != "" {
 			return append(args, "coreos.live.rootfs_url="+filesURL+rootfs.Path)
 		}
-		return append(args, "rd.iscsi.firmware=1", "ip=ibft")
 	case anaconda(img.distro):
-		args := []string{"inst.ks=${glowplug}/api/v1/kickstart"}
+		args = []string{"inst.ks=${glowplug}/api/v1/kickstart"}
 		if filesURL != "" && (img.exists("/images/install.img") || img.exists("/.treeinfo")) {
 			return append(args, "inst.stage2="+filesURL)
 		}
-		return append(args, "rd.iscsi.firmware=1", "ip=ibft")
+	default:
+		return nil
 	}
-	return nil
+	return append(args, "rd.iscsi.firmware=1", "ip=ibft")
 }
 
-// edit returns what is to become of the image's command lines.
+// edit returns the change of the image's command lines, nil for none.
 func (img *Image) edit(o Options) (*edit, error) {
 	texts := o.Args
 	if len(texts) == 0 {

@@ -4,12 +4,11 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
-	"slices"
 )
 
-// An image is often also a disk, with partition tables around the volume. With
-// a tail it has another end: the partition that holds the volume and the tables
-// themselves have to know of it, or a copy on a stick would not boot.
+// An image is often also a disk, with partition tables around the volume. A tail moves
+// its end: without the new end in the partition that holds the volume and in the tables
+// themselves a copy on a stick would not boot.
 
 // volumeStart is the last block at which a partition of the volume starts.
 const volumeStart = 64
@@ -34,17 +33,17 @@ func (c *customizer) extendDisk() error {
 	return c.extendMBR()
 }
 
-// holdsVolume tells which partition holds the volume and is the last one, so
-// that it can grow; -1 where none does. Ranges are in blocks, empty ones unused.
-func (c *customizer) holdsVolume(parts []extent) int {
+// holdsVolume returns the index of the partition that holds the volume and is the last
+// one, so that it can grow; -1 if there is none. Partitions of no length are unused.
+func (c *customizer) holdsVolume(parts []partition) int {
 	found := -1
 	for i, p := range parts {
-		if p.size > 0 && p.off <= volumeStart && p.end() >= c.img.volume.end/block {
+		if p.blocks.Len > 0 && p.blocks.Off <= volumeStart && p.blocks.end() >= c.img.volume.end/block {
 			found = i
 		}
 	}
 	for i, p := range parts {
-		if found >= 0 && i != found && p.size > 0 && p.end() > parts[found].end() {
+		if found >= 0 && i != found && p.blocks.Len > 0 && p.blocks.end() > parts[found].blocks.end() {
 			return -1
 		}
 	}
@@ -52,34 +51,27 @@ func (c *customizer) holdsVolume(parts []extent) int {
 }
 
 func (c *customizer) extendMBR() error {
-	mbr := make([]byte, block)
-	if err := c.img.src.read(mbr, 0); err != nil {
+	parts, err := readMBR(c.img.src)
+	if err != nil {
 		return err
 	}
-	if mbr[510] != 0x55 || mbr[511] != 0xAA {
-		return nil
-	}
-	var parts []extent
-	for i := range int64(4) {
-		e := mbr[446+16*i:]
-		part := extent{int64(binary.LittleEndian.Uint32(e[8:])), int64(binary.LittleEndian.Uint32(e[12:]))}
-		if e[4] == 0xEE && part.off == 1 { // stands for the GPT
-			if err := c.resizeMBR(i, part.off); err != nil {
+	for i := range parts {
+		if p := &parts[i]; p.kind == mbrGPT && p.blocks.Off == 1 {
+			if err := c.resizeMBR(i, p.blocks.Off); err != nil {
 				return err
 			}
-			part.size = 0
+			p.blocks.Len = 0
 		}
-		parts = append(parts, part)
 	}
 	if i := c.holdsVolume(parts); i >= 0 {
-		return c.resizeMBR(int64(i), parts[i].off)
+		return c.resizeMBR(i, parts[i].blocks.Off)
 	}
 	return nil
 }
 
 // resizeMBR makes a partition end where the patched image does.
-func (c *customizer) resizeMBR(i, start int64) error {
-	return c.patch.put32(446+16*i+12, uint32(min(c.patch.size()/block-start, math.MaxUint32)))
+func (c *customizer) resizeMBR(i int, start int64) error {
+	return c.patch.put32(446+16*int64(i)+12, uint32(min(c.patch.size()/block-start, math.MaxUint32)))
 }
 
 // extendGPT writes both copies of the table, the backup's header at the block
@@ -88,19 +80,10 @@ func (c *customizer) extendGPT(t *gpt, backup int64) error {
 	le := binary.LittleEndian
 	size := int(le.Uint32(t.header[12:]))
 	if size < 92 || size > block {
-		return nil // no table that firmware would take
+		return nil // firmware accepts no such table
 	}
 	entriesBackup := backup - int64(len(t.entries))/block
-	var parts []extent
-	for e := range slices.Chunk(t.entries, t.entrySize) {
-		var part extent
-		if [16]byte(e[:16]) != [16]byte{} {
-			part.off = int64(le.Uint64(e[32:]))
-			part.size = int64(le.Uint64(e[40:])) - part.off + 1
-		}
-		parts = append(parts, part)
-	}
-	if i := c.holdsVolume(parts); i >= 0 {
+	if i := c.holdsVolume(t.parts); i >= 0 {
 		le.PutUint64(t.entries[i*t.entrySize+40:], uint64(entriesBackup-1))
 	}
 	le.PutUint32(t.header[88:], crc32.ChecksumIEEE(t.entries))

@@ -1,8 +1,12 @@
 package iso
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
-// What an image installs.
+// The distributions that an image installs.
 const (
 	CoreOS    = "coreos"
 	Fedora    = "fedora"
@@ -16,8 +20,8 @@ const (
 	Generic   = "generic"
 )
 
-// labels are what volume labels, .treeinfo and .disk/info begin with, the more
-// special one first.
+// labels are the prefixes of volume labels, .treeinfo and .disk/info, the more special
+// one first.
 var labels = []struct{ prefix, distro string }{
 	{"fedora-coreos", CoreOS},
 	{"rhcos", CoreOS},
@@ -56,24 +60,15 @@ func detectDistro(img *Image) string {
 	if areas, err := img.legacyAreas(); err == nil && len(areas) > 0 {
 		return CoreOS
 	}
-	if info, err := img.readFile("/.treeinfo"); err == nil {
-		if d := distroByName(family(string(info))); d != "" {
-			return d
-		}
-	}
-	if d := distroByName(img.volume.id); d != "" {
-		return d
-	}
-	if info, err := img.readFile("/.disk/info"); err == nil {
-		if d := distroByName(string(info)); d != "" {
-			return d
-		}
-	}
-	return Generic
+	// A file that cannot be read has no name of a distribution.
+	treeInfo, _ := img.tree().readFile("/.treeinfo")
+	diskInfo, _ := img.tree().readFile("/.disk/info")
+	return cmp.Or(distroByName(family(string(treeInfo))), distroByName(img.volume.id), distroByName(string(diskInfo)),
+		Generic)
 }
 
-// family takes the product's name from a .treeinfo file: the family, or the
-// name of the release.
+// family returns the product's name in a .treeinfo file: the family, or the name of the
+// release.
 func family(info string) string {
 	section, found := "", ""
 	for line := range strings.Lines(info) {
@@ -95,9 +90,5 @@ func family(info string) string {
 
 // anaconda reports whether the image's installer is Anaconda.
 func anaconda(distro string) bool {
-	switch distro {
-	case Fedora, RHEL, CentOS, Rocky, AlmaLinux, Oracle:
-		return true
-	}
-	return false
+	return slices.Contains([]string{Fedora, RHEL, CentOS, Rocky, AlmaLinux, Oracle}, distro)
 }

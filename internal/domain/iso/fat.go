@@ -1,36 +1,42 @@
 package iso
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 )
 
 const (
+	// maxFATDirectories bounds the bytes of directories that one walk reads.
 	maxFATDirectories = 8 << 20
-	maxFATDepth       = 16
+	// maxSpare is the number of clusters that a file may have beyond its size.
+	maxSpare = 1024
 )
 
 var errFAT = errors.New("no FAT file system")
 
-// fat is a FAT file system within an image: FAT12, FAT16 or FAT32.
+// fat is a FAT file system within an image: FAT12, FAT16 or FAT32. It is a fileSystem.
+// Comments name sections of Microsoft's FAT specification of 2005.
 type fat struct {
 	src reader
-	// at is where it starts; all other offsets are from there.
+	// at is the offset of the boot sector. All offsets are from the start of the image.
 	at       int64
-	bits     int
-	cluster  int64 // bytes
+	bits     int    // the width of an entry of the table
+	mask     uint32 // the bits of it that are used
+	cluster  int64  // bytes
 	clusters uint32
-	tables   []extent
+	tables   []Extent
 	data     int64
-	// root is the fixed root directory of FAT12 and FAT16, rootCluster that of
-	// FAT32.
-	root        extent
+	// root is the fixed root directory of FAT12 and FAT16, rootCluster that of FAT32.
+	root        Extent
 	rootCluster uint32
-	info        int64 // the FSInfo sector, 0: none
-	// window is a piece of the table, for following chains.
+	info        int64 // the offset of the FSInfo sector, 0: none
+	budget      int64 // the bytes of directories that can still be read
+	// window is a piece of the first table, for following chains.
 	window   []byte
 	windowAt int64
 }
@@ -44,112 +50,98 @@ func openFAT(src reader, off, size int64) (*fat, error) {
 	if err := src.read(b, off); err != nil {
 		return nil, err
 	}
-	if b[510] != 0x55 || b[511] != 0xAA || b[0] != 0xEB && b[0] != 0xE9 {
-		return nil, errFAT
-	}
 	p, ok := parseBPB(b)
 	if !ok {
 		return nil, errFAT
 	}
-	f := &fat{src: src, at: off, cluster: p.perCluster * p.bytesPer}
+	f := &fat{src: src, at: off, cluster: p.perCluster * p.bytesPer, budget: maxFATDirectories}
 	for i := range p.copies {
-		f.tables = append(f.tables, extent{(p.reserved + i*p.tableLen) * p.bytesPer, p.tableLen * p.bytesPer})
+		f.tables = append(f.tables, Extent{off + (p.reserved+i*p.tableLen)*p.bytesPer, p.tableLen * p.bytesPer})
 	}
-	f.root = extent{f.tables[p.copies-1].end(), (p.rootEntries*32 + p.bytesPer - 1) / p.bytesPer * p.bytesPer}
+	f.root = Extent{f.tables[p.copies-1].end(), (p.rootEntries*32 + p.bytesPer - 1) / p.bytesPer * p.bytesPer}
 	f.data = f.root.end()
-	if f.data > size || f.data > p.total*p.bytesPer {
+	room := min(size, p.total*p.bytesPer) - (f.data - off)
+	if room < 0 {
 		return nil, errFAT
 	}
-	count := (p.total*p.bytesPer - f.data) / f.cluster
-	switch {
+	// The number of clusters determines the type (section 3.5).
+	switch count := (p.total*p.bytesPer - (f.data - off)) / f.cluster; {
 	case p.fat32:
-		f.bits, f.rootCluster = 32, binary.LittleEndian.Uint32(b[44:])
+		f.bits, f.mask, f.rootCluster = 32, 0x0FFFFFFF, binary.LittleEndian.Uint32(b[44:])
 		if at := int64(binary.LittleEndian.Uint16(b[48:])); at > 0 && at < p.reserved {
-			f.info = at * p.bytesPer
+			f.info = off + at*p.bytesPer
 		}
 	case count < 4085:
-		f.bits = 12
+		f.bits, f.mask = 12, 0xFFF
 	default:
-		f.bits = 16
+		f.bits, f.mask = 16, 0xFFFF
 	}
 	// No more clusters than the image holds and the table describes.
-	count = min(count, (size-f.data)/f.cluster, f.tables[0].size*8/int64(f.bits)-2)
-	f.clusters = uint32(max(count, 0))
+	f.clusters = uint32(max(0, min(room/f.cluster, f.tables[0].Len*8/int64(f.bits)-2)))
 	return f, nil
 }
 
-// bpb is the BIOS parameter block of a boot sector (Microsoft's FAT specification,
-// section 3). Lengths are in sectors of bytesPer bytes.
+// on returns the file system for one walk, read from src.
+func (f *fat) on(src reader) *fat {
+	fs := *f
+	fs.src = src
+	return &fs
+}
+
+// bpb is the BIOS parameter block of a boot sector (sections 3.1 to 3.3). Lengths are
+// in sectors of bytesPer bytes.
 type bpb struct {
 	bytesPer, perCluster, reserved, copies, rootEntries, total, tableLen int64
 	fat32                                                                bool
 }
 
-// parseBPB parses a boot sector. It reports whether the values are possible.
+// parseBPB parses a boot sector and reports whether its values are possible.
 func parseBPB(b []byte) (bpb, bool) {
-	le := binary.LittleEndian
+	short := func(at int) int64 { return int64(binary.LittleEndian.Uint16(b[at:])) }
+	long := func(at int) int64 { return int64(binary.LittleEndian.Uint32(b[at:])) }
 	p := bpb{
-		bytesPer: int64(le.Uint16(b[11:])), perCluster: int64(b[13]),
-		reserved: int64(le.Uint16(b[14:])), copies: int64(b[16]),
-		rootEntries: int64(le.Uint16(b[17:])), total: int64(le.Uint16(b[19:])), tableLen: int64(le.Uint16(b[22:])),
-	}
-	if p.total == 0 {
-		p.total = int64(le.Uint32(b[32:]))
-	}
-	if p.tableLen == 0 {
-		p.fat32, p.tableLen = true, int64(le.Uint32(b[36:]))
+		bytesPer: short(11), perCluster: int64(b[13]), reserved: short(14), copies: int64(b[16]), rootEntries: short(17),
+		total: cmp.Or(short(19), long(32)), tableLen: cmp.Or(short(22), long(36)), fat32: short(22) == 0,
 	}
 	isPower := func(n int64) bool { return n > 0 && n&(n-1) == 0 }
-	if p.bytesPer < 512 || p.bytesPer > 4096 || !isPower(p.bytesPer) || !isPower(p.perCluster) {
-		return bpb{}, false
-	}
-	return p, p.reserved > 0 && p.copies > 0 && p.copies <= 4 && p.tableLen > 0 && p.total > 0
+	signed := b[510] == 0x55 && b[511] == 0xAA && (b[0] == 0xEB || b[0] == 0xE9)
+	return p, signed && isPower(p.bytesPer) && p.bytesPer >= 512 && p.bytesPer <= 4096 && isPower(p.perCluster) &&
+		p.reserved > 0 && p.copies > 0 && p.copies <= 4 && p.tableLen > 0 && p.total > 0
 }
 
 // place returns the range of a cluster.
-func (f *fat) place(c uint32) extent {
-	return extent{f.data + int64(c-2)*f.cluster, f.cluster}
+func (f *fat) place(c uint32) Extent {
+	return Extent{f.data + int64(c-2)*f.cluster, f.cluster}
 }
 
-// slot returns the offset of the entry of a cluster in a table, and its length.
-func (f *fat) slot(c uint32) (off int64, n int) {
+// slot returns where a table has the entry of a cluster: n bytes at off, from the bit
+// shift on (section 4.1).
+func (f *fat) slot(c uint32) (off int64, n int, shift uint32) {
 	switch f.bits {
 	case 12:
-		return int64(c) + int64(c)/2, 2
+		return int64(c) + int64(c)/2, 2, c % 2 * 4
 	case 16:
-		return int64(c) * 2, 2
+		return int64(c) * 2, 2, 0
 	}
-	return int64(c) * 4, 4
+	return int64(c) * 4, 4, 0
 }
 
 // next returns the cluster after c, and reports whether c is the last of its chain.
 func (f *fat) next(c uint32) (next uint32, last bool, err error) {
-	off, n := f.slot(c)
+	off, n, shift := f.slot(c)
 	if f.window == nil || off < f.windowAt || off+int64(n) > f.windowAt+int64(len(f.window)) {
 		f.windowAt = off &^ 511
-		f.window = make([]byte, min(4096, f.tables[0].size-f.windowAt))
-		if err := f.src.read(f.window, f.at+f.tables[0].off+f.windowAt); err != nil {
+		f.window = make([]byte, min(4096, f.tables[0].Len-f.windowAt))
+		if err := f.src.read(f.window, f.tables[0].Off+f.windowAt); err != nil {
 			return 0, false, err
 		}
 	}
-	raw := f.window[off-f.windowAt:]
-	if len(raw) < n {
+	var raw [4]byte
+	if copy(raw[:n], f.window[off-f.windowAt:]) < n {
 		return 0, false, fmt.Errorf("%w: its table ends early", errFAT)
 	}
-	var v, limit uint32
-	switch f.bits {
-	case 12:
-		v, limit = uint32(binary.LittleEndian.Uint16(raw)), 0xFF8
-		if c%2 == 1 {
-			v >>= 4
-		}
-		v &= 0xFFF
-	case 16:
-		v, limit = uint32(binary.LittleEndian.Uint16(raw)), 0xFFF8
-	default:
-		v, limit = binary.LittleEndian.Uint32(raw)&0x0FFFFFFF, 0x0FFFFFF8
-	}
-	return v, v >= limit, nil
+	v := binary.LittleEndian.Uint32(raw[:]) >> shift & f.mask
+	return v, v >= f.mask&^7, nil
 }
 
 // chain returns the clusters of a file, at most limit of them.
@@ -164,226 +156,161 @@ func (f *fat) chain(first uint32, limit int64) ([]uint32, error) {
 		}
 		chain = append(chain, c)
 		next, last, err := f.next(c)
-		if err != nil {
-			return nil, err
-		}
-		if last {
-			return chain, nil
+		if err != nil || last {
+			return chain, err
 		}
 		c = next
 	}
 }
 
-// fatFile is a file or a directory, as its directory entry describes it.
-type fatFile struct {
-	path  string
-	entry int64 // where the directory entry stands
-	first uint32
-	size  int64
-	dir   bool
-}
-
-// walk calls fn for every file and directory.
-func (f *fat) walk(fn func(*fatFile) error) error {
-	w := fatWalk{f: f, fn: fn, budget: maxFATDirectories, seen: map[uint32]struct{}{}}
-	return w.descend("", f.rootCluster, 0)
-}
-
-type fatWalk struct {
-	f      *fat
-	fn     func(*fatFile) error
-	budget int64
-	seen   map[uint32]struct{}
-}
-
-// ranges returns the ranges of the content of a directory.
-func (w *fatWalk) ranges(first uint32) ([]extent, error) {
-	if first == 0 {
-		return []extent{w.f.root}, nil
-	}
-	if _, again := w.seen[first]; again {
-		return nil, errors.New("the directory holds itself")
-	}
-	w.seen[first] = struct{}{}
-	chain, err := w.f.chain(first, w.budget/w.f.cluster)
-	if err != nil {
-		return nil, err
-	}
-	var ranges []extent
-	for _, c := range chain {
-		ranges = append(ranges, w.f.place(c))
-	}
-	return ranges, nil
-}
-
-func (w *fatWalk) descend(path string, first uint32, depth int) error {
-	if depth > maxFATDepth {
-		return fmt.Errorf("%s: directories are nested deeper than %d", path, maxFATDepth)
-	}
-	ranges, err := w.ranges(first)
-	if err != nil {
-		return fmt.Errorf("%s/: %w", path, err)
-	}
-	var children []fatFile
-	var long longName
-	for _, r := range ranges {
-		if w.budget -= r.size; w.budget < 0 {
-			return fmt.Errorf("its directories have more than %d MB", maxFATDirectories>>20)
-		}
-		buf := make([]byte, r.size)
-		if err := w.f.src.read(buf, w.f.at+r.off); err != nil {
-			return err
-		}
-		end := false
-		for pos := 0; pos+32 <= len(buf) && !end; pos += 32 {
-			file, ok := w.f.parseEntry(buf[pos:pos+32], &long)
-			if end = buf[pos] == 0; end || !ok {
-				continue
-			}
-			file.path, file.entry = path+"/"+file.path, w.f.at+r.off+int64(pos)
-			if file.dir && file.first != 0 {
-				children = append(children, file)
-			}
-			if err := w.fn(&file); err != nil {
-				return err
-			}
-		}
-		if end {
-			break
-		}
-	}
-	for _, c := range children {
-		if err := w.descend(c.path, c.first, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parseEntry parses a directory entry, whose name may stand in the entries before it.
-// It reports whether the entry is a file or a directory: it returns the name as path.
-func (f *fat) parseEntry(e []byte, long *longName) (fatFile, bool) {
-	switch {
-	case e[0] == 0: // the end of the directory
-		return fatFile{}, false
-	case e[0] == 0xE5: // deleted
-		long.reset()
-		return fatFile{}, false
-	case e[11]&0x3F == 0x0F:
-		long.add(e)
-		return fatFile{}, false
-	}
-	name := long.name(e)
-	if e[11]&0x08 != 0 || e[0] == '.' || name == "" {
-		return fatFile{}, false // the label of the volume, "." and ".."
-	}
-	file := fatFile{
-		path:  name,
-		first: uint32(binary.LittleEndian.Uint16(e[26:])),
-		size:  int64(binary.LittleEndian.Uint32(e[28:])),
-		dir:   e[11]&0x10 != 0,
-	}
-	if f.bits == 32 {
-		file.first |= uint32(binary.LittleEndian.Uint16(e[20:])) << 16
-	}
-	return file, true
-}
-
-// maxSpare is the number of clusters that a file may have beyond its size.
-const maxSpare = 1024
-
 // chainOf returns the clusters of a file, which may be more than its size needs.
-func (f *fat) chainOf(file *fatFile) ([]uint32, error) {
-	if file.size == 0 && file.first == 0 {
+func (f *fat) chainOf(file *entry) ([]uint32, error) {
+	if file.size == 0 && file.cluster == 0 {
 		return nil, nil
 	}
-	chain, err := f.chain(file.first, file.size/f.cluster+maxSpare)
-	if err != nil {
-		return nil, err
+	chain, err := f.chain(file.cluster, file.size/f.cluster+maxSpare)
+	if err == nil && int64(len(chain))*f.cluster < file.size {
+		err = fmt.Errorf("its chain of clusters is shorter than its size")
 	}
-	if int64(len(chain))*f.cluster < file.size {
-		return nil, fmt.Errorf("its chain of clusters is shorter than its size")
-	}
-	return chain, nil
+	return chain, err
 }
 
-// extents returns the ranges of the content in the image. Adjacent ones are joined.
-func (f *fat) extents(chain []uint32, size int64) []extent {
-	var out []extent
+// ranges returns the ranges of the first size bytes of a chain.
+func (f *fat) ranges(chain []uint32, size int64) []Extent {
+	var out []Extent
 	for _, c := range chain {
-		if size <= 0 {
-			break
-		}
 		e := f.place(c)
-		e.off += f.at
-		e.size = min(e.size, size)
-		size -= e.size
-		if n := len(out); n > 0 && out[n-1].end() == e.off {
-			out[n-1].size += e.size
-		} else {
-			out = append(out, e)
+		if e.Len = min(e.Len, size); e.Len > 0 {
+			out = appendExtent(out, e)
+			size -= e.Len
 		}
 	}
 	return out
 }
 
-// longName collects the pieces of a long file name, which stand before the entry in
-// reverse order.
-type longName struct {
-	units [20 * 13]uint16
-	sum   byte
-	n     int // number of pieces
-	want  int // number of the next piece
+func (f *fat) extents(e *entry) ([]Extent, error) {
+	chain, err := f.chainOf(e)
+	return f.ranges(chain, e.size), err
 }
 
-func (l *longName) reset() { l.n = 0 }
+func (f *fat) top() *entry {
+	if f.bits == 32 {
+		return &entry{cluster: f.rootCluster, places: []place{{data: f.place(f.rootCluster)}}}
+	}
+	return &entry{places: []place{{data: f.root}}}
+}
 
-func (l *longName) add(e []byte) {
-	seq := int(e[0] & 0x1F)
-	if seq == 0 || seq > 20 {
-		l.reset()
-		return
+func (f *fat) list(dir *entry, fn func(*entry) error) error {
+	ranges := []Extent{f.root}
+	if dir.cluster != 0 {
+		chain, err := f.chain(dir.cluster, f.budget/f.cluster)
+		if err != nil {
+			return fmt.Errorf("%s/: %w", dir.path, err)
+		}
+		ranges = f.ranges(chain, f.budget)
 	}
-	if e[0]&0x40 != 0 {
-		l.n, l.want, l.sum = seq, seq, e[13]
+	var long longName
+	for _, r := range ranges {
+		if f.budget -= r.Len; f.budget < 0 {
+			return fmt.Errorf("its directories have more than %d MB", maxFATDirectories>>20)
+		}
+		buf := make([]byte, r.Len)
+		if err := f.src.read(buf, r.Off); err != nil {
+			return err
+		}
+		for pos := 0; pos+32 <= len(buf); pos += 32 {
+			if buf[pos] == 0 {
+				return nil // the end of the directory
+			}
+			e, ok := f.parseEntry(buf[pos:pos+32], &long)
+			if !ok {
+				continue
+			}
+			e.places[0].record = r.Off + int64(pos)
+			if err := fn(e); err != nil {
+				return err
+			}
+		}
 	}
-	if l.n == 0 || seq != l.want || e[13] != l.sum {
-		l.reset()
+	return nil
+}
+
+// parseEntry parses a directory entry (section 6), whose name may stand in the entries
+// before it. It reports whether the entry is a file or a directory.
+func (f *fat) parseEntry(b []byte, long *longName) (*entry, bool) {
+	switch {
+	case b[0] == 0xE5: // deleted
+		*long = longName{}
+		return nil, false
+	case b[11]&0x3F == 0x0F:
+		long.add(b)
+		return nil, false
+	}
+	name := long.name(b)
+	*long = longName{}
+	if b[11]&0x08 != 0 || b[0] == '.' || name == "" {
+		return nil, false // the label of the volume, "." and ".."
+	}
+	e := &entry{
+		name: name, dir: b[11]&0x10 != 0, size: int64(binary.LittleEndian.Uint32(b[28:])),
+		cluster: uint32(binary.LittleEndian.Uint16(b[26:])), places: make([]place, 1),
+	}
+	if f.bits == 32 {
+		e.cluster |= uint32(binary.LittleEndian.Uint16(b[20:])) << 16
+	}
+	if e.cluster != 0 {
+		e.places[0].data = f.place(e.cluster)
+	}
+	return e, true
+}
+
+// longName collects the pieces of a long file name, which stand before the entry in
+// reverse order (section 7).
+type longName struct {
+	units []uint16
+	sum   byte
+	want  int // the number of the next piece
+}
+
+func (l *longName) add(b []byte) {
+	seq := int(b[0] & 0x1F)
+	if b[0]&0x40 != 0 && seq <= 20 {
+		*l = longName{want: seq, sum: b[13]}
+	}
+	if seq == 0 || seq != l.want || b[13] != l.sum {
+		*l = longName{}
 		return
 	}
 	l.want--
-	piece := l.units[13*(seq-1):]
+	var piece [13]uint16
 	for i, at := range [13]int{1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30} {
-		piece[i] = binary.LittleEndian.Uint16(e[at:])
+		piece[i] = binary.LittleEndian.Uint16(b[at:])
 	}
+	l.units = append(piece[:], l.units...)
 }
 
-// name returns the name of the entry e: the long name if it is complete and belongs to
-// the entry, else the short one. It resets l.
-func (l *longName) name(e []byte) string {
-	defer l.reset()
+// name returns the name of the entry b: the long name if it is complete and belongs to
+// the entry, else the short one (section 6.1).
+func (l *longName) name(b []byte) string {
 	var sum byte
-	for _, c := range e[:11] {
+	for _, c := range b[:11] {
 		sum = sum>>1 | sum<<7
 		sum += c
 	}
-	if l.n > 0 && l.want == 0 && l.sum == sum {
-		units := l.units[:13*l.n]
-		for i, u := range units {
-			if u == 0 || u == 0xFFFF {
-				units = units[:i]
-				break
-			}
+	if len(l.units) > 0 && l.want == 0 && l.sum == sum {
+		units := l.units
+		if end := slices.IndexFunc(units, func(u uint16) bool { return u == 0 || u == 0xFFFF }); end >= 0 {
+			units = units[:end]
 		}
 		if name := string(utf16.Decode(units)); !strings.Contains(name, "/") {
 			return printable(name)
 		}
 	}
-	base, ext := strings.TrimRight(string(e[:8]), " "), strings.TrimRight(string(e[8:11]), " ")
-	if e[12]&0x08 != 0 {
+	base, ext := strings.TrimRight(string(b[:8]), " "), strings.TrimRight(string(b[8:11]), " ")
+	if b[12]&0x08 != 0 {
 		base = strings.ToLower(base)
 	}
-	if e[12]&0x10 != 0 {
+	if b[12]&0x10 != 0 {
 		ext = strings.ToLower(ext)
 	}
 	if ext != "" {

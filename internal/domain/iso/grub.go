@@ -7,19 +7,6 @@ import (
 	"strings"
 )
 
-// outcome is the result of editing a boot configuration.
-type outcome struct {
-	text string
-	// kernels is the number of its command lines of Linux kernels.
-	kernels int
-	// kernelPaths and initrdPaths are the files that it loads.
-	kernelPaths, initrdPaths []string
-	// defaults is true if it sets arguments for entries of other files as well.
-	defaults bool
-	// leans is true if one of its entries takes its arguments from such defaults.
-	leans bool
-}
-
 // grubCommand is one command of a GRUB script.
 type grubCommand []word
 
@@ -153,41 +140,33 @@ func grubDoubleQuoted(s string) (content string, n int, err error) {
 }
 
 // editGRUB changes the command lines of a GRUB script.
-func editGRUB(text string, e *edit) (outcome, error) {
-	out := outcome{text: text}
-	commands, err := grubCommands(text)
-	if err != nil {
-		if !strings.Contains(text, "linux") {
-			return out, nil // no script of GRUB's
-		}
-		return out, err
+func (c *editor) editGRUB() {
+	commands, err := grubCommands(c.text)
+	if err != nil && strings.Contains(c.text, "linux") {
+		c.err = err
 	}
-	var changes []splice
+	if err != nil {
+		return // else no script of GRUB's
+	}
 	for _, cmd := range commands {
-		switch name := cmd[0].text; {
+		name, args := cmd[0].text, cmd[1:]
+		switch {
 		case isLinuxCommand(name):
-			kernel := 1
-			for kernel < len(cmd) && strings.HasPrefix(cmd[kernel].text, "--") {
-				kernel++
+			for len(args) > 0 && strings.HasPrefix(args[0].text, "--") {
+				args = args[1:]
 			}
-			if kernel >= len(cmd) || isTool(cmd[kernel].text) {
+			if len(args) == 0 || isTool(args[0].text) {
 				continue
 			}
-			out.kernels++
-			out.kernelPaths = append(out.kernelPaths, grubPath(cmd[kernel].text))
-			s, err := e.splices(cmd[kernel+1:], cmd[kernel].end, grubQuote)
-			if err != nil {
-				return out, err
-			}
-			changes = append(changes, s...)
+			c.kernels++
+			c.kernelPaths = append(c.kernelPaths, grubPath(args[0].text))
+			c.change(c.edit, args[1:], args[0].end, grubQuote)
 		case strings.HasPrefix(strings.TrimLeft(name, "${"), "initrd"):
-			for _, w := range cmd[1:] {
-				out.initrdPaths = append(out.initrdPaths, grubPath(w.text))
+			for _, w := range args {
+				c.initrdPaths = append(c.initrdPaths, grubPath(w.text))
 			}
 		}
 	}
-	out.text = apply(text, changes)
-	return out, nil
 }
 
 // isLinuxCommand reports whether a command loads a Linux kernel: linux, linux16,

@@ -72,11 +72,11 @@ func TestHostile(t *testing.T) {
 		src := source{bytes.NewReader(esp), int64(len(esp))}
 		fs, _ := openFAT(src, 0, src.size)
 		p := newPatch(src)
-		err := fs.walk(func(f *fatFile) error {
+		err := walk(fs, func(f *entry) error {
 			if f.dir {
 				return nil
 			}
-			return fs.link(p, f.first+1, f.first)
+			return fs.link(p, f.cluster+1, f.cluster)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
-	"strings"
+	"slices"
 )
 
 // maxConfig bounds the files of an image that are read whole.
 const maxConfig = 1 << 20
 
-// Image is an ISO image that has been looked over. It is safe for concurrent
-// use, and it keeps no more than its volume descriptors.
+// Image is an ISO image that was read by Open. It is safe for concurrent use, and keeps
+// no more than its volume descriptors and what boots.
 type Image struct {
 	src    source
 	volume *volume
@@ -23,9 +22,6 @@ type Image struct {
 	files  int
 }
 
-// Extent is a range of the image.
-type Extent struct{ Off, Len int64 }
-
 // File is a file of the image. Its content is its extents, one after another.
 type File struct {
 	// Path is absolute. A file inside an EFI boot image is named
@@ -35,8 +31,8 @@ type File struct {
 	Extents []Extent
 }
 
-// Open looks over an image of size bytes: its descriptors, its directories and
-// what boots. It fails with ErrNotISO, ErrTruncated, or with what is damaged.
+// Open reads the descriptors and directories of an image of size bytes, and finds what
+// boots. Its errors are ErrNotISO, ErrTruncated, or say what is damaged.
 func Open(r io.ReaderAt, size int64) (*Image, error) {
 	img := &Image{src: source{r, size}}
 	var err error
@@ -49,13 +45,9 @@ func Open(r io.ReaderAt, size int64) (*Image, error) {
 		}
 	}
 	img.names = img.volume.trees[0]
-	if !img.names.rockRidge {
-		for _, t := range img.volume.trees[1:] {
-			if t.joliet {
-				img.names = t
-				break
-			}
-		}
+	joliet := slices.IndexFunc(img.volume.trees, func(t *tree) bool { return t.joliet })
+	if !img.names.rockRidge && joliet > 0 {
+		img.names = img.volume.trees[joliet]
 	}
 	if img.boots, err = findBootImages(img.src, img.volume); err != nil {
 		return nil, err
@@ -67,11 +59,11 @@ func Open(r io.ReaderAt, size int64) (*Image, error) {
 	return img, nil
 }
 
-// survey walks the tree once: every file has to lie within the image.
+// survey walks the tree once. It returns an error for a file beyond the end of the image.
 func (img *Image) survey() error {
-	return newWalker(img.src, img.names).walk(func(e *entry) error {
+	return walk(img.names.reader(img.src), func(e *entry) error {
 		for _, p := range e.places {
-			if p.data.size > 0 && p.data.end() > img.src.size {
+			if p.data.Len > 0 && p.data.end() > img.src.size {
 				return fmt.Errorf("%w: %s ends at %d, the image at %d", ErrTruncated, e.path, p.data.end(), img.src.size)
 			}
 		}
@@ -79,10 +71,9 @@ func (img *Image) survey() error {
 			return nil
 		}
 		img.files++
-		for i := range img.boots {
-			if b := &img.boots[i]; len(e.places) == 1 && e.size > 0 && e.places[0].data.off == b.Off && b.Path == "" {
-				b.Path, b.Len = e.path, max(b.Len, e.size)
-			}
+		i := startsAt(img.boots, e.places[0].data.Off)
+		if i >= 0 && len(e.places) == 1 && e.size > 0 && img.boots[i].Path == "" {
+			img.boots[i].Path, img.boots[i].Len = e.path, max(img.boots[i].Len, e.size)
 		}
 		return nil
 	})
@@ -102,107 +93,94 @@ func (img *Image) Distro() string { return img.distro }
 func (img *Image) FileCount() int { return img.files }
 
 // BootImages returns what firmware can load from the image.
-func (img *Image) BootImages() []BootImage { return append([]BootImage(nil), img.boots...) }
+func (img *Image) BootImages() []BootImage { return slices.Clone(img.boots) }
 
-// Lookup finds a regular file. Upper and lower case are told apart only where
-// the image has both; the 8.3 names of an image without longer ones count too.
-func (img *Image) Lookup(name string) (File, error) {
-	e, err := img.find(name)
-	if err != nil {
-		return File{}, err
+// part is a file system of an image: the tree of the volume, or a FAT file system.
+type part struct {
+	fileSystem
+	src  reader
+	boot *BootImage // that has the file system, nil: the volume
+}
+
+// parts returns the file systems of the image, whose content is read from src. They are
+// for one walk each.
+func (img *Image) parts(src reader) []part {
+	parts := []part{{img.names.reader(src), src, nil}}
+	for i := range img.boots {
+		if b := &img.boots[i]; b.FAT {
+			parts = append(parts, part{b.fs.on(src), src, b})
+		}
 	}
-	return e.file(), nil
+	return parts
+}
+
+// name returns the name of a file for messages and for File.Path.
+func (p part) name(path string) string {
+	if p.boot == nil {
+		return path
+	}
+	return p.boot.inside(path)
 }
 
 // file returns the public form of an entry.
-func (e *entry) file() File {
-	f := File{Path: e.path, Size: e.size}
-	for _, p := range e.places {
-		if n := len(f.Extents); n > 0 && f.Extents[n-1].Off+f.Extents[n-1].Len == p.data.off {
-			f.Extents[n-1].Len += p.data.size
-		} else {
-			f.Extents = append(f.Extents, Extent{p.data.off, p.data.size})
-		}
+func (p part) file(e *entry) (File, error) {
+	extents, err := p.extents(e)
+	if err != nil {
+		err = refuse(p.name(e.path), "%v", err)
 	}
-	return f
+	return File{Path: p.name(e.path), Size: e.size, Extents: extents}, err
 }
 
-// find looks a path up, component by component.
-func (img *Image) find(name string) (*entry, error) {
-	w := newWalker(img.src, img.names)
-	at, parent := img.names.root, ""
-	parts := strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
-	for i, part := range parts {
-		var found *entry
-		exact := false
-		err := w.list(at, func(e *entry) error {
-			same := e.name == part
-			if exact || !same && !strings.EqualFold(e.name, part) && !strings.EqualFold(e.plain, part) {
-				return nil
-			}
-			if found != nil && !same {
-				return nil
-			}
-			exact = same
-			kept := *e
-			kept.places = append([]place(nil), e.places...)
-			kept.path = parent + "/" + kept.name
-			found = &kept
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		last := i == len(parts)-1
-		if found == nil || found.dir == last || last && found.symlink {
-			return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
-		}
-		if last {
-			return found, nil
-		}
-		at, parent = found.places[0].data, found.path
-	}
-	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
-}
-
-// readFile reads a small file whole.
-func (img *Image) readFile(name string) ([]byte, error) {
-	e, err := img.find(name)
+// readEntry reads a small file.
+func (p part) readEntry(e *entry) ([]byte, error) {
+	f, err := p.file(e)
 	if err != nil {
 		return nil, err
 	}
-	return img.content(e)
-}
-
-func (img *Image) content(e *entry) ([]byte, error) {
-	if e.size > maxConfig {
-		return nil, refuse(e.path, "it has %d bytes, more than the %d that are read", e.size, maxConfig)
+	if f.Size > maxConfig {
+		return nil, refuse(f.Path, "it has %d bytes, more than the %d that are read", f.Size, maxConfig)
 	}
-	buf := make([]byte, e.size)
+	buf := make([]byte, f.Size)
 	rest := buf
-	for _, p := range e.places {
-		n := p.data.size
-		if n == 0 {
-			continue
-		}
-		if err := img.src.read(rest[:n], p.data.off); err != nil {
+	for _, e := range f.Extents {
+		if err := p.src.read(rest[:e.Len], e.Off); err != nil {
 			return nil, err
 		}
-		rest = rest[n:]
+		rest = rest[e.Len:]
 	}
 	return buf, nil
 }
 
+// readFile reads a small file by its path.
+func (p part) readFile(name string) ([]byte, error) {
+	e, err := find(p, name)
+	if err != nil {
+		return nil, err
+	}
+	return p.readEntry(e)
+}
+
+// tree returns the tree of the volume.
+func (img *Image) tree() part { return part{img.names.reader(img.src), img.src, nil} }
+
+// Lookup finds a regular file. Upper and lower case are told apart only where
+// the image has both; the 8.3 names of an image without longer ones count too.
+func (img *Image) Lookup(name string) (File, error) {
+	tree := img.tree()
+	e, err := find(tree, name)
+	if err != nil {
+		return File{}, err
+	}
+	return tree.file(e)
+}
+
 func (img *Image) exists(name string) bool {
-	_, err := img.find(name)
+	_, err := find(img.tree(), name)
 	return !errors.Is(err, ErrNotFound)
 }
 
 // Reader reads the content of the file from r, the image that it is part of.
 func (f File) Reader(r io.ReaderAt) *io.SectionReader {
-	if len(f.Extents) == 1 {
-		return io.NewSectionReader(r, f.Extents[0].Off, f.Size)
-	}
 	return io.NewSectionReader(&pieces{r, f.Extents}, 0, f.Size)
 }
 
@@ -212,8 +190,7 @@ type pieces struct {
 	extents []Extent
 }
 
-func (p *pieces) ReadAt(buf []byte, off int64) (int, error) {
-	done := 0
+func (p *pieces) ReadAt(buf []byte, off int64) (done int, err error) {
 	for _, e := range p.extents {
 		if off >= e.Len {
 			off -= e.Len
@@ -221,11 +198,8 @@ func (p *pieces) ReadAt(buf []byte, off int64) (int, error) {
 		}
 		n := int(min(int64(len(buf)-done), e.Len-off))
 		m, err := p.r.ReadAt(buf[done:done+n], e.Off+off)
-		if done += m; m < n {
+		if done += m; m < n || done == len(buf) {
 			return done, err
-		}
-		if done == len(buf) {
-			return done, nil
 		}
 		off = 0
 	}

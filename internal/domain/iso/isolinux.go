@@ -2,40 +2,47 @@ package iso
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
 // configLine is a line of an isolinux or systemd-boot configuration.
 type configLine struct {
+	indent     string
 	keyword    string // in lower case
-	start, end int    // the whole line, without its end
-	value      int    // where what follows the keyword starts
+	value      string // the text after the keyword, without blanks around it
+	start, end int    // the range from behind the keyword to the end of the line
 }
 
-func configLines(text string) []configLine {
-	var out []configLine
-	for at := 0; at < len(text); {
-		end := at + strings.IndexByte(text[at:], '\n')
-		next := end + 1
-		if end < at {
-			end, next = len(text), len(text)
+func configLines(text string) []*configLine {
+	const blanks = " \t\r\n"
+	var out []*configLine
+	at := 0
+	for raw := range strings.Lines(text) {
+		line := strings.TrimSuffix(strings.TrimSuffix(raw, "\n"), "\r")
+		rest := strings.TrimLeft(line, blanks)
+		keyword := rest
+		if i := strings.IndexAny(rest, blanks); i >= 0 {
+			keyword = rest[:i]
 		}
-		if end > at && text[end-1] == '\r' {
-			end--
-		}
-		line := configLine{start: at, end: end}
-		for at < end && isBlank(text[at]) {
-			at++
-		}
-		word := at
-		for at < end && !isBlank(text[at]) {
-			at++
-		}
-		line.keyword, line.value = strings.ToLower(text[word:at]), at
-		out = append(out, line)
-		at = next
+		indent := line[:len(line)-len(rest)]
+		out = append(out, &configLine{
+			indent: indent, keyword: strings.ToLower(keyword), value: strings.TrimSpace(rest[len(keyword):]),
+			start: at + len(indent) + len(keyword), end: at + len(line),
+		})
+		at += len(raw)
 	}
 	return out
+}
+
+// isolinuxMenu is a configuration of isolinux or syslinux.
+type isolinuxMenu struct {
+	*editor
+	dir string // of the configuration; relative paths start there
+	// global are the append lines before the first label. They apply to the labels
+	// that have none.
+	global []*configLine
+	labels []*label
 }
 
 // label is an entry of an isolinux menu.
@@ -45,80 +52,66 @@ type label struct {
 	tool    bool
 }
 
-// isolinuxMenu is a configuration of isolinux or syslinux.
-type isolinuxMenu struct {
-	text string
-	dir  string // of the configuration; relative paths start there
-	// global are the append lines before the first label. They apply to the labels
-	// that have none.
-	global []*configLine
-	labels []*label
-	out    outcome
-}
-
 // editIsolinux changes the append lines of an isolinux or syslinux
 // configuration. A Linux entry without one gets one.
-func editIsolinux(text string, e *edit, dir string) (outcome, error) {
-	c := &isolinuxMenu{text: text, dir: dir, out: outcome{text: text}}
-	c.parse()
-	var changes []splice
-	for _, l := range c.labels {
+func (c *editor) editIsolinux(dir string) {
+	m := isolinuxMenu{editor: c, dir: dir}
+	m.parse()
+	for _, l := range m.labels {
 		if l.kernel == nil || l.tool {
 			continue
 		}
-		s, err := c.editLabel(l, e)
-		if err != nil {
-			return c.out, err
+		c.kernels++
+		c.kernelPaths = append(c.kernelPaths, m.absolute(l.kernel.value))
+		for _, line := range l.appends {
+			m.editAppend(line)
 		}
-		changes = append(changes, s...)
-	}
-	if c.out.leans {
-		for _, line := range c.global {
-			s, err := c.editAppend(line, e)
-			if err != nil {
-				return c.out, err
-			}
-			changes = append(changes, s...)
+		if len(l.appends) > 0 {
+			continue
+		}
+		c.leans = true
+		if len(m.global) == 0 {
+			c.insertLine(l.kernel, l.kernel.indent+"append")
 		}
 	}
-	c.out.text = apply(text, changes)
-	return c.out, nil
+	if c.leans {
+		for _, line := range m.global {
+			m.editAppend(line)
+		}
+	}
 }
 
 // parse finds the labels, the append lines and the initrds.
-func (c *isolinuxMenu) parse() {
-	lines := configLines(c.text)
+func (m *isolinuxMenu) parse() {
 	var current *label
 	help := false // within a help text, which has no keywords
-	for i := range lines {
-		line := &lines[i]
-		value := strings.TrimSpace(c.text[line.value:line.end])
+	for _, line := range configLines(m.text) {
 		switch {
 		case help:
 			help = line.keyword != "endtext"
 		case line.keyword == "text":
-			help = strings.EqualFold(value, "help")
+			help = strings.EqualFold(line.value, "help")
 		case line.keyword == "label":
 			current = &label{}
-			c.labels = append(c.labels, current)
+			m.labels = append(m.labels, current)
 		case line.keyword == "initrd":
-			c.out.initrdPaths = append(c.out.initrdPaths, relative(c.dir, value))
+			m.initrdPaths = append(m.initrdPaths, m.absolute(line.value))
 		case current != nil:
-			current.add(line, value)
+			current.add(line)
 		case line.keyword == "append":
-			c.global = append(c.global, line)
+			m.global = append(m.global, line)
 		}
 	}
-	c.out.defaults = len(c.global) > 0
+	m.defaults = len(m.global) > 0
 }
 
 // add adds a line to an entry.
-func (l *label) add(line *configLine, value string) {
+func (l *label) add(line *configLine) {
 	switch line.keyword {
 	case "kernel", "linux":
-		if value != "" {
+		if line.value != "" {
 			l.kernel = line
-			l.tool = isTool(value) || line.keyword == "kernel" && isModule(value)
+			l.tool = isTool(line.value) || line.keyword == "kernel" && isModule(line.value)
 		}
 	case "com32", "boot", "bss", "pxe", "fdimage", "localboot", "config":
 		l.tool = true
@@ -127,62 +120,21 @@ func (l *label) add(line *configLine, value string) {
 	}
 }
 
-// editLabel returns the changes of a Linux entry.
-func (c *isolinuxMenu) editLabel(l *label, e *edit) ([]splice, error) {
-	c.out.kernels++
-	kernel := strings.TrimSpace(c.text[l.kernel.value:l.kernel.end])
-	c.out.kernelPaths = append(c.out.kernelPaths, relative(c.dir, kernel))
-	var changes []splice
-	for _, line := range l.appends {
-		s, err := c.editAppend(line, e)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, s...)
-	}
-	if len(l.appends) > 0 {
-		return changes, nil
-	}
-	c.out.leans = true
-	if len(c.global) > 0 || len(e.set) == 0 {
-		return nil, nil
-	}
-	s, err := e.splices(nil, l.kernel.end, plain)
-	if err != nil {
-		return nil, err
-	}
-	indent := c.text[l.kernel.start : l.kernel.value-len(l.kernel.keyword)]
-	return []splice{{l.kernel.end, l.kernel.end, newline(c.text) + indent + "append" + s[0].text}}, nil
-}
-
-// editAppend returns the changes of an append line, and notes the initrds in it.
-func (c *isolinuxMenu) editAppend(line *configLine, e *edit) ([]splice, error) {
-	words, err := splitWords(c.text, line.value, line.end)
-	if err != nil {
-		return nil, err
-	}
+// editAppend changes an append line, and notes the initrds in it.
+func (m *isolinuxMenu) editAppend(line *configLine) {
+	words := m.words(line)
 	for _, w := range words {
 		if list, ok := strings.CutPrefix(w.text, "initrd="); ok {
 			for p := range strings.SplitSeq(list, ",") {
-				c.out.initrdPaths = append(c.out.initrdPaths, relative(c.dir, p))
+				m.initrdPaths = append(m.initrdPaths, m.absolute(p))
 			}
 		}
 	}
-	var changes []splice
 	if len(words) == 1 && words[0].text == "-" { // no arguments, not even the global ones
-		changes = append(changes, splice{line.value, words[0].end, ""})
+		m.changes = append(m.changes, splice{line.start, words[0].end, ""})
 		words = nil
 	}
-	s, err := e.splices(words, line.value, plain)
-	return append(changes, s...), err
-}
-
-// newline returns the line ending of a file.
-func newline(text string) string {
-	if strings.Contains(text, "\r\n") {
-		return "\r\n"
-	}
-	return "\n"
+	m.change(m.edit, words, line.start, unquoted)
 }
 
 // isModule reports whether the extension of a file, by which syslinux decides, is not
@@ -196,64 +148,46 @@ func isModule(file string) bool {
 	return false
 }
 
-// relative resolves a path that may be relative to its configuration.
-func relative(dir, p string) string {
+// absolute resolves a path that may be relative to the configuration.
+func (m *isolinuxMenu) absolute(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return p
 	}
-	return path.Join(dir, p)
+	return path.Join(m.dir, p)
 }
 
 // editEntry changes the options of a systemd-boot entry. Its options lines
 // make one command line together; new arguments go to the last.
-func editEntry(text string, e *edit) (outcome, error) {
-	out := outcome{text: text}
+func (c *editor) editEntry() {
 	var linux *configLine
-	var options []configLine
-	lines := configLines(text)
-	for i, line := range lines {
-		value := strings.TrimSpace(text[line.value:line.end])
+	var options []*configLine
+	for _, line := range configLines(c.text) {
 		switch line.keyword {
 		case "linux":
-			linux = &lines[i]
-			out.kernelPaths = append(out.kernelPaths, value)
+			linux = line
+			c.kernelPaths = append(c.kernelPaths, line.value)
 		case "initrd":
-			out.initrdPaths = append(out.initrdPaths, value)
+			c.initrdPaths = append(c.initrdPaths, line.value)
 		case "options":
 			options = append(options, line)
 		}
 	}
 	if linux == nil {
-		return out, nil
+		return
 	}
-	out.kernels = 1
-	var changes []splice
+	c.kernels = 1
 	if len(options) == 0 {
-		s, err := e.splices(nil, linux.end, plain)
-		if err != nil || len(s) == 0 {
-			return out, err
-		}
-		changes = append(changes, splice{linux.end, linux.end, newline(text) + "options" + s[0].text})
+		c.insertLine(linux, "options")
 	}
-	removal := edit{drop: e.drop}
-	for _, a := range e.set {
-		removal.drop = append(removal.drop[:len(removal.drop):len(removal.drop)], a.key())
+	removal := edit{drop: slices.Clone(c.edit.drop)}
+	for _, a := range c.edit.set {
+		removal.drop = append(removal.drop, a.key())
 	}
 	for i, line := range options {
 		do := &removal
 		if i == len(options)-1 {
-			do = e
+			do = c.edit
 		}
-		words, err := splitWords(text, line.value, line.end)
-		if err != nil {
-			return out, err
-		}
-		s, err := do.splices(words, line.value, plain)
-		if err != nil {
-			return out, err
-		}
-		changes = append(changes, s...)
+		c.change(do, c.words(line), line.start, unquoted)
 	}
-	out.text = apply(text, changes)
-	return out, nil
 }

@@ -10,30 +10,33 @@ import (
 // image that was given to Open, with ranges replaced and maybe a tail after its
 // end. It is safe for concurrent use as far as that image is.
 type Overlay struct {
-	base     io.ReaderAt
-	baseSize int64
+	// segments are all of the patched image, in order.
+	segments []Segment
 	size     int64
-	// replaced is sorted; no two overlap. The tail is the last of them.
-	replaced []replacement
 	patched  []string
 	args     []string
 	image    *Image
 }
 
-type replacement struct {
-	off  int64
-	data []byte
-}
-
-func (r *replacement) end() int64 { return r.off + int64(len(r.data)) }
-
 // Segment is a piece of a disk: Len bytes of Source at Off or, where Data is not nil,
-// these bytes, which nobody changes.
+// these bytes, which never change.
 type Segment struct {
 	// Source is the untouched image as it was given to Open, such as a file.
 	Source   io.ReaderAt
 	Off, Len int64
 	Data     []byte
+}
+
+// Split returns the first n bytes of the segment, or all of it, and the rest.
+func (s Segment) Split(n int64) (first, rest Segment) {
+	first, rest = s, s
+	first.Len = min(n, s.Len)
+	rest.Off += first.Len
+	rest.Len -= first.Len
+	if s.Data != nil {
+		first.Data, rest.Data = s.Data[:first.Len], s.Data[first.Len:]
+	}
+	return first, rest
 }
 
 // Size is the number of bytes of the patched image.
@@ -53,8 +56,8 @@ func (o *Overlay) Image() *Image { return o.image }
 // Kept is the number of bytes that the overlay keeps in memory.
 func (o *Overlay) Kept() int64 {
 	var n int64
-	for i := range o.replaced {
-		n += int64(len(o.replaced[i].data))
+	for _, s := range o.segments {
+		n += int64(len(s.Data))
 	}
 	return n
 }
@@ -62,27 +65,16 @@ func (o *Overlay) Kept() int64 {
 // AppendSegments adds the segments of the n bytes at off to dst. It leaves out bytes
 // beyond the end, and does not allocate where dst has room.
 func (o *Overlay) AppendSegments(dst []Segment, off, n int64) []Segment {
-	if off < 0 || n <= 0 || off >= o.size {
+	if off < 0 {
 		return dst
 	}
-	n = min(n, o.size-off)
-	i := sort.Search(len(o.replaced), func(i int) bool { return o.replaced[i].end() > off })
-	for n > 0 {
-		if i == len(o.replaced) || o.replaced[i].off >= off+n {
-			return append(dst, Segment{Source: o.base, Off: off, Len: n})
-		}
-		r := &o.replaced[i]
-		if r.off > off {
-			dst = append(dst, Segment{Source: o.base, Off: off, Len: r.off - off})
-			n -= r.off - off
-			off = r.off
-		}
-		data := r.data[off-r.off:]
-		data = data[:min(int64(len(data)), n)]
-		dst = append(dst, Segment{Off: off, Len: int64(len(data)), Data: data})
-		off += int64(len(data))
-		n -= int64(len(data))
-		i++
+	i := sort.Search(len(o.segments), func(i int) bool { return o.segments[i].Off+o.segments[i].Len > off })
+	for ; n > 0 && i < len(o.segments); i++ {
+		_, s := o.segments[i].Split(off - o.segments[i].Off)
+		s, _ = s.Split(n)
+		dst = append(dst, s)
+		off += s.Len
+		n -= s.Len
 	}
 	return dst
 }

@@ -19,13 +19,13 @@ type patch struct {
 }
 
 type claim struct {
-	extent
+	Extent
 	path string
 }
 
 func newPatch(src source) *patch { return &patch{src: src, blocks: map[int64][]byte{}} }
 
-// read returns the image as it is patched so far, its tail excepted.
+// read fills buf from the image with the patches so far, but not from the tail.
 func (p *patch) read(buf []byte, off int64) error {
 	if err := p.src.read(buf, off); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (p *patch) read(buf []byte, off int64) error {
 	return nil
 }
 
-// write puts data at off, which lies within the image.
+// write puts data at off, within the image.
 func (p *patch) write(data []byte, off int64) error {
 	for len(data) > 0 {
 		n := off / sector
@@ -63,8 +63,8 @@ func (p *patch) write(data []byte, off int64) error {
 	return nil
 }
 
-// claim says that a range holds content of the file; no two files share one.
-func (p *patch) claim(path string, e extent) error {
+// claim reserves a range for the content of a file. No two files share one.
+func (p *patch) claim(path string, e Extent) error {
 	for _, c := range p.claims {
 		if c.overlaps(e) {
 			return refuse(path, "it shares its blocks with %s", c.path)
@@ -74,7 +74,7 @@ func (p *patch) claim(path string, e extent) error {
 	return nil
 }
 
-// add puts content behind the image and gives where.
+// add puts content behind the image and returns its offset.
 func (p *patch) add(content []byte) int64 {
 	at := p.tailStart() + int64(len(p.tail))
 	p.tail = append(p.tail, content...)
@@ -92,21 +92,33 @@ func (p *patch) size() int64 {
 	return p.tailStart() + int64(len(p.tail))
 }
 
-// overlay returns what was gathered; neighbouring blocks are joined.
+// overlay returns the patched image. Neighbouring blocks are joined.
 func (p *patch) overlay() *Overlay {
-	o := &Overlay{base: p.src.r, baseSize: p.src.size, size: p.size()}
-	put := func(off int64, data []byte) {
-		if n := len(o.replaced); n > 0 && o.replaced[n-1].end() == off {
-			o.replaced[n-1].data = append(o.replaced[n-1].data, data...)
+	o := &Overlay{size: p.size()}
+	at := int64(0) // the end of the segments so far
+	untouched := func(end int64) {
+		if end > at {
+			o.segments = append(o.segments, Segment{Source: p.src.r, Off: at, Len: end - at})
+			at = end
+		}
+	}
+	replace := func(off int64, data []byte) {
+		untouched(off)
+		at += int64(len(data))
+		if n := len(o.segments); n > 0 && o.segments[n-1].Data != nil {
+			last := &o.segments[n-1]
+			last.Data = append(last.Data, data...)
+			last.Len = int64(len(last.Data))
 			return
 		}
-		o.replaced = append(o.replaced, replacement{off, slices.Clip(data)})
+		o.segments = append(o.segments, Segment{Off: off, Len: int64(len(data)), Data: slices.Clip(data)})
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.blocks)) {
-		put(n*sector, p.blocks[n])
+		replace(n*sector, p.blocks[n])
 	}
+	untouched(p.src.size)
 	if len(p.tail) > 0 {
-		put(p.src.size, append(make([]byte, p.tailStart()-p.src.size), p.tail...))
+		replace(p.src.size, append(make([]byte, p.tailStart()-p.src.size), p.tail...))
 	}
 	return o
 }

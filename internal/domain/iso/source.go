@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// sector is the block size of a CD, and of every image that is read here.
+// sector is the block size of a CD (ECMA-119, section 6.1.2), and of every image that is read here.
 const sector = 2048
 
 var (
-	// ErrNotISO is what Open gives for bytes that are no ISO 9660 image.
+	// ErrNotISO is returned by Open for bytes that are no ISO 9660 image.
 	ErrNotISO = errors.New("no ISO 9660 image")
-	// ErrTruncated is an image that ends before what it says it holds.
+	// ErrTruncated is an image that ends before its content does.
 	ErrTruncated = errors.New("the image is truncated")
-	// ErrNotFound is a path that the image does not hold.
+	// ErrNotFound is a path that the image does not have.
 	ErrNotFound = errors.New("no such file in the image")
 	// ErrNoBaseURL is an argument with ${glowplug} where Options have no BaseURL.
 	ErrNoBaseURL = errors.New("the server's URL for ${glowplug} is not known")
@@ -56,6 +56,22 @@ func (s source) read(buf []byte, off int64) error {
 		return fmt.Errorf("%w: %d bytes at %d cannot be read", ErrTruncated, len(buf), off)
 	}
 	return err
+}
+
+// Extent is a range of the image.
+type Extent struct{ Off, Len int64 }
+
+func (e Extent) end() int64 { return e.Off + e.Len }
+
+func (e Extent) overlaps(o Extent) bool { return e.Off < o.end() && o.Off < e.end() }
+
+// appendExtent adds a range to a list, where an adjacent one becomes part of the last.
+func appendExtent(list []Extent, e Extent) []Extent {
+	if n := len(list); n > 0 && list[n-1].end() == e.Off {
+		list[n-1].Len += e.Len
+		return list
+	}
+	return append(list, e)
 }
 
 // align rounds n up to whole blocks.

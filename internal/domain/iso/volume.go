@@ -17,7 +17,7 @@ type volume struct {
 	id      string
 	trees   []*tree // the primary one first
 	catalog uint32  // block of the El Torito boot catalogue, 0: none
-	end     int64   // where the volume ends, in bytes
+	end     int64   // the end of the volume, in bytes
 	udf     bool    // the image is also UDF
 }
 
@@ -25,7 +25,7 @@ type volume struct {
 // (Joliet, or the long names of ISO 9660:1999). All name the same files.
 type tree struct {
 	descriptor int64 // offset of its volume descriptor
-	root       extent
+	root       Extent
 	joliet     bool
 	// rockRidge is true if its records have POSIX names; skip is the number of bytes
 	// before these.
@@ -33,73 +33,43 @@ type tree struct {
 	skip      int
 }
 
-// extent is a range of the image.
-type extent struct{ off, size int64 }
-
-func (e extent) end() int64 { return e.off + e.size }
-
-func (e extent) overlaps(o extent) bool { return e.off < o.end() && o.off < e.end() }
-
 // readVolume reads the volume descriptors (ECMA-119, section 8).
 func readVolume(src source) (*volume, error) {
+	if src.size < firstDescriptor+sector {
+		return nil, fmt.Errorf("%w: it has %d bytes, the first volume descriptor stands at %d", ErrNotISO, src.size,
+			firstDescriptor)
+	}
 	v := &volume{}
 	buf := make([]byte, sector)
 	terminated := false
-	for i := range int64(maxDescriptors) {
-		off := firstDescriptor + i*sector
-		if src.size < off+sector {
-			if i == 0 {
-				return nil, fmt.Errorf("%w: it has %d bytes, the first volume descriptor stands at %d", ErrNotISO, src.size, off)
-			}
-			break
-		}
+	end := min(src.size, firstDescriptor+maxDescriptors*sector)
+	for off := int64(firstDescriptor); off+sector <= end; off += sector {
 		if err := src.read(buf, off); err != nil {
 			return nil, err
 		}
-		switch v.identify(string(buf[1:6])) {
-		case foreignDescriptor:
-			continue
-		case noDescriptor:
-			if i == 0 {
+		switch string(buf[1:6]) { // the standard identifier
+		case "NSR02", "NSR03": // UDF
+			v.udf = true
+		case "BEA01", "TEA01", "BOOT2": // UDF or ECMA-168
+		case "CD001":
+			if terminated {
+				continue // UDF may follow the terminator
+			}
+			terminated = buf[0] == 255
+			if err := v.add(buf, off); err != nil {
+				return nil, err
+			}
+		default:
+			if off == firstDescriptor {
 				return nil, fmt.Errorf("%w: no volume descriptor at %d", ErrNotISO, off)
 			}
 			return v, v.check(src)
-		}
-		if terminated {
-			continue // UDF may follow the terminator
-		}
-		terminated = buf[0] == 255
-		if err := v.add(buf, off); err != nil {
-			return nil, err
 		}
 	}
 	return v, v.check(src)
 }
 
-// descriptorKind is what the standard identifier of a descriptor says.
-type descriptorKind uint8
-
-const (
-	noDescriptor      descriptorKind = iota
-	isoDescriptor                    // of ISO 9660
-	foreignDescriptor                // of UDF or ECMA-168
-)
-
-// identify returns the kind of the descriptor with a standard identifier.
-func (v *volume) identify(id string) descriptorKind {
-	switch id {
-	case "NSR02", "NSR03":
-		v.udf = true
-		return foreignDescriptor
-	case "BEA01", "TEA01", "BOOT2":
-		return foreignDescriptor
-	case "CD001":
-		return isoDescriptor
-	}
-	return noDescriptor
-}
-
-// add takes over a volume descriptor, which stands at off.
+// add reads a volume descriptor at off (ECMA-119, sections 8.2 to 8.5; El Torito, section 2.0).
 func (v *volume) add(buf []byte, off int64) error {
 	switch buf[0] {
 	case 0:
@@ -121,7 +91,7 @@ func (v *volume) add(buf []byte, off int64) error {
 	return nil
 }
 
-// check reports whether the descriptors describe a whole ISO 9660 volume.
+// check returns an error unless the descriptors describe a whole ISO 9660 volume.
 func (v *volume) check(src source) error {
 	if len(v.trees) == 0 {
 		return fmt.Errorf("%w: it has no primary volume descriptor", ErrNotISO)
@@ -140,7 +110,7 @@ func (v *volume) addTree(descriptor []byte, off int64, joliet bool) error {
 	if err != nil {
 		return fmt.Errorf("volume descriptor at %d: %w", off, err)
 	}
-	v.trees = append(v.trees, &tree{descriptor: off, root: root.data(), joliet: joliet})
+	v.trees = append(v.trees, &tree{descriptor: off, root: root.data, joliet: joliet})
 	return nil
 }
 

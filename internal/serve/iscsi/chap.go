@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// maxBinary is the longest binary value of a text, RFC 7143 section 12.1.4.
+// maxBinary is the longest binary value of a text, RFC 7143 section 12.1.3.
 const maxBinary = 1024
 
 var (
@@ -27,7 +27,7 @@ var (
 	errChapReflect = errors.New("initiator reflects the target's challenge")
 )
 
-// chapHashes are the algorithms that are known, by IANA's number.
+// chapHashes are the known algorithms, by IANA's number.
 var chapHashes = map[int]func() hash.Hash{
 	5: md5.New,
 	6: sha1.New,
@@ -63,8 +63,8 @@ func (c *chap) begin(algorithms string) (pairs, error) {
 	return nil, errChapMethod
 }
 
-// finish checks the initiator's name and response, and gives the target's own
-// where it is asked to authenticate as well.
+// finish checks the initiator's name and response, and returns the target's own if the
+// initiator wants mutual authentication (RFC 7143, section 12.1.3).
 func (c *chap) finish(text pairs) (pairs, error) {
 	name, _ := text.get("CHAP_N")
 	value, _ := text.get("CHAP_R")
@@ -108,7 +108,7 @@ func (c *chap) respond(id byte, secret string, challenge []byte) []byte {
 	return h.Sum(nil)
 }
 
-// parseBinary reads a binary value: 0x and hex, or 0b and base64.
+// parseBinary parses a binary value: 0x and hex, or 0b and base64 (RFC 7143, section 6.1).
 func parseBinary(s string) ([]byte, error) {
 	if len(s) > 2*maxBinary+2 || len(s) < 2 {
 		return nil, errChapFormat

@@ -14,8 +14,8 @@ var zeros [blockSize]byte
 // scsi is a connection in its answers to SCSI commands. As a value it costs nothing.
 type scsi struct{ *conn }
 
-// command answers a SCSI command. Data that comes along is ignored: the drive
-// takes none.
+// command answers a SCSI command (RFC 7143, section 11.3). It ignores immediate data: the
+// drive accepts none.
 func (c scsi) command(r request) error {
 	if c.discovery {
 		return c.reject(r, rejectProtocol)
@@ -40,7 +40,7 @@ func (c scsi) command(r request) error {
 		}
 		c.session.read.Add(reading.size)
 		reading.from = c.extent(off, reading.size)
-		reading.checker, _ = c.target.Disk.(Checker)
+		reading.disk = c.target.Disk
 	} else {
 		c.scratch = result.data[:0]
 		reading.size, reading.rest = compare(int64(len(result.data)), expected)
@@ -76,25 +76,20 @@ func (c scsi) failure(err error) sense {
 	return found
 }
 
-// extent finds where n bytes of the disk are.
+// extent returns the segments of n bytes of the disk.
 func (c scsi) extent(off, n int64) cursor {
 	disk := c.target.Disk
 	inside := max(0, min(n, disk.Size()-off))
-	c.segments = c.segments[:0]
-	if s, ok := disk.(Segmenter); ok && inside > 0 {
-		c.segments = s.AppendSegments(c.segments, off, inside)
-	} else if inside > 0 {
-		c.segments = append(c.segments, iso.Segment{Source: disk, Off: off, Len: inside})
-	}
-	for rest := n - inside; rest > 0; {
+	c.segments = disk.AppendSegments(c.segments[:0], off, inside)
+	for rest := n - inside; rest > 0; rest -= blockSize {
 		part := min(rest, blockSize)
 		c.segments = append(c.segments, iso.Segment{Data: zeros[:part], Len: part})
-		rest -= part
 	}
-	return cursor{segments: c.segments}
+	return cursor{c.segments}
 }
 
-// status sends a SCSI response: a status, with sense data where it says so.
+// status sends a SCSI response (RFC 7143, section 11.4): a status, and sense data if that is
+// CHECK CONDITION.
 func (c scsi) status(r request, result result, dataSN uint32, rest residual) error {
 	h := newHeader(opResponse, flagFinal|rest.flags, r.tag())
 	h[3] = result.status

@@ -13,7 +13,7 @@ import (
 	"glowplug/internal/domain/iso"
 )
 
-// Why a connection ended, as Hooks.Logout and the log tell.
+// Why a connection ended, for Hooks.Logout and the log.
 var (
 	ErrIdle       = errors.New("nothing heard for too long")
 	ErrStuck      = errors.New("initiator takes no data")
@@ -29,7 +29,7 @@ var (
 const (
 	// readBuffer holds a batch of commands; a PDU that is longer makes it grow.
 	readBuffer = 4 << 10
-	// window is how many commands an initiator may have under way.
+	// window is the number of commands that an initiator may have under way.
 	window = 128
 )
 
@@ -72,13 +72,13 @@ type conn struct {
 	nudges  atomic.Uint32 // nudge bits
 	loginBy time.Time
 	public  atomic.Pointer[Session] // session, once it has begun
-	ended   atomic.Pointer[error]   // why somebody else ended it
-	pinged  int64                   // the watchman's: the silence that a ping was sent in
+	ended   atomic.Pointer[error]   // why another goroutine ended it
+	pinged  int64                   // of watch: the silence in which it sent a ping
 	done    chan struct{}           // closed when the socket is
 	gone    chan struct{}           // closed when the target is released as well
 }
 
-// serve runs the connection to its end, and gives why it ended.
+// serve runs the connection to its end, and returns the cause.
 func (c *conn) serve() error {
 	defer close(c.done)
 	defer c.net.Close()
@@ -97,7 +97,7 @@ func (c *conn) serve() error {
 
 // fullFeature answers requests until the connection ends.
 func (c *conn) fullFeature() error {
-	// Whoever has nudged during the login has been overtaken by this.
+	// A nudge during the login set a deadline that this overwrites.
 	c.net.SetDeadline(time.Time{})
 	if err := c.nudged(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (c *conn) next(with digests) (request, error) {
 	}
 }
 
-// fill reads until n bytes are buffered, and takes along what there is.
+// fill reads until at least n bytes are buffered.
 func (c *conn) fill(n int) error {
 	if c.from == c.to {
 		c.from, c.to = 0, 0
@@ -175,7 +175,7 @@ func (c *conn) nudge(what uint32) {
 	c.net.SetReadDeadline(time.Unix(1, 0))
 }
 
-// nudged does what was asked for.
+// nudged acts on the nudges.
 func (c *conn) nudged() error {
 	what := c.nudges.Swap(0)
 	if what&nudgeStop != 0 {
@@ -195,37 +195,37 @@ func (c *conn) end(cause error) {
 
 // handle answers one request of the full feature phase.
 func (c *conn) handle(r request) error {
-	switch op := r.opcode(); op {
-	case opCommand, opTask, opText, opLogout, opNopOut:
-		if op == opNopOut && r.tag() == noTag {
-			return nil // the answer to a ping
-		}
-		if skip, err := c.sequence(r); skip || err != nil {
-			return err
-		}
-	case opDataOut:
-		return nil // of a write that has failed already
-	}
+	var answer func(request) error
 	switch r.opcode() {
 	case opCommand:
-		return scsi{c}.command(r)
+		answer = scsi{c}.command
 	case opTask:
-		return c.taskManagement(r)
+		answer = c.taskManagement
 	case opText:
-		return textExchange{c}.text(r)
+		answer = textExchange{c}.text
 	case opLogout:
-		return c.logout(r)
+		answer = c.logout
 	case opNopOut:
-		return c.nop(r)
+		if r.tag() == noTag {
+			return nil // the answer to a ping
+		}
+		answer = c.nop
+	case opDataOut:
+		return nil // of a write that has failed already
 	case opLogin:
 		_ = c.reject(r, rejectProtocol) // the connection ends either way
 		return fmt.Errorf("%w: login in the full feature phase", errProtocol)
+	default:
+		return c.reject(r, rejectUnsupported)
 	}
-	return c.reject(r, rejectUnsupported)
+	if skip, err := c.sequence(r); skip || err != nil {
+		return err
+	}
+	return answer(r)
 }
 
-// sequence checks a request's number. Numbers out of the window are ignored;
-// one that skips others breaks the connection, as they cannot come any more.
+// sequence checks a request's number (RFC 7143, section 4.2.2.1). Numbers out of the window
+// are ignored; one that skips others breaks the connection, as those cannot follow.
 func (c *conn) sequence(r request) (skip bool, err error) {
 	ahead := int32(r.cmdSN() - c.expCmdSN)
 	switch {
@@ -241,7 +241,7 @@ func (c *conn) sequence(r request) (skip bool, err error) {
 	return false, nil
 }
 
-// numbers fills in the sequence numbers of an answer, and counts it.
+// numbers sets the sequence numbers of an answer, and counts it.
 func (c *conn) numbers(h *header) {
 	c.window(h)
 	h.put(24, c.statSN)

@@ -51,10 +51,10 @@ func (c *conn) taskManagement(r request) error {
 	if err := c.answer(&h, nil); err != nil || function != taskResetCold {
 		return err
 	}
-	return errLogout // a cold reset ends the sessions of who asks for it
+	return errLogout // a cold reset ends the session that it comes in
 }
 
-// logout answers and ends the connection.
+// logout answers and ends the connection (RFC 7143, sections 11.14 and 11.15).
 func (c *conn) logout(r request) error {
 	const (
 		closeSession, closeConnection = 0, 1
@@ -84,7 +84,8 @@ func (c *conn) nop(r request) error {
 	return c.answer(&h, r.data[:min(len(r.data), c.params.maxSend)])
 }
 
-// ping asks the initiator for a sign of life. It does not take a status number.
+// ping sends a NOP-In that the initiator has to answer (RFC 7143, section 11.19). It does
+// not take a status number.
 func (c *conn) ping() error {
 	h := newHeader(opNopIn, flagFinal, noTag)
 	h.put(20, 1) // the target's tag, which the answer repeats
@@ -93,14 +94,15 @@ func (c *conn) ping() error {
 	return c.out.pdu(&h, nil, c.params.digests)
 }
 
-// reject refuses a PDU, and sends its header back.
+// reject refuses a PDU, and returns its header to the initiator (RFC 7143, section 11.17).
 func (c *conn) reject(r request, reason byte) error {
 	h := newHeader(opReject, flagFinal, noTag)
 	h[2] = reason
 	return c.answer(&h, r.head)
 }
 
-// farewell tells the initiator that the target goes away and when to try again.
+// farewell tells the initiator that the target stops and when to try again (RFC 7143,
+// section 11.9).
 func (c *conn) farewell() error {
 	h := newHeader(opAsync, flagFinal, noTag)
 	h[36] = asyncDropAll

@@ -14,11 +14,12 @@ import (
 // own; shorter ones are gathered in a buffer.
 const minZeroCopy = 16 << 10
 
-// errMedium is a disk that could not be read, found before the PDU that was to
-// carry the data has begun: it becomes sense data.
+// errMedium is a failed read of the disk, before the PDU with the data has begun: it
+// becomes sense data.
 var errMedium = errors.New("disk cannot be read")
 
-// residual is how far the data is from what the initiator expects.
+// residual is the difference between the data and the length that the initiator expects
+// (RFC 7143, section 11.4.5).
 type residual struct {
 	flags byte
 	count uint32
@@ -29,7 +30,7 @@ const (
 	residualUnder = 0x02
 )
 
-// compare returns what to send of n bytes where the initiator expects some.
+// compare returns the number of bytes to send of n where the initiator expects some.
 func compare(n, expected int64) (send int64, rest residual) {
 	switch {
 	case n > expected:
@@ -48,45 +49,37 @@ type reading struct {
 	rest    residual
 	sent    int64
 	dataSN  uint32
-	checker Checker // nil: what was read is good
+	disk    Disk // nil: the data is an answer of the drive
 }
 
 func (r *reading) check() error {
-	if r.checker == nil {
+	if r.disk == nil {
 		return nil
 	}
-	if err := r.checker.Check(); err != nil {
+	if err := r.disk.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errMedium, err)
 	}
 	return nil
 }
 
-// sendData sends Data-In PDUs, the last of them with the status GOOD.
+// sendData sends Data-In PDUs (RFC 7143, section 11.7), the last of them with the status GOOD.
 func (c scsi) sendData(r *reading) error {
-	if c.zeroCopy(r) && r.from.plain() {
-		last := r.size
-		if r.checker != nil {
-			// What tells that all of it is good follows the data, so the end goes through
-			// a buffer and is checked first.
-			last -= blockSize
-		}
+	if c.zeroCopy(r) && r.from.isFilesAndMemory() {
 		if err := r.check(); err != nil {
 			return err
 		}
-		if err := c.sendFiles(r, last); err != nil {
+		// The status GOOD is for all of the data, so the end goes through a buffer and is
+		// checked first.
+		if err := c.sendFiles(r, r.size-blockSize); err != nil {
 			return err
 		}
-	}
-	if r.sent == r.size {
-		return nil
 	}
 	return c.sendCopies(r)
 }
 
-// zeroCopy reports whether to leave the copying to the kernel. With data digests
-// that is impossible. Short reads are quicker copied, and so are those behind
-// which others wait: what then costs is the number of packets, and those from
-// the page cache cannot be joined.
+// zeroCopy reports whether the kernel copies the data. With data digests that is
+// impossible. Copying is faster for short reads, and while further requests wait: then
+// the number of packets costs most, and those from the page cache cannot be joined.
 func (c scsi) zeroCopy(r *reading) bool {
 	least := int64(minZeroCopy)
 	if c.to-c.from >= headerLen {
@@ -96,8 +89,7 @@ func (c scsi) zeroCopy(r *reading) bool {
 		r.size >= least && r.size%4 == 0
 }
 
-// sendFiles sends the first bytes of the data, from the page cache and from memory
-// that stays as it is.
+// sendFiles sends the first bytes of the data, from the page cache and from memory.
 func (c scsi) sendFiles(r *reading, last int64) error {
 	for r.sent < last {
 		h, n := c.dataHeader(r, int(min(int64(c.params.maxSend), last-r.sent)))
@@ -114,7 +106,7 @@ func (c scsi) sendFiles(r *reading, last int64) error {
 	return nil
 }
 
-// sendPart sends one segment behind the header that waits, if one does.
+// sendPart sends one segment behind the header, if that was not sent yet.
 func (c scsi) sendPart(head *[]byte, part iso.Segment, more bool) error {
 	first := *head
 	*head = nil
@@ -185,10 +177,10 @@ func (c scsi) dataHeader(r *reading, limit int) (h header, n int) {
 		h[1] = flagFinal | 0x01 | r.rest.flags
 		h.put(44, r.rest.count)
 		c.numbers(&h)
-	case r.sent%burst == 0:
-		h[1] = flagFinal
-		fallthrough
 	default:
+		if r.sent%burst == 0 {
+			h[1] = flagFinal
+		}
 		c.window(&h)
 	}
 	return h, int(size)
@@ -197,8 +189,8 @@ func (c scsi) dataHeader(r *reading, limit int) (h header, n int) {
 // cursor walks along segments.
 type cursor struct{ segments []iso.Segment }
 
-// plain reports whether all of it is files and memory.
-func (c *cursor) plain() bool {
+// isFilesAndMemory reports whether no segment has another source.
+func (c *cursor) isFilesAndMemory() bool {
 	for i := range c.segments {
 		if _, file := c.segments[i].Source.(*os.File); !file && c.segments[i].Data == nil {
 			return false
@@ -209,18 +201,10 @@ func (c *cursor) plain() bool {
 
 // next takes a piece of at most n bytes off the front.
 func (c *cursor) next(n int64) iso.Segment {
-	first := &c.segments[0]
-	part := *first
-	if part.Len > n {
-		part.Len = n
-		first.Len -= n
-		first.Off += n
-		if part.Data != nil {
-			part.Data, first.Data = part.Data[:n], first.Data[n:]
-		}
-		return part
+	part, rest := c.segments[0].Split(n)
+	if c.segments[0] = rest; rest.Len == 0 {
+		c.segments = c.segments[1:]
 	}
-	c.segments = c.segments[1:]
 	return part
 }
 
@@ -239,7 +223,7 @@ func (c *cursor) read(b []byte) error {
 	return nil
 }
 
-// readAt reads all of b; a reader may say EOF with the last byte.
+// readAt reads all of b. A reader may return io.EOF with the last byte.
 func readAt(from io.ReaderAt, b []byte, off int64) error {
 	n, err := from.ReadAt(b, off)
 	if n == len(b) {

@@ -17,7 +17,7 @@ type drive struct {
 
 	ejected bool
 	locked  bool
-	event   byte // a media event that has not been told
+	event   byte // a media event that has not been reported
 }
 
 // Media events of GET EVENT STATUS NOTIFICATION.
@@ -39,11 +39,11 @@ func (d *drive) reset() { d.ejected, d.locked, d.event = false, false, eventNone
 
 func (d *drive) serialNumber() string { return hex.EncodeToString(d.serial[:]) }
 
-// execute runs a command of 16 bytes; answers are added to out, which is empty.
+// execute runs a command of 16 bytes. It adds the answer to out, which is empty.
 func (d *drive) execute(lun uint64, cdb, out []byte) result {
 	op := lookup(cdb)
 	switch {
-	case lun != 0 && (op == nil || op.units == hereOnly):
+	case lun != 0 && (op == nil || !op.anyUnit):
 		return checkCondition(senseUnit)
 	case op == nil && serviceActions(cdb[0]):
 		return checkCondition(senseField(1))
@@ -75,8 +75,8 @@ func absent(cdb, out []byte) result {
 
 func testUnitReady(*drive, []byte, []byte) result { return result{} }
 
-// requestSense has nothing to tell of earlier commands, as their sense data
-// came with them; only of the state now.
+// requestSense returns sense data of the present state (SPC-3, section 6.27). That of
+// earlier commands was sent with them.
 func requestSense(d *drive, cdb, out []byte) result {
 	s := senseNone
 	if d.ejected {
@@ -96,13 +96,11 @@ func reportLUNs(_ *drive, cdb, out []byte) result {
 	if allocated < 16 {
 		return checkCondition(senseField(6))
 	}
-	list := make([]byte, 16)
-	list[3] = 8
-	if cdb[2] == 1 { // well known units alone: there are none
-		list = list[:8]
-		list[3] = 0
+	list := [16]byte{3: 8} // one unit: LUN 0
+	if cdb[2] == 1 {       // well known units alone: there are none
+		return good(append(out, make([]byte, 8)...), allocated)
 	}
-	return good(append(out, list...), allocated)
+	return good(append(out, list[:]...), allocated)
 }
 
 // startStop ejects and loads. Spinning up and down and power conditions need

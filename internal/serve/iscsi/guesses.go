@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// freeGuesses are the wrong CHAP answers that nobody waits for: secrets are mistyped.
+	// freeGuesses are the wrong CHAP answers without a wait: secrets are mistyped.
 	freeGuesses = 5
-	// firstGuessWait is how long the answer after these waits. Each further wrong one
+	// firstGuessWait is the wait of the answer after these. Each further wrong one
 	// doubles it, up to maxGuessWait.
 	firstGuessWait = 500 * time.Millisecond
 	maxGuessWait   = 8 * time.Second
-	// guessesKept is how long after the last one they are forgotten.
+	// guessesKept is the time after the last one when they are forgotten.
 	guessesKept = 10 * time.Minute
 	// maxGuessers bounds those whose wrong answers are remembered.
 	maxGuessers = 4096
 	// maxGuessesWaiting are the answers of one guesser that wait at once. Others are
-	// refused unseen: a wrong answer is to cost its wait.
+	// refused unseen: a wrong answer has to cost its wait.
 	maxGuessesWaiting = 16
 	// waitingShare is the part of all connections that may wait with an answer.
 	waitingShare = 4
@@ -28,8 +28,8 @@ const (
 
 var errGuesses = errors.New("too many logins wait because of wrong CHAP answers from there")
 
-// guesses are the wrong CHAP answers of late. Who gave some waits before the next one
-// is looked at, right or wrong, so that hanging up early tells nothing.
+// guesses are the recent wrong CHAP answers. The next answer of the same peer waits before
+// the check, right or wrong, so that hanging up early tells nothing.
 type guesses struct {
 	room int // answers that may wait, in all
 	// log bounds the lines that wrong answers make.
@@ -40,7 +40,7 @@ type guesses struct {
 	waiting  int
 }
 
-// guesser is somebody who gave wrong answers.
+// guesser is a peer with wrong answers.
 type guesser struct {
 	wrong   int
 	last    time.Time
@@ -54,7 +54,7 @@ func newGuesses(connections int) guesses {
 	}
 }
 
-// prove looks at the answer of CHAP when it is its turn, and tells of a wrong one.
+// prove checks the answer of CHAP when it is its turn, and reports a wrong one.
 func (n *negotiation) prove(keys pairs) (more pairs, err error) {
 	g := &n.server.guesses
 	wrong, err := g.check(n.peer(), n.pause, func() (err error) {
@@ -69,7 +69,7 @@ func (n *negotiation) prove(keys pairs) (more pairs, err error) {
 			"target", n.target.IQN, "client", n.target.Client, "wrong", wrong)
 	}
 	if n.server.options.Hooks.Guessed != nil {
-		n.server.options.Hooks.Guessed(n.visitor(n.target.IQN), n.target.Tag, wrong)
+		n.server.options.Hooks.Guessed(n.loginTo(n.target.IQN), n.target.Tag, wrong)
 	}
 	return nil, err
 }
@@ -96,7 +96,7 @@ func (p peer) wider() peer {
 	return peer{addr: network.Addr().WithZone(p.addr.Zone())}
 }
 
-// wait is how long the next answer waits.
+// wait returns the wait of the next answer.
 func (g *guesser) wait() time.Duration {
 	if g == nil || g.wrong < freeGuesses {
 		return 0
@@ -104,8 +104,8 @@ func (g *guesser) wait() time.Duration {
 	return min(maxGuessWait, firstGuessWait<<min(g.wrong-freeGuesses, 10))
 }
 
-// check lets an answer be looked at when it is its turn. pause waits. wrong counts the
-// wrong answers of late, where this is one of them.
+// check calls look, which checks an answer, when it is its turn. pause waits. If the answer
+// is wrong, check returns the number of recent wrong ones.
 func (g *guesses) check(who peer, pause func(time.Duration) error, look func() error) (wrong int, err error) {
 	who = who.wider()
 	g.mu.Lock()
@@ -130,7 +130,7 @@ func (g *guesses) check(who peer, pause func(time.Duration) error, look func() e
 			return 0, err
 		}
 	}
-	// Under the lock, so that the next one knows what came of it.
+	// Under the lock, so that the next one knows the result.
 	if err := look(); !errors.Is(err, errChapRefused) {
 		return 0, err
 	}
@@ -142,7 +142,7 @@ func (g *guesses) check(who peer, pause func(time.Duration) error, look func() e
 	return known.wrong, errChapRefused
 }
 
-// remember makes room for a guesser, in place of the one who guessed least and longest ago.
+// remember adds a guesser, if necessary in place of the one with the fewest and oldest guesses.
 func (g *guesses) remember(who peer) *guesser {
 	if len(g.guessers) >= maxGuessers {
 		var least peer

@@ -1,9 +1,6 @@
 package iscsi
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "encoding/binary"
 
 const (
 	vendorID  = "GLOWPLUG"         // 8 characters
@@ -67,29 +64,26 @@ func vitalPage(d *drive, code byte) []byte {
 	return nil
 }
 
-// identification is the device identification page.
+// identification is the device identification page (SPC-3, section 7.6.3).
 func (d *drive) identification() []byte {
 	const (
 		binaryForm, asciiForm, utf8Form = 1, 2, 3
 		ofUnit, ofPort, ofDevice        = 0x00, 0x10, 0x20
 		vendorType, naaType, portType   = 1, 3, 4
 		nameType                        = 8
-		iscsiName                       = 0x80 // the protocol is told
+		ofISCSI, named                  = 5 << 4, 0x80 // the protocol, and that it is valid
 	)
 	var page []byte
 	add := func(form, kind byte, value []byte) {
-		page = append(page, 5<<4|form, iscsiName|kind, 0, byte(len(value)))
+		page = append(page, form, kind, 0, byte(len(value)))
 		page = append(page, value...)
 	}
 	naa := binary.BigEndian.Uint64(d.serial[:])&^(0xf<<60) | 3<<60 // locally assigned
-	page = append(page, binaryForm, ofUnit|naaType, 0, 8)
-	page = binary.BigEndian.AppendUint64(page, naa)
-	vendor := vendorID + d.serialNumber()
-	page = append(page, asciiForm, ofUnit|vendorType, 0, byte(len(vendor)))
-	page = append(page, vendor...)
-	add(binaryForm, ofPort|portType, []byte{0, 0, 0, 1})
-	add(utf8Form, ofPort|nameType, scsiName(fmt.Sprintf("%s,t,0x0001", d.iqn)))
-	add(utf8Form, ofDevice|nameType, scsiName(d.iqn))
+	add(binaryForm, ofUnit|naaType, binary.BigEndian.AppendUint64(nil, naa))
+	add(asciiForm, ofUnit|vendorType, []byte(vendorID+d.serialNumber()))
+	add(ofISCSI|binaryForm, named|ofPort|portType, []byte{0, 0, 0, 1})
+	add(ofISCSI|utf8Form, named|ofPort|nameType, scsiName(d.iqn+",t,0x0001"))
+	add(ofISCSI|utf8Form, named|ofDevice|nameType, scsiName(d.iqn))
 	return page
 }
 

@@ -29,7 +29,7 @@ type pair struct{ key, value string }
 // pairs is a text: the keys in their order.
 type pairs []pair
 
-// parseText takes a text apart.
+// parseText parses a text.
 func parseText(b []byte) (pairs, error) {
 	var list pairs
 	for len(b) > 0 {
@@ -63,7 +63,7 @@ func (p pairs) get(key string) (string, bool) {
 // add appends a key.
 func (p *pairs) add(key, value string) { *p = append(*p, pair{key, value}) }
 
-// encode writes the text as it goes over the wire.
+// encode returns the text as it is sent.
 func (p pairs) encode() []byte {
 	var b []byte
 	for _, each := range p {
@@ -75,19 +75,12 @@ func (p pairs) encode() []byte {
 	return b
 }
 
-// validName reports whether a text can be an iSCSI name. It is liberal in the
-// characters, as initiators are, but lets nothing through that could break a
-// log line or a text.
+// validName reports whether a text can be an iSCSI name. It accepts the characters that
+// initiators use, but none that could break a log line or a text.
 func validName(s string) bool {
-	if len(s) == 0 || len(s) > maxName {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '=' || s[i] == ',' {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || r == '=' || r == ','
+	})
 }
 
 // number reads a numerical value within bounds; the protocol allows hex.
@@ -103,5 +96,5 @@ func number(s string, low, high int) (int, bool) {
 	return int(n), true
 }
 
-// list takes a value apart that is a list in order of preference.
+// list returns the elements of a value that is a list in order of preference.
 func list(value string) []string { return strings.Split(value, ",") }

@@ -20,8 +20,8 @@ const (
 // maxExchanges bounds the PDUs of one login.
 const maxExchanges = 32
 
-// refusal is a login status: class and detail, RFC 7143 section 11.13.5, and
-// what the log says of it.
+// refusal is a login status: class and detail (RFC 7143, section 11.13.5), and its
+// cause for the log.
 type refusal struct {
 	status uint16
 	cause  error
@@ -48,9 +48,9 @@ func refuse(status uint16, format string, args ...any) error {
 	return &refusal{status, fmt.Errorf(format, args...)}
 }
 
-// ErrNotFound is what Options.Resolve answers for a name that is nobody's, and
-// ErrForbidden for one that this initiator may not have. Any other error tells
-// the initiator to try again later.
+// ErrNotFound is returned by Options.Resolve for a name without a target, and
+// ErrForbidden for a target of other initiators. Any other error tells the initiator to
+// try again later.
 var (
 	ErrNotFound  = errors.New("no such target")
 	ErrForbidden = errors.New("initiator is not allowed here")
@@ -66,7 +66,7 @@ type negotiation struct {
 	proved   bool
 }
 
-// login leads the connection to the full feature phase, or answers why not.
+// login brings the connection to the full feature phase, or answers why not.
 func (c *conn) login() error {
 	c.net.SetDeadline(c.loginBy)
 	n := &negotiation{conn: c}
@@ -74,7 +74,7 @@ func (c *conn) login() error {
 		r, err := c.next(digests{})
 		if err != nil {
 			if errors.Is(err, io.EOF) && !n.named {
-				return errLogout // somebody looked whether the port is open
+				return errLogout // a check whether the port is open
 			}
 			return fmt.Errorf("login: %w", err)
 		}
@@ -155,7 +155,7 @@ func (n *negotiation) answer(stage byte) (answer pairs, err error) {
 	return answer, err
 }
 
-// first reads what the first PDU's header fixes.
+// first reads the fields that the first PDU's header fixes (RFC 7143, section 11.12).
 func (n *negotiation) first(r request, stage byte) error {
 	n.expCmdSN = r.cmdSN()
 	copy(n.isid[:], r.head[8:14])
@@ -175,7 +175,7 @@ func (n *negotiation) first(r request, stage byte) error {
 	return nil
 }
 
-// introduce reads who asks for what, and finds the target.
+// introduce reads the names of the initiator and the target, and finds the target.
 func (n *negotiation) introduce(keys pairs) error {
 	name, ok := keys.get("InitiatorName")
 	if !ok {
@@ -185,8 +185,7 @@ func (n *negotiation) introduce(keys pairs) error {
 		return refuse(statusInitiator, "InitiatorName %q", name)
 	}
 	n.initiator = name
-	kind, given := keys.get("SessionType")
-	switch {
+	switch kind, given := keys.get("SessionType"); {
 	case given && kind == "Discovery":
 		n.discovery = true
 		return nil
@@ -204,7 +203,13 @@ func (n *negotiation) introduce(keys pairs) error {
 }
 
 func (n *negotiation) resolve(iqn string) error {
-	target, err := n.server.options.Resolve(n.visitor(iqn))
+	target, err := n.server.options.Resolve(n.loginTo(iqn))
+	if err == nil {
+		n.target = target
+		if !target.allows(n.initiator) {
+			err = ErrForbidden
+		}
+	}
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return refuse(statusNotFound, "%s: %w", iqn, err)
@@ -212,10 +217,6 @@ func (n *negotiation) resolve(iqn string) error {
 		return refuse(statusForbidden, "%s: %w", iqn, err)
 	case err != nil:
 		return refuse(statusOverloaded, "%s: %w", iqn, err)
-	}
-	n.target = target
-	if !target.allows(n.initiator) {
-		return refuse(statusForbidden, "%s: %w", iqn, ErrForbidden)
 	}
 	if target.CHAP.Password != "" {
 		n.chap = &chap{want: target.CHAP}
@@ -273,7 +274,7 @@ func (n *negotiation) operate(keys pairs, answer *pairs) error {
 	return nil
 }
 
-// enter begins the session, and ends the one that it takes the place of.
+// enter begins the session, and ends the session that it replaces (RFC 7143, section 6.3.5).
 func (n *negotiation) enter() error {
 	if n.discovery {
 		return nil
@@ -290,17 +291,13 @@ func (n *negotiation) enter() error {
 		}
 	}
 	n.drive = newDrive(n.target)
-	n.session = &Session{
-		Login: n.visitor(n.target.IQN),
-		ID:    n.server.lastID.Add(1),
-		Since: time.Now(),
-		Tag:   n.target.Tag,
-	}
+	n.session = &Session{Login: n.loginTo(n.target.IQN), ID: n.server.lastID.Add(1), Tag: n.target.Tag}
 	return nil
 }
 
-func (n *negotiation) visitor(iqn string) Login {
-	return Login{Initiator: n.initiator, Target: iqn, Remote: n.remote, Local: n.local}
+// loginTo returns the login to a target, or for discovery if that is empty.
+func (c *conn) loginTo(iqn string) Login {
+	return Login{Initiator: c.initiator, Target: iqn, Remote: c.remote, Local: c.local}
 }
 
 // respond sends a login response.

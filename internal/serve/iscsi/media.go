@@ -2,7 +2,8 @@ package iscsi
 
 import "encoding/binary"
 
-// The commands of this file describe a disc of one session with one data track.
+// The commands of this file (MMC-4, section 6) describe a disc of one session with one data
+// track.
 
 const (
 	leadOut   = 0xaa
@@ -127,7 +128,7 @@ func b2i(b bool) byte {
 	return 0
 }
 
-// getEvent tells of ejecting and loading, when polled.
+// getEvent returns the event of ejecting or loading, for polling.
 func getEvent(d *drive, cdb, out []byte) result {
 	const media = 4
 	allocated := int(binary.BigEndian.Uint16(cdb[7:]))

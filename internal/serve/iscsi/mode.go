@@ -32,49 +32,43 @@ func (d *drive) capabilities() []byte {
 	return b
 }
 
-func modeSense6(d *drive, cdb, out []byte) result {
-	start := len(out)
-	out = append(out, 0, 0, 0, 0)
-	out, bad := d.appendPages(out, cdb)
-	if bad != nil {
-		return *bad
+// modeSense is MODE SENSE (6) and (10) (SPC-3, sections 6.9 and 6.10). There are no block
+// descriptors, as usual for CD drives.
+func modeSense(d *drive, cdb, out []byte) result {
+	header, allocated := 4, int(cdb[4])
+	if cdb[0] == 0x5a {
+		header, allocated = 8, int(binary.BigEndian.Uint16(cdb[7:]))
 	}
-	out[start] = byte(len(out) - start - 1)
-	return good(out, int(cdb[4]))
+	start := len(out)
+	out = append(out, make([]byte, header)...)
+	out, bad := d.appendPages(out, cdb)
+	switch {
+	case bad != senseNone:
+		return checkCondition(bad)
+	case header == 4:
+		out[start] = byte(len(out) - start - 1)
+	default:
+		binary.BigEndian.PutUint16(out[start:], uint16(len(out)-start-2))
+	}
+	return good(out, allocated)
 }
 
-func modeSense10(d *drive, cdb, out []byte) result {
-	start := len(out)
-	out = append(out, 0, 0, 0, 0, 0, 0, 0, 0)
-	out, bad := d.appendPages(out, cdb)
-	if bad != nil {
-		return *bad
-	}
-	binary.BigEndian.PutUint16(out[start:], uint16(len(out)-start-2))
-	return good(out, int(binary.BigEndian.Uint16(cdb[7:])))
-}
-
-// appendPages adds the pages that a MODE SENSE asks for. There are no block
-// descriptors, as is the way of CD drives.
-func (d *drive) appendPages(out, cdb []byte) ([]byte, *result) {
+// appendPages adds the pages that a MODE SENSE asks for.
+func (d *drive) appendPages(out, cdb []byte) ([]byte, sense) {
 	const all, changeable, saved = 0x3f, 1, 3
 	control, code, subpage := cdb[2]>>6, cdb[2]&0x3f, cdb[3]
-	refuse := func(s sense) ([]byte, *result) {
-		bad := checkCondition(s)
-		return nil, &bad
-	}
 	if control == saved {
-		return refuse(senseSaved)
+		return nil, senseSaved
 	}
 	if subpage != 0 && subpage != 0xff {
-		return refuse(senseField(3))
+		return nil, senseField(3)
 	}
-	found := false
+	bad := senseField(2)
 	for _, each := range modePages {
 		if code != all && code != each.code {
 			continue
 		}
-		found = true
+		bad = senseNone
 		page := each.page(d)
 		if control == changeable {
 			clear(page)
@@ -82,8 +76,5 @@ func (d *drive) appendPages(out, cdb []byte) ([]byte, *result) {
 		out = append(out, each.code, byte(len(page)))
 		out = append(out, page...)
 	}
-	if !found {
-		return refuse(senseField(2))
-	}
-	return out, nil
+	return out, bad
 }

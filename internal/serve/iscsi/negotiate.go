@@ -51,18 +51,6 @@ func (p *params) negotiate(key, value string) (answer string, reply bool) {
 		}
 		p.maxSend = n &^ 3
 		return "", false
-	case "MaxBurstLength":
-		n, ok := number(value, minSegment, maxSegment)
-		if ok {
-			p.maxBurst = min(n, defaultBurst) &^ 3
-		}
-		return pickNumber(p.maxBurst, ok), true
-	case "FirstBurstLength":
-		n, ok := number(value, minSegment, maxSegment)
-		return pickNumber(min(n, defaultFirstBurst, p.maxBurst), ok), true
-	case "DefaultTime2Wait":
-		n, ok := number(value, 0, 3600)
-		return pickNumber(max(n, 2), ok), true
 	case "TaskReporting":
 		if !slices.Contains(list(value), "RFC3720") {
 			return rejected, true
@@ -70,61 +58,64 @@ func (p *params) negotiate(key, value string) (answer string, reply bool) {
 		return "RFC3720", true
 	case "InitiatorAlias", "InitiatorName", "SessionType", "TargetName":
 		return "", false
-	}
-	if k, ok := fixedNumbers[key]; ok {
-		_, ok := number(value, k.low, k.high)
-		return pickNumber(k.answer, ok), true
-	}
-	if answer, ok := fixedBools[key]; ok {
-		return pickBool(value, answer), true
-	}
-	if key == "IFMarkInt" || key == "OFMarkInt" {
+	case "IFMarkInt", "OFMarkInt":
 		return irrelevant, true
 	}
-	return notUnderstood, true
+	if k, ok := numbers[key]; ok {
+		n, ok := number(value, k.low, k.high)
+		if !ok {
+			return rejected, true
+		}
+		return strconv.Itoa(k.agree(p, n)), true
+	}
+	answer, ok := bools[key]
+	switch {
+	case !ok:
+		return notUnderstood, true
+	case value != yes && value != no:
+		return rejected, true
+	}
+	return answer, true
 }
 
-// fixedNumbers are the keys with a range of valid numbers and one answer.
-var fixedNumbers = map[string]struct{ low, high, answer int }{
-	"MaxConnections":     {1, 65535, 1},
-	"MaxOutstandingR2T":  {1, 65535, 1},
-	"ErrorRecoveryLevel": {0, 2, 0},
-	"DefaultTime2Retain": {0, 3600, 0},
-	"iSCSIProtocolLevel": {0, 31, 1},
+// numbers are the keys with a range of valid numbers. agree returns the answer to one.
+var numbers = map[string]struct {
+	low, high int
+	agree     func(p *params, n int) int
+}{
+	"MaxConnections":     {1, 65535, always(1)},
+	"MaxOutstandingR2T":  {1, 65535, always(1)},
+	"ErrorRecoveryLevel": {0, 2, always(0)},
+	"DefaultTime2Retain": {0, 3600, always(0)},
+	"DefaultTime2Wait":   {0, 3600, func(_ *params, n int) int { return max(n, 2) }},
+	"iSCSIProtocolLevel": {0, 31, always(1)},
+	"MaxBurstLength": {minSegment, maxSegment, func(p *params, n int) int {
+		p.maxBurst = min(n, defaultBurst) &^ 3
+		return p.maxBurst
+	}},
+	"FirstBurstLength": {minSegment, maxSegment, func(p *params, n int) int {
+		return min(n, defaultFirstBurst, p.maxBurst)
+	}},
 }
 
-// fixedBools are the keys that are Yes or No and have one answer. Where either side's
+func always(answer int) func(*params, int) int {
+	return func(*params, int) int { return answer }
+}
+
+// bools are the keys that are Yes or No, with their one answer. Where either side's
 // Yes decides it is Yes: no data is sent that was not requested. Where either side's No
 // decides it is No: a write fails, and its data would be sent in vain.
-var fixedBools = map[string]string{
+var bools = map[string]string{
 	"InitialR2T": yes, "DataPDUInOrder": yes, "DataSequenceInOrder": yes,
 	"ImmediateData": no, "IFMarker": no, "OFMarker": no,
 }
 
 func pickDigest(value string, on *bool) string {
 	for _, method := range list(value) {
-		switch method {
-		case crc32c:
-			*on = true
-			return crc32c
-		case none:
-			*on = false
-			return none
+		if method == crc32c || method == none {
+			*on = method == crc32c
+			return method
 		}
 	}
 	return rejected
-}
-
-func pickNumber(n int, ok bool) string {
-	if !ok {
-		return rejected
-	}
-	return strconv.Itoa(n)
-}
-
-func pickBool(value, answer string) string {
-	if value != yes && value != no {
-		return rejected
-	}
-	return answer
 }

@@ -4,23 +4,16 @@ import "encoding/binary"
 
 const noAction = -1
 
-// hereOnly is a command that only the drive answers; anyUnit one that is
-// answered for units that are not there as well.
-const (
-	hereOnly = iota
-	anyUnit
-)
-
 // operation is one command of the drive.
 type operation struct {
 	opcode byte
 	action int // the service action, or noAction
-	// usage are the bits of the command that mean something; its length is the
-	// command's.
-	usage  string
-	medium bool // needs the disc to be in
-	units  int
-	run    func(d *drive, cdb, out []byte) result
+	// usage has the bits of the command that have a meaning, in its length (SPC-3,
+	// section 6.23).
+	usage   string
+	medium  bool // needs the disc to be in
+	anyUnit bool // is answered for units that are not there as well
+	run     func(d *drive, cdb, out []byte) result
 }
 
 // Masks of commands of 6, 10, 12 and 16 bytes that write: they fail whatever
@@ -32,51 +25,51 @@ const (
 	write16 = "\x00\xfa\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x1f\x00"
 )
 
-// operations are all commands, in the order of their opcodes.
+// operations returns all commands, in the order of their opcodes.
 func operations() []operation {
 	return []operation{
-		{0x00, noAction, "\x00\x00\x00\x00\x00\x00", true, hereOnly, testUnitReady},
-		{0x03, noAction, "\x00\x01\x00\x00\xff\x00", false, anyUnit, requestSense},
-		{0x04, noAction, write6, false, hereOnly, writeProtected}, // FORMAT UNIT
-		{0x08, noAction, "\x00\x1f\xff\xff\xff\x00", true, hereOnly, read6},
-		{0x0a, noAction, write6, false, hereOnly, writeProtected},
-		{0x12, noAction, "\x00\x01\xff\xff\xff\x00", false, anyUnit, inquiry},
-		{0x1a, noAction, "\x00\x08\xff\xff\xff\x00", false, hereOnly, modeSense6},
-		{0x1b, noAction, "\x00\x01\x0f\x0f\xf7\x00", false, hereOnly, startStop},
-		{0x1e, noAction, "\x00\x00\x00\x00\x03\x00", false, hereOnly, preventAllow},
-		{0x25, noAction, "\x00\x00\xff\xff\xff\xff\x00\x00\x01\x00", true, hereOnly, readCapacity10},
-		{0x28, noAction, "\x00\xf8\xff\xff\xff\xff\x1f\xff\xff\x00", true, hereOnly, read10},
-		{0x2a, noAction, write10, false, hereOnly, writeProtected},
-		{0x2e, noAction, write10, false, hereOnly, writeProtected}, // WRITE AND VERIFY
-		{0x41, noAction, write10, false, hereOnly, writeProtected}, // WRITE SAME
-		{0x43, noAction, "\x00\x02\x0f\x00\x00\x00\xff\xff\xff\xc0", true, hereOnly, readTOC},
-		{0x46, noAction, "\x00\x03\xff\xff\x00\x00\x00\xff\xff\x00", false, hereOnly, getConfiguration},
-		{0x4a, noAction, "\x00\x01\x00\x00\xff\x00\x00\xff\xff\x00", false, hereOnly, getEvent},
-		{0x51, noAction, "\x00\x07\x00\x00\x00\x00\x00\xff\xff\x00", true, hereOnly, readDisc},
-		{0x52, noAction, "\x00\x03\xff\xff\xff\xff\x00\xff\xff\x00", true, hereOnly, readTrack},
-		{0x5a, noAction, "\x00\x18\xff\xff\x00\x00\x00\xff\xff\x00", false, hereOnly, modeSense10},
-		{0x5e, 0x00, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, hereOnly, reserveKeys},
-		{0x5e, 0x01, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, hereOnly, reserveKeys},
-		{0x5e, 0x02, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, hereOnly, reserveCapabilities},
-		{0x5e, 0x03, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, hereOnly, reserveKeys},
-		{0x88, noAction, "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x1f\x00", true, hereOnly, read16},
-		{0x89, noAction, write16, false, hereOnly, writeProtected}, // COMPARE AND WRITE
-		{0x8a, noAction, write16, false, hereOnly, writeProtected},
-		{0x8b, noAction, write16, false, hereOnly, writeProtected}, // ORWRITE
-		{0x8e, noAction, write16, false, hereOnly, writeProtected}, // WRITE AND VERIFY
-		{0x93, noAction, write16, false, hereOnly, writeProtected}, // WRITE SAME
-		{0x9e, 0x10, "\x00\x1f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", true, hereOnly, readCapacity16},
-		{0xa0, noAction, "\x00\x00\xff\x00\x00\x00\xff\xff\xff\xff\x00\x00", false, anyUnit, reportLUNs},
-		{0xa3, 0x0c, "\x00\x1f\x87\xff\xff\xff\xff\xff\xff\xff\x00\x00", false, hereOnly, reportOpcodes},
-		{0xa8, noAction, "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x1f\x00", true, hereOnly, read12},
-		{0xaa, noAction, write12, false, hereOnly, writeProtected},
-		{0xae, noAction, write12, false, hereOnly, writeProtected}, // WRITE AND VERIFY
-		{0xbd, noAction, "\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00", false, hereOnly, mechanismStatus},
+		{0x00, noAction, "\x00\x00\x00\x00\x00\x00", true, false, testUnitReady},
+		{0x03, noAction, "\x00\x01\x00\x00\xff\x00", false, true, requestSense},
+		{0x04, noAction, write6, false, false, writeProtected}, // FORMAT UNIT
+		{0x08, noAction, "\x00\x1f\xff\xff\xff\x00", true, false, read},
+		{0x0a, noAction, write6, false, false, writeProtected},
+		{0x12, noAction, "\x00\x01\xff\xff\xff\x00", false, true, inquiry},
+		{0x1a, noAction, "\x00\x08\xff\xff\xff\x00", false, false, modeSense},
+		{0x1b, noAction, "\x00\x01\x0f\x0f\xf7\x00", false, false, startStop},
+		{0x1e, noAction, "\x00\x00\x00\x00\x03\x00", false, false, preventAllow},
+		{0x25, noAction, "\x00\x00\xff\xff\xff\xff\x00\x00\x01\x00", true, false, readCapacity10},
+		{0x28, noAction, "\x00\xf8\xff\xff\xff\xff\x1f\xff\xff\x00", true, false, read},
+		{0x2a, noAction, write10, false, false, writeProtected},
+		{0x2e, noAction, write10, false, false, writeProtected}, // WRITE AND VERIFY
+		{0x41, noAction, write10, false, false, writeProtected}, // WRITE SAME
+		{0x43, noAction, "\x00\x02\x0f\x00\x00\x00\xff\xff\xff\xc0", true, false, readTOC},
+		{0x46, noAction, "\x00\x03\xff\xff\x00\x00\x00\xff\xff\x00", false, false, getConfiguration},
+		{0x4a, noAction, "\x00\x01\x00\x00\xff\x00\x00\xff\xff\x00", false, false, getEvent},
+		{0x51, noAction, "\x00\x07\x00\x00\x00\x00\x00\xff\xff\x00", true, false, readDisc},
+		{0x52, noAction, "\x00\x03\xff\xff\xff\xff\x00\xff\xff\x00", true, false, readTrack},
+		{0x5a, noAction, "\x00\x18\xff\xff\x00\x00\x00\xff\xff\x00", false, false, modeSense},
+		{0x5e, 0x00, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, false, reserveIn},
+		{0x5e, 0x01, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, false, reserveIn},
+		{0x5e, 0x02, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, false, reserveIn},
+		{0x5e, 0x03, "\x00\x1f\x00\x00\x00\x00\x00\xff\xff\x00", false, false, reserveIn},
+		{0x88, noAction, "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x1f\x00", true, false, read},
+		{0x89, noAction, write16, false, false, writeProtected}, // COMPARE AND WRITE
+		{0x8a, noAction, write16, false, false, writeProtected},
+		{0x8b, noAction, write16, false, false, writeProtected}, // ORWRITE
+		{0x8e, noAction, write16, false, false, writeProtected}, // WRITE AND VERIFY
+		{0x93, noAction, write16, false, false, writeProtected}, // WRITE SAME
+		{0x9e, 0x10, "\x00\x1f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", true, false, readCapacity16},
+		{0xa0, noAction, "\x00\x00\xff\x00\x00\x00\xff\xff\xff\xff\x00\x00", false, true, reportLUNs},
+		{0xa3, 0x0c, "\x00\x1f\x87\xff\xff\xff\xff\xff\xff\xff\x00\x00", false, false, reportOpcodes},
+		{0xa8, noAction, "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x1f\x00", true, false, read},
+		{0xaa, noAction, write12, false, false, writeProtected},
+		{0xae, noAction, write12, false, false, writeProtected}, // WRITE AND VERIFY
+		{0xbd, noAction, "\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00", false, false, mechanismStatus},
 	}
 }
 
-// byOpcode finds operations: all of one opcode stand together. One of them
-// reports the table, so it is filled in at the start.
+// byOpcode has the operations of each opcode. One of them reports the table, so it is
+// filled in at the start.
 var byOpcode [256][]operation
 
 func init() {

@@ -53,7 +53,7 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// digests tells which parts of a PDU carry a CRC32C.
+// digests has the parts of a PDU that have a CRC32C (RFC 7143, section 11.2.3).
 type digests struct{ header, data bool }
 
 // request is a PDU of the initiator. It points into the connection's read
@@ -74,9 +74,9 @@ func (r request) word(at int) uint32 {
 func (r request) cmdSN() uint32 { return r.word(24) }
 func (r request) cdb() []byte   { return r.head[32:48] }
 
-// parse reads a PDU at the start of b. It gives the PDU's length on the wire;
-// where b holds less than that, the PDU is not complete and the length is what
-// is known to be needed so far.
+// parse parses a PDU at the start of b (RFC 7143, section 11.2). It returns the PDU's length
+// on the wire; if b is shorter than that, the PDU is not complete and the length is the one
+// known so far.
 func parse(b []byte, with digests) (request, int, error) {
 	if len(b) < headerLen {
 		return request{}, headerLen, nil
@@ -107,7 +107,7 @@ func parse(b []byte, with digests) (request, int, error) {
 	return request{head: b[:headerLen], data: b[start : start+size]}, total, nil
 }
 
-// header is a PDU of the target in the making.
+// header is the basic header segment of a PDU of the target.
 type header [headerLen]byte
 
 func newHeader(opcode, flags byte, tag uint32) header {

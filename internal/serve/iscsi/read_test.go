@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"glowplug/internal/domain/iso"
 )
 
 // TestReads reads the same bytes in all the ways there are.
@@ -104,6 +106,10 @@ func TestLastBlockNotFull(t *testing.T) {
 type failing struct {
 	memory
 	from int64
+}
+
+func (f failing) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
+	return append(dst, iso.Segment{Source: f, Off: off, Len: n})
 }
 
 func (f failing) ReadAt(b []byte, off int64) (int, error) {

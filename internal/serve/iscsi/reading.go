@@ -2,43 +2,30 @@ package iscsi
 
 import "encoding/binary"
 
-func read6(d *drive, cdb, _ []byte) result {
-	count := int64(cdb[4])
-	if count == 0 {
-		count = 256
+// read is READ (6), (10), (12) and (16) (SBC-3).
+func read(d *drive, cdb, _ []byte) result {
+	var block uint64
+	var count int64
+	switch cdb[0] {
+	case 0x08:
+		block, count = uint64(cdb[1]&0x1f)<<16|uint64(binary.BigEndian.Uint16(cdb[2:])), int64(cdb[4])
+		if count == 0 {
+			count = 256
+		}
+	case 0x28:
+		block, count = uint64(binary.BigEndian.Uint32(cdb[2:])), int64(binary.BigEndian.Uint16(cdb[7:]))
+	case 0xa8:
+		block, count = uint64(binary.BigEndian.Uint32(cdb[2:])), int64(binary.BigEndian.Uint32(cdb[6:]))
+	case 0x88:
+		block, count = binary.BigEndian.Uint64(cdb[2:]), int64(binary.BigEndian.Uint32(cdb[10:]))
 	}
-	return d.read(int64(cdb[1]&0x1f)<<16|int64(binary.BigEndian.Uint16(cdb[2:])), count)
-}
-
-func read10(d *drive, cdb, _ []byte) result {
-	return d.readProtected(cdb, uint64(binary.BigEndian.Uint32(cdb[2:])), int64(binary.BigEndian.Uint16(cdb[7:])))
-}
-
-func read12(d *drive, cdb, _ []byte) result {
-	return d.readProtected(cdb, uint64(binary.BigEndian.Uint32(cdb[2:])), int64(binary.BigEndian.Uint32(cdb[6:])))
-}
-
-func read16(d *drive, cdb, _ []byte) result {
-	return d.readProtected(cdb, binary.BigEndian.Uint64(cdb[2:]), int64(binary.BigEndian.Uint32(cdb[10:])))
-}
-
-// readProtected is a read whose command may ask for protection information,
-// which the medium has not.
-func (d *drive) readProtected(cdb []byte, block uint64, count int64) result {
-	if cdb[1]&0xe0 != 0 {
+	switch {
+	case cdb[0] != 0x08 && cdb[1]&0xe0 != 0: // protection information, which the medium has not
 		return checkCondition(senseField(1))
-	}
-	if block > uint64(d.blocks) {
+	case block > uint64(d.blocks), count > d.blocks-int64(block):
 		return checkCondition(senseRange)
 	}
-	return d.read(int64(block), count)
-}
-
-func (d *drive) read(block, count int64) result {
-	if block > d.blocks || count > d.blocks-block {
-		return checkCondition(senseRange)
-	}
-	return result{block: block, count: count}
+	return result{block: int64(block), count: count}
 }
 
 func readCapacity10(d *drive, cdb, out []byte) result {

@@ -18,8 +18,8 @@ const (
 // senseLength is that of fixed format sense data, in bytes.
 const senseLength = 18
 
-// sense says what is wrong: key, additional code and qualifier, and the byte of
-// the command that is at fault, where it is one (0: none, it is the opcode's place).
+// sense is an error: key, additional code and qualifier (SPC-3, section 4.5.6), and the invalid
+// byte of the command (0: none, as that is the opcode).
 type sense struct {
 	key, code, qualifier byte
 	field                byte
@@ -56,8 +56,8 @@ func (s sense) appendDescriptor(dst []byte) []byte {
 	return append(dst, 0x72, s.key, s.code, s.qualifier, 0, 0, 0, 0)
 }
 
-// result is what a command comes to: data, or blocks of the disk to read, or a
-// status that is not good.
+// result is the result of a command: data, or blocks of the disk to read, or a status
+// that is not GOOD.
 type result struct {
 	status       byte
 	sense        sense

@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,31 +28,31 @@ const (
 // complaintsPerSecond bounds the log lines of refused and broken connections.
 const complaintsPerSecond = 10
 
-// Options says what a server serves. Zero values are defaults.
+// Options are the options of a server. Zero values are defaults.
 type Options struct {
-	// Resolve finds the target of a login; it must not be nil. Errors that wrap
+	// Resolve returns the target of a login; it must not be nil. Errors that wrap
 	// ErrNotFound or ErrForbidden are final for the initiator, others are not.
 	Resolve func(Login) (*Target, error)
-	// Discover names the targets that an initiator is shown; nil: none.
+	// Discover returns the names of the targets for an initiator; nil: none.
 	Discover func(Login) []string
 	Hooks    Hooks
-	// Portal is the address told in discovery, host:port, an IPv6 host in
-	// brackets; empty: the address that the initiator has reached.
+	// Portal is the address in answers to discovery, host:port, an IPv6 host in
+	// brackets; empty: the server's address in that connection.
 	Portal string
 	// Logger gets a line for each session's begin and end and each refusal; nil: slog's default.
 	Logger *slog.Logger
 
 	// MaxConnections bounds all connections, MaxPerSource those of one address
-	// (IPv6: of one /64; of one link-local address on one interface). What comes
-	// beyond is closed at once.
+	// (IPv6: of one /64; of one link-local address on one interface). Others are
+	// closed at once.
 	MaxConnections, MaxPerSource int
-	// LoginTimeout is how long a login may take.
+	// LoginTimeout is the maximum duration of a login.
 	LoginTimeout time.Duration
-	// PingAfter is how long an initiator may be silent before it is asked for a
-	// sign of life, and IdleTimeout before its connection is closed. Boot
-	// loaders answer no pings and are silent while they show a menu: be generous.
+	// PingAfter is the silence of an initiator before the server pings it, and
+	// IdleTimeout before its connection is closed. Boot loaders answer no pings and
+	// are silent while they show a menu: be generous.
 	PingAfter, IdleTimeout time.Duration
-	// SendTimeout is how long an initiator may refuse to take an answer.
+	// SendTimeout is the maximum time in which an initiator accepts no data.
 	SendTimeout time.Duration
 }
 
@@ -59,30 +60,15 @@ func (o *Options) setDefaults() error {
 	if o.Resolve == nil {
 		return errors.New("iscsi: Options.Resolve is nil")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	for _, each := range []struct {
-		value    *int
-		fallback int
-	}{{&o.MaxConnections, DefaultMaxConnections}, {&o.MaxPerSource, DefaultMaxPerSource}} {
-		if *each.value == 0 {
-			*each.value = each.fallback
-		}
-	}
-	for _, each := range []struct {
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{&o.LoginTimeout, DefaultLoginTimeout}, {&o.PingAfter, DefaultPingAfter},
-		{&o.IdleTimeout, DefaultIdleTimeout}, {&o.SendTimeout, DefaultSendTimeout},
-	} {
-		if *each.value == 0 {
-			*each.value = each.fallback
-		}
-		if *each.value < 0 {
-			return fmt.Errorf("iscsi: a timeout of %v", *each.value)
-		}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.MaxConnections = cmp.Or(o.MaxConnections, DefaultMaxConnections)
+	o.MaxPerSource = cmp.Or(o.MaxPerSource, DefaultMaxPerSource)
+	o.LoginTimeout = cmp.Or(o.LoginTimeout, DefaultLoginTimeout)
+	o.PingAfter = cmp.Or(o.PingAfter, DefaultPingAfter)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
+	o.SendTimeout = cmp.Or(o.SendTimeout, DefaultSendTimeout)
+	if least := min(o.LoginTimeout, o.PingAfter, o.IdleTimeout, o.SendTimeout); least < 0 {
+		return fmt.Errorf("iscsi: a timeout of %v", least)
 	}
 	return nil
 }
@@ -94,9 +80,9 @@ type Server struct {
 	sessions sessions
 	guesses  guesses
 	lastID   atomic.Uint64
-	// complaints bounds the log lines that anybody on the network can cause.
-	complaints *rate.Limiter
-	doors      sync.WaitGroup // Serve calls, connections and the watchman
+	// complaints bounds the log lines that any machine on the network can cause.
+	complaints  *rate.Limiter
+	connections sync.WaitGroup // with the calls of Serve and watch
 
 	mu        sync.Mutex
 	closed    bool
@@ -106,7 +92,7 @@ type Server struct {
 	sources   map[netip.Addr]int
 }
 
-// New makes a server. It listens on nothing until Serve; Shutdown or Close end it.
+// New returns a server, which listens on nothing before Serve. Shutdown or Close end it.
 func New(options Options) (*Server, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
@@ -117,11 +103,11 @@ func New(options Options) (*Server, error) {
 		complaints: rate.NewLimiter(complaintsPerSecond, complaintsPerSecond),
 		listeners:  map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, sources: map[netip.Addr]int{},
 	}
-	s.doors.Go(s.watch)
+	s.connections.Go(s.watch)
 	return s, nil
 }
 
-// ErrServerClosed is what Serve gives after Shutdown or Close.
+// ErrServerClosed is returned by Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("iscsi: server closed")
 
 // Serve accepts connections until the server is closed or the listener fails,
@@ -134,14 +120,9 @@ func (s *Server) Serve(l net.Listener) error {
 		return ErrServerClosed
 	}
 	s.listeners[l] = struct{}{}
-	s.doors.Add(1)
+	s.connections.Add(1)
 	s.mu.Unlock()
-	defer s.doors.Done()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.listeners, l)
-	}()
+	defer s.connections.Done()
 	for {
 		conn, err := l.Accept()
 		if err == nil {
@@ -176,7 +157,7 @@ func (s *Server) admit(nc net.Conn) {
 	}
 	c.active.Store(time.Now().UnixNano())
 	if tcp, ok := nc.(*net.TCPConn); ok {
-		// A boot loader at its menu answers no keepalive; the watchman asks instead.
+		// A boot loader at its menu answers no keepalive; watch pings instead.
 		tcp.SetKeepAlive(false)
 	}
 	if err := s.enlist(c); err != nil {
@@ -187,14 +168,14 @@ func (s *Server) admit(nc net.Conn) {
 		return
 	}
 	go func() {
-		defer s.doors.Done()
+		defer s.connections.Done()
 		defer close(c.gone)
 		defer s.delist(c)
 		s.run(c)
 	}()
 }
 
-// run serves a connection and tells of it.
+// run serves a connection and logs its end.
 func (s *Server) run(c *conn) {
 	cause := c.serve()
 	if errors.Is(cause, errLogout) {
@@ -210,7 +191,7 @@ func (s *Server) run(c *conn) {
 		if s.options.Hooks.Logout != nil {
 			s.options.Hooks.Logout(c.session, cause)
 		}
-	case errors.Is(cause, errChapRefused): // which prove has told of
+	case errors.Is(cause, errChapRefused): // logged by prove
 	case cause != nil && s.complaints.Allow():
 		s.log.Warn("iscsi: connection ended", "initiator", c.initiator, "remote", c.remote, "error", cause)
 	}
@@ -219,7 +200,7 @@ func (s *Server) run(c *conn) {
 	}
 }
 
-// announce tells that a session has begun.
+// announce logs the beginning of a session.
 func (s *Server) announce(c *conn) {
 	c.announced = true
 	c.public.Store(c.session)
@@ -245,32 +226,26 @@ func (s *Server) Drop(match func(*Session) bool) (n int) {
 }
 
 // Shutdown closes the listeners, lets each connection finish its answer, tells
-// initiators to come back later, and waits until all is over. When the context
-// ends it closes what is left.
+// initiators to come back later, and waits for the end of all connections. When the
+// context ends it closes what is left.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.shut(func(c *conn) { c.nudge(nudgeStop) })
-	over := make(chan struct{})
-	go func() {
-		s.doors.Wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
+	s.closeEach(func(c *conn) { c.nudge(nudgeStop) })
+	stop := context.AfterFunc(ctx, s.Close)
+	s.connections.Wait()
+	if !stop() {
+		return ctx.Err()
 	}
-	s.shut(func(c *conn) { c.end(ErrShutdown) })
-	<-over
-	return ctx.Err()
+	return nil
 }
 
 // Close closes everything at once.
 func (s *Server) Close() {
-	s.shut(func(c *conn) { c.end(ErrShutdown) })
-	s.doors.Wait()
+	s.closeEach(func(c *conn) { c.end(ErrShutdown) })
+	s.connections.Wait()
 }
 
-func (s *Server) shut(each func(*conn)) {
+// closeEach closes the listeners, and calls end for each connection.
+func (s *Server) closeEach(end func(*conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -281,6 +256,6 @@ func (s *Server) shut(each func(*conn)) {
 		l.Close()
 	}
 	for c := range s.conns {
-		each(c)
+		end(c)
 	}
 }

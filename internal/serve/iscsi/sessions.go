@@ -6,17 +6,16 @@ import (
 	"sync"
 )
 
-// nexus is what makes a session the same as another: a new login with the same
-// takes the place of the old session. Initiator and ISID are what anybody may say, so
-// the machine that says it is a part of it.
+// nexus identifies a session: a new login with the same nexus replaces the old session.
+// Any machine can claim an initiator's name and ISID, so the machine is a part of it.
 type nexus struct {
 	initiator, target string
 	isid              [6]byte
 	peer              peer
 }
 
-// peer is the machine behind a connection: the one that the caller knows it to be,
-// else whoever has its address. A link-local address is one on an interface.
+// peer is the machine behind a connection: the caller's name for it, else its address,
+// a link-local one with its interface.
 type peer struct {
 	client string
 	addr   netip.Addr
@@ -67,7 +66,7 @@ func (s *sessions) add(c *conn) (old *conn, ok bool) {
 	return old, true
 }
 
-// remove forgets a connection that add has taken.
+// remove removes a connection that add has added.
 func (s *sessions) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

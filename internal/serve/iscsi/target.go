@@ -2,41 +2,30 @@ package iscsi
 
 import (
 	"errors"
-	"io"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"glowplug/internal/domain/iso"
 )
 
-// Disk is what a drive plays: an image of Size bytes. It is read by many
-// goroutines at once. A last block that is not full reads as zero at its end.
+// Disk is an image of Size bytes in a drive. It is read by many goroutines at once. A
+// last block that is not full reads as zero at its end.
 type Disk interface {
-	io.ReaderAt
 	Size() int64
-}
-
-// Segmenter is a Disk that knows where its bytes are, so that those of files need not
-// pass through this process. AppendSegments adds the segments that make up
-// exactly the n bytes at off, all of them within Size, in their order. Their sources
-// stay open until Target.Release.
-type Segmenter interface {
-	Disk
+	// AppendSegments adds the segments that make up exactly the n bytes at off, all of
+	// them within Size, in order. The bytes of a file need not pass through this process.
+	// The sources stay open until Target.Release.
 	AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment
-}
-
-// Checker is a Disk whose bytes may cease to be its own, as those of a file that is
-// written to. Check is asked once they have been read and before the initiator is told
-// that they are good; also for many reads at once. Its error becomes that of the read.
-type Checker interface {
+	// Check returns an error if bytes that were read may not be the disk's own, as after a
+	// write to its file. It is called after a read and before the initiator is told that
+	// its data is good; also once for many reads. Its error becomes that of the read.
 	Check() error
 }
 
 // ErrNotReady is wrapped by the error of a read that may succeed later: the initiator
-// is told so, and tries again. Any other error is a bad medium.
+// tries again. Any other error is a bad medium.
 var ErrNotReady = errors.New("the disk is not ready")
 
 // CHAP holds the secrets of one target. An empty Password: no authentication.
@@ -46,7 +35,7 @@ type CHAP struct {
 	MutualUsername, MutualPassword string
 }
 
-// Target is what an initiator gets for the name it asked for.
+// Target is the answer to an initiator's login with a name.
 type Target struct {
 	// IQN is the target's name. Drives of the same IQN have the same serial number.
 	IQN string
@@ -55,11 +44,11 @@ type Target struct {
 	CHAP CHAP
 	// AllowedInitiators are the names that may log in, in any case; empty: all.
 	AllowedInitiators []string
-	// Client names the machine that logs in, where the caller knows it by more than what
-	// it says of itself; empty: its address stands for it. A login takes the place of an
-	// older session of the same machine alone.
+	// Client names the machine that logs in, where the caller knows it by more than its
+	// own claims; empty: its address stands for it. A login ends an older session of the
+	// same machine only.
 	Client string
-	// Tag is the caller's own: Session hands it back.
+	// Tag is the caller's own, and that of the Session.
 	Tag any
 	// Release is called once when the login has failed or the session is over.
 	Release func()
@@ -71,42 +60,40 @@ func (t *Target) allows(initiator string) bool {
 	})
 }
 
-// Login is somebody at the door: who asks, from where, and for what.
+// Login is an initiator's request.
 type Login struct {
-	// Initiator is the name it gives itself, which proves nothing.
+	// Initiator is the name in the request, which proves nothing.
 	Initiator string
-	// Target is the name asked for, empty for a discovery session.
+	// Target is the requested name, empty for a discovery session.
 	Target string
-	// Remote is the peer, an IPv4 address always as such.
+	// Remote is the initiator's address; an IPv4 address is always one of four bytes.
 	Remote netip.AddrPort
-	// Local is the address that it has reached.
+	// Local is the address of the server in this connection.
 	Local netip.AddrPort
 }
 
 // Session is an initiator that has logged in to a target.
 type Session struct {
 	Login
-	// ID tells sessions of this process apart.
+	// ID is unique in this process.
 	ID uint64
-	// Since is when the login was complete.
-	Since time.Time
 	// Tag is that of the target.
 	Tag any
 
 	read atomic.Int64
 }
 
-// BytesRead counts what the session has read from its disk so far.
+// BytesRead returns the number of bytes that the session has read from its disk so far.
 func (s *Session) BytesRead() int64 { return s.read.Load() }
 
-// Hooks tell what happens; each may be nil. They are called by the session's
-// own goroutine, which waits for them: they must not block.
+// Hooks are called at events; each may be nil. They run in the session's own
+// goroutine and must not block.
 type Hooks struct {
 	// Login: the session has begun.
 	Login func(*Session)
 	// Logout: it is over; cause is nil where the initiator has logged out.
 	Logout func(s *Session, cause error)
-	// Guessed: a login gave a wrong CHAP name or secret, the wrong-th of late from there;
+	// Guessed: a login had a wrong CHAP name or secret, the wrong-th recent one from there;
 	// tag is that of the target.
 	Guessed func(l Login, tag any, wrong int)
 	// Read: n bytes of the disk at off are about to be sent.

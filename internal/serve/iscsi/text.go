@@ -6,12 +6,8 @@ import (
 	"net/netip"
 )
 
-// texts is a text exchange under way: what has come, and what is to be sent.
-type texts struct {
-	in      []byte
-	out     []byte
-	pending bool // out is what is left of an answer
-}
+// texts is a text exchange under way: the text so far, and the rest of the answer.
+type texts struct{ in, out []byte }
 
 // textTag is the target's tag of a text exchange that goes on; there is one at a time.
 const textTag = 1
@@ -19,8 +15,8 @@ const textTag = 1
 // textExchange is a connection in its answers to Text Requests.
 type textExchange struct{ *conn }
 
-// text answers a Text Request: SendTargets, or a new segment length. A long
-// answer is handed out a segment at a time.
+// text answers a Text Request (RFC 7143, section 11.10): SendTargets, or a new segment
+// length. It sends a long answer a segment at a time.
 func (c textExchange) text(r request) error {
 	const more = 0x40
 	t := &c.texts
@@ -31,38 +27,29 @@ func (c textExchange) text(r request) error {
 		if t.in = append(t.in, r.data...); len(t.in) > maxText {
 			return fmt.Errorf("text request: %w", errTooLong)
 		}
-		return c.textResponse(r, nil, true)
+		return c.textResponse(r, 0, textTag, nil)
 	}
-	if !t.pending {
+	if len(t.out) == 0 {
 		keys, err := parseText(append(t.in, r.data...))
 		if err != nil {
 			return fmt.Errorf("text request: %w", err)
 		}
-		t.in, t.out, t.pending = nil, c.answerKeys(keys).encode(), true
+		t.in, t.out = nil, c.answerKeys(keys).encode()
 	}
 	n := min(len(t.out), c.params.maxSend, maxReceive)
 	part := t.out[:n]
-	t.out = t.out[n:]
-	if len(t.out) > 0 {
-		return c.textResponse(r, part, true)
+	if t.out = t.out[n:]; len(t.out) > 0 {
+		return c.textResponse(r, more, textTag, part)
 	}
-	*t = texts{}
-	return c.textResponse(r, part, false)
+	return c.textResponse(r, flagFinal, noTag, part)
 }
 
-// textResponse sends a part of an answer; goesOn: the initiator asks for the next.
-func (c textExchange) textResponse(r request, part []byte, goesOn bool) error {
-	const more = 0x40
-	h := newHeader(opTextDone, flagFinal, r.tag())
-	h.put(20, noTag)
-	if goesOn {
-		h[1] = 0
-		if len(part) > 0 {
-			h[1] = more
-		}
-		h.put(20, textTag)
-	}
+// textResponse sends a part of an answer. After one with textTag the initiator asks for
+// the next part.
+func (c textExchange) textResponse(r request, flags byte, tag uint32, part []byte) error {
+	h := newHeader(opTextDone, flags, r.tag())
 	copy(h[8:16], r.head[8:16])
+	h.put(20, tag)
 	return c.answer(&h, part)
 }
 
@@ -90,7 +77,7 @@ func (c textExchange) sendTargets(which string) pairs {
 	case !c.discovery:
 		names = []string{c.target.IQN}
 	case c.server.options.Discover != nil:
-		names = c.server.options.Discover(Login{Initiator: c.initiator, Remote: c.remote, Local: c.local})
+		names = c.server.options.Discover(c.loginTo(""))
 	}
 	portal := c.server.options.Portal
 	if portal == "" {
@@ -106,7 +93,7 @@ func (c textExchange) sendTargets(which string) pairs {
 	return answer
 }
 
-// address writes an address as TargetAddress wants it; it takes no zone.
+// address returns an address in the form of TargetAddress, which has no zone.
 func address(a netip.AddrPort) string {
 	return net.JoinHostPort(a.Addr().WithZone("").String(), fmt.Sprint(a.Port()))
 }

@@ -14,7 +14,7 @@ var (
 	errSource = errors.New("too many connections from this address")
 )
 
-// enlist counts a connection in.
+// enlist counts a new connection, if there is room for it.
 func (s *Server) enlist(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Server) enlist(c *conn) error {
 	}
 	s.conns[c] = struct{}{}
 	s.sources[from]++
-	s.doors.Add(1)
+	s.connections.Add(1)
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (s *Server) delist(c *conn) {
 	}
 }
 
-// watch looks after connections that are silent or stuck, until the server is closed.
+// watch pings and ends silent or stuck connections, until the server is closed.
 func (s *Server) watch() {
 	every := max(time.Millisecond, min(time.Second, s.options.PingAfter/4, s.options.IdleTimeout/4,
 		s.options.SendTimeout/4))
@@ -79,7 +79,7 @@ func (s *Server) inspect(c *conn, now time.Time) {
 	}
 }
 
-// addrPort reads an address; an IPv4 address is one, however it is mapped.
+// addrPort returns an address, an IPv4 address always as one of four bytes.
 func addrPort(a net.Addr) netip.AddrPort {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package portal offers images to initiators over iSCSI: it finds the host behind a
-// login, lets the decision be made which image it gets, and notes how far its boot is.
+// Package portal offers images to initiators over iSCSI: it finds the host of a login,
+// asks for the decision which image it gets, and records the progress of its boot.
 package portal
 
 import (
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -20,28 +19,12 @@ import (
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/iscsi"
+	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/snapshot"
 )
 
-// Decider decides about images.
-type Decider interface {
-	Target(r *decide.Request, iqn string) decide.ImageDecision
-	Image(r *decide.Request, ref snapshot.Ref, proven bool) decide.ImageDecision
-}
-
-// Images are the images that there are disks of; an image.Library is one.
-type Images interface {
-	Targets() []image.Ref
-	DiskAgain(ref image.Ref, reader string, args []string) (*image.Disk, error)
-}
-
-// Resolver finds the machine behind an address.
-type Resolver interface {
-	Peer(addr netip.AddrPort) identity.Caller
-}
-
-// Journal takes the events of boots. Its methods do not block.
+// Journal records the events of boots. Its methods do not block.
 type Journal interface {
 	image.Journal
 	Notice(n decide.Notice)
@@ -53,12 +36,12 @@ type Journal interface {
 type Options struct {
 	// Listener accepts the connections of initiators.
 	Listener net.Listener
-	// Address is told in discovery, as host:port; "": the address that was reached.
+	// Address is the answer to discovery, as host:port; "": the server's address in that connection.
 	Address        string
 	MaxConnections int
-	Decider        Decider
-	Images         Images
-	Resolver       Resolver
+	Decider        *decide.Decider
+	Images         *image.Library
+	Resolver       *peer.Resolver
 	Sources        *sources.Guard
 	Journal        Journal
 	// Image returns an image as it is stored; nil where there is none.
@@ -108,12 +91,12 @@ func (p *Portal) Shutdown(ctx context.Context) {
 // Close ends all sessions at once.
 func (p *Portal) Close() { p.server.Close() }
 
-// Evict ends the sessions of an image that was deleted although it was being read:
-// whoever forces that takes the medium out of the drive. It does not block.
+// Evict ends the sessions of an image that was deleted although it was being read, which
+// ejects the medium. It does not block.
 func (p *Portal) Evict(ref snapshot.Ref) {
 	n := p.server.Drop(func(s *iscsi.Session) bool {
-		b, ok := s.Tag.(*boot)
-		return ok && b.image == ref && b.disk.Deleted()
+		b := s.Tag.(*boot)
+		return b.image == ref && b.disk.Deleted()
 	})
 	if n > 0 {
 		p.opts.Logger.Info("the sessions of a deleted image were ended", "image", ref.String(), "sessions", n)
@@ -167,24 +150,24 @@ func (p *Portal) resolve(l iscsi.Login) (*iscsi.Target, error) {
 			p.opts.Logger.Warn(n.Message, "alarm", n.Reason, "host", n.Host.Ref.String(), "target", l.Target)
 		}
 	}
-	if i.Err != nil {
-		switch i.Err.Kind {
-		case fault.NoMatch:
-			return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrNotFound)
-		case fault.Refused:
-			return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrForbidden)
-		}
+	switch {
+	case i.Err == nil:
+	case i.Err.Kind == fault.NoMatch:
+		return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrNotFound)
+	case i.Err.Kind == fault.Refused:
+		return nil, fmt.Errorf("%s: %w", i.Err.Sentence, iscsi.ErrForbidden)
+	default:
 		return nil, i.Err
 	}
 	client := clientOf(&i)
 	disk, err := p.opts.Images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
 	if err != nil {
-		if i.Host != nil { // a strange initiator's failure is nobody's event
+		if i.Host != nil { // the failure of an unknown initiator is no event of a host
 			p.opts.Journal.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))
 		}
 		return nil, err
 	}
-	b := &boot{disk: disk, host: i.Host, image: i.Image.Ref, progress: disk.Progress(i.Host, p.opts.Journal)}
+	b := &boot{disk, i.Host, i.Image.Ref, disk.Progress(i.Host, p.opts.Journal)}
 	target := &iscsi.Target{
 		IQN: i.Image.IQN, Disk: checkedDisk{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
 		Tag: b, Release: disk.Release,
@@ -203,13 +186,13 @@ func clientOf(i *decide.ImageDecision) string {
 	return "host " + i.Host.Ref.String()
 }
 
-// readerOf names the reader of an image: an initiator's name is anybody's to say, so it
-// is one of a machine.
+// readerOf names the reader of an image. Any machine can claim an initiator's name, so the
+// machine is a part of it.
 func readerOf(l iscsi.Login, client string) string {
 	return l.Initiator + " of " + cmp.Or(client, l.Remote.Addr().String())
 }
 
-// discover names the targets that an initiator may log in to.
+// discover returns the names of the targets that an initiator may log in to.
 func (p *Portal) discover(l iscsi.Login) []string {
 	if !p.opts.Ready() {
 		return nil
@@ -219,8 +202,8 @@ func (p *Portal) discover(l iscsi.Login) []string {
 	var names []string
 	for n, ref := range p.opts.Images.Targets() {
 		i := p.opts.Decider.Image(request, ref, true)
-		if n == 0 { // it claims the same of each
-			i.Missed = false // it has not asked for this one
+		if n == 0 { // the claims are the same for each
+			i.Missed = false // the initiator did not ask for this one
 			p.guessed(request, now, &i)
 		}
 		if i.Err == nil {
@@ -238,12 +221,12 @@ func (p *Portal) login(s *iscsi.Session) {
 		p.opts.Journal.TargetLogin(b.host, b.image, s.Initiator)
 	}
 	b.disk.Subscribe(by)
-	if b.disk.Deleted() { // while it logged in
+	if b.disk.Deleted() { // during the login
 		p.Evict(b.image)
 	}
 }
 
-// wrongSecret notes a login with a wrong CHAP name or secret.
+// wrongSecret records a login with a wrong CHAP name or secret.
 func (p *Portal) wrongSecret(l iscsi.Login, tag any, wrong int) {
 	b, from := tag.(*boot), p.opts.Resolver.Peer(l.Remote)
 	who := from.Addr.String()
@@ -262,7 +245,7 @@ func (p *Portal) wrongSecret(l iscsi.Login, tag any, wrong int) {
 // checkedDisk is a disk whose reads may succeed later while its file is read again.
 type checkedDisk struct{ *image.Disk }
 
-// Check implements iscsi.Checker.
+// Check implements iscsi.Disk.
 func (d checkedDisk) Check() error {
 	err := d.Disk.Check()
 	if errors.Is(err, image.ErrChanging) {
