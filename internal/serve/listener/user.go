@@ -6,17 +6,16 @@ import (
 	"glowplug/internal/serve/peer"
 )
 
-// Users makes a listener whose connections know the user at their other end: the
-// remote address of each is a UserAddr. It is for listeners that only programs of
-// this machine reach.
+// Users makes a listener whose connections have a UserAddr as their remote address. It is
+// for listeners that only programs of this machine reach.
 func Users(l net.Listener) net.Listener { return userListener{l} }
 
 // UserAddr is a remote address on this machine with the user that it is of.
 type UserAddr struct {
 	net.Addr
-	// User is the user's ID; it counts only where Err is nil.
+	// User is the user's ID, valid where Err is nil.
 	User uint32
-	// Err says why it cannot be told: the client has closed the connection, say.
+	// Err is why it is unknown: the client has closed the connection, say.
 	Err error
 }
 
