@@ -271,8 +271,11 @@ func (a builder) openDoors() error {
 			return err
 		}
 	}
-	if err := a.openMetrics(); err != nil {
-		return err
+	if s.MetricsListen != "" {
+		err := a.openDoor("metrics", "metrics-listen", s.MetricsListen, api.Door{NeedsLoopback: !s.AllowInsecureAPI})
+		if err != nil {
+			return err
+		}
 	}
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -21,13 +20,9 @@ import (
 func (a builder) openImages() error {
 	s := a.settings
 	if s.ISODir != "" {
-		listener, err := net.Listen("tcp", s.ISCSIListen)
+		listener, err := listen("iscsi-listen", "tcp", s.ISCSIListen)
 		if err != nil {
-			var op *net.OpError
-			if errors.As(err, &op) {
-				err = op.Err
-			}
-			return &ListenError{Flag: "iscsi-listen", Address: s.ISCSIListen, Err: err}
+			return err
 		}
 		a.onClose(func() { _ = listener.Close() })
 		a.portalListener = listener // as it is: iSCSI sends files over TCP, and bounds its connections itself

@@ -75,11 +75,7 @@ func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {
 }
 
 // Describe implements prometheus.Collector.
-func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- indexObjects
-	ch <- indexBad
-	ch <- indexShared
-}
+func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
 func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {
