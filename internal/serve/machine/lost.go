@@ -7,11 +7,11 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Lost says which kinds of objects are missing as a whole, since their bucket is
-// damaged. What they would have changed is answered 503; the rest goes on.
+// Lost are the kinds of objects whose bucket is damaged. Requests that depend on them are
+// answered 503; others are served.
 type Lost struct{ Images, Namespaces, Streams bool }
 
-// lost is told to machines that need what is missing.
+// lost is the answer to machines that need what is missing.
 var lost = fault.New(fault.Unavailable,
 	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
 
