@@ -9,6 +9,7 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/budget"
 )
@@ -46,15 +47,16 @@ func newBudgets(limit int64, r prometheus.Registerer) budgets {
 		requests: budget.New(min(maxRequests, max(minRequests, limit/requestShare)), turnWait),
 		watches:  budget.New(min(maxWatches, max(minWatches, limit/watchShare)), turnWait),
 	}
+	factory := promauto.With(r)
 	for name, of := range map[string]*budget.Budget{"requests": b.requests, "watches": b.watches} {
 		labels := prometheus.Labels{"of": name}
 		gauge := func(name, help string, value func(budget.Stats) float64) {
-			r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
-				func() float64 { return value(of.Stats()) }))
+			factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
+				func() float64 { return value(of.Stats()) })
 		}
 		counter := func(name, help string, value func(budget.Stats) float64) {
-			r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
-				func() float64 { return value(of.Stats()) }))
+			factory.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+				func() float64 { return value(of.Stats()) })
 		}
 		gauge("glowplug_api_memory_limit_bytes", "Memory that requests of the API may take together.",
 			func(s budget.Stats) float64 { return float64(s.Size) })

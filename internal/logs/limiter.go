@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 )
 
@@ -55,7 +56,7 @@ type Limiter struct {
 // NewLimiter returns a Limiter that reports to logger. Registerer may be nil.
 func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter {
 	l := &Limiter{logger: logger}
-	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
+	dropped := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_log_lines_dropped_total",
 		Help: "Lines left out of the log, because their source or all of their kind (known, served, refused, " +
 			"written, library) left too many.",
@@ -63,9 +64,6 @@ func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter 
 	for k := range kinds {
 		l.dropped[k] = dropped.WithLabelValues(k.String())
 		l.counts[k] = counts{bound: bounds[k], sources: map[Source]*bucket{}, all: bounds[k].all.limiter()}
-	}
-	if registerer != nil {
-		registerer.MustRegister(dropped)
 	}
 	return l
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
 	"glowplug/internal/domain/decide"
@@ -45,24 +46,20 @@ func New(opts Options) *Guard {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Registerer == nil {
-		opts.Registerer = prometheus.NewRegistry()
-	}
-	now := time.Now()
+	now, factory := time.Now(), promauto.With(opts.Registerer)
 	g := &Guard{
 		claims: NewTally(now), images: NewTally(now), opts: opts,
 		lines: rate.NewLimiter(linesPerSecond, linesPerSecond),
-		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+		limited: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_requests_total",
 			Help: "Requests and iSCSI logins refused without a look-up, since their source had guessed too many claims or " +
 				"images.",
 		}, []string{"of"}),
-		reached: prometheus.NewCounterVec(prometheus.CounterOpts{
+		reached: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_sources_total",
 			Help: "Times that a source has guessed too many claims that do not hold, or images that it cannot have.",
 		}, []string{"of"}),
 	}
-	opts.Registerer.MustRegister(g.limited, g.reached)
 	for _, of := range []string{ofClaims, ofImages} {
 		g.limited.WithLabelValues(of)
 		g.reached.WithLabelValues(of)
