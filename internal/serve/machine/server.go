@@ -90,28 +90,23 @@ type Options struct {
 type Server struct {
 	opts    Options
 	metrics *metrics
-	// exact are the routes by path, subtrees those of all paths with a prefix.
-	exact    map[string]*route
-	subtrees []subtree
-	nothing  *route
+	routes  []*route
+	nothing *route
 }
 
 // handler answers a request whose method the route has. It completes req with the claims.
 type handler func(w *response, r *http.Request, req *request) result
 
-// route is a handler with the rules for its requests.
+// route is a handler with the rules for its requests. A path with a slash at its end is
+// that of a subtree.
 type route struct {
+	path   string
 	handle handler
 	// methods are the allowed ones; nil: all.
 	methods []string
 	// always is true where the store may be unread.
 	always  bool
 	metrics *routeMetrics
-}
-
-type subtree struct {
-	prefix string
-	route  *route
 }
 
 // request is a request of a machine, and its time.
@@ -143,45 +138,46 @@ func New(opts Options) *Server {
 		}
 		opts.Sources = sources.New(limits)
 	}
-	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer), exact: map[string]*route{}}
-	s.nothing = s.route("other", serveNothing)
+	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
+	s.nothing = s.newRoute("", "other", serveNothing)
 	s.nothing.always, s.nothing.methods = true, nil
-	s.exact[PathIgnition] = s.route(decide.Ignition, s.serveConfig(decide.Ignition))
-	s.exact[PathKickstart] = s.route(decide.Kickstart, s.serveConfig(decide.Kickstart))
+	s.addRoute(PathIgnition, decide.Ignition, s.serveConfig(decide.Ignition))
+	s.addRoute(PathKickstart, decide.Kickstart, s.serveConfig(decide.Kickstart))
 	if opts.Boot != nil {
 		boot := bootPath{s}
-		s.exact[PathScript] = s.route("boot.ipxe", boot.serveScript)
-		s.exact[PathScript].always = true // it is the same for all, and waits itself
-		s.exact[PathIPXE] = s.route("ipxe", boot.serveIPXE)
-		s.exact[PathComplete] = s.route("boot-complete", boot.serveComplete)
-		s.exact[PathComplete].methods = []string{http.MethodPost}
-		s.subtrees = append(s.subtrees, subtree{PathISO, s.route("iso", boot.serveISO)})
+		s.addRoute(PathScript, "boot.ipxe", boot.serveScript).always = true // iPXE retries in the script
+		s.addRoute(PathIPXE, "ipxe", boot.serveIPXE)
+		s.addRoute(PathComplete, "boot-complete", boot.serveComplete).methods = []string{http.MethodPost}
+		s.addRoute(PathISO, "iso", boot.serveISO)
 	}
 	if opts.Streams != nil {
 		streams := streamPath{s}
-		stream := s.route("stream", streams.serveStream)
 		for path := range opts.Streams.Aliases {
-			s.exact[path] = stream
+			s.addRoute(path, "stream", streams.serveStream)
 		}
-		s.subtrees = append(s.subtrees,
-			subtree{PathArtifacts, s.route("artifact", streams.serveArtifact)}, subtree{PathStreams, stream})
+		s.addRoute(PathArtifacts, "artifact", streams.serveArtifact)
+		s.addRoute(PathStreams, "stream", streams.serveStream)
 	}
 	return s
 }
 
-func (s *Server) route(name string, handle handler) *route {
-	return &route{handle: handle, methods: []string{http.MethodGet, http.MethodHead}, metrics: s.metrics.route(name)}
+func (s *Server) newRoute(path, name string, handle handler) *route {
+	methods := []string{http.MethodGet, http.MethodHead}
+	return &route{path: path, handle: handle, methods: methods, metrics: s.metrics.route(name)}
 }
 
-// routeOf returns the route of a path. http.ServeMux would redirect a path that is not
-// clean, such as one with two slashes, and a client that boots follows no redirect.
+func (s *Server) addRoute(path, name string, handle handler) *route {
+	route := s.newRoute(path, name, handle)
+	s.routes = append(s.routes, route)
+	return route
+}
+
+// routeOf returns the first route of a path. http.ServeMux would redirect a path that is
+// not clean, such as one with two slashes, and a client that boots follows no redirect.
 func (s *Server) routeOf(path string) *route {
-	if exact := s.exact[path]; exact != nil {
-		return exact
-	}
-	for _, t := range s.subtrees {
-		if strings.HasPrefix(path, t.prefix) {
-			return t.route
+	for _, route := range s.routes {
+		if path == route.path || strings.HasSuffix(route.path, "/") && strings.HasPrefix(path, route.path) {
+			return route
 		}
 	}
 	return s.nothing

@@ -80,61 +80,44 @@ func (t *kernelTable) keep(what string, follow func() error) {
 // subscription breaks or Close.
 func (t *kernelTable) followNeighbors() (failure error) {
 	t.clear()
-	updates, stop := make(chan netlink.NeighUpdate, 256), make(chan struct{})
-	err := netlink.NeighSubscribeWithOptions(updates, stop, netlink.NeighSubscribeOptions{
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	updates := make(chan netlink.NeighUpdate, 256)
+	err := netlink.NeighSubscribeWithOptions(updates, ctx.Done(), netlink.NeighSubscribeOptions{
 		ListExisting:      true,
 		ReceiveBufferSize: netlinkBuffer,
 		ErrorCallback:     func(err error) { failure = err },
 	})
 	if err != nil {
-		close(stop)
 		return err
 	}
-	follow(updates, stop, t.ctx.Done(), func(u netlink.NeighUpdate) { t.apply(u.Type, &u.Neigh) })
+	for u := range updates {
+		t.apply(u.Type, &u.Neigh)
+	}
 	return failure
 }
 
 // followAddresses reads the interfaces whenever an address is added or deleted.
 func (t *kernelTable) followAddresses() (failure error) {
-	updates, stop := make(chan netlink.AddrUpdate, 256), make(chan struct{})
-	err := netlink.AddrSubscribeWithOptions(updates, stop, netlink.AddrSubscribeOptions{
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	updates := make(chan netlink.AddrUpdate, 256)
+	err := netlink.AddrSubscribeWithOptions(updates, ctx.Done(), netlink.AddrSubscribeOptions{
 		ReceiveBufferSize: netlinkBuffer,
 		ErrorCallback:     func(err error) { failure = err },
 	})
 	if err != nil {
-		close(stop)
 		return err
 	}
 	t.readLinks()
-	follow(updates, stop, t.ctx.Done(), func(netlink.AddrUpdate) {
+	for range updates {
 		time.Sleep(readDelay)
 		for len(updates) > 0 {
 			<-updates
 		}
 		t.readLinks()
-	})
-	return failure
-}
-
-// follow applies updates until their channel or done is closed. Then it stops the
-// subscription and empties the channel, so that its writer does not wait.
-func follow[T any](updates <-chan T, stop chan<- struct{}, done <-chan struct{}, apply func(T)) {
-	defer func() {
-		for range updates {
-		}
-	}()
-	defer close(stop)
-	for {
-		select {
-		case u, ok := <-updates:
-			if !ok {
-				return
-			}
-			apply(u)
-		case <-done:
-			return
-		}
 	}
+	return failure
 }
 
 // apply updates the table by one message about a neighbour.
