@@ -52,26 +52,18 @@ func checkAdmin(address string) error {
 	return nil
 }
 
-// openAdmin opens the admin listener, if the kernel reports the users of connections.
-func (a builder) openAdmin(address string) error {
-	network, path := networkOf(address)
+// prepareAdmin checks that the kernel reports the users of connections, and makes way for a
+// socket.
+func prepareAdmin(network, address string) error {
 	probe := "127.0.0.1:0"
 	if network == "unix" {
-		probe = path
-		if err := removeStaleSocket(path); err != nil {
+		probe = address
+		if err := removeStaleSocket(address); err != nil {
 			return &ListenError{Flag: adminFlag, Address: address, Err: err}
 		}
 	}
 	if err := probeUser(network, probe); err != nil {
 		return bad(adminFlag, "%v, and without that anybody on this machine would be admin", err)
-	}
-	if err := a.openDoor("admin", adminFlag, address, api.Door{Admin: true}); err != nil {
-		return err
-	}
-	if network == "unix" {
-		if err := os.Chmod(path, 0o600); err != nil {
-			return &ListenError{Flag: adminFlag, Address: address, Err: err}
-		}
 	}
 	return nil
 }

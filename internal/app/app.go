@@ -231,24 +231,24 @@ func (a *App) observers() map[string][]kvstore.Observer {
 func (a builder) openDoors() error {
 	s := a.settings
 	a.refused = newRefusedConnections(a.metrics)
+	plain := api.Door{NeedsLoopback: !s.AllowInsecureAPI}
 	for _, address := range s.Listen {
-		if err := a.openDoor("http", "listen", address, api.Door{NeedsLoopback: !s.AllowInsecureAPI}); err != nil {
+		if err := a.openDoor("http", "listen", address, plain); err != nil {
 			return err
 		}
 	}
-	if s.ListenTLS != "" {
-		if err := a.openDoor("https", "listen-tls", s.ListenTLS, api.Door{}); err != nil {
-			return err
+	for _, d := range []struct {
+		name, flag, address string
+		rule                api.Door
+	}{
+		{"https", "listen-tls", s.ListenTLS, api.Door{}},
+		{"admin", adminFlag, s.AdminListen, api.Door{Admin: true}},
+		{"metrics", "metrics-listen", s.MetricsListen, plain},
+	} {
+		if d.address == "" {
+			continue
 		}
-	}
-	if s.AdminListen != "" {
-		if err := a.openAdmin(s.AdminListen); err != nil {
-			return err
-		}
-	}
-	if s.MetricsListen != "" {
-		err := a.openDoor("metrics", "metrics-listen", s.MetricsListen, api.Door{NeedsLoopback: !s.AllowInsecureAPI})
-		if err != nil {
+		if err := a.openDoor(d.name, d.flag, d.address, d.rule); err != nil {
 			return err
 		}
 	}

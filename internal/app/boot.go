@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -82,7 +81,7 @@ func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
-		Unknown: s.UnknownHosts, URL: strings.TrimSuffix(s.HTTPURL, "/"), Portal: s.portalHost, PortalPort: a.portalPort(),
+		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }
 
@@ -121,8 +120,8 @@ func (a builder) portal() netip.AddrPort {
 // httpURL returns the URL of this server in the kernel arguments of images: --http-url,
 // else plain HTTP at an own address.
 func (a builder) httpURL() string {
-	if u := strings.TrimSuffix(a.settings.HTTPURL, "/"); u != "" {
-		return u
+	if a.settings.HTTPURL != "" {
+		return a.settings.HTTPURL
 	}
 	for _, d := range a.doors {
 		if d.name == "http" {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -60,10 +61,14 @@ type door struct {
 	server   *http.Server
 }
 
-// openDoor listens on the address that a flag gives. openDoors sets the certificate of
-// HTTPS.
+// openDoor listens on the address of a flag. openDoors sets the certificate of HTTPS.
 func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	network, address := networkOf(address)
+	if rule.Admin {
+		if err := prepareAdmin(network, address); err != nil {
+			return err
+		}
+	}
 	l, err := listen(flag, network, address)
 	if err != nil {
 		return err
@@ -103,12 +108,15 @@ func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	return nil
 }
 
-// listen opens the address that a flag gives.
+// listen opens the address of a flag; a socket is for the server's own user alone.
 func listen(flag, network, address string) (net.Listener, error) {
 	l, err := net.Listen(network, address)
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err
+	}
+	if err == nil && network == "unix" {
+		err = os.Chmod(address, 0o600)
 	}
 	if err != nil {
 		return nil, &ListenError{Flag: flag, Address: address, Err: err}

@@ -30,28 +30,26 @@ const (
 
 // lostObjects implements decide.LostObjects.
 type lostObjects struct {
-	stores  map[string]*kvstore.Store
-	configs lostConfigs
+	stores map[string]*kvstore.Store
+
+	mu      sync.Mutex
+	keys    []string // of configs
+	configs []decide.LostConfig
 }
 
 // Lost returns the objects that the store has lost and that decide about machines.
 func (l *lostObjects) Lost() decide.Lost {
 	return decide.Lost{
 		Hosts:      l.stores[api.BareMetalHosts].Lost(),
-		Configs:    l.configs.outlines(l.stores[api.IgnitionConfigs]),
+		Configs:    l.lostConfigs(),
 		Images:     l.stores[api.ISCSICdroms].Lost(),
 		Namespaces: l.stores[api.Namespaces].Lost(),
 	}
 }
 
-// lostConfigs caches the outlines of the lost configs until others are lost.
-type lostConfigs struct {
-	mu      sync.Mutex
-	keys    []string
-	configs []decide.LostConfig
-}
-
-func (l *lostConfigs) outlines(store *kvstore.Store) []decide.LostConfig {
+// lostConfigs returns the lost configs. Their outlines are cached until others are lost.
+func (l *lostObjects) lostConfigs() []decide.LostConfig {
+	store := l.stores[api.IgnitionConfigs]
 	keys := store.Lost()
 	if len(keys) == 0 {
 		return nil

@@ -318,6 +318,7 @@ func (s *settings) checkBoot() (err error) {
 	if s.HTTPURL == "" {
 		return nil
 	}
+	s.HTTPURL = strings.TrimSuffix(s.HTTPURL, "/")
 	u, err := url.Parse(s.HTTPURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return bad("http-url", "not a URL such as http://192.168.10.2:8082")
@@ -325,7 +326,7 @@ func (s *settings) checkBoot() (err error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return bad("http-url", "has more than scheme, host and path: want a URL such as http://192.168.10.2:8082")
 	}
-	if _, err := ipxe.Boot(strings.TrimSuffix(s.HTTPURL, "/")); err != nil {
+	if _, err := ipxe.Boot(s.HTTPURL); err != nil {
 		return bad("http-url", "%v", err)
 	}
 	return nil

@@ -77,16 +77,15 @@ func (a builder) openArtifacts() error {
 
 // streamDoor returns the streams that machines and scripts can read.
 func (a builder) streamDoor() *machine.Streams {
-	return &machine.Streams{Document: a.document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
-}
-
-func (a builder) document(stream, release string) ([]byte, string, bool) {
-	s := a.streams.Current(stream)
-	if release != "" {
-		s = a.streams.Find(stream, release)
+	document := func(stream, release string) ([]byte, string, bool) {
+		s := a.streams.Current(stream)
+		if release != "" {
+			s = a.streams.Find(stream, release)
+		}
+		if s == nil {
+			return nil, "", false
+		}
+		return s.Document.Raw, s.Document.Hash, true
 	}
-	if s == nil {
-		return nil, "", false
-	}
-	return s.Document.Raw, s.Document.Hash, true
+	return &machine.Streams{Document: document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
 }

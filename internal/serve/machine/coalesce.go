@@ -45,17 +45,10 @@ type coalescingConn struct {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 
-// hold makes the next write wait for the one after it.
-func (c *coalescingConn) hold() {
+// hold sets whether a write waits for the one after it.
+func (c *coalescingConn) hold(holding bool) {
 	if c != nil {
-		c.holding = true
-	}
-}
-
-// release makes no further write wait.
-func (c *coalescingConn) release() {
-	if c != nil {
-		c.holding = false
+		c.holding = holding
 	}
 }
 

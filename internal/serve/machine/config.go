@@ -58,9 +58,9 @@ func (s *Server) writeConfig(w *response, r *http.Request, req *request, res res
 			h.Set("X-Content-Type-Options", "nosniff")
 		}
 		conn := connOf(r)
-		conn.hold()
+		conn.hold(true)
 		w.write(http.StatusOK, contentType, body)
-		conn.release()
+		conn.hold(false)
 	}
 	given := w.status == http.StatusNotModified || !w.head && w.broken == nil
 	// A believed caller asks about a machine and is not the machine: an operator who reads

@@ -16,7 +16,7 @@ func (s bootPath) serveScript(w *response, r *http.Request, _ *request) result {
 	if err != nil {
 		return w.fail(result{}, fault.Of(err))
 	}
-	w.script(script)
+	w.text(http.StatusOK, script)
 	return result{}
 }
 
@@ -54,7 +54,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 		script = ipxe.Failed(name, res.Err.Sentence)
 	}
 	s.checkNeighbor(w, r, req, b.Host)
-	w.script(script)
+	w.text(http.StatusOK, script)
 	// As with configs, a believed caller who asks about a machine has booted nothing.
 	if b.Host != nil && !req.Caller.Believed && r.Method == http.MethodGet && w.broken == nil {
 		s.journalBoot(r, &b, &res)
@@ -172,12 +172,4 @@ func (s bootPath) customScript(r *http.Request, b *decide.BootDecision, image *i
 		}
 	}
 	return template.Render(m)
-}
-
-// script writes a script.
-func (w *response) script(script string) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.write(http.StatusOK, textType, []byte(script))
 }

@@ -131,11 +131,15 @@ func (w *response) refuseMethod(methods []string) {
 
 // sentence writes a sentence as the body of an answer.
 func (w *response) sentence(status int, sentence string) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Vary", "Accept, User-Agent")
-	w.write(status, textType, []byte(oneLine(sentence)+"\n"))
+	w.Header().Set("Vary", "Accept, User-Agent")
+	w.text(status, oneLine(sentence)+"\n")
+}
+
+// text writes a text as the body of an answer.
+func (w *response) text(status int, text string) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.write(status, textType, []byte(text))
 }
 
 // maxSentence bounds a sentence, in bytes.
