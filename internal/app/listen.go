@@ -116,7 +116,9 @@ func listen(flag, network, address string) (net.Listener, error) {
 		err = op.Err
 	}
 	if err == nil && network == "unix" {
-		err = os.Chmod(address, 0o600)
+		if err = os.Chmod(address, 0o600); err != nil {
+			l.Close()
+		}
 	}
 	if err != nil {
 		return nil, &ListenError{Flag: flag, Address: address, Err: err}

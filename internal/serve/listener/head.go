@@ -20,17 +20,8 @@ var errAmbiguousHead = errors.New("http: a head that leaves the length of its bo
 // head has both Content-Length and Transfer-Encoding, a Transfer-Encoding in
 // HTTP/1.0, or a folded line. After a chunked body nothing is checked any more:
 // such a connection has to be closed after the answer, as Bodies does.
-func Heads(l net.Listener) net.Listener { return headListener{l} }
-
-type headListener struct{ net.Listener }
-
-// Accept waits for a connection.
-func (l headListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &headConn{Conn: conn}, nil
+func Heads(l net.Listener) net.Listener {
+	return Wrap(l, func(conn net.Conn) net.Conn { return &headConn{Conn: conn} })
 }
 
 type headConn struct {

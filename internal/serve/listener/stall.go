@@ -13,20 +13,8 @@ const writeTimeout = 5 * time.Minute
 // for 5 minutes. Otherwise a client that requests a config and reads nothing of it would
 // hold its connection for ever: its machine acknowledges the kernel's probes of the full
 // window.
-func Unstalled(l net.Listener) net.Listener { return stallListener{l, writeTimeout} }
-
-type stallListener struct {
-	net.Listener
-	timeout time.Duration
-}
-
-// Accept waits for a connection.
-func (l stallListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return stallConn{conn, l.timeout}, nil
+func Unstalled(l net.Listener) net.Listener {
+	return Wrap(l, func(conn net.Conn) net.Conn { return stallConn{conn, writeTimeout} })
 }
 
 // stallConn is a connection whose writes have a deadline.

@@ -20,9 +20,10 @@ func pair(t *testing.T, timeout time.Duration) (server, client net.Conn) {
 	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	if server, err = (stallListener{l, timeout}).Accept(); err != nil {
+	if server, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	server = stallConn{server, timeout}
 	t.Cleanup(func() { client.Close(); server.Close() })
 	return server, client
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"glowplug/internal/serve/listener"
 )
 
 // Coalesce makes a listener whose connections can hold back the first part of an answer.
@@ -15,17 +17,8 @@ import (
 // the cost of a request. A coalescing connection holds the first part until the second
 // comes. Only a handler that writes its whole body at once uses that, so a second part
 // always comes, and no other answer waits.
-func Coalesce(l net.Listener) net.Listener { return coalescingListener{l} }
-
-type coalescingListener struct{ net.Listener }
-
-// Accept waits for a connection.
-func (l coalescingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &coalescingConn{Conn: conn}, nil
+func Coalesce(l net.Listener) net.Listener {
+	return listener.Wrap(l, func(conn net.Conn) net.Conn { return &coalescingConn{Conn: conn} })
 }
 
 type connKey struct{}

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"io"
+	"sync"
 
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image"
@@ -71,13 +72,13 @@ func (s *fileSet) File(role string) (io.ReadSeeker, bool) {
 	if !ok {
 		return nil, false
 	}
-	content := &firstRead{SectionReader: io.NewSectionReader(file, 0, size)}
+	content := &firstRead{SectionReader: io.NewSectionReader(file, 0, size), record: func() {}}
 	if s.host != nil {
 		switch role {
 		case coreos.Kernel:
-			content.record = func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) }
+			content.record = sync.OnceFunc(func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) })
 		case coreos.Initramfs:
-			content.record = func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) }
+			content.record = sync.OnceFunc(func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) })
 		}
 	}
 	return content, true
@@ -86,13 +87,10 @@ func (s *fileSet) File(role string) (io.ReadSeeker, bool) {
 // firstRead is a file whose first read is recorded.
 type firstRead struct {
 	*io.SectionReader
-	record func() // nil: there is nothing to record any more
+	record func()
 }
 
 func (f *firstRead) Read(b []byte) (int, error) {
-	if f.record != nil {
-		f.record()
-		f.record = nil
-	}
+	f.record()
 	return f.SectionReader.Read(b)
 }

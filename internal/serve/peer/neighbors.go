@@ -104,8 +104,7 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 	if !ok {
 		return Neighbor{}
 	}
-	var missed [maxQueries]neighborKey
-	misses := 0
+	var missed []neighborKey
 	for _, net := range links.nets {
 		if !net.prefix.Contains(addr) || zone != "" && net.link != scope {
 			continue
@@ -114,15 +113,9 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 		if e, ok := t.known(key); ok && e.gone.IsZero() {
 			return e.neighbor()
 		}
-		if misses < maxQueries {
-			missed[misses] = key
-			misses++
-		}
+		missed = append(missed, key)
 	}
-	if misses == 0 {
-		return Neighbor{}
-	}
-	return t.ask(missed[:misses])
+	return t.ask(missed[:min(maxQueries, len(missed))])
 }
 
 // scope returns the index of the interface that a zone names, and reports whether there
