@@ -305,7 +305,9 @@ func (a builder) serveAPI() error {
 		ConfigStatus: a.configs,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.imageController.Upload(),
-		InUse:        a.imageInUse,
+		InUse: func(namespace, name string) []string {
+			return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
+		},
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,
 		ClientCAs:    cas,

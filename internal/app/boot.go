@@ -76,6 +76,12 @@ func (a builder) portalAddress() string {
 	return net.JoinHostPort(a.settings.portalHost, strconv.Itoa(int(a.portalPort())))
 }
 
+// image returns an image; nil where there is none.
+func (a builder) image(ref snapshot.Ref) *snapshot.Image {
+	view := a.inventory.View()
+	return view.Image(ref)
+}
+
 // bootPath returns the options of the boot path.
 func (a builder) bootPath() *machine.Boot {
 	s := a.settings
@@ -83,17 +89,6 @@ func (a builder) bootPath() *machine.Boot {
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
 		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
-}
-
-// imageInUse returns the readers of an image.
-func (a builder) imageInUse(namespace, name string) []string {
-	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
-}
-
-// image returns an image; nil where there is none.
-func (a builder) image(ref snapshot.Ref) *snapshot.Image {
-	view := a.inventory.View()
-	return view.Image(ref)
 }
 
 // portalPort returns the iSCSI port in boot scripts; 0 without a portal.

@@ -16,13 +16,13 @@ const (
 	metricsCredential = "credential"
 )
 
-// isHealth reports whether paths that begin with this element are health checks.
-func isHealth(first string) bool { return first == "livez" || first == "readyz" || first == "healthz" }
-
-// firstOf is the first element of a path.
-func firstOf(path string) string {
-	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first
+// healthPath returns the health check of a path, with paths below it; "" for other paths.
+func healthPath(path string) string {
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); first {
+	case "livez", "readyz", "healthz":
+		return first
+	}
+	return ""
 }
 
 // handler returns the handler of a listener: machines, by their paths; health and
@@ -34,7 +34,7 @@ func (a *App) handler(d *door) http.Handler {
 	// object ".." would be redirected to delete the namespace.
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case isHealth(firstOf(r.URL.Path)):
+		case healthPath(r.URL.Path) != "":
 			health.ServeHTTP(w, r)
 		case r.URL.Path == "/metrics" && (d.name == "metrics" || !alone):
 			metrics.ServeHTTP(w, r)
@@ -63,7 +63,7 @@ func (a *App) health() http.Handler {
 	healthz.InstallHandler(health, a.checks()...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health.ServeHTTP(w, r)
-		if firstOf(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
+		if healthPath(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
 			a.writeLost(w)
 		}
 	})
