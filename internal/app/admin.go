@@ -113,7 +113,7 @@ func probeUser(network, address string) error {
 	defer seen.Close()
 	user, _ := seen.RemoteAddr().(listener.UserAddr)
 	if user.Err == nil && int(user.User) != os.Geteuid() {
-		return fmt.Errorf("%w: it tells user %d for one of user %d", peer.ErrNoUser, user.User, os.Geteuid())
+		return fmt.Errorf("%w: it reports user %d for a connection of user %d", peer.ErrNoUser, user.User, os.Geteuid())
 	}
 	return user.Err
 }

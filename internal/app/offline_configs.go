@@ -44,7 +44,7 @@ func newOfflineConfigs(inv *snapshot.Inventory) *offlineConfigs {
 	return o
 }
 
-// add compiles a config; the error says why that failed.
+// add compiles a config; the error is why that failed.
 func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string) error {
 	ref := snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
 	one := &offlineConfig{ref: ref, place: place, item: kvstore.Item{Key: ref.String(), Revision: uint64(index + 1)}}

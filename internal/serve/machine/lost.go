@@ -25,8 +25,8 @@ func (l Lost) fromConfig(h *snapshot.Host) bool {
 // missing: no config was found, or only a default one.
 func (l Lost) changesConfig(d *decide.ConfigDecision) bool {
 	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
-	anybody := d.Err == nil && d.Tier == match.Default
-	return (nothing || anybody) && l.fromConfig(d.Host)
+	fallback := d.Err == nil && d.Tier == match.Default
+	return (nothing || fallback) && l.fromConfig(d.Host)
 }
 
 // fromBoot reports whether what a machine boots may depend on what is missing: its

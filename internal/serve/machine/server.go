@@ -132,11 +132,7 @@ func New(opts Options) *Server {
 		opts.Believe = func(*http.Request) bool { return false }
 	}
 	if opts.Sources == nil {
-		var limits sources.Options
-		if opts.Journal != nil {
-			limits.Notice = opts.Journal.Notice
-		}
-		opts.Sources = sources.New(limits)
+		opts.Sources = sources.New(sources.Options{})
 	}
 	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
 	s.nothing = s.newRoute("", "other", serveNothing)
