@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 
@@ -25,12 +26,8 @@ func Explain(decider *decide.Decider, resolver Resolver, ready func() bool) http
 		if failure == nil && !ready() {
 			failure = unready
 		}
-		endpoint := r.URL.Query().Get("endpoint")
-		switch endpoint {
-		case "":
-			endpoint = decide.Ignition
-		case decide.Ignition, decide.Kickstart:
-		default:
+		endpoint := cmp.Or(r.URL.Query().Get("endpoint"), decide.Ignition)
+		if endpoint != decide.Ignition && endpoint != decide.Kickstart {
 			failure = fault.New(fault.Malformed, "endpoint is ignition or kickstart")
 		}
 		if failure != nil {
