@@ -19,8 +19,7 @@ import (
 	"glowplug/internal/serve/peer"
 )
 
-// adminFlag is the flag of the admin listener: the API without a credential, for
-// root and the server's own user.
+// adminFlag is the flag of the admin listener.
 const adminFlag = "admin-listen"
 
 // unixPrefix begins an address that is the path of a Unix socket.
@@ -36,53 +35,40 @@ func networkOf(address string) (network, rest string) {
 
 // checkAdmin refuses an address that other machines may reach.
 func checkAdmin(address string) error {
-	bad := func(format string, args ...any) error {
-		return &OptionError{Flag: adminFlag, Reason: fmt.Sprintf(format, args...)}
-	}
 	if network, path := networkOf(address); network == "unix" {
 		if path == "" {
-			return bad("%q names no path: want unix:/run/glowplug/admin.sock, say", address)
+			return bad(adminFlag, "%q names no path: want unix:/run/glowplug/admin.sock, say", address)
 		}
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return bad("%q is not an address: want 127.0.0.1:8081 or unix:PATH", address)
+		return bad(adminFlag, "%q is not an address: want 127.0.0.1:8081 or unix:PATH", address)
 	}
 	if addr, err := netip.ParseAddr(host); err != nil || !addr.Unmap().IsLoopback() {
-		return bad("%q is not a loopback address: callers need no credential there,"+
+		return bad(adminFlag, "%q is not a loopback address: callers need no credential there,"+
 			" so want 127.0.0.1:PORT, [::1]:PORT or unix:PATH", address)
 	}
 	return nil
 }
 
-// openAdmin opens the admin listener, if the kernel tells which user a connection
-// is of.
-func (a builder) openAdmin(address string) error {
-	network, path := networkOf(address)
+// prepareAdmin checks that the kernel reports the users of connections, and makes way for a
+// socket.
+func prepareAdmin(network, address string) error {
 	probe := "127.0.0.1:0"
 	if network == "unix" {
-		probe = path
-		if err := removeStaleSocket(path); err != nil {
+		probe = address
+		if err := removeStaleSocket(address); err != nil {
 			return &ListenError{Flag: adminFlag, Address: address, Err: err}
 		}
 	}
 	if err := probeUser(network, probe); err != nil {
-		reason := fmt.Sprintf("%v, and without that anybody on this machine would be admin", err)
-		return &OptionError{Flag: adminFlag, Reason: reason}
-	}
-	if err := a.openDoor("admin", adminFlag, address, api.Door{Admin: true}); err != nil {
-		return err
-	}
-	if network == "unix" {
-		if err := os.Chmod(path, 0o600); err != nil {
-			return &ListenError{Flag: adminFlag, Address: address, Err: err}
-		}
+		return bad(adminFlag, "%v, and without that anybody on this machine would be admin", err)
 	}
 	return nil
 }
 
-// removeStaleSocket removes the socket that a server left which was killed.
+// removeStaleSocket removes the socket of a server that was killed.
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -108,8 +94,7 @@ func removeStaleSocket(path string) error {
 // probeTimeout bounds the connection of probeUser.
 const probeTimeout = 5 * time.Second
 
-// probeUser makes a connection of this process to itself, which has to be told as
-// one of its user.
+// probeUser checks that a connection of this process to itself has its user.
 func probeUser(network, address string) error {
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -128,16 +113,15 @@ func probeUser(network, address string) error {
 	defer seen.Close()
 	user, _ := seen.RemoteAddr().(listener.UserAddr)
 	if user.Err == nil && int(user.User) != os.Geteuid() {
-		return fmt.Errorf("%w: it tells user %d for one of user %d", peer.ErrNoUser, user.User, os.Geteuid())
+		return fmt.Errorf("%w: it reports user %d for a connection of user %d", peer.ErrNoUser, user.User, os.Geteuid())
 	}
 	return user.Err
 }
 
-// isOwn reports whether the admin listener admits a user: root, and the one that
-// the server runs as.
+// isOwn reports whether the admin listener admits a user: root, and the server's own.
 func isOwn(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
-// withUser marks each connection with whether its user is admitted.
+// withUser records in the context of each connection whether its user is admitted.
 func withUser(rule api.Door, next connContext) connContext {
 	return func(ctx context.Context, conn net.Conn) context.Context {
 		door := rule
@@ -164,7 +148,7 @@ func withUser(rule api.Door, next connContext) connContext {
 type connContext = func(context.Context, net.Conn) context.Context
 
 // clientCAs returns the CAs that sign client certificates: the own one, which may be
-// renewed, and those of a PEM file where one is named, which is read again when it changes.
+// renewed, and those of a PEM file, if any, which is read again when it changes.
 func (a builder) clientCAs(file string) (func() *x509.CertPool, error) {
 	var others atomic.Pointer[[]byte]
 	others.Store(new([]byte))
@@ -177,7 +161,7 @@ func (a builder) clientCAs(file string) (func() *x509.CertPool, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, &OptionError{Flag: "client-ca-file", Reason: err.Error()}
+			return nil, bad("client-ca-file", "%v", err)
 		}
 		a.clientCAFile = follower
 	}

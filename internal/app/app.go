@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,101 +44,100 @@ import (
 )
 
 const (
-	// drainTimeout is how long a stop waits for boots in flight.
+	// drainTimeout is how long a stop waits for requests in flight.
 	drainTimeout = 20 * time.Second
-	// closeTimeout is how long it then waits for what it has to write, and for
-	// the store.
+	// closeTimeout is how long it then waits for pending writes, and for the store.
 	closeTimeout = 10 * time.Second
 )
 
 // App is a server with its listeners open.
 type App struct {
-	settings *settings
-	stdout   io.Writer
-	sink     *logs.Handler
-	log      *slog.Logger
-	// limiter bounds the lines that requests leave in the log.
-	limiter *logs.Limiter
+	settings    *settings
+	stdout      io.Writer
+	sink        *logs.Handler
+	log         *slog.Logger
+	limiter     *logs.Limiter // of the log lines of requests
+	memoryLimit int64         // in bytes
+	metrics     *prometheus.Registry
+	controllers *controller.Metrics
+	refused     *prometheus.CounterVec // connections, by listener
+	closers     []func()               // run in reverse by close
 
 	backend   *backend
-	stores    map[string]*kvstore.Store
+	stores    map[string]*kvstore.Store // by resource
 	inventory *snapshot.Inventory
-	decider   *decide.Decider
-	// rendered is the cache of rendered templates, and templates renders ahead.
+	streams   *streams.Library
+	bootLog   *bootlog.Log
+	progress  *progress.Tracker
+	statuses  *host.StatusWriter
+	events    *events.Recorder
 	rendered  *rendering.Cache
-	templates *template.Controller
-	// compatibility says which hosts have an image that cannot read their config.
-	compatibility *host.Compatibility
-	// configs compiles, merges and converts configs.
-	configs  *config.Controller
-	resolver *peer.Resolver
-	bootLog  *bootlog.Log
-	// progress is the progress of the boots of hosts, statuses writes it, and events
-	// records what happens.
-	progress *progress.Tracker
-	statuses *host.StatusWriter
-	events   *events.Recorder
+	images    *image.Library
+
 	sources  *sources.Guard
-	creds    *credentials.Credentials
-	// clientCAFile follows --client-ca-file; nil without it.
-	clientCAFile    *keyfile.Follower
-	api             *api.Server
-	boots           *machine.Server
-	images          *image.Library
+	resolver *peer.Resolver
+	decider  *decide.Decider
+
+	configs         *config.Controller
+	templates       *template.Controller
+	compatibility   *host.Compatibility
 	imageController *imagecontroller.Controller
+	publisher       *stream.Controller
+
+	doors        []*door
+	creds        *credentials.Credentials
+	clientCAFile *keyfile.Follower // follows --client-ca-file; nil without it
+	api          *api.Server
+	boots        *machine.Server
+	own          *client.Client // of the API, without the listeners
+	artifacts    *os.Root       // --streams-dir; nil without it
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
 	portalListener net.Listener
-	// memoryLimit is what the process may take, in bytes.
-	memoryLimit int64
-	streams     *streams.Library
-	publisher   *stream.Controller
-	// own is a client of the API, past the listeners.
-	own *client.Client
-	// artifacts is --streams-dir; nil without it.
-	artifacts *os.Root
-	metrics   *prometheus.Registry
-	// controllers counts what the controllers do.
-	controllers *controller.Metrics
-	// refused counts connections that were refused, by listener.
-	refused *prometheus.CounterVec
-	doors   []*door
-	// seeded is set once the manifests have been applied. A machine that asks
-	// before is told to come again: a 404 would be final for it.
+	// seeded is set once the manifests have been applied. Until then machines are asked
+	// to retry: a 404 would be final for them.
 	seeded atomic.Bool
-
-	closers []func() // run in reverse by close
 }
 
-// New checks the options, opens the store and the listeners, and wires what
-// stands between them. Nothing is served before Run.
+// New checks the options, opens the store and the listeners, and connects the parts.
+// Nothing is served before Run.
 func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error) {
 	s, err := o.check()
 	if err != nil {
 		return nil, err
 	}
 	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry()}
-	if err := (builder{a}).open(ctx, stderr); err != nil {
-		a.close()
-		return nil, err
+	b := builder{a}
+	b.openLog(stderr)
+	for _, open := range []func() error{
+		func() error { return b.openStore(ctx) }, b.openDoors, b.openImages, b.openDecider, b.openPortal, b.openArtifacts,
+		b.serveAPI, b.openPublisher, b.serveBoots,
+	} {
+		if err := open(); err != nil {
+			a.close()
+			return nil, err
+		}
 	}
 	return a, nil
 }
 
-// builder wires the parts of an App, one after the other.
+// builder makes the parts of an App, one after the other. What it has opened before an
+// error is closed by close.
 type builder struct{ *App }
 
-// open does the work of New; what it opened before an error is closed by close.
-func (a builder) open(ctx context.Context, stderr io.Writer) error {
-	s := a.settings
-	a.sink = logs.NewHandler(stderr, logs.Options{Level: s.level, JSON: s.LogFormat == "json"})
+func (a builder) openLog(stderr io.Writer) {
+	a.sink = logs.NewHandler(stderr, logs.Options{Level: a.settings.level, JSON: a.settings.LogFormat == "json"})
 	a.onClose(func() { _ = a.sink.Close() })
 	a.log = slog.New(a.sink)
 	a.limiter = logs.NewLimiter(a.log, a.metrics)
 	a.onClose(a.limiter.Close)
 	library := logs.Source{Kind: logs.Library, Name: "kubernetes"}
 	api.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
+}
 
+// openStore opens the store, and makes the objects in memory and the progress of machines.
+func (a builder) openStore(ctx context.Context) error {
+	s := a.settings
 	if err := s.checkAbove(); err != nil {
 		return err
 	}
@@ -150,33 +150,6 @@ func (a builder) open(ctx context.Context, stderr io.Writer) error {
 	}
 	a.onClose(a.backend.close)
 	a.memoryLimit = limitMemory(a.log)
-	a.openStores()
-	if err := a.openDoors(); err != nil {
-		return err
-	}
-	if err := a.openImages(); err != nil {
-		return err
-	}
-	a.openDecider()
-	if err := a.openPortal(); err != nil {
-		return err
-	}
-	if err := a.openArtifacts(); err != nil {
-		return err
-	}
-	if err := a.serveAPI(); err != nil {
-		return err
-	}
-	if err := a.openPublisher(); err != nil {
-		return err
-	}
-	a.serveBoots()
-	return nil
-}
-
-// openStores makes the stores, the objects in memory, and what notes the progress of
-// machines.
-func (a builder) openStores() {
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
 	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
@@ -214,10 +187,11 @@ func (a builder) openStores() {
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})
 	a.onClose(func() { _ = a.resolver.Close() })
+	return nil
 }
 
-// openDecider makes the decision about machines, and its users in the background.
-func (a builder) openDecider() {
+// openDecider makes the decision about machines, and the controllers that use it.
+func (a builder) openDecider() error {
 	a.rendered = rendering.New(rendering.Options{Inventory: a.inventory, Registerer: a.metrics})
 	a.onClose(a.rendered.Close)
 	a.decider = decide.New(decide.Options{
@@ -239,9 +213,10 @@ func (a builder) openDecider() {
 		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.loaded,
 		Metrics: a.controllers, Logger: a.log,
 	})
+	return nil
 }
 
-// observers are told of the changes of each store, by resource.
+// observers are the observers of each store, by resource.
 func (a *App) observers() map[string][]kvstore.Observer {
 	return map[string][]kvstore.Observer{
 		api.BareMetalHosts:  {a.inventory.Hosts()},
@@ -252,27 +227,30 @@ func (a *App) observers() map[string][]kvstore.Observer {
 	}
 }
 
-// openDoors listens, and makes the credentials that name where.
+// openDoors opens the listeners, and makes the credentials, which contain the address.
 func (a builder) openDoors() error {
 	s := a.settings
 	a.refused = newRefusedConnections(a.metrics)
+	plain := api.Door{NeedsLoopback: !s.AllowInsecureAPI}
 	for _, address := range s.Listen {
-		if err := a.openDoor("http", "listen", address, api.Door{NeedsLoopback: !s.AllowInsecureAPI}); err != nil {
+		if err := a.openDoor("http", "listen", address, plain); err != nil {
 			return err
 		}
 	}
-	if s.ListenTLS != "" {
-		if err := a.openDoor("https", "listen-tls", s.ListenTLS, api.Door{}); err != nil {
+	for _, d := range []struct {
+		name, flag, address string
+		rule                api.Door
+	}{
+		{"https", "listen-tls", s.ListenTLS, api.Door{}},
+		{"admin", adminFlag, s.AdminListen, api.Door{Admin: true}},
+		{"metrics", "metrics-listen", s.MetricsListen, plain},
+	} {
+		if d.address == "" {
+			continue
+		}
+		if err := a.openDoor(d.name, d.flag, d.address, d.rule); err != nil {
 			return err
 		}
-	}
-	if s.AdminListen != "" {
-		if err := a.openAdmin(s.AdminListen); err != nil {
-			return err
-		}
-	}
-	if err := a.openMetrics(); err != nil {
-		return err
 	}
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
@@ -289,8 +267,8 @@ func (a builder) openDoors() error {
 	return nil
 }
 
-// kubeconfigServer is the URL in admin.kubeconfig: HTTPS where there is such a
-// door, else plain HTTP from this machine.
+// kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
+// else plain HTTP from this machine.
 func (a *App) kubeconfigServer() string {
 	server := ""
 	for _, d := range a.doors {
@@ -327,7 +305,9 @@ func (a builder) serveAPI() error {
 		ConfigStatus: a.configs,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
 		Upload:       a.imageController.Upload(),
-		InUse:        a.imageInUse,
+		InUse: func(namespace, name string) []string {
+			return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
+		},
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,
 		ClientCAs:    cas,
@@ -351,7 +331,7 @@ func (a builder) serveAPI() error {
 	return nil
 }
 
-func (a builder) serveBoots() {
+func (a builder) serveBoots() error {
 	a.boots = machine.New(machine.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(),
 		Sources: a.sources,
@@ -362,24 +342,25 @@ func (a builder) serveBoots() {
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
+	return nil
 }
 
 // Metrics returns the registry of the server's metrics.
 func (a *App) Metrics() *prometheus.Registry { return a.metrics }
 
-// notes is where the requests of machines are noted.
+// notes records the requests of machines.
 type notes struct {
 	*progress.Tracker
 	*events.Recorder
 }
 
-// changed passes a change of the snapshot on to the controllers that it concerns.
+// changed passes a change of the snapshot on to its controllers.
 func (a *App) changed(change snapshot.Change) {
 	a.templates.Changed(change)
 	a.compatibility.Changed(change)
 }
 
-// host returns a host as it is stored; nil where there is none.
+// host returns a host; nil where there is none.
 func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()
 	return view.Host(ref)
@@ -387,10 +368,10 @@ func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }
 
-// close takes down what New opened, the last first.
+// close closes what New opened, the last first.
 func (a *App) close() {
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		a.closers[i]()
+	for _, close := range slices.Backward(a.closers) {
+		close()
 	}
 	a.closers = nil
 }

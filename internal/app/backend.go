@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"glowplug/internal/serve/api"
 	"glowplug/internal/store/kvstore"
@@ -20,21 +21,21 @@ import (
 	"glowplug/internal/store/replicas"
 )
 
-// backend is the NATS that the stores lie in: embedded, or somebody else's.
+// backend is the NATS of the stores: embedded, or an external one.
 type backend struct {
 	js     jetstream.JetStream
 	ledger *ledger.Ledger
-	// buckets is the same for the stores; that of the embedded one knows as well why a
-	// bucket is missing.
+	// buckets is the ledger of the stores. The embedded server knows as well why a bucket
+	// is missing.
 	buckets kvstore.RevisionLedger
 	// keeper guards against another store than the ledger's.
 	keeper *ledger.Keeper
-	// room returns what a bucket's store asks before it writes.
+	// room returns the check of a bucket's store before it writes.
 	room func(bucket string) func(bytes int) error
 	// quota and ballast are of an external store; nil for the embedded one.
 	quota   *natsd.Quota
 	ballast *natsd.Ballast
-	// lost says why a bucket of the embedded store is missing; nil: it is not.
+	// lost returns why a bucket of the embedded store is missing; nil: it is not.
 	lost    func(bucket string) error
 	damages []*natsd.Damage
 	// conn is to an external store; nil for the embedded one.
@@ -45,8 +46,8 @@ type backend struct {
 	close     func()
 }
 
-// openBackend opens the data directory and the store. repair is for an operator who
-// says what is right: a ledger that does not agree with the data is no error then.
+// openBackend opens the data directory and the store. With repair, for an operator who
+// decides which is right, a ledger that does not agree with the data is no error.
 func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics prometheus.Registerer,
 	repair bool) (*backend, error) {
 	var b *backend
@@ -94,7 +95,7 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair boo
 		return nil, err
 	}
 	b := &backend{
-		ledger: server.Ledger, buckets: server, room: always(server.Room), lost: server.Lost,
+		ledger: server.Ledger, buckets: server, room: func(string) func(int) error { return server.Room }, lost: server.Lost,
 		damages: server.Damages(), exclusive: true, replicas: 1,
 	}
 	b.close = func() {
@@ -131,7 +132,7 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	conn, err := natsd.Dial(s.NATSURL, log, options...)
 	if err != nil {
 		known.Close()
-		return nil, &OptionError{Flag: "nats-url", Reason: err.Error()}
+		return nil, bad("nats-url", "%v", err)
 	}
 	none := func(string) error { return nil }
 	b := &backend{
@@ -156,16 +157,7 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	return b, nil
 }
 
-// always gives every bucket the same room.
-func always(room func(int) error) func(string) func(int) error {
-	return func(string) func(int) error { return room }
-}
-
-// payloadInterval is how often a NATS server whose messages are too small is asked
-// again: it may have been given another configuration.
-const payloadInterval = 2 * time.Second
-
-// check says why nothing can be read from or written to an external NATS server.
+// check returns why an external NATS server cannot be read or written; nil: it can.
 func (b *backend) check() error {
 	switch {
 	case b.conn == nil:
@@ -176,17 +168,26 @@ func (b *backend) check() error {
 	return natsd.CheckPayload(b.conn)
 }
 
+const (
+	usableInterval = 50 * time.Millisecond
+	// reconnectInterval is how often a NATS server whose messages are too small is
+	// connected to again: it may have another configuration by now.
+	reconnectInterval = 2 * time.Second
+)
+
 // awaitUsable returns once there is a NATS server that can hold the store, or ctx has
-// ended. A server tells its limits when it is connected to, so one that cannot is
-// connected to again.
+// ended. A server sends its limits when it is connected to, so one whose limits are too
+// small is connected to again.
 func (b *backend) awaitUsable(ctx context.Context) {
-	for looks := 1; b.check() != nil && ctx.Err() == nil; looks++ {
-		select {
-		case <-ctx.Done():
-		case <-time.After(payloadInterval / 40):
+	connected := time.Now()
+	_ = wait.PollUntilContextCancel(ctx, usableInterval, true, func(context.Context) (bool, error) {
+		if b.check() == nil {
+			return true, nil
 		}
-		if looks%40 == 0 && b.conn.IsConnected() {
+		if time.Since(connected) > reconnectInterval && b.conn.IsConnected() {
+			connected = time.Now()
 			_ = b.conn.ForceReconnect()
 		}
-	}
+		return false, nil
+	})
 }

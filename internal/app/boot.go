@@ -1,11 +1,9 @@
 package app
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -21,16 +19,12 @@ import (
 func (a builder) openImages() error {
 	s := a.settings
 	if s.ISODir != "" {
-		listener, err := net.Listen("tcp", s.ISCSIListen)
+		listener, err := listen("iscsi-listen", "tcp", s.ISCSIListen)
 		if err != nil {
-			var op *net.OpError
-			if errors.As(err, &op) {
-				err = op.Err
-			}
-			return &ListenError{Flag: "iscsi-listen", Address: s.ISCSIListen, Err: err}
+			return err
 		}
 		a.onClose(func() { _ = listener.Close() })
-		a.portalListener = listener // as it is: iSCSI sends files over TCP, and bounds its connections itself
+		a.portalListener = listener // without a wrapper: iSCSI sends files over TCP, and bounds its connections itself
 	}
 	if env := httpproxy.FromEnvironment(); s.ISODir != "" && (env.HTTPProxy != "" || env.HTTPSProxy != "") {
 		a.log.Warn("images are downloaded without the proxy of the environment: " +
@@ -47,8 +41,8 @@ func (a builder) openImages() error {
 	return nil
 }
 
-// openPortal makes the iSCSI portal of the images, where there is a listener for it, and
-// the controller of images.
+// openPortal makes the iSCSI portal, if there is a listener for it, and the controller of
+// images.
 func (a builder) openPortal() (err error) {
 	s := a.settings
 	options := imagecontroller.Options{
@@ -73,8 +67,8 @@ func (a builder) openPortal() (err error) {
 	return nil
 }
 
-// portalAddress returns the address that discovery tells, as host:port; "" for the one
-// that was reached.
+// portalAddress returns the address in the answers of discovery, as host:port; "" for the
+// one that the initiator has reached.
 func (a builder) portalAddress() string {
 	if a.settings.portalHost == "" {
 		return ""
@@ -82,27 +76,22 @@ func (a builder) portalAddress() string {
 	return net.JoinHostPort(a.settings.portalHost, strconv.Itoa(int(a.portalPort())))
 }
 
-// bootPath is what machines are given beside their configs.
-func (a builder) bootPath() *machine.Boot {
-	s := a.settings
-	return &machine.Boot{
-		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
-		Unknown: s.UnknownHosts, URL: strings.TrimSuffix(s.HTTPURL, "/"), Portal: s.portalHost, PortalPort: a.portalPort(),
-	}
-}
-
-// imageInUse names who reads an image.
-func (a builder) imageInUse(namespace, name string) []string {
-	return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
-}
-
-// image returns an image as it is stored; nil where there is none.
+// image returns an image; nil where there is none.
 func (a builder) image(ref snapshot.Ref) *snapshot.Image {
 	view := a.inventory.View()
 	return view.Image(ref)
 }
 
-// portalPort is the port that machines are told for iSCSI; 0 without a portal.
+// bootPath returns the options of the boot path.
+func (a builder) bootPath() *machine.Boot {
+	s := a.settings
+	return &machine.Boot{
+		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
+		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
+	}
+}
+
+// portalPort returns the iSCSI port in boot scripts; 0 without a portal.
 func (a builder) portalPort() uint16 {
 	if p := a.settings.portalPort; p != 0 || a.portalListener == nil {
 		return p
@@ -110,9 +99,8 @@ func (a builder) portalPort() uint16 {
 	return uint16(a.portalListener.Addr().(*net.TCPAddr).Port)
 }
 
-// portal is the address that the status of images shows: what --iscsi-portal
-// says, else an own address. Machines are told the address that they reached
-// this server at.
+// portal returns the address in the status of images: that of --iscsi-portal, else an own
+// address. Boot scripts have the address that the machine has reached.
 func (a builder) portal() netip.AddrPort {
 	if a.portalListener == nil {
 		return netip.AddrPort{}
@@ -124,11 +112,11 @@ func (a builder) portal() netip.AddrPort {
 	return netip.AddrPortFrom(addr, a.portalPort())
 }
 
-// httpURL is this server in the kernel arguments of images: what --http-url
-// says, else plain HTTP at an own address.
+// httpURL returns the URL of this server in the kernel arguments of images: --http-url,
+// else plain HTTP at an own address.
 func (a builder) httpURL() string {
-	if u := strings.TrimSuffix(a.settings.HTTPURL, "/"); u != "" {
-		return u
+	if a.settings.HTTPURL != "" {
+		return a.settings.HTTPURL
 	}
 	for _, d := range a.doors {
 		if d.name == "http" {
@@ -140,8 +128,8 @@ func (a builder) httpURL() string {
 	return ""
 }
 
-// ownAddress is the address of a listener or, where that listens on all, the
-// first one of this machine that others can reach.
+// ownAddress returns the address of a listener or, if that is the wildcard, the first
+// address of this machine that others can reach.
 func ownAddress(listen string) netip.Addr {
 	if host, _, err := net.SplitHostPort(listen); err == nil {
 		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {

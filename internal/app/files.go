@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"glowplug/internal/credentials"
@@ -9,7 +8,7 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
-// keyFiles are the files and folders that hold secrets or say who is trusted.
+// keyFiles are the files and folders that hold secrets or name who is trusted.
 func (s *settings) keyFiles() map[keyfile.Kind][]string {
 	return map[keyfile.Kind][]string{
 		keyfile.Folder: {s.DataDir},
@@ -23,21 +22,19 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 	}
 }
 
-// checkAbove refuses to begin a store inside of another one's data directory: whoever
-// names another folder of the same volume has not asked for an empty store.
+// checkAbove refuses to begin a store inside of another one's data directory: an operator
+// who names another folder of the same volume does not want an empty store.
 func (s *settings) checkAbove() error {
 	above := filepath.Dir(filepath.Clean(s.DataDir))
 	if ledger.Holds(s.DataDir) || !ledger.Holds(above) {
 		return nil
 	}
-	reason := fmt.Sprintf("%s holds no store, and %s above it does: give --data-dir %[2]s, or move what is there into "+
-		"%[1]s",
-		s.DataDir, above)
-	return &OptionError{Flag: "data-dir", Reason: reason}
+	return bad("data-dir", "%s holds no store, and %s above it does: give --data-dir %[2]s, or move what is there into "+
+		"%[1]s", s.DataDir, above)
 }
 
-// checkFiles warns of files that others may read, and refuses those that anybody may
-// write or that belong to somebody else: before anything is read of them.
+// checkFiles warns of files that others may read, and refuses those that every user may
+// write or that belong to another user, before they are read.
 func (s *settings) checkFiles(warn func(message, remedy string)) error {
 	files := s.keyFiles()
 	for _, kind := range []keyfile.Kind{keyfile.Folder, keyfile.Inner, keyfile.Secret, keyfile.Trusted} {

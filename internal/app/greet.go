@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -13,55 +16,57 @@ import (
 	"glowplug/internal/version"
 )
 
-// greeter tells on the terminal that the server is ready, and how to try it.
+// greeter prints on the terminal that the server is ready, and how to try it.
 type greeter struct{ *App }
 
-// greet waits for the store, applies the manifests, and prints the banner.
+// greet waits for the store, applies the manifests, and prints the banner: where the
+// server listens, where its data is, and which commands to type next.
 func (a greeter) greet(ctx context.Context) {
 	if !a.awaitStore(ctx) {
 		return
 	}
-	b := banner{version: version.Line(), store: a.backend.where, ask: a.ask()}
+	var banner strings.Builder
+	row := func(name, value string) { fmt.Fprintf(&banner, "  %-10s %s\n", name, value) }
+	fmt.Fprintln(&banner, version.Line())
 	for _, d := range a.doors {
-		b.doors = append(b.doors, listening{name: d.name, addr: d.listener.Addr()})
+		row(d.name, reachable(d.name, d.listener.Addr()))
 	}
 	if a.portalListener != nil {
-		b.doors = append(b.doors, listening{name: "iscsi", addr: a.portalListener.Addr()})
+		row("iscsi", reachable("iscsi", a.portalListener.Addr()))
 	}
+	row("store", a.backend.where)
+	example := ""
 	if len(a.settings.Manifests) > 0 {
 		count := applyManifests(ctx, a.own, a.settings.Manifests, a.log)
-		b.manifests = fmt.Sprintf("%d applied", count.good)
+		result := fmt.Sprintf("%d applied", count.good)
 		if count.bad > 0 {
-			b.manifests += fmt.Sprintf(", %d not: see the log", count.bad)
+			result += fmt.Sprintf(", %d not: see the log", count.bad)
 		}
-		b.try = a.example(count.macs)
+		row("manifests", result)
+		example = a.example(count.macs)
 	}
 	a.seeded.Store(true)
 	a.sink.Flush()
-	b.write(a.stdout)
-}
-
-// awaitStore waits until the store has been read, but for what is lost of it.
-func (a greeter) awaitStore(ctx context.Context) bool {
-	reminder := time.NewTimer(5 * time.Second)
-	defer reminder.Stop()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for !a.loaded() || a.followed() != nil {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-reminder.C:
-			a.log.Warn("still waiting for the store", "store", a.backend.where, "error", a.missing())
-		case <-poll.C:
-		}
+	fmt.Fprintf(&banner, "\nAsk the API:\n  %s\n", a.apiCommand())
+	if example != "" {
+		fmt.Fprintf(&banner, "See what a machine gets:\n  %s\n", example)
 	}
-	return true
+	fmt.Fprintln(a.stdout, banner.String())
 }
 
-// ask is a command that asks the API. Over plain HTTP kubectl sends no credential,
-// whatever its kubeconfig has: there it is curl that reads the token from the file.
-func (a greeter) ask() string {
+// awaitStore waits until the store has been read, except for what is lost of it.
+func (a greeter) awaitStore(ctx context.Context) bool {
+	reminder := time.AfterFunc(5*time.Second, func() {
+		a.log.Warn("still waiting for the store", "store", a.backend.where, "error", a.missing())
+	})
+	defer reminder.Stop()
+	loaded := func(context.Context) (bool, error) { return a.loaded() && a.followed() == nil, nil }
+	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, loaded) == nil
+}
+
+// apiCommand returns a command that calls the API. Over plain HTTP kubectl sends no
+// credential, whatever its kubeconfig has: there curl reads the token from the file.
+func (a greeter) apiCommand() string {
 	if admin := a.adminDoor(); admin != nil {
 		if path, ok := strings.CutPrefix(a.settings.AdminListen, unixPrefix); ok {
 			return "curl --unix-socket '" + path + "' http://localhost/api/v1/ignitionconfigs"
@@ -76,7 +81,7 @@ func (a greeter) ask() string {
 	return "kubectl --kubeconfig " + a.creds.KubeconfigPath() + " get ign,bmh -A"
 }
 
-// adminDoor is the admin listener; nil without one.
+// adminDoor returns the admin listener; nil without one.
 func (a greeter) adminDoor() *door {
 	for _, d := range a.doors {
 		if d.rule.Admin {
@@ -86,7 +91,7 @@ func (a greeter) adminDoor() *door {
 	return nil
 }
 
-// example is a command that shows the config of one of these hosts; "" where there
+// example returns a command that shows the config of one of these hosts; "" where there
 // is no admin listener, where a caller is believed, or none has a config.
 func (a greeter) example(macs []string) string {
 	admin := a.adminDoor()
@@ -111,4 +116,30 @@ func (a greeter) example(macs []string) string {
 		return "curl '" + localURL(admin.name, admin.listener.Addr()) + path + "'"
 	}
 	return ""
+}
+
+// reachable returns the address of a listener. The wildcard is shown with its port.
+func reachable(name string, addr net.Addr) string {
+	url := localURL(name, addr)
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		url += " (all addresses)"
+	}
+	return url
+}
+
+// localURL returns the URL of a listener for clients on this machine.
+func localURL(name string, addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return unixPrefix + addr.String()
+	}
+	local := *tcp
+	if local.IP.IsUnspecified() {
+		local.IP = net.IPv4(127, 0, 0, 1)
+	}
+	scheme := name
+	if name == "admin" || name == "metrics" {
+		scheme = "http"
+	}
+	return scheme + "://" + local.String()
 }

@@ -16,43 +16,34 @@ const (
 	metricsCredential = "credential"
 )
 
-// isHealth reports whether a path that begins with this element is one of health's.
-func isHealth(first string) bool { return first == "livez" || first == "readyz" || first == "healthz" }
-
-// firstOf is the first element of a path.
-func firstOf(path string) string {
-	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first
+// healthPath returns the health check of a path, with paths below it; "" for other paths.
+func healthPath(path string) string {
+	switch first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/"); first {
+	case "livez", "readyz", "healthz":
+		return first
+	}
+	return ""
 }
 
-// metricsElsewhere answers /metrics where it has a listener of its own.
-func metricsElsewhere(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "metrics are served at the address of --metrics-listen alone", http.StatusNotFound)
-}
-
-// handler is what stands behind a door: machines, by their paths; health and
+// handler returns the handler of a listener: machines, by their paths; health and
 // metrics; and the API with its own rules.
 func (a *App) handler(d *door) http.Handler {
-	if d.name == "metrics" {
-		return a.monitoring()
-	}
-	health := a.health()
-	metrics := http.Handler(http.HandlerFunc(metricsElsewhere))
-	if a.settings.MetricsListen == "" {
-		metrics = a.metricsHandler()
-	}
-	apiServer := a.api.Handler(d.rule)
-	// No ServeMux for the whole: it cleans paths by redirecting, and a client that
-	// deletes the object ".." would be sent on to delete the namespace.
+	alone := a.settings.MetricsListen != "" // metrics have a listener of their own
+	health, metrics, apiServer := a.health(), a.metricsHandler(), a.api.Handler(d.rule)
+	// No ServeMux: it redirects paths that are not clean, and a client that deletes the
+	// object ".." would be redirected to delete the namespace.
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		first := firstOf(r.URL.Path)
 		switch {
+		case healthPath(r.URL.Path) != "":
+			health.ServeHTTP(w, r)
+		case r.URL.Path == "/metrics" && (d.name == "metrics" || !alone):
+			metrics.ServeHTTP(w, r)
+		case d.name == "metrics":
+			http.Error(w, "only /metrics, /livez, /readyz and /healthz are served here", http.StatusNotFound)
+		case r.URL.Path == "/metrics":
+			http.Error(w, "metrics are served at the address of --metrics-listen alone", http.StatusNotFound)
 		case machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "":
 			a.boots.ServeHTTP(w, r)
-		case r.URL.Path == "/metrics":
-			metrics.ServeHTTP(w, r)
-		case isHealth(first):
-			health.ServeHTTP(w, r)
 		default:
 			apiServer.ServeHTTP(w, r)
 		}
@@ -63,7 +54,7 @@ func (a *App) handler(d *door) http.Handler {
 	return routes
 }
 
-// health answers /livez, /readyz and /healthz with what lies below them.
+// health answers /livez, /readyz and /healthz, and the paths below them.
 func (a *App) health() http.Handler {
 	health := http.NewServeMux()
 	healthz.InstallLivezHandler(health, healthz.PingHealthz)
@@ -72,32 +63,17 @@ func (a *App) health() http.Handler {
 	healthz.InstallHandler(health, a.checks()...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health.ServeHTTP(w, r)
-		if firstOf(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
+		if healthPath(r.URL.Path) == "readyz" && r.URL.Query().Has("verbose") {
 			a.writeLost(w)
 		}
 	})
 }
 
-// metricsHandler serves /metrics to everybody, or to callers who may use the API.
+// metricsHandler serves /metrics to every caller, or to those who may use the API.
 func (a *App) metricsHandler() http.Handler {
 	metrics := api.MetricsHandler(a.metrics, a.log)
 	if a.settings.Metrics == metricsCredential {
 		return a.api.Authenticated(metrics)
 	}
 	return metrics
-}
-
-// monitoring is what stands behind the listener of metrics: them and health.
-func (a *App) monitoring() http.Handler {
-	health, metrics := a.health(), a.metricsHandler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/metrics":
-			metrics.ServeHTTP(w, r)
-		case isHealth(firstOf(r.URL.Path)):
-			health.ServeHTTP(w, r)
-		default:
-			http.Error(w, "only /metrics, /livez, /readyz and /healthz are served here", http.StatusNotFound)
-		}
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -21,9 +22,8 @@ import (
 	"glowplug/internal/serve/peer"
 )
 
-// Limits of a connection: a client that sends its request a byte a minute does
-// not hold one for ever. For bodies, and answers that nobody reads, see the
-// package listener.
+// Limits of a connection: a client that sends its request a byte a minute does not hold
+// one for ever. Package listener has those of bodies and answers.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 30 * time.Second
@@ -36,17 +36,15 @@ type ListenError struct {
 	Err           error
 }
 
-func (e *ListenError) Error() string {
-	return fmt.Sprintf("--%s %s: %v", e.Flag, e.Address, e.Err)
-}
+func (e *ListenError) Error() string { return fmt.Sprintf("--%s %s: %v", e.Flag, e.Address, e.Err) }
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// Hint is what to do about it.
+// Hint returns the remedy.
 func (e *ListenError) Hint() string {
 	switch {
 	case errors.Is(e.Err, syscall.EADDRINUSE):
-		return fmt.Sprintf("another program listens there; 'ss -ltnp' names it, or give another address with --%s", e.Flag)
+		return "another program listens there; 'ss -ltnp' names it, or give another address with --" + e.Flag
 	case errors.Is(e.Err, syscall.EACCES):
 		return "ports below 1024 need root or CAP_NET_BIND_SERVICE"
 	case errors.Is(e.Err, syscall.EADDRNOTAVAIL):
@@ -63,10 +61,15 @@ type door struct {
 	server   *http.Server
 }
 
-// openDoor listens on the address that a flag gives. --listen-tls is an HTTPS door,
-// whose certificate is yet to be set.
+// openDoor listens on the address of a flag. openDoors sets the certificate of HTTPS.
 func (a builder) openDoor(name, flag, address string, rule api.Door) error {
-	l, err := listen(flag, address)
+	network, address := networkOf(address)
+	if rule.Admin {
+		if err := prepareAdmin(network, address); err != nil {
+			return err
+		}
+	}
+	l, err := listen(flag, network, address)
 	if err != nil {
 		return err
 	}
@@ -105,13 +108,17 @@ func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	return nil
 }
 
-// listen opens the address that a flag gives.
-func listen(flag, address string) (net.Listener, error) {
-	network, address := networkOf(address)
+// listen opens the address of a flag; a socket is for the server's own user alone.
+func listen(flag, network, address string) (net.Listener, error) {
 	l, err := net.Listen(network, address)
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err
+	}
+	if err == nil && network == "unix" {
+		if err = os.Chmod(address, 0o600); err != nil {
+			l.Close()
+		}
 	}
 	if err != nil {
 		return nil, &ListenError{Flag: flag, Address: address, Err: err}
@@ -119,9 +126,8 @@ func listen(flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// source is what a connection counts as where connections are bounded: the user of
-// one of the admin listener, the address of others. Trusted proxies, who speak for
-// many, and users who are admitted are not bounded.
+// source returns what a connection is counted by: its user at the admin listener, its
+// address elsewhere. Trusted proxies and users who are admitted are not bounded.
 func (a builder) source(remote net.Addr) string {
 	if user, ok := remote.(listener.UserAddr); ok {
 		if user.Err == nil && isOwn(user.User) {
@@ -140,8 +146,8 @@ func (a builder) source(remote net.Addr) string {
 	return netaddr.SourceText(netaddr.Source(addr))
 }
 
-// refusedSource counts the connections that are closed since their source has too
-// many, and says so in the log, once a second at most.
+// refusedSource returns a function that counts the connections that are closed since their
+// source has too many, and logs one a second.
 func (a builder) refusedSource(name string, limit int) func(string) {
 	refused, lines := a.refused.WithLabelValues(name), rate.NewLimiter(1, 1)
 	return func(source string) {
@@ -172,13 +178,4 @@ func (d *door) shut(ctx context.Context) {
 	if err := d.server.Shutdown(ctx); err != nil {
 		_ = d.server.Close()
 	}
-}
-
-// openMetrics listens for monitoring alone, where an address is given for it.
-func (a builder) openMetrics() error {
-	s := a.settings
-	if s.MetricsListen == "" {
-		return nil
-	}
-	return a.openDoor("metrics", "metrics-listen", s.MetricsListen, api.Door{NeedsLoopback: !s.AllowInsecureAPI})
 }

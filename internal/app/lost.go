@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/serve/api"
@@ -18,7 +20,7 @@ import (
 )
 
 const (
-	// lostInterval is how often the stores are asked what they have lost.
+	// lostInterval is how often the stores are checked for lost objects.
 	lostInterval = 2 * time.Second
 	// maxLostEvents bounds the events of one store.
 	maxLostEvents = 100
@@ -28,28 +30,26 @@ const (
 
 // lostObjects implements decide.LostObjects.
 type lostObjects struct {
-	stores  map[string]*kvstore.Store
-	configs lostConfigs
+	stores map[string]*kvstore.Store
+
+	mu      sync.Mutex
+	keys    []string // of configs
+	configs []decide.LostConfig
 }
 
 // Lost returns the objects that the store has lost and that decide about machines.
 func (l *lostObjects) Lost() decide.Lost {
 	return decide.Lost{
 		Hosts:      l.stores[api.BareMetalHosts].Lost(),
-		Configs:    l.configs.of(l.stores[api.IgnitionConfigs]),
+		Configs:    l.lostConfigs(),
 		Images:     l.stores[api.ISCSICdroms].Lost(),
 		Namespaces: l.stores[api.Namespaces].Lost(),
 	}
 }
 
-// lostConfigs keeps what is known of the lost configs until others are lost.
-type lostConfigs struct {
-	mu      sync.Mutex
-	keys    []string
-	configs []decide.LostConfig
-}
-
-func (l *lostConfigs) of(store *kvstore.Store) []decide.LostConfig {
+// lostConfigs returns the lost configs. Their outlines are cached until others are lost.
+func (l *lostObjects) lostConfigs() []decide.LostConfig {
+	store := l.stores[api.IgnitionConfigs]
 	keys := store.Lost()
 	if len(keys) == 0 {
 		return nil
@@ -70,10 +70,8 @@ func (l *lostConfigs) of(store *kvstore.Store) []decide.LostConfig {
 
 // announceLost makes an event of each object that a store has lost, until ctx ends.
 func (a *App) announceLost(ctx context.Context) {
-	ticker := time.NewTicker(lostInterval)
-	defer ticker.Stop()
 	announced := map[string]bool{}
-	for {
+	wait.UntilWithContext(ctx, func(context.Context) {
 		for _, kind := range api.Kinds() {
 			keys := a.stores[kind.Resource].Lost()
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
@@ -84,12 +82,7 @@ func (a *App) announceLost(ctx context.Context) {
 				}
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, lostInterval)
 }
 
 // reference names an object by its kind and its bucket key.
@@ -101,8 +94,8 @@ func reference(kind, key string) v1.ObjectReference {
 	return v1.ObjectReference{Kind: kind, APIVersion: "v1", Namespace: namespace, Name: name}
 }
 
-// writeLost adds to /readyz?verbose what the stores have lost. The server is ready
-// all the same: what is left has to be served, and the rest to be applied again.
+// writeLost adds the lost objects to /readyz?verbose. The server is ready nevertheless: the
+// remaining objects have to be served, and the lost ones to be applied again.
 func (a *App) writeLost(w io.Writer) {
 	for _, kind := range api.Kinds() {
 		if n := len(a.stores[kind.Resource].Lost()); n > 0 {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// storeShare is the part of the memory limit, in percent, that may be alive
-	// before no more values are stored; deletes are. The rest is for requests under
-	// way, for what machines are answered, and for garbage.
+	// storeShare is the part of the memory limit, in percent, that live objects may take
+	// before writes are refused; deletes are not. The rest is for requests under way, for
+	// the answers to machines, and for garbage.
 	storeShare = 45
-	// valueFactor is what a value takes in memory for each of its bytes: in the
-	// store's mirror, in the index, and in the cache of the embedded NATS server.
+	// valueFactor is the memory of a value for each of its bytes: in the store's mirror,
+	// in the index, and in the cache of the embedded NATS server.
 	valueFactor = 3
-	// liveInterval is how long a look at the heap is good for.
+	// liveInterval is how often the heap is measured.
 	liveInterval = 50 * time.Millisecond
 )
 
-// memoryRoom says whether there is memory for another value. What is alive is known
-// as of the last collection; what was stored since is added.
+// memoryRoom checks whether there is memory for another value: for the live objects of the
+// last collection and the values stored since.
 type memoryRoom struct {
 	limit int64
 
@@ -32,7 +32,7 @@ type memoryRoom struct {
 	samples [2]metrics.Sample
 	cycles  uint64
 	live    int64
-	since   int64 // bytes that were let through since that collection
+	since   int64 // bytes admitted since that collection
 }
 
 func newMemoryRoom(limit int64) *memoryRoom {
@@ -41,7 +41,7 @@ func newMemoryRoom(limit int64) *memoryRoom {
 	return m
 }
 
-// room returns the error of a value of so many bytes that the memory is too small for.
+// room returns an error if the memory is too small for a value of so many bytes.
 func (m *memoryRoom) room(bytes int) error {
 	if m.limit == math.MaxInt64 {
 		return nil
@@ -65,7 +65,7 @@ func (m *memoryRoom) room(bytes int) error {
 	return nil
 }
 
-// within returns a check that asks for memory first, then for what else is asked.
+// within returns a check of memory, then of other.
 func (m *memoryRoom) within(other func(int) error) func(int) error {
 	return func(bytes int) error {
 		if err := m.room(bytes); err != nil || other == nil {
@@ -75,8 +75,8 @@ func (m *memoryRoom) within(other func(int) error) func(int) error {
 	}
 }
 
-// windowBytes is what each store may keep of the past for its watches: its usual
-// amount, or less of a small limit.
+// windowBytes returns how much of its past each store keeps for watches: less where the
+// memory limit is small.
 func windowBytes(limit int64) int {
 	return int(min(kvstore.MaxWindowBytes, max(4<<20, limit/32)))
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
@@ -24,11 +25,12 @@ var (
 type inventoryCollector struct{ inv *snapshot.Inventory }
 
 func registerMetrics(r prometheus.Registerer, inv *snapshot.Inventory) {
-	r.MustRegister(inventoryCollector{inv}, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	r.MustRegister(inventoryCollector{inv})
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "glowplug_build_info",
 		Help:        "The version of the program; always 1.",
 		ConstLabels: prometheus.Labels{"version": version.Version, "commit": version.Commit()},
-	}, func() float64 { return 1 }))
+	}, func() float64 { return 1 })
 }
 
 // registerPending registers the counts of pending writes.
@@ -41,45 +43,37 @@ func registerPending(
 		"host":   statuses.Pending,
 		"event":  recorder.Pending,
 	} {
-		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "glowplug_journal_pending",
 			Help: "Pending writes: record, a state for the boot log; state, one from the boot log for a status; " +
 				"host, conditions of a host; event.",
 			ConstLabels: prometheus.Labels{"kind": kind},
-		}, func() float64 { return float64(pending()) }))
+		}, func() float64 { return float64(pending()) })
 	}
 }
 
-// newRefusedConnections counts the connections that are closed since their source
-// has too many.
+// newRefusedConnections counts the connections that are closed since their source has too
+// many.
 func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
-	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_http_connections_refused_total",
 		Help: "Connections closed at once, since their source had as many open as --max-connections-per-source.",
 	}, []string{"listener"})
-	r.MustRegister(refused)
-	return refused
 }
 
-// registerDamages shows which buckets were set aside; there is no series where
-// none was.
+// registerDamages counts the buckets that were set aside.
 func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {
-	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	gauge := promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "glowplug_store_set_aside",
 		Help: "Folders of damaged buckets that were set aside and are still there; no series where there is none.",
 	}, []string{"bucket"})
 	for _, d := range damages {
 		gauge.WithLabelValues(d.Bucket).Inc()
 	}
-	r.MustRegister(gauge)
 }
 
 // Describe implements prometheus.Collector.
-func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- indexObjects
-	ch <- indexBad
-	ch <- indexShared
-}
+func (c inventoryCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
 func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {

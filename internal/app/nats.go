@@ -55,8 +55,8 @@ func checkNATS(urls string, a natsd.Access) error {
 	return nil
 }
 
-// inArguments reports whether a secret of the NATS URLs stands on the command line,
-// which every user of the machine can read. The environment only the own user can.
+// inArguments reports whether a secret of the NATS URLs is on the command line, which
+// every user of the machine can read. Only the own user can read the environment.
 func inArguments(urls string) bool {
 	given := func(arg string) bool { return strings.Contains(arg, urls) }
 	return natsd.HoldsSecret(urls) && slices.ContainsFunc(os.Args, given)

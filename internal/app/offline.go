@@ -1,9 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +25,9 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Offline decides over manifests instead of a store. Objects count as created
-// in the order in which they stand, a second apart. Problems are what a server
-// would have refused or warned of; such an object is left out, or has no artifact.
+// Offline returns a Decider over manifests instead of a store. Objects count as created in
+// their order, a second apart. Problems are what a server would refuse or warn of; such an
+// object is left out, or has no artifact.
 func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems []error, err error) {
 	inv, problems, err := index(paths...)
 	if err != nil {
@@ -38,9 +41,8 @@ func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems
 // HostRendering is a template rendered for one host.
 type HostRendering = template.HostRendering
 
-// RenderManifests renders every template in manifests for the hosts in them that would be
-// given it, and calls yield with one after the other. An object that no server would take
-// is left out.
+// RenderManifests renders every template in manifests for its hosts in them, and calls
+// yield for each. An object that a server would refuse is left out.
 func RenderManifests(yield func(*HostRendering), paths ...string) error {
 	inv, _, err := index(paths...)
 	if err == nil {
@@ -50,7 +52,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 }
 
 // ManifestHosts returns the hosts in manifests, in no order. Problems are what a server
-// would have refused.
+// would refuse.
 func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, err error) {
 	inv, problems, err := index(paths...)
 	if err != nil {
@@ -82,92 +84,96 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 // loader makes stored values of documents.
 type loader struct {
 	items   map[string][]kvstore.Item // by resource
-	seen    map[string]string         // resource and key -> where it stands
+	seen    map[string]string         // resource and key -> position of the document
 	configs *offlineConfigs
 }
 
-func (l *loader) add(doc *manifest.Document, index int) error {
-	if doc.Err != nil {
-		return doc.Err
+// kinds are the kinds that the store has, by their names in manifests.
+var kinds = func() map[string]kvstore.Kind {
+	byName := map[string]kvstore.Kind{}
+	for _, kind := range api.Kinds() {
+		byName[reflect.TypeOf(kind.New()).Elem().Name()] = kind
 	}
-	switch doc.Kind {
-	case "IgnitionConfig":
-		config := &v1.IgnitionConfig{}
-		return l.store(doc, index, api.IgnitionConfigs, config, &config.ObjectMeta,
-			func() field.ErrorList { return v1.ValidateIgnitionConfig(config) },
-			func() error { return l.configs.add(config, index, doc.String()) })
-	case "BareMetalHost":
-		host := &v1.BareMetalHost{}
-		return l.store(doc, index, api.BareMetalHosts, host, &host.ObjectMeta,
-			func() field.ErrorList { return v1.ValidateBareMetalHost(host) }, nil)
-	case "ISCSICdrom":
-		cdrom := &v1.ISCSICdrom{}
-		return l.store(doc, index, api.ISCSICdroms, cdrom, &cdrom.ObjectMeta,
-			func() field.ErrorList { return v1.ValidateISCSICdrom(cdrom) },
-			func() error {
-				// Whether its file is there only a server can tell.
-				cdrom.Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady,
-					TargetIQN: image.IQN(image.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name})}
-				if s := cdrom.Spec.Stream; s != nil {
-					cdrom.Status.ServedRelease, cdrom.Status.MaxIgnition = s.Release, ignition.MaxOfRelease(s.Release)
-				}
-				return nil
-			})
-	case "StreamRelease":
-		release := &v1.StreamRelease{}
-		return l.store(doc, index, api.StreamReleases, release, &release.ObjectMeta,
-			func() field.ErrorList { return api.ValidateStreamRelease(release) }, nil)
-	case "ConfigMap":
-		cm := &v1.ConfigMap{}
-		return l.store(doc, index, api.ConfigMaps, cm, &cm.ObjectMeta,
-			func() field.ErrorList { return v1.ValidateConfigMap(cm) }, nil)
-	case "Namespace":
+	delete(byName, "Event") // is no manifest
+	return byName
+}()
+
+// add keeps the object of a document as the store would have it. Some errors concern an
+// object that is kept nevertheless.
+func (l *loader) add(doc *manifest.Document, index int) error {
+	kind, known := kinds[doc.Kind]
+	switch {
+	case doc.Err != nil:
+		return doc.Err
+	case !known:
+		return fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
+	case kind.Resource == api.Namespaces:
 		return nil
 	}
-	return fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
-}
-
-// store reads a document into obj, checks it, and keeps it as the store would
-// have it. What finish finds is reported, and the object kept all the same.
-func (l *loader) store(doc *manifest.Document, index int, resource string, obj runtime.Object, meta *metav1.ObjectMeta,
-	check func() field.ErrorList, finish func() error) error {
+	obj := kind.New()
 	if err := yaml.UnmarshalStrict(doc.YAML, obj); err != nil {
 		return err
 	}
-	meta.CreationTimestamp = metav1.NewTime(time.Unix(int64(index), 0).UTC())
-	meta.Generation = 1
-	key := meta.Name
-	if resource != api.StreamReleases { // which have no namespace
-		if meta.Namespace == "" {
-			meta.Namespace = v1.NamespaceDefault
-		}
-		key = meta.Namespace + "/" + meta.Name
-	}
-	if errs := check(); len(errs) > 0 {
-		return errs.ToAggregate()
-	}
-	meta.UID = types.UID(key)
-	if earlier, twice := l.seen[resource+"/"+key]; twice {
-		return fmt.Errorf("%s %s stands already at %s", doc.Kind, key, earlier)
-	}
-	l.seen[resource+"/"+key] = doc.String()
-	var found error
-	if finish != nil {
-		found = finish()
-	}
-	value, err := codecs[resource].Encode(obj)
+	object, err := meta.Accessor(obj)
 	if err != nil {
 		return err
 	}
-	l.items[resource] = append(l.items[resource], kvstore.Item{Key: key, Revision: uint64(index + 1), Value: value})
-	return found
+	object.SetCreationTimestamp(metav1.NewTime(time.Unix(int64(index), 0).UTC()))
+	object.SetGeneration(1)
+	key := object.GetName()
+	if kind.Resource != api.StreamReleases { // which have no namespace
+		object.SetNamespace(cmp.Or(object.GetNamespace(), v1.NamespaceDefault))
+		key = object.GetNamespace() + "/" + key
+	}
+	if errs := validate(obj); len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	object.SetUID(types.UID(key))
+	if earlier, twice := l.seen[kind.Resource+"/"+key]; twice {
+		return fmt.Errorf("%s %s stands already at %s", doc.Kind, key, earlier)
+	}
+	l.seen[kind.Resource+"/"+key] = doc.String()
+	var failure error
+	switch o := obj.(type) {
+	case *v1.IgnitionConfig:
+		failure = l.configs.add(o, index, doc.String())
+	case *v1.ISCSICdrom:
+		o.Status = offlineStatus(o)
+	}
+	value, err := kind.Codec.Encode(obj)
+	if err != nil {
+		return err
+	}
+	item := kvstore.Item{Key: key, Revision: uint64(index + 1), Value: value}
+	l.items[kind.Resource] = append(l.items[kind.Resource], item)
+	return failure
 }
 
-// codecs write objects as the store holds them.
-var codecs = func() map[string]kvstore.Codec {
-	byResource := map[string]kvstore.Codec{}
-	for _, kind := range api.Kinds() {
-		byResource[kind.Resource] = kind.Codec
+func validate(obj runtime.Object) field.ErrorList {
+	switch o := obj.(type) {
+	case *v1.IgnitionConfig:
+		return v1.ValidateIgnitionConfig(o)
+	case *v1.BareMetalHost:
+		return v1.ValidateBareMetalHost(o)
+	case *v1.ISCSICdrom:
+		return v1.ValidateISCSICdrom(o)
+	case *v1.StreamRelease:
+		return api.ValidateStreamRelease(o)
+	case *v1.ConfigMap:
+		return v1.ValidateConfigMap(o)
 	}
-	return byResource
-}()
+	return nil
+}
+
+// offlineStatus returns the status of an image whose file is there, which only a server
+// can check.
+func offlineStatus(cdrom *v1.ISCSICdrom) v1.ISCSICdromStatus {
+	status := v1.ISCSICdromStatus{
+		Phase:     v1.PhaseReady,
+		TargetIQN: image.IQN(image.Ref{Namespace: cdrom.Namespace, Name: cdrom.Name}),
+	}
+	if stream := cdrom.Spec.Stream; stream != nil {
+		status.ServedRelease, status.MaxIgnition = stream.Release, ignition.MaxOfRelease(stream.Release)
+	}
+	return status
+}

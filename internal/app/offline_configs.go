@@ -17,16 +17,19 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
+// configCodec encodes configs as the store does.
+var configCodec = kinds["IgnitionConfig"].Codec
+
 // offlineConfigs is a store of configs in memory, and their controller over it.
 type offlineConfigs struct {
 	controller *config.Controller
 	snapshot   *snapshot.Inventory
 	stored     map[string]*offlineConfig // by the key in the store
-	layered    []*offlineConfig          // those with layers, in the order in which they stand
+	layered    []*offlineConfig          // those with layers, in their order
 	changed    bool
 }
 
-// offlineConfig is a config as it is stored, and where it stands.
+// offlineConfig is a config as it is stored, and its position in the manifests.
 type offlineConfig struct {
 	ref   snapshot.Ref
 	item  kvstore.Item
@@ -41,15 +44,13 @@ func newOfflineConfigs(inv *snapshot.Inventory) *offlineConfigs {
 	return o
 }
 
-// add compiles a config; the error says why that failed.
+// add compiles a config; the error is why that failed.
 func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string) error {
-	one := &offlineConfig{
-		ref: snapshot.Ref{Namespace: config.Namespace, Name: config.Name}, place: place,
-		item: kvstore.Item{Key: config.Namespace + "/" + config.Name, Revision: uint64(index + 1)},
-	}
+	ref := snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
+	one := &offlineConfig{ref: ref, place: place, item: kvstore.Item{Key: ref.String(), Revision: uint64(index + 1)}}
 	o.controller.Admit(context.Background(), config, nil)
 	var err error
-	if one.item.Value, err = codecs[api.IgnitionConfigs].Encode(config); err != nil {
+	if one.item.Value, err = configCodec.Encode(config); err != nil {
 		return err
 	}
 	o.stored["/"+api.IgnitionConfigs+"/"+one.item.Key] = one
@@ -90,13 +91,12 @@ func (o *offlineConfigs) Get(_ context.Context, key string, _ storage.GetOptions
 	if one == nil {
 		return storage.NewKeyNotFoundError(key, 0)
 	}
-	return codecs[api.IgnitionConfigs].Decode(one.item.Value, into)
+	return configCodec.Decode(one.item.Value, into)
 }
 
 // GuaranteedUpdate implements config.Store.
 func (o *offlineConfigs) GuaranteedUpdate(ctx context.Context, key string, into runtime.Object, _ bool,
-	_ *storage.Preconditions,
-	update storage.UpdateFunc, _ runtime.Object) error {
+	_ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
 	if err := o.Get(ctx, key, storage.GetOptions{}, into); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (o *offlineConfigs) GuaranteedUpdate(ctx context.Context, key string, into 
 	if err != nil {
 		return err
 	}
-	value, err := codecs[api.IgnitionConfigs].Encode(changed)
+	value, err := configCodec.Encode(changed)
 	if one := o.stored[key]; err == nil && !bytes.Equal(value, one.item.Value) {
 		one.item.Value, o.changed = value, true
 		o.snapshot.Configs().Put(one.item)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,100 +23,51 @@ import (
 	"glowplug/internal/store/replicas"
 )
 
-// Options is what `glowplug serve` can be told. Each field is a flag and an
-// environment variable; docs/reference/commands.md is generated from the flags.
+// Options are the options of `glowplug serve`. Each field is a flag and an environment
+// variable; AddFlags has their meaning, and docs/reference/commands.md is generated from it.
 type Options struct {
-	// DataDir holds the embedded store, the record of the store's identity, the
-	// certificates and admin.kubeconfig.
-	DataDir string
-	// Listen are the addresses of plain HTTP.
-	Listen []string
-	// ListenTLS is the address of HTTPS; empty: none.
+	DataDir   string
+	Listen    []string
 	ListenTLS string
-	// TLSSANs are further names and addresses in the server's certificate.
-	TLSSANs []string
-	// Manifests are files and folders applied at each start.
+	TLSSANs   []string
 	Manifests []string
-	// NATSURL is an external NATS server or cluster; empty: the embedded store.
-	NATSURL string
-	// NATS is how NATSURL is reached: --nats-creds and the other files.
-	NATS natsd.Access
-	// NATSReplicas is how many servers of NATSURL's cluster hold each bucket; 0: three
-	// where it has that many, else one.
+
+	NATSURL      string
+	NATS         natsd.Access
 	NATSReplicas int
-	// NATSMaxBytes is what the store may take of NATSURL, as a Kubernetes quantity;
-	// empty: what the account may.
-	NATSMaxBytes string
+	NATSMaxBytes string // a Kubernetes quantity
 
-	// AdminListen is the address of the admin listener, a loopback address or
-	// unix:PATH: the API without a credential, for root and the server's own user;
-	// empty: none.
-	AdminListen string
-	// AllowInsecureAPI serves the API over plain HTTP to other addresses than loopback.
+	AdminListen      string
 	AllowInsecureAPI bool
-	// ClientCAFile holds CAs whose client certificates are accepted besides the own CA's.
-	ClientCAFile string
-	// TokenAuthFile is a CSV of static tokens: token,user,uid,"group,group".
-	TokenAuthFile string
+	ClientCAFile     string
+	TokenAuthFile    string
 
-	// TrustedProxies are CIDRs whose X-Forwarded-For is believed.
-	TrustedProxies []string
-	// IdentityClaims is verify, trust or deny.
-	IdentityClaims string
-	// Neighbors is auto, enforce or off.
-	Neighbors string
-	// IsolateNamespaces offers a host only the configs of its own namespace.
+	TrustedProxies    []string
+	IdentityClaims    string
+	Neighbors         string
 	IsolateNamespaces bool
 
-	// AllowFetch are hosts and CIDRs that a config's references may be fetched from, to
-	// show what a machine ends up with; empty: nothing is fetched.
-	AllowFetch []string
-	// AllowImageFetch are addresses and CIDRs that images may be downloaded from besides
-	// public addresses.
+	AllowFetch      []string
 	AllowImageFetch []string
 
-	// ISODir holds the ISO files of images; empty: iSCSI is not served.
-	ISODir string
-	// Keyring is a file of OpenPGP keys; empty: signatures are not looked at.
-	Keyring string
-	// ISCSIListen is the address of the iSCSI target.
-	ISCSIListen string
-	// ISCSIPortal is the address that machines are told for iSCSI; empty: the one
-	// that they reached this server at.
-	ISCSIPortal string
-	// HTTPURL is this server as machines reach it; empty: by the address that they
-	// reached it at.
-	HTTPURL string
-	// UnknownHosts is what unknown machines boot: exit, menu or default.
+	ISODir       string
+	Keyring      string
+	ISCSIListen  string
+	ISCSIPortal  string
+	HTTPURL      string
 	UnknownHosts string
 
-	// CoreOSConfigMap is the ConfigMap, as namespace/name, that shows the current
-	// release of a CoreOS stream; empty: none.
-	CoreOSConfigMap string
-	// CoreOSConfigMapStream is the stream that it shows; empty: the one that it
-	// showed before, at first the one that was imported first.
+	CoreOSConfigMap       string
 	CoreOSConfigMapStream string
-	// StreamsAlias are further paths of streams, each as path=stream.
-	StreamsAlias []string
-	// StreamsDir is a mirror's folder of CoreOS images; empty: none are served.
-	StreamsDir string
+	StreamsAlias          []string
+	StreamsDir            string
 
-	// Metrics says who may read /metrics: open (anybody) or credential (callers who may
-	// use the API).
-	Metrics string
-	// MetricsListen is an address that serves /metrics, and health, alone; empty: every
-	// listener serves them.
-	MetricsListen string
-
-	// MaxConnections bounds the open connections of each listener.
-	MaxConnections int
-	// MaxConnectionsPerSource bounds those of HTTP that one source has open: an IPv4
-	// address, or an IPv6 /64; 0: no bound.
+	Metrics                 string
+	MetricsListen           string
+	MaxConnections          int
 	MaxConnectionsPerSource int
-	// LogLevel is debug, info, warn or error.
-	LogLevel string
-	// LogFormat is text or json.
-	LogFormat string
+	LogLevel                string
+	LogFormat               string
 }
 
 // AddFlags declares the flags with their defaults.
@@ -192,25 +144,20 @@ type OptionError struct {
 
 func (e *OptionError) Error() string { return "--" + e.Flag + ": " + e.Reason }
 
-// settings is Options, checked and parsed.
+// settings are the options, checked and parsed.
 type settings struct {
 	Options
-	proxies   []netip.Prefix
-	claims    identity.Mode
-	neighbors identity.NeighborMode
-	level     slog.Level
-	// allowFetch is --allow-fetch, allowImages --allow-image-fetch.
+	proxies                 []netip.Prefix
+	claims                  identity.Mode
+	neighbors               identity.NeighborMode
+	level                   slog.Level
 	allowFetch, allowImages egress.Policy
-	// natsMaxBytes is --nats-max-bytes; 0 without it.
-	natsMaxBytes int64
-	// keyring is --keyring; nil without it.
-	keyring *download.Keyring
-	// portalHost and portalPort are --iscsi-portal.
-	portalHost string
-	portalPort uint16
-	// mapNamespace and mapName are --coreos-configmap, aliases --streams-alias.
-	mapNamespace, mapName string
-	aliases               map[string]string
+	natsMaxBytes            int64             // 0: none is given
+	keyring                 *download.Keyring // nil: none is given
+	portalHost              string            // of --iscsi-portal, as portalPort
+	portalPort              uint16
+	mapNamespace, mapName   string            // of --coreos-configmap
+	aliases                 map[string]string // of --streams-alias: path to stream
 }
 
 var (
@@ -219,14 +166,14 @@ var (
 		"off": identity.NeighborsOff}
 )
 
-// minNATSBytes is the least that --nats-max-bytes may be: the reserves, and a config.
+// minNATSBytes is the least --nats-max-bytes: the reserves, and a config.
 const minNATSBytes = 16 << 20
 
 // check parses the options. Its error names the first flag that cannot be used.
 func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
-		s.checkListen, s.checkStore, s.checkIdentity, s.checkFetch, s.checkBoot, s.checkStreams, s.checkLimits,
+		s.checkChoices, s.checkListen, s.checkStore, s.checkNetworks, s.checkBoot, s.checkStreams, s.checkLimits,
 	} {
 		if err := check(); err != nil {
 			return nil, err
@@ -240,38 +187,54 @@ func bad(flag, format string, args ...any) error {
 	return &OptionError{Flag: flag, Reason: fmt.Sprintf(format, args...)}
 }
 
-// checkAddress checks an address to listen on. An empty one is valid.
-func checkAddress(flag, address string) error {
-	if address == "" {
-		return nil
+// checkChoices checks the options that have a list of values.
+func (s *settings) checkChoices() error {
+	for _, c := range []struct {
+		flag, value string
+		values      []string
+	}{
+		{"identity-claims", s.IdentityClaims, []string{"verify", "trust", "deny"}},
+		{"neighbors", s.Neighbors, []string{"auto", "enforce", "off"}},
+		{"unknown-hosts", s.UnknownHosts, []string{machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault}},
+		{"metrics", s.Metrics, []string{metricsOpen, metricsCredential}},
+		{"log-format", s.LogFormat, []string{"text", "json"}},
+	} {
+		if !slices.Contains(c.values, c.value) {
+			return bad(c.flag, "%q is none of %s", c.value, strings.Join(c.values, ", "))
+		}
 	}
+	if err := s.level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return bad("log-level", "%q is none of debug, info, warn, error", s.LogLevel)
+	}
+	s.claims, s.neighbors = claimModes[s.IdentityClaims], neighborModes[s.Neighbors]
+	return nil
+}
+
+// checkAddress checks an address to listen on.
+func checkAddress(flag, address string) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return bad(flag, "%q is not an address: want host:port or :port", address)
 	}
 	return nil
 }
 
-// checkListen parses the options of the listeners.
+// checkListen checks the options of the listeners.
 func (s *settings) checkListen() error {
 	if len(s.Listen) == 0 && s.ListenTLS == "" {
 		return bad("listen", "is empty and so is --listen-tls: nothing would be served")
 	}
-	for _, a := range s.Listen {
-		if a == "" {
-			return bad("listen", "an address is empty: want host:port or :port")
-		}
-		if err := checkAddress("listen", a); err != nil {
+	for _, address := range s.Listen {
+		if err := checkAddress("listen", address); err != nil {
 			return err
 		}
 	}
-	if err := checkAddress("listen-tls", s.ListenTLS); err != nil {
-		return err
-	}
-	if err := checkAddress("metrics-listen", s.MetricsListen); err != nil {
-		return err
-	}
-	if s.Metrics != metricsOpen && s.Metrics != metricsCredential {
-		return bad("metrics", "%q is neither open nor credential", s.Metrics)
+	for flag, address := range map[string]string{"listen-tls": s.ListenTLS, "metrics-listen": s.MetricsListen} {
+		if address == "" {
+			continue
+		}
+		if err := checkAddress(flag, address); err != nil {
+			return err
+		}
 	}
 	if s.AdminListen != "" {
 		return checkAdmin(s.AdminListen)
@@ -279,7 +242,7 @@ func (s *settings) checkListen() error {
 	return nil
 }
 
-// checkStore parses the options of the store and of what is applied to it.
+// checkStore checks the options of the store and of what is applied to it.
 func (s *settings) checkStore() error {
 	if s.DataDir == "" {
 		return bad("data-dir", "is empty: name the folder that holds the store")
@@ -305,8 +268,8 @@ func (s *settings) checkStore() error {
 	return nil
 }
 
-// checkIdentity parses the options about who sends a request.
-func (s *settings) checkIdentity() error {
+// checkNetworks parses the options about trusted proxies and fetching.
+func (s *settings) checkNetworks() error {
 	for _, p := range s.TrustedProxies {
 		prefix, err := netaddr.ParsePrefix(p)
 		if err != nil {
@@ -314,18 +277,6 @@ func (s *settings) checkIdentity() error {
 		}
 		s.proxies = append(s.proxies, prefix)
 	}
-	var ok bool
-	if s.claims, ok = claimModes[s.IdentityClaims]; !ok {
-		return bad("identity-claims", "%q is none of verify, trust, deny", s.IdentityClaims)
-	}
-	if s.neighbors, ok = neighborModes[s.Neighbors]; !ok {
-		return bad("neighbors", "%q is none of auto, enforce, off", s.Neighbors)
-	}
-	return nil
-}
-
-// checkFetch parses the options about what the server may fetch.
-func (s *settings) checkFetch() error {
 	var err error
 	if s.allowFetch, err = egress.Listed("--allow-fetch", s.AllowFetch); err != nil {
 		return bad("allow-fetch", "%v", err)
@@ -336,7 +287,7 @@ func (s *settings) checkFetch() error {
 	return nil
 }
 
-// checkLimits parses the limits of connections and the options of the log.
+// checkLimits checks the limits of connections.
 func (s *settings) checkLimits() error {
 	if s.MaxConnections < 1 {
 		return bad("max-connections", "must be at least 1")
@@ -344,26 +295,18 @@ func (s *settings) checkLimits() error {
 	if s.MaxConnectionsPerSource < 0 {
 		return bad("max-connections-per-source", "must be at least 0")
 	}
-	if err := s.level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return bad("log-level", "%q is none of debug, info, warn, error", s.LogLevel)
-	}
-	if s.LogFormat != "text" && s.LogFormat != "json" {
-		return bad("log-format", "%q is neither text nor json", s.LogFormat)
-	}
 	return nil
 }
 
 // checkBoot parses the options of the boot path.
-func (s *settings) checkBoot() error {
-	if _, _, err := net.SplitHostPort(s.ISCSIListen); err != nil {
-		return bad("iscsi-listen", "%q is not an address: want host:port or :port", s.ISCSIListen)
+func (s *settings) checkBoot() (err error) {
+	if err := checkAddress("iscsi-listen", s.ISCSIListen); err != nil {
+		return err
 	}
 	if s.Keyring != "" {
-		keys, err := download.ReadKeyring(s.Keyring)
-		if err != nil {
+		if s.keyring, err = download.ReadKeyring(s.Keyring); err != nil {
 			return bad("keyring", "%v", err)
 		}
-		s.keyring = keys
 	}
 	if s.ISCSIPortal != "" {
 		s.portalHost, s.portalPort = ipxe.ParsePortal(s.ISCSIPortal)
@@ -372,27 +315,18 @@ func (s *settings) checkBoot() error {
 			return bad("iscsi-portal", "%q is not an address with an optional port", s.ISCSIPortal)
 		}
 	}
-	switch s.UnknownHosts {
-	case machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault:
-	default:
-		return bad("unknown-hosts", "%q is none of exit, menu, default", s.UnknownHosts)
-	}
-	return checkHTTPURL(s.HTTPURL)
-}
-
-// checkHTTPURL checks the URL of this server in boot scripts. An empty one is valid.
-func checkHTTPURL(text string) error {
-	if text == "" {
+	if s.HTTPURL == "" {
 		return nil
 	}
-	u, err := url.Parse(text)
+	s.HTTPURL = strings.TrimSuffix(s.HTTPURL, "/")
+	u, err := url.Parse(s.HTTPURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return bad("http-url", "not a URL such as http://192.168.10.2:8082")
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return bad("http-url", "has more than scheme, host and path: want a URL such as http://192.168.10.2:8082")
 	}
-	if _, err := ipxe.Boot(strings.TrimSuffix(text, "/")); err != nil {
+	if _, err := ipxe.Boot(s.HTTPURL); err != nil {
 		return bad("http-url", "%v", err)
 	}
 	return nil

@@ -9,23 +9,21 @@ import (
 	"glowplug/internal/serve/api"
 )
 
+// named returns a health check of a function.
+func named(name string, check func() error) healthz.HealthChecker {
+	return healthz.NamedCheck(name, func(*http.Request) error { return check() })
+}
+
 // checks are the parts of /readyz: machines are answered, and the API reads and
 // writes.
 func (a *App) checks() []healthz.HealthChecker {
-	checks := []healthz.HealthChecker{healthz.PingHealthz, healthz.NamedCheck("nats", func(*http.Request) error {
-		return a.backend.check()
-	}), healthz.NamedCheck("store-identity", func(*http.Request) error {
-		return a.backend.keeper.Mismatch()
-	})}
-	for _, kind := range api.Kinds() {
-		store := a.stores[kind.Resource]
-		checks = append(checks, healthz.NamedCheck("store-"+kind.Resource, func(*http.Request) error {
-			return store.ReadinessCheck()
-		}))
+	checks := []healthz.HealthChecker{
+		healthz.PingHealthz, named("nats", a.backend.check), named("store-identity", a.backend.keeper.Mismatch),
 	}
-	checks = append(checks, healthz.NamedCheck("boot-log",
-		func(*http.Request) error { return a.bootLog.ReadinessCheck() }))
-	return append(checks, a.manifestsCheck())
+	for _, kind := range api.Kinds() {
+		checks = append(checks, named("store-"+kind.Resource, a.stores[kind.Resource].ReadinessCheck))
+	}
+	return append(checks, named("boot-log", a.bootLog.ReadinessCheck), named("manifests", a.applied))
 }
 
 // bootChecks are the parts of /readyz/boot: machines are answered. They are, from
@@ -33,33 +31,31 @@ func (a *App) checks() []healthz.HealthChecker {
 func (a *App) bootChecks() []healthz.HealthChecker {
 	checks := []healthz.HealthChecker{healthz.PingHealthz}
 	for _, resource := range bootResources {
-		if a.lost(resource) && mayBeLost(resource) {
-			continue
+		if !a.lost(resource) || !mayBeLost(resource) {
+			checks = append(checks, named("memory-"+resource, func() error { return unread(a.stores[resource]) }))
 		}
-		store := a.stores[resource]
-		checks = append(checks, healthz.NamedCheck("memory-"+resource, func(*http.Request) error {
-			if !store.Loaded() {
-				return store.ReadinessCheck()
-			}
-			return nil
-		}))
 	}
-	checks = append(checks, healthz.NamedCheck("memory-boot-log", func(*http.Request) error {
-		if !a.bootLog.Loaded() {
-			return a.bootLog.ReadinessCheck()
-		}
-		return nil
-	}))
-	return append(checks, a.manifestsCheck())
+	return append(checks,
+		named("memory-boot-log", func() error { return unread(a.bootLog) }), named("manifests", a.applied))
 }
 
-func (a *App) manifestsCheck() healthz.HealthChecker {
-	return healthz.NamedCheck("manifests", func(*http.Request) error {
-		if !a.seeded.Load() {
-			return errors.New("not yet applied")
-		}
+// applied returns an error until the manifests have been applied.
+func (a *App) applied() error {
+	if a.seeded.Load() {
 		return nil
-	})
+	}
+	return errors.New("not yet applied")
+}
+
+// unread returns why a store has not been read yet; nil: it has.
+func unread(store interface {
+	Loaded() bool
+	ReadinessCheck() error
+}) error {
+	if store.Loaded() {
+		return nil
+	}
+	return store.ReadinessCheck()
 }
 
 // bootResources are the kinds that the answers to machines are made of.
@@ -69,8 +65,8 @@ var bootResources = []string{
 }
 
 // mayBeLost reports whether machines are answered although the bucket of a kind is
-// lost: without the hosts or the configs any answer may be wrong; of the others
-// those are answered that do not need them, see machine.Lost.
+// lost: without the hosts or the configs any answer may be wrong. Without the others,
+// answers that do not need them are given, see machine.Lost.
 func mayBeLost(resource string) bool {
 	return resource != api.BareMetalHosts && resource != api.IgnitionConfigs
 }
@@ -85,9 +81,8 @@ func (a *App) lost(resource string) bool {
 	return false
 }
 
-// ready reports whether machines can be answered: what they are answered from has
-// been read once, and the manifests applied. A store that goes away later leaves
-// it in memory.
+// ready reports whether machines can be answered: the store has been read once, and the
+// manifests applied. A store that goes away later leaves its content in memory.
 func (a *App) ready() bool { return a.seeded.Load() && a.loaded() }
 
 func (a *App) loaded() bool {
@@ -99,7 +94,7 @@ func (a *App) loaded() bool {
 	return a.bootLog.Loaded()
 }
 
-// followed says which store is not ready that could be; nil: none.
+// followed returns why a store is not ready that is not lost; nil: all are.
 func (a *App) followed() error {
 	for _, kind := range api.Kinds() {
 		if err := a.stores[kind.Resource].ReadinessCheck(); err != nil && !a.lost(kind.Resource) {
@@ -109,15 +104,15 @@ func (a *App) followed() error {
 	return nil
 }
 
-// missing says what machines wait for, be it lost or yet to be read.
+// missing returns what machines wait for, be it lost or yet to be read.
 func (a *App) missing() error {
 	for _, resource := range bootResources {
-		if store := a.stores[resource]; !store.Loaded() {
-			return store.ReadinessCheck()
+		if err := unread(a.stores[resource]); err != nil {
+			return err
 		}
 	}
-	if !a.bootLog.Loaded() {
-		return a.bootLog.ReadinessCheck()
+	if err := unread(a.bootLog); err != nil {
+		return err
 	}
 	return a.followed()
 }

@@ -10,51 +10,71 @@ import (
 	"glowplug/internal/serve/api"
 )
 
-// Run serves until ctx ends or something fails, then takes everything down:
-// boots in flight finish, what is to be written is written, the store closes.
+// Run serves until ctx ends or a part fails. Then it stops the parts in the reverse
+// order of their start: boots in flight finish, pending writes are made, the store closes.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
-	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWork()
+	work := context.WithoutCancel(ctx) // each part is stopped in its turn
+	defer start(work, a.background()...)()
+	defer a.flush()
+	defer start(work,
+		func(ctx context.Context) { a.progress.Run(ctx, a.bootLog, a.statuses) },
+		func(ctx context.Context) { a.statuses.Run(ctx, a.stores[api.BareMetalHosts]) },
+		func(ctx context.Context) { a.events.Run(ctx, a.stores[api.Events], a.progress.Storm) },
+	)()
+	defer start(work, a.configs.Run, a.templates.Run, a.compatibility.Run)()
+	defer start(work, a.imageController.Run)()
+	return a.serve(ctx)
+}
 
-	var background sync.WaitGroup
+// start runs parts in the background. The function that it returns stops them and waits
+// for their end.
+func start(ctx context.Context, parts ...func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, part := range parts {
+		running.Go(func() { part(ctx) })
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// background returns the parts that follow the store, and those that run beside it.
+func (a *App) background() []func(context.Context) {
+	b := a.backend
 	usable := make(chan struct{})
-	background.Go(func() { defer close(usable); a.backend.awaitUsable(work) })
+	whenUsable := func(part func(context.Context)) func(context.Context) {
+		return func(ctx context.Context) { <-usable; part(ctx) }
+	}
+	parts := []func(context.Context){
+		func(ctx context.Context) { defer close(usable); b.awaitUsable(ctx) },
+		whenUsable(func(ctx context.Context) { b.keeper.Run(ctx, b.js) }),
+		whenUsable(func(ctx context.Context) { a.bootLog.Run(ctx, b.js) }),
+		a.announceLost,
+		func(ctx context.Context) { tendHeap(ctx, a.ready, a.rendered.Busy) },
+	}
 	observers := a.observers()
 	for resource, store := range a.stores {
-		background.Go(func() { <-usable; store.Run(work, a.backend.js, observers[resource]...) })
-		if !a.backend.exclusive {
-			background.Go(func() { store.KeepReplicas(work, a.backend.js) })
+		parts = append(parts, whenUsable(func(ctx context.Context) { store.Run(ctx, b.js, observers[resource]...) }))
+		if !b.exclusive {
+			parts = append(parts, func(ctx context.Context) { store.KeepReplicas(ctx, b.js) })
 		}
 	}
-	background.Go(func() { a.announceLost(work) })
-	background.Go(func() { <-usable; a.backend.keeper.Run(work, a.backend.js) })
-	if a.backend.ballast != nil {
-		background.Go(func() { <-usable; a.backend.ballast.Run(work, a.backend.js) })
+	if b.ballast != nil {
+		parts = append(parts, whenUsable(func(ctx context.Context) { b.ballast.Run(ctx, b.js) }))
 	}
-	background.Go(func() { <-usable; a.bootLog.Run(work, a.backend.js) })
 	if a.clientCAFile != nil {
-		background.Go(func() { a.clientCAFile.Run(work, a.api.RecheckCallers) })
+		parts = append(parts, func(ctx context.Context) { a.clientCAFile.Run(ctx, a.api.RecheckCallers) })
 	}
-	background.Go(func() { tendHeap(work, a.ready, a.rendered.Busy) })
-	imagesCtx, stopImages := context.WithCancel(work)
-	defer stopImages()
-	imagesDone := make(chan struct{})
-	go func() { defer close(imagesDone); a.imageController.Run(imagesCtx) }()
-	controllersCtx, stopControllers := context.WithCancel(work)
-	defer stopControllers()
-	var controllers sync.WaitGroup
-	controllers.Go(func() { a.configs.Run(controllersCtx) })
-	controllers.Go(func() { a.templates.Run(controllersCtx) })
-	controllers.Go(func() { a.compatibility.Run(controllersCtx) })
-	writeCtx, stopWriters := context.WithCancel(work)
-	defer stopWriters()
-	var writers sync.WaitGroup
-	writers.Go(func() { a.progress.Run(writeCtx, a.bootLog, a.statuses) })
-	writers.Go(func() { a.statuses.Run(writeCtx, a.stores[api.BareMetalHosts]) })
-	writers.Go(func() { a.events.Run(writeCtx, a.stores[api.Events], a.progress.Storm) })
+	return parts
+}
 
-	serving, serveCtx := errgroup.WithContext(ctx)
+// serve answers requests until ctx ends or a listener fails, and lets those in flight
+// finish.
+func (a *App) serve(ctx context.Context) error {
+	serving, ctx := errgroup.WithContext(ctx)
 	for _, d := range a.doors {
 		handler := a.handler(d)
 		serving.Go(func() error { return d.serve(handler) })
@@ -63,16 +83,16 @@ func (a *App) Run(ctx context.Context) error {
 		serving.Go(a.targets.Serve)
 	}
 	serving.Go(func() error {
-		greeter{a}.greet(serveCtx)
-		a.publisher.Run(serveCtx) // now that the releases among the manifests are there
+		greeter{a}.greet(ctx)
+		a.publisher.Run(ctx) // now that the releases among the manifests are there
 		return nil
 	})
-	<-serveCtx.Done()
+	<-ctx.Done()
 	a.log.Info("stopping: requests in flight finish first")
 
-	var shut sync.WaitGroup
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
+	var shut sync.WaitGroup
 	shut.Go(func() { _ = a.api.Shutdown(drain) }) // ends watches, which would last for ever
 	for _, d := range a.doors {
 		shut.Go(func() { d.shut(drain) })
@@ -81,26 +101,20 @@ func (a *App) Run(ctx context.Context) error {
 		shut.Go(func() { a.targets.Shutdown(drain) })
 	}
 	shut.Wait()
-	err := serving.Wait()
-
-	stopImages()
-	<-imagesDone
-	stopControllers()
-	controllers.Wait()
-	stopWriters()
-	writers.Wait()
-	flush, cancelFlush := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancelFlush()
-	// In this order: a state in the boot log goes into a status, whose change is an event.
-	for _, write := range []func(context.Context) error{a.progress.Shutdown, a.statuses.Shutdown, a.events.Shutdown} {
-		if lost := write(flush); lost != nil {
-			a.log.Warn("stopping: not everything could be written", "error", lost)
-		}
-	}
-	stopWork()
-	background.Wait()
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err := serving.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// flush makes the pending writes. A state in the boot log goes into a status, whose
+// change is an event: hence the order.
+func (a *App) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, write := range []func(context.Context) error{a.progress.Shutdown, a.statuses.Shutdown, a.events.Shutdown} {
+		if err := write(ctx); err != nil {
+			a.log.Warn("stopping: not everything could be written", "error", err)
+		}
+	}
 }

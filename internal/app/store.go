@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/natsd"
 )
 
 const (
-	// storeTimeout bounds how long a store may take to answer an operator at all.
+	// storeTimeout bounds the wait for a store to answer an operator.
 	storeTimeout = 15 * time.Second
 	storeRetry   = 100 * time.Millisecond
 )
@@ -33,15 +34,14 @@ func (o *StoreOptions) AddFlags(fs *pflag.FlagSet) {
 	addNATSFlags(fs, &o.NATS)
 }
 
-// Store is a store that is open for an operator. No server has its data directory
-// meanwhile.
+// Store is a store that is open for an operator, who has its data directory alone.
 type Store struct{ backend *backend }
 
-// OpenStore takes the data directory and reaches the store, whether or not they
-// belong together. warn is told what is not safe about its files and options.
+// OpenStore opens the data directory and the store, whether or not they belong together.
+// It calls warn for each file or option that is not safe.
 func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy string)) (*Store, error) {
 	if o.DataDir == "" {
-		return nil, &OptionError{Flag: "data-dir", Reason: "is empty: name the folder that the server has"}
+		return nil, bad("data-dir", "is empty: name the folder that the server has")
 	}
 	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
 		return nil, err
@@ -60,27 +60,26 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 // Where names the store.
 func (s *Store) Where() string { return s.backend.where }
 
-// Survey looks at the store and the data directory, once the store answers.
+// Survey reads the store and the data directory, once the store answers.
 func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	for {
-		survey, err := s.backend.keeper.Survey(ctx, s.backend.js)
-		if err == nil || errors.As(err, new(*ledger.Mismatch)) {
-			return survey, err
-		}
-		select {
-		case <-ctx.Done():
-			if last := s.backend.js.Conn().LastError(); !s.backend.js.Conn().IsConnected() && last != nil {
-				err = last
-			}
-			return nil, fmt.Errorf("%s does not answer: %w", s.backend.where, err)
-		case <-time.After(storeRetry):
-		}
+	var survey *ledger.Survey
+	var err error
+	answered := func(context.Context) (bool, error) {
+		survey, err = s.backend.keeper.Survey(ctx, s.backend.js)
+		return err == nil || errors.As(err, new(*ledger.Mismatch)), nil
 	}
+	if wait.PollUntilContextCancel(ctx, storeRetry, true, answered) == nil {
+		return survey, err
+	}
+	if conn := s.backend.js.Conn(); !conn.IsConnected() && conn.LastError() != nil {
+		err = conn.LastError()
+	}
+	return nil, fmt.Errorf("%s does not answer: %w", s.backend.where, err)
 }
 
-// Adopt takes what is stored for the truth; see ledger.Keeper.
+// Adopt records what is stored now as the truth; see ledger.Keeper.
 func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -94,5 +93,5 @@ func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err
 	return s.backend.keeper.Init(ctx, s.backend.js, survey)
 }
 
-// Close gives the store and the data directory back.
+// Close closes the store and the data directory.
 func (s *Store) Close() { s.backend.close() }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -14,7 +13,7 @@ import (
 	"glowplug/internal/serve/machine"
 )
 
-// taken are the first parts of paths that are not free for an alias of a stream.
+// taken are the first elements of paths that an alias of a stream must not have.
 var taken = []string{"api", "apis", "openapi", "version", "metrics", "livez", "readyz", "healthz", "iso", "ipxe",
 	"boot.ipxe", "streams"}
 
@@ -25,25 +24,23 @@ func (s *settings) checkStreams() error {
 		s.mapNamespace, s.mapName, qualified = strings.Cut(s.CoreOSConfigMap, "/")
 		if !qualified || len(validation.IsDNS1123Label(s.mapNamespace)) > 0 ||
 			len(validation.IsDNS1123Subdomain(s.mapName)) > 0 {
-			return &OptionError{Flag: "coreos-configmap", Reason: fmt.Sprintf("%q is not namespace/name", s.CoreOSConfigMap)}
+			return bad("coreos-configmap", "%q is not namespace/name", s.CoreOSConfigMap)
 		}
 	}
 	s.aliases = map[string]string{}
 	for _, alias := range s.StreamsAlias {
 		at, stream, ok := strings.Cut(alias, "=")
-		bad := func(reason string) error {
-			return &OptionError{Flag: "streams-alias", Reason: fmt.Sprintf("%q: %s", alias, reason)}
-		}
+		refuse := func(reason string) error { return bad("streams-alias", "%q: %s", alias, reason) }
 		first, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
 		switch {
 		case !ok || stream == "":
-			return bad("want PATH=STREAM, such as /pub/rhcos-4.8.json=rhcos-4.8")
+			return refuse("want PATH=STREAM, such as /pub/rhcos-4.8.json=rhcos-4.8")
 		case !strings.HasPrefix(at, "/") || path.Clean(at) != at || at == "/":
-			return bad("the path is not one such as /pub/rhcos-4.8.json")
+			return refuse("the path is not one such as /pub/rhcos-4.8.json")
 		case slices.Contains(taken, first):
-			return bad("the server has other things below /" + first)
+			return refuse("the server has other things below /" + first)
 		case s.aliases[at] != "":
-			return bad("the path stands for two streams")
+			return refuse("the path stands for two streams")
 		}
 		s.aliases[at] = stream
 	}
@@ -71,25 +68,24 @@ func (a builder) openArtifacts() error {
 	}
 	root, err := os.OpenRoot(a.settings.StreamsDir)
 	if err != nil {
-		return &OptionError{Flag: "streams-dir", Reason: err.Error()}
+		return bad("streams-dir", "%v", err)
 	}
 	a.artifacts = root
 	a.onClose(func() { _ = root.Close() })
 	return nil
 }
 
-// streamDoor is what machines and scripts are given of the streams.
+// streamDoor returns the streams that machines and scripts can read.
 func (a builder) streamDoor() *machine.Streams {
-	return &machine.Streams{Document: a.document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
-}
-
-func (a builder) document(stream, release string) ([]byte, string, bool) {
-	s := a.streams.Current(stream)
-	if release != "" {
-		s = a.streams.Find(stream, release)
+	document := func(stream, release string) ([]byte, string, bool) {
+		s := a.streams.Current(stream)
+		if release != "" {
+			s = a.streams.Find(stream, release)
+		}
+		if s == nil {
+			return nil, "", false
+		}
+		return s.Document.Raw, s.Document.Hash, true
 	}
-	if s == nil {
-		return nil, "", false
-	}
-	return s.Document.Raw, s.Document.Hash, true
+	return &machine.Streams{Document: document, Aliases: a.settings.aliases, Artifacts: a.artifacts}
 }

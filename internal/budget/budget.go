@@ -1,8 +1,7 @@
-// Package budget bounds the memory that requests under way take together. A
-// request tells what it is about to take, waits for its turn where that is too
-// much with what the others have, and is refused where its turn does not come.
+// Package budget bounds the memory of the requests under way. A request reserves memory,
+// waits where the others hold too much, and is refused where that takes too long.
 //
-// It bounds the API alone: what machines ask for to boot never asks for a turn.
+// It bounds the API alone: requests of booting machines never wait.
 package budget
 
 import (
@@ -15,14 +14,14 @@ import (
 	"time"
 )
 
-// ErrBusy says that the others did not leave enough in time.
+// ErrBusy is the error where the others did not leave enough memory in time.
 var ErrBusy = errors.New("the requests under way take as much memory as they may")
 
 const (
-	// look is how often those who wait look for an account to end.
+	// look is how often a waiter tries to end other accounts.
 	look = 250 * time.Millisecond
 	// patience is how long an account that can be ended may be at work while others
-	// wait for what it holds.
+	// wait for its memory.
 	patience = 2 * time.Second
 )
 
@@ -40,26 +39,25 @@ type Budget struct {
 	ended    uint64
 }
 
-// waiter is an account that wants need bytes more.
+// waiter is an account that needs more bytes.
 type waiter struct {
 	account *Account
 	need    int64
 	granted chan struct{}
 }
 
-// New makes a budget of size bytes, in which an account waits for its turn at
-// most for wait.
+// New makes a budget of size bytes, in which an account waits at most for wait.
 func New(size int64, wait time.Duration) *Budget {
 	return &Budget{size: size, wait: wait, accounts: map[*Account]struct{}{}}
 }
 
 // Stats are a budget's numbers.
 type Stats struct {
-	// Size is what may be held, Used what is, and Floors what open accounts take
-	// beside it, in bytes.
+	// Size bounds what is held, Used is held, and Floors are those of open accounts, in
+	// bytes.
 	Size, Used, Floors int64
-	// Refused counts the turns that did not come, and Ended the accounts that
-	// were ended for others.
+	// Refused counts the requests that were refused, and Ended the accounts that were
+	// ended for others.
 	Refused, Ended uint64
 }
 
@@ -70,15 +68,15 @@ func (b *Budget) Stats() Stats {
 	return Stats{Size: b.size, Used: b.used, Floors: b.floors, Refused: b.refused, Ended: b.ended}
 }
 
-// Account is what one request holds of a budget.
+// Account is the share of one request in a budget.
 type Account struct {
 	budget *Budget
 	end    func() // nil: it is never ended for others
 
-	// The budget's mutex guards what follows.
+	// The budget's mutex guards the rest.
 	held   int64
 	floor  int64
-	busy   time.Time // since when it is at work; zero: it is not
+	busy   time.Time // when its work began; zero: it is idle
 	ended  bool
 	closed bool
 }
@@ -86,10 +84,9 @@ type Account struct {
 // Open makes an account that holds nothing yet. Close it when the request is over.
 func (b *Budget) Open() *Account { return &Account{budget: b} }
 
-// OpenEndable makes the account of a request that may be ended for others: end is
-// called then, from any goroutine, once. It takes floor bytes for as long as it is
-// open, and is never ended for these: the floors have as much room as there is for
-// what is held. The error is ErrBusy.
+// OpenEndable makes the account of a request that may be ended for others: by one call of
+// end, from any goroutine. It takes floor bytes while it is open, and is never ended for
+// these: the floors may be as large together as what is held. The error is ErrBusy.
 func (b *Budget) OpenEndable(floor int64, end func()) (*Account, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,16 +100,16 @@ func (b *Budget) OpenEndable(floor int64, end func()) (*Account, error) {
 	return a, nil
 }
 
-// Hold raises what the account holds to n bytes, or to the whole budget where that
-// is less. It does not lower it: memory that was taken is seldom given back before
-// a request is over. The error is ErrBusy, or that of ctx.
+// Hold raises what the account holds to n bytes, or to the whole budget where that is
+// less. It does not lower it: a request seldom frees memory before its end. The error is
+// ErrBusy, or that of ctx.
 func (a *Account) Hold(ctx context.Context, n int64) error {
 	b := a.budget
 	n = min(n, b.size)
 	b.mu.Lock()
 	w := &waiter{account: a, need: n - a.held, granted: make(chan struct{})}
 	if w.need <= 0 || b.queue.Len() == 0 && b.used+w.need <= b.size {
-		b.grant(w)
+		b.grantLocked(w)
 		b.mu.Unlock()
 		return nil
 	}
@@ -121,23 +118,21 @@ func (a *Account) Hold(ctx context.Context, n int64) error {
 	return b.await(ctx, w, place)
 }
 
-// await waits for a turn, and ends others for it.
+// await waits until the memory is granted, and ends others for that.
 func (b *Budget) await(ctx context.Context, w *waiter, place *list.Element) error {
-	timer := time.NewTimer(b.wait)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, b.wait, ErrBusy)
+	defer cancel()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	var err error
-	for err == nil {
-		b.endOthers(w)
+	for ctx.Err() == nil {
+		for _, end := range b.toEnd(w) {
+			end()
+		}
 		select {
 		case <-w.granted:
 			return nil
 		case <-ticker.C:
-		case <-timer.C:
-			err = ErrBusy
 		case <-ctx.Done():
-			err = ctx.Err()
 		}
 	}
 	b.mu.Lock()
@@ -148,47 +143,44 @@ func (b *Budget) await(ctx context.Context, w *waiter, place *list.Element) erro
 	default:
 	}
 	b.queue.Remove(place)
-	b.admit()
+	b.admitLocked()
+	err := context.Cause(ctx)
 	if errors.Is(err, ErrBusy) {
 		b.refused++
 	}
 	return err
 }
 
-// grant gives a waiter what it wants. Call it with the mutex held.
-func (b *Budget) grant(w *waiter) {
+// grantLocked gives a waiter its memory.
+func (b *Budget) grantLocked(w *waiter) {
 	if !w.account.closed && w.need > 0 {
 		w.account.held += w.need
 		b.used += w.need
 	}
-	if w.account.busy.IsZero() {
-		w.account.busy = time.Now()
-	}
+	w.account.busyLocked()
 	close(w.granted)
 }
 
-// admit grants what there is room for, the first in the queue first. Call it with
-// the mutex held.
-func (b *Budget) admit() {
+// admitLocked grants what there is room for, the first in the queue first.
+func (b *Budget) admitLocked() {
 	for place := b.queue.Front(); place != nil; place = b.queue.Front() {
 		w := place.Value.(*waiter)
 		if b.used+w.need > b.size && !w.account.closed {
 			return
 		}
 		b.queue.Remove(place)
-		b.grant(w)
+		b.grantLocked(w)
 	}
 }
 
-// endOthers ends accounts that hold something, for the first in the queue: first
-// those that are not at work, then those that have been for too long, since nobody
-// reads what they write.
-func (b *Budget) endOthers(w *waiter) {
+// toEnd chooses accounts to be ended for the first in the queue, and returns their end
+// functions: first those that are idle, then those that have been at work for too long,
+// since their clients do not read.
+func (b *Budget) toEnd(w *waiter) (ends []func()) {
 	b.mu.Lock()
-	front := b.queue.Front()
-	if front == nil || front.Value != any(w) {
-		b.mu.Unlock()
-		return
+	defer b.mu.Unlock()
+	if front := b.queue.Front(); front == nil || front.Value != any(w) {
+		return nil
 	}
 	short := b.used + w.need - b.size
 	now := time.Now()
@@ -197,7 +189,7 @@ func (b *Budget) endOthers(w *waiter) {
 		switch {
 		case a == w.account:
 		case a.ended:
-			short -= a.held // it is about to be given back
+			short -= a.held // which it is about to free
 		case a.held > 0 && (a.busy.IsZero() || now.Sub(a.busy) > patience):
 			candidates = append(candidates, a)
 		}
@@ -205,7 +197,6 @@ func (b *Budget) endOthers(w *waiter) {
 	slices.SortFunc(candidates, func(x, y *Account) int {
 		return cmp.Or(x.busy.Compare(y.busy), cmp.Compare(y.held, x.held))
 	})
-	var end []func()
 	for _, a := range candidates {
 		if short <= 0 {
 			break
@@ -213,31 +204,32 @@ func (b *Budget) endOthers(w *waiter) {
 		short -= a.held
 		a.ended = true
 		b.ended++
-		end = append(end, a.end)
+		ends = append(ends, a.end)
 	}
-	b.mu.Unlock()
-	for _, f := range end {
-		f()
-	}
+	return ends
 }
 
-// Busy says that the account's request is at work. Hold says so too.
+// Busy is called when the account's request is at work. Hold does the same.
 func (a *Account) Busy() {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
+	a.busyLocked()
+}
+
+func (a *Account) busyLocked() {
 	if a.busy.IsZero() {
 		a.busy = time.Now()
 	}
 }
 
-// Idle says that it has nothing to do at the moment.
+// Idle is called when the account's request has nothing to do.
 func (a *Account) Idle() {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
 	a.busy = time.Time{}
 }
 
-// Close gives back what the account holds.
+// Close frees what the account holds.
 func (a *Account) Close() {
 	b := a.budget
 	b.mu.Lock()
@@ -249,16 +241,16 @@ func (a *Account) Close() {
 	b.used -= a.held
 	b.floors -= a.floor
 	a.held, a.closed = 0, true
-	b.admit()
+	b.admitLocked()
 }
 
 type key struct{}
 
-// With returns a context in which Hold takes from an account.
+// With returns a context whose account is used by Hold.
 func With(ctx context.Context, a *Account) context.Context { return context.WithValue(ctx, key{}, a) }
 
-// Hold is Account.Hold of the context's account. A context without one is not
-// bounded: the server works for itself.
+// Hold is Account.Hold of the context's account. A context without one is the server's
+// own, and not bounded.
 func Hold(ctx context.Context, n int64) error {
 	a, ok := ctx.Value(key{}).(*Account)
 	if !ok {

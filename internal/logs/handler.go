@@ -1,5 +1,5 @@
 // Package logs has a slog handler whose output is buffered for a moment and never
-// dropped, and bounds on the lines that requests leave.
+// dropped, and bounds on the log lines of requests.
 package logs
 
 import (
@@ -12,7 +12,7 @@ import (
 // DefaultInterval is how long a line waits at most.
 const DefaultInterval = 100 * time.Millisecond
 
-// Options says how lines look and which are written.
+// Options configure a Handler.
 type Options struct {
 	// Level is the lowest level that is written; nil is Info.
 	Level slog.Leveler

@@ -9,35 +9,40 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/time/rate"
 )
 
-// Period is how often a Limiter says what was left out.
+// Period is how often a Limiter reports what was left out.
 const Period = time.Minute
 
-// rate is how many lines may be written: burst at once, and each a second after that.
-type rate struct{ each, burst float64 }
+// limit is how many lines may be written: burst at once, and each a second after that.
+type limit struct {
+	each  rate.Limit
+	burst int
+}
 
-// bound is what the lines of a kind keep to. sources is how many are counted each for
-// itself; the lines of others count in all alone.
+func (l limit) limiter() *rate.Limiter { return rate.NewLimiter(l.each, l.burst) }
+
+// bound limits the lines of a kind: those of each of so many sources, and all of them.
 type bound struct {
-	source, all rate
+	source, all limit
 	sources     int
 }
 
 // bounds are those of each kind. A storm of boots of 2,000 machines a second leaves all
 // of its lines, and so does the import of a data center.
 var bounds = [kinds]bound{
-	Known:   {source: rate{50, 1000}, all: rate{10_000, 40_000}, sources: 1 << 16},
-	Served:  {source: rate{10, 200}, all: rate{4_000, 8_000}, sources: 1 << 14},
-	Refused: {source: rate{1, 60}, all: rate{20, 600}, sources: 1 << 12},
-	Written: {source: rate{1000, 50_000}, all: rate{2000, 100_000}, sources: 1 << 12},
-	Library: {source: rate{5, 100}, all: rate{5, 100}, sources: 16},
+	Known:   {source: limit{50, 1000}, all: limit{10_000, 40_000}, sources: 1 << 16},
+	Served:  {source: limit{10, 200}, all: limit{4_000, 8_000}, sources: 1 << 14},
+	Refused: {source: limit{1, 60}, all: limit{20, 600}, sources: 1 << 12},
+	Written: {source: limit{1000, 50_000}, all: limit{2000, 100_000}, sources: 1 << 12},
+	Library: {source: limit{5, 100}, all: limit{5, 100}, sources: 16},
 }
 
-// Limiter bounds the log lines that requests leave, by what came of them and by who
-// sent them, and says once a Period how many were left out. The kinds take nothing from
-// each other: refused strangers hide no boot. A nil Limiter lets every line through. It
-// is safe for concurrent use.
+// Limiter bounds the log lines of requests, by their outcome and their source, and logs
+// once a Period how many were left out. Each kind has its own limits: refused strangers
+// hide no boot. A nil Limiter allows every line. It is safe for concurrent use.
 type Limiter struct {
 	logger  *slog.Logger
 	dropped [kinds]prometheus.Counter
@@ -48,21 +53,17 @@ type Limiter struct {
 	closed bool
 }
 
-// NewLimiter makes a Limiter, which says what was left out to logger. registerer takes
-// its metric; nil keeps none.
+// NewLimiter returns a Limiter that reports to logger. Registerer may be nil.
 func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter {
 	l := &Limiter{logger: logger}
-	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
+	dropped := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_log_lines_dropped_total",
 		Help: "Lines left out of the log, because their source or all of their kind (known, served, refused, " +
 			"written, library) left too many.",
 	}, []string{"kind"})
 	for k := range kinds {
 		l.dropped[k] = dropped.WithLabelValues(k.String())
-		l.counts[k] = counts{bound: &bounds[k], sources: map[Source]*bucket{}, all: full(bounds[k].all, time.Time{})}
-	}
-	if registerer != nil {
-		registerer.MustRegister(dropped)
+		l.counts[k] = counts{bound: bounds[k], sources: map[Source]*bucket{}, all: bounds[k].all.limiter()}
 	}
 	return l
 }
@@ -70,7 +71,7 @@ func NewLimiter(logger *slog.Logger, registerer prometheus.Registerer) *Limiter 
 // Allow reports whether the limits allow a log line for a request of this source. Lines
 // that are not allowed are counted.
 func (l *Limiter) Allow(now time.Time, s *Source) bool {
-	if l == nil || l.counts[s.Kind].take(now, s) {
+	if l == nil || l.counts[s.Kind].allow(now, s) {
 		return true
 	}
 	l.dropped[s.Kind].Inc()
@@ -82,8 +83,7 @@ func (l *Limiter) Allow(now time.Time, s *Source) bool {
 	return false
 }
 
-// Handler returns a handler that passes on what the Limiter allows of a source; below Warn
-// it passes on everything.
+// Handler returns a handler that limits the lines of a source from level Warn on.
 func (l *Limiter) Handler(h slog.Handler, s Source) slog.Handler { return limited{h, l, &s} }
 
 type limited struct {
@@ -107,7 +107,7 @@ func (h limited) WithGroup(name string) slog.Handler {
 	return limited{h.Handler.WithGroup(name), h.limiter, h.source}
 }
 
-// Close says what was left out since the last report.
+// Close reports what was left out since the last report.
 func (l *Limiter) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -121,7 +121,7 @@ func (l *Limiter) Close() {
 // maxReported is how many sources a report names, those with the most lines.
 const maxReported = 10
 
-// report says what was left out.
+// report logs what was left out.
 func (l *Limiter) report() {
 	l.mu.Lock()
 	l.timer = nil
@@ -131,7 +131,7 @@ func (l *Limiter) report() {
 	var total uint64
 	var each []any
 	for k := range kinds {
-		some, lines := l.counts[k].settle(now)
+		some, lines := l.counts[k].report(now)
 		all, total, each = append(all, some...), total+lines, append(each, k.String(), lines)
 	}
 	slices.SortFunc(all, func(a, b leftOut) int { return cmp.Compare(b.lines, a.lines) })

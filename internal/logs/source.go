@@ -1,15 +1,18 @@
 package logs
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"glowplug/internal/domain/netaddr"
 )
 
-// Kind is what came of a request. The lines of each kind are bounded for themselves.
+// Kind is the outcome of a request. The lines of each kind have their own limits.
 type Kind uint8
 
 const (
@@ -21,7 +24,7 @@ const (
 	Refused
 	// Written is a write through the API that was applied.
 	Written
-	// Library is what a library has to say about requests of anybody.
+	// Library is what a library logs about requests.
 	Library
 	kinds
 )
@@ -31,17 +34,17 @@ func (k Kind) String() string {
 	return [kinds]string{"known", "served", "refused", "written", "library"}[k]
 }
 
-// Source is whose lines are counted together. Fields that are not known are zero.
+// Source is what lines are counted by. Fields that are not known are zero.
 type Source struct {
 	Kind Kind
 	// Namespace and Name are a host's; Name alone is a user's, or that of a library.
 	Namespace, Name string
-	// Addr is what the client's address counts as: see netaddr.Source.
+	// Addr is the source of the client's address: see netaddr.Source.
 	Addr netip.Addr
 	MAC  netaddr.MAC
 }
 
-// String says who it is.
+// String names the source in the log.
 func (s Source) String() string {
 	var parts []string
 	switch {
@@ -64,14 +67,14 @@ func (s Source) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// clone keeps no more of a source in memory than its own letters.
+// clone returns a source that keeps no request in memory.
 func (s Source) clone() Source {
 	s.Namespace, s.Name = strings.Clone(s.Namespace), strings.Clone(s.Name)
 	return s
 }
 
-// Stranger is the source of a stranger: its hardware address where that is known, for
-// one card can have many addresses, else its address.
+// Stranger returns the source of a stranger: its hardware address where that is known,
+// since one card can have many addresses, else its address.
 func Stranger(kind Kind, addr netip.Addr, mac netaddr.MAC) Source {
 	if mac != (netaddr.MAC{}) {
 		return Source{Kind: kind, MAC: mac}
@@ -79,85 +82,63 @@ func Stranger(kind Kind, addr netip.Addr, mac netaddr.MAC) Source {
 	return Source{Kind: kind, Addr: netaddr.Source(addr)}
 }
 
-// bucket has a token for each line that may be written now.
+// bucket limits the lines of one source, and counts those that were left out.
 type bucket struct {
-	tokens float64
-	at     time.Time
-	// left counts the lines that were left out.
+	*rate.Limiter
 	left uint64
-}
-
-func full(r rate, now time.Time) bucket { return bucket{tokens: r.burst, at: now} }
-
-// fill adds what has come since it was last looked at.
-func (b *bucket) fill(r rate, now time.Time) {
-	if past := now.Sub(b.at); past > 0 {
-		b.tokens, b.at = min(r.burst, b.tokens+past.Seconds()*r.each), now
-	}
 }
 
 // counts are the buckets of a kind.
 type counts struct {
-	bound *bound
+	bound bound
 
 	mu      sync.Mutex
-	all     bucket
+	all     *rate.Limiter
 	sources map[Source]*bucket
-	// swept is when buckets that had become full again were last given up.
-	swept time.Time
+	swept   time.Time
 	// unlisted are the lines left out of sources without a bucket of their own.
 	unlisted uint64
 }
 
-// take reports whether there is a token for a line, which it takes.
-func (c *counts) take(now time.Time, s *Source) bool {
+// allow reports whether a source may write a line, and counts the line.
+func (c *counts) allow(now time.Time, s *Source) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all.fill(c.bound.all, now)
-	b := c.bucketOf(now, s)
-	switch {
-	case b == nil && c.all.tokens < 1:
-		c.unlisted++
-		return false
-	case b == nil:
-	case b.tokens < 1 || c.all.tokens < 1:
+	spare := c.all.TokensAt(now) >= 1
+	switch b := c.bucketOf(now, s); {
+	case b != nil && !(spare && b.AllowN(now, 1)):
 		b.left++
 		return false
-	default:
-		b.tokens--
+	case !spare:
+		c.unlisted++
+		return false
 	}
-	c.all.tokens--
-	return true
+	return c.all.AllowN(now, 1)
 }
 
 // bucketOf returns a source's bucket; nil where there are too many.
 func (c *counts) bucketOf(now time.Time, s *Source) *bucket {
-	b := c.sources[*s]
-	if b == nil {
-		if len(c.sources) >= c.bound.sources && now.Sub(c.swept) >= time.Second {
-			c.sweep(now)
-		}
-		if len(c.sources) >= c.bound.sources {
-			return nil
-		}
-		fresh := full(c.bound.source, now)
-		b = &fresh
-		c.sources[s.clone()] = b
+	if b := c.sources[*s]; b != nil {
 		return b
 	}
-	b.fill(c.bound.source, now)
+	if len(c.sources) >= c.bound.sources && now.Sub(c.swept) >= time.Second {
+		c.sweepLocked(now)
+	}
+	if len(c.sources) >= c.bound.sources {
+		return nil
+	}
+	b := &bucket{Limiter: c.bound.source.limiter()}
+	c.sources[s.clone()] = b
 	return b
 }
 
-// sweep returns up the buckets that are full and have nothing to tell: their sources find
-// new ones that are the same.
-func (c *counts) sweep(now time.Time) {
+// sweepLocked deletes the buckets that are full and have nothing to report: their sources
+// get equal ones.
+func (c *counts) sweepLocked(now time.Time) {
 	c.swept = now
-	for s, b := range c.sources {
-		if b.fill(c.bound.source, now); b.left == 0 && b.tokens >= c.bound.source.burst {
-			delete(c.sources, s)
-		}
-	}
+	maps.DeleteFunc(c.sources, func(_ Source, b *bucket) bool {
+		return b.left == 0 && b.TokensAt(now) >= float64(c.bound.source.burst)
+	})
 }
 
 // leftOut are lines that were left out of one source.
@@ -166,9 +147,9 @@ type leftOut struct {
 	lines  uint64
 }
 
-// settle returns the sources that lines were left out of, and how many lines, and begins
-// to count anew.
-func (c *counts) settle(now time.Time) (sources []leftOut, lines uint64) {
+// report returns the sources whose lines were left out and the number of all lines that
+// were, and sets the counts to zero.
+func (c *counts) report(now time.Time) (sources []leftOut, lines uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lines, c.unlisted = c.unlisted, 0
@@ -179,6 +160,6 @@ func (c *counts) settle(now time.Time) (sources []leftOut, lines uint64) {
 			b.left = 0
 		}
 	}
-	c.sweep(now)
+	c.sweepLocked(now)
 	return sources, lines
 }

@@ -1,4 +1,4 @@
-// Package version says which glowplug this is and which parts it was built from.
+// Package version has the versions of the program and of its parts.
 package version
 
 import (
@@ -13,8 +13,8 @@ var Version = "0.1.0"
 // commit is empty in a build without the Makefile.
 var commit string
 
-// KubernetesVersion is the release of Kubernetes whose API machinery this is; it
-// is what `kubectl version` is told, so that kubectl judges its skew rightly.
+// KubernetesVersion is the release of Kubernetes whose API machinery this is. kubectl
+// computes the version skew from it.
 const KubernetesVersion = "v1.37.2"
 
 // Commit returns the commit that the binary was built from, empty where neither the

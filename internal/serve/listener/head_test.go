@@ -33,7 +33,7 @@ func TestHeads(t *testing.T) {
 		"chunked in HTTP/1.0":         {"POST / HTTP/1.0\r\n" + chunked + "\r\n0\r\n\r\n", true},
 		"a folded line":               {post + "X: a\r\n " + five + "\r\n", true},
 		"a length that is none":       {post + "Content-Length: 5x\r\n\r\nhello", true},
-		"a length behind many spaces": {post + "Content-Length:" + strings.Repeat(" ", 200) + "5\r\n\r\nhello", true},
+		"a length behind many spaces": {post + "Content-Length:" + strings.Repeat(" ", 200) + "5\r\n\r\nhello", false},
 		"chunked after a long path": {"POST /" + strings.Repeat("a", 500) + " HTTP/1.1\r\n" + chunked + "\r\n0\r\n\r\n",
 			false},
 		"both in a body": {post + "Content-Length: 54\r\n\r\n\r\n" + five + chunked + "\r\n\r\n\r\n", false},
@@ -62,7 +62,7 @@ func feed(data []byte, size int) int {
 	var h heads
 	passed := 0
 	for piece := range slices.Chunk(data, size) {
-		good := h.take(piece)
+		good := h.check(piece)
 		passed += good
 		if good < len(piece) {
 			break

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// PerSource makes a listener that has at most limit connections of one source
-// open; further ones are closed at once. Source names the source of a connection
-// by its remote address; "" is not bounded. Refused is told of each that is closed.
+// PerSource makes a listener that has at most limit connections of one source open;
+// further ones are closed at once, and refused is called. Source returns the source of a
+// connection by its remote address; "" is not bounded.
 func PerSource(l net.Listener, limit int, source func(net.Addr) string, refused func(source string)) net.Listener {
 	return &sourceListener{Listener: l, limit: limit, source: source, refused: refused, open: map[string]int{}}
 }
@@ -22,7 +22,7 @@ type sourceListener struct {
 	open map[string]int // connections by source; those that have any
 }
 
-// Accept waits for a connection of a source that has not too many.
+// Accept waits for a connection of a source that has fewer than the limit.
 func (l *sourceListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -33,15 +33,15 @@ func (l *sourceListener) Accept() (net.Conn, error) {
 		if source == "" {
 			return conn, nil
 		}
-		if l.take(source) {
-			return &sourceConn{Conn: conn, release: sync.OnceFunc(func() { l.give(source) })}, nil
+		if l.acquire(source) {
+			return &sourceConn{Conn: conn, release: sync.OnceFunc(func() { l.release(source) })}, nil
 		}
 		conn.Close()
 		l.refused(source)
 	}
 }
 
-func (l *sourceListener) take(source string) bool {
+func (l *sourceListener) acquire(source string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[source] >= l.limit {
@@ -51,7 +51,7 @@ func (l *sourceListener) take(source string) bool {
 	return true
 }
 
-func (l *sourceListener) give(source string) {
+func (l *sourceListener) release(source string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[source]--; l.open[source] <= 0 {

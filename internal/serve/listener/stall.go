@@ -5,62 +5,28 @@ import (
 	"time"
 )
 
-// A client that asks for a config and reads nothing of it would hold its
-// connection for ever: its machine acknowledges the kernel's probes of the full
-// window. So a write that a client does not take in time ends the connection.
-// There is no limit on the whole of an answer: a watch lasts for hours.
-const (
-	// writeTimeout is enough for the largest config, 2 MiB, at 7 KB/s.
-	writeTimeout = 5 * time.Minute
-	// writeRearm is how old a deadline gets before it is set anew, which keeps
-	// the timer out of the way of most writes.
-	writeRearm = 15 * time.Second
-	// firstWrite is what the empty send buffer of a new connection takes at once,
-	// in bytes: the answer that most connections are made for needs no timer.
-	firstWrite = 8 << 10
-)
+// writeTimeout is enough for the largest config, 2 MiB, at 7 KB/s. There is no limit on
+// the whole of an answer: a watch lasts for hours.
+const writeTimeout = 5 * time.Minute
 
-// Unstalled makes a listener whose connections end when a client does not take
-// what is written to it for 5 minutes.
+// Unstalled makes a listener whose connections end when a client does not take a write
+// for 5 minutes. Otherwise a client that requests a config and reads nothing of it would
+// hold its connection for ever: its machine acknowledges the kernel's probes of the full
+// window.
 func Unstalled(l net.Listener) net.Listener {
-	return stallListener{Listener: l, timeout: writeTimeout, rearm: writeRearm}
+	return Wrap(l, func(conn net.Conn) net.Conn { return stallConn{conn, writeTimeout} })
 }
 
-type stallListener struct {
-	net.Listener
-	timeout, rearm time.Duration
-}
-
-// Accept waits for a connection.
-func (l stallListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &stallConn{Conn: conn, timeout: l.timeout, rearm: l.rearm}, nil
-}
-
-// stallConn is a connection whose writes have a deadline. Writes come from one
-// goroutine at a time.
+// stallConn is a connection whose writes have a deadline.
 type stallConn struct {
 	net.Conn
-	timeout, rearm time.Duration
-	armed          time.Time
-	written        bool
+	timeout time.Duration
 }
 
 // Write writes p, or fails once the client has not taken it for the timeout.
-func (c *stallConn) Write(p []byte) (int, error) {
-	first := !c.written
-	c.written = true
-	if first && len(p) <= firstWrite {
-		return c.Conn.Write(p)
-	}
-	if now := time.Now(); now.Sub(c.armed) >= c.rearm {
-		if err := c.SetWriteDeadline(now.Add(c.timeout)); err != nil {
-			return 0, err
-		}
-		c.armed = now
+func (c stallConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
 	}
 	return c.Conn.Write(p)
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TLS makes a listener whose connections have done the TLS handshake, which each
-// has the timeout for. A connection of HTTP/2 is a *tls.Conn, which net/http knows
-// by its type; the heads of others are looked at, as Heads does.
+// TLS makes a listener whose connections have finished the TLS handshake within the
+// timeout. A connection of HTTP/2 is a *tls.Conn, which net/http knows by its type; the
+// heads of others are checked as by Heads.
 func TLS(l net.Listener, config *tls.Config, timeout time.Duration) net.Listener {
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
@@ -54,13 +54,12 @@ func (t *tlsListener) Close() error {
 	return err
 }
 
-// accept starts a handshake for each connection. There are not more of them than
-// the listener below lets be open.
+// accept starts a handshake for each connection. The listener below bounds their number.
 func (t *tlsListener) accept() {
 	for {
 		conn, err := t.Listener.Accept()
 		if err != nil {
-			t.give(accepted{err: err})
+			t.pass(accepted{err: err})
 			if errors.Is(err, net.ErrClosed) || t.ctx.Err() != nil {
 				return
 			}
@@ -70,8 +69,8 @@ func (t *tlsListener) accept() {
 	}
 }
 
-// handshake hands a connection on. One whose handshake failed goes to net/http as
-// it is, which logs that, and answers a client that speaks plain HTTP.
+// handshake passes a connection on. One whose handshake failed is passed on unchanged:
+// net/http logs that, and answers a client that speaks plain HTTP.
 func (t *tlsListener) handshake(raw net.Conn) {
 	ctx, cancel := context.WithTimeout(t.ctx, t.timeout)
 	defer cancel()
@@ -80,13 +79,13 @@ func (t *tlsListener) handshake(raw net.Conn) {
 	if secure.HandshakeContext(ctx) == nil && secure.ConnectionState().NegotiatedProtocol != "h2" {
 		conn = &secureConn{headConn: headConn{Conn: secure}, secure: secure}
 	}
-	if !t.give(accepted{conn: conn}) {
+	if !t.pass(accepted{conn: conn}) {
 		conn.Close()
 	}
 }
 
-// give reports whether somebody took what was accepted.
-func (t *tlsListener) give(a accepted) bool {
+// pass hands a to Accept; it reports false after Close.
+func (t *tlsListener) pass(a accepted) bool {
 	select {
 	case t.ready <- a:
 		return true

@@ -12,7 +12,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// The paths that a Server with a Booter answers as well.
+// The paths of the boot path.
 const (
 	PathScript   = "/boot.ipxe"
 	PathIPXE     = "/ipxe"
@@ -20,7 +20,7 @@ const (
 	PathComplete = "/api/v1/boot-complete"
 )
 
-// Answers reports whether a path is one of a Server's, besides the aliases of streams.
+// Answers reports whether a path is one of a Server's, except for the aliases of streams.
 func Answers(path string) bool {
 	switch path {
 	case PathIgnition, PathKickstart, PathScript, PathIPXE, PathComplete:
@@ -37,21 +37,20 @@ type Booter interface {
 
 // Images opens images.
 type Images interface {
-	// Open returns an image with a machine's own kernel arguments, or with its own
-	// where args is nil; host is who reads it, nil where that is unknown. version is
-	// the one that the machine was told of, "" for the present one. The error is a
-	// fault.Error.
+	// Open returns an image with a machine's kernel arguments, or with its own where args
+	// is nil, for a host, nil where that is unknown. version is the one in the machine's
+	// script, "" for the present one. The error is a fault.Error.
 	Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (Image, error)
 }
 
-// Image is an image as one machine sees it. Its bytes do not change until Release.
+// Image is an image for one machine. Its bytes do not change until Release.
 type Image interface {
 	io.ReaderAt
 	// Size is negative where the image is several files, and no ISO.
 	Size() int64
 	// ETag names the bytes, in quotes.
 	ETag() string
-	// File returns a file within; ok is false where there is none.
+	// File returns a file of the image; ok is false where there is none.
 	File(path string) (content io.ReadSeeker, ok bool)
 	Release()
 }
@@ -66,15 +65,15 @@ const (
 // Boot has the parts of the boot path.
 type Boot struct {
 	Booter Booter
-	// Images may be nil: then there are only those of other targets.
+	// Images may be nil: then there are only external ones.
 	Images Images
 	// Unknown is UnknownExit, UnknownMenu or UnknownDefault.
 	Unknown string
-	// URL is this server as machines reach it, without a slash at its end; "": by
-	// the address that they reached it at.
+	// URL is this server's, without a slash at its end; "": with the address that the
+	// machine has reached.
 	URL string
-	// Portal is the address that machines are told for iSCSI; "": the one that
-	// they reached this server at. PortalPort is the port.
+	// Portal is the iSCSI address in scripts; "": the one that the machine has reached.
+	// PortalPort is the port.
 	Portal     string
 	PortalPort uint16
 }
@@ -82,8 +81,8 @@ type Boot struct {
 // bootPath answers the paths of the boot path.
 type bootPath struct{ *Server }
 
-// baseURL is this server as the sender of a request reaches it. The Host header
-// is the sender's own word, and is not used.
+// baseURL returns this server's URL for the sender of a request. The Host header is the
+// sender's claim, and is not used.
 func (s bootPath) baseURL(r *http.Request) string {
 	if s.opts.Boot.URL != "" {
 		return s.opts.Boot.URL
@@ -96,7 +95,7 @@ func (s bootPath) baseURL(r *http.Request) string {
 	return scheme + net.JoinHostPort(local.Addr().WithZone("").String(), strconv.Itoa(int(local.Port())))
 }
 
-// localAddr is the address that a request has reached.
+// localAddr returns the address that a request has reached.
 func localAddr(r *http.Request) netip.AddrPort {
 	if tcp, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		local := tcp.AddrPort()

@@ -9,7 +9,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// image is an image as a script boots it.
+// image returns an image for a script.
 func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, image *snapshot.Image) ipxe.Image {
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
@@ -44,11 +44,11 @@ func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, i
 	return i
 }
 
-// versionLength is how much of a digest names a version of an image.
+// versionLength is the length of a version of an image: the first digits of its digest.
 const versionLength = 12
 
-// versioned is the name of an image in paths: with its version where another image
-// may take its place while the machine boots.
+// versioned returns the name of an image in paths: with its version where another image
+// may replace it while the machine boots.
 func versioned(image *snapshot.Image) string {
 	if !image.Stream || len(image.Sum) < versionLength {
 		return image.Ref.String()
@@ -56,8 +56,8 @@ func versioned(image *snapshot.Image) string {
 	return image.Ref.String() + "@" + image.Sum[:versionLength]
 }
 
-// claimed repeats the claim that a host was found by, so that it is known again
-// when it reads its image.
+// claimed returns the query with the claim that a host was found by, so that it is found
+// again when it reads its image.
 func claimed(req *request, b *decide.BootDecision) string {
 	claims := &req.Claims
 	switch {

@@ -5,43 +5,31 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"glowplug/internal/serve/listener"
 )
 
-// net/http sends an answer of more than 4 KB in two packets and two system
-// calls: once when its buffer is full, and once for what is left. For the few
-// kilobytes of a config the second one is a good part of the cost of a request.
-// A coalescing connection holds the first part back until the second comes. Only a
-// handler that writes its whole body at once asks for that, so that no other
-// answer waits; and only a first part is held, after which something always
-// comes: a buffer is sent on its own where it is full and there is more.
-
-// Coalesce makes a listener whose connections can hold back the first part of an
-// answer. Its server needs ConnContext, too; without it nothing is held back.
-func Coalesce(l net.Listener) net.Listener { return coalescingListener{l} }
-
-type coalescingListener struct{ net.Listener }
-
-// Accept waits for a connection.
-func (l coalescingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &coalescingConn{Conn: conn}, nil
+// Coalesce makes a listener whose connections can hold back the first part of an answer.
+// Its server needs ConnContext, too.
+//
+// net/http sends an answer of more than 4 KB in two system calls: when its buffer is
+// full, and at the end. For a config of a few kilobytes the second one is a good part of
+// the cost of a request. A coalescing connection holds the first part until the second
+// comes. Only a handler that writes its whole body at once uses that, so a second part
+// always comes, and no other answer waits.
+func Coalesce(l net.Listener) net.Listener {
+	return listener.Wrap(l, func(conn net.Conn) net.Conn { return &coalescingConn{Conn: conn} })
 }
 
 type connKey struct{}
 
 // ConnContext is for http.Server.ConnContext.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
-	if g, ok := conn.(*coalescingConn); ok {
-		return context.WithValue(ctx, connKey{}, g)
-	}
-	return ctx
+	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// coalescingConn is a connection that can hold back what is written. Writes come
-// from one goroutine at a time; reads may come from another.
+// coalescingConn is a connection that can hold back what is written. One goroutine at a
+// time writes; another may read.
 type coalescingConn struct {
 	net.Conn
 	holding bool
@@ -50,17 +38,10 @@ type coalescingConn struct {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 
-// hold makes the next write wait for the one after it.
-func (c *coalescingConn) hold() {
+// hold sets whether a write waits for the one after it.
+func (c *coalescingConn) hold(holding bool) {
 	if c != nil {
-		c.holding = true
-	}
-}
-
-// release makes no further write wait.
-func (c *coalescingConn) release() {
-	if c != nil {
-		c.holding = false
+		c.holding = holding
 	}
 }
 
@@ -94,8 +75,8 @@ func (c *coalescingConn) flush() error {
 	return err
 }
 
-// connOf returns the connection of a request, nil where it cannot hold back what is
-// written: over HTTP/2 that is not of one request.
+// connOf returns the connection of a request; nil where it cannot hold back a part, as in
+// HTTP/2, where it has several answers at once.
 func connOf(r *http.Request) *coalescingConn {
 	if r.ProtoMajor != 1 {
 		return nil

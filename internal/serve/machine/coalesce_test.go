@@ -116,12 +116,12 @@ func TestCoalesce(t *testing.T) {
 func TestCoalesceBroken(t *testing.T) {
 	here, there := net.Pipe()
 	c := &coalescingConn{Conn: here}
-	c.hold()
+	c.hold(true)
 	if n, err := c.Write([]byte("held")); n != 4 || err != nil {
 		t.Fatal(n, err)
 	}
 	there.Close()
-	c.release()
+	c.hold(false)
 	if _, err := c.Write([]byte("more")); err == nil {
 		t.Error("the error of the connection is lost")
 	}
@@ -129,13 +129,13 @@ func TestCoalesceBroken(t *testing.T) {
 		t.Error("and again")
 	}
 	c = &coalescingConn{Conn: here}
-	c.hold()
+	c.hold(true)
 	_, _ = c.Write([]byte("held"))
 	if _, err := c.Write([]byte(strings.Repeat("x", maxPiece))); err == nil {
 		t.Error("the error of what was held is lost")
 	}
 	here.Close()
 	var none *coalescingConn
-	none.hold()
-	none.release()
+	none.hold(true)
+	none.hold(false)
 }

@@ -7,11 +7,11 @@ import (
 	"glowplug/internal/domain/fault"
 )
 
-// notDurable is told to a machine whose word is noted and could be lost yet.
+// notDurable is the answer where the state is recorded and may still be lost.
 const notDurable = "that this machine is provisioned could not be stored yet; say it again in a moment"
 
-// serveComplete answers PathComplete: the machine says that it is provisioned. A 200
-// says that this is written down for good.
+// serveComplete answers PathComplete: the machine reports that it is provisioned. After a
+// 200 this is durable.
 func (s bootPath) serveComplete(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)

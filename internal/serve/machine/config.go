@@ -32,8 +32,8 @@ func (s *Server) serveConfig(typ string) handler {
 	}
 }
 
-// writeConfig writes the config that was decided on. It sets every header itself: a
-// client that boots follows no redirect and decodes no encoding.
+// writeConfig writes the config of a decision. It sets every header itself: a client that
+// boots follows no redirect and decodes no encoding.
 func (s *Server) writeConfig(w *response, r *http.Request, req *request, res result) result {
 	body, etag := content(&res.ConfigDecision, req.Claims.Raw)
 	if len(body) == 0 { // an empty 200 would be a success with an empty config
@@ -58,20 +58,20 @@ func (s *Server) writeConfig(w *response, r *http.Request, req *request, res res
 			h.Set("X-Content-Type-Options", "nosniff")
 		}
 		conn := connOf(r)
-		conn.hold()
+		conn.hold(true)
 		w.write(http.StatusOK, contentType, body)
-		conn.release()
+		conn.hold(false)
 	}
 	given := w.status == http.StatusNotModified || !w.head && w.broken == nil
-	// A believed caller asks about a machine and is not the machine: an operator
-	// who looks at a config with curl has booted nothing.
+	// A believed caller asks about a machine and is not the machine: an operator who reads
+	// a config with curl has booted nothing.
 	if given && !raw && res.Host != nil && !req.Caller.Believed && s.opts.Journal != nil {
 		s.opts.Journal.Served(res.Host, config)
 	}
 	return res
 }
 
-// content returns the bytes of a config as the client is given them, and their ETag.
+// content returns the bytes of a config for the client, and their ETag.
 func content(d *decide.ConfigDecision, raw bool) (body []byte, etag string) {
 	switch {
 	case d.Config == nil:
@@ -86,8 +86,8 @@ func content(d *decide.ConfigDecision, raw bool) (body []byte, etag string) {
 	return d.Config.Artifact, d.Config.ETag
 }
 
-// headerSafe keeps a name from ending a header line. The API refuses such names;
-// a store may have been written by others.
+// headerSafe replaces what could end a header line. The API refuses such names; another
+// program may have written them into the store.
 func headerSafe(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -2,14 +2,15 @@ package machine
 
 import (
 	"io"
+	"sync"
 
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/image"
 	"glowplug/internal/store/snapshot"
 )
 
-// ServedImages are the images of a library, with the progress of the boots from them in
-// a journal. It implements Images.
+// ServedImages are the images of a library, whose reads are recorded in a journal as the
+// progress of boots. It implements Images.
 type ServedImages struct {
 	Library *image.Library
 	Journal image.Journal
@@ -62,7 +63,7 @@ type fileSet struct {
 // Size implements Image.
 func (s *fileSet) Size() int64 { return -1 }
 
-// ReadAt implements io.ReaderAt. The set can be read by its files alone.
+// ReadAt implements io.ReaderAt. Only the files of a set can be read.
 func (s *fileSet) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 // File implements Image.
@@ -71,28 +72,25 @@ func (s *fileSet) File(role string) (io.ReadSeeker, bool) {
 	if !ok {
 		return nil, false
 	}
-	content := &firstRead{SectionReader: io.NewSectionReader(file, 0, size)}
+	content := &firstRead{SectionReader: io.NewSectionReader(file, 0, size), record: func() {}}
 	if s.host != nil {
 		switch role {
 		case coreos.Kernel:
-			content.noted = func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) }
+			content.record = sync.OnceFunc(func() { s.journal.KernelRead(s.host, s.Ref(), "/"+role) })
 		case coreos.Initramfs:
-			content.noted = func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) }
+			content.record = sync.OnceFunc(func() { s.journal.InitrdRead(s.host, s.Ref(), "/"+role) })
 		}
 	}
 	return content, true
 }
 
-// firstRead is a file whose first read is noted.
+// firstRead is a file whose first read is recorded.
 type firstRead struct {
 	*io.SectionReader
-	noted func() // nil: it is not, or it was
+	record func()
 }
 
 func (f *firstRead) Read(b []byte) (int, error) {
-	if f.noted != nil {
-		f.noted()
-		f.noted = nil
-	}
+	f.record()
 	return f.SectionReader.Read(b)
 }

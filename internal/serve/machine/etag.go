@@ -3,8 +3,8 @@ package machine
 import "strings"
 
 // matchesAny reports whether the lines of an If-None-Match header name etag, which
-// is in its quotes. Weak tags match (RFC 9110, 13.1.2), and "*" matches all. Where
-// a list is malformed, what stands before the fault counts.
+// is in its quotes. Weak tags match (RFC 9110, 13.1.2), and "*" matches all. Of a
+// malformed list, the tags before the fault count.
 func matchesAny(lines []string, etag string) bool {
 	for _, list := range lines {
 		for {

@@ -1,27 +1,21 @@
 package machine
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
-	"net/netip"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 )
 
-// Explainer makes the decision with its trace.
-type Explainer interface {
-	Explain(req *decide.Request) *decide.Explanation
-}
-
-// Explain answers GET /api/v1/explain with a decision and what it was made of,
-// as JSON. It takes the query of the serving endpoints, endpoint=kickstart, and
-// accept and user-agent, the headers of the client that is asked about.
-// Who may ask is for the caller of this handler to see to: all claims are
-// believed. A query that names a machine is answered for that machine, and the
-// address of whoever asks is left out of its facts.
-func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Handler {
+// Explain answers GET /api/v1/explain with a decision and its facts, as JSON. The query is
+// that of the serving endpoints, with endpoint=kickstart, and with accept and user-agent,
+// the headers of the client in question. All claims are believed: the caller of this
+// handler authorizes the request. A query that names a machine is answered for that
+// machine, without the address of the sender.
+func Explain(decider *decide.Decider, resolver Resolver, ready func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -32,12 +26,8 @@ func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Han
 		if failure == nil && !ready() {
 			failure = unready
 		}
-		endpoint := r.URL.Query().Get("endpoint")
-		switch endpoint {
-		case "":
-			endpoint = decide.Ignition
-		case decide.Ignition, decide.Kickstart:
-		default:
+		endpoint := cmp.Or(r.URL.Query().Get("endpoint"), decide.Ignition)
+		if endpoint != decide.Ignition && endpoint != decide.Kickstart {
 			failure = fault.New(fault.Malformed, "endpoint is ignition or kickstart")
 		}
 		if failure != nil {
@@ -47,9 +37,9 @@ func Explain(explainer Explainer, resolver Resolver, ready func() bool) http.Han
 		caller := resolver.Caller(r)
 		caller.Believed = true
 		if claims.Any() {
-			caller = identity.Caller{Addr: netip.Addr{}, Believed: true}
+			caller = identity.Caller{Believed: true}
 		}
-		answer := explainer.Explain(&decide.Request{
+		answer := decider.Explain(&decide.Request{
 			Type: endpoint, Caller: caller, Claims: claims, Gone: r.Context().Done(),
 			Accept: r.URL.Query().Get("accept"), UserAgent: r.URL.Query().Get("user-agent"),
 		})

@@ -16,11 +16,11 @@ func (s bootPath) serveScript(w *response, r *http.Request, _ *request) result {
 	if err != nil {
 		return w.fail(result{}, fault.Of(err))
 	}
-	w.script(script)
+	w.text(http.StatusOK, script)
 	return result{}
 }
 
-// serveIPXE answers PathIPXE: what the machine boots.
+// serveIPXE answers PathIPXE with the script of the machine.
 func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
@@ -28,7 +28,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	b := s.opts.Boot.Booter.Boot(&req.Request)
 	s.record(req, &b.Identity)
 	res := result{ConfigDecision: decide.ConfigDecision{Identity: b.Identity, Err: b.Err}}
-	if res.Err == decide.ClaimsLimited { // nothing is missing that a script could tell
+	if res.Err == decide.ClaimsLimited { // a script would explain nothing
 		return w.fail(res, res.Err)
 	}
 	if s.opts.Lost.fromBoot(&b, s.opts.Boot.Unknown != UnknownExit) {
@@ -45,8 +45,8 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 		if res.Err.Kind != fault.Unavailable {
 			return w.fail(res, res.Err)
 		}
-		// iPXE shows no body of a 503, and waits on its own for as long as there is a
-		// Retry-After: a script can say what is missing, and let the machine go on.
+		// iPXE does not show the body of a 503, and waits while there is a Retry-After. A
+		// script can show what is missing, and let the machine go on.
 		name := "this machine"
 		if b.Host != nil {
 			name = "host " + b.Host.Ref.String()
@@ -54,7 +54,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 		script = ipxe.Failed(name, res.Err.Sentence)
 	}
 	s.checkNeighbor(w, r, req, b.Host)
-	w.script(script)
+	w.text(http.StatusOK, script)
 	// As with configs, a believed caller who asks about a machine has booted nothing.
 	if b.Host != nil && !req.Caller.Believed && r.Method == http.MethodGet && w.broken == nil {
 		s.journalBoot(r, &b, &res)
@@ -62,7 +62,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	return res
 }
 
-// journalBoot writes down which script a machine was given.
+// journalBoot records the script of a machine.
 func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *result) {
 	switch {
 	case s.opts.Journal == nil:
@@ -76,7 +76,7 @@ func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *resu
 	}
 }
 
-// bootScript makes the script of a decision; boots names what it boots.
+// bootScript makes the script of a decision; boots is what it boots.
 func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecision) (
 	script, boots string, _ *fault.Error,
 ) {
@@ -135,7 +135,7 @@ func (s bootPath) unknownScript(r *http.Request, req *request, b *decide.BootDec
 	return ipxe.Local("this machine", b.Reason), "disk", nil
 }
 
-// scriptFault says that a script cannot be made; nil where err is.
+// scriptFault returns the fault of a script that cannot be made; nil where err is.
 func scriptFault(err error) *fault.Error {
 	if err == nil {
 		return nil
@@ -143,7 +143,7 @@ func scriptFault(err error) *fault.Error {
 	return &fault.Error{Kind: fault.Unavailable, Sentence: "the boot script cannot be made: " + err.Error(), Cause: err}
 }
 
-// customScript runs a script of the operator's own. It was checked when it was written.
+// customScript renders a script of the operator. It was checked when it was written.
 func (s bootPath) customScript(r *http.Request, b *decide.BootDecision, image *ipxe.Image) (string, error) {
 	template, err := ipxe.ParseTemplate(b.Script)
 	if err != nil {
@@ -172,12 +172,4 @@ func (s bootPath) customScript(r *http.Request, b *decide.BootDecision, image *i
 		}
 	}
 	return template.Render(m)
-}
-
-// script writes a script.
-func (w *response) script(script string) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	w.write(http.StatusOK, textType, []byte(script))
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // isoPath reads PathISO{ns}/{name}.iso and PathISO{ns}/{name}/files/{file}; file
-// is "" for the image itself. The name may end in @{version}: the image as it was
-// when the machine was told of it.
+// is "" for the image itself. The name may end in @{version}: that of the image in the
+// machine's script.
 func isoPath(path string) (ref snapshot.Ref, version, file string, ok bool) {
 	namespace, rest, _ := strings.Cut(strings.TrimPrefix(path, PathISO), "/")
 	name, file, inside := strings.Cut(rest, "/")
@@ -76,8 +76,7 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 	return res
 }
 
-// decideImage decides whether the machine may read an image, and counts images that it
-// cannot have.
+// decideImage decides whether the machine may read an image, and counts it if not.
 func (s bootPath) decideImage(r *http.Request, req *request, ref snapshot.Ref) decide.ImageDecision {
 	// The sender may be believed also where it claims nothing.
 	believed := func() bool { return req.Caller.Believed || !req.Claims.Any() && s.opts.Believe(r) }

@@ -7,11 +7,11 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Lost says which kinds of objects are missing as a whole, since their bucket is
-// damaged. What they would have changed is answered 503; the rest goes on.
+// Lost are the kinds of objects whose bucket is damaged. Requests that depend on them are
+// answered 503; others are served.
 type Lost struct{ Images, Namespaces, Streams bool }
 
-// lost is told to machines that need what is missing.
+// lost is the answer to machines that need what is missing.
 var lost = fault.New(fault.Unavailable,
 	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
 
@@ -25,8 +25,8 @@ func (l Lost) fromConfig(h *snapshot.Host) bool {
 // missing: no config was found, or only a default one.
 func (l Lost) changesConfig(d *decide.ConfigDecision) bool {
 	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
-	anybody := d.Err == nil && d.Tier == match.Default
-	return (nothing || anybody) && l.fromConfig(d.Host)
+	fallback := d.Err == nil && d.Tier == match.Default
+	return (nothing || fallback) && l.fromConfig(d.Host)
 }
 
 // fromBoot reports whether what a machine boots may depend on what is missing: its

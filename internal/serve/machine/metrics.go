@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/domain/match"
 )
@@ -23,28 +24,24 @@ type routeMetrics struct {
 	duration prometheus.Observer
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	factory := promauto.With(registerer)
+	return &metrics{
+		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_requests_total",
 			Help: "Requests of machines, by endpoint, HTTP status and the tier that chose the config.",
 		}, []string{"endpoint", "code", "tier"}),
-		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
+		notices: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_notices_total",
 			Help: "Findings about machines that became events: UnknownHost, ClaimRefused, ClaimIgnored, " +
 				"NeighborMismatch, NeighborChanged, DuplicateIdentity, ImageUnavailable.",
 		}, []string{"reason"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		durations: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glowplug_boot_request_duration_seconds",
 			Help:    "Time to answer a machine, by endpoint.",
 			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .005, .025, .1, .5, 2.5},
 		}, []string{"endpoint"}),
 	}
-	reg.MustRegister(m.requests, m.durations, m.notices)
-	return m
 }
 
 // route returns the metrics of a route.
@@ -57,6 +54,3 @@ func (m *routeMetrics) request(status int, tier match.Tier, took time.Duration) 
 	m.requests.WithLabelValues(strconv.Itoa(status), tier.String()).Inc()
 	m.duration.Observe(took.Seconds())
 }
-
-// notice counts a notice. The reasons are a handful of constants.
-func (m *metrics) notice(reason string) { m.notices.WithLabelValues(reason).Inc() }

@@ -23,20 +23,20 @@ type neighborCheck struct {
 	request *http.Request
 	caller  *identity.Caller
 	host    *snapshot.Host
-	// changed is true once the entry was another one.
+	// changed is true once the entry has changed.
 	changed bool
 }
 
 // checkNeighbor makes the answer end where the neighbour entry of a host's machine
-// changes. Where no host or no entry is known, there is nothing to check.
+// changes, if host and entry are known.
 func (s *Server) checkNeighbor(w *response, r *http.Request, req *request, host *snapshot.Host) {
 	if host != nil && req.Caller.MAC != zeroMAC && !req.Caller.Believed {
 		w.neighbor = &neighborCheck{server: s, request: r, caller: &req.Caller, host: host}
 	}
 }
 
-// unchanged reports whether the rest of an answer may go out: always, unless the entry is
-// another one by now, or has been meanwhile, and that is enforced. A change is an event.
+// unchanged reports whether the rest of an answer may be sent: unless the entry is another
+// one now, or was meanwhile, and that is enforced. A change is an event.
 func (c *neighborCheck) unchanged() bool {
 	if c == nil {
 		return true

@@ -13,14 +13,14 @@ import (
 	"glowplug/internal/logs"
 )
 
-// Bounds of texts by others, in bytes of a log line.
+// Bounds of texts of clients and libraries, in bytes of a log line.
 const (
 	maxAgent = 128
 	maxCause = 512
 )
 
-// failureLevel returns the level of the line of a request that failed: the server's
-// own faults are errors, a machine without a config is usual.
+// failureLevel returns the level of the line of a request that failed. A machine without
+// a config is usual.
 func failureLevel(kind fault.Kind) slog.Level {
 	switch kind {
 	case fault.Internal:
@@ -31,14 +31,14 @@ func failureLevel(kind fault.Kind) slog.Level {
 	return slog.LevelWarn
 }
 
-// log writes the request's line: who asked, what was found of it, what was
-// decided and what was answered. The query itself is not in it, nor is a body.
+// log writes the request's line: the sender, the decision and the answer. It has neither
+// the query itself nor a body.
 func (s *Server) log(endpoint string, w *response, r *http.Request, req *request, res *result, took time.Duration) {
 	level := slog.LevelInfo
 	if res.Err != nil {
 		level = failureLevel(res.Err.Kind)
 	}
-	// A sender that made a claim and brought a token for it was not believed.
+	// A sender with a claim and a token for it was not believed.
 	refused := len(r.Header["Authorization"]) > 0 && !req.Caller.Believed && req.Claims.Any()
 	alarm := alarmOf(w, res)
 	if refused || alarm != "" {
@@ -58,18 +58,12 @@ func (s *Server) log(endpoint string, w *response, r *http.Request, req *request
 	attrs.addClaims(&req.Claims)
 	attrs.addResult(res, req.Claims.Raw)
 	attrs = append(attrs, slog.Int("status", w.status), slog.Int("bytes", w.bytes), slog.Duration("duration", took))
-	if agent := r.Header["User-Agent"]; len(agent) > 0 {
-		attrs = append(attrs, slog.String("agent", clip(agent[0], maxAgent)))
-	}
+	attrs.add("agent", clip(r.Header.Get("User-Agent"), maxAgent))
 	if res.Err != nil {
 		attrs.add("error", oneLine(res.Err.Sentence))
-		if res.Err.Cause != nil {
-			attrs.add("cause", clip(res.Err.Cause.Error(), maxCause))
-		}
+		attrs.addError("cause", res.Err.Cause)
 	}
-	if w.broken != nil {
-		attrs.add("broken", clip(w.broken.Error(), maxCause))
-	}
+	attrs.addError("broken", w.broken)
 	record := slog.NewRecord(req.at, level, "request", 0) // the time is the request's
 	record.AddAttrs(attrs...)
 	_ = s.opts.Log.Handle(context.Background(), record)
@@ -94,6 +88,18 @@ type attributes []slog.Attr
 // add adds a text, unless it is empty.
 func (a *attributes) add(key, value string) { a.addIf(value != "", slog.String(key, value)) }
 
+func (a *attributes) addError(key string, err error) {
+	if err != nil {
+		a.add(key, clip(err.Error(), maxCause))
+	}
+}
+
+func (a *attributes) addMAC(key string, mac netaddr.MAC) {
+	if mac != zeroMAC {
+		a.add(key, mac.String())
+	}
+}
+
 func (a *attributes) addIf(cond bool, attr slog.Attr) {
 	if cond {
 		*a = append(*a, attr)
@@ -106,9 +112,7 @@ func (a *attributes) addCaller(caller *identity.Caller, alarm string) {
 		client = caller.Addr.String()
 	}
 	a.add("client", client)
-	if caller.MAC != zeroMAC {
-		a.add("neighbor", caller.MAC.String())
-	}
+	a.addMAC("neighbor", caller.MAC)
 	a.add("alarm", alarm)
 	a.addIf(caller.Proxied, slog.Bool("proxied", true))
 	a.addIf(caller.ForgedForward, slog.String("x_forwarded_for", "ignored"))
@@ -116,9 +120,7 @@ func (a *attributes) addCaller(caller *identity.Caller, alarm string) {
 }
 
 func (a *attributes) addClaims(claims *identity.Claims) {
-	if claims.MAC != zeroMAC {
-		a.add("claim_mac", claims.MAC.String())
-	}
+	a.addMAC("claim_mac", claims.MAC)
 	if claims.IP.IsValid() {
 		a.add("claim_ip", claims.IP.String())
 	}
@@ -150,8 +152,8 @@ func (a *attributes) addResult(res *result, raw bool) {
 	a.addIf(config.Stale, slog.Bool("stale", true))
 }
 
-// sourceOf returns whose lines this one is counted with. A host's are counted by who
-// asked for it as well: nobody uses up the lines of another.
+// sourceOf returns the source that a line is counted by. That of a host has its sender as
+// well, so that no sender uses up the lines of another.
 func sourceOf(status int, caller *identity.Caller, res *result) logs.Source {
 	switch {
 	case res.Host != nil:

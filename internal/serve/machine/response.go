@@ -8,20 +8,20 @@ import (
 	"glowplug/internal/domain/fault"
 )
 
-// response is the writer of an answer. It notes the status and the bytes, and stops the
-// body where the client's neighbour entry changes meanwhile and that is enforced.
+// response is the writer of an answer. It counts the bytes, and stops the body where the
+// client's neighbour entry changes meanwhile and that is enforced.
 type response struct {
 	http.ResponseWriter
 	// head is true where no body is written.
 	head bool
 	// status is 0 until the answer has begun.
 	status int
-	// bytes of the body were written, and broken says why not all of them.
+	// bytes of the body were written; broken is why not all of them.
 	bytes  int
 	broken error
 	// left is the rest of the body, in bytes.
 	left int64
-	// neighbor is asked before the body goes out; nil: there is nothing to ask.
+	// neighbor is checked before the body is sent; nil: there is nothing to check.
 	neighbor *neighborCheck
 }
 
@@ -32,12 +32,12 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// maxPiece is the most that goes out in one piece, in bytes.
+// maxPiece bounds what is sent in one piece, in bytes.
 const maxPiece = 64 << 10
 
 // Write checks the neighbour table right before each part of the body and, where that
-// takes longer than one piece, once more before its last byte: a client that was another
-// machine for the length of a request has no use for the rest.
+// takes longer than one piece, once more before its last byte: so a client that was
+// another machine for the length of a request does not get a whole answer.
 func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -67,7 +67,7 @@ func (w *response) pass(p []byte) (int, error) {
 	return n, w.end(err)
 }
 
-// end notes why the body ends here; nil: it does not.
+// end records why the body ends here; nil: it does not.
 func (w *response) end(err error) error {
 	if err != nil {
 		w.broken = err
@@ -89,14 +89,13 @@ func (w *response) write(status int, contentType string, body []byte) {
 	}
 }
 
-// notModified answers 304 where the client has the bytes that an ETag names.
+// notModified answers 304 if the client has the bytes of an ETag.
 func (w *response) notModified(r *http.Request, etag string) bool {
-	conditions := r.Header["If-None-Match"]
-	if len(conditions) == 0 || !matchesAny(conditions, etag) {
-		return false
+	match := matchesAny(r.Header["If-None-Match"], etag)
+	if match {
+		w.WriteHeader(http.StatusNotModified)
 	}
-	w.WriteHeader(http.StatusNotModified)
-	return true
+	return match
 }
 
 // The types of content.
@@ -107,11 +106,10 @@ const (
 	bytesType    = "application/octet-stream"
 )
 
-// retryAfter is in seconds. Ignition has a rhythm of its own.
+// retryAfter is in seconds. Ignition does not read it.
 const retryAfter = "5"
 
-// fail writes why a machine is not given what it asked for: one sentence. It returns the
-// result with that.
+// fail answers with the sentence of a failure. It returns the result with the failure.
 func (w *response) fail(res result, failure *fault.Error) result {
 	res.Err = failure
 	if failure.Kind == fault.Unavailable {
@@ -121,48 +119,41 @@ func (w *response) fail(res result, failure *fault.Error) result {
 	return res
 }
 
-// refuseMethod answers a method that is none of those answered.
+// refuseMethod answers a request whose method is none of these.
 func (w *response) refuseMethod(methods []string) {
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	w.sentence(http.StatusMethodNotAllowed, methodsAnswered(methods))
-}
-
-// sentence writes a sentence as the body of an answer.
-func (w *response) sentence(status int, sentence string) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Vary", "Accept, User-Agent")
-	w.write(status, textType, []byte(oneLine(sentence)+"\n"))
-}
-
-// methodsAnswered names the methods of a route in a sentence.
-func methodsAnswered(methods []string) string {
 	verb := " is"
 	if len(methods) > 1 {
 		verb = " are"
 	}
-	return "only " + strings.Join(methods, " and ") + verb + " answered here"
+	w.sentence(http.StatusMethodNotAllowed, "only "+strings.Join(methods, " and ")+verb+" answered here")
 }
 
-// maxSentence bounds what a client is told, in bytes.
+// sentence writes a sentence as the body of an answer.
+func (w *response) sentence(status int, sentence string) {
+	w.Header().Set("Vary", "Accept, User-Agent")
+	w.text(status, oneLine(sentence)+"\n")
+}
+
+// text writes a text as the body of an answer.
+func (w *response) text(status int, text string) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.write(status, textType, []byte(text))
+}
+
+// maxSentence bounds a sentence, in bytes.
 const maxSentence = 1024
 
 // oneLine keeps a sentence short and on its line.
 func oneLine(s string) string {
-	s = clip(s, maxSentence)
-	if strings.IndexFunc(s, isControl) < 0 {
-		return s
-	}
 	return strings.Map(func(r rune) rune {
-		if isControl(r) {
+		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, s)
+	}, clip(s, maxSentence))
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 func clip(s string, limit int) string {
 	if len(s) > limit {

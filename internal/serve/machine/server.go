@@ -1,5 +1,5 @@
 // Package machine answers machines over HTTP. The handler of each route reads the
-// claims of the request, has the decision made, and writes the answer.
+// claims of the request, calls the decision, and writes the answer.
 package machine
 
 import (
@@ -29,29 +29,29 @@ const (
 	PathKickstart = "/api/v1/kickstart"
 )
 
-// Decider decides which config a machine is given.
+// Decider decides on the config of a machine.
 type Decider interface {
 	Config(req *decide.Request) decide.ConfigDecision
 }
 
-// Resolver finds out who sent a request.
+// Resolver identifies the sender of a request.
 type Resolver interface {
 	Caller(r *http.Request) identity.Caller
 }
 
-// Journal writes down what happened. Its methods do not block, but for Complete.
+// Journal records the progress of machines. Only Complete blocks.
 type Journal interface {
-	// Served is called once a machine has been given a config.
+	// Served records that a machine has a config.
 	Served(host *snapshot.Host, config *snapshot.Config)
 	Notice(n decide.Notice)
-	// ScriptServed is called once a machine has been given a script that boots
-	// what is named, LocalBoot once it has been given one that boots its disk.
+	// ScriptServed records that a machine has a script that boots what, LocalBoot that
+	// it has one that boots its disk.
 	ScriptServed(host *snapshot.Host, what string, again bool)
 	LocalBoot(host *snapshot.Host, why string)
-	// Failed is called once a machine has been shown why it cannot boot.
+	// Failed records that a machine has a script that shows why it cannot boot.
 	Failed(host *snapshot.Host)
-	// Complete is called when a machine has said that it is provisioned. It returns
-	// nil once that is durable, and an error where that is not known.
+	// Complete records that a machine is provisioned. It returns nil once that is
+	// durable, and an error where that is unknown.
 	Complete(ctx context.Context, host *snapshot.Host) error
 }
 
@@ -61,29 +61,27 @@ type Options struct {
 	Resolver Resolver
 	// Journal may be nil.
 	Journal Journal
-	// Boot is for the boot path; nil: only configs are given.
+	// Boot is for the boot path; nil: only configs are served.
 	Boot *Boot
 	// Streams has stream metadata; nil: none is served.
 	Streams *Streams
-	// Ready reports whether the store has been read; nil: it has. Until then
-	// machines are told to come again.
+	// Ready reports whether the store has been read; nil: it has. Until then machines
+	// are asked to retry.
 	Ready func() bool
 	// Lost are the kinds of objects that are missing as a whole.
 	Lost Lost
-	// Sources limits guesses; nil: this server gets a guard of its own.
+	// Sources limits guesses; nil: this server has a guard of its own.
 	Sources *sources.Guard
-	// Believe reports whether the sender of a request is believed whatever it
-	// claims: one of the admin listener or an authenticated one. It is asked where
-	// there are claims, or images that there are not; nil: nobody is.
+	// Believe reports whether all claims of the sender of a request are believed: at the
+	// admin listener, or after authentication; nil: none are. It is called for requests
+	// with claims, and for images that do not exist.
 	Believe func(r *http.Request) bool
-	// Enforce makes an answer end before its last byte where the neighbour entry of
-	// the client changes meanwhile (--neighbors=enforce); else that is an event.
+	// Enforce makes an answer end before its last byte where the neighbour entry of the
+	// client changes meanwhile (--neighbors=enforce); otherwise that is only an event.
 	Enforce bool
-	// Log takes a line a request; nil: none.
-	Log slog.Handler
-	// Limiter bounds these lines; nil: nothing does.
-	Limiter *logs.Limiter
-	// Registerer takes the metrics; nil keeps none.
+	// Log, for a line a request, its Limiter, and Registerer may be nil.
+	Log        slog.Handler
+	Limiter    *logs.Limiter
 	Registerer prometheus.Registerer
 }
 
@@ -92,39 +90,33 @@ type Options struct {
 type Server struct {
 	opts    Options
 	metrics *metrics
-	// exact are the routes by path, subtrees those of all paths with a prefix.
-	exact    map[string]*route
-	subtrees []subtree
-	nothing  *route
+	routes  []*route
+	nothing *route
 }
 
 // handler answers a request whose method the route has. It completes req with the claims.
 type handler func(w *response, r *http.Request, req *request) result
 
-// route is a handler with the rules for its requests.
+// route is a handler with the rules for its requests. A path with a slash at its end is
+// that of a subtree.
 type route struct {
+	path   string
 	handle handler
-	// methods are those that are answered; nil: all.
+	// methods are the allowed ones; nil: all.
 	methods []string
-	// always is true where the store need not have been read.
+	// always is true where the store may be unread.
 	always  bool
 	metrics *routeMetrics
 }
 
-type subtree struct {
-	prefix string
-	route  *route
-}
-
-// request is a request of a machine as it was read.
+// request is a request of a machine, and its time.
 type request struct {
 	decide.Request
-	// at is when it came.
 	at time.Time
 }
 
-// result is what became of a request. Only its Identity is set where no config was
-// asked for. Err is why nothing was given; nil where something was.
+// result is the outcome of a request. Only its Identity is set where the request was not
+// for a config. Err is why it failed.
 type result struct {
 	decide.ConfigDecision
 	// boots is the image or file that the machine boots or reads; "" elsewhere.
@@ -140,58 +132,54 @@ func New(opts Options) *Server {
 		opts.Believe = func(*http.Request) bool { return false }
 	}
 	if opts.Sources == nil {
-		var limits sources.Options
-		if opts.Journal != nil {
-			limits.Notice = opts.Journal.Notice
-		}
-		opts.Sources = sources.New(limits)
+		opts.Sources = sources.New(sources.Options{})
 	}
-	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer), exact: map[string]*route{}}
-	s.nothing = s.route("other", serveNothing)
+	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
+	s.nothing = s.newRoute("", "other", serveNothing)
 	s.nothing.always, s.nothing.methods = true, nil
-	s.exact[PathIgnition] = s.route(decide.Ignition, s.serveConfig(decide.Ignition))
-	s.exact[PathKickstart] = s.route(decide.Kickstart, s.serveConfig(decide.Kickstart))
+	s.addRoute(PathIgnition, decide.Ignition, s.serveConfig(decide.Ignition))
+	s.addRoute(PathKickstart, decide.Kickstart, s.serveConfig(decide.Kickstart))
 	if opts.Boot != nil {
 		boot := bootPath{s}
-		s.exact[PathScript] = s.route("boot.ipxe", boot.serveScript)
-		s.exact[PathScript].always = true // it is the same for all, and waits itself
-		s.exact[PathIPXE] = s.route("ipxe", boot.serveIPXE)
-		s.exact[PathComplete] = s.route("boot-complete", boot.serveComplete)
-		s.exact[PathComplete].methods = []string{http.MethodPost}
-		s.subtrees = append(s.subtrees, subtree{PathISO, s.route("iso", boot.serveISO)})
+		s.addRoute(PathScript, "boot.ipxe", boot.serveScript).always = true // iPXE retries in the script
+		s.addRoute(PathIPXE, "ipxe", boot.serveIPXE)
+		s.addRoute(PathComplete, "boot-complete", boot.serveComplete).methods = []string{http.MethodPost}
+		s.addRoute(PathISO, "iso", boot.serveISO)
 	}
 	if opts.Streams != nil {
 		streams := streamPath{s}
-		stream := s.route("stream", streams.serveStream)
 		for path := range opts.Streams.Aliases {
-			s.exact[path] = stream
+			s.addRoute(path, "stream", streams.serveStream)
 		}
-		s.subtrees = append(s.subtrees,
-			subtree{PathArtifacts, s.route("artifact", streams.serveArtifact)}, subtree{PathStreams, stream})
+		s.addRoute(PathArtifacts, "artifact", streams.serveArtifact)
+		s.addRoute(PathStreams, "stream", streams.serveStream)
 	}
 	return s
 }
 
-func (s *Server) route(name string, handle handler) *route {
-	return &route{handle: handle, methods: []string{http.MethodGet, http.MethodHead}, metrics: s.metrics.route(name)}
+func (s *Server) newRoute(path, name string, handle handler) *route {
+	methods := []string{http.MethodGet, http.MethodHead}
+	return &route{path: path, handle: handle, methods: methods, metrics: s.metrics.route(name)}
 }
 
-// routeOf returns the route of a path. http.ServeMux would redirect a path that is not
-// clean, such as that of a file of an image with two slashes, and a client that boots
-// follows no redirect.
+func (s *Server) addRoute(path, name string, handle handler) *route {
+	route := s.newRoute(path, name, handle)
+	s.routes = append(s.routes, route)
+	return route
+}
+
+// routeOf returns the first route of a path. http.ServeMux would redirect a path that is
+// not clean, such as one with two slashes, and a client that boots follows no redirect.
 func (s *Server) routeOf(path string) *route {
-	if exact := s.exact[path]; exact != nil {
-		return exact
-	}
-	for _, t := range s.subtrees {
-		if strings.HasPrefix(path, t.prefix) {
-			return t.route
+	for _, route := range s.routes {
+		if path == route.path || strings.HasSuffix(route.path, "/") && strings.HasPrefix(path, route.path) {
+			return route
 		}
 	}
 	return s.nothing
 }
 
-// unready is told to machines that ask before the store has been read.
+// unready is the answer until the store has been read.
 var unready = fault.New(fault.Unavailable,
 	"the server is not ready yet: its store has not been read; ask again in a moment")
 
@@ -253,14 +241,14 @@ func (s *Server) record(req *request, i *decide.Identity) {
 }
 
 func (s *Server) notify(n decide.Notice) {
-	s.metrics.notice(n.Reason)
+	s.metrics.notices.WithLabelValues(n.Reason).Inc()
 	if s.opts.Journal != nil {
 		s.opts.Journal.Notice(n)
 	}
 }
 
-// crashed answers for a fault of the server, and ends the connection where an
-// answer has begun: half of one is worse than none.
+// crashed answers after a panic, and ends the connection where an answer has begun: half
+// of one is worse than none.
 func (s *Server) crashed(w *response, failure any) result {
 	if s.opts.Log != nil {
 		slog.New(s.opts.Log).Error("a request made the server panic", "stack", string(debug.Stack()))

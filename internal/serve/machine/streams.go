@@ -23,7 +23,7 @@ const (
 
 // Streams has stream metadata, and images.
 type Streams struct {
-	// Document finds the document of a release of a stream, of the current one where
+	// Document returns the document of a release of a stream, of the current one where
 	// release is "", and its hash.
 	Document func(stream, release string) (document []byte, hash string, ok bool)
 	// Aliases are further paths at which streams are served: path to stream.

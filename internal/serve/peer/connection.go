@@ -9,17 +9,16 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// connection is what the neighbour table said of a peer when its connection was
-// accepted, or at the first request where it had no entry then. An entry can be
-// changed for the length of one answer, and a connection outlasts ChangeWindow.
+// connection is the neighbour entry of a peer when its connection was accepted, or at the
+// first request where it had no entry then. An entry can be changed for the length of
+// one answer, and a connection outlasts ChangeWindow.
 type connection struct {
-	// mac holds a hardware address in its lower 48 bits; 0: none is known yet.
-	mac atomic.Uint64
+	mac atomic.Pointer[netaddr.MAC] // nil: none is known yet
 }
 
 type connectionKey struct{}
 
-// ConnContext is for http.Server.ConnContext: it notes the neighbour entry of a
+// ConnContext is for http.Server.ConnContext: it stores the neighbour entry of a
 // connection that was just accepted.
 func (r *Resolver) ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
@@ -32,34 +31,24 @@ func (r *Resolver) ConnContext(ctx context.Context, conn net.Conn) context.Conte
 		return ctx
 	}
 	c := &connection{}
-	c.mac.Store(packed(r.neighbor(peer, remote.Zone()).MAC))
+	if mac := r.neighbor(peer, remote.Zone()).MAC; mac != (netaddr.MAC{}) {
+		c.mac.Store(&mac)
+	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// compare notes in the caller of a request what the connection says otherwise than
-// the neighbour table. While that has no entry, what the connection says holds.
+// compare sets in the caller of a request where the connection differs from the
+// neighbour table. While that has no entry, the connection's counts.
 func (c *connection) compare(caller *identity.Caller) {
 	accepted := c.mac.Load()
 	switch {
-	case accepted == 0:
-		c.mac.CompareAndSwap(0, packed(caller.MAC))
+	case accepted == nil && caller.MAC != netaddr.MAC{}:
+		mac := caller.MAC
+		c.mac.CompareAndSwap(nil, &mac)
+	case accepted == nil:
 	case caller.MAC == netaddr.MAC{}:
-		caller.MAC = unpacked(accepted)
-	case caller.Former == netaddr.MAC{} && accepted != packed(caller.MAC):
-		caller.Former = unpacked(accepted)
+		caller.MAC = *accepted
+	case caller.Former == netaddr.MAC{} && *accepted != caller.MAC:
+		caller.Former = *accepted
 	}
-}
-
-func packed(m netaddr.MAC) (n uint64) {
-	for _, b := range m {
-		n = n<<8 | uint64(b)
-	}
-	return n
-}
-
-func unpacked(n uint64) (m netaddr.MAC) {
-	for i := range m {
-		m[len(m)-1-i] = byte(n >> (8 * i))
-	}
-	return m
 }

@@ -7,22 +7,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
 	"glowplug/internal/domain/netaddr"
 )
 
 const (
-	// maxNeighbors bounds the cache, with the entries that it remembers; what does
-	// not fit is asked for one by one.
+	// maxNeighbors bounds the entries that are cached, and those that are remembered.
+	// The kernel is asked for others one by one.
 	maxNeighbors = 1 << 16
 	// ChangeWindow is how long an entry counts as changed, and how long one that the
-	// kernel has no more is remembered.
+	// kernel has deleted is remembered.
 	ChangeWindow = time.Minute
-	// queriesPerSecond bounds what is asked of the kernel for addresses that
-	// the cache does not hold.
+	// queriesPerSecond bounds the questions to the kernel for addresses that are not
+	// in the cache.
 	queriesPerSecond = 200
-	// maxQueries bounds what one lookup asks: an address may be on-link on
+	// maxQueries bounds the questions of one lookup: an address may be on-link on
 	// several interfaces.
 	maxQueries = 4
 )
@@ -53,7 +54,7 @@ type neighborEntry struct {
 	// place; zero where it has not changed.
 	former  netaddr.MAC
 	changed time.Time
-	// gone is since when the kernel has no such entry; zero: it has.
+	// gone is when the kernel deleted the entry; zero: it has it.
 	gone time.Time
 }
 
@@ -66,27 +67,15 @@ func (e *neighborEntry) neighbor() Neighbor {
 	return n
 }
 
-// remembers reports whether the entry counts, although the kernel may have none.
-func (e *neighborEntry) remembers(now time.Time) bool {
-	return e.gone.IsZero() || now.Sub(e.gone) < ChangeWindow
-}
-
-// departure is an entry that the kernel has given up.
-type departure struct {
-	key neighborKey
-	at  time.Time
-}
-
-// neighborTable is the neighbour table as it was last heard of, with a way to
-// ask again for one entry: an update may still be under way when the request
-// that it belongs to has come.
+// neighborTable is the neighbour table by the kernel's last notifications, with a way to
+// ask again for one entry: a notification may still be under way when the request that
+// it belongs to has come.
 type neighborTable struct {
 	mu      sync.RWMutex
 	entries map[neighborKey]neighborEntry
-	// departures are the entries that are remembered, the oldest first. One that
-	// has come back stays in the list until its time is over.
-	departures []departure
-	links      atomic.Pointer[links]
+	// departed are the entries that the kernel has deleted. They count for ChangeWindow.
+	departed *simplelru.LRU[neighborKey, neighborEntry]
+	links    atomic.Pointer[links]
 	// query asks the kernel for one entry.
 	query func(neighborKey) (netaddr.MAC, bool)
 	limit *rate.Limiter
@@ -98,6 +87,7 @@ func newNeighborTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTabl
 		query:   query,
 		limit:   rate.NewLimiter(queriesPerSecond, queriesPerSecond/4),
 	}
+	t.departed, _ = simplelru.NewLRU[neighborKey, neighborEntry](maxNeighbors, nil) // fails for a size of 0 alone
 	t.links.Store(&links{})
 	return t
 }
@@ -114,8 +104,7 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 	if !ok {
 		return Neighbor{}
 	}
-	var missed [maxQueries]neighborKey
-	misses := 0
+	var missed []neighborKey
 	for _, net := range links.nets {
 		if !net.prefix.Contains(addr) || zone != "" && net.link != scope {
 			continue
@@ -124,15 +113,9 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 		if e, ok := t.known(key); ok && e.gone.IsZero() {
 			return e.neighbor()
 		}
-		if misses < maxQueries {
-			missed[misses] = key
-			misses++
-		}
+		missed = append(missed, key)
 	}
-	if misses == 0 {
-		return Neighbor{}
-	}
-	return t.ask(missed[:misses])
+	return t.ask(missed[:min(maxQueries, len(missed))])
 }
 
 // scope returns the index of the interface that a zone names, and reports whether there
@@ -159,104 +142,68 @@ func (t *neighborTable) ask(keys []neighborKey) Neighbor {
 			return t.put(key, mac)
 		}
 	}
-	now := time.Now()
 	for _, key := range keys {
-		if e, ok := t.known(key); ok && e.remembers(now) {
+		if e, ok := t.known(key); ok {
 			return e.neighbor()
 		}
 	}
 	return Neighbor{}
 }
 
+// known returns the kernel's entry, or else the one that is remembered.
 func (t *neighborTable) known(key neighborKey) (neighborEntry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	e, ok := t.entries[key]
-	return e, ok
+	return t.knownLocked(key)
 }
 
-// put takes an entry of the kernel's, and notes whether the hardware address is
+func (t *neighborTable) knownLocked(key neighborKey) (neighborEntry, bool) {
+	if e, ok := t.entries[key]; ok {
+		return e, true
+	}
+	e, ok := t.departed.Peek(key)
+	return e, ok && time.Since(e.gone) < ChangeWindow
+}
+
+// put stores an entry of the kernel's, and records whether the hardware address is
 // another one than before. The first one of an address is no change.
 func (t *neighborTable) put(key neighborKey, mac netaddr.MAC) Neighbor {
-	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.expire(now)
-	e, known := t.entries[key]
+	e, known := t.knownLocked(key)
 	switch {
 	case !known:
-		if len(t.entries) >= maxNeighbors && !t.forgetOldest() {
-			return Neighbor{MAC: mac}
-		}
 		e = neighborEntry{mac: mac}
 	case e.mac != mac:
-		e = neighborEntry{mac: mac, former: e.mac, changed: now}
+		e = neighborEntry{mac: mac, former: e.mac, changed: time.Now()}
 	}
 	e.gone = time.Time{}
-	t.entries[key] = e
+	if _, cached := t.entries[key]; cached || len(t.entries) < maxNeighbors {
+		t.departed.Remove(key)
+		t.entries[key] = e
+	}
 	return e.neighbor()
 }
 
-// remove notes that the kernel has no such entry any more.
+// remove is called when the kernel has deleted an entry.
 func (t *neighborTable) remove(key neighborKey) {
-	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.expire(now)
-	t.depart(key, now)
+	if e, known := t.entries[key]; known {
+		e.gone = time.Now()
+		t.departed.Add(key, e)
+		delete(t.entries, key)
+	}
 }
 
-// clear notes that the kernel's entries are about to be listed anew. They are
-// remembered: who can break the subscription must not make changes unseen.
+// clear is called before the kernel's entries are listed again. They are remembered:
+// whoever can break the subscription must not make changes unseen.
 func (t *neighborTable) clear() {
-	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.expire(now)
-	for key := range t.entries {
-		t.depart(key, now)
+	for key, e := range t.entries {
+		e.gone = time.Now()
+		t.departed.Add(key, e)
 	}
-}
-
-func (t *neighborTable) depart(key neighborKey, now time.Time) {
-	e, known := t.entries[key]
-	if !known || !e.gone.IsZero() {
-		return
-	}
-	if len(t.departures) >= maxNeighbors {
-		t.forgetOldest()
-	}
-	e.gone = now
-	t.entries[key] = e
-	t.departures = append(t.departures, departure{key, now})
-}
-
-// expire forgets the entries that have been gone for ChangeWindow.
-func (t *neighborTable) expire(now time.Time) {
-	for len(t.departures) > 0 && now.Sub(t.departures[0].at) >= ChangeWindow {
-		t.pop()
-	}
-}
-
-// forgetOldest forgets the entry that has been gone longest. It reports whether
-// there was one.
-func (t *neighborTable) forgetOldest() bool {
-	for len(t.departures) > 0 {
-		if t.pop() {
-			return true
-		}
-	}
-	return false
-}
-
-// pop takes the oldest departure off the list, and forgets its entry unless that has
-// come back since. It reports whether it did.
-func (t *neighborTable) pop() bool {
-	oldest := t.departures[0]
-	t.departures = t.departures[1:]
-	if e, known := t.entries[oldest.key]; !known || !e.gone.Equal(oldest.at) {
-		return false
-	}
-	delete(t.entries, oldest.key)
-	return true
+	clear(t.entries)
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -18,10 +19,10 @@ const (
 	// countingStates are those in which the kernel would send to the entry's
 	// hardware address.
 	countingStates = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
-	// netlinkBuffer is the receive buffer of the subscriptions, in bytes: what
-	// overflows it ends a subscription, which then begins anew.
+	// netlinkBuffer is the receive buffer of the subscriptions, in bytes. An overflow
+	// ends a subscription, which then begins again.
 	netlinkBuffer = 1 << 20
-	// readDelay gathers the notifications of one change of interfaces.
+	// readDelay is long enough for all notifications of one change of interfaces.
 	readDelay = 20 * time.Millisecond
 
 	retryFirst = 250 * time.Millisecond
@@ -32,14 +33,15 @@ const (
 type kernelTable struct {
 	*neighborTable
 	logger  *slog.Logger
-	done    chan struct{}
-	closing sync.Once
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
 // openNeighbors reads the interfaces and begins to follow them and their neighbours.
 func openNeighbors(logger *slog.Logger) Neighbors {
-	t := &kernelTable{neighborTable: newNeighborTable(queryNeighbor), logger: logger, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &kernelTable{neighborTable: newNeighborTable(queryNeighbor), logger: logger, ctx: ctx, cancel: cancel}
 	t.readLinks()
 	t.running.Go(func() { t.keep("neighbours", t.followNeighbors) })
 	t.running.Go(func() { t.keep("addresses", t.followAddresses) })
@@ -48,33 +50,29 @@ func openNeighbors(logger *slog.Logger) Neighbors {
 
 // Close ends the subscriptions and waits for them.
 func (t *kernelTable) Close() error {
-	t.closing.Do(func() { close(t.done) })
+	t.cancel()
 	t.running.Wait()
 	return nil
 }
 
 // keep runs follow until Close, with growing pauses where it fails at once.
 func (t *kernelTable) keep(what string, follow func() error) {
-	pause := retryFirst
-	for {
+	for pause := retryFirst; ; pause = min(2*pause, retryMax) {
 		began := time.Now()
 		err := follow()
-		select {
-		case <-t.done:
+		switch {
+		case t.ctx.Err() != nil:
 			return
-		default:
-		}
-		if time.Since(began) > retryMax {
+		case time.Since(began) > retryMax:
 			pause = retryFirst
-		} else if pause == retryFirst {
+		case pause == retryFirst:
 			t.logger.Warn("cannot follow the kernel's "+what+"; trying again", "error", err)
 		}
 		select {
-		case <-t.done:
+		case <-t.ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, retryMax)
 	}
 }
 
@@ -82,74 +80,47 @@ func (t *kernelTable) keep(what string, follow func() error) {
 // subscription breaks or Close.
 func (t *kernelTable) followNeighbors() (failure error) {
 	t.clear()
-	updates, stop := make(chan netlink.NeighUpdate, 256), make(chan struct{})
-	err := netlink.NeighSubscribeWithOptions(updates, stop, netlink.NeighSubscribeOptions{
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	updates := make(chan netlink.NeighUpdate, 256)
+	err := netlink.NeighSubscribeWithOptions(updates, ctx.Done(), netlink.NeighSubscribeOptions{
 		ListExisting:      true,
 		ReceiveBufferSize: netlinkBuffer,
 		ErrorCallback:     func(err error) { failure = err },
 	})
 	if err != nil {
-		close(stop)
 		return err
 	}
-	follow(updates, stop, t.done, func(u netlink.NeighUpdate) { t.apply(u.Type, &u.Neigh) })
+	for u := range updates {
+		t.apply(u.Type, &u.Neigh)
+	}
 	return failure
 }
 
-// followAddresses reads the interfaces anew whenever an address comes or goes.
+// followAddresses reads the interfaces whenever an address is added or deleted.
 func (t *kernelTable) followAddresses() (failure error) {
-	updates, stop := make(chan netlink.AddrUpdate, 256), make(chan struct{})
-	err := netlink.AddrSubscribeWithOptions(updates, stop, netlink.AddrSubscribeOptions{
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	updates := make(chan netlink.AddrUpdate, 256)
+	err := netlink.AddrSubscribeWithOptions(updates, ctx.Done(), netlink.AddrSubscribeOptions{
 		ReceiveBufferSize: netlinkBuffer,
 		ErrorCallback:     func(err error) { failure = err },
 	})
 	if err != nil {
-		close(stop)
 		return err
 	}
 	t.readLinks()
-	changed := make(chan struct{}, 1)
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		for range changed {
-			time.Sleep(readDelay)
-			t.readLinks()
+	for range updates {
+		time.Sleep(readDelay)
+		for len(updates) > 0 {
+			<-updates
 		}
-	})
-	follow(updates, stop, t.done, func(netlink.AddrUpdate) {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
-	close(changed)
-	reader.Wait()
+		t.readLinks()
+	}
 	return failure
 }
 
-// follow applies updates until their channel is closed. Once done is closed it
-// stops the subscription and empties the channel, which its writer may be
-// waiting for.
-func follow[T any](updates <-chan T, stop chan<- struct{}, done <-chan struct{}, apply func(T)) {
-	defer func() {
-		for range updates {
-		}
-	}()
-	defer close(stop)
-	for {
-		select {
-		case u, ok := <-updates:
-			if !ok {
-				return
-			}
-			apply(u)
-		case <-done:
-			return
-		}
-	}
-}
-
-// apply takes one message about a neighbour into the table.
+// apply updates the table by one message about a neighbour.
 func (t *kernelTable) apply(kind uint16, n *netlink.Neigh) {
 	addr, mac, ok := neighborOf(n)
 	if !addr.IsValid() {
@@ -163,9 +134,8 @@ func (t *kernelTable) apply(kind uint16, n *netlink.Neigh) {
 	}
 }
 
-// neighborOf returns the address of an entry, the zero one for entries that are of
-// no concern (forwarding tables of bridges, proxies), and its hardware address
-// where the entry's state says that it holds.
+// neighborOf returns the address of an entry, the zero one for forwarding tables of
+// bridges and for proxies, and its hardware address where the entry's state is valid.
 func neighborOf(n *netlink.Neigh) (addr netip.Addr, mac netaddr.MAC, ok bool) {
 	if n.Family != unix.AF_INET && n.Family != unix.AF_INET6 || n.Flags&netlink.NTF_PROXY != 0 {
 		return netip.Addr{}, mac, false

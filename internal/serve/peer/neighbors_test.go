@@ -185,14 +185,14 @@ func TestNeighborLookupIsBounded(t *testing.T) {
 		table.remove(key(1))
 		table.put(key(1), testMAC)
 	}
-	if e, ok := table.known(key(1)); !ok || !e.gone.IsZero() || len(table.departures) > maxNeighbors {
-		t.Errorf("%+v, %d departures are kept", e, len(table.departures))
+	if e, ok := table.known(key(1)); !ok || !e.gone.IsZero() || table.departed.Len() > maxNeighbors {
+		t.Errorf("%+v, %d departures are kept", e, table.departed.Len())
 	}
 	table.clear()
 	for i := range maxNeighbors + 100 {
 		table.put(key(-1-i), testMAC)
 	}
-	if _, ok := table.known(key(-1)); !ok || len(table.entries) > maxNeighbors || len(table.departures) > maxNeighbors {
-		t.Errorf("%d entries and %d departures are kept", len(table.entries), len(table.departures))
+	if _, ok := table.known(key(-1)); !ok || len(table.entries) > maxNeighbors || table.departed.Len() > maxNeighbors {
+		t.Errorf("%d entries and %d departures are kept", len(table.entries), table.departed.Len())
 	}
 }

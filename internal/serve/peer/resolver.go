@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
@@ -18,8 +19,8 @@ type Neighbor struct {
 	Former netaddr.MAC
 }
 
-// Neighbors tells which hardware address is behind an address on a network that
-// this machine is on.
+// Neighbors is the neighbour table: the hardware addresses on the networks that this
+// machine is on.
 type Neighbors interface {
 	// Lookup returns the entry of addr, which has no zone; zone is the interface
 	// of a link-local address. It never blocks for long.
@@ -27,19 +28,19 @@ type Neighbors interface {
 	Close() error
 }
 
-// ResolverOptions says how a caller is found out.
+// ResolverOptions configure a Resolver.
 type ResolverOptions struct {
 	// TrustedProxies are the peers whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// Neighbors says whether there is a neighbour table: NeighborsOff leaves it alone.
+	// Neighbors is NeighborsOff where the neighbour table is not used.
 	Neighbors identity.NeighborMode
 	// Table is the neighbour table; nil: the kernel's.
 	Table Neighbors
-	// Logger is told where the kernel's table cannot be read; nil: nobody.
+	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Resolver finds out who sent a request. It is safe for concurrent use.
+// Resolver identifies the senders of requests. It is safe for concurrent use.
 type Resolver struct {
 	proxies   []netip.Prefix
 	neighbors Neighbors
@@ -68,38 +69,38 @@ func (r *Resolver) Close() error {
 	return r.neighbors.Close()
 }
 
-// Caller is who sent req, as far as the network tells. Believed is for others
-// to set. The neighbour table is asked for a peer that is the client itself and
-// is not on this machine.
+// Caller returns the sender of a request, as far as the network shows. The caller of
+// this method sets Believed. The neighbour table is used for a peer that is the client
+// itself and is not on this machine.
 func (r *Resolver) Caller(req *http.Request) identity.Caller {
 	remote, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
 		return identity.Caller{}
 	}
-	peer, zone := remote.Addr(), remote.Addr().Zone()
-	peer = peer.WithZone("").Unmap()
+	peer := remote.Addr().WithZone("").Unmap()
 	forwarded := req.Header["X-Forwarded-For"]
 	if r.trusts(peer) {
 		return identity.Caller{Addr: forwardedClient(peer, forwarded, r.trusts), Proxied: true}
 	}
-	caller := identity.Caller{Addr: peer, ForgedForward: len(forwarded) > 0}
-	setNeighbor(&caller, r.neighbor(peer, zone))
+	caller := r.Peer(remote)
+	caller.ForgedForward = len(forwarded) > 0
 	if c, ok := req.Context().Value(connectionKey{}).(*connection); ok {
 		c.compare(&caller)
 	}
 	return caller
 }
 
-// Peer is who has opened a connection that is not HTTP: nobody speaks for another
-// there. What it is told must follow within ChangeWindow of the connection, so that
-// an entry which has changed since that was accepted is seen to have.
+// Peer returns the client of a connection that is not HTTP, and has no proxies. Call it
+// within ChangeWindow of the connection, so that a change of the neighbour entry since
+// that was accepted is seen.
 func (r *Resolver) Peer(remote netip.AddrPort) identity.Caller {
 	caller := identity.Caller{Addr: remote.Addr().WithZone("").Unmap()}
-	setNeighbor(&caller, r.neighbor(caller.Addr, remote.Addr().Zone()))
+	n := r.neighbor(caller.Addr, remote.Addr().Zone())
+	caller.MAC, caller.Former = n.MAC, n.Former
 	return caller
 }
 
-// neighbor is the entry of a peer that is not on this machine.
+// neighbor returns the entry of a peer that is not on this machine.
 func (r *Resolver) neighbor(peer netip.Addr, zone string) Neighbor {
 	if r.neighbors == nil || peer.IsLoopback() {
 		return Neighbor{}
@@ -107,16 +108,9 @@ func (r *Resolver) neighbor(peer netip.Addr, zone string) Neighbor {
 	return r.neighbors.Lookup(peer, zone)
 }
 
-func setNeighbor(c *identity.Caller, n Neighbor) { c.MAC, c.Former = n.MAC, n.Former }
-
 func (r *Resolver) trusts(addr netip.Addr) bool { return Contains(r.proxies, addr) }
 
 // Contains reports whether an address, which has no zone, is in one of the prefixes.
 func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
-	for _, p := range prefixes {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -2,5 +2,5 @@ package peer
 
 import "errors"
 
-// ErrNoUser is given where it cannot be told which user a connection is of.
+// ErrNoUser is the error of a connection whose user is unknown.
 var ErrNoUser = errors.New("the kernel does not tell which user the connection is of")

@@ -31,7 +31,10 @@ func UserOf(conn net.Conn) (uint32, error) {
 	uid, failed := uint32(0), error(nil)
 	err = control.Control(func(fd uintptr) {
 		if _, unixSocket := conn.(*net.UnixConn); unixSocket {
-			uid, failed = credentialsOf(int(fd))
+			var peer *unix.Ucred
+			if peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); failed == nil {
+				uid = peer.Uid
+			}
 			return
 		}
 		uid, failed = ownerOf(conn, int(fd))
@@ -48,18 +51,9 @@ func UserOf(conn net.Conn) (uint32, error) {
 	return uid, nil
 }
 
-// credentialsOf asks a Unix socket.
-func credentialsOf(fd int) (uint32, error) {
-	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil {
-		return 0, os.NewSyscallError("SO_PEERCRED", err)
-	}
-	return peer.Uid, nil
-}
-
-// ownerOf asks for the socket at the other end of a TCP connection. That end may
-// have been closed, and its port been taken by another program, after it had sent
-// its request: so this end has to be established still, after the question.
+// ownerOf returns the owner of the socket at the other end of a TCP connection. That end
+// may have been closed after its request, and its port be another program's: so this end
+// has to be established still, after the question.
 func ownerOf(conn net.Conn, fd int) (uint32, error) {
 	local, remote := tcpAddr(conn.LocalAddr()), tcpAddr(conn.RemoteAddr())
 	if !local.Addr().IsLoopback() || !remote.Addr().IsLoopback() {
@@ -88,87 +82,86 @@ func tcpAddr(addr net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-// Layout of inet_diag_req_v2 and inet_diag_msg (linux/inet_diag.h), in bytes.
-const (
-	diagRequestSize = 56
-	diagAnswerSize  = 72
-	diagState       = 1
-	diagRequestID   = 8 // inet_diag_sockid in the request
-	diagAnswerID    = 4 // and in the answer
-	diagCookie      = 36
-	diagUser        = 64
-	diagInode       = 68
+// The structures of sock_diag (linux/inet_diag.h).
+type (
+	// socketID is an inet_diag_sockid. Ports are big-endian.
+	socketID struct {
+		LocalPort, RemotePort [2]byte
+		Local, Remote         [16]byte
+		Interface             uint32
+		Cookie                [2]uint32
+	}
+	// diagQuestion is an inet_diag_req_v2.
+	diagQuestion struct {
+		Family, Protocol, Extensions, _ uint8
+		States                          uint32
+		ID                              socketID
+	}
+	// diagAnswer is an inet_diag_msg.
+	diagAnswer struct {
+		Family, State, Timer, Retransmits           uint8
+		ID                                          socketID
+		Expires, ReadQueue, WriteQueue, User, Inode uint32
+	}
 )
-
-// diagQuestion is an inet_diag_req_v2 for one socket.
-type diagQuestion [diagRequestSize]byte
-
-// Len implements nl.NetlinkRequestData.
-func (q *diagQuestion) Len() int { return diagRequestSize }
-
-// Serialize implements nl.NetlinkRequestData.
-func (q *diagQuestion) Serialize() []byte { return q[:] }
 
 // lookupOwner returns the user that owns the established TCP socket with these
 // addresses.
 func lookupOwner(local, remote netip.AddrPort) (uint32, error) {
-	var question diagQuestion
-	question[0] = unix.AF_INET6
-	if local.Addr().Is4() {
-		question[0] = unix.AF_INET
+	question := diagQuestion{
+		Family: unix.AF_INET6, Protocol: unix.IPPROTO_TCP, States: 1 << unix.BPF_TCP_ESTABLISHED,
+		ID: socketID{Cookie: [2]uint32{nl.TCPDIAG_NOCOOKIE, nl.TCPDIAG_NOCOOKIE}},
 	}
-	question[1] = unix.IPPROTO_TCP
-	binary.NativeEndian.PutUint32(question[4:], 1<<unix.BPF_TCP_ESTABLISHED)
-	binary.BigEndian.PutUint16(question[diagRequestID:], local.Port())
-	binary.BigEndian.PutUint16(question[diagRequestID+2:], remote.Port())
-	copy(question[diagRequestID+4:], local.Addr().AsSlice())
-	copy(question[diagRequestID+20:], remote.Addr().AsSlice())
-	for i := range 8 {
-		question[diagRequestID+diagCookie+4+i] = 0xff // INET_DIAG_NOCOOKIE
+	if local.Addr().Is4() {
+		question.Family = unix.AF_INET
+	}
+	binary.BigEndian.PutUint16(question.ID.LocalPort[:], local.Port())
+	binary.BigEndian.PutUint16(question.ID.RemotePort[:], remote.Port())
+	copy(question.ID.Local[:], local.Addr().AsSlice())
+	copy(question.ID.Remote[:], remote.Addr().AsSlice())
+	data, err := binary.Append(nil, binary.NativeEndian, &question)
+	if err != nil {
+		return 0, err
 	}
 	request := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, 0)
-	request.AddData(&question)
+	request.AddRawData(data)
 	answers, err := request.Execute(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY)
 	if err != nil {
 		return 0, fmt.Errorf("asking sock_diag for the socket of %s: %w", local, err)
 	}
-	if len(answers) != 1 || len(answers[0]) < diagAnswerSize {
+	var answer diagAnswer
+	if len(answers) != 1 {
 		return 0, fmt.Errorf("sock_diag gave %d answers for the socket of %s", len(answers), local)
 	}
-	answer := answers[0]
-	// A socket that nobody holds any more has no inode, and user 0. A listening
-	// socket, or one of other addresses, is not the one that was asked for.
-	held := binary.NativeEndian.Uint32(answer[diagInode:]) != 0
-	from, to := answerAddrs(answer)
-	if answer[diagState] != unix.BPF_TCP_ESTABLISHED || !held || from != local || to != remote {
+	if _, err := binary.Decode(answers[0], binary.NativeEndian, &answer); err != nil {
+		return 0, fmt.Errorf("the answer of sock_diag for the socket of %s: %w", local, err)
+	}
+	// A socket that no program holds any more has no inode, and user 0. A listening
+	// socket, or one of other addresses, is another one than the question names.
+	from := answer.address(answer.ID.Local, answer.ID.LocalPort)
+	to := answer.address(answer.ID.Remote, answer.ID.RemotePort)
+	if answer.State != unix.BPF_TCP_ESTABLISHED || answer.Inode == 0 || from != local || to != remote {
 		return 0, fmt.Errorf("%s has closed it", local)
 	}
-	return binary.NativeEndian.Uint32(answer[diagUser:]), nil
+	return answer.User, nil
 }
 
-// answerAddrs returns the addresses of the socket that an inet_diag_msg is of. An
-// IPv6 socket that speaks IPv4 has IPv4-mapped ones.
-func answerAddrs(answer []byte) (local, remote netip.AddrPort) {
-	size := 16
-	if answer[0] == unix.AF_INET {
-		size = 4
+// address returns an address of the answer's socket. An IPv6 socket that speaks IPv4 has
+// IPv4-mapped ones.
+func (d *diagAnswer) address(addr [16]byte, port [2]byte) netip.AddrPort {
+	ip := netip.AddrFrom16(addr).Unmap()
+	if d.Family == unix.AF_INET {
+		ip = netip.AddrFrom4([4]byte(addr[:4]))
 	}
-	id := answer[diagAnswerID:]
-	from, _ := netip.AddrFromSlice(id[4 : 4+size])
-	to, _ := netip.AddrFromSlice(id[20 : 20+size])
-	return netip.AddrPortFrom(from.Unmap(), binary.BigEndian.Uint16(id)),
-		netip.AddrPortFrom(to.Unmap(), binary.BigEndian.Uint16(id[2:]))
+	return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(port[:]))
 }
 
 // overflowUser is the user that the kernel shows for users that have no number in
 // the user namespace of this process (user_namespaces(7)).
 var overflowUser = sync.OnceValue(func() uint32 {
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	if err != nil {
-		return 65534
-	}
-	uid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil {
+	uid, parseErr := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil || parseErr != nil {
 		return 65534
 	}
 	return uint32(uid)

@@ -1,6 +1,6 @@
-// Package sources counts what each source of requests guesses wrong: claims that do not
-// hold, and names of images. One that guesses much is told nothing more for a while, so
-// that hosts and images cannot be listed by guessing.
+// Package sources counts the wrong guesses of each source of requests: claims that do not
+// hold, and names of images. A source with many is refused for a while, so that hosts and
+// images cannot be listed by guessing.
 package sources
 
 import (
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
 	"glowplug/internal/domain/decide"
@@ -20,23 +21,21 @@ import (
 // linesPerSecond bounds the log lines of sources that have reached their limit.
 const linesPerSecond = 10
 
-// Options are what a Guard tells. Each may be nil.
+// Options configure a Guard. Each may be nil.
 type Options struct {
-	// Notice takes what deserves an event.
-	Notice func(decide.Notice)
-	Logger *slog.Logger
-	// Registerer takes the metrics.
+	// Notice records an event.
+	Notice     func(decide.Notice)
+	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Guard limits what the sources of requests may guess, over HTTP and iSCSI together. It
+// Guard limits the guesses of the sources of requests, over HTTP and iSCSI together. It
 // is safe for concurrent use.
 type Guard struct {
-	claims, images *Tally
-	opts           Options
-	lines          *rate.Limiter
-	limited        *prometheus.CounterVec
-	reached        *prometheus.CounterVec
+	claims, images   *Tally
+	opts             Options
+	lines            *rate.Limiter
+	limited, reached *prometheus.CounterVec
 }
 
 // New makes a Guard.
@@ -47,24 +46,20 @@ func New(opts Options) *Guard {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Registerer == nil {
-		opts.Registerer = prometheus.NewRegistry()
-	}
-	now := time.Now()
+	now, factory := time.Now(), promauto.With(opts.Registerer)
 	g := &Guard{
 		claims: NewTally(now), images: NewTally(now), opts: opts,
 		lines: rate.NewLimiter(linesPerSecond, linesPerSecond),
-		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+		limited: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_requests_total",
 			Help: "Requests and iSCSI logins refused without a look-up, since their source had guessed too many claims or " +
 				"images.",
 		}, []string{"of"}),
-		reached: prometheus.NewCounterVec(prometheus.CounterOpts{
+		reached: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_limited_sources_total",
 			Help: "Times that a source has guessed too many claims that do not hold, or images that it cannot have.",
 		}, []string{"of"}),
 	}
-	opts.Registerer.MustRegister(g.limited, g.reached)
 	for _, of := range []string{ofClaims, ofImages} {
 		g.limited.WithLabelValues(of)
 		g.reached.WithLabelValues(of)
@@ -78,7 +73,7 @@ const (
 	ofImages = "images"
 )
 
-// Claims says whose claims are not to be looked up.
+// Claims returns the limit on look-ups of claims for a caller.
 func (g *Guard) Claims(at time.Time, caller *identity.Caller, c *identity.Claims) decide.Limit {
 	if g.claims.quiet(at) || !c.Any() {
 		return decide.Unlimited
@@ -107,31 +102,31 @@ func limit(t *Tally, at time.Time, caller *identity.Caller) decide.Limit {
 	return decide.StrangersLimited
 }
 
-// Guessed counts the claims of a request that did not hold.
+// Guessed counts the claims of a request that do not hold.
 func (g *Guard) Guessed(at time.Time, caller *identity.Caller, u *decide.Unheld) {
 	s := Source{Addr: caller.Addr, MAC: caller.MAC}
 	reached := u.Refused && g.claims.Count(at, s, "", true)
-	// A host says the same of itself whenever it boots, and need not have all of that
-	// in its object: it guesses where it says something else.
+	// A host makes the same claims at each boot, and its object need not have all of them:
+	// it guesses where it claims something else.
 	s.Known, s.Claim = u.Known, u.Beside
 	for _, claim := range u.Ignored {
 		reached = g.claims.Count(at, s, claim, !u.Known) || reached
 	}
 	if reached {
-		g.tell(ofClaims, decide.ReasonClaimsLimited, caller, "claims that do not hold",
+		g.announce(ofClaims, decide.ReasonClaimsLimited, caller, "claims that do not hold",
 			"its further claims are answered 503 without being looked up")
 	}
 }
 
-// Missed counts an image that who asks cannot have.
+// Missed counts a request for an image that the caller cannot have.
 func (g *Guard) Missed(at time.Time, caller *identity.Caller) {
 	if g.images.Count(at, Source{Addr: caller.Addr, MAC: caller.MAC}, "", true) {
-		g.tell(ofImages, decide.ReasonImagesLimited, caller, "requests for images that it cannot have",
+		g.announce(ofImages, decide.ReasonImagesLimited, caller, "requests for images that it cannot have",
 			"further ones are answered 503 without being looked up, but for the image that it boots")
 	}
 }
 
-// Answered counts an answer that was given without a look-up. Others it does not count.
+// Answered counts an answer without a look-up; it ignores others.
 func (g *Guard) Answered(failure *fault.Error) {
 	switch failure {
 	case decide.ClaimsLimited:
@@ -141,16 +136,12 @@ func (g *Guard) Answered(failure *fault.Error) {
 	}
 }
 
-// tell says that a source has reached its limit.
-func (g *Guard) tell(of, reason string, caller *identity.Caller, what, then string) {
+// announce makes an event, a log line and a count of a source that has reached its limit.
+func (g *Guard) announce(of, reason string, caller *identity.Caller, what, then string) {
 	g.reached.WithLabelValues(of).Inc()
 	who, key := "a client without an address", "none"
 	if addr := caller.Addr; addr.IsValid() {
-		who, key = addr.String(), addr.String()
-		if !addr.Is4() && !addr.IsLinkLocalUnicast() {
-			p, _ := addr.Prefix(64)
-			key = p.String()
-		}
+		who, key = addr.String(), netaddr.SourceText(netaddr.Source(addr))
 	}
 	if caller.MAC != (netaddr.MAC{}) {
 		who += " (" + caller.MAC.String() + ")"

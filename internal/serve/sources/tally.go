@@ -1,44 +1,46 @@
 package sources
 
 import (
-	"container/list"
 	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"glowplug/internal/domain/netaddr"
 )
 
 const (
-	// Limit is how many wrong guesses within Period bring a source to its limit, until
-	// there were fewer within the last Period.
+	// Limit is the number of wrong guesses within Period that brings a source to its
+	// limit, until there were fewer within the last Period.
 	Limit  = 20
 	Period = time.Minute
-	// maxKeys bounds what is counted by; what has guessed longest ago is forgotten.
+	// maxKeys bounds the keys that are counted; the one with the oldest guess goes first.
 	maxKeys = 1 << 16
-	// siteShare is how many guesses in an IPv6 /48 are one of the site's Limit: who has
-	// a /48 has 65,536 networks to guess from.
+	// siteShare is how many guesses in an IPv6 /48 are one of the site's Limit: a /48 has
+	// 65,536 networks to guess from.
 	siteShare = 16
 )
 
-// Source is where a request comes from, as far as the network tells. The zero Addr is a
+// Source is where a request comes from, as far as the network shows. The zero Addr is a
 // client that its proxies do not name: all of them are one source.
 type Source struct {
 	Addr netip.Addr
 	// MAC is the entry of the neighbour table; zero: none.
 	MAC netaddr.MAC
-	// Known is true for a host that the network tells: what it says of itself is counted
+	// Known is true for a host that is identified by the network: its claims are counted
 	// by its address and card, and not by the network that it shares with others.
 	Known bool
-	// Claim is what a machine claims that is known by that alone, as behind NAT: it is
-	// counted by this. "" elsewhere.
+	// Claim is the claim of a machine that is identified by that alone, as behind NAT: it
+	// is counted by this. "" elsewhere.
 	Claim string
 }
 
-// kind is what a key is of.
+// kind is the kind of a key.
 type kind uint8
 
 const (
@@ -55,7 +57,7 @@ type key struct {
 	of   [16]byte
 }
 
-// guess is when something was guessed, and a hash of what.
+// guess is the time of a guess, and a hash of its text.
 type guess struct {
 	at   int32 // tenths of a second since the start
 	what uint32
@@ -64,14 +66,12 @@ type guess struct {
 // period is Period in the unit of guess.at.
 const period = int32(Period / (time.Second / 10))
 
-// record is the last guesses that are counted by a key.
+// record has the last guesses of a key.
 type record struct {
-	key key
-	// guesses are Limit at most; from then on the next takes the place of the one at
-	// oldest.
+	// guesses are Limit at most; then the next one replaces the one at oldest.
 	guesses []guess
 	oldest  int
-	// part counts the guesses of a site towards the next that is kept.
+	// part counts the guesses of a site, of which one in siteShare is kept.
 	part int
 }
 
@@ -80,17 +80,17 @@ type Tally struct {
 	start time.Time
 	seed  maphash.Seed
 	// until is when no source will be at its limit any more, in the unit of guess.at.
-	// Only before that anything else is looked at.
+	// Until then the records are checked.
 	until atomic.Int32
 
 	mu      sync.RWMutex
-	records map[key]*list.Element // of *record
-	order   list.List             // who has guessed last is in front
+	records *simplelru.LRU[key, *record]
 }
 
-// NewTally makes a Tally. No time that it is given later is before start.
+// NewTally makes a Tally. No time of a later call may be before start.
 func NewTally(start time.Time) *Tally {
-	t := &Tally{start: start, seed: maphash.MakeSeed(), records: map[key]*list.Element{}}
+	t := &Tally{start: start, seed: maphash.MakeSeed()}
+	t.records, _ = simplelru.NewLRU[key, *record](maxKeys, nil) // fails for a size of 0 alone
 	t.until.Store(-1)
 	return t
 }
@@ -109,16 +109,13 @@ func (t *Tally) Limited(at time.Time, s Source) bool {
 	if t.quiet(at) {
 		return false
 	}
-	now := t.tenths(at)
-	keys, n := t.keys(&s)
+	now, keys := t.tenths(at), t.keys(&s)
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, k := range keys[:n] {
-		if e := t.records[k]; e != nil && e.Value.(*record).limited(now) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(k key) bool {
+		r, found := t.records.Peek(k)
+		return found && r.limited(now)
+	})
 }
 
 // Count counts a wrong guess, and reports whether it has brought the source to its
@@ -126,16 +123,20 @@ func (t *Tally) Limited(at time.Time, s Source) bool {
 // counted again.
 func (t *Tally) Count(at time.Time, s Source, what string, again bool) (reached bool) {
 	g := guess{at: t.tenths(at), what: uint32(maphash.String(t.seed, what))}
-	keys, n := t.keys(&s)
+	keys := t.keys(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, k := range keys[:n] {
-		r := t.record(k)
+	for _, k := range keys {
+		r, found := t.records.Get(k)
+		if !found {
+			r = &record{}
+			t.records.Add(k, r)
+		}
 		if !again && r.has(g) {
 			continue
 		}
 		before := r.limited(g.at)
-		r.add(g)
+		r.add(g, k.kind)
 		if r.limited(g.at) {
 			reached = reached || !before
 			t.until.Store(max(t.until.Load(), r.guesses[r.oldest].at+period))
@@ -144,51 +145,29 @@ func (t *Tally) Count(at time.Time, s Source, what string, again bool) (reached 
 	return reached
 }
 
-// record finds the record of a key, or makes it in the place of the oldest.
-func (t *Tally) record(k key) *record {
-	if e := t.records[k]; e != nil {
-		t.order.MoveToFront(e)
-		return e.Value.(*record)
-	}
-	if len(t.records) >= maxKeys {
-		oldest := t.order.Back()
-		delete(t.records, t.order.Remove(oldest).(*record).key)
-	}
-	r := &record{key: k}
-	t.records[k] = t.order.PushFront(r)
-	return r
-}
-
 // keys returns what a source is counted by.
-func (t *Tally) keys(s *Source) (keys [4]key, n int) {
-	add := func(k kind, of [16]byte) {
-		keys[n] = key{k, of}
-		n++
-	}
+func (t *Tally) keys(s *Source) []key {
+	addr := s.Addr
 	if s.Claim != "" {
 		var of [16]byte
-		binary.BigEndian.PutUint64(of[:], maphash.Comparable(t.seed, s.Addr))
+		binary.BigEndian.PutUint64(of[:], maphash.Comparable(t.seed, addr))
 		binary.BigEndian.PutUint64(of[8:], maphash.String(t.seed, s.Claim))
-		add(claim, of)
-		return keys, n
+		return []key{{claim, of}}
 	}
-	addr := s.Addr
+	keys := []key{{kind: address}}
 	if addr.IsValid() {
-		add(address, addr.As16())
-	} else {
-		add(address, [16]byte{})
+		keys[0].of = addr.As16()
 	}
 	// A link-local /64 is that of every network.
 	if addr.Is6() && !addr.IsLinkLocalUnicast() && !s.Known {
-		add(network, masked(addr, 64))
-		add(site, masked(addr, 48))
+		keys = append(keys, key{network, masked(addr, 64)}, key{site, masked(addr, 48)})
 	}
 	if s.MAC != (netaddr.MAC{}) {
 		var of [16]byte
 		copy(of[:], s.MAC[:])
-		add(card, of)
+		keys = append(keys, key{card, of})
 	}
-	return keys, n
+	return keys
 }
 
 func masked(addr netip.Addr, bits int) [16]byte {
@@ -202,16 +181,13 @@ func (r *record) limited(now int32) bool {
 
 // has reports whether the same was guessed within Period.
 func (r *record) has(g guess) bool {
-	for _, other := range r.guesses {
-		if other.what == g.what && g.at-other.at <= period {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.guesses, func(other guess) bool {
+		return other.what == g.what && g.at-other.at <= period
+	})
 }
 
-func (r *record) add(g guess) {
-	if r.key.kind == site {
+func (r *record) add(g guess, of kind) {
+	if of == site {
 		if r.part++; r.part < siteShare {
 			return
 		}

@@ -135,14 +135,14 @@ func TestTallyIsBounded(t *testing.T) {
 		}
 		tally.Count(epoch, Source{Addr: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}, "", true)
 	}
-	if len(tally.records) != maxKeys || tally.order.Len() != maxKeys {
-		t.Errorf("%d keys, %d in order; want %d", len(tally.records), tally.order.Len(), maxKeys)
+	if n := tally.records.Len(); n != maxKeys {
+		t.Errorf("%d keys; want %d", n, maxKeys)
 	}
 	if !tally.Limited(epoch, from("192.0.2.1")) {
 		t.Error("the source that guessed last is forgotten")
 	}
-	for e := tally.order.Front(); e != nil; e = e.Next() {
-		if n := len(e.Value.(*record).guesses); n > Limit {
+	for _, r := range tally.records.Values() {
+		if n := len(r.guesses); n > Limit {
 			t.Fatalf("%d guesses are kept of one source", n)
 		}
 	}
