@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"strings"
 
 	v2_0 "github.com/coreos/ignition/config/v2_0/types"
 	validate2 "github.com/coreos/ignition/config/validate"
@@ -72,7 +73,7 @@ func (d *document) findings2(found report2.Report) report.Report {
 		if e.Kind == report2.EntryInfo {
 			continue
 		}
-		f.Line, f.Column = d.position(d.nodes[at].start)
+		f.Line, f.Column = d.position(d.nodes[at].Start)
 		r = append(r, f)
 	}
 	return r
@@ -83,16 +84,13 @@ func (d *document) findings2(found report2.Report) report.Report {
 func (d *document) misread(err error) *report.Finding {
 	for i, n := range d.nodes {
 		var into any
-		switch fold(n.key) {
-		case "source":
+		switch {
+		case strings.EqualFold(n.Key, "source"):
 			into = new(v2_0.Url)
-		case "hash":
+		case strings.EqualFold(n.Key, "hash"):
 			into = new(v2_0.Hash)
 		}
-		if into == nil || n.kind != '"' {
-			continue
-		}
-		if json.Unmarshal(d.raw[n.start:stringEnd(d.raw, n.start)], into) != nil {
+		if into != nil && d.kind(i) == '"' && json.Unmarshal(d.raw[n.Start:n.End], into) != nil {
 			return d.fail(i, oneLine(err.Error()), "")
 		}
 	}
@@ -107,9 +105,8 @@ type tree struct {
 
 func newTree(d *document) *tree {
 	t := &tree{d: d, kids: make([][]int32, len(d.nodes))}
-	for i := 1; i < len(d.nodes); i++ {
-		parent := d.nodes[i].parent
-		t.kids[parent] = append(t.kids[parent], int32(i))
+	for i, n := range d.nodes[1:] {
+		t.kids[n.Parent] = append(t.kids[n.Parent], int32(i+1))
 	}
 	return t
 }
@@ -128,19 +125,19 @@ func (p *place) LiteralValue() any                             { return nil }
 func (p *place) Tag() string                                   { return "json" }
 
 func (p *place) SliceChild(i int) (astnode.AstNode, bool) {
-	if p.d.nodes[p.at].kind != '[' || i >= len(p.kids[p.at]) {
+	if p.d.kind(p.at) != '[' || i >= len(p.kids[p.at]) {
 		return nil, false
 	}
 	return &place{p.tree, int(p.kids[p.at][i])}, true
 }
 
 func (p *place) KeyValueMap() (map[string]astnode.AstNode, bool) {
-	if p.d.nodes[p.at].kind != '{' {
+	if p.d.kind(p.at) != '{' {
 		return nil, false
 	}
 	members := make(map[string]astnode.AstNode, len(p.kids[p.at]))
 	for _, kid := range p.kids[p.at] {
-		members[p.d.nodes[kid].key] = &place{p.tree, int(kid)}
+		members[p.d.nodes[kid].Key] = &place{p.tree, int(kid)}
 	}
 	return members, true
 }

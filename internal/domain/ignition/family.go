@@ -25,6 +25,7 @@ import (
 	v3_5 "github.com/coreos/ignition/v2/config/v3_5/types"
 	v3_6 "github.com/coreos/ignition/v2/config/v3_6/types"
 
+	"glowplug/internal/domain/jsonscan"
 	"glowplug/internal/domain/report"
 )
 
@@ -117,7 +118,7 @@ var members = func() map[reflect.Type]map[string]member {
 				maps.Copy(fields, add(f.Type))
 				continue
 			}
-			fields[fold(name)] = member{f.Type, name}
+			fields[jsonscan.Fold(name)] = member{f.Type, name}
 			add(f.Type)
 		}
 		return fields
@@ -131,7 +132,7 @@ var members = func() map[reflect.Type]map[string]member {
 // field returns the type and the exact name of a struct's field by its JSON key, in
 // any case of letters; t may be a pointer.
 func field(t reflect.Type, key string) (reflect.Type, string, bool) {
-	m, ok := members[bare(t)][fold(key)]
+	m, ok := members[bare(t)][jsonscan.Fold(key)]
 	return m.of, m.name, ok
 }
 
@@ -208,11 +209,11 @@ func (d *document) unknown(t reflect.Type) []int {
 	var found []int
 	for i := 1; i < len(d.nodes); i++ {
 		n := &d.nodes[i]
-		of := types[n.parent]
+		of := types[n.Parent]
 		if of == nil {
 			continue
 		}
-		if of = bare(of); n.index >= 0 {
+		if of = bare(of); n.Index >= 0 {
 			if of.Kind() == reflect.Slice {
 				types[i] = of.Elem()
 			}
@@ -221,7 +222,7 @@ func (d *document) unknown(t reflect.Type) []int {
 		if of.Kind() != reflect.Struct {
 			continue
 		}
-		ft, _, ok := field(of, n.key)
+		ft, _, ok := field(of, n.Key)
 		if !ok {
 			found = append(found, i)
 			continue

@@ -10,6 +10,7 @@ import (
 
 	vreport "github.com/coreos/vcontext/report"
 
+	"glowplug/internal/domain/jsonscan"
 	"glowplug/internal/domain/report"
 )
 
@@ -102,14 +103,14 @@ func (d *document) strangers(s *spec, r report.Report) report.Report {
 		if !ok || f.Severity != report.Warning || !strings.Contains(f.Message, " key") {
 			continue
 		}
-		key := d.nodes[i].key
-		f.Line, f.Column = d.position(d.nodes[i].keyStart)
+		key := d.nodes[i].Key
+		f.Line, f.Column = d.position(d.nodes[i].KeyStart)
 		f.Message = "unused key " + clip(key)
 		f.Hint = "spec " + s.name + " has no such key here, and Ignition does not read it"
 		if s.pre != "" {
 			f.Severity = report.Error
 		}
-		if !names[fold(key)] {
+		if !names[jsonscan.Fold(key)] {
 			continue
 		}
 		shape := d.shape(i)
@@ -162,14 +163,13 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // spec returns the spec that the config is written for.
 func (d *document) spec() (*spec, *report.Finding) {
 	at := d.find("ignition", "version")
-	if at < 0 || d.nodes[at].kind == 'n' {
+	if at < 0 || d.kind(at) == 'n' {
 		return nil, d.versionMissing()
 	}
-	if kind := d.nodes[at].kind; kind != '"' {
+	if kind := d.kind(at); kind != '"' {
 		return nil, d.fail(at, "expected a string, found "+describe(kind), `write the version as a string: "3.4.0"`)
 	}
-	start := d.nodes[at].start
-	text := unquote(d.raw[start:stringEnd(d.raw, start)])
+	text := jsonscan.Unquote(d.raw[d.nodes[at].Start:d.nodes[at].End])
 	if s := specOf(text); s != nil {
 		return s, nil
 	}
@@ -181,12 +181,12 @@ func (d *document) versionMissing() *report.Finding {
 	if old := d.find("ignitionversion"); old >= 0 {
 		return d.fail(old, "the config is of Ignition spec 1", readsHint)
 	}
-	f := fail(d.raw, d.nodes[0].start, "the spec version is missing",
+	f := fail(d.raw, d.nodes[0].Start, "the spec version is missing",
 		`say which spec the config is written for: "ignition": {"version": "3.4.0"}`)
 	f.Path = "$.ignition.version"
 	if section := d.find("ignition"); section >= 0 {
-		f.Line, f.Column = report.Position(d.raw, d.nodes[section].start)
-		if kind := d.nodes[section].kind; kind != '{' && kind != 'n' {
+		f.Line, f.Column = report.Position(d.raw, d.nodes[section].Start)
+		if kind := d.kind(section); kind != '{' && kind != 'n' {
 			return d.fail(section, "expected an object, found "+describe(kind), f.Hint)
 		}
 	}
@@ -230,7 +230,7 @@ func (d *document) typeError(err error) *report.Finding {
 		return d.misread(err)
 	}
 	at := d.at(int(wrong.Offset))
-	found := describe(d.nodes[at].kind)
+	found := describe(d.kind(at))
 	if strings.HasPrefix(wrong.Value, "number ") {
 		found = clip(wrong.Value)
 	}
