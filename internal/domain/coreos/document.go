@@ -32,6 +32,8 @@ const (
 	Rootfs    = "rootfs"
 )
 
+var roles = []string{Disk, Kernel, Initramfs, Rootfs}
+
 // Document is a stream metadata document that has been checked.
 type Document struct {
 	// Raw is the document as it was read.

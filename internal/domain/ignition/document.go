@@ -178,7 +178,9 @@ func (d *document) find(keys ...string) int {
 
 // at returns the index of the last node that starts before offset.
 func (d *document) at(offset int) int {
-	after, _ := slices.BinarySearchFunc(d.nodes, offset, func(n jsonscan.Value, offset int) int { return n.Start - offset })
+	after, _ := slices.BinarySearchFunc(d.nodes, offset, func(n jsonscan.Value, offset int) int {
+		return n.Start - offset
+	})
 	return max(after-1, 0)
 }
 
