@@ -10,6 +10,7 @@ import (
 	validate2 "github.com/coreos/ignition/config/validate"
 	"github.com/coreos/ignition/config/validate/astnode"
 	report2 "github.com/coreos/ignition/config/validate/report"
+	"github.com/coreos/ignition/v2/config/merge"
 	validate3 "github.com/coreos/ignition/v2/config/validate"
 
 	"glowplug/internal/domain/report"
@@ -37,7 +38,7 @@ func spec3[T any](version string, name func(*T)) spec {
 // spec2 is a version of spec 2, which appends configs with a function of its own.
 func spec2[T any](version string, appended func(parent, child T) T, name func(*T)) spec {
 	s := newSpec[T](version)
-	s.appended = func(parent, child reflect.Value) reflect.Value {
+	s.merge = func(parent, child reflect.Value) reflect.Value {
 		return reflect.ValueOf(appended(parent.Interface().(T), child.Interface().(T)))
 	}
 	s.check = func(d *document, places bool) report.Report {
@@ -57,7 +58,7 @@ func newSpec[T any](name string) spec {
 	if !ok {
 		panic("no version: " + name)
 	}
-	return spec{version: v, name: name, config: reflect.TypeFor[T]()}
+	return spec{version: v, name: name, config: reflect.TypeFor[T](), merge: merge.MergeStruct}
 }
 
 // findings2 takes over what the library of spec 2 found. The line of an entry is
@@ -111,9 +112,8 @@ func newTree(d *document) *tree {
 	return t
 }
 
-// place shows a document's node to the library of spec 2. Instead of its line it
-// gives its number, from 1: so the library does not search the text for each of
-// them, which takes quadratic time, and a finding is about one value exactly.
+// place shows a document's node to the library of spec 2, with its number, from 1, in
+// place of its line: the library would search the text for each line, in quadratic time.
 type place struct {
 	*tree
 	at int

@@ -1,6 +1,7 @@
 package ignition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -156,7 +157,7 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 		c.within2(root, newest2, to)
 	}
 	c.children(root)
-	made(root, "ignition")["version"] = to.name
+	ensure(root, "ignition")["version"] = to.name
 	prune(root)
 	c.restrict(to.config, root, "$", root)
 	if len(c.losses) > 0 {
@@ -179,10 +180,7 @@ func (c *conversion) lose(path, format string, args ...any) {
 // sorted returns the losses, each field once, in an order that is always the same.
 func (c *conversion) sorted() []Loss {
 	slices.SortFunc(c.losses, func(a, b Loss) int {
-		if n := comparePaths(a.Path, b.Path); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Reason, b.Reason)
+		return cmp.Or(comparePaths(a.Path, b.Path), strings.Compare(a.Reason, b.Reason))
 	})
 	out := slices.CompactFunc(c.losses, func(a, b Loss) bool { return a.Path == b.Path })
 	if len(out) > maxLosses {
@@ -244,11 +242,7 @@ func (c *conversion) verify(out []byte, root object) {
 		return
 	}
 	for _, f := range s.check(d, false).Errors() {
-		path := f.Path
-		if path == "" {
-			path = "$"
-		}
-		c.lose(source(root, path), "spec %s refuses it: %s", c.to.name, f.Message)
+		c.lose(source(root, cmp.Or(f.Path, "$")), "spec %s refuses it: %s", c.to.name, f.Message)
 	}
 }
 
@@ -261,7 +255,7 @@ func (c *conversion) modes(root object) {
 	storage := sub(root, "storage")
 	for _, kind := range []string{"files", "directories"} {
 		for _, node := range objects(storage, kind) {
-			if mode, ok := whole(node, "mode"); ok && mode&0o7000 != 0 {
+			if mode, ok := integer(node, "mode"); ok && mode&0o7000 != 0 {
 				c.lose(at(node, "mode"),
 					"spec 3.6.0 sets the special bits (set-uid, set-gid, sticky) and the versions before it do not")
 			}

@@ -40,9 +40,8 @@ type spec struct {
 	// places, which take half of the time, findings have a path and no position, and
 	// keys that are not read are not found.
 	check func(d *document, places bool) report.Report
-	// appended is a config of spec 2 with another appended, as the library does it;
-	// nil in spec 3, which merges.
-	appended func(parent, child reflect.Value) reflect.Value
+	// merge returns a config with a child merged onto it, or in spec 2 appended to it.
+	merge func(parent, child reflect.Value) reflect.Value
 }
 
 // family has every spec version that is read, the oldest first. 2.2.0-experimental
@@ -113,7 +112,7 @@ var members = func() map[reflect.Type]map[string]member {
 		all[t] = fields
 		for i := range t.NumField() {
 			f := t.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			name := jsonName(f)
 			if f.Anonymous && name == "" { // security.tls of 2.3.0 has a name
 				maps.Copy(fields, add(f.Type))
 				continue

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	cjson "github.com/clarketm/json"
-	"github.com/coreos/ignition/v2/config/merge"
 
 	"glowplug/internal/domain/report"
 )
@@ -66,17 +65,6 @@ func lossText(losses []Loss) string {
 	return strings.Join(all, "; ")
 }
 
-// Merge merges a child over its parent by the rules of Ignition itself; both are
-// brought to the higher of their spec versions. The origins call them "parent" and
-// "child". See MergeAll.
-func Merge(parent, child []byte) (merged []byte, origins []Origin, err error) {
-	m, err := MergeAll([]Part{{"parent", parent}, {"child", child}})
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.Config, m.Origins(), nil
-}
-
 // MergeAll merges valid configs, each over those before it, by the rules of Ignition
 // itself: those of spec 3 or, where all are of spec 2, those by which that appends.
 // All are first brought to the highest spec version among them; one that cannot be is
@@ -101,11 +89,13 @@ func MergeAll(parts []Part) (*Merged, error) {
 		if err := json.Unmarshal(raw, config.Interface()); err != nil {
 			return nil, &PartError{Part: part.Name, Err: errors.New(oneLine(err.Error()))}
 		}
+		child := config.Elem()
 		if i == 0 {
-			m.Config, m.config, m.from = raw, config.Elem(), sourcesOf(config.Elem(), part.Name)
-			continue
+			m.Config, m.config = raw, child
+		} else {
+			m.config = target.merge(m.config, child)
 		}
-		m.config, m.from = target.over(m.config, config.Elem(), m.from, part.Name)
+		m.from = m.from.merged(m.config, child, part.Name)
 	}
 	if len(parts) > 1 {
 		// The version is that of every part; the library would let the child's stand.
@@ -138,16 +128,6 @@ func readParts(parts []Part) (target *spec, specs []*spec, err error) {
 		target = specOf(version{major: target.major, minor: target.minor}.String())
 	}
 	return target, specs, nil
-}
-
-// over merges a child over what there is, and says where the result comes from.
-func (s *spec) over(parent, child reflect.Value, from sources, name string) (reflect.Value, sources) {
-	if s.appended != nil {
-		return s.appended(parent, child), from.appended(parent, child, name)
-	}
-	result, transcript := merge.MergeStructTranscribe(parent.Interface(), child.Interface())
-	whole := reflect.ValueOf(result)
-	return whole, from.transcribed(transcript, parent, whole, name)
 }
 
 // Validate holds a merged config against its spec: configs that are valid each by

@@ -40,7 +40,7 @@ func (c *upConversion) nodesUp(storage object, m mounts) {
 // fillOwner says that a node belongs to root, which an existing directory does after
 // spec 2 and not after spec 3.
 func fillOwner(node object, key string) {
-	owner := made(node, key)
+	owner := ensure(node, key)
 	_, hasID := owner["id"]
 	if name := text(owner, "name"); !hasID && name == "" {
 		owner["id"] = number(0)
@@ -99,7 +99,7 @@ func (c *upConversion) filesUp(storage object, m mounts) {
 				delete(file, "overwrite") // the default of spec 3
 			}
 			fill(file, "mode", number(0))
-			fill(made(file, "contents"), "source", "")
+			fill(ensure(file, "contents"), "source", "")
 		}
 		byPath[full] = file
 		out = append(out, file)

@@ -22,7 +22,7 @@ func (c *upConversion) convert(root object) {
 	for _, unit := range objects(sub(root, "systemd"), "units") {
 		c.unitUp(unit)
 	}
-	storage := made(root, "storage")
+	storage := ensure(root, "storage")
 	mounts := c.filesystemsUp(root, storage)
 	c.nodesUp(storage, mounts)
 	c.networkdUp(root, storage)
@@ -61,7 +61,7 @@ func userUp(user object) {
 // sectors takes over a dimension of 0, which is the same in every unit. Any other
 // number of sectors is a size that depends on the disk.
 func (c *upConversion) sectors(p object, key, mebibytes string) {
-	n, ok := whole(p, key)
+	n, ok := integer(p, key)
 	if !ok {
 		return
 	}

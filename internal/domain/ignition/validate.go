@@ -238,17 +238,14 @@ func (d *document) typeError(err error) *report.Finding {
 }
 
 func expected(t reflect.Type) string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch kind := t.Kind(); {
-	case kind == reflect.String:
+	switch bare(t).Kind() {
+	case reflect.String:
 		return "a string"
-	case kind == reflect.Bool:
+	case reflect.Bool:
 		return "true or false"
-	case slices.Contains([]reflect.Kind{reflect.Int, reflect.Int64}, kind):
+	case reflect.Int, reflect.Int64:
 		return "a whole number"
-	case kind == reflect.Slice:
+	case reflect.Slice:
 		return "a list"
 	}
 	return "an object"
