@@ -3,6 +3,7 @@ package template
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	text "text/template"
 )
@@ -113,9 +114,9 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		flat := args
 		if typ.IsVariadic() {
 			rest := args[len(args)-1]
-			flat = append([]reflect.Value(nil), args[:len(args)-1]...)
-			for i := range rest.Len() {
-				flat = append(flat, rest.Index(i))
+			flat = slices.Clone(args[:len(args)-1])
+			for _, arg := range rest.Seq2() {
+				flat = append(flat, arg)
 			}
 		}
 		cost := stepCost
@@ -132,12 +133,11 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		if estimate(name, flat, size) > maxValue {
 			return failed(m.fail(errValue, -1))
 		}
-		var out []reflect.Value
+		call := f.Call
 		if typ.IsVariadic() {
-			out = f.CallSlice(args)
-		} else {
-			out = f.Call(args)
+			call = f.CallSlice
 		}
+		out := call(args)
 		if len(out) == 2 && !out[1].IsNil() {
 			return failed(out[1].Interface().(error))
 		}
@@ -173,8 +173,8 @@ func sizeOf(v reflect.Value, total *int, limit int) {
 		sizeOf(v.Elem(), total, limit)
 	case reflect.Slice:
 		*total += 16 * v.Len()
-		if k := v.Type().Elem().Kind(); k == reflect.String || k == reflect.Interface || k == reflect.Slice ||
-			k == reflect.Map {
+		switch v.Type().Elem().Kind() {
+		case reflect.String, reflect.Interface, reflect.Slice, reflect.Map:
 			for i := range v.Len() {
 				sizeOf(v.Index(i), total, limit)
 			}
