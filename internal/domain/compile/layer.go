@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/report"
@@ -89,16 +90,13 @@ func hashOf(artifact []byte) string {
 	return "sha256:" + hex.EncodeToString(digest[:])
 }
 
+// joined lists names: a, b and c.
 func joined(names []string) string {
-	text := names[0]
-	for i, name := range names[1:] {
-		if i == len(names)-2 {
-			text += " and " + name
-		} else {
-			text += ", " + name
-		}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
 	}
-	return text
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // remote judges what layers have fetched by the machine: that happens after they were
