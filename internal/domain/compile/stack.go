@@ -89,14 +89,10 @@ func Stack(name string, layers []string, find func(name string) *Layer) (stack [
 const maxCause = 200
 
 func cause(layer *Layer) string {
-	text := layer.Failure
-	if text == "" {
+	if layer.Failure == "" {
 		return ""
 	}
-	if len(text) > maxCause {
-		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
-	}
-	return "; " + layer.Name + ": " + text
+	return "; " + layer.Name + ": " + report.Clip(layer.Failure, maxCause)
 }
 
 // Height is the number of layers that lie under one another below a config with the

@@ -119,10 +119,5 @@ func (r *Rendering) say(found report.Report) string {
 			parts = append(parts, "in the rendered text: "+f.String())
 		}
 	}
-	const limit = 700
-	text := strings.Join(parts, "; ")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
+	return report.Clip(strings.Join(parts, "; "), 700)
 }

@@ -216,12 +216,7 @@ func (d *document) versionUnknown(at int, text string) *report.Finding {
 const readsHint = "this server reads spec 2.0.0 to 2.4.0 and 3.0.0 to " + Newest
 
 // clip shortens a text of the source that is quoted in a message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:40], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return report.Clip(s, 40) }
 
 // typeError says where a value is of a type that the spec does not have there.
 func (d *document) typeError(err error) *report.Finding {

@@ -19,6 +19,9 @@ var sections = map[string]bool{
 	"%traceback": true, "%addon": true, "%anaconda": true, "%certificate": true,
 }
 
+// maxQuoted bounds a word that is quoted in a message, in bytes.
+const maxQuoted = 40
+
 // includes are the lines that begin with % and open no section.
 var includes = map[string]bool{"%include": true, "%ksappend": true}
 
@@ -35,10 +38,10 @@ func Check(source []byte, versionName string) report.Report {
 		}}
 	}
 	c := checker{version: v}
-	for number := 1; len(source) > 0; number++ {
-		line, rest, _ := bytes.Cut(source, []byte{'\n'})
-		source = rest
-		c.line(number, string(bytes.TrimSuffix(line, []byte{'\r'})))
+	number := 0
+	for line := range bytes.Lines(source) {
+		number++
+		c.line(number, strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"))
 	}
 	if c.open != "" {
 		c.unclosed()
@@ -74,7 +77,7 @@ func (c *checker) line(number int, line string) {
 	case c.open != "":
 		// The body of a section: a script, or names of packages.
 	case word[0] == '%':
-		c.warn(number, fmt.Sprintf("section %s is not known", clip(word)), "known sections are "+knownSections)
+		c.warn(number, fmt.Sprintf("section %s is not known", report.Clip(word, maxQuoted)), "known sections are "+knownSections)
 		c.open, c.openLine = word, number
 	default:
 		c.command(number, word)
@@ -84,7 +87,7 @@ func (c *checker) line(number int, line string) {
 const knownSections = "%packages, %pre, %pre-install, %post, %onerror, %traceback, %addon, %anaconda and %certificate"
 
 func (c *checker) unclosed() {
-	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", clip(c.open)), "end it with a line that says %end")
+	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", report.Clip(c.open, maxQuoted)), "end it with a line that says %end")
 	c.open = ""
 }
 
@@ -100,16 +103,8 @@ func (c *checker) command(number int, word string) {
 		if has := elsewhere(word); has != "" {
 			hint = "it is a command of " + has
 		}
-		c.warn(number, fmt.Sprintf("command %q is not known to %s", clip(word), name), hint)
+		c.warn(number, fmt.Sprintf("command %q is not known to %s", report.Clip(word, maxQuoted), name), hint)
 	}
-}
-
-// clip shortens a word that is quoted in a message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:40], "") + "…"
-	}
-	return s
 }
 
 func (c *checker) warn(line int, message, hint string) {
@@ -125,9 +120,6 @@ func (c *checker) warn(line int, message, hint string) {
 // firstWord returns the first word of a line. A line that begins with a space is a
 // command as well: Anaconda strips it.
 func firstWord(line string) string {
-	line = strings.TrimLeft(line, " \t")
-	if i := strings.IndexAny(line, " \t"); i >= 0 {
-		line = line[:i]
-	}
-	return line
+	word, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimLeft(line, " \t"), "\t", " "), " ")
+	return word
 }

@@ -161,11 +161,5 @@ func (t *Template) missing(f report.Finding, key, context string) report.Finding
 	return f
 }
 
-// clip keeps what an operator wrote short in a sentence.
-func clip(s string) string {
-	const limit = 200
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
-}
+// clip shortens a text of the source that is quoted in a message.
+func clip(s string) string { return report.Clip(s, 200) }
