@@ -72,8 +72,8 @@ func parse(raw []byte) (*document, *report.Finding) {
 }
 
 func fail(raw []byte, offset int, message, hint string) *report.Finding {
-	line, column := report.Position(raw, offset)
-	return &report.Finding{Severity: report.Error, Line: line, Column: column, Message: message, Hint: hint}
+	f := report.ErrorAt(raw, offset, message, hint)
+	return &f
 }
 
 func syntaxError(raw []byte, err error) *report.Finding {

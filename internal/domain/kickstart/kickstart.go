@@ -31,11 +31,8 @@ var includes = map[string]bool{"%include": true, "%ksappend": true}
 func Check(source []byte, versionName string) report.Report {
 	v, ok := find(versionName)
 	if !ok {
-		return report.Report{{
-			Severity: report.Error,
-			Message:  fmt.Sprintf("there is no kickstart version %.40q", versionName),
-			Hint:     "versions are " + strings.Join(Versions(), ", "),
-		}}
+		return report.ErrorWithHint("versions are "+strings.Join(Versions(), ", "),
+			"there is no kickstart version %.40q", versionName)
 	}
 	c := checker{version: v}
 	number := 0

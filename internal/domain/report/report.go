@@ -59,7 +59,18 @@ type Report []Finding
 
 // Errorf returns a report of one error without a position.
 func Errorf(format string, args ...any) Report {
-	return Report{{Severity: Error, Message: fmt.Sprintf(format, args...)}}
+	return ErrorWithHint("", format, args...)
+}
+
+// ErrorWithHint returns a report of one error without a position.
+func ErrorWithHint(hint, format string, args ...any) Report {
+	return Report{{Severity: Error, Message: fmt.Sprintf(format, args...), Hint: hint}}
+}
+
+// ErrorAt returns an error at the byte offset of a source.
+func ErrorAt(source []byte, offset int, message, hint string) Finding {
+	line, column := Position(source, offset)
+	return Finding{Severity: Error, Line: line, Column: column, Message: message, Hint: hint}
 }
 
 // HasError reports whether a finding stops the source from being served.

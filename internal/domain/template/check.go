@@ -73,12 +73,9 @@ func restrict(source string, t *text.Template) report.Report {
 	var found report.Report
 	for _, part := range t.Templates() {
 		if at := tooDeep(part.Root, 0); at >= 0 {
-			line, column := report.Position([]byte(source), at)
-			return report.Report{{
-				Severity: report.Error, Line: line, Column: column,
-				Message: fmt.Sprintf("actions are nested more than %d deep", maxDepth),
-				Hint:    "write {{else if}} for an if in an else, and a {{define}} for what is repeated",
-			}}
+			return report.Report{report.ErrorAt([]byte(source), at,
+				fmt.Sprintf("actions are nested more than %d deep", maxDepth),
+				"write {{else if}} for an if in an else, and a {{define}} for what is repeated")}
 		}
 		walk(part.Root, func(node parse.Node) bool {
 			if id, ok := node.(*parse.IdentifierNode); ok && !builtin[id.Ident] && !functions[id.Ident].IsValid() {

@@ -8,7 +8,6 @@ package template
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	text "text/template"
@@ -42,17 +41,12 @@ type Template struct {
 // Parse reads a template. It is nil exactly where the report holds an error.
 func Parse(source string) (*Template, report.Report) {
 	if n := strings.Count(source, "{{"); n > maxActions {
-		return nil, report.Report{{
-			Severity: report.Error,
-			Message:  fmt.Sprintf("the template has %d actions ({{…}}), more than %d", n, maxActions),
-			Hint:     "split the config: ignition.config.merge fetches further ones",
-		}}
+		return nil, report.ErrorWithHint("split the config: ignition.config.merge fetches further ones",
+			"the template has %d actions ({{…}}), more than %d", n, maxActions)
 	}
 	if lookups(source) > maxLookups {
-		return nil, report.Report{{
-			Severity: report.Error, Message: "the template declares and names too many variables ($…)",
-			Hint: "let a list or dict hold what belongs together",
-		}}
+		return nil, report.ErrorWithHint("let a list or dict hold what belongs together",
+			"the template declares and names too many variables ($…)")
 	}
 	parsed, err := parseSource(source)
 	if err != nil {
