@@ -109,20 +109,20 @@ func remote(stack []*Layer, version string) report.Report {
 	}
 	appends := version[0] == '2'
 	for _, layer := range stack {
-		has := ignition.RemoteOf(layer.Bytes)
-		if has.Replace {
+		fetched, _ := ignition.FetchingOf(layer.Bytes) // of a valid config
+		if fetched.Replace != nil {
 			say(report.Error, layer, "$.ignition.config.replace",
 				"it would take the place of the whole config: replace in the config itself")
 		}
 		switch {
-		case has.Merge && appends:
+		case len(fetched.Children) > 0 && appends:
 			say(report.Error, layer, "$.ignition.config.append",
 				"spec 2 forgets it where a config is put over it: write the config in spec 3, or append in the config itself")
-		case has.Merge:
+		case len(fetched.Children) > 0:
 			say(report.Warning, layer, "$.ignition.config.merge",
 				"the machine merges it over the whole config, also over what stands above the layer")
 		}
-		if has.Proxy && appends {
+		if appends && (fetched.HTTPProxy+fetched.HTTPSProxy != "" || len(fetched.NoProxy) > 0) {
 			say(report.Warning, layer, "$.ignition.proxy", "spec 2 takes the proxy of the config on top alone")
 		}
 	}

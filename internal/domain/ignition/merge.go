@@ -139,34 +139,3 @@ func (m *Merged) Validate() report.Report {
 	}
 	return s.check(d, false).Tidy()
 }
-
-// Remote says what of a config is not in it, but fetched by the machine.
-type Remote struct {
-	// Replace is ignition.config.replace; Merge is merge, or append in spec 2.
-	Replace, Merge bool
-	// Proxy is ignition.proxy.
-	Proxy bool
-}
-
-// RemoteOf tells what a valid config fetches.
-func RemoteOf(config []byte) Remote {
-	type ref struct {
-		Source *string `json:"source"`
-	}
-	var doc struct {
-		Ignition struct {
-			Config struct {
-				Replace       *ref  `json:"replace"`
-				Merge, Append []ref `json:",omitempty"`
-			} `json:"config"`
-			Proxy map[string]any `json:"proxy"`
-		} `json:"ignition"`
-	}
-	_ = json.Unmarshal(config, &doc)
-	c := &doc.Ignition.Config
-	return Remote{
-		Replace: c.Replace != nil && c.Replace.Source != nil && *c.Replace.Source != "",
-		Merge:   len(c.Merge)+len(c.Append) > 0,
-		Proxy:   len(doc.Ignition.Proxy) > 0,
-	}
-}

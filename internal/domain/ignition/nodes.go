@@ -112,9 +112,7 @@ func (c *upConversion) appendUp(file object) {
 	if _, ok := file["mode"]; !ok {
 		c.lose(at(file, "mode"), modeless)
 	}
-	if overwrite, ok := file["overwrite"]; ok && overwrite == false {
-		c.lose(at(file, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
-	}
+	c.onlyNew(file)
 	contents := sub(file, "contents")
 	delete(file, "contents")
 	switch {
@@ -125,6 +123,13 @@ func (c *upConversion) appendUp(file object) {
 	}
 }
 
+// onlyNew refuses to append to new files alone.
+func (c *upConversion) onlyNew(file object) {
+	if file["overwrite"] == false {
+		c.lose(at(file, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
+	}
+}
+
 // join appends a file to one that is written before it.
 func (c *upConversion) join(file, more object) {
 	for _, key := range []string{"mode", "user", "group"} {
@@ -132,9 +137,7 @@ func (c *upConversion) join(file, more object) {
 			c.lose(at(more, key), "it changes what an earlier entry of the same file says; spec 3 has one entry for both")
 		}
 	}
-	if overwrite, ok := more["overwrite"]; ok && overwrite == false {
-		c.lose(at(more, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
-	}
+	c.onlyNew(more)
 	contents := sub(more, "contents")
 	if text(contents, "source") == "" {
 		c.lose(text(more, origin), "it appends nothing: remove it")
