@@ -1,10 +1,8 @@
-// Package butane translates Butane to Ignition, strictly: a warning is an error. It
-// is the one package that imports the Butane library. Its output is byte for byte
-// that of the command `butane --strict`, or for OpenShift's variants, whose default
-// output is a MachineConfig, of `butane --strict --raw`: the library's JSON and a
-// newline. In two points it is stricter than the command: a second YAML document is
-// an error, where the command does not read it, and so is a source beyond the
-// bounds of this package.
+// Package butane translates Butane to Ignition, strictly: a warning is an error. It is the
+// one package that imports the Butane library. Its output is byte for byte that of `butane
+// --strict`, or for OpenShift's variants of `butane --strict --raw`, with a newline. It is
+// stricter in two points: a second YAML document is an error, and so is a source beyond
+// the bounds of this package.
 package butane
 
 import (
@@ -59,8 +57,7 @@ func translate(source []byte, filesDir string) ([]byte, report.Report) {
 	return output, r.Tidy()
 }
 
-// convert takes over the findings of the library, all of them as errors: that is
-// what strict means.
+// convert converts the findings of the library, all to errors: that is strict.
 func (d *document) convert(found vreport.Report) report.Report {
 	r := ignition.Findings(found)
 	for i := range r {
@@ -85,7 +82,7 @@ func (d *document) convert(found vreport.Report) report.Report {
 // yamlLine finds the position in the messages of the YAML library.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:)?\s*line (\d+): (.*)$`)
 
-// describe says what an error of the library means, which has no findings beside it.
+// describe converts an error of the library without findings.
 func (d *document) describe(err error) report.Report {
 	var unknown common.ErrUnknownVersion
 	switch {

@@ -1,8 +1,6 @@
-// Package compile turns the source of an IgnitionConfig into the bytes that a
-// machine is given, with a report of what was found on the way. It is pure: the
-// same source gives the same bytes, everywhere and always. And it is bounded: no
-// source at all takes two seconds of CPU, and only some that are near the bounds
-// take one.
+// Package compile turns the source of an IgnitionConfig into the bytes for machines, with
+// a report. It is pure: the same source always gives the same bytes. It is bounded: no
+// source takes two seconds of CPU, and only some near the bounds take one.
 package compile
 
 import (
@@ -71,8 +69,8 @@ type Artifact struct {
 	Hash string
 	// IgnitionVersion is the spec version of Bytes; empty for a kickstart.
 	IgnitionVersion string
-	// Forms says which spec versions Bytes can be given in, and what stands in the
-	// way of the others; nil for a kickstart and a template.
+	// Forms has the spec versions that Bytes can be given in, and the losses of the others;
+	// nil for a kickstart and a template.
 	Forms []ignition.Form
 	// Template says that Bytes is a template, as it was written, that is yet to be
 	// rendered for a host.
@@ -83,9 +81,9 @@ type Artifact struct {
 // The artifact is nil exactly where the report holds an error.
 func Compile(src Source) (*Artifact, report.Report) { return compileWith(src, butane.Translate) }
 
-// CompileLocal is Compile for a client on whose disk the local parts of a Butane
-// source are, under filesDir; see butane.TranslateLocal for what it leaves to the
-// caller. What it gives is small enough to be stored with format ignition.
+// CompileLocal is Compile for a client with the local parts of a Butane source under
+// filesDir; see butane.TranslateLocal for the duties of the caller. The result is small
+// enough to be stored with format ignition.
 func CompileLocal(src Source, filesDir string) (*Artifact, report.Report) {
 	artifact, found := compileWith(src, func(source []byte) ([]byte, report.Report) {
 		return butane.TranslateLocal(source, filesDir)

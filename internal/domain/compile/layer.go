@@ -25,9 +25,9 @@ type Laid struct {
 // which of the layers each came from, the config itself by its own name.
 func (l *Laid) Origins() []ignition.Origin { return l.merged.Origins() }
 
-// Lay merges a config over its layers, see Stack, by the rules of Ignition itself. own
-// is what the config compiles to by itself and name its own name. The result is nil
-// exactly where the report holds an error.
+// Lay merges a config over its layers, see Stack, by the rules of Ignition. own is the
+// compiled config and name its name. The result is nil exactly where the report holds an
+// error.
 func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Report) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -57,9 +57,9 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 		return nil, refusal("merged over its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
 			"large files by URL (contents.source)", MaxMerged)
 	}
-	found = remote(stack, merged.Version)
+	found = checkFetched(stack, merged.Version)
 	for _, f := range merged.Validate().Errors() {
-		f.Line, f.Column = 0, 0 // of a text that nobody has written
+		f.Line, f.Column = 0, 0 // the text was not written by an operator
 		message := "merged over its layers the config is not valid: " + f.String()
 		if from := merged.From(f.Path); len(from) > 0 {
 			message += fmt.Sprintf(" (from %s)", joined(from))
@@ -99,11 +99,11 @@ func joined(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// remote judges what layers have fetched by the machine: that happens after they were
-// merged here, and so in another order than a machine would that fetched all of them.
-func remote(stack []*Layer, version string) report.Report {
+// checkFetched reports the configs that layers have the machine fetch: it merges them after
+// the layers were merged here, in another order than a machine that fetches all.
+func checkFetched(stack []*Layer, version string) report.Report {
 	var found report.Report
-	say := func(severity report.Severity, layer *Layer, path, format string, args ...any) {
+	add := func(severity report.Severity, layer *Layer, path, format string, args ...any) {
 		found = append(found, report.Finding{Severity: severity, Path: layersPath,
 			Message: fmt.Sprintf("layer %s: %s: ", layer.Name, path) + fmt.Sprintf(format, args...)})
 	}
@@ -111,19 +111,19 @@ func remote(stack []*Layer, version string) report.Report {
 	for _, layer := range stack {
 		fetched, _ := ignition.FetchingOf(layer.Bytes) // of a valid config
 		if fetched.Replace != nil {
-			say(report.Error, layer, "$.ignition.config.replace",
+			add(report.Error, layer, "$.ignition.config.replace",
 				"it would take the place of the whole config: replace in the config itself")
 		}
 		switch {
 		case len(fetched.Children) > 0 && appends:
-			say(report.Error, layer, "$.ignition.config.append",
+			add(report.Error, layer, "$.ignition.config.append",
 				"spec 2 forgets it where a config is put over it: write the config in spec 3, or append in the config itself")
 		case len(fetched.Children) > 0:
-			say(report.Warning, layer, "$.ignition.config.merge",
+			add(report.Warning, layer, "$.ignition.config.merge",
 				"the machine merges it over the whole config, also over what stands above the layer")
 		}
 		if appends && (fetched.HTTPProxy+fetched.HTTPSProxy != "" || len(fetched.NoProxy) > 0) {
-			say(report.Warning, layer, "$.ignition.proxy", "spec 2 takes the proxy of the config on top alone")
+			add(report.Warning, layer, "$.ignition.proxy", "spec 2 takes the proxy of the config on top alone")
 		}
 	}
 	return found

@@ -37,10 +37,9 @@ type Layer struct {
 	Layers []string
 }
 
-// Stack finds the layers of a config, the lowest first. find gives a config by its
-// name; nil: there is none. Where the report has an error the config cannot be merged.
-// pending is true where the one thing in its way is a layer that is being compiled for
-// the first time: it need only be waited for.
+// Stack finds the layers of a config, the lowest first. find returns a config by its name,
+// or nil. A config with an error in the report cannot be merged. pending is true where its
+// only obstacle is a layer that is being compiled for the first time.
 func Stack(name string, layers []string, find func(name string) *Layer) (stack []*Layer, pending bool,
 	found report.Report) {
 	refuse := func(format string, args ...any) {
@@ -85,7 +84,7 @@ func Stack(name string, layers []string, find func(name string) *Layer) (stack [
 	return stack, pending && !found.HasError(), found
 }
 
-// maxCause bounds what is told of a layer's own error, in bytes.
+// maxCause bounds the quotation of a layer's own error, in bytes.
 const maxCause = 200
 
 func cause(layer *Layer) string {
@@ -155,9 +154,9 @@ func (w *walk) longest(layers []string, limit int) (longest []string) {
 	return longest
 }
 
-// circle returns a shortest way from a config back to itself; nil where there is none.
-// Circles under it that it is no part of are for their own members to report. within
-// is false where there is more under it than is looked at.
+// circle returns a shortest way from a config back to itself; nil where there is none, or
+// where it is in a circle further below. within is false where more than MaxUnder configs
+// lie under it.
 func (w *walk) circle(name string, layers []string) (way []string, within bool) {
 	over := map[string]string{} // a config -> the one by which it was found
 	next := []string{name}

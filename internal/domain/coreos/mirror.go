@@ -12,7 +12,7 @@ import (
 	"glowplug/internal/domain/jsonscan"
 )
 
-// SignatureSuffix is what the signature of a mirrored file ends in.
+// SignatureSuffix is the end of the name of a mirrored file's signature.
 const SignatureSuffix = ".sig"
 
 // Listed is a file that a document lists, with where.

@@ -61,8 +61,8 @@ func newSpec[T any](name string) spec {
 	return spec{version: v, name: name, config: reflect.TypeFor[T](), merge: merge.MergeStruct}
 }
 
-// findings2 takes over what the library of spec 2 found. The line of an entry is
-// the number of the document's node, see place.
+// findings2 converts a report of the library of spec 2. The line of an entry is the number
+// of the node, see place.
 func (d *document) findings2(found report2.Report) report.Report {
 	var r report.Report
 	for _, e := range found.Entries {

@@ -175,9 +175,9 @@ var names = func() map[string]bool {
 	return all
 }()
 
-// having says which versions have a field at a path: "2.1.0 to 2.4.0 and 3.0.0 and
+// versionsWith names the versions with a field at a path: "2.1.0 to 2.4.0 and 3.0.0 and
 // later"; empty for none.
-func having(path string) string {
+func versionsWith(path string) string {
 	var spans []string
 	for i := 0; i < len(family); i++ {
 		if !has(family[i].config, path) {

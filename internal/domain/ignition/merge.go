@@ -18,7 +18,7 @@ type Part struct {
 	Config []byte
 }
 
-// Merged is what several configs come to.
+// Merged is the result of merging configs.
 type Merged struct {
 	Config []byte
 	// Version is the spec version of Config, the highest of those that were merged.
@@ -31,8 +31,8 @@ type Merged struct {
 // PartError says which of the configs cannot be merged with the others.
 type PartError struct {
 	Part string
-	// Version is the spec version that it had to be brought to, and Losses the fields
-	// in the way; empty where Err says what is wrong with it.
+	// Version is the spec version of the merge, and Losses the fields that it cannot have;
+	// empty where Err is the cause.
 	Version string
 	Losses  []Loss
 	Err     error
@@ -65,11 +65,11 @@ func lossText(losses []Loss) string {
 	return strings.Join(all, "; ")
 }
 
-// MergeAll merges valid configs, each over those before it, by the rules of Ignition
-// itself: those of spec 3 or, where all are of spec 2, those by which that appends.
-// All are first brought to the highest spec version among them; one that cannot be is
-// a PartError. That each part is valid does not make the result so. The same configs
-// give the same bytes, always, and a single one is given back as it is.
+// MergeAll merges valid configs, each over those before it, by the rules of Ignition:
+// those of spec 3 or, where all are of spec 2, those of appending. All are first converted
+// to the highest spec version among them; a config that cannot be is a PartError. The
+// result need not be valid. The same configs always give the same bytes, and a single one
+// is returned unchanged.
 func MergeAll(parts []Part) (*Merged, error) {
 	target, specs, err := readParts(parts)
 	if err != nil {
@@ -106,8 +106,8 @@ func MergeAll(parts []Part) (*Merged, error) {
 	return m, nil
 }
 
-// readParts finds the specs of configs, and the one that they are merged in: the
-// highest. An experimental one is taken where all are of it, and else its release.
+// readParts finds the specs of configs, and the highest, in which they are merged. An
+// experimental one counts as its release, unless all are of it.
 func readParts(parts []Part) (target *spec, specs []*spec, err error) {
 	if len(parts) == 0 {
 		return nil, nil, errors.New("there is nothing to merge")

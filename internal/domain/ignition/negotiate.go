@@ -7,14 +7,11 @@ import (
 )
 
 // Negotiate returns the spec versions in which a client takes a config of version own, the
-// preferred first, for a server that can convert. accept is its Accept header;
-// userAgent its User-Agent, which counts for the clients whose header names versions
-// that they cannot read; asked a version that the request asks for by itself, or empty.
-// If the client takes nothing, the list is empty and reason is a sentence without a
-// full stop.
-//
-// A client that names no version takes the config as it is. One that names a version
-// takes the config as it is if it reads that, and else the versions that it reads,
+// preferred first, for a server that can convert. accept is its Accept header; userAgent
+// counts for clients whose header names versions that they cannot read; asked is the
+// version in the request, or empty. If the list is empty, reason is a sentence without a
+// full stop. A client that names no version takes the config as it is. One that names a
+// version takes the config as it is if it reads it, and else the versions that it reads,
 // the newest first. A version in an entry of q=0 is never served.
 func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, reason string) {
 	if asked != "" {

@@ -9,7 +9,7 @@ import (
 
 // Origin says which configs an entry of a merged config came from.
 type Origin struct {
-	// Kind is what it is: "file", "unit", "kernel argument".
+	// Kind is the kind of the entry: "file", "unit", "kernel argument".
 	Kind string `json:"kind"`
 	// Name is its path, name or device, or the argument itself.
 	Name string `json:"name"`

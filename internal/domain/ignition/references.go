@@ -32,7 +32,7 @@ type Header struct {
 	Name, Value string
 }
 
-// Fetching is what a config says about the fetching of further ones.
+// Fetching is the part of a config about fetching others.
 type Fetching struct {
 	// Replace is the config that stands in for this one; nil: none.
 	Replace *Reference

@@ -35,9 +35,9 @@ var stable = []since{
 const arrival = 45 * 24 * time.Hour
 
 var (
-	// openshift is by the table of specifications of Butane (docs/specs.md of
-	// coreos/butane), variant openshift, which is what the Machine Config Operator
-	// takes; RHCOS reads spec 3 since 46.82 (README of coreos/ignition).
+	// openshift is the table of specifications of Butane (docs/specs.md of coreos/butane),
+	// variant openshift, for the Machine Config Operator; RHCOS reads spec 3 since 46.82
+	// (README of coreos/ignition).
 	openshift = []since{{19, "3.5.0"}, {14, "3.4.0"}, {7, "3.2.0"}, {6, "3.1.0"}, {1, "2.2.0"}}
 	// flatcar: 3185 is the first with Ignition 2, of spec 3.3.0 (Flatcar's page on
 	// Ignition); the alphas of March 2023 have 2.15 (coreos/butane issue 434), which

@@ -141,7 +141,7 @@ func ensure(o object, keys ...string) object {
 	for _, key := range keys {
 		next, ok := o[key].(object)
 		if !ok {
-			next = object{origin: at(o, key)}
+			next = object{origin: pathOf(o, key)}
 			o[key] = next
 		}
 		o = next
@@ -194,8 +194,8 @@ func integer(o object, key string) (int64, bool) {
 
 func number(i int64) json.Number { return json.Number(strconv.FormatInt(i, 10)) }
 
-// at is the path of a member in the source.
-func at(o object, key string) string { return text(o, origin) + "." + key }
+// pathOf is the path of a member in the source.
+func pathOf(o object, key string) string { return text(o, origin) + "." + key }
 
 // move takes members over from one object into another, with their values.
 func move(from, to object, keys ...string) {
@@ -207,8 +207,8 @@ func move(from, to object, keys ...string) {
 	}
 }
 
-// same reports whether two values are equal, whatever their origins.
-func same(a, b any) bool { return reflect.DeepEqual(withoutOrigins(a), withoutOrigins(b)) }
+// equalValues reports whether two values are equal, whatever their origins.
+func equalValues(a, b any) bool { return reflect.DeepEqual(withoutOrigins(a), withoutOrigins(b)) }
 
 // source returns the path in the source of the value at a path of the tree.
 func source(root object, path string) string {
@@ -238,8 +238,8 @@ func sortedKeys(o object) []string {
 	return slices.DeleteFunc(keys, func(key string) bool { return key == origin })
 }
 
-// parents refuses a directory whose missing parents would look different: spec 2
-// gives them its mode and owner, spec 3 0755 and root. The paths are those of spec 3.
+// parents refuses a directory whose missing parents would differ: spec 2 creates them with
+// its mode and owner, spec 3 with 0755 and root. The paths are those of spec 3.
 func (c *conversion) parents(directories []object, m mounts) {
 	declared := map[string]bool{}
 	for _, node := range directories {
@@ -248,17 +248,17 @@ func (c *conversion) parents(directories []object, m mounts) {
 	for _, node := range directories {
 		full := path.Clean(text(node, "path"))
 		above := path.Dir(full)
-		if above == "/" || declared[above] || m.at(above) || m.at(full) {
+		if above == "/" || declared[above] || m.mountedAt(above) || m.mountedAt(full) {
 			continue
 		}
 		const reason = "spec 2 gives it to the missing directories above as well, and spec 3 does not: declare %s too"
 		if mode, ok := integer(node, "mode"); ok && mode != rootMode {
-			c.lose(at(node, "mode"), reason, above)
+			c.lose(pathOf(node, "mode"), reason, above)
 		}
 		for _, key := range []string{"user", "group"} {
 			owner := sub(node, key)
 			if id, ok := integer(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
-				c.lose(at(node, key), reason, above)
+				c.lose(pathOf(node, key), reason, above)
 			}
 		}
 	}

@@ -47,8 +47,7 @@ func (c *upConversion) fetchingUp(root object) {
 	}
 }
 
-// userUp says without create what it says with it. None of its fields stands beside
-// it in a valid config.
+// userUp moves the fields of create to the user. A valid config has none of them in both.
 func userUp(user object) {
 	create, ok := user["create"].(object)
 	if !ok {
@@ -66,7 +65,7 @@ func (c *upConversion) sectors(p object, key, mebibytes string) {
 		return
 	}
 	if n != 0 {
-		c.lose(at(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and "+
+		c.lose(pathOf(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and "+
 			"2.4.0 have it)", mebibytes)
 	}
 	delete(p, key)
@@ -79,7 +78,7 @@ func (c *upConversion) unitUp(unit object) {
 	delete(unit, "enable")
 	switch {
 	case old && enable && given && !enabled:
-		c.lose(at(unit, "enable"), "it contradicts enabled: remove it")
+		c.lose(pathOf(unit, "enable"), "it contradicts enabled: remove it")
 	case old && enable:
 		unit["enabled"] = true
 	}

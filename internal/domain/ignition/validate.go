@@ -14,10 +14,9 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// Validate checks a JSON config of any spec version of the family with the library
-// that Ignition itself uses. What the library warns of stays a warning, except that
-// a field which only other versions have is an error that names them. The bytes are
-// served as they stand, so nothing is returned but the spec version.
+// Validate checks a JSON config of any spec version of the family with the library of
+// Ignition itself. Its warnings stay warnings, except that a field of other versions is an
+// error that names them. The bytes are served unchanged.
 func Validate(raw []byte) (specVersion string, r report.Report) {
 	d, s, failure := read(raw)
 	if failure != nil {
@@ -53,15 +52,15 @@ const maxTried = 2_000
 // validate holds a document against a spec.
 func (d *document) validate(s *spec) report.Report {
 	r := s.check(d, true)
-	r = d.strangers(s, r)
+	r = d.judgeUnknown(s, r)
 	if r.HasError() && len(d.nodes) <= maxTried {
-		d.name(s, r)
+		d.hintVersions(s, r)
 	}
 	return r.Tidy()
 }
 
-// name adds to errors which later version of the major takes what stands there.
-func (d *document) name(s *spec, r report.Report) {
+// hintVersions adds to errors the later version of the major that accepts the value.
+func (d *document) hintVersions(s *spec, r report.Report) {
 	for i := range family {
 		other := &family[i]
 		if other.major != s.major || !s.before(other) || other.pre != "" {
@@ -83,10 +82,10 @@ func (d *document) name(s *spec, r report.Report) {
 	}
 }
 
-// strangers judges the keys that the spec does not have. One that another version
-// has here is an error, and so is every one in an experimental spec, of which
-// nobody can say what a client makes of it. The rest stays the library's warning.
-func (d *document) strangers(s *spec, r report.Report) report.Report {
+// judgeUnknown judges the keys that the spec does not have. A key of another version is an
+// error, and so is every one in an experimental spec. The others keep the warning of the
+// library.
+func (d *document) judgeUnknown(s *spec, r report.Report) report.Report {
 	unknown := map[string]int{}
 	for _, i := range d.unknown(s.config) {
 		unknown[d.path(i)] = i
@@ -115,7 +114,7 @@ func (d *document) strangers(s *spec, r report.Report) report.Report {
 		}
 		shape := d.shape(i)
 		if _, ok := spans[shape]; !ok {
-			spans[shape] = having(shape)
+			spans[shape] = versionsWith(shape)
 		}
 		if spans[shape] != "" {
 			f.Severity = report.Error
@@ -126,9 +125,8 @@ func (d *document) strangers(s *spec, r report.Report) report.Report {
 	return r
 }
 
-// Excess says which bound a JSON text exceeds, so that it must not be given to the
-// library, and counts its values. Nil says that it is within bounds, or no JSON at
-// all, which the library finds out by itself.
+// Excess counts the values of a JSON text, and returns the bound that it exceeds, so that
+// the library must not read it. A text that is not JSON exceeds none.
 func Excess(raw []byte) (values int, excess *report.Finding) {
 	if !json.Valid(raw) {
 		return 0, nil
@@ -140,7 +138,7 @@ func Excess(raw []byte) (values int, excess *report.Finding) {
 	return len(d.nodes), excess
 }
 
-// Findings takes over what the library found.
+// Findings converts a report of the library.
 func Findings(found vreport.Report) report.Report {
 	var r report.Report
 	for _, e := range found.Entries {

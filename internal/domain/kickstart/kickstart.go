@@ -1,8 +1,6 @@
-// Package kickstart checks Anaconda kickstart files, cheaply: sections are closed,
-// commands are known to the release of the installer that they are for. The file
-// itself is served as it was written, and what is found is never more than a warning:
-// the release that a machine boots is not for this server to say, and the installer
-// knows its commands better.
+// Package kickstart checks Anaconda kickstart files: sections are closed, commands are
+// known to the release of the installer. The file is served unchanged, and a finding is at
+// most a warning, because the server does not know the release that a machine boots.
 package kickstart
 
 import (

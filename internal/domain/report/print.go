@@ -129,8 +129,7 @@ func clipRunes(s string, limit int) string {
 	return s
 }
 
-// printable replaces control characters, with which a source could drive the
-// terminal of whoever looks at its findings.
+// printable replaces control characters, with which a source could control a terminal.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\t' && unicode.IsControl(c) {

@@ -18,8 +18,7 @@ const (
 	Error   Severity = "error"
 )
 
-// MaxFindings bounds a tidied report: whoever has more to mend will see the rest
-// after mending these.
+// MaxFindings bounds a tidied report.
 const MaxFindings = 100
 
 // maxSummary bounds Summary, in bytes: it goes into an object's status.

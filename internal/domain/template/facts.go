@@ -27,7 +27,7 @@ type Facts struct {
 // NIC is a network card. An empty text is not known.
 type NIC struct{ MAC, IP, Hostname string }
 
-// Key names facts by what they say: a template gives the same for the same key.
+// Key identifies facts: a template renders the same text for the same key.
 type Key [sha256.Size]byte
 
 // Key hashes the facts.

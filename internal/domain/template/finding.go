@@ -27,7 +27,7 @@ var (
 	undefined = regexp.MustCompile(`^function "(.*)" not defined$`)
 )
 
-// syntaxFinding makes a finding of an error of Parse, which tells the line alone.
+// syntaxFinding makes a finding of an error of Parse, which has a line and no column.
 func syntaxFinding(source string, err error) report.Finding {
 	f := report.Finding{Severity: report.Error, Message: strings.TrimPrefix(err.Error(), "template: ")}
 	m := syntaxError.FindStringSubmatch(err.Error())

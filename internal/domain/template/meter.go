@@ -8,10 +8,10 @@ import (
 	text "text/template"
 )
 
-// text/template cannot be told to stop. A template is therefore parsed with calls
-// of a meter put in at the beginning of every loop's body and every definition, and
-// before what is compared or ranged over; and every function that a template can name
-// runs by the meter: what an execution costs is charged before it is spent.
+// text/template cannot be stopped. A template is therefore parsed with calls of a meter at
+// the beginning of every loop's body and every definition, and before each value that is
+// compared or ranged over; and every function runs by the meter: a cost is charged before
+// it is spent.
 const (
 	// budget is what rendering for one host may cost: 500,000 steps, or 32 MB of
 	// text that goes through functions.
@@ -39,7 +39,7 @@ var (
 	errValue  = errors.New("a function would make a value of more than 256 KiB")
 )
 
-// meter is what is left of the budget of one execution.
+// meter is the rest of the budget of one execution.
 type meter struct {
 	left int
 	// err is why it has stopped, and at the offset in the template; -1 is unknown.
@@ -98,7 +98,7 @@ func (m *meter) functions(t *Template) text.FuncMap {
 	return bound
 }
 
-// metered returns a function that charges what it is given and what it gives.
+// metered returns a function that charges for its arguments and its result.
 func (m *meter) metered(name string, f reflect.Value) any {
 	typ := f.Type()
 	in := make([]reflect.Type, typ.NumIn())
@@ -154,8 +154,7 @@ func (m *meter) metered(name string, f reflect.Value) any {
 
 var errorType = reflect.TypeFor[error]()
 
-// size is about what a value takes, in bytes. It stops counting where it is more
-// than is left.
+// size estimates the memory of a value, in bytes. It stops counting beyond the budget.
 func (m *meter) size(v reflect.Value) int {
 	total := 0
 	sizeOf(v, &total, m.left)

@@ -1,8 +1,7 @@
 // Package template renders the source of a config for one host. A source is a Go
-// text/template; what it can name are the host's Facts, and what it can call are
-// functions that give the same for the same, everywhere and always. It is pure and
-// bounded: whatever a template says, rendering it takes no more than about a second
-// of CPU and some tens of megabytes.
+// text/template with the host's Facts and functions that always return the same for the
+// same arguments. It is pure and bounded: rendering takes at most about a second of CPU
+// and some tens of megabytes.
 package template
 
 import (
