@@ -132,16 +132,17 @@ func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (ar
 }
 
 // forms lists the versions of an artifact. An experimental version, which is not
-// converted, is given as it is. A fault of the libraries leaves them out.
+// converted, is given as it is, and so is a config on which the libraries fail.
 func forms(artifact *Artifact) (all []ignition.Form) {
+	own := []ignition.Form{{Version: artifact.IgnitionVersion}}
 	defer func() {
 		if recover() != nil {
-			all = []ignition.Form{{Version: artifact.IgnitionVersion}}
+			all = own
 		}
 	}()
 	all, err := ignition.Servable(artifact.Bytes)
 	if err != nil {
-		return []ignition.Form{{Version: artifact.IgnitionVersion}}
+		return own
 	}
 	return all
 }

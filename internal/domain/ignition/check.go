@@ -58,7 +58,13 @@ func newSpec[T any](name string) spec {
 	if !ok {
 		panic("no version: " + name)
 	}
-	return spec{version: v, name: name, config: reflect.TypeFor[T](), merge: merge.MergeStruct}
+	return spec{version: v, name: name, config: reflect.TypeFor[T](), merge: mergeStructs}
+}
+
+// mergeStructs merges configs of spec 3.
+func mergeStructs(parent, child reflect.Value) reflect.Value {
+	merged, _ := merge.MergeStructTranscribe(parent.Interface(), child.Interface())
+	return reflect.ValueOf(merged)
 }
 
 // findings2 converts a report of the library of spec 2. The line of an entry is the number

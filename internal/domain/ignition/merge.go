@@ -48,8 +48,6 @@ func (e *PartError) Reason() string {
 	return fmt.Sprintf("it cannot be brought to spec %s: %s", e.Version, lossText(e.Losses))
 }
 
-func (e *PartError) Unwrap() error { return e.Err }
-
 // maxNamed bounds the fields that an error names.
 const maxNamed = 5
 

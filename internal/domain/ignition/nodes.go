@@ -40,11 +40,14 @@ func (c *upConversion) nodesUp(storage object, m mounts) {
 // fillOwner says that a node belongs to root, which an existing directory does after
 // spec 2 and not after spec 3.
 func fillOwner(node object, key string) {
-	owner := ensure(node, key)
-	_, hasID := owner["id"]
-	if name := text(owner, "name"); !hasID && name == "" {
-		owner["id"] = number(0)
+	if !hasOwner(node, key) {
+		ensure(node, key)["id"] = number(0)
 	}
+}
+
+func hasOwner(node object, key string) bool {
+	owner := sub(node, key)
+	return owner["id"] != nil || text(owner, "name") != ""
 }
 
 // placeUp sets the path of a node under the root, and returns it; empty where it has none.
@@ -179,9 +182,7 @@ func (c *downConversion) keptDown(node object) {
 		c.lose(pathOf(node, "mode"), "an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
 	}
 	for _, key := range []string{"user", "group"} {
-		owner := sub(node, key)
-		_, hasID := owner["id"]
-		if !hasID && text(owner, "name") == "" {
+		if !hasOwner(node, key) {
 			c.lose(pathOf(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it",
 				key)
 		}

@@ -40,8 +40,9 @@ func (c *upConversion) fetchingUp(root object) {
 		config["merge"] = list
 		delete(config, "append")
 	}
+	proxy := sub(ignition, "proxy")
 	for _, key := range []string{"httpProxy", "httpsProxy"} {
-		if proxy := sub(ignition, "proxy"); proxy != nil && proxy[key] == "" {
+		if proxy[key] == "" {
 			delete(proxy, key) // was the same as none
 		}
 	}
@@ -85,15 +86,9 @@ func (c *upConversion) unitUp(unit object) {
 	if mask, ok := unit["mask"].(bool); ok && !mask {
 		delete(unit, "mask") // does nothing in spec 2, unmasks in spec 3
 	}
-	dropEmptyContents(unit)
-}
-
-// dropEmptyContents leaves out the empty contents of drop-ins, which are not
-// written in spec 2 and would be in spec 3.
-func dropEmptyContents(unit object) {
 	for _, dropin := range objects(unit, "dropins") {
 		if dropin["contents"] == "" {
-			delete(dropin, "contents")
+			delete(dropin, "contents") // is not written in spec 2, and would be in spec 3
 		}
 	}
 }

@@ -142,8 +142,7 @@ func (t *Template) runFinding(err error) report.Finding {
 // missing says which fact a host lacks, or that there is no such fact.
 func (t *Template) missing(f report.Finding, key, context string) report.Finding {
 	switch {
-	case strings.HasPrefix(context, "."+key) && !slices.Contains(known, key), strings.HasPrefix(context, "$."+key) &&
-		!slices.Contains(known, key):
+	case strings.HasPrefix(strings.TrimPrefix(context, "$"), "."+key) && !slices.Contains(known, key):
 		f.Message = fmt.Sprintf("there is no .%s", clip(key))
 		f.Hint = "a template can name ." + strings.Join(known, ", .")
 	case context == "."+key || context == "$."+key:
