@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/coreos/stream-metadata-go/stream"
 )
 
 // Legacy returns the older rhcos.json form of one architecture of a document, for
@@ -54,6 +56,12 @@ func (d *Document) Legacy(architecture string) ([]byte, error) {
 	if metal := arch.Artifacts["metal"].Release; metal != "" {
 		out["buildid"] = metal
 	}
+	addClouds(out, &arch)
+	return encode(out, "    ")
+}
+
+// addClouds adds the images that lie in clouds.
+func addClouds(out map[string]any, arch *stream.Arch) {
 	if aws := arch.Images.Aws; aws != nil {
 		amis := map[string]any{}
 		for region, image := range aws.Regions {
@@ -68,7 +76,6 @@ func (d *Document) Legacy(architecture string) ([]byte, error) {
 		out["azure"] = map[string]string{"image": x.AzureDisk.URL[strings.LastIndexByte(x.AzureDisk.URL, '/')+1:],
 			"url": x.AzureDisk.URL}
 	}
-	return encode(out, "    ")
 }
 
 // legacyName is what an image is called in the older form.
