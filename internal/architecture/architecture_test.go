@@ -29,6 +29,7 @@ var order = []string{
 	"internal/domain/kickstart", // whose versions the API validates
 	"api/v1",
 	"api/openapi",
+	"internal/domain/jsonscan",
 	"internal/domain/ignition",
 	"internal/domain/butane",
 	"internal/domain/template",

@@ -1,13 +1,12 @@
-// Package butane translates Butane to Ignition, strictly: a warning is an error. It
-// is the one package that imports the Butane library. Its output is byte for byte
-// that of the command `butane --strict`, or for OpenShift's variants, whose default
-// output is a MachineConfig, of `butane --strict --raw`: the library's JSON and a
-// newline. In two points it is stricter than the command: a second YAML document is
-// an error, where the command does not read it, and so is a source beyond the
-// bounds of this package.
+// Package butane translates Butane to Ignition, strictly: a warning is an error. It is the
+// one package that imports the Butane library. Its output is byte for byte that of `butane
+// --strict`, or for OpenShift's variants of `butane --strict --raw`, with a newline. It is
+// stricter in two points: a second YAML document is an error, and so is a source beyond
+// the bounds of this package.
 package butane
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -58,8 +57,7 @@ func translate(source []byte, filesDir string) ([]byte, report.Report) {
 	return output, r.Tidy()
 }
 
-// convert takes over the findings of the library, all of them as errors: that is
-// what strict means.
+// convert converts the findings of the library, all to errors: that is strict.
 func (d *document) convert(found vreport.Report) report.Report {
 	r := ignition.Findings(found)
 	for i := range r {
@@ -84,7 +82,7 @@ func (d *document) convert(found vreport.Report) report.Report {
 // yamlLine finds the position in the messages of the YAML library.
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:)?\s*line (\d+): (.*)$`)
 
-// describe says what an error of the library means, which has no findings beside it.
+// describe converts an error of the library without findings.
 func (d *document) describe(err error) report.Report {
 	var unknown common.ErrUnknownVersion
 	switch {
@@ -92,11 +90,10 @@ func (d *document) describe(err error) report.Report {
 		return report.Report{d.unknownVariant()}
 	case errors.Is(err, common.ErrInvalidVersion):
 		return report.Report{d.unknownVersion()}
-	case errors.As(err, &unknown):
-		if _, known := versions[d.variant]; known {
-			return report.Report{d.unknownVersion()}
-		}
+	case errors.As(err, &unknown) && versions[d.variant] == nil:
 		return report.Report{d.unknownVariant()}
+	case errors.As(err, &unknown):
+		return report.Report{d.unknownVersion()}
 	case errors.Is(err, common.ErrRhcosVariantUnsupported):
 		f := d.finding(d.root.value("variant"), "variant rhcos has been removed from Butane")
 		f.Hint = "use variant: openshift"
@@ -106,21 +103,19 @@ func (d *document) describe(err error) report.Report {
 }
 
 func (d *document) unknownVariant() report.Finding {
-	message := "variant is missing"
+	f := d.finding(d.root.value("variant"), "variant is missing")
 	if d.variant != "" {
-		message = fmt.Sprintf("variant %s is not known", quote(d.variant))
+		f.Message = fmt.Sprintf("variant %s is not known", quote(d.variant))
 	}
-	f := d.finding(d.root.value("variant"), message)
 	f.Hint = "variants are " + strings.Join(Variants(), ", ")
 	return f
 }
 
 func (d *document) unknownVersion() report.Finding {
-	message := "version is missing"
+	f := d.finding(d.root.value("version"), "version is missing")
 	if d.version != "" {
-		message = fmt.Sprintf("%s has no version %s", d.variant, quote(d.version))
+		f.Message = fmt.Sprintf("%s has no version %s", d.variant, quote(d.version))
 	}
-	f := d.finding(d.root.value("version"), message)
 	if known := versions[d.variant]; len(known) > 0 {
 		f.Hint = "versions of " + d.variant + " are " + strings.Join(known, ", ")
 	}
@@ -158,7 +153,7 @@ func yamlErrors(err error) report.Report {
 		case strings.Contains(f.Message, "found character that cannot start any token"):
 			f.Hint = "YAML is indented with spaces, not with tabs"
 		}
-		f.Message = plain(f.Message)
+		f.Message = reworded(f.Message)
 		r = append(r, f)
 	}
 	if len(r) == 0 {
@@ -170,19 +165,19 @@ func yamlErrors(err error) report.Report {
 // wrongType is how the YAML library says that a value is of a wrong type.
 var wrongType = regexp.MustCompile("^cannot unmarshal !!(\\w+)( `[^`]*`)? into (.+)$")
 
-// plain puts the words of a config for the library's words of Go.
-func plain(message string) string {
+// kinds are the names of YAML's types.
+var kinds = map[string]string{
+	"str": "a string", "int": "a number", "float": "a number", "bool": "a boolean",
+	"map": "a mapping", "seq": "a list", "timestamp": "a date", "null": "null",
+}
+
+// reworded puts the words of a config for the library's words of Go.
+func reworded(message string) string {
 	m := wrongType.FindStringSubmatch(message)
 	if m == nil {
 		return message
 	}
-	found, ok := map[string]string{
-		"str": "a string", "int": "a number", "float": "a number", "bool": "a boolean",
-		"map": "a mapping", "seq": "a list", "timestamp": "a date", "null": "null",
-	}[m[1]]
-	if !ok {
-		found = "a value of type " + m[1]
-	}
+	found := cmp.Or(kinds[m[1]], "a value of type "+m[1])
 	expected := "a mapping"
 	switch t := strings.TrimLeft(m[3], "*"); {
 	case strings.HasPrefix(t, "[]"):
@@ -197,9 +192,4 @@ func plain(message string) string {
 	return "expected " + expected + ", found " + found + m[2]
 }
 
-func quote(s string) string {
-	if len(s) > 40 {
-		s = strings.ToValidUTF8(s[:40], "") + "…"
-	}
-	return strconv.Quote(s)
-}
+func quote(s string) string { return strconv.Quote(report.Clip(s, 40)) }

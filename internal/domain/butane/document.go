@@ -3,7 +3,6 @@ package butane
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -50,20 +49,17 @@ func resolve(n *yaml.Node) *yaml.Node {
 // nothing but errors.
 func parse(source []byte) (*document, report.Report) {
 	if tags(source) > MaxTags {
-		return nil, report.Report{{
-			Severity: report.Error, Message: fmt.Sprintf("the config has more than %d %%TAG directives", MaxTags),
-			Hint: "remove them: Butane has no use for them",
-		}}
+		return nil, report.ErrorWithHint("remove them: Butane has no use for them",
+			"the config has more than %d %%TAG directives", MaxTags)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(source))
 	var first, second yaml.Node
-	if err := decoder.Decode(&first); errors.Is(err, io.EOF) {
-		return nil, report.Report{empty()}
-	} else if err != nil {
+	if err := decoder.Decode(&first); err != nil && !errors.Is(err, io.EOF) {
 		return nil, yamlErrors(err)
 	}
+	empty := report.ErrorWithHint("a Butane config begins with variant: and version:", "the config is empty")
 	if len(first.Content) == 0 {
-		return nil, report.Report{empty()}
+		return nil, empty
 	}
 	root := first.Content[0]
 	b := bounds{}
@@ -82,7 +78,7 @@ func parse(source []byte) (*document, report.Report) {
 		return nil, yamlErrors(err)
 	}
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, report.Report{empty()}
+		return nil, empty
 	}
 	return newDocument(root)
 }
@@ -115,13 +111,6 @@ func newDocument(root *yaml.Node) (*document, report.Report) {
 		return nil, report.Report{f}
 	}
 	return d, d.boundChildren()
-}
-
-func empty() report.Finding {
-	return report.Finding{
-		Severity: report.Error, Message: "the config is empty",
-		Hint: "a Butane config begins with variant: and version:",
-	}
 }
 
 // finding returns an error at a node, or without a position where there is none.

@@ -9,8 +9,8 @@ import (
 // Local is a part of a config that the source names by a path on the operator's
 // disk.
 type Local struct {
-	// File is the path as it stands in the source, relative to the files directory
-	// though it begin with a slash. Tree tells that it is a folder.
+	// File is the path in the source, relative to the files directory even with a leading
+	// slash. Tree is true of a folder.
 	File string
 	Tree bool
 	// Path is the place in the document, such as "$.storage.trees.0.local", at Line

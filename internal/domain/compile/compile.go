@@ -1,8 +1,6 @@
-// Package compile turns the source of an IgnitionConfig into the bytes that a
-// machine is given, with a report of what was found on the way. It is pure: the
-// same source gives the same bytes, everywhere and always. And it is bounded: no
-// source at all takes two seconds of CPU, and only some that are near the bounds
-// take one.
+// Package compile turns the source of an IgnitionConfig into the bytes for machines, with
+// a report. It is pure: the same source always gives the same bytes. It is bounded: no
+// source takes two seconds of CPU, and only some near the bounds take one.
 package compile
 
 import (
@@ -19,6 +17,8 @@ import (
 
 // MaxSource bounds a source, in bytes.
 const MaxSource = 2 << 20
+
+const fetchLarge = "let the machine fetch large files by URL (contents.source)"
 
 // Types and formats of a Source.
 const (
@@ -69,8 +69,8 @@ type Artifact struct {
 	Hash string
 	// IgnitionVersion is the spec version of Bytes; empty for a kickstart.
 	IgnitionVersion string
-	// Forms says which spec versions Bytes can be given in, and what stands in the
-	// way of the others; nil for a kickstart and a template.
+	// Forms has the spec versions that Bytes can be given in, and the losses of the others;
+	// nil for a kickstart and a template.
 	Forms []ignition.Form
 	// Template says that Bytes is a template, as it was written, that is yet to be
 	// rendered for a host.
@@ -81,20 +81,16 @@ type Artifact struct {
 // The artifact is nil exactly where the report holds an error.
 func Compile(src Source) (*Artifact, report.Report) { return compileWith(src, butane.Translate) }
 
-// CompileLocal is Compile for a client on whose disk the local parts of a Butane
-// source are, under filesDir; see butane.TranslateLocal for what it leaves to the
-// caller. What it gives is small enough to be stored with format ignition.
+// CompileLocal is Compile for a client with the local parts of a Butane source under
+// filesDir; see butane.TranslateLocal for the duties of the caller. The result is small
+// enough to be stored with format ignition.
 func CompileLocal(src Source, filesDir string) (*Artifact, report.Report) {
 	artifact, found := compileWith(src, func(source []byte) ([]byte, report.Report) {
 		return butane.TranslateLocal(source, filesDir)
 	})
 	if artifact != nil && len(artifact.Bytes) > MaxSource {
-		return nil, append(found, report.Finding{
-			Severity: report.Error,
-			Message: fmt.Sprintf("with its local files the config has %d bytes, and may have %d (2 MiB)", len(artifact.Bytes),
-				MaxSource),
-			Hint: "let the machine fetch large files by URL (contents.source)",
-		})
+		return nil, append(found, report.ErrorWithHint(fetchLarge,
+			"with its local files the config has %d bytes, and may have %d (2 MiB)", len(artifact.Bytes), MaxSource)...)
 	}
 	return artifact, found
 }
@@ -104,11 +100,9 @@ func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (ar
 	// written. A fault in them is an error of this one source, not of the server.
 	defer func() {
 		if fault := recover(); fault != nil {
-			artifact, found = nil, report.Report{{
-				Severity: report.Error,
-				Message:  fmt.Sprintf("the %s library failed on this config: %.200v", src.Format, fault),
-				Hint:     "this is a fault of the library, which the config sets off; compiling parts of it shows which",
-			}}
+			artifact, found = nil, report.ErrorWithHint(
+				"this is a fault of the library, which the config sets off; compiling parts of it shows which",
+				"the %s library failed on this config: %.200v", src.Format, fault)
 		}
 	}()
 	if src.Template {
@@ -138,16 +132,17 @@ func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (ar
 }
 
 // forms lists the versions of an artifact. An experimental version, which is not
-// converted, is given as it is. A fault of the libraries leaves them out.
+// converted, is given as it is, and so is a config on which the libraries fail.
 func forms(artifact *Artifact) (all []ignition.Form) {
+	own := []ignition.Form{{Version: artifact.IgnitionVersion}}
 	defer func() {
 		if recover() != nil {
-			all = []ignition.Form{{Version: artifact.IgnitionVersion}}
+			all = own
 		}
 	}()
 	all, err := ignition.Servable(artifact.Bytes)
 	if err != nil {
-		return []ignition.Form{{Version: artifact.IgnitionVersion}}
+		return own
 	}
 	return all
 }
@@ -157,46 +152,30 @@ func check(src Source) report.Report {
 	switch src.Type + "/" + src.Format {
 	case TypeIgnition + "/" + FormatButane, TypeIgnition + "/" + FormatIgnition, TypeKickstart + "/" + FormatKickstart:
 	default:
-		return report.Report{{
-			Severity: report.Error,
-			Message:  fmt.Sprintf("format %.40q does not go with type %.40q", src.Format, src.Type),
-			Hint:     "type ignition takes format butane or ignition, type kickstart takes format kickstart",
-		}}
+		return report.ErrorWithHint(
+			"type ignition takes format butane or ignition, type kickstart takes format kickstart",
+			"format %.40q does not go with type %.40q", src.Format, src.Type)
 	}
 	if len(src.Config) > MaxSource {
-		return report.Report{{
-			Severity: report.Error,
-			Message:  fmt.Sprintf("the config is larger than %d bytes (2 MiB)", MaxSource),
-			Hint:     "let the machine fetch large files by URL (contents.source)",
-		}}
+		return report.ErrorWithHint(fetchLarge, "the config is larger than %d bytes (2 MiB)", MaxSource)
 	}
 	if strings.TrimSpace(src.Config) == "" && src.Format == FormatKickstart {
 		return report.Errorf("the config is empty")
 	}
 	if at := badByte(src.Config); at >= 0 {
-		line, column := report.Position([]byte(src.Config), at)
-		return report.Report{{
-			Severity: report.Error, Line: line, Column: column,
-			Message: fmt.Sprintf("byte 0x%02x is not text", src.Config[at]),
-			Hint:    "configs are UTF-8; binary content goes into a data: URL with base64",
-		}}
+		return report.Report{report.ErrorAt([]byte(src.Config), at,
+			fmt.Sprintf("byte 0x%02x is not text", src.Config[at]),
+			"configs are UTF-8; binary content goes into a data: URL with base64")}
 	}
 	return nil
 }
 
 // badByte returns the offset of the first byte that is NUL or no UTF-8, -1 for none.
 func badByte(s string) int {
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
-		return -1
-	}
 	for i, c := range s {
-		if c == 0 {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		if c == 0 || c == utf8.RuneError && size == 1 {
 			return i
-		}
-		if c == utf8.RuneError {
-			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
-				return i
-			}
 		}
 	}
 	return -1

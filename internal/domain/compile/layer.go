@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/report"
@@ -24,9 +25,9 @@ type Laid struct {
 // which of the layers each came from, the config itself by its own name.
 func (l *Laid) Origins() []ignition.Origin { return l.merged.Origins() }
 
-// Lay merges a config over its layers, see Stack, by the rules of Ignition itself. own
-// is what the config compiles to by itself and name its own name. The result is nil
-// exactly where the report holds an error.
+// Lay merges a config over its layers, see Stack, by the rules of Ignition. own is the
+// compiled config and name its name. The result is nil exactly where the report holds an
+// error.
 func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Report) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -56,9 +57,9 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 		return nil, refusal("merged over its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
 			"large files by URL (contents.source)", MaxMerged)
 	}
-	found = remote(stack, merged.Version)
+	found = checkFetched(stack, merged.Version)
 	for _, f := range merged.Validate().Errors() {
-		f.Line, f.Column = 0, 0 // of a text that nobody has written
+		f.Line, f.Column = 0, 0 // the text was not written by an operator
 		message := "merged over its layers the config is not valid: " + f.String()
 		if from := merged.From(f.Path); len(from) > 0 {
 			message += fmt.Sprintf(" (from %s)", joined(from))
@@ -89,43 +90,40 @@ func hashOf(artifact []byte) string {
 	return "sha256:" + hex.EncodeToString(digest[:])
 }
 
+// joined lists names: a, b and c.
 func joined(names []string) string {
-	text := names[0]
-	for i, name := range names[1:] {
-		if i == len(names)-2 {
-			text += " and " + name
-		} else {
-			text += ", " + name
-		}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
 	}
-	return text
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// remote judges what layers have fetched by the machine: that happens after they were
-// merged here, and so in another order than a machine would that fetched all of them.
-func remote(stack []*Layer, version string) report.Report {
+// checkFetched reports the configs that layers have the machine fetch: it merges them after
+// the layers were merged here, in another order than a machine that fetches all.
+func checkFetched(stack []*Layer, version string) report.Report {
 	var found report.Report
-	say := func(severity report.Severity, layer *Layer, path, format string, args ...any) {
+	add := func(severity report.Severity, layer *Layer, path, format string, args ...any) {
 		found = append(found, report.Finding{Severity: severity, Path: layersPath,
 			Message: fmt.Sprintf("layer %s: %s: ", layer.Name, path) + fmt.Sprintf(format, args...)})
 	}
 	appends := version[0] == '2'
 	for _, layer := range stack {
-		has := ignition.RemoteOf(layer.Bytes)
-		if has.Replace {
-			say(report.Error, layer, "$.ignition.config.replace",
+		fetched, _ := ignition.FetchingOf(layer.Bytes) // of a valid config
+		if fetched.Replace != nil {
+			add(report.Error, layer, "$.ignition.config.replace",
 				"it would take the place of the whole config: replace in the config itself")
 		}
 		switch {
-		case has.Merge && appends:
-			say(report.Error, layer, "$.ignition.config.append",
+		case len(fetched.Children) > 0 && appends:
+			add(report.Error, layer, "$.ignition.config.append",
 				"spec 2 forgets it where a config is put over it: write the config in spec 3, or append in the config itself")
-		case has.Merge:
-			say(report.Warning, layer, "$.ignition.config.merge",
+		case len(fetched.Children) > 0:
+			add(report.Warning, layer, "$.ignition.config.merge",
 				"the machine merges it over the whole config, also over what stands above the layer")
 		}
-		if has.Proxy && appends {
-			say(report.Warning, layer, "$.ignition.proxy", "spec 2 takes the proxy of the config on top alone")
+		if appends && (fetched.HTTPProxy+fetched.HTTPSProxy != "" || len(fetched.NoProxy) > 0) {
+			add(report.Warning, layer, "$.ignition.proxy", "spec 2 takes the proxy of the config on top alone")
 		}
 	}
 	return found

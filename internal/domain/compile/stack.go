@@ -37,14 +37,13 @@ type Layer struct {
 	Layers []string
 }
 
-// Stack finds the layers of a config, the lowest first. find gives a config by its
-// name; nil: there is none. Where the report has an error the config cannot be merged.
-// pending is true where the one thing in its way is a layer that is being compiled for
-// the first time: it need only be waited for.
+// Stack finds the layers of a config, the lowest first. find returns a config by its name,
+// or nil. A config with an error in the report cannot be merged. pending is true where its
+// only obstacle is a layer that is being compiled for the first time.
 func Stack(name string, layers []string, find func(name string) *Layer) (stack []*Layer, pending bool,
 	found report.Report) {
 	refuse := func(format string, args ...any) {
-		found = append(found, report.Finding{Severity: report.Error, Path: layersPath, Message: fmt.Sprintf(format, args...)})
+		found = append(found, refusal(format, args...)...)
 	}
 	w := newWalk(find)
 	circle, within := w.circle(name, layers)
@@ -56,25 +55,24 @@ func Stack(name string, layers []string, find func(name string) *Layer) (stack [
 		refuse("more than %d configs lie under %s", MaxUnder, name)
 		return nil, false, found
 	}
-	if deep := w.deep(name, layers); deep != nil {
-		refuse("more than %d layers lie under one another: %s", MaxDepth, chain(deep))
+	if deep := w.longest(layers, MaxDepth+1); len(deep) > MaxDepth {
+		refuse("more than %d layers lie under one another: %s", MaxDepth, chain(append([]string{name}, deep...)))
 		return nil, false, found
 	}
 	for _, each := range layers {
-		layer := w.layer(each)
+		layer, way := w.layer(each), chain([]string{name, each})
 		switch {
 		case layer == nil:
-			refuse("there is no config %s in this namespace: %s", each, chain([]string{name, each}))
+			refuse("there is no config %s in this namespace: %s", each, way)
 		case layer.Type != TypeIgnition:
-			refuse("%s is a %s, and only a config of type ignition is a layer: %s", each, layer.Type,
-				chain([]string{name, each}))
+			refuse("%s is a %s, and only a config of type ignition is a layer: %s", each, layer.Type, way)
 		case layer.Template:
 			refuse("%s is a template, and a template cannot be a layer; put what is the same for all hosts into a config of "+
-				"its own: %s", each, chain([]string{name, each}))
+				"its own: %s", each, way)
 		case layer.Bytes == nil && layer.Pending:
 			pending = true
 		case layer.Bytes == nil:
-			refuse("%s has never compiled: %s%s", each, chain([]string{name, each}), cause(layer))
+			refuse("%s has never compiled: %s%s", each, way, cause(layer))
 		case layer.Failing:
 			found = append(found, report.Finding{Severity: report.Warning, Path: layersPath,
 				Message: fmt.Sprintf("%s has an error, and its last good compilation is used%s", each, cause(layer))})
@@ -86,25 +84,20 @@ func Stack(name string, layers []string, find func(name string) *Layer) (stack [
 	return stack, pending && !found.HasError(), found
 }
 
-// maxCause bounds what is told of a layer's own error, in bytes.
+// maxCause bounds the quotation of a layer's own error, in bytes.
 const maxCause = 200
 
 func cause(layer *Layer) string {
-	text := layer.Failure
-	if text == "" {
+	if layer.Failure == "" {
 		return ""
 	}
-	if len(text) > maxCause {
-		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
-	}
-	return "; " + layer.Name + ": " + text
+	return "; " + layer.Name + ": " + report.Clip(layer.Failure, maxCause)
 }
 
-// Height is how many layers lie under a config with the given layers, one another
-// counted once: 0 without any, and more than MaxDepth where it is not to be merged.
+// Height is the number of layers that lie under one another below a config with the
+// given layers: 0 without any, and more than MaxDepth where they cannot be merged.
 func Height(name string, layers []string, find func(name string) *Layer) int {
-	w := newWalk(find)
-	return w.height(layers, MaxDepth+1)
+	return len(newWalk(find).longest(layers, MaxDepth+1))
 }
 
 // chain is a way down the layers, shortened where it is long.
@@ -115,16 +108,21 @@ func chain(names []string) string {
 	return strings.Join(names, " → ")
 }
 
-// walk looks at what is under a config.
+// walk follows the layers under a config.
 type walk struct {
 	find  func(string) *Layer
 	found map[string]*Layer
-	// heights has what was found out about configs.
-	heights map[looked]int
+	ways  map[way][]string
+}
+
+// way is the longest way down from a config, of at most limit names.
+type way struct {
+	name  string
+	limit int
 }
 
 func newWalk(find func(string) *Layer) *walk {
-	return &walk{find: find, found: map[string]*Layer{}, heights: map[looked]int{}}
+	return &walk{find: find, found: map[string]*Layer{}, ways: map[way][]string{}}
 }
 
 // layer returns a config, each looked up once.
@@ -137,63 +135,28 @@ func (w *walk) layer(name string) *Layer {
 	return layer
 }
 
-// looked is a config, and how far down from it was looked.
-type looked struct {
-	name  string
-	limit int
-}
-
-// height is that of a config with the given layers, as far as limit.
-func (w *walk) height(layers []string, limit int) int {
-	top := 0
-	for _, name := range layers {
-		if limit == 0 {
-			return 1
-		}
-		top = max(top, 1+w.below(name, limit-1))
-	}
-	return top
-}
-
-// below is the height of a config. One that fails is used as it is, whatever it names
-// by now.
-func (w *walk) below(name string, limit int) int {
-	key := looked{name, limit}
-	if h, known := w.heights[key]; known {
-		return h
-	}
-	layer := w.layer(name)
-	if layer == nil || layer.Failing {
-		return 0
-	}
-	h := w.height(layer.Layers, limit)
-	w.heights[key] = h
-	return h
-}
-
-// deep returns a way down of more than MaxDepth layers; nil where there is none.
-func (w *walk) deep(name string, layers []string) []string {
-	if w.height(layers, MaxDepth+1) <= MaxDepth {
+// longest returns the longest way down the given layers, of at most limit names. A
+// config that fails is used as it is, whatever layers it names by now.
+func (w *walk) longest(layers []string, limit int) (longest []string) {
+	if limit == 0 {
 		return nil
 	}
-	way := []string{name}
-	for left := MaxDepth + 1; left > 0; left-- {
-		for _, each := range layers {
-			if 1+w.below(each, left-1) >= left {
-				way = append(way, each)
-				if layer := w.layer(each); layer != nil {
-					layers = layer.Layers
-				}
-				break
-			}
+	for _, name := range layers {
+		below, known := w.ways[way{name, limit}]
+		if layer := w.layer(name); !known && layer != nil && !layer.Failing {
+			below = w.longest(layer.Layers, limit-1)
+		}
+		w.ways[way{name, limit}] = below
+		if len(below) >= len(longest) {
+			longest = append([]string{name}, below...)
 		}
 	}
-	return way
+	return longest
 }
 
-// circle returns a shortest way from a config back to itself; nil where there is none.
-// Circles under it that it is no part of are for their own members to report. within
-// is false where there is more under it than is looked at.
+// circle returns a shortest way from a config back to itself; nil where there is none, or
+// where it is in a circle further below. within is false where more than MaxUnder configs
+// lie under it.
 func (w *walk) circle(name string, layers []string) (way []string, within bool) {
 	over := map[string]string{} // a config -> the one by which it was found
 	next := []string{name}

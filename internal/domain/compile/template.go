@@ -25,8 +25,7 @@ func ParseTemplate(src Source) (*Template, report.Report) {
 	if parsed == nil {
 		return nil, found
 	}
-	// From here on it is what is rendered; which versions that can be given in is found
-	// out when somebody asks for one.
+	// The rendered text is no template. Its forms are computed when a machine asks for one.
 	src.Template, src.WithoutForms = false, true
 	return &Template{src: src, parsed: parsed}, found
 }
@@ -40,7 +39,7 @@ func checkTemplate(src Source) (*Artifact, report.Report) {
 	return &Artifact{Bytes: []byte(src.Config), Hash: hashOf([]byte(src.Config)), Template: true}, found
 }
 
-// Rendering is what a template comes to for one host.
+// Rendering is the result of a template for one host.
 type Rendering struct {
 	// Text is the rendered source; nil where rendering fails.
 	Text []byte
@@ -64,7 +63,7 @@ func (t *Template) Render(facts *template.Facts) (r Rendering) {
 	return r
 }
 
-// LayOver merges what was rendered over layers, as Stack finds them.
+// LayOver merges the rendered config over layers, as Stack finds them.
 func (r *Rendering) LayOver(name string, layers []string, find func(name string) *Layer) {
 	if r.Artifact == nil || len(layers) == 0 {
 		return
@@ -91,19 +90,19 @@ func (r *Rendering) Message() string {
 	if r.Artifact != nil {
 		return ""
 	}
-	return r.say(r.Found.Errors())
+	return r.sentence(r.Found.Errors())
 }
 
-// Warnings says what was found that does not stop the config from being served.
+// Warnings returns the findings that do not stop the config from being served.
 func (r *Rendering) Warnings() []string {
 	var out []string
 	for _, f := range r.Found.Warnings() {
-		out = append(out, r.say(report.Report{f}))
+		out = append(out, r.sentence(report.Report{f}))
 	}
 	return out
 }
 
-func (r *Rendering) say(found report.Report) string {
+func (r *Rendering) sentence(found report.Report) string {
 	var parts []string
 	for i, f := range found {
 		if i == maxRendered {
@@ -119,10 +118,5 @@ func (r *Rendering) say(found report.Report) string {
 			parts = append(parts, "in the rendered text: "+f.String())
 		}
 	}
-	const limit = 700
-	text := strings.Join(parts, "; ")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
+	return report.Clip(strings.Join(parts, "; "), 700)
 }

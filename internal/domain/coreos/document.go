@@ -3,8 +3,8 @@
 // (github.com/coreos/stream-metadata-go). It checks documents, converts from and to the
 // older rhcos.json, finds the files of a release and rewrites their locations.
 //
-// A document is never written anew: it is kept, and passed on, to the byte, with
-// members that this program does not know.
+// A document is kept, and passed on, to the byte, with members that this program does
+// not know.
 package coreos
 
 import (
@@ -31,6 +31,8 @@ const (
 	Initramfs = "initramfs"
 	Rootfs    = "rootfs"
 )
+
+var roles = []string{Disk, Kernel, Initramfs, Rootfs}
 
 // Document is a stream metadata document that has been checked.
 type Document struct {

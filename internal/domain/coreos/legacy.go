@@ -1,22 +1,16 @@
 package coreos
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 )
 
 // leftover is the member of an architecture that keeps what the older form says
 // and stream metadata has no place for, so that it can be given back.
 const leftover = "rhcos-json"
-
-// legacyMember is the member of a file that keeps what the older form calls it, where
-// that is not what it would be called again.
-const legacyMember = "rhcos-json-name"
 
 // legacyRole is the place of an image of the older form in stream metadata.
 type legacyRole struct{ artifact, format, role string }
@@ -29,12 +23,15 @@ var legacyRoles = map[string]legacyRole{
 	"live-initramfs": {"metal", "pxe", Initramfs}, "live-rootfs": {"metal", "pxe", Rootfs},
 }
 
-// legacyImage is an image of the older form, as its baseURI and path locate it.
+// legacyImage is a file: of the older form, with a path below its baseURI, or of stream
+// metadata, with a location. The members are in the order of their names.
 type legacyImage struct {
-	Path               string      `json:"path"`
+	Location           string      `json:"location,omitempty"`
+	Path               string      `json:"path,omitempty"`
+	Name               string      `json:"rhcos-json-name,omitempty"`
 	SHA256             string      `json:"sha256"`
-	UncompressedSHA256 string      `json:"uncompressed-sha256,omitempty"`
 	Size               json.Number `json:"size,omitempty"`
+	UncompressedSHA256 string      `json:"uncompressed-sha256,omitempty"`
 	UncompressedSize   json.Number `json:"uncompressed-size,omitempty"`
 }
 
@@ -96,19 +93,15 @@ func FromLegacy(stream string, documents ...[]byte) (*Document, error) {
 	if !modified.IsZero() {
 		metadata["last-modified"] = modified.Format(time.RFC3339)
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(struct {
+	text, err := encode(struct {
 		Stream        string         `json:"stream"`
 		Metadata      any            `json:"metadata"`
 		Architectures map[string]any `json:"architectures"`
-	}{stream, metadata, architectures})
+	}{stream, metadata, architectures}, "  ")
 	if err != nil {
 		return nil, err
 	}
-	return Parse(buf.Bytes())
+	return Parse(text)
 }
 
 // legacy reads a document of the older form, and makes the member of its architecture
@@ -118,17 +111,18 @@ func (r *reader) legacy(data []byte) (arch string, old legacyDocument, built map
 		r.bad("", "has %d bytes, more than the %d that a document may have", len(data), MaxDocument)
 		return
 	}
-	tree, err := walk(data, nil)
+	tree, err := decode(data)
 	if err != nil {
 		r.bad("", "%v", err)
 		return
 	}
-	top := r.object("", member{tree, true})
+	top := member{value: tree, there: true}
+	r.object(top)
 	var all map[string]json.RawMessage
 	r.typed("", data, &old)
 	r.typed("", data, &all)
-	r.name("buildid", r.text("buildid", of(top, "buildid"), true))
-	r.location("baseURI", r.text("baseURI", of(top, "baseURI"), true))
+	r.text(top.member("buildid"), true, r.name)
+	r.text(top.member("baseURI"), true, r.location)
 	if arch = old.architecture(); arch == "" && len(r.problems) == 0 {
 		r.bad("images", "no image is named after an architecture")
 	}
@@ -150,7 +144,7 @@ func (old *legacyDocument) architecture() string {
 
 // fromLegacy makes the architecture's member of stream metadata.
 func (r *reader) fromLegacy(old *legacyDocument, arch string, all map[string]json.RawMessage) map[string]any {
-	artifacts := map[string]map[string]any{} // artifact -> format -> roles
+	artifacts := map[string]any{}
 	rest := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(old.Images)) {
 		var image legacyImage
@@ -160,36 +154,14 @@ func (r *reader) fromLegacy(old *legacyDocument, arch string, all map[string]jso
 			rest[name] = old.Images[name]
 			continue
 		}
-		if artifacts[place.artifact] == nil {
-			artifacts[place.artifact] = map[string]any{}
-		}
-		roles, _ := artifacts[place.artifact][place.format].(map[string]any)
-		if roles == nil {
-			roles = map[string]any{}
-		}
-		file := map[string]any{"location": old.BaseURI + image.Path, "sha256": image.SHA256}
-		for key, value := range map[string]string{
-			"uncompressed-sha256": image.UncompressedSHA256, "size": string(image.Size),
-			"uncompressed-size": string(image.UncompressedSize),
-		} {
-			if value != "" && strings.HasSuffix(key, "size") {
-				file[key] = json.Number(value)
-			} else if value != "" {
-				file[key] = value
-			}
-		}
+		image.Location, image.Path, image.Name = old.BaseURI+image.Path, "", ""
 		if _, live := legacyRoles["live-"+name]; live {
-			file[legacyMember] = name
+			image.Name = name
 		}
-		roles[place.role] = file
-		artifacts[place.artifact][place.format] = roles
+		nested(artifacts, place.artifact)["release"] = old.BuildID
+		nested(artifacts, place.artifact, "formats", place.format)[place.role] = image
 	}
-	built := map[string]any{}
-	listed := map[string]any{}
-	for name, formats := range artifacts {
-		listed[name] = map[string]any{"release": old.BuildID, "formats": formats}
-	}
-	built["artifacts"] = listed
+	built := map[string]any{"artifacts": artifacts}
 	if images := old.cloudImages(); len(images) > 0 {
 		built["images"] = images
 	}
@@ -210,6 +182,19 @@ func (r *reader) fromLegacy(old *legacyDocument, arch string, all map[string]jso
 		built[leftover] = kept
 	}
 	return built
+}
+
+// nested returns the object under keys. Missing ones are created.
+func nested(object map[string]any, keys ...string) map[string]any {
+	for _, key := range keys {
+		next, ok := object[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			object[key] = next
+		}
+		object = next
+	}
+	return object
 }
 
 // place is where an image of the older form belongs; ok is false where that is

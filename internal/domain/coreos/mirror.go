@@ -1,16 +1,18 @@
 package coreos
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"glowplug/internal/domain/jsonscan"
 )
 
-// SignatureSuffix is what the signature of a mirrored file ends in.
+// SignatureSuffix is the end of the name of a mirrored file's signature.
 const SignatureSuffix = ".sig"
 
 // Listed is a file that a document lists, with where.
@@ -30,12 +32,12 @@ func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
 			return nil, fmt.Errorf("the stream has no architecture %s, only %s", name, Few(d.Architectures()))
 		}
 	}
+	if len(architectures) == 0 {
+		architectures = d.Architectures()
+	}
 	var all []Listed
 	found := map[string]bool{}
-	for _, arch := range d.Architectures() {
-		if len(architectures) > 0 && !slices.Contains(architectures, arch) {
-			continue
-		}
+	for _, arch := range slices.Compact(slices.Sorted(slices.Values(architectures))) {
 		for _, pair := range d.Artifacts(arch) {
 			name, format, _ := strings.Cut(pair, "/")
 			if len(artifacts) > 0 && !slices.Contains(artifacts, name) {
@@ -50,17 +52,10 @@ func (d *Document) List(architectures, artifacts []string) ([]Listed, error) {
 	}
 	for _, name := range artifacts {
 		if !found[name] {
-			return nil, fmt.Errorf("the stream has no artifact %s for %s", name, Few(d.among(architectures)))
+			return nil, fmt.Errorf("the stream has no artifact %s for %s", name, Few(architectures))
 		}
 	}
 	return all, nil
-}
-
-func (d *Document) among(architectures []string) []string {
-	if len(architectures) > 0 {
-		return architectures
-	}
-	return d.Architectures()
 }
 
 // MirrorPath is where a mirror keeps the file at location, below its root:
@@ -79,44 +74,36 @@ func MirrorPath(stream, release, architecture, artifact, location string) (strin
 }
 
 // Rewrite returns the document with other locations and signatures of its files, and
-// all else as it is, to the byte. replace is given the URL of a file and of its
-// signature, which member ("location" or "signature") tells apart, with where it
-// stands, and gives what is to stand there.
+// all else as it is, to the byte. replace is given the place of a file, "location" or
+// "signature", and the URL there, and returns the new URL.
 func (d *Document) Rewrite(replace func(at Listed, member, url string) string) ([]byte, error) {
-	var out bytes.Buffer
+	values, err := scan(d.Raw)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
 	last := 0
-	_, err := walk(d.Raw, func(at []string, value string, start, end int) {
+	for i, v := range values {
 		// architectures.A.artifacts.B.formats.C.ROLE.location
-		if len(at) != 8 || at[0] != "architectures" || at[2] != "artifacts" || at[4] != "formats" {
-			return
-		}
-		if at[7] != "location" && at[7] != "signature" || !slices.Contains([]string{Disk, Kernel, Initramfs, Rootfs}, at[6]) {
-			return
+		at := keysOf(values, i)
+		if len(at) != 8 || at[0] != "architectures" || at[2] != "artifacts" || at[4] != "formats" ||
+			!slices.Contains(roles, at[6]) || at[7] != "location" && at[7] != "signature" || d.Raw[v.Start] != '"' {
+			continue
 		}
 		listed := Listed{
 			Architecture: at[1], Artifact: at[3], Format: at[5],
 			Release: d.Stream.Architectures[at[1]].Artifacts[at[3]].Release, File: File{Role: at[6]},
 		}
-		text := replace(listed, at[7], value)
-		if text == value {
-			return
+		was := jsonscan.Unquote(d.Raw[v.Start:v.End])
+		text := replace(listed, at[7], was)
+		if text == was {
+			continue
 		}
-		out.Write(d.Raw[last:start])
-		out.Write(quote(text))
-		last = end
-	})
-	if err != nil {
-		return nil, err
+		quoted, err := jsontext.AppendQuote(append(out, d.Raw[last:v.Start]...), text)
+		if err != nil {
+			return nil, err
+		}
+		out, last = quoted, v.End
 	}
-	out.Write(d.Raw[last:])
-	return out.Bytes(), nil
-}
-
-// quote writes a JSON string that leaves "&" of a URL as it is.
-func quote(text string) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a string is always written
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	return append(out, d.Raw[last:]...), nil
 }

@@ -21,10 +21,10 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// Problems is what is wrong with a document, in the order of its paths.
+// Problems are the problems of a document, in the order of its paths.
 type Problems []Problem
 
-// maxShown and maxProblems bound what an error says, and what is looked for.
+// maxShown and maxProblems bound the text of an error, and the search.
 const (
 	maxShown    = 5
 	maxProblems = 100

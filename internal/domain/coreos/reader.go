@@ -16,7 +16,7 @@ import (
 	"github.com/coreos/stream-metadata-go/stream"
 )
 
-// reader checks a document from the top down, and notes what is wrong at which path.
+// reader checks a document from the top down, and collects its problems.
 type reader struct{ problems Problems }
 
 func (r *reader) bad(path, format string, args ...any) {
@@ -39,53 +39,46 @@ func (r *reader) document(doc *Document) {
 		r.bad("", "is of the older rhcos.json form: glowplug coreos import makes stream metadata of it")
 		return
 	}
-	tree, err := walk(data, nil)
+	tree, err := decode(data)
 	if err != nil {
 		r.bad("", "%v", err)
 		return
 	}
-	top := r.object("", member{tree, true})
-	if top == nil {
+	top := member{value: tree, there: true}
+	if r.object(top) == nil {
 		return
 	}
-	r.name("stream", r.text("stream", of(top, "stream"), true))
-	if metadata := of(top, "metadata"); metadata.there {
-		r.metadata(doc, metadata)
+	r.text(top.member("stream"), true, r.name)
+	if metadata := top.member("metadata"); metadata.there && r.object(metadata) != nil {
+		r.text(metadata.member("last-modified"), false, func(path, text string) {
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				r.bad(path, "%q is not a time such as 2022-11-02T18:50:21Z", clip(text))
+				return
+			}
+			doc.LastModified = at.UTC()
+		})
 	}
-	architectures := r.members("architectures", of(top, "architectures"), maxArchitectures)
-	if architectures != nil && len(architectures) == 0 {
-		r.bad("architectures", "lists none")
-	}
-	for _, name := range slices.Sorted(maps.Keys(architectures)) {
-		r.architecture(child("architectures", name), name, of(architectures, name))
-	}
+	architectures := top.member("architectures")
+	r.members(architectures, maxArchitectures, r.architecture)
+	r.notEmpty(architectures)
 	if len(r.problems) == 0 {
 		r.typed("", data, &doc.Stream)
 	}
 }
 
-// member is the value of a member, or says that there is none.
+// member is a value of a document at its path, or says that there is none.
 type member struct {
+	path  string
 	value any
 	there bool
 }
 
-func of(object map[string]any, key string) member {
+// member returns a member of an object.
+func (m member) member(key string) member {
+	object, _ := m.value.(map[string]any)
 	value, there := object[key]
-	return member{value, there}
-}
-
-func (r *reader) metadata(doc *Document, m member) {
-	text := r.text("metadata.last-modified", of(r.object("metadata", m), "last-modified"), false)
-	if text == "" {
-		return
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		r.bad("metadata.last-modified", "%q is not a time such as 2022-11-02T18:50:21Z", clip(text))
-		return
-	}
-	doc.LastModified = at.UTC()
+	return member{child(m.path, key), value, there}
 }
 
 // Bounds of what a document lists: real ones have 4 architectures, 21 artifacts of
@@ -100,92 +93,56 @@ const (
 // meant.
 var goNames = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "x86-64": "x86_64"}
 
-func (r *reader) architecture(path, name string, m member) {
+func (r *reader) architecture(name string, m member) {
 	if want, other := goNames[name]; other {
-		r.bad(path, "is not a name of stream metadata: want %s", want)
+		r.bad(m.path, "is not a name of stream metadata: want %s", want)
 		return
 	}
-	r.name(path, name)
-	arch := r.object(path, m)
-	if arch == nil {
-		return
-	}
-	at := child(path, "artifacts")
-	artifacts := r.members(at, of(arch, "artifacts"), maxArtifacts)
-	for _, name := range slices.Sorted(maps.Keys(artifacts)) {
-		r.artifact(child(at, name), name, of(artifacts, name))
-	}
-	if images, ok := arch["images"]; ok {
-		raw, err := json.Marshal(images)
+	r.members(m.member("artifacts"), maxArtifacts, r.artifact)
+	if images := m.member("images"); images.there {
+		raw, err := json.Marshal(images.value)
 		if err != nil {
-			r.bad(child(path, "images"), "%v", err)
+			r.bad(images.path, "%v", err)
 			return
 		}
-		r.typed(child(path, "images"), raw, &stream.Images{})
+		r.typed(images.path, raw, &stream.Images{})
 	}
 }
 
-func (r *reader) artifact(path, name string, m member) {
-	r.name(path, name)
-	artifact := r.object(path, m)
-	if artifact == nil {
-		return
-	}
-	r.name(child(path, "release"), r.text(child(path, "release"), of(artifact, "release"), true))
-	at := child(path, "formats")
-	formats := r.members(at, of(artifact, "formats"), maxFormats)
-	if formats != nil && len(formats) == 0 {
-		r.bad(at, "lists none")
-	}
-	for _, name := range slices.Sorted(maps.Keys(formats)) {
-		r.format(child(at, name), name, of(formats, name))
-	}
+func (r *reader) artifact(_ string, m member) {
+	r.text(m.member("release"), true, r.name)
+	formats := m.member("formats")
+	r.members(formats, maxFormats, r.format)
+	r.notEmpty(formats)
 }
 
-// format checks the files of a format. Other members than the known roles may be
-// anything.
-func (r *reader) format(path, name string, m member) {
-	r.name(path, name)
-	format := r.object(path, m)
-	if format == nil {
-		return
+// format checks the files of a format. Members beside the known roles may be anything.
+func (r *reader) format(name string, m member) {
+	if len(r.object(m)) == 0 {
+		r.bad(m.path, "lists no file")
 	}
-	if len(format) == 0 {
-		r.bad(path, "lists no file")
-	}
-	for _, role := range []string{Disk, Kernel, Initramfs, Rootfs} {
-		if file := of(format, role); file.there {
-			r.file(child(path, role), file)
-		}
-	}
-	if name != "pxe" {
-		return
-	}
-	for _, role := range []string{Kernel, Initramfs} {
-		if _, ok := format[role]; !ok {
-			r.bad(child(path, role), "is missing: nothing boots over PXE without it")
+	for _, role := range roles {
+		file := m.member(role)
+		switch {
+		case file.there:
+			r.file(file)
+		case name == "pxe" && (role == Kernel || role == Initramfs):
+			r.bad(file.path, "is missing: nothing boots over PXE without it")
 		}
 	}
 }
 
-func (r *reader) file(path string, m member) {
-	file := r.object(path, m)
-	if file == nil {
+func (r *reader) file(m member) {
+	if r.object(m) == nil {
 		return
 	}
-	at := child(path, "location")
-	if text := r.text(at, of(file, "location"), true); text != "" {
-		r.location(at, text)
-	}
-	at = child(path, "signature")
-	if text := r.text(at, of(file, "signature"), false); text != "" {
-		r.location(at, text)
-	}
-	r.digest(child(path, "sha256"), of(file, "sha256"), true)
-	r.digest(child(path, "uncompressed-sha256"), of(file, "uncompressed-sha256"), false)
+	r.text(m.member("location"), true, r.location)
+	r.text(m.member("signature"), false, r.location)
+	r.text(m.member("sha256"), true, r.digest)
+	r.text(m.member("uncompressed-sha256"), false, r.digest)
 }
 
-// location checks a URL. One with a password in it would be shown to everybody.
+// location checks a URL. A password in it would be public.
 func (r *reader) location(path, text string) {
 	u, err := url.Parse(text)
 	switch {
@@ -198,8 +155,8 @@ func (r *reader) location(path, text string) {
 
 var hexDigest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
-func (r *reader) digest(path string, m member, required bool) {
-	if text := r.text(path, m, required); text != "" && !hexDigest.MatchString(text) {
+func (r *reader) digest(path, text string) {
+	if !hexDigest.MatchString(text) {
 		r.bad(path, "%q is not a SHA-256 digest of 64 hex digits", clip(text))
 	}
 }
@@ -211,46 +168,61 @@ const maxName = 128
 
 // name checks a name, which may become part of a path.
 func (r *reader) name(path, name string) {
-	if name != "" && (len(name) > maxName || !nameForm.MatchString(name)) {
+	if len(name) > maxName || !nameForm.MatchString(name) {
 		r.bad(path, "%q is not a name of letters, digits, \".\", \"_\", \"+\", \"~\" and \"-\", at most %d", clip(name),
 			maxName)
 	}
 }
 
-// object reads the members of an object; nil: it is none.
-func (r *reader) object(path string, m member) map[string]any {
+// object returns the members of an object; nil of another value.
+func (r *reader) object(m member) map[string]any {
 	if !m.there {
-		r.bad(path, "is missing")
+		r.bad(m.path, "is missing")
 		return nil
 	}
 	members, ok := m.value.(map[string]any)
 	if !ok {
-		r.bad(path, "must be an object, not %s", kindOf(m.value))
+		r.bad(m.path, "must be an object, not %s", kindOf(m.value))
 	}
 	return members
 }
 
-// members is object for one of at most limit members.
-func (r *reader) members(path string, m member, limit int) map[string]any {
-	all := r.object(path, m)
+// members checks the members of an object, at most limit, in the order of their names.
+// Each is an object with a name.
+func (r *reader) members(m member, limit int, check func(name string, m member)) {
+	all := r.object(m)
 	if len(all) > limit {
-		r.bad(path, "lists %d, more than the %d that there may be", len(all), limit)
-		return nil
+		r.bad(m.path, "lists %d, more than the %d that there may be", len(all), limit)
+		return
 	}
-	return all
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		each := m.member(name)
+		r.name(each.path, name)
+		if r.object(each) != nil {
+			check(name, each)
+		}
+	}
 }
 
-func (r *reader) text(path string, m member, required bool) string {
+func (r *reader) notEmpty(m member) {
+	if object, ok := m.value.(map[string]any); ok && len(object) == 0 {
+		r.bad(m.path, "lists none")
+	}
+}
+
+// text checks a string, unless it is empty.
+func (r *reader) text(m member, required bool, check func(path, text string)) {
 	text, ok := m.value.(string)
 	switch {
 	case !m.there && required:
-		r.bad(path, "is missing")
+		r.bad(m.path, "is missing")
 	case m.there && !ok:
-		r.bad(path, "must be a string, not %s", kindOf(m.value))
+		r.bad(m.path, "must be a string, not %s", kindOf(m.value))
 	case m.there && text == "" && required:
-		r.bad(path, "is empty")
+		r.bad(m.path, "is empty")
+	case text != "":
+		check(m.path, text)
 	}
-	return text
 }
 
 // typed reads what the library has a type for.

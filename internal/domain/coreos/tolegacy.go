@@ -1,11 +1,12 @@
 package coreos
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/coreos/stream-metadata-go/stream"
 )
 
 // Legacy returns the older rhcos.json form of one architecture of a document, for
@@ -27,35 +28,40 @@ func (d *Document) Legacy(architecture string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, members := d.leftovers(architecture)
-	images := map[string]any{}
-	if kept, ok := out["images"].(map[string]any); ok {
-		images = kept
+	tree, err := decode(d.Raw)
+	if err != nil {
+		return nil, err
 	}
+	all, _ := tree.(map[string]any)
+	members := nested(all, "architectures", architecture)
+	out := nested(members, leftover)
+	images := nested(out, "images")
 	for _, file := range listed {
-		kept := members(file)
-		name, named := kept[legacyMember].(string)
+		// The library has no type for some members of a file.
+		kept := nested(members, "artifacts", file.Artifact, "formats", file.Format, file.Role)
+		name, named := kept["rhcos-json-name"].(string)
 		if !named {
 			name = legacyName(file)
 		}
 		if _, twice := images[name]; twice {
 			continue // of several formats the older form has one
 		}
-		image := map[string]any{"path": strings.TrimPrefix(file.URLs[0], base), "sha256": file.SHA256}
-		if file.UncompressedSHA256 != "" {
-			image["uncompressed-sha256"] = file.UncompressedSHA256
-		}
-		for _, key := range []string{"size", "uncompressed-size"} {
-			if size, ok := kept[key].(json.Number); ok {
-				image[key] = size
-			}
-		}
+		image := legacyImage{Path: strings.TrimPrefix(file.URLs[0], base), SHA256: file.SHA256,
+			UncompressedSHA256: file.UncompressedSHA256}
+		image.Size, _ = kept["size"].(json.Number)
+		image.UncompressedSize, _ = kept["uncompressed-size"].(json.Number)
 		images[name] = image
 	}
-	out["images"], out["baseURI"], out["buildid"] = images, base, listed[0].Release
+	out["baseURI"], out["buildid"] = base, listed[0].Release
 	if metal := arch.Artifacts["metal"].Release; metal != "" {
 		out["buildid"] = metal
 	}
+	addClouds(out, &arch)
+	return encode(out, "    ")
+}
+
+// addClouds adds the images that lie in clouds.
+func addClouds(out map[string]any, arch *stream.Arch) {
 	if aws := arch.Images.Aws; aws != nil {
 		amis := map[string]any{}
 		for region, image := range aws.Regions {
@@ -69,36 +75,6 @@ func (d *Document) Legacy(architecture string) ([]byte, error) {
 	if x := arch.RHELCoreOSExtensions; x != nil && x.AzureDisk != nil && out["azure"] == nil {
 		out["azure"] = map[string]string{"image": x.AzureDisk.URL[strings.LastIndexByte(x.AzureDisk.URL, '/')+1:],
 			"url": x.AzureDisk.URL}
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "    ")
-	if err := enc.Encode(out); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
-}
-
-// leftovers are what FromLegacy has kept of an architecture, and the way to the
-// members of a file that the library has no type for.
-func (d *Document) leftovers(architecture string) (kept map[string]any, file func(Listed) map[string]any) {
-	var all map[string]any
-	dec := json.NewDecoder(bytes.NewReader(d.Raw))
-	dec.UseNumber()
-	_ = dec.Decode(&all) // it was parsed before
-	down := func(at map[string]any, path ...string) map[string]any {
-		for _, key := range path {
-			at, _ = at[key].(map[string]any)
-		}
-		return at
-	}
-	kept = down(all, "architectures", architecture, leftover)
-	if kept == nil {
-		kept = map[string]any{}
-	}
-	return kept, func(l Listed) map[string]any {
-		return down(all, "architectures", architecture, "artifacts", l.Artifact, "formats", l.Format, l.Role)
 	}
 }
 

@@ -2,19 +2,20 @@ package ignition
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // MediaType is the content type of an Ignition config.
 const MediaType = "application/vnd.coreos.ignition+json"
 
-// maxRanges bounds the entries of an Accept header that are kept, those that an
-// Ignition config may be of: every spec version and wildcard. The longest header of a
-// real client has three.
+// maxRanges bounds the entries of an Accept header that are kept. The longest header
+// of a real client has three.
 const maxRanges = 16
 
-// Accept is what a client takes, as its Accept header says it: every entry, the
-// preferred first. The zero value is a client that sent no header: it takes all.
+// Accept is the Accept header of a client: every entry that an Ignition config may
+// match, the preferred first. The zero value, of a client without the header, takes all.
 type Accept struct {
 	ranges [maxRanges]mediaRange
 	n      int
@@ -56,14 +57,10 @@ func ParseAccept(header string) Accept {
 		if r.kind == other {
 			continue
 		}
-		// Stable by quality: entries of one quality stay in the header's order.
-		i := a.n
-		for ; i > 0 && a.ranges[i-1].q < r.q; i-- {
-			a.ranges[i] = a.ranges[i-1]
-		}
-		a.ranges[i] = r
+		a.ranges[a.n] = r
 		a.n++
 	}
+	slices.SortStableFunc(a.ranges[:a.n], func(a, b mediaRange) int { return int(b.q - a.q) })
 	return a
 }
 
@@ -74,7 +71,7 @@ func parseRange(entry string) (mediaRange, bool) {
 	switch {
 	case name == "":
 		return r, false
-	case name == MediaType, strings.EqualFold(name, MediaType):
+	case strings.EqualFold(name, MediaType):
 		r.kind = ignition
 	case name == "*/*", strings.EqualFold(name, "application/*"), strings.EqualFold(name, "application/json"):
 		r.kind = wildcard
@@ -104,99 +101,75 @@ func parseRange(entry string) (mediaRange, bool) {
 
 // quality reads a q value in thousandths: 0 to 1 with at most three decimals.
 func quality(s string) (int16, bool) {
-	whole, decimals, _ := strings.Cut(s, ".")
-	if whole != "0" && whole != "1" || len(decimals) > 3 {
+	integer, decimals, _ := strings.Cut(s, ".")
+	if len(integer) != 1 || len(decimals) > 3 {
 		return 0, false
 	}
-	q := int16(whole[0]-'0') * 1000
-	for i, weight := 0, int16(100); i < len(decimals); i, weight = i+1, weight/10 {
-		if decimals[i] < '0' || decimals[i] > '9' {
-			return 0, false
-		}
-		q += int16(decimals[i]-'0') * weight
-	}
-	return q, q <= 1000
+	q, err := strconv.ParseUint(integer+(decimals + "000")[:3], 10, 16)
+	return int16(q), err == nil && q <= 1000
+}
+
+// has reports whether an entry of a kind fulfils a condition.
+func (a *Accept) has(kind rangeKind, condition func(*mediaRange) bool) bool {
+	return slices.ContainsFunc(a.ranges[:a.n], func(r mediaRange) bool { return r.kind == kind && condition(&r) })
 }
 
 // NamesIgnition reports whether an entry asks for an Ignition config by its type. A
 // client without such an entry may be given something else.
 func (a Accept) NamesIgnition() bool {
-	for i := range a.ranges[:a.n] {
-		if r := &a.ranges[i]; r.kind == ignition && r.q > 0 {
-			return true
-		}
-	}
-	return false
+	return a.has(ignition, func(r *mediaRange) bool { return r.q > 0 })
 }
 
-// Takes reports whether the client takes a config of a spec version as it is. If not,
-// reason says why in a sentence without a full stop. An entry with a version takes
-// that version and those before it of the same major; one with an experimental
-// version takes that too. A wildcard counts only where no entry names a version,
-// and q=0 refuses what the entry says.
-func (a Accept) Takes(specVersion string) (ok bool, reason string) {
-	if !a.given {
-		return true, ""
-	}
-	v, _, valid := parseVersion(specVersion)
-	if !valid {
-		return false, fmt.Sprintf("the config has no spec version that can be compared with what the client reads, but %q",
-			clip(specVersion))
-	}
-	switch a.judge(v) {
-	case refuses:
-		return false, "the client refuses Ignition configs of spec " + specVersion
-	case readsOther:
-		return false, fmt.Sprintf("the client reads Ignition spec %s and the config is of spec %s", a.named(), specVersion)
-	case readsNone:
-		return false, "the client's Accept header has no entry for an Ignition config"
-	}
-	return true, ""
+// namesVersion reports whether an entry names a version, so that wildcards, which
+// every real client sends, do not count.
+func (a *Accept) namesVersion() bool {
+	return a.has(ignition, func(r *mediaRange) bool { return r.q > 0 && r.versioned })
 }
 
-// IsTaken is Takes without the reason, which takes longer than the rest.
+// refuses reports whether an entry of q=0 names the version, or every one.
+func (a *Accept) refuses(v version) bool {
+	return a.has(ignition, func(r *mediaRange) bool { return r.q == 0 && (!r.versioned || r.version == v) })
+}
+
+// takesWildcards reports whether there is a wildcard, and none of q=0.
+func (a *Accept) takesWildcards() bool {
+	return a.has(wildcard, func(r *mediaRange) bool { return r.q > 0 }) &&
+		!a.has(wildcard, func(r *mediaRange) bool { return r.q == 0 })
+}
+
+// IsTaken reports whether the client takes a config of a spec version as it is. An
+// entry with a version takes that version and those before it of the same major; one
+// with an experimental version takes that too. A wildcard counts only where no entry
+// names a version, and q=0 refuses what the entry says.
 func (a Accept) IsTaken(specVersion string) bool {
 	if !a.given {
 		return true
 	}
 	v, _, valid := parseVersion(specVersion)
-	return valid && a.judge(v) == takes
+	if !valid || a.refuses(v) {
+		return false
+	}
+	reads := a.has(ignition, func(r *mediaRange) bool { return r.q > 0 && (!r.versioned || r.version.reads(v)) })
+	return reads || !a.namesVersion() && a.takesWildcards()
 }
 
-// judgement is the verdict of an Accept header on a version.
-type judgement uint8
-
-const (
-	takes judgement = iota
-	refuses
-	readsOther
-	readsNone
-)
-
-func (a Accept) judge(v version) judgement {
-	var readable, named, plain bool
-	for i := range a.ranges[:a.n] {
-		r := &a.ranges[i]
-		if r.kind != ignition || r.q == 0 {
-			continue
-		}
-		if r.versioned {
-			named, readable = true, readable || r.version.reads(v)
-		} else {
-			plain = true
-		}
+// Takes is IsTaken with the reason of a refusal, a sentence without a full stop. The
+// reason takes longer than the rest.
+func (a Accept) Takes(specVersion string) (ok bool, reason string) {
+	if a.IsTaken(specVersion) {
+		return true, ""
 	}
+	v, _, valid := parseVersion(specVersion)
 	switch {
+	case !valid:
+		return false, fmt.Sprintf("the config has no spec version that can be compared with what the client reads, but %q",
+			clip(specVersion))
 	case a.refuses(v):
-		return refuses
-	case readable || plain:
-		return takes
-	case named:
-		return readsOther
-	case a.takesWild() && !a.refusesWild():
-		return takes
+		return false, "the client refuses Ignition configs of spec " + specVersion
+	case a.namesVersion():
+		return false, fmt.Sprintf("the client reads Ignition spec %s and the config is of spec %s", a.named(), specVersion)
 	}
-	return readsNone
+	return false, "the client's Accept header has no entry for an Ignition config"
 }
 
 // reads reports whether a client whose newest spec is c reads a config of spec v.
@@ -208,7 +181,7 @@ func (c version) reads(v version) bool {
 }
 
 // named lists the versions that the client names, the preferred first.
-func (a Accept) named() string {
+func (a *Accept) named() string {
 	var names []string
 	for _, r := range a.ranges[:a.n] {
 		if r.kind == ignition && r.versioned && r.q > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"glowplug/internal/domain/jsonscan"
 	"glowplug/internal/domain/report"
 )
 
@@ -109,7 +110,7 @@ func (d *document) isLight() bool {
 		return false
 	}
 	for _, n := range d.nodes {
-		if fold(n.key) == "compression" && strings.HasPrefix(fold(d.path(n.parent)), "$.ignition.config.") {
+		if strings.EqualFold(n.Key, "compression") && strings.HasPrefix(jsonscan.Fold(d.path(n.Parent)), "$.ignition.config.") {
 			return false
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"strings"
 
 	v2_0 "github.com/coreos/ignition/config/v2_0/types"
 	validate2 "github.com/coreos/ignition/config/validate"
 	"github.com/coreos/ignition/config/validate/astnode"
 	report2 "github.com/coreos/ignition/config/validate/report"
+	"github.com/coreos/ignition/v2/config/merge"
 	validate3 "github.com/coreos/ignition/v2/config/validate"
 
 	"glowplug/internal/domain/report"
@@ -36,7 +38,7 @@ func spec3[T any](version string, name func(*T)) spec {
 // spec2 is a version of spec 2, which appends configs with a function of its own.
 func spec2[T any](version string, appended func(parent, child T) T, name func(*T)) spec {
 	s := newSpec[T](version)
-	s.appended = func(parent, child reflect.Value) reflect.Value {
+	s.merge = func(parent, child reflect.Value) reflect.Value {
 		return reflect.ValueOf(appended(parent.Interface().(T), child.Interface().(T)))
 	}
 	s.check = func(d *document, places bool) report.Report {
@@ -56,11 +58,17 @@ func newSpec[T any](name string) spec {
 	if !ok {
 		panic("no version: " + name)
 	}
-	return spec{version: v, name: name, config: reflect.TypeFor[T]()}
+	return spec{version: v, name: name, config: reflect.TypeFor[T](), merge: mergeStructs}
 }
 
-// findings2 takes over what the library of spec 2 found. The line of an entry is
-// the number of the document's node, see place.
+// mergeStructs merges configs of spec 3.
+func mergeStructs(parent, child reflect.Value) reflect.Value {
+	merged, _ := merge.MergeStructTranscribe(parent.Interface(), child.Interface())
+	return reflect.ValueOf(merged)
+}
+
+// findings2 converts a report of the library of spec 2. The line of an entry is the number
+// of the node, see place.
 func (d *document) findings2(found report2.Report) report.Report {
 	var r report.Report
 	for _, e := range found.Entries {
@@ -72,7 +80,7 @@ func (d *document) findings2(found report2.Report) report.Report {
 		if e.Kind == report2.EntryInfo {
 			continue
 		}
-		f.Line, f.Column = d.position(d.nodes[at].start)
+		f.Line, f.Column = d.position(d.nodes[at].Start)
 		r = append(r, f)
 	}
 	return r
@@ -83,16 +91,13 @@ func (d *document) findings2(found report2.Report) report.Report {
 func (d *document) misread(err error) *report.Finding {
 	for i, n := range d.nodes {
 		var into any
-		switch fold(n.key) {
-		case "source":
+		switch {
+		case strings.EqualFold(n.Key, "source"):
 			into = new(v2_0.Url)
-		case "hash":
+		case strings.EqualFold(n.Key, "hash"):
 			into = new(v2_0.Hash)
 		}
-		if into == nil || n.kind != '"' {
-			continue
-		}
-		if json.Unmarshal(d.raw[n.start:stringEnd(d.raw, n.start)], into) != nil {
+		if into != nil && d.kind(i) == '"' && json.Unmarshal(d.raw[n.Start:n.End], into) != nil {
 			return d.fail(i, oneLine(err.Error()), "")
 		}
 	}
@@ -107,16 +112,14 @@ type tree struct {
 
 func newTree(d *document) *tree {
 	t := &tree{d: d, kids: make([][]int32, len(d.nodes))}
-	for i := 1; i < len(d.nodes); i++ {
-		parent := d.nodes[i].parent
-		t.kids[parent] = append(t.kids[parent], int32(i))
+	for i, n := range d.nodes[1:] {
+		t.kids[n.Parent] = append(t.kids[n.Parent], int32(i+1))
 	}
 	return t
 }
 
-// place shows a document's node to the library of spec 2. Instead of its line it
-// gives its number, from 1: so the library does not search the text for each of
-// them, which takes quadratic time, and a finding is about one value exactly.
+// place shows a document's node to the library of spec 2, with its number, from 1, in
+// place of its line: the library would search the text for each line, in quadratic time.
 type place struct {
 	*tree
 	at int
@@ -128,19 +131,19 @@ func (p *place) LiteralValue() any                             { return nil }
 func (p *place) Tag() string                                   { return "json" }
 
 func (p *place) SliceChild(i int) (astnode.AstNode, bool) {
-	if p.d.nodes[p.at].kind != '[' || i >= len(p.kids[p.at]) {
+	if p.d.kind(p.at) != '[' || i >= len(p.kids[p.at]) {
 		return nil, false
 	}
 	return &place{p.tree, int(p.kids[p.at][i])}, true
 }
 
 func (p *place) KeyValueMap() (map[string]astnode.AstNode, bool) {
-	if p.d.nodes[p.at].kind != '{' {
+	if p.d.kind(p.at) != '{' {
 		return nil, false
 	}
 	members := make(map[string]astnode.AstNode, len(p.kids[p.at]))
 	for _, kid := range p.kids[p.at] {
-		members[p.d.nodes[kid].key] = &place{p.tree, int(kid)}
+		members[p.d.nodes[kid].Key] = &place{p.tree, int(kid)}
 	}
 	return members, true
 }

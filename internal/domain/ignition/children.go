@@ -16,16 +16,15 @@ const (
 	maxChildBytes = 2 << 20
 )
 
-// children converts the configs that are written into this one as data: URLs. A
-// child of this config's own version is converted with it. One of another version
-// stays as it is where a client of the new version reads it, and is else refused:
-// what such a client reads of a config that it fetches is not ours to say. One that
-// stands in for this one has nothing to do with what this one declares.
+// children converts the configs that are written into this one as data: URLs. A child of
+// this config's own version is converted with it. One of another version stays where a
+// client of the new version reads it, and is else refused. A config that replaces this one
+// does not meet its entries.
 func (c *conversion) children(root object) {
 	config := sub(root, "ignition", "config")
 	for _, ref := range append(objects(config, "append"), objects(config, "merge")...) {
 		if child := c.child(ref); child != nil && child.declared != nil {
-			c.include(child.declared, at(ref, "source"))
+			c.include(child.declared, pathOf(ref, "source"))
 		}
 	}
 	if replace := sub(config, "replace"); replace != nil {
@@ -35,7 +34,7 @@ func (c *conversion) children(root object) {
 
 // child converts a config that is written into this one; nil where there is none.
 func (c *conversion) child(ref object) *conversion {
-	there := at(ref, "source")
+	there := pathOf(ref, "source")
 	if !strings.HasPrefix(strings.ToLower(text(ref, "source")), "data:") {
 		return nil
 	}
@@ -74,7 +73,7 @@ func (c *conversion) child(ref object) *conversion {
 		c.lose(there+strings.TrimPrefix(l.Path, "$"), "%s", l.Reason)
 	}
 	if hash := sub(ref, "verification"); hash["hash"] != nil {
-		c.lose(at(hash, "hash"), "it is the hash of a config of spec %s", s.name)
+		c.lose(pathOf(hash, "hash"), "it is the hash of a config of spec %s", s.name)
 	}
 	ref["source"] = dataURL(out)
 	delete(ref, "compression")

@@ -1,6 +1,7 @@
 package ignition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Loss is a field that stands in the way of a conversion.
+// Loss is a field that a conversion cannot keep.
 type Loss struct {
 	// Path is the field's place in the source, such as "$.storage.luks".
 	Path string
@@ -26,11 +27,10 @@ const MaxConverted = 10_000
 // maxLosses bounds how many fields a refusal lists.
 const maxLosses = 50
 
-// Convert returns a config of one spec version in another, such as "3.2.0". The result
-// means the same to a client of that version; where that cannot be, the result is
-// nil and the losses say which fields are in the way. The same source gives the same
-// bytes, always; a source that is of the version already is given back as it is. An
-// error says that the source is no valid config, or that there is no such version.
+// Convert returns a config in another spec version, such as "3.2.0". The result means the
+// same to a client of that version; where that is impossible, it is nil and the losses
+// name the fields. The same source always gives the same bytes; a source of that version
+// is returned unchanged. An error: the source is not valid, or there is no such version.
 func Convert(raw []byte, to string) ([]byte, []Loss, error) {
 	target := specOf(to)
 	if target == nil {
@@ -57,13 +57,10 @@ const (
 	maxVerifiedValues = 2_500
 )
 
-// Servable lists every released spec version, and the config's own, the oldest
-// first, and which fields of the config stand in the way of each. The error says that
-// the source is no valid config.
-//
-// A config that is so large that each validation takes long is judged by its fields
-// alone: that one of its values, such as the scheme of a URL, is not for a version is
-// then found by Convert.
+// Servable lists every released spec version, and the config's own, the oldest first, with
+// the fields that prevent each. The error: the source is not valid. Of a large config,
+// whose validation takes long, the fields alone are judged; Convert then finds values that
+// a version does not allow, such as the scheme of a URL.
 func Servable(raw []byte) ([]Form, error) {
 	d, from, err := valid(raw)
 	if err != nil {
@@ -82,7 +79,7 @@ func Servable(raw []byte) ([]Form, error) {
 	return forms, nil
 }
 
-// valid reads a config that is to be converted.
+// valid reads a config for a conversion.
 func valid(raw []byte) (*document, *spec, error) {
 	if !utf8.Valid(raw) {
 		return nil, nil, errors.New("the config is not UTF-8")
@@ -107,8 +104,7 @@ type conversion struct {
 	depth  int
 	left   *room
 	losses []Loss
-	// declared is what the config declares, with those that are written into it; nil
-	// within a major.
+	// declared has the entries of the config and those written into it; nil within a major.
 	declared *declared
 }
 
@@ -156,7 +152,7 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 		c.within2(root, newest2, to)
 	}
 	c.children(root)
-	made(root, "ignition")["version"] = to.name
+	ensure(root, "ignition")["version"] = to.name
 	prune(root)
 	c.restrict(to.config, root, "$", root)
 	if len(c.losses) > 0 {
@@ -179,10 +175,7 @@ func (c *conversion) lose(path, format string, args ...any) {
 // sorted returns the losses, each field once, in an order that is always the same.
 func (c *conversion) sorted() []Loss {
 	slices.SortFunc(c.losses, func(a, b Loss) int {
-		if n := comparePaths(a.Path, b.Path); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Reason, b.Reason)
+		return cmp.Or(comparePaths(a.Path, b.Path), strings.Compare(a.Reason, b.Reason))
 	})
 	out := slices.CompactFunc(c.losses, func(a, b Loss) bool { return a.Path == b.Path })
 	if len(out) > maxLosses {
@@ -204,7 +197,7 @@ func comparePaths(a, b string) int {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// restrict refuses what the version's type of a config does not have.
+// restrict refuses the fields that the version does not have.
 func (c *conversion) restrict(t reflect.Type, value any, path string, root object) {
 	t = bare(t)
 	switch value := value.(type) {
@@ -220,7 +213,7 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 				from = text(o, origin)
 			}
 			reason := "spec " + c.to.name + " has no such field"
-			if spans := having(from); spans != "" {
+			if spans := versionsWith(from); spans != "" {
 				reason += ": it is one of spec " + spans
 			}
 			c.lose(from, "%s", reason)
@@ -244,11 +237,7 @@ func (c *conversion) verify(out []byte, root object) {
 		return
 	}
 	for _, f := range s.check(d, false).Errors() {
-		path := f.Path
-		if path == "" {
-			path = "$"
-		}
-		c.lose(source(root, path), "spec %s refuses it: %s", c.to.name, f.Message)
+		c.lose(source(root, cmp.Or(f.Path, "$")), "spec %s refuses it: %s", c.to.name, f.Message)
 	}
 }
 
@@ -261,8 +250,8 @@ func (c *conversion) modes(root object) {
 	storage := sub(root, "storage")
 	for _, kind := range []string{"files", "directories"} {
 		for _, node := range objects(storage, kind) {
-			if mode, ok := whole(node, "mode"); ok && mode&0o7000 != 0 {
-				c.lose(at(node, "mode"),
+			if mode, ok := integer(node, "mode"); ok && mode&0o7000 != 0 {
+				c.lose(pathOf(node, "mode"),
 					"spec 3.6.0 sets the special bits (set-uid, set-gid, sticky) and the versions before it do not")
 			}
 		}
@@ -277,7 +266,7 @@ func (c *conversion) proxy(ignition object, merges bool) {
 	}
 	proxy := sub(ignition, "proxy")
 	for _, key := range sortedKeys(proxy) {
-		c.lose(at(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has "+
+		c.lose(pathOf(proxy, key), "beside further configs it means different things: spec 2 drops it where one of them has "+
 			"none, spec 3 keeps it")
 	}
 }

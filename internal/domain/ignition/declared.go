@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// declared is what a config and those written into it declare, in the terms of spec
-// 3. The majors agree on a config by itself; where several are put together, spec 3
-// merges the entries of one key into one, and spec 2 carries out one after the other.
-// And spec 3 mounts every filesystem before anything is written, spec 2 each only for
-// the nodes that name it.
+// declared has the entries of a config and of those written into it, in the terms of spec
+// 3. The majors agree on a config by itself. Of several, spec 3 merges the entries of one
+// key, and spec 2 carries out one after the other; spec 3 mounts every filesystem before
+// it writes, spec 2 each only for the nodes that name it.
 type declared struct {
 	// entries has the field of each entry, by its key, such as "users core".
 	entries map[string]string
@@ -34,14 +33,14 @@ var keyed = []struct{ section, list, key string }{
 	{"storage", "disks", "device"}, {"storage", "raid", "name"}, {"storage", "filesystems", "device"},
 }
 
-// declare collects what a config in the form of spec 3 declares by itself, and
-// refuses what its own filesystems hide.
+// declare collects the entries of a config in the form of spec 3, and refuses what its own
+// filesystems hide.
 func (c *conversion) declare(root object) {
 	d := &declared{entries: map[string]string{}, mounts: map[string]string{}}
 	storage := sub(root, "storage")
 	for _, k := range keyed {
 		for _, entry := range objects(sub(root, k.section), k.list) {
-			d.entries[k.list+" "+text(entry, k.key)] = at(entry, k.key)
+			d.entries[k.list+" "+text(entry, k.key)] = pathOf(entry, k.key)
 		}
 	}
 	for _, unit := range objects(sub(root, "systemd"), "units") {
@@ -49,16 +48,16 @@ func (c *conversion) declare(root object) {
 		key := "units " + text(unit, "name") + " "
 		for _, said := range []string{"contents", "enabled", "mask"} {
 			if unit[said] != nil {
-				d.entries[key+said] = at(unit, said)
+				d.entries[key+said] = pathOf(unit, said)
 			}
 		}
 		for _, dropin := range objects(unit, "dropins") {
-			d.entries[key+"dropins "+text(dropin, "name")] = at(dropin, "name")
+			d.entries[key+"dropins "+text(dropin, "name")] = pathOf(dropin, "name")
 		}
 	}
 	own := mounts{"root": {"root", "/"}}
 	for _, fs := range objects(storage, "filesystems") {
-		p, field := path.Clean(text(fs, "path")), at(fs, "path")
+		p, field := path.Clean(text(fs, "path")), pathOf(fs, "path")
 		if c.from.major == 2 {
 			field = strings.TrimSuffix(text(fs, origin), ".mount") + ".name"
 		}
@@ -69,15 +68,15 @@ func (c *conversion) declare(root object) {
 	for _, kind := range []string{"directories", "files", "links"} {
 		for _, node := range objects(storage, kind) {
 			full := path.Clean(text(node, "path"))
-			field := at(node, "path")
+			field := pathOf(node, "path")
 			d.entries["node "+full] = field
-			d.nodes = append(d.nodes, placed{full, field, own.of(full).path})
+			d.nodes = append(d.nodes, placed{full, field, own.covering(full).path})
 		}
 	}
 	d.folders = foldersOf(root)
 	c.declared = d
 	for _, p := range slices.Sorted(maps.Keys(d.mounts)) {
-		c.hidden(p, d.mounts[p], d.folders)
+		c.refuseHidden(p, d.mounts[p], d.folders)
 	}
 }
 
@@ -107,9 +106,9 @@ func foldersOf(root object) []string {
 	return folders
 }
 
-// hidden refuses a filesystem that is mounted where something is written which no
-// node says: spec 2 writes it below the filesystem, where nobody sees it.
-func (c *conversion) hidden(mounted, field string, folders []string) {
+// refuseHidden refuses a filesystem that is mounted over folders that are written to without a
+// node: spec 2 writes below the filesystem.
+func (c *conversion) refuseHidden(mounted, field string, folders []string) {
 	for _, folder := range folders {
 		if covers(mounted, folder) {
 			c.lose(field, "spec 3 writes users, groups and units to the filesystem that is mounted there, spec 2 to the one "+
@@ -119,8 +118,7 @@ func (c *conversion) hidden(mounted, field string, folders []string) {
 	}
 }
 
-// include takes in what a config written into this one declares, at a place in this
-// one, and refuses what the two do not declare each for itself.
+// include adds the entries of a config written into this one, and refuses entries of both.
 func (c *conversion) include(child *declared, there string) {
 	all := c.declared
 	for _, key := range slices.Sorted(maps.Keys(child.entries)) {
@@ -133,28 +131,28 @@ func (c *conversion) include(child *declared, there string) {
 	for i := range child.nodes {
 		child.nodes[i].field = there + strings.TrimPrefix(child.nodes[i].field, "$")
 	}
-	c.elsewhere(child.nodes, all.mounts)
+	c.refuseElsewhere(child.nodes, all.mounts)
 	of := map[string]string{}
 	for p, field := range child.mounts {
 		of[p] = there + strings.TrimPrefix(field, "$")
 	}
-	c.elsewhere(all.nodes, of)
+	c.refuseElsewhere(all.nodes, of)
 	for _, p := range slices.Sorted(maps.Keys(of)) {
 		if other, ok := all.mounts[p]; ok {
 			c.lose(of[p], "%s has this path, too", other)
 		}
-		c.hidden(p, of[p], all.folders)
+		c.refuseHidden(p, of[p], all.folders)
 	}
 	for _, p := range slices.Sorted(maps.Keys(all.mounts)) {
-		c.hidden(p, all.mounts[p], child.folders)
+		c.refuseHidden(p, all.mounts[p], child.folders)
 	}
 	maps.Copy(all.mounts, of)
 	all.nodes = append(all.nodes, child.nodes...)
 	all.folders = append(all.folders, child.folders...)
 }
 
-// elsewhere refuses nodes of one config that lie in a filesystem of another.
-func (c *conversion) elsewhere(nodes []placed, mounts map[string]string) {
+// refuseElsewhere refuses nodes of one config that lie in a filesystem of another.
+func (c *conversion) refuseElsewhere(nodes []placed, mounts map[string]string) {
 	if len(mounts) == 0 {
 		return
 	}

@@ -8,20 +8,6 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_6"
 )
 
-func TestFold(t *testing.T) {
-	for _, equal := range [][]string{{"version", "Version", "VERSION"}, {"disks", "diſks", "dis\u212as", "DISKS"},
-		{"straße", "STRAßE", "STRAẞE"}} {
-		for _, key := range equal {
-			if fold(key) != fold(equal[0]) {
-				t.Errorf("%q and %q fold apart", key, equal[0])
-			}
-		}
-	}
-	if fold("version") == fold("versions") {
-		t.Error("different keys fold together")
-	}
-}
-
 // TestNewest holds the versions that are read against the library's.
 func TestNewest(t *testing.T) {
 	if _, _, err := v3_6.Parse([]byte(`{"ignition":{"version":"` + Newest + `"}}`)); err != nil {
@@ -38,8 +24,8 @@ func TestPositionOfEveryValue(t *testing.T) {
 		t.Fatal(failure)
 	}
 	var got []string
-	for i, n := range d.nodes {
-		got = append(got, d.path(i)+string(n.kind))
+	for i := range d.nodes {
+		got = append(got, d.path(i)+string(d.kind(i)))
 	}
 	if want := "${ $.a[ $.a.01 $.a.1{ $.a.1.bc\" $.a.2[ $.dn"; strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
@@ -65,7 +51,7 @@ func FuzzScan(f *testing.F) {
 			t.Errorf("%d values found of %d", len(d.nodes), want)
 		}
 		for i := range d.nodes {
-			if d.at(d.nodes[i].start+1) != i {
+			if d.at(d.nodes[i].Start+1) != i {
 				t.Errorf("value %d is not found by its offset", i)
 			}
 		}

@@ -23,11 +23,11 @@ func (c *downConversion) convert(root object) {
 
 func (c *downConversion) unitDown(unit object) {
 	if mask, ok := unit["mask"].(bool); ok && !mask {
-		c.lose(at(unit, "mask"), "spec 2 cannot unmask a unit")
+		c.lose(pathOf(unit, "mask"), "spec 2 cannot unmask a unit")
 	}
 	for _, dropin := range objects(unit, "dropins") {
 		if dropin["contents"] == "" {
-			c.lose(at(dropin, "contents"), "spec 2 does not write an empty drop-in")
+			c.lose(pathOf(dropin, "contents"), "spec 2 does not write an empty drop-in")
 		}
 	}
 }

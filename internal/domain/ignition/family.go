@@ -25,6 +25,7 @@ import (
 	v3_5 "github.com/coreos/ignition/v2/config/v3_5/types"
 	v3_6 "github.com/coreos/ignition/v2/config/v3_6/types"
 
+	"glowplug/internal/domain/jsonscan"
 	"glowplug/internal/domain/report"
 )
 
@@ -39,9 +40,8 @@ type spec struct {
 	// places, which take half of the time, findings have a path and no position, and
 	// keys that are not read are not found.
 	check func(d *document, places bool) report.Report
-	// appended is a config of spec 2 with another appended, as the library does it;
-	// nil in spec 3, which merges.
-	appended func(parent, child reflect.Value) reflect.Value
+	// merge returns a config with a child merged onto it, or in spec 2 appended to it.
+	merge func(parent, child reflect.Value) reflect.Value
 }
 
 // family has every spec version that is read, the oldest first. 2.2.0-experimental
@@ -112,12 +112,12 @@ var members = func() map[reflect.Type]map[string]member {
 		all[t] = fields
 		for i := range t.NumField() {
 			f := t.Field(i)
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			name := jsonName(f)
 			if f.Anonymous && name == "" { // security.tls of 2.3.0 has a name
 				maps.Copy(fields, add(f.Type))
 				continue
 			}
-			fields[fold(name)] = member{f.Type, name}
+			fields[jsonscan.Fold(name)] = member{f.Type, name}
 			add(f.Type)
 		}
 		return fields
@@ -131,7 +131,7 @@ var members = func() map[reflect.Type]map[string]member {
 // field returns the type and the exact name of a struct's field by its JSON key, in
 // any case of letters; t may be a pointer.
 func field(t reflect.Type, key string) (reflect.Type, string, bool) {
-	m, ok := members[bare(t)][fold(key)]
+	m, ok := members[bare(t)][jsonscan.Fold(key)]
 	return m.of, m.name, ok
 }
 
@@ -175,9 +175,9 @@ var names = func() map[string]bool {
 	return all
 }()
 
-// having says which versions have a field at a path: "2.1.0 to 2.4.0 and 3.0.0 and
+// versionsWith names the versions with a field at a path: "2.1.0 to 2.4.0 and 3.0.0 and
 // later"; empty for none.
-func having(path string) string {
+func versionsWith(path string) string {
 	var spans []string
 	for i := 0; i < len(family); i++ {
 		if !has(family[i].config, path) {
@@ -208,11 +208,11 @@ func (d *document) unknown(t reflect.Type) []int {
 	var found []int
 	for i := 1; i < len(d.nodes); i++ {
 		n := &d.nodes[i]
-		of := types[n.parent]
+		of := types[n.Parent]
 		if of == nil {
 			continue
 		}
-		if of = bare(of); n.index >= 0 {
+		if of = bare(of); n.Index >= 0 {
 			if of.Kind() == reflect.Slice {
 				types[i] = of.Elem()
 			}
@@ -221,7 +221,7 @@ func (d *document) unknown(t reflect.Type) []int {
 		if of.Kind() != reflect.Struct {
 			continue
 		}
-		ft, _, ok := field(of, n.key)
+		ft, _, ok := field(of, n.Key)
 		if !ok {
 			found = append(found, i)
 			continue

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	cjson "github.com/clarketm/json"
-	"github.com/coreos/ignition/v2/config/merge"
 
 	"glowplug/internal/domain/report"
 )
@@ -19,7 +18,7 @@ type Part struct {
 	Config []byte
 }
 
-// Merged is what several configs come to.
+// Merged is the result of merging configs.
 type Merged struct {
 	Config []byte
 	// Version is the spec version of Config, the highest of those that were merged.
@@ -32,8 +31,8 @@ type Merged struct {
 // PartError says which of the configs cannot be merged with the others.
 type PartError struct {
 	Part string
-	// Version is the spec version that it had to be brought to, and Losses the fields
-	// in the way; empty where Err says what is wrong with it.
+	// Version is the spec version of the merge, and Losses the fields that it cannot have;
+	// empty where Err is the cause.
 	Version string
 	Losses  []Loss
 	Err     error
@@ -48,8 +47,6 @@ func (e *PartError) Reason() string {
 	}
 	return fmt.Sprintf("it cannot be brought to spec %s: %s", e.Version, lossText(e.Losses))
 }
-
-func (e *PartError) Unwrap() error { return e.Err }
 
 // maxNamed bounds the fields that an error names.
 const maxNamed = 5
@@ -66,22 +63,11 @@ func lossText(losses []Loss) string {
 	return strings.Join(all, "; ")
 }
 
-// Merge merges a child over its parent by the rules of Ignition itself; both are
-// brought to the higher of their spec versions. The origins call them "parent" and
-// "child". See MergeAll.
-func Merge(parent, child []byte) (merged []byte, origins []Origin, err error) {
-	m, err := MergeAll([]Part{{"parent", parent}, {"child", child}})
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.Config, m.Origins(), nil
-}
-
-// MergeAll merges valid configs, each over those before it, by the rules of Ignition
-// itself: those of spec 3 or, where all are of spec 2, those by which that appends.
-// All are first brought to the highest spec version among them; one that cannot be is
-// a PartError. That each part is valid does not make the result so. The same configs
-// give the same bytes, always, and a single one is given back as it is.
+// MergeAll merges valid configs, each over those before it, by the rules of Ignition:
+// those of spec 3 or, where all are of spec 2, those of appending. All are first converted
+// to the highest spec version among them; a config that cannot be is a PartError. The
+// result need not be valid. The same configs always give the same bytes, and a single one
+// is returned unchanged.
 func MergeAll(parts []Part) (*Merged, error) {
 	target, specs, err := readParts(parts)
 	if err != nil {
@@ -101,11 +87,13 @@ func MergeAll(parts []Part) (*Merged, error) {
 		if err := json.Unmarshal(raw, config.Interface()); err != nil {
 			return nil, &PartError{Part: part.Name, Err: errors.New(oneLine(err.Error()))}
 		}
+		child := config.Elem()
 		if i == 0 {
-			m.Config, m.config, m.from = raw, config.Elem(), sourcesOf(config.Elem(), part.Name)
-			continue
+			m.Config, m.config = raw, child
+		} else {
+			m.config = target.merge(m.config, child)
 		}
-		m.config, m.from = target.over(m.config, config.Elem(), m.from, part.Name)
+		m.from = m.from.merged(m.config, child, part.Name)
 	}
 	if len(parts) > 1 {
 		// The version is that of every part; the library would let the child's stand.
@@ -116,8 +104,8 @@ func MergeAll(parts []Part) (*Merged, error) {
 	return m, nil
 }
 
-// readParts finds the specs of configs, and the one that they are merged in: the
-// highest. An experimental one is taken where all are of it, and else its release.
+// readParts finds the specs of configs, and the highest, in which they are merged. An
+// experimental one counts as its release, unless all are of it.
 func readParts(parts []Part) (target *spec, specs []*spec, err error) {
 	if len(parts) == 0 {
 		return nil, nil, errors.New("there is nothing to merge")
@@ -140,16 +128,6 @@ func readParts(parts []Part) (target *spec, specs []*spec, err error) {
 	return target, specs, nil
 }
 
-// over merges a child over what there is, and says where the result comes from.
-func (s *spec) over(parent, child reflect.Value, from sources, name string) (reflect.Value, sources) {
-	if s.appended != nil {
-		return s.appended(parent, child), from.appended(parent, child, name)
-	}
-	result, transcript := merge.MergeStructTranscribe(parent.Interface(), child.Interface())
-	whole := reflect.ValueOf(result)
-	return whole, from.transcribed(transcript, parent, whole, name)
-}
-
 // Validate holds a merged config against its spec: configs that are valid each by
 // itself need not go together. Findings have a path and no position.
 func (m *Merged) Validate() report.Report {
@@ -158,35 +136,4 @@ func (m *Merged) Validate() report.Report {
 		return report.Report{*failure}
 	}
 	return s.check(d, false).Tidy()
-}
-
-// Remote says what of a config is not in it, but fetched by the machine.
-type Remote struct {
-	// Replace is ignition.config.replace; Merge is merge, or append in spec 2.
-	Replace, Merge bool
-	// Proxy is ignition.proxy.
-	Proxy bool
-}
-
-// RemoteOf tells what a valid config fetches.
-func RemoteOf(config []byte) Remote {
-	type ref struct {
-		Source *string `json:"source"`
-	}
-	var doc struct {
-		Ignition struct {
-			Config struct {
-				Replace       *ref  `json:"replace"`
-				Merge, Append []ref `json:",omitempty"`
-			} `json:"config"`
-			Proxy map[string]any `json:"proxy"`
-		} `json:"ignition"`
-	}
-	_ = json.Unmarshal(config, &doc)
-	c := &doc.Ignition.Config
-	return Remote{
-		Replace: c.Replace != nil && c.Replace.Source != nil && *c.Replace.Source != "",
-		Merge:   len(c.Merge)+len(c.Append) > 0,
-		Proxy:   len(doc.Ignition.Proxy) > 0,
-	}
 }

@@ -45,10 +45,11 @@ func TestMergeAgreesWithTheLibrary(t *testing.T) {
 			for seed := range int64(n) {
 				// Generators that begin alike give the same names again.
 				parent, child := generate(2*seed, s), generate(2*seed+1, s)
-				merged, origins, err := Merge(parent, child)
+				m, err := MergeAll([]Part{{"parent", parent}, {"child", child}})
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
+				merged := m.Config
 				want := theirs.Call([]reflect.Value{typed(t, s, parent), typed(t, s, child)})[0]
 				if diff := cmp.Diff(normal(t, want.Interface()), normal(t, typed(t, s, merged).Interface())); diff != "" {
 					t.Fatalf("seed %d: -library +ours\n%s\n%s\n%s", seed, diff, parent, child)
@@ -56,7 +57,7 @@ func TestMergeAgreesWithTheLibrary(t *testing.T) {
 				if VersionOf(merged) != version {
 					t.Fatalf("seed %d: version %q", seed, VersionOf(merged))
 				}
-				checkOrigins(t, s, parent, child, origins)
+				checkOrigins(t, s, parent, child, m.Origins())
 			}
 		})
 	}

@@ -14,8 +14,8 @@ type mount struct {
 // mounts has every such filesystem of a config, by name.
 type mounts map[string]mount
 
-// of returns the mount that a path of spec 3 lies in: the deepest that covers it.
-func (m mounts) of(full string) mount {
+// covering returns the mount that a path of spec 3 lies in: the deepest that covers it.
+func (m mounts) covering(full string) mount {
 	best := m["root"]
 	for _, candidate := range m {
 		deeper := len(candidate.path) > len(best.path)
@@ -27,8 +27,8 @@ func (m mounts) of(full string) mount {
 	return best
 }
 
-// at reports whether a filesystem is mounted at a path.
-func (m mounts) at(full string) bool {
+// mountedAt reports whether a filesystem is mounted at a path.
+func (m mounts) mountedAt(full string) bool {
 	for _, candidate := range m {
 		if candidate.path == full {
 			return true
@@ -60,12 +60,12 @@ func (c *upConversion) filesystemsUp(root, storage object) mounts {
 	for _, fs := range objects(storage, "filesystems") {
 		name := text(fs, "name")
 		if name != "" && seen[name] {
-			c.lose(at(fs, "name"), "two filesystems have this name, of which spec 2 takes the last")
+			c.lose(pathOf(fs, "name"), "two filesystems have this name, of which spec 2 takes the last")
 		}
 		seen[name] = true
 		if _, ok := fs["path"]; ok {
 			if path.Clean(text(fs, "path")) != "/sysroot" {
-				c.lose(at(fs, "path"), "spec 3 cannot say where a filesystem is mounted already, but for /sysroot")
+				c.lose(pathOf(fs, "path"), "spec 3 cannot say where a filesystem is mounted already, but for /sysroot")
 			}
 			found[name] = mount{name, "/"}
 			continue
@@ -81,7 +81,7 @@ func (c *upConversion) filesystemsUp(root, storage object) mounts {
 			filesystem["path"] = path.Clean(name)
 			found[name] = mount{name, path.Clean(name)}
 		case used[name] || name != "" && more:
-			c.lose(at(fs, "name"), "spec 3 has no names of filesystems and writes by path: name it by the path at which it "+
+			c.lose(pathOf(fs, "name"), "spec 3 has no names of filesystems and writes by path: name it by the path at which it "+
 				"is to be mounted, such as /var/lib/data")
 			found[name] = mount{name, ""}
 		}
@@ -119,10 +119,10 @@ func (c *downConversion) filesystemsDown(storage object) mounts {
 				name = "root"
 			}
 			if p == "" {
-				c.lose(at(fs, "path"), "spec 2 names a filesystem or leaves the name out: remove it")
+				c.lose(pathOf(fs, "path"), "spec 2 names a filesystem or leaves the name out: remove it")
 			}
 			if _, twice := found[name]; twice && name != "root" || seenRoot && name == "root" {
-				c.lose(at(fs, "path"), "two filesystems have this path")
+				c.lose(pathOf(fs, "path"), "two filesystems have this path")
 			}
 			seenRoot = seenRoot || name == "root"
 			named["name"] = name
@@ -130,7 +130,7 @@ func (c *downConversion) filesystemsDown(storage object) mounts {
 			delete(fs, "path")
 		}
 		if text(fs, "format") == "" {
-			c.lose(at(fs, "format"), "spec 2 has no filesystem without a format")
+			c.lose(pathOf(fs, "format"), "spec 2 has no filesystem without a format")
 		}
 		named["mount"] = fs
 		out = append(out, named)

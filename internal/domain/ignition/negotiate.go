@@ -1,19 +1,17 @@
 package ignition
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
 // Negotiate returns the spec versions in which a client takes a config of version own, the
-// preferred first, for a server that can convert. accept is its Accept header;
-// userAgent its User-Agent, which counts for the clients whose header names versions
-// that they cannot read; asked a version that the request asks for by itself, or empty.
-// If the client takes nothing, the list is empty and reason is a sentence without a
-// full stop.
-//
-// A client that names no version takes the config as it is. One that names a version
-// takes the config as it is if it reads that, and else the versions that it reads,
+// preferred first, for a server that can convert. accept is its Accept header; userAgent
+// counts for clients whose header names versions that they cannot read; asked is the
+// version in the request, or empty. If the list is empty, reason is a sentence without a
+// full stop. A client that names no version takes the config as it is. One that names a
+// version takes the config as it is if it reads it, and else the versions that it reads,
 // the newest first. A version in an entry of q=0 is never served.
 func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, reason string) {
 	if asked != "" {
@@ -26,40 +24,32 @@ func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, re
 	if !accept.given {
 		return []string{own}, ""
 	}
-	n := negotiation{accept: accept, userAgent: userAgent, own: own}
+	n := negotiation{accept: &accept, own: own}
 	n.ownVersion, _, n.ownKnown = parseVersion(own)
 	// Every request of a client that is served a converted config gets here, so that
 	// this allocates once.
 	n.wanted = make([]string, 0, len(family))
-	named, plain := accept.namesVersion(), false
+	wild := !accept.namesVersion() && accept.takesWildcards()
 	for i := range accept.ranges[:accept.n] {
 		r := &accept.ranges[i]
 		switch {
 		case r.q == 0:
 		case r.kind == ignition && r.versioned:
-			n.addReadable(r.version)
-		case r.kind == ignition, r.kind == wildcard && !named && !accept.refusesWild():
-			plain = true
+			n.addReadable(r.version, userAgent)
+		case r.kind == ignition, wild:
 			n.add(own, n.ownVersion)
 		}
 	}
-	switch {
-	case len(n.wanted) > 0:
-		return n.wanted, ""
-	case named || plain:
+	if len(n.wanted) == 0 {
 		_, reason = accept.Takes(own)
-		if reason == "" {
-			reason = "the client refuses every form of the config"
-		}
-		return nil, reason
+		return nil, cmp.Or(reason, "the client refuses every form of the config")
 	}
-	return nil, "the client's Accept header has no entry for an Ignition config"
+	return n.wanted, ""
 }
 
 // negotiation collects the versions that a client takes.
 type negotiation struct {
-	accept     Accept
-	userAgent  string
+	accept     *Accept
 	own        string
 	ownVersion version
 	ownKnown   bool
@@ -75,55 +65,19 @@ func (n *negotiation) add(name string, v version) {
 
 // addReadable adds what a client reads whose header names a version: the config's own
 // version, or else all released ones, the newest first.
-func (n *negotiation) addReadable(named version) {
-	client, ok := actual(named, n.userAgent)
-	if !ok {
-		return
-	}
-	if n.ownKnown && client.reads(n.ownVersion) && !n.accept.refuses(n.ownVersion) {
+func (n *negotiation) addReadable(named version, userAgent string) {
+	client, ok := actual(named, userAgent)
+	switch {
+	case !ok:
+	case n.ownKnown && client.reads(n.ownVersion) && !n.accept.refuses(n.ownVersion):
 		n.add(n.own, n.ownVersion)
-		return
-	}
-	for j := len(family) - 1; j >= 0; j-- {
-		if s := &family[j]; s.pre == "" && client.reads(s.version) {
-			n.add(s.name, s.version)
+	default:
+		for _, s := range slices.Backward(family) {
+			if s.pre == "" && client.reads(s.version) {
+				n.add(s.name, s.version)
+			}
 		}
 	}
-}
-
-// namesVersion reports whether an entry names a version, so that wildcards, which
-// every real client sends, do not count.
-func (a Accept) namesVersion() bool {
-	for i := range a.ranges[:a.n] {
-		if r := &a.ranges[i]; r.kind == ignition && r.versioned && r.q > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// refuses reports whether an entry of q=0 names the version, or every one.
-func (a Accept) refuses(v version) bool {
-	for i := range a.ranges[:a.n] {
-		r := &a.ranges[i]
-		if r.kind == ignition && r.q == 0 && (!r.versioned || r.version == v) {
-			return true
-		}
-	}
-	return false
-}
-
-// refusesWild reports whether a wildcard has q=0, takesWild whether one has a higher q.
-func (a Accept) refusesWild() bool { return a.hasWild(func(q int16) bool { return q == 0 }) }
-func (a Accept) takesWild() bool   { return a.hasWild(func(q int16) bool { return q > 0 }) }
-
-func (a Accept) hasWild(quality func(int16) bool) bool {
-	for i := range a.ranges[:a.n] {
-		if r := &a.ranges[i]; r.kind == wildcard && quality(r.q) {
-			return true
-		}
-	}
-	return false
 }
 
 // actual returns the newest version that a client reads whose Accept header names a
@@ -154,17 +108,12 @@ func Misleads(userAgent string) bool {
 // "Ignition/2.0.1" or "Ignition/Debian 2.14.0+ds1-1+b6".
 func releaseOf(userAgent string) (version, bool) {
 	rest, ok := strings.CutPrefix(userAgent, "Ignition/")
-	if !ok {
-		return version{}, false
-	}
 	start := strings.IndexAny(rest, "0123456789")
-	if start < 0 {
+	if !ok || start < 0 {
 		return version{}, false
 	}
 	rest = rest[start:]
-	if end := strings.IndexFunc(rest, func(c rune) bool { return c != '.' && (c < '0' || c > '9') }); end >= 0 {
-		rest = rest[:end]
-	}
-	v, parts, ok := parseVersion(strings.TrimSuffix(rest, "."))
+	number := rest[:len(rest)-len(strings.TrimLeft(rest, ".0123456789"))]
+	v, parts, ok := parseVersion(strings.TrimSuffix(number, "."))
 	return v, ok && parts == 3
 }

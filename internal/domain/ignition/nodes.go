@@ -21,7 +21,7 @@ func (c *upConversion) nodesUp(storage object, m mounts) {
 			name := text(node, "filesystem")
 			full := c.placeUp(node, m)
 			if full != "" && seen[full] {
-				c.lose(at(node, "path"), secondWritten)
+				c.lose(pathOf(node, "path"), secondWritten)
 			}
 			seen[full] = true
 			if kind == "links" {
@@ -40,34 +40,37 @@ func (c *upConversion) nodesUp(storage object, m mounts) {
 // fillOwner says that a node belongs to root, which an existing directory does after
 // spec 2 and not after spec 3.
 func fillOwner(node object, key string) {
-	owner := made(node, key)
-	_, hasID := owner["id"]
-	if name := text(owner, "name"); !hasID && name == "" {
-		owner["id"] = number(0)
+	if !hasOwner(node, key) {
+		ensure(node, key)["id"] = number(0)
 	}
 }
 
-// placeUp gives a node its path under the root; empty where it has none.
+func hasOwner(node object, key string) bool {
+	owner := sub(node, key)
+	return owner["id"] != nil || text(owner, "name") != ""
+}
+
+// placeUp sets the path of a node under the root, and returns it; empty where it has none.
 func (c *upConversion) placeUp(node object, m mounts) string {
 	name := text(node, "filesystem")
 	where, ok := m[name]
 	switch {
 	case !ok:
-		c.lose(at(node, "filesystem"), "spec 3 writes by path, and the config does not say where this filesystem is mounted")
+		c.lose(pathOf(node, "filesystem"), "spec 3 writes by path, and the config does not say where this filesystem is mounted")
 		return ""
 	case where.path == "": // refused at the filesystem
 		return ""
 	}
 	full := path.Join(where.path, text(node, "path"))
-	if under := m.of(full); under.path != where.path {
-		c.lose(at(node, "path"), "spec 3 writes it to the filesystem that is mounted at %s", under.path)
+	if under := m.covering(full); under.path != where.path {
+		c.lose(pathOf(node, "path"), "spec 3 writes it to the filesystem that is mounted at %s", under.path)
 	}
 	delete(node, "filesystem")
 	node["path"] = full
 	return full
 }
 
-// targetUp gives a hard link the path of its target under the root.
+// targetUp sets the path of a hard link's target under the root.
 func (c *upConversion) targetUp(link object, where mount) {
 	if isTrue(link, "hard") && where.path != "" && where.path != "/" {
 		link["target"] = path.Join(where.path, text(link, "target"))
@@ -90,7 +93,7 @@ func (c *upConversion) filesUp(storage object, m mounts) {
 			c.join(earlier, file)
 			continue
 		case earlier != nil:
-			c.lose(at(file, "path"), secondWritten)
+			c.lose(pathOf(file, "path"), secondWritten)
 		case appends:
 			c.appendUp(file)
 		default:
@@ -99,7 +102,7 @@ func (c *upConversion) filesUp(storage object, m mounts) {
 				delete(file, "overwrite") // the default of spec 3
 			}
 			fill(file, "mode", number(0))
-			fill(made(file, "contents"), "source", "")
+			fill(ensure(file, "contents"), "source", "")
 		}
 		byPath[full] = file
 		out = append(out, file)
@@ -110,11 +113,9 @@ func (c *upConversion) filesUp(storage object, m mounts) {
 // appendUp converts a file that is appended to one which the config does not write.
 func (c *upConversion) appendUp(file object) {
 	if _, ok := file["mode"]; !ok {
-		c.lose(at(file, "mode"), modeless)
+		c.lose(pathOf(file, "mode"), modeless)
 	}
-	if overwrite, ok := file["overwrite"]; ok && overwrite == false {
-		c.lose(at(file, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
-	}
+	c.onlyNew(file)
 	contents := sub(file, "contents")
 	delete(file, "contents")
 	switch {
@@ -125,16 +126,21 @@ func (c *upConversion) appendUp(file object) {
 	}
 }
 
+// onlyNew refuses to append to new files alone.
+func (c *upConversion) onlyNew(file object) {
+	if file["overwrite"] == false {
+		c.lose(pathOf(file, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
+	}
+}
+
 // join appends a file to one that is written before it.
 func (c *upConversion) join(file, more object) {
 	for _, key := range []string{"mode", "user", "group"} {
-		if value, ok := more[key]; ok && !same(value, file[key]) {
-			c.lose(at(more, key), "it changes what an earlier entry of the same file says; spec 3 has one entry for both")
+		if value, ok := more[key]; ok && !equalValues(value, file[key]) {
+			c.lose(pathOf(more, key), "it changes what an earlier entry of the same file says; spec 3 has one entry for both")
 		}
 	}
-	if overwrite, ok := more["overwrite"]; ok && overwrite == false {
-		c.lose(at(more, "overwrite"), "beside append it fails where the file is there, and spec 3 has nothing that does")
-	}
+	c.onlyNew(more)
 	contents := sub(more, "contents")
 	if text(contents, "source") == "" {
 		c.lose(text(more, origin), "it appends nothing: remove it")
@@ -173,29 +179,27 @@ func (c *downConversion) nodesDown(storage object, m mounts) {
 // keptDown refuses a directory that leaves to an existing one what spec 2 sets.
 func (c *downConversion) keptDown(node object) {
 	if _, ok := node["mode"]; !ok {
-		c.lose(at(node, "mode"), "an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
+		c.lose(pathOf(node, "mode"), "an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
 	}
 	for _, key := range []string{"user", "group"} {
-		owner := sub(node, key)
-		_, hasID := owner["id"]
-		if !hasID && text(owner, "name") == "" {
-			c.lose(at(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it",
+		if !hasOwner(node, key) {
+			c.lose(pathOf(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it",
 				key)
 		}
 	}
 }
 
-// placeDown gives a node its filesystem and its path in that.
+// placeDown sets the filesystem of a node, and its path there.
 func (c *downConversion) placeDown(node object, m mounts, itself bool) mount {
 	full := text(node, "path")
-	where := m.of(path.Clean(full))
+	where := m.covering(path.Clean(full))
 	node["filesystem"] = where.name
 	if where.path != "/" {
 		inside := strings.TrimPrefix(path.Clean(full), where.path)
 		if inside == "" {
 			inside = "/"
 			if !itself {
-				c.lose(at(node, "path"), "it is where a filesystem is mounted")
+				c.lose(pathOf(node, "path"), "it is where a filesystem is mounted")
 			}
 		}
 		node["path"] = inside
@@ -203,14 +207,14 @@ func (c *downConversion) placeDown(node object, m mounts, itself bool) mount {
 	return where
 }
 
-// targetDown gives a hard link the path of its target in the filesystem of both.
+// targetDown sets the path of a hard link's target in the filesystem of both.
 func (c *downConversion) targetDown(link object, where mount, m mounts) {
 	target := text(link, "target")
 	if !path.IsAbs(target) {
 		target = path.Join("/", target)
 	}
-	if of := m.of(path.Clean(target)); of.path != where.path {
-		c.lose(at(link, "target"), "a hard link and its target lie in one filesystem in spec 2")
+	if of := m.covering(path.Clean(target)); of.path != where.path {
+		c.lose(pathOf(link, "target"), "a hard link and its target lie in one filesystem in spec 2")
 		return
 	}
 	if where.path != "/" {
@@ -218,9 +222,9 @@ func (c *downConversion) targetDown(link object, where mount, m mounts) {
 	}
 }
 
-// fileDown returns the entries that a file is in spec 2: one that writes it, and one
-// for each content that is appended. A file without contents is made where there is
-// none and else left as it is, which is what appending nothing does.
+// fileDown returns the entries of a file in spec 2: one that writes it, and one for each
+// content that is appended. A file without contents appends nothing: it is created where
+// it is missing, and else left as it is.
 func (c *downConversion) fileDown(file object) []object {
 	contents := sub(file, "contents")
 	_, written := contents["source"]
@@ -253,10 +257,10 @@ func (c *downConversion) fileDown(file object) []object {
 		out = append(out, file)
 	default:
 		for _, key := range sortedKeys(contents) {
-			c.lose(at(contents, key), "it says nothing without a source: remove it")
+			c.lose(pathOf(contents, key), "it says nothing without a source: remove it")
 		}
 		if _, ok := file["mode"]; !ok {
-			c.lose(at(file, "mode"), modeless)
+			c.lose(pathOf(file, "mode"), modeless)
 		}
 		if len(appended) == 0 {
 			return []object{entry(nil, true)}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/vincent-petithory/dataurl"
 )
@@ -30,7 +32,7 @@ type Header struct {
 	Name, Value string
 }
 
-// Fetching is what a config says about the fetching of further ones.
+// Fetching is the part of a config about fetching others.
 type Fetching struct {
 	// Replace is the config that stands in for this one; nil: none.
 	Replace *Reference
@@ -49,59 +51,43 @@ type Fetching struct {
 
 // reference is a Reference as configs of every version write it.
 type reference struct {
-	Source       string `json:"source"`
-	Compression  string `json:"compression"`
-	Verification struct {
-		Hash string `json:"hash"`
-	} `json:"verification"`
-	HTTPHeaders []struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	} `json:"httpHeaders"`
+	Source, Compression string
+	Verification        struct{ Hash string }
+	HTTPHeaders         []Header
 }
 
 func (r *reference) at(path string) Reference {
-	out := Reference{Path: path, Source: r.Source, Compression: r.Compression, Hash: r.Verification.Hash}
-	for _, h := range r.HTTPHeaders {
-		out.Headers = append(out.Headers, Header{h.Name, h.Value})
-	}
-	return out
+	return Reference{Path: path, Source: r.Source, Compression: r.Compression, Hash: r.Verification.Hash,
+		Headers: r.HTTPHeaders}
 }
 
-// FetchingOf reads what a valid config says about fetching. The members have the
-// same names in every version; that a version lacks one is for Validate to say.
+// FetchingOf reads what a valid config says about fetching. The members have the same
+// names in every version; Validate refuses those that a version lacks.
 func FetchingOf(raw []byte) (Fetching, error) {
 	var c struct {
 		Ignition struct {
 			Config struct {
-				Replace *reference  `json:"replace"`
-				Append  []reference `json:"append"`
-				Merge   []reference `json:"merge"`
-			} `json:"config"`
-			Timeouts struct {
-				ResponseHeaders *int `json:"httpResponseHeaders"`
-				Total           *int `json:"httpTotal"`
-			} `json:"timeouts"`
+				Replace       *reference
+				Append, Merge []reference
+			}
+			Timeouts struct{ HTTPResponseHeaders, HTTPTotal *int }
 			Security struct {
-				TLS struct {
-					Authorities []reference `json:"certificateAuthorities"`
-				} `json:"tls"`
-			} `json:"security"`
+				TLS struct{ CertificateAuthorities []reference }
+			}
 			Proxy struct {
-				HTTP  string   `json:"httpProxy"`
-				HTTPS string   `json:"httpsProxy"`
-				No    []string `json:"noProxy"`
-			} `json:"proxy"`
-		} `json:"ignition"`
+				HTTPProxy, HTTPSProxy string
+				NoProxy               []string
+			}
+		}
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return Fetching{}, fmt.Errorf("the config cannot be read: %w", err)
 	}
 	ign := &c.Ignition
 	f := Fetching{
-		ResponseHeaders: ign.Timeouts.ResponseHeaders, Total: ign.Timeouts.Total,
-		HTTPProxy: ign.Proxy.HTTP, HTTPSProxy: ign.Proxy.HTTPS, NoProxy: ign.Proxy.No,
-		Authorities: references(ign.Security.TLS.Authorities, "$.ignition.security.tls.certificateAuthorities"),
+		ResponseHeaders: ign.Timeouts.HTTPResponseHeaders, Total: ign.Timeouts.HTTPTotal,
+		HTTPProxy: ign.Proxy.HTTPProxy, HTTPSProxy: ign.Proxy.HTTPSProxy, NoProxy: ign.Proxy.NoProxy,
+		Authorities: references(ign.Security.TLS.CertificateAuthorities, "$.ignition.security.tls.certificateAuthorities"),
 	}
 	// Spec 3 writes "no replacement" as one without a source.
 	if ign.Config.Replace != nil && ign.Config.Replace.Source != "" {
@@ -121,32 +107,32 @@ func references(list []reference, path string) []Reference {
 	return out
 }
 
-// Detach returns a valid config without the references to others: ignition.config is
-// left out. Where there is none the config is given back as it is.
+// Detach returns a valid config without ignition.config, the references to others.
+// A config that has none is returned unchanged.
 func Detach(raw []byte) ([]byte, error) {
-	root, err := loose(raw)
+	root, err := decodeLoosely(raw)
 	if err != nil {
 		return nil, err
 	}
-	ign, ok := loosely(root, "ignition").(map[string]any)
-	if !ok || !without(ign, "config") {
+	ign, ok := memberOf(root, "ignition").(map[string]any)
+	if !ok || !removeMember(ign, "config") {
 		return raw, nil
 	}
 	return encode(root), nil
 }
 
-// Heading returns the part of a valid config that says how to fetch others, as a config
-// of its own: the member ignition, without references.
+// Heading returns a config with the member ignition of a valid config, without
+// references: it says how others are fetched.
 func Heading(raw []byte) ([]byte, error) {
-	root, err := loose(raw)
+	root, err := decodeLoosely(raw)
 	if err != nil {
 		return nil, err
 	}
-	ign, ok := loosely(root, "ignition").(map[string]any)
+	ign, ok := memberOf(root, "ignition").(map[string]any)
 	if !ok {
 		return nil, errors.New("the config has no member ignition")
 	}
-	without(ign, "config")
+	removeMember(ign, "config")
 	return encode(map[string]any{"ignition": ign}), nil
 }
 
@@ -156,16 +142,11 @@ func Attach(raw []byte, contents [][]byte) ([]byte, error) {
 	if len(contents) == 0 {
 		return raw, nil
 	}
-	root, err := loose(raw)
+	root, err := decodeLoosely(raw)
 	if err != nil {
 		return nil, err
 	}
-	var at any = root
-	for _, key := range []string{"ignition", "security", "tls", "certificateAuthorities"} {
-		o, _ := at.(map[string]any)
-		at = loosely(o, key)
-	}
-	list, _ := at.([]any)
+	list, _ := memberOf(root, "ignition", "security", "tls", "certificateAuthorities").([]any)
 	if len(list) != len(contents) {
 		return nil, fmt.Errorf("the config has %d certificate authorities, and there are %d", len(list), len(contents))
 	}
@@ -175,7 +156,7 @@ func Attach(raw []byte, contents [][]byte) ([]byte, error) {
 			return nil, fmt.Errorf("$.ignition.security.tls.certificateAuthorities.%d is no object", i)
 		}
 		for _, key := range []string{"source", "compression", "httpHeaders"} {
-			without(ca, key)
+			removeMember(ca, key)
 		}
 		ca["source"] = dataurl.EncodeBytes(contents[i])
 	}
@@ -190,27 +171,23 @@ func Reads(client, config string) bool {
 	return ok && valid && c.reads(v)
 }
 
-// NewestOf returns the newest released version of the major that a version is of, and
-// "" for a version that is none of the family.
+// NewestOf returns the newest released version of the major of a version, and "" for a
+// version outside the family.
 func NewestOf(version string) string {
 	s := specOf(version)
-	if s == nil {
-		return ""
-	}
-	newest := ""
-	for i := range family {
-		if family[i].major == s.major && family[i].pre == "" {
-			newest = family[i].name
+	for _, newest := range slices.Backward(family) {
+		if s != nil && newest.major == s.major {
+			return newest.name
 		}
 	}
-	return newest
+	return ""
 }
 
 // IsVersion reports whether a config can be given in a version.
 func IsVersion(name string) bool { return slices.Contains(Versions(), name) }
 
-// loose reads a config as it stands, with numbers as they are written.
-func loose(raw []byte) (map[string]any, error) {
+// decodeLoosely reads a config without a type. Numbers stay as they are written.
+func decodeLoosely(raw []byte) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var root map[string]any
@@ -220,23 +197,24 @@ func loose(raw []byte) (map[string]any, error) {
 	return root, nil
 }
 
-// loosely returns a member by its key in any case of letters, as Ignition reads it.
-func loosely(o map[string]any, key string) any {
-	for name, value := range o {
-		if fold(name) == fold(key) {
-			return value
+// memberOf returns the value under keys in any case of letters, as Ignition reads them.
+func memberOf(o map[string]any, keys ...string) any {
+	var found any = o
+	for _, key := range keys {
+		o, _ := found.(map[string]any)
+		found = nil
+		for name, value := range o {
+			if strings.EqualFold(name, key) {
+				found = value
+			}
 		}
 	}
-	return nil
+	return found
 }
 
-// without takes a member away, and reports whether it was there.
-func without(o map[string]any, key string) bool {
-	for name := range o {
-		if fold(name) == fold(key) {
-			delete(o, name)
-			return true
-		}
-	}
-	return false
+// removeMember removes a member, and reports whether it existed.
+func removeMember(o map[string]any, key string) bool {
+	before := len(o)
+	maps.DeleteFunc(o, func(name string, _ any) bool { return strings.EqualFold(name, key) })
+	return len(o) < before
 }

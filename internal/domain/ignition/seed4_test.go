@@ -76,18 +76,10 @@ func TestSeed4EveryFieldIsRead(t *testing.T) {
 		t.Fatal(failure)
 	}
 	for i, n := range d.nodes {
-		if n.kind == '{' || n.kind == '[' || n.key == "version" {
+		if kind := d.kind(i); kind == '{' || kind == '[' || n.Key == "version" {
 			continue
 		}
-		end := n.start + 1
-		if n.kind == '"' {
-			end = stringEnd(d.raw, n.start)
-		} else {
-			for !strings.ContainsRune(",]} \n", rune(d.raw[end])) {
-				end++
-			}
-		}
-		wrong := string(d.raw[:n.start]) + `{"wrong":1}` + string(d.raw[end:])
+		wrong := string(d.raw[:n.Start]) + `{"wrong":1}` + string(d.raw[n.End:])
 		_, found := Validate([]byte(wrong))
 		if len(found) != 1 || !found.HasError() || found[0].Path != d.path(i) || found[0].Line == 0 || found[0].Column == 0 {
 			t.Errorf("%s: %v", d.path(i), found.Strings())

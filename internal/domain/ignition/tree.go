@@ -3,6 +3,7 @@ package ignition
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -26,12 +27,7 @@ var meaningful = map[string]bool{"create": true, "mount": true, "replace": true}
 // decode reads a document as the type of its spec. What the spec does not have is
 // refused: its bytes cannot be carried over, and mean nothing where they stand.
 func (c *conversion) decode(raw []byte) object {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil // the caller has read the text as JSON before
-	}
+	value, _ := decodeLoosely(raw) // the caller has read the text as JSON before
 	root, _ := c.known(c.from.config, value, "$").(object)
 	return root
 }
@@ -107,24 +103,24 @@ func encode(root object) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(plain(root)) // of nothing but JSON's own types
+	_ = encoder.Encode(withoutOrigins(root)) // of nothing but JSON's own types
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-func plain(value any) any {
+func withoutOrigins(value any) any {
 	switch value := value.(type) {
 	case object:
 		out := make(map[string]any, len(value))
 		for key, member := range value {
 			if key != origin {
-				out[key] = plain(member)
+				out[key] = withoutOrigins(member)
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, len(value))
 		for i, item := range value {
-			out[i] = plain(item)
+			out[i] = withoutOrigins(item)
 		}
 		return out
 	}
@@ -140,12 +136,12 @@ func sub(o object, keys ...string) object {
 	return o
 }
 
-// made returns the object under keys, which is made where there is none.
-func made(o object, keys ...string) object {
+// ensure returns the object under keys, which is made where there is none.
+func ensure(o object, keys ...string) object {
 	for _, key := range keys {
 		next, ok := o[key].(object)
 		if !ok {
-			next = object{origin: at(o, key)}
+			next = object{origin: pathOf(o, key)}
 			o[key] = next
 		}
 		o = next
@@ -189,20 +185,17 @@ func isTrue(o object, key string) bool {
 	return b
 }
 
-// whole returns the number under a key, and whether there is one.
-func whole(o object, key string) (int64, bool) {
-	n, ok := o[key].(json.Number)
-	if !ok {
-		return 0, false
-	}
+// integer returns the number under a key, and whether there is one.
+func integer(o object, key string) (int64, bool) {
+	n, _ := o[key].(json.Number)
 	i, err := n.Int64()
 	return i, err == nil
 }
 
 func number(i int64) json.Number { return json.Number(strconv.FormatInt(i, 10)) }
 
-// at is the path of a member in the source.
-func at(o object, key string) string { return text(o, origin) + "." + key }
+// pathOf is the path of a member in the source.
+func pathOf(o object, key string) string { return text(o, origin) + "." + key }
 
 // move takes members over from one object into another, with their values.
 func move(from, to object, keys ...string) {
@@ -214,55 +207,39 @@ func move(from, to object, keys ...string) {
 	}
 }
 
-// same reports whether two values are equal, whatever their origins.
-func same(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
+// equalValues reports whether two values are equal, whatever their origins.
+func equalValues(a, b any) bool { return reflect.DeepEqual(withoutOrigins(a), withoutOrigins(b)) }
 
-// source returns the path in the source of what stands at a path of the tree.
+// source returns the path in the source of the value at a path of the tree.
 func source(root object, path string) string {
 	var value any = root
-	found, rest := "$", []string(nil)
+	found := []string{"$"}
 	for _, key := range strings.Split(path, ".")[1:] {
-		rest = append(rest, key)
+		found = append(found, key)
 		switch v := value.(type) {
 		case object:
 			value = v[key]
 		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i >= len(v) {
-				return found + join(rest)
-			}
-			value = v[i]
-		}
-		if o, ok := value.(object); ok {
-			if from, ok := o[origin].(string); ok {
-				found, rest = from, nil
+			value = nil
+			if i, err := strconv.Atoi(key); err == nil && i < len(v) {
+				value = v[i]
 			}
 		}
+		if o, ok := value.(object); ok && text(o, origin) != "" {
+			found = []string{text(o, origin)}
+		}
 	}
-	return found + join(rest)
+	return strings.Join(found, ".")
 }
 
-func join(keys []string) string {
-	if len(keys) == 0 {
-		return ""
-	}
-	return "." + strings.Join(keys, ".")
-}
-
-// sortedKeys returns an object's members in order.
+// sortedKeys returns the names of an object's members in order.
 func sortedKeys(o object) []string {
-	keys := make([]string, 0, len(o))
-	for key := range o {
-		if key != origin {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
+	keys := slices.Sorted(maps.Keys(o))
+	return slices.DeleteFunc(keys, func(key string) bool { return key == origin })
 }
 
-// parents refuses a directory whose missing parents would look different: spec 2
-// gives them its mode and owner, spec 3 0755 and root. The paths are those of spec 3.
+// parents refuses a directory whose missing parents would differ: spec 2 creates them with
+// its mode and owner, spec 3 with 0755 and root. The paths are those of spec 3.
 func (c *conversion) parents(directories []object, m mounts) {
 	declared := map[string]bool{}
 	for _, node := range directories {
@@ -271,17 +248,17 @@ func (c *conversion) parents(directories []object, m mounts) {
 	for _, node := range directories {
 		full := path.Clean(text(node, "path"))
 		above := path.Dir(full)
-		if above == "/" || declared[above] || m.at(above) || m.at(full) {
+		if above == "/" || declared[above] || m.mountedAt(above) || m.mountedAt(full) {
 			continue
 		}
 		const reason = "spec 2 gives it to the missing directories above as well, and spec 3 does not: declare %s too"
-		if mode, ok := whole(node, "mode"); ok && mode != rootMode {
-			c.lose(at(node, "mode"), reason, above)
+		if mode, ok := integer(node, "mode"); ok && mode != rootMode {
+			c.lose(pathOf(node, "mode"), reason, above)
 		}
 		for _, key := range []string{"user", "group"} {
 			owner := sub(node, key)
-			if id, ok := whole(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
-				c.lose(at(node, key), reason, above)
+			if id, ok := integer(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
+				c.lose(pathOf(node, key), reason, above)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func (c *upConversion) convert(root object) {
 	for _, unit := range objects(sub(root, "systemd"), "units") {
 		c.unitUp(unit)
 	}
-	storage := made(root, "storage")
+	storage := ensure(root, "storage")
 	mounts := c.filesystemsUp(root, storage)
 	c.nodesUp(storage, mounts)
 	c.networkdUp(root, storage)
@@ -40,15 +40,15 @@ func (c *upConversion) fetchingUp(root object) {
 		config["merge"] = list
 		delete(config, "append")
 	}
+	proxy := sub(ignition, "proxy")
 	for _, key := range []string{"httpProxy", "httpsProxy"} {
-		if proxy := sub(ignition, "proxy"); proxy != nil && proxy[key] == "" {
+		if proxy[key] == "" {
 			delete(proxy, key) // was the same as none
 		}
 	}
 }
 
-// userUp says without create what it says with it. None of its fields stands beside
-// it in a valid config.
+// userUp moves the fields of create to the user. A valid config has none of them in both.
 func userUp(user object) {
 	create, ok := user["create"].(object)
 	if !ok {
@@ -61,12 +61,12 @@ func userUp(user object) {
 // sectors takes over a dimension of 0, which is the same in every unit. Any other
 // number of sectors is a size that depends on the disk.
 func (c *upConversion) sectors(p object, key, mebibytes string) {
-	n, ok := whole(p, key)
+	n, ok := integer(p, key)
 	if !ok {
 		return
 	}
 	if n != 0 {
-		c.lose(at(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and "+
+		c.lose(pathOf(p, key), "it counts sectors, whose size depends on the disk; spec 3 counts MiB: use %s (spec 2.3.0 and "+
 			"2.4.0 have it)", mebibytes)
 	}
 	delete(p, key)
@@ -79,22 +79,16 @@ func (c *upConversion) unitUp(unit object) {
 	delete(unit, "enable")
 	switch {
 	case old && enable && given && !enabled:
-		c.lose(at(unit, "enable"), "it contradicts enabled: remove it")
+		c.lose(pathOf(unit, "enable"), "it contradicts enabled: remove it")
 	case old && enable:
 		unit["enabled"] = true
 	}
 	if mask, ok := unit["mask"].(bool); ok && !mask {
 		delete(unit, "mask") // does nothing in spec 2, unmasks in spec 3
 	}
-	dropEmptyContents(unit)
-}
-
-// dropEmptyContents leaves out the empty contents of drop-ins, which are not
-// written in spec 2 and would be in spec 3.
-func dropEmptyContents(unit object) {
 	for _, dropin := range objects(unit, "dropins") {
 		if dropin["contents"] == "" {
-			delete(dropin, "contents")
+			delete(dropin, "contents") // is not written in spec 2, and would be in spec 3
 		}
 	}
 }

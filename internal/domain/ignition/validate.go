@@ -10,13 +10,13 @@ import (
 
 	vreport "github.com/coreos/vcontext/report"
 
+	"glowplug/internal/domain/jsonscan"
 	"glowplug/internal/domain/report"
 )
 
-// Validate checks a JSON config of any spec version of the family with the library
-// that Ignition itself uses. What the library warns of stays a warning, except that
-// a field which only other versions have is an error that names them. The bytes are
-// served as they stand, so nothing is returned but the spec version.
+// Validate checks a JSON config of any spec version of the family with the library of
+// Ignition itself. Its warnings stay warnings, except that a field of other versions is an
+// error that names them. The bytes are served unchanged.
 func Validate(raw []byte) (specVersion string, r report.Report) {
 	d, s, failure := read(raw)
 	if failure != nil {
@@ -52,15 +52,15 @@ const maxTried = 2_000
 // validate holds a document against a spec.
 func (d *document) validate(s *spec) report.Report {
 	r := s.check(d, true)
-	r = d.strangers(s, r)
+	r = d.judgeUnknown(s, r)
 	if r.HasError() && len(d.nodes) <= maxTried {
-		d.name(s, r)
+		d.hintVersions(s, r)
 	}
 	return r.Tidy()
 }
 
-// name adds to errors which later version of the major takes what stands there.
-func (d *document) name(s *spec, r report.Report) {
+// hintVersions adds to errors the later version of the major that accepts the value.
+func (d *document) hintVersions(s *spec, r report.Report) {
 	for i := range family {
 		other := &family[i]
 		if other.major != s.major || !s.before(other) || other.pre != "" {
@@ -82,10 +82,10 @@ func (d *document) name(s *spec, r report.Report) {
 	}
 }
 
-// strangers judges the keys that the spec does not have. One that another version
-// has here is an error, and so is every one in an experimental spec, of which
-// nobody can say what a client makes of it. The rest stays the library's warning.
-func (d *document) strangers(s *spec, r report.Report) report.Report {
+// judgeUnknown judges the keys that the spec does not have. A key of another version is an
+// error, and so is every one in an experimental spec. The others keep the warning of the
+// library.
+func (d *document) judgeUnknown(s *spec, r report.Report) report.Report {
 	unknown := map[string]int{}
 	for _, i := range d.unknown(s.config) {
 		unknown[d.path(i)] = i
@@ -102,19 +102,19 @@ func (d *document) strangers(s *spec, r report.Report) report.Report {
 		if !ok || f.Severity != report.Warning || !strings.Contains(f.Message, " key") {
 			continue
 		}
-		key := d.nodes[i].key
-		f.Line, f.Column = d.position(d.nodes[i].keyStart)
+		key := d.nodes[i].Key
+		f.Line, f.Column = d.position(d.nodes[i].KeyStart)
 		f.Message = "unused key " + clip(key)
 		f.Hint = "spec " + s.name + " has no such key here, and Ignition does not read it"
 		if s.pre != "" {
 			f.Severity = report.Error
 		}
-		if !names[fold(key)] {
+		if !names[jsonscan.Fold(key)] {
 			continue
 		}
 		shape := d.shape(i)
 		if _, ok := spans[shape]; !ok {
-			spans[shape] = having(shape)
+			spans[shape] = versionsWith(shape)
 		}
 		if spans[shape] != "" {
 			f.Severity = report.Error
@@ -125,9 +125,8 @@ func (d *document) strangers(s *spec, r report.Report) report.Report {
 	return r
 }
 
-// Excess says which bound a JSON text exceeds, so that it must not be given to the
-// library, and counts its values. Nil says that it is within bounds, or no JSON at
-// all, which the library finds out by itself.
+// Excess counts the values of a JSON text, and returns the bound that it exceeds, so that
+// the library must not read it. A text that is not JSON exceeds none.
 func Excess(raw []byte) (values int, excess *report.Finding) {
 	if !json.Valid(raw) {
 		return 0, nil
@@ -139,7 +138,7 @@ func Excess(raw []byte) (values int, excess *report.Finding) {
 	return len(d.nodes), excess
 }
 
-// Findings takes over what the library found.
+// Findings converts a report of the library.
 func Findings(found vreport.Report) report.Report {
 	var r report.Report
 	for _, e := range found.Entries {
@@ -162,14 +161,13 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // spec returns the spec that the config is written for.
 func (d *document) spec() (*spec, *report.Finding) {
 	at := d.find("ignition", "version")
-	if at < 0 || d.nodes[at].kind == 'n' {
+	if at < 0 || d.kind(at) == 'n' {
 		return nil, d.versionMissing()
 	}
-	if kind := d.nodes[at].kind; kind != '"' {
+	if kind := d.kind(at); kind != '"' {
 		return nil, d.fail(at, "expected a string, found "+describe(kind), `write the version as a string: "3.4.0"`)
 	}
-	start := d.nodes[at].start
-	text := unquote(d.raw[start:stringEnd(d.raw, start)])
+	text := jsonscan.Unquote(d.raw[d.nodes[at].Start:d.nodes[at].End])
 	if s := specOf(text); s != nil {
 		return s, nil
 	}
@@ -181,12 +179,12 @@ func (d *document) versionMissing() *report.Finding {
 	if old := d.find("ignitionversion"); old >= 0 {
 		return d.fail(old, "the config is of Ignition spec 1", readsHint)
 	}
-	f := fail(d.raw, d.nodes[0].start, "the spec version is missing",
+	f := fail(d.raw, d.nodes[0].Start, "the spec version is missing",
 		`say which spec the config is written for: "ignition": {"version": "3.4.0"}`)
 	f.Path = "$.ignition.version"
 	if section := d.find("ignition"); section >= 0 {
-		f.Line, f.Column = report.Position(d.raw, d.nodes[section].start)
-		if kind := d.nodes[section].kind; kind != '{' && kind != 'n' {
+		f.Line, f.Column = report.Position(d.raw, d.nodes[section].Start)
+		if kind := d.kind(section); kind != '{' && kind != 'n' {
 			return d.fail(section, "expected an object, found "+describe(kind), f.Hint)
 		}
 	}
@@ -216,12 +214,7 @@ func (d *document) versionUnknown(at int, text string) *report.Finding {
 const readsHint = "this server reads spec 2.0.0 to 2.4.0 and 3.0.0 to " + Newest
 
 // clip shortens a text of the source that is quoted in a message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:40], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return report.Clip(s, 40) }
 
 // typeError says where a value is of a type that the spec does not have there.
 func (d *document) typeError(err error) *report.Finding {
@@ -230,7 +223,7 @@ func (d *document) typeError(err error) *report.Finding {
 		return d.misread(err)
 	}
 	at := d.at(int(wrong.Offset))
-	found := describe(d.nodes[at].kind)
+	found := describe(d.kind(at))
 	if strings.HasPrefix(wrong.Value, "number ") {
 		found = clip(wrong.Value)
 	}
@@ -238,17 +231,14 @@ func (d *document) typeError(err error) *report.Finding {
 }
 
 func expected(t reflect.Type) string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch kind := t.Kind(); {
-	case kind == reflect.String:
+	switch bare(t).Kind() {
+	case reflect.String:
 		return "a string"
-	case kind == reflect.Bool:
+	case reflect.Bool:
 		return "true or false"
-	case slices.Contains([]reflect.Kind{reflect.Int, reflect.Int64}, kind):
+	case reflect.Int, reflect.Int64:
 		return "a whole number"
-	case kind == reflect.Slice:
+	case reflect.Slice:
 		return "a list"
 	}
 	return "an object"

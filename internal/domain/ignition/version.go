@@ -59,11 +59,7 @@ func (v version) String() string {
 // VersionOf returns the spec version that a valid config names, and "" where it
 // names none.
 func VersionOf(config []byte) string {
-	var stub struct {
-		Ignition struct {
-			Version string `json:"version"`
-		} `json:"ignition"`
-	}
+	var stub struct{ Ignition struct{ Version string } }
 	if json.Unmarshal(config, &stub) != nil {
 		return ""
 	}

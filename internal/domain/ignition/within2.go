@@ -14,16 +14,16 @@ func (c *conversion) within2(root object, from, to *spec) {
 		})
 	case to.before(first23) && !from.before(first23):
 		eachPartition(root, func(p object) {
-			c.keeps(p, "size", "sizeMiB")
-			c.keeps(p, "start", "startMiB")
-			c.keeps(p, "label", "label")
+			c.refuseKept(p, "size", "sizeMiB")
+			c.refuseKept(p, "start", "startMiB")
+			c.refuseKept(p, "label", "label")
 		})
 	}
 	if to.before(first22) && !from.before(first22) {
 		for _, file := range objects(sub(root, "storage"), "files") {
 			// The versions before always overwrite.
 			if overwrite, ok := file["overwrite"].(bool); ok && !overwrite {
-				c.lose(at(file, "overwrite"), "without it writing a file fails where one is there; spec %s always overwrites",
+				c.lose(pathOf(file, "overwrite"), "without it writing a file fails where one is there; spec %s always overwrites",
 					to.name)
 			}
 			delete(file, "overwrite")
@@ -51,18 +51,18 @@ func fill(o object, key string, value any) {
 	}
 }
 
-// keeps refuses a partition that leaves an attribute out, so that an existing
+// refuseKept refuses a partition that leaves an attribute out, so that an existing
 // partition keeps its own.
-func (c *conversion) keeps(p object, key, other string) {
+func (c *conversion) refuseKept(p object, key, other string) {
 	_, has := p[key]
 	_, hasOther := p[other]
 	if !has && !hasOther {
-		c.lose(at(p, key), "it is left out, which leaves an existing partition's as it is; spec %s sets it to nothing",
+		c.lose(pathOf(p, key), "it is left out, which leaves an existing partition's as it is; spec %s sets it to nothing",
 			c.to.name)
 	}
 }
 
-// from20 says in the words of 2.1.0 what 2.0.0 says otherwise.
+// from20 writes a config of 2.0.0 as 2.1.0.
 func (c *conversion) from20(root object) {
 	for _, unit := range objects(sub(root, "systemd"), "units") {
 		if isTrue(unit, "enable") {
@@ -77,7 +77,7 @@ func (c *conversion) from20(root object) {
 	}
 }
 
-// to20 says in the words of 2.0.0 what it has, and refuses what it does otherwise.
+// to20 writes a config of 2.1.0 as 2.0.0, and refuses what 2.0.0 does differently.
 func (c *conversion) to20(root object) {
 	for _, unit := range objects(sub(root, "systemd"), "units") {
 		enabled, ok := unit["enabled"].(bool)
@@ -86,7 +86,7 @@ func (c *conversion) to20(root object) {
 			unit["enable"] = true
 			delete(unit, "enabled")
 		case ok:
-			c.lose(at(unit, "enabled"), "spec 2.0.0 cannot disable a unit")
+			c.lose(pathOf(unit, "enabled"), "spec 2.0.0 cannot disable a unit")
 		}
 	}
 	for _, fs := range objects(sub(root, "storage"), "filesystems") {
@@ -100,7 +100,7 @@ func (c *conversion) to20(root object) {
 			c.lose(text(user, origin), "spec 2.0.0 makes no user without create, which no later version needs")
 		}
 		if hash, ok := user["passwordHash"]; ok && hash == "" {
-			c.lose(at(user, "passwordHash"), "an empty hash forbids passwords; in spec 2.0.0 it is the same as none")
+			c.lose(pathOf(user, "passwordHash"), "an empty hash forbids passwords; in spec 2.0.0 it is the same as none")
 		}
 	}
 }

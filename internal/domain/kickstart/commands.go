@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// state is what a version of the installer makes of a command.
+// state is the support of a command in a version of the installer.
 type state uint8
 
 const (

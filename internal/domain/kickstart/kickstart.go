@@ -1,8 +1,6 @@
-// Package kickstart checks Anaconda kickstart files, cheaply: sections are closed,
-// commands are known to the release of the installer that they are for. The file
-// itself is served as it was written, and what is found is never more than a warning:
-// the release that a machine boots is not for this server to say, and the installer
-// knows its commands better.
+// Package kickstart checks Anaconda kickstart files: sections are closed, commands are
+// known to the release of the installer. The file is served unchanged, and a finding is at
+// most a warning, because the server does not know the release that a machine boots.
 package kickstart
 
 import (
@@ -19,6 +17,9 @@ var sections = map[string]bool{
 	"%traceback": true, "%addon": true, "%anaconda": true, "%certificate": true,
 }
 
+// maxQuoted bounds a word that is quoted in a message, in bytes.
+const maxQuoted = 40
+
 // includes are the lines that begin with % and open no section.
 var includes = map[string]bool{"%include": true, "%ksappend": true}
 
@@ -28,17 +29,14 @@ var includes = map[string]bool{"%include": true, "%ksappend": true}
 func Check(source []byte, versionName string) report.Report {
 	v, ok := find(versionName)
 	if !ok {
-		return report.Report{{
-			Severity: report.Error,
-			Message:  fmt.Sprintf("there is no kickstart version %.40q", versionName),
-			Hint:     "versions are " + strings.Join(Versions(), ", "),
-		}}
+		return report.ErrorWithHint("versions are "+strings.Join(Versions(), ", "),
+			"there is no kickstart version %.40q", versionName)
 	}
 	c := checker{version: v}
-	for number := 1; len(source) > 0; number++ {
-		line, rest, _ := bytes.Cut(source, []byte{'\n'})
-		source = rest
-		c.line(number, string(bytes.TrimSuffix(line, []byte{'\r'})))
+	number := 0
+	for line := range bytes.Lines(source) {
+		number++
+		c.line(number, strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"))
 	}
 	if c.open != "" {
 		c.unclosed()
@@ -74,7 +72,7 @@ func (c *checker) line(number int, line string) {
 	case c.open != "":
 		// The body of a section: a script, or names of packages.
 	case word[0] == '%':
-		c.warn(number, fmt.Sprintf("section %s is not known", clip(word)), "known sections are "+knownSections)
+		c.warn(number, fmt.Sprintf("section %s is not known", report.Clip(word, maxQuoted)), "known sections are "+knownSections)
 		c.open, c.openLine = word, number
 	default:
 		c.command(number, word)
@@ -84,7 +82,7 @@ func (c *checker) line(number int, line string) {
 const knownSections = "%packages, %pre, %pre-install, %post, %onerror, %traceback, %addon, %anaconda and %certificate"
 
 func (c *checker) unclosed() {
-	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", clip(c.open)), "end it with a line that says %end")
+	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", report.Clip(c.open, maxQuoted)), "end it with a line that says %end")
 	c.open = ""
 }
 
@@ -100,16 +98,8 @@ func (c *checker) command(number int, word string) {
 		if has := elsewhere(word); has != "" {
 			hint = "it is a command of " + has
 		}
-		c.warn(number, fmt.Sprintf("command %q is not known to %s", clip(word), name), hint)
+		c.warn(number, fmt.Sprintf("command %q is not known to %s", report.Clip(word, maxQuoted), name), hint)
 	}
-}
-
-// clip shortens a word that is quoted in a message.
-func clip(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:40], "") + "…"
-	}
-	return s
 }
 
 func (c *checker) warn(line int, message, hint string) {
@@ -125,9 +115,6 @@ func (c *checker) warn(line int, message, hint string) {
 // firstWord returns the first word of a line. A line that begins with a space is a
 // command as well: Anaconda strips it.
 func firstWord(line string) string {
-	line = strings.TrimLeft(line, " \t")
-	if i := strings.IndexAny(line, " \t"); i >= 0 {
-		line = line[:i]
-	}
-	return line
+	word, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimLeft(line, " \t"), "\t", " "), " ")
+	return word
 }

@@ -2,6 +2,7 @@ package netaddr
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -17,11 +18,8 @@ func ParseHostname(s string) (string, error) {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
 			return "", fmt.Errorf("%q is not a host name: each part has 1 to 63 characters and no hyphen at its ends", clip(s))
 		}
-		for i := 0; i < len(label); i++ {
-			c := label[i]
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return "", fmt.Errorf("%q is not a host name: only letters, digits, hyphens and dots", clip(s))
-			}
+		if strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", fmt.Errorf("%q is not a host name: only letters, digits, hyphens and dots", clip(s))
 		}
 	}
 	return name, nil
@@ -33,24 +31,22 @@ func FirstLabel(name string) string {
 	return first
 }
 
-// ParseUUID checks an SMBIOS system UUID in its 8-4-4-4-12 form and gives it in
-// lower case. All zeros and all ones, which boards without a UUID report, are
-// refused.
+// The placeholders that boards without a UUID report.
+const (
+	allZeros = "00000000-0000-0000-0000-000000000000"
+	allOnes  = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// ParseUUID checks an SMBIOS system UUID in its 8-4-4-4-12 form and returns it in
+// lower case. The placeholders are refused.
 func ParseUUID(s string) (string, error) {
 	u := strings.ToLower(s)
-	ok := len(u) == 36
-	for i := 0; ok && i < len(u); i++ {
-		c := u[i]
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			ok = c == '-'
-		} else {
-			ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
-		}
-	}
-	if !ok {
+	if !uuidForm.MatchString(u) {
 		return "", fmt.Errorf("%q is not a system UUID: want the form 4c4c4544-0042-3510-8056-b4c04f4e3132", clip(s))
 	}
-	if isPlaceholder(u) {
+	if IsPlaceholderUUID(u) {
 		return "", fmt.Errorf("%q is no machine's own UUID: boards without one report it", clip(s))
 	}
 	return u, nil
@@ -58,16 +54,4 @@ func ParseUUID(s string) (string, error) {
 
 // IsPlaceholderUUID reports whether s is what boards without a UUID report: all
 // zeros or all ones, in the 8-4-4-4-12 form. A query that carries it says nothing.
-func IsPlaceholderUUID(s string) bool {
-	return len(s) == 36 && s[8] == '-' && isPlaceholder(strings.ToLower(s))
-}
-
-func isPlaceholder(lower string) bool {
-	for i := 0; i < len(lower); i++ {
-		if hyphen := i == 8 || i == 13 || i == 18 || i == 23; hyphen != (lower[i] == '-') ||
-			!hyphen && (lower[i] != lower[0] || lower[i] != '0' && lower[i] != 'f') {
-			return false
-		}
-	}
-	return true
-}
+func IsPlaceholderUUID(s string) bool { return s == allZeros || strings.EqualFold(s, allOnes) }

@@ -2,10 +2,9 @@ package netaddr
 
 import "net/netip"
 
-// Source is what an address counts as where something is bounded per client: an
-// IPv4 address for itself, an IPv6 address as its /64, which one machine has all
-// addresses of. A link-local IPv6 address counts for itself, with its zone: all
-// machines of a network share one /64 there.
+// Source returns the address that counts for a bound per client: an IPv4 address for
+// itself, an IPv6 address as its /64, which one machine owns. A link-local IPv6 address
+// counts for itself, with its zone: all machines of a network share one /64 there.
 func Source(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is4() || addr.IsLinkLocalUnicast() {

@@ -64,14 +64,15 @@ func (p *printer) finding(name string, lines []string, f Finding) {
 	}
 	headline := Finding{Path: f.Path, Message: f.Message}.String()
 	p.printf("%s %s\n", p.paint(code, string(f.Severity)+":"), printable(headline))
-	switch {
-	case f.Line < 1:
-		p.printf(" %s %s\n", p.paint(blue, "-->"), name)
-	case f.Column < 1:
-		p.printf(" %s %s:%d\n", p.paint(blue, "-->"), name, f.Line)
-		p.excerpt(lines, f)
-	default:
-		p.printf(" %s %s:%d:%d\n", p.paint(blue, "-->"), name, f.Line, f.Column)
+	place := name
+	if f.Line > 0 {
+		place += fmt.Sprintf(":%d", f.Line)
+	}
+	if f.Line > 0 && f.Column > 0 {
+		place += fmt.Sprintf(":%d", f.Column)
+	}
+	p.printf(" %s %s\n", p.paint(blue, "-->"), place)
+	if f.Line > 0 {
 		p.excerpt(lines, f)
 	}
 	if f.Hint != "" {
@@ -128,8 +129,7 @@ func clipRunes(s string, limit int) string {
 	return s
 }
 
-// printable replaces control characters, with which a source could drive the
-// terminal of whoever looks at its findings.
+// printable replaces control characters, with which a source could control a terminal.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\t' && unicode.IsControl(c) {

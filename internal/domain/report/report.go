@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Severity says what a finding means for the source.
@@ -20,8 +18,7 @@ const (
 	Error   Severity = "error"
 )
 
-// MaxFindings bounds a tidied report: whoever has more to mend will see the rest
-// after mending these.
+// MaxFindings bounds a tidied report.
 const MaxFindings = 100
 
 // maxSummary bounds Summary, in bytes: it goes into an object's status.
@@ -43,22 +40,17 @@ type Finding struct {
 // String is the finding on one line, without severity and hint:
 // "line 3:5: $.storage.files.0.path: message". Parts that are unknown are left out.
 func (f Finding) String() string {
-	var b strings.Builder
-	if f.Line > 0 {
-		b.WriteString("line ")
-		b.WriteString(strconv.Itoa(f.Line))
-		if f.Column > 0 {
-			b.WriteByte(':')
-			b.WriteString(strconv.Itoa(f.Column))
-		}
-		b.WriteString(": ")
-	}
+	text := f.Message
 	if f.Path != "" && f.Path != "$" {
-		b.WriteString(f.Path)
-		b.WriteString(": ")
+		text = f.Path + ": " + text
 	}
-	b.WriteString(f.Message)
-	return b.String()
+	switch {
+	case f.Line > 0 && f.Column > 0:
+		return fmt.Sprintf("line %d:%d: %s", f.Line, f.Column, text)
+	case f.Line > 0:
+		return fmt.Sprintf("line %d: %s", f.Line, text)
+	}
+	return text
 }
 
 // Report is the findings of one source, in the order of the source.
@@ -66,7 +58,18 @@ type Report []Finding
 
 // Errorf returns a report of one error without a position.
 func Errorf(format string, args ...any) Report {
-	return Report{{Severity: Error, Message: fmt.Sprintf(format, args...)}}
+	return ErrorWithHint("", format, args...)
+}
+
+// ErrorWithHint returns a report of one error without a position.
+func ErrorWithHint(hint, format string, args ...any) Report {
+	return Report{{Severity: Error, Message: fmt.Sprintf(format, args...), Hint: hint}}
+}
+
+// ErrorAt returns an error at the byte offset of a source.
+func ErrorAt(source []byte, offset int, message, hint string) Finding {
+	line, column := Position(source, offset)
+	return Finding{Severity: Error, Line: line, Column: column, Message: message, Hint: hint}
 }
 
 // HasError reports whether a finding stops the source from being served.
@@ -81,31 +84,20 @@ func (r Report) Errors() Report { return r.of(Error) }
 func (r Report) Warnings() Report { return r.of(Warning) }
 
 func (r Report) of(severity Severity) Report {
-	var out Report
-	for _, f := range r {
-		if f.Severity == severity {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(r), func(f Finding) bool { return f.Severity != severity })
 }
 
 // Strings returns each finding as one line.
-func (r Report) Strings() []string {
-	if len(r) == 0 {
-		return nil
+func (r Report) Strings() (lines []string) {
+	for _, f := range r {
+		lines = append(lines, f.String())
 	}
-	out := make([]string, len(r))
-	for i, f := range r {
-		out[i] = f.String()
-	}
-	return out
+	return lines
 }
 
-// Tidy returns the report in the order of the source (what has no position comes
-// first), each finding once, and at most MaxFindings of them: errors are kept
-// before warnings, and a last finding counts what was left out. The order does not
-// depend on the order that the findings came in.
+// Tidy returns the report in the order of the source, each finding once, those without a
+// position first. At most MaxFindings are kept, errors before warnings, and a last
+// finding counts the others. The order does not depend on that of the receiver.
 func (r Report) Tidy() Report {
 	out := slices.Clone(r)
 	slices.SortFunc(out, compare)
@@ -144,7 +136,7 @@ func (r Report) Summary() string {
 	var b strings.Builder
 	errors := r.Errors()
 	for i, f := range errors {
-		line := clip(f.String(), maxSummary/2)
+		line := Clip(f.String(), maxSummary/2)
 		if i > 0 {
 			if b.Len()+len(line) > maxSummary-32 {
 				fmt.Fprintf(&b, "; and %d more errors", len(errors)-i)
@@ -157,14 +149,10 @@ func (r Report) Summary() string {
 	return b.String()
 }
 
-// clip cuts s to at most limit bytes, between characters.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
+// Clip shortens a text to at most limit bytes and an ellipsis, between characters.
+func Clip(s string, limit int) string {
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
 	}
-	cut := limit - len("…")
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return s
 }

@@ -1,6 +1,6 @@
 package report
 
-import "strconv"
+import "fmt"
 
 // Size writes a number of bytes as 812B, 4.1Ki, 2.0Mi; nothing as "".
 func Size(n int64) string {
@@ -8,11 +8,11 @@ func Size(n int64) string {
 	case n == 0:
 		return ""
 	case n < 1<<10:
-		return strconv.FormatInt(n, 10) + "B"
+		return fmt.Sprintf("%dB", n)
 	case n < 1<<20:
-		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + "Ki"
+		return fmt.Sprintf("%.1fKi", float64(n)/(1<<10))
 	case n < 1<<30:
-		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + "Mi"
+		return fmt.Sprintf("%.1fMi", float64(n)/(1<<20))
 	}
-	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + "Gi"
+	return fmt.Sprintf("%.1fGi", float64(n)/(1<<30))
 }

@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	text "text/template"
@@ -24,21 +25,26 @@ func walk(node parse.Node, visit func(parse.Node) bool) {
 
 // isNil reports whether there is no node: the parser leaves out lists and pipelines
 // that are empty.
-func isNil(node parse.Node) bool {
+func isNil(node parse.Node) bool { return node == nil || reflect.ValueOf(node).IsNil() }
+
+// branchOf returns the part that if, with and range have in common; nil of another node.
+func branchOf(node parse.Node) *parse.BranchNode {
 	switch n := node.(type) {
-	case nil:
-		return true
-	case *parse.ListNode:
-		return n == nil
-	case *parse.PipeNode:
-		return n == nil
+	case *parse.IfNode:
+		return &n.BranchNode
+	case *parse.WithNode:
+		return &n.BranchNode
+	case *parse.RangeNode:
+		return &n.BranchNode
 	}
-	return false
+	return nil
 }
 
 // children lists the nodes right below a node.
 func children(node parse.Node) []parse.Node {
-	branch := func(b *parse.BranchNode) []parse.Node { return []parse.Node{b.Pipe, b.List, b.ElseList} }
+	if b := branchOf(node); b != nil {
+		return []parse.Node{b.Pipe, b.List, b.ElseList}
+	}
 	switch n := node.(type) {
 	case *parse.ListNode:
 		return n.Nodes
@@ -55,12 +61,6 @@ func children(node parse.Node) []parse.Node {
 		return nodes
 	case *parse.ChainNode:
 		return []parse.Node{n.Node}
-	case *parse.IfNode:
-		return branch(&n.BranchNode)
-	case *parse.WithNode:
-		return branch(&n.BranchNode)
-	case *parse.RangeNode:
-		return branch(&n.BranchNode)
 	case *parse.TemplateNode:
 		return []parse.Node{n.Pipe}
 	}
@@ -73,12 +73,9 @@ func restrict(source string, t *text.Template) report.Report {
 	var found report.Report
 	for _, part := range t.Templates() {
 		if at := tooDeep(part.Root, 0); at >= 0 {
-			line, column := report.Position([]byte(source), at)
-			return report.Report{{
-				Severity: report.Error, Line: line, Column: column,
-				Message: fmt.Sprintf("actions are nested more than %d deep", maxDepth),
-				Hint:    "write {{else if}} for an if in an else, and a {{define}} for what is repeated",
-			}}
+			return report.Report{report.ErrorAt([]byte(source), at,
+				fmt.Sprintf("actions are nested more than %d deep", maxDepth),
+				"write {{else if}} for an if in an else, and a {{define}} for what is repeated")}
 		}
 		walk(part.Root, func(node parse.Node) bool {
 			if id, ok := node.(*parse.IdentifierNode); ok && !builtin[id.Ident] && !functions[id.Ident].IsValid() {
@@ -87,9 +84,6 @@ func restrict(source string, t *text.Template) report.Report {
 			}
 			return true
 		})
-	}
-	if found == nil {
-		return nil
 	}
 	return found.Tidy()
 }
@@ -101,18 +95,8 @@ func tooDeep(body *parse.ListNode, depth int) int {
 		return -1
 	}
 	for _, node := range body.Nodes {
-		var b *parse.BranchNode
-		switch n := node.(type) {
-		case *parse.IfNode:
-			b = &n.BranchNode
-		case *parse.WithNode:
-			b = &n.BranchNode
-		case *parse.RangeNode:
-			b = &n.BranchNode
-		default:
-			continue
-		}
-		if depth == maxDepth {
+		b := branchOf(node)
+		if b != nil && depth == maxDepth {
 			return int(node.Position())
 		}
 		for b != nil {
@@ -130,18 +114,12 @@ func tooDeep(body *parse.ListNode, depth int) int {
 	return -1
 }
 
-// elseIf returns the branch that a list is nothing but.
+// elseIf returns the if or with that is the only node of a list.
 func elseIf(list *parse.ListNode) *parse.BranchNode {
-	if list == nil || len(list.Nodes) != 1 {
+	if list == nil || len(list.Nodes) != 1 || list.Nodes[0].Type() == parse.NodeRange {
 		return nil
 	}
-	switch n := list.Nodes[0].(type) {
-	case *parse.IfNode:
-		return &n.BranchNode
-	case *parse.WithNode:
-		return &n.BranchNode
-	}
-	return nil
+	return branchOf(list.Nodes[0])
 }
 
 func noFunction(name string, line, column int) report.Finding {
@@ -154,8 +132,7 @@ func noFunction(name string, line, column int) report.Finding {
 
 // Functions lists what a template can call, sorted.
 func Functions() []string {
-	all := slices.Collect(maps.Keys(builtin))
-	all = slices.AppendSeq(all, maps.Keys(functions))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(builtin)), maps.Keys(functions))
 	slices.Sort(all)
 	return all
 }

@@ -2,9 +2,9 @@ package template
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
-	"maps"
-	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Facts are what a template can name of a host. An empty text is not known: a
@@ -27,47 +27,13 @@ type Facts struct {
 // NIC is a network card. An empty text is not known.
 type NIC struct{ MAC, IP, Hostname string }
 
-// Key names facts by what they say: a template gives the same for the same key.
+// Key identifies facts: a template renders the same text for the same key.
 type Key [sha256.Size]byte
 
 // Key hashes the facts.
 func (f *Facts) Key() Key {
-	h := hasher{buf: make([]byte, 0, 512)}
-	for _, s := range [...]string{f.Hostname, f.IP, f.MAC, f.Namespace, f.Name} {
-		h.text(s)
-	}
-	h.pairs(f.Labels)
-	h.pairs(f.Annotations)
-	h.count(len(f.NICs))
-	for _, n := range f.NICs {
-		h.text(n.MAC)
-		h.text(n.IP)
-		h.text(n.Hostname)
-	}
-	return sha256.Sum256(h.buf)
-}
-
-// hasher writes values so that no two facts are written the same.
-type hasher struct {
-	buf  []byte
-	keys []string
-}
-
-func (h *hasher) count(n int) { h.buf = binary.AppendUvarint(h.buf, uint64(n)) }
-
-func (h *hasher) text(s string) {
-	h.count(len(s))
-	h.buf = append(h.buf, s...)
-}
-
-func (h *hasher) pairs(m map[string]string) {
-	h.count(len(m))
-	h.keys = slices.AppendSeq(h.keys[:0], maps.Keys(m))
-	slices.Sort(h.keys)
-	for _, k := range h.keys {
-		h.text(k)
-		h.text(m[k])
-	}
+	text, _ := json.Marshal(f, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // of strings alone
+	return sha256.Sum256(text)
 }
 
 // known are the facts, as a template names them.

@@ -27,7 +27,7 @@ var (
 	undefined = regexp.MustCompile(`^function "(.*)" not defined$`)
 )
 
-// syntaxFinding makes a finding of an error of Parse, which tells the line alone.
+// syntaxFinding makes a finding of an error of Parse, which has a line and no column.
 func syntaxFinding(source string, err error) report.Finding {
 	f := report.Finding{Severity: report.Error, Message: strings.TrimPrefix(err.Error(), "template: ")}
 	m := syntaxError.FindStringSubmatch(err.Error())
@@ -142,8 +142,7 @@ func (t *Template) runFinding(err error) report.Finding {
 // missing says which fact a host lacks, or that there is no such fact.
 func (t *Template) missing(f report.Finding, key, context string) report.Finding {
 	switch {
-	case strings.HasPrefix(context, "."+key) && !slices.Contains(known, key), strings.HasPrefix(context, "$."+key) &&
-		!slices.Contains(known, key):
+	case strings.HasPrefix(strings.TrimPrefix(context, "$"), "."+key) && !slices.Contains(known, key):
 		f.Message = fmt.Sprintf("there is no .%s", clip(key))
 		f.Hint = "a template can name ." + strings.Join(known, ", .")
 	case context == "."+key || context == "$."+key:
@@ -161,11 +160,5 @@ func (t *Template) missing(f report.Finding, key, context string) report.Finding
 	return f
 }
 
-// clip keeps what an operator wrote short in a sentence.
-func clip(s string) string {
-	const limit = 200
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
-}
+// clip shortens a text of the source that is quoted in a message.
+func clip(s string) string { return report.Clip(s, 200) }

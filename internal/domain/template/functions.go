@@ -11,11 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fromLibrary are the functions of the library that a template may call. They
-// know no clock, chance, environment, file or network, change none of their
-// arguments, and do not depend on the order of a map. Regular expressions and
-// functions that make lists of any length are left out: what they cost is not
-// seen from their arguments.
+// fromLibrary are the functions of the library that a template may call. They use no
+// clock, chance, environment, file or network, change no argument, and do not depend on
+// the order of a map. Regular expressions and functions that make lists of any length are
+// left out: their cost does not follow from their arguments.
 var fromLibrary = []string{
 	"quote", "squote", "indent", "nindent", "lower", "upper", "trim", "trimAll", "trimPrefix", "trimSuffix", "replace",
 	"contains", "hasPrefix", "hasSuffix", "trunc", "substr", "join", "splitList", "toString", "b64enc", "sha256sum",

@@ -56,7 +56,7 @@ func cost(body *parse.ListNode, lookup int) int {
 			total += stepCost * len(n.Ident)
 		case *parse.ChainNode:
 			total += stepCost * len(n.Field)
-		case *parse.NumberNode: // its text is read anew each time
+		case *parse.NumberNode: // its text is parsed each time
 			total += len(n.Text)
 		case *parse.RangeNode:
 			walk(n.Pipe, add)

@@ -3,14 +3,15 @@ package template
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	text "text/template"
 )
 
-// text/template cannot be told to stop. A template is therefore parsed with calls
-// of a meter put in at the beginning of every loop's body and every definition, and
-// before what is compared or ranged over; and every function that a template can name
-// runs by the meter: what an execution costs is charged before it is spent.
+// text/template cannot be stopped. A template is therefore parsed with calls of a meter at
+// the beginning of every loop's body and every definition, and before each value that is
+// compared or ranged over; and every function runs by the meter: a cost is charged before
+// it is spent.
 const (
 	// budget is what rendering for one host may cost: 500,000 steps, or 32 MB of
 	// text that goes through functions.
@@ -38,7 +39,7 @@ var (
 	errValue  = errors.New("a function would make a value of more than 256 KiB")
 )
 
-// meter is what is left of the budget of one execution.
+// meter is the rest of the budget of one execution.
 type meter struct {
 	left int
 	// err is why it has stopped, and at the offset in the template; -1 is unknown.
@@ -97,7 +98,7 @@ func (m *meter) functions(t *Template) text.FuncMap {
 	return bound
 }
 
-// metered returns a function that charges what it is given and what it gives.
+// metered returns a function that charges for its arguments and its result.
 func (m *meter) metered(name string, f reflect.Value) any {
 	typ := f.Type()
 	in := make([]reflect.Type, typ.NumIn())
@@ -113,9 +114,9 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		flat := args
 		if typ.IsVariadic() {
 			rest := args[len(args)-1]
-			flat = append([]reflect.Value(nil), args[:len(args)-1]...)
-			for i := range rest.Len() {
-				flat = append(flat, rest.Index(i))
+			flat = slices.Clone(args[:len(args)-1])
+			for _, arg := range rest.Seq2() {
+				flat = append(flat, arg)
 			}
 		}
 		cost := stepCost
@@ -132,12 +133,11 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		if estimate(name, flat, size) > maxValue {
 			return failed(m.fail(errValue, -1))
 		}
-		var out []reflect.Value
+		call := f.Call
 		if typ.IsVariadic() {
-			out = f.CallSlice(args)
-		} else {
-			out = f.Call(args)
+			call = f.CallSlice
 		}
+		out := call(args)
 		if len(out) == 2 && !out[1].IsNil() {
 			return failed(out[1].Interface().(error))
 		}
@@ -154,8 +154,7 @@ func (m *meter) metered(name string, f reflect.Value) any {
 
 var errorType = reflect.TypeFor[error]()
 
-// size is about what a value takes, in bytes. It stops counting where it is more
-// than is left.
+// size estimates the memory of a value, in bytes. It stops counting beyond the budget.
 func (m *meter) size(v reflect.Value) int {
 	total := 0
 	sizeOf(v, &total, m.left)
@@ -173,8 +172,8 @@ func sizeOf(v reflect.Value, total *int, limit int) {
 		sizeOf(v.Elem(), total, limit)
 	case reflect.Slice:
 		*total += 16 * v.Len()
-		if k := v.Type().Elem().Kind(); k == reflect.String || k == reflect.Interface || k == reflect.Slice ||
-			k == reflect.Map {
+		switch v.Type().Elem().Kind() {
+		case reflect.String, reflect.Interface, reflect.Slice, reflect.Map:
 			for i := range v.Len() {
 				sizeOf(v.Index(i), total, limit)
 			}

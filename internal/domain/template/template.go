@@ -1,14 +1,12 @@
 // Package template renders the source of a config for one host. A source is a Go
-// text/template; what it can name are the host's Facts, and what it can call are
-// functions that give the same for the same, everywhere and always. It is pure and
-// bounded: whatever a template says, rendering it takes no more than about a second
-// of CPU and some tens of megabytes.
+// text/template with the host's Facts and functions that always return the same for the
+// same arguments. It is pure and bounded: rendering takes at most about a second of CPU
+// and some tens of megabytes.
 package template
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	text "text/template"
@@ -42,17 +40,12 @@ type Template struct {
 // Parse reads a template. It is nil exactly where the report holds an error.
 func Parse(source string) (*Template, report.Report) {
 	if n := strings.Count(source, "{{"); n > maxActions {
-		return nil, report.Report{{
-			Severity: report.Error,
-			Message:  fmt.Sprintf("the template has %d actions ({{…}}), more than %d", n, maxActions),
-			Hint:     "split the config: ignition.config.merge fetches further ones",
-		}}
+		return nil, report.ErrorWithHint("split the config: ignition.config.merge fetches further ones",
+			"the template has %d actions ({{…}}), more than %d", n, maxActions)
 	}
 	if lookups(source) > maxLookups {
-		return nil, report.Report{{
-			Severity: report.Error, Message: "the template declares and names too many variables ($…)",
-			Hint: "let a list or dict hold what belongs together",
-		}}
+		return nil, report.ErrorWithHint("let a list or dict hold what belongs together",
+			"the template declares and names too many variables ($…)")
 	}
 	parsed, err := parseSource(source)
 	if err != nil {

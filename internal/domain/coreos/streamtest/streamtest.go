@@ -15,48 +15,37 @@ import (
 
 // FCOS are the artifacts of Fedora CoreOS with their formats, by architecture.
 var FCOS = map[string]map[string][]string{
-	"x86_64": {
-		"aliyun": {"qcow2.xz"}, "applehv": {"raw.gz"}, "aws": {"vmdk.xz"}, "azure": {"vhd.xz"}, "azurestack": {"vhd.xz"},
-		"digitalocean": {"qcow2.gz"}, "exoscale": {"qcow2.xz"}, "gcp": {"tar.gz"}, "hetzner": {"raw.xz"},
-		"hyperv":   {"vhdx.zip"},
-		"ibmcloud": {"qcow2.xz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"},
-		"nutanix":   {"qcow2"},
-		"openstack": {"qcow2.xz"}, "oraclecloud": {"qcow2.xz"}, "proxmoxve": {"qcow2.xz"}, "qemu": {"qcow2.xz"},
-		"virtualbox": {"ova"}, "vmware": {"ova"}, "vultr": {"raw.xz"},
-	},
-	"aarch64": {
-		"applehv": {"raw.gz"}, "aws": {"vmdk.xz"}, "azure": {"vhd.xz"}, "gcp": {"tar.gz"}, "hetzner": {"raw.xz"},
-		"hyperv": {"vhdx.zip"},
-		"metal":  {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "openstack": {"qcow2.xz"}, "oraclecloud": {"qcow2.xz"},
-		"qemu": {"qcow2.xz"},
-	},
-	"ppc64le": {"metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"}, "openstack": {"qcow2.xz"}, "powervs": {"ova.gz"},
-		"qemu": {"qcow2.xz"}},
-	"s390x": {
-		"ibmcloud": {"qcow2.xz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.xz", "iso", "pxe", "raw.xz"},
-		"openstack": {"qcow2.xz"}, "qemu": {"qcow2.xz"}, "qemu-secex": {"qcow2.xz"},
-	},
+	"x86_64": artifacts(`aliyun:qcow2.xz applehv:raw.gz aws:vmdk.xz azure:vhd.xz azurestack:vhd.xz digitalocean:qcow2.gz
+		exoscale:qcow2.xz gcp:tar.gz hetzner:raw.xz hyperv:vhdx.zip ibmcloud:qcow2.xz kubevirt:ociarchive
+		metal:4k.raw.xz,iso,pxe,raw.xz nutanix:qcow2 openstack:qcow2.xz oraclecloud:qcow2.xz
+		proxmoxve:qcow2.xz qemu:qcow2.xz virtualbox:ova vmware:ova vultr:raw.xz`),
+	"aarch64": artifacts(`applehv:raw.gz aws:vmdk.xz azure:vhd.xz gcp:tar.gz hetzner:raw.xz hyperv:vhdx.zip
+		metal:4k.raw.xz,iso,pxe,raw.xz openstack:qcow2.xz oraclecloud:qcow2.xz qemu:qcow2.xz`),
+	"ppc64le": artifacts(`metal:4k.raw.xz,iso,pxe,raw.xz openstack:qcow2.xz powervs:ova.gz qemu:qcow2.xz`),
+	"s390x": artifacts(`ibmcloud:qcow2.xz kubevirt:ociarchive metal:4k.raw.xz,iso,pxe,raw.xz openstack:qcow2.xz
+		qemu:qcow2.xz qemu-secex:qcow2.xz`),
 }
 
 // RHCOS are those of RHEL CoreOS.
 var RHCOS = map[string]map[string][]string{
-	"x86_64": {
-		"aliyun": {"qcow2.gz"}, "aws": {"vmdk.gz"}, "azure": {"vhd.gz"}, "azurestack": {"vhd.gz"}, "gcp": {"tar.gz"},
-		"ibmcloud": {"qcow2.gz"},
-		"kubevirt": {"ociarchive"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"}, "nutanix": {"qcow2"},
-		"openstack":   {"qcow2.gz"},
-		"oraclecloud": {"qcow2.gz"}, "qemu": {"qcow2.gz"}, "vmware": {"ova"},
-	},
-	"aarch64": {
-		"aws": {"vmdk.gz"}, "azure": {"vhd.gz"}, "gcp": {"tar.gz"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"},
-		"nvidiabluefield": {"bfb"}, "openstack": {"qcow2.gz"}, "oraclecloud": {"qcow2.gz"}, "qemu": {"qcow2.gz"},
-	},
-	"ppc64le": {"metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"}, "openstack": {"qcow2.gz"}, "powervs": {"ova.gz"},
-		"qemu": {"qcow2.gz"}},
-	"s390x": {
-		"ibmcloud": {"qcow2.gz"}, "kubevirt": {"ociarchive"}, "metal": {"4k.raw.gz", "iso", "pxe", "raw.gz"},
-		"openstack": {"qcow2.gz"}, "qemu": {"qcow2.gz"}, "qemu-secex": {"qcow2.gz"},
-	},
+	"x86_64": artifacts(`aliyun:qcow2.gz aws:vmdk.gz azure:vhd.gz azurestack:vhd.gz gcp:tar.gz ibmcloud:qcow2.gz
+		kubevirt:ociarchive metal:4k.raw.gz,iso,pxe,raw.gz nutanix:qcow2 openstack:qcow2.gz
+		oraclecloud:qcow2.gz qemu:qcow2.gz vmware:ova`),
+	"aarch64": artifacts(`aws:vmdk.gz azure:vhd.gz gcp:tar.gz metal:4k.raw.gz,iso,pxe,raw.gz nvidiabluefield:bfb
+		openstack:qcow2.gz oraclecloud:qcow2.gz qemu:qcow2.gz`),
+	"ppc64le": artifacts(`metal:4k.raw.gz,iso,pxe,raw.gz openstack:qcow2.gz powervs:ova.gz qemu:qcow2.gz`),
+	"s390x": artifacts(`ibmcloud:qcow2.gz kubevirt:ociarchive metal:4k.raw.gz,iso,pxe,raw.gz openstack:qcow2.gz
+		qemu:qcow2.gz qemu-secex:qcow2.gz`),
+}
+
+// artifacts reads a list such as "aws:vmdk.xz metal:iso,pxe".
+func artifacts(list string) map[string][]string {
+	all := map[string][]string{}
+	for _, word := range strings.Fields(list) {
+		name, formats, _ := strings.Cut(word, ":")
+		all[name] = strings.Split(formats, ",")
+	}
+	return all
 }
 
 // Options are what a document is made with.
