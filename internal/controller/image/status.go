@@ -80,7 +80,8 @@ func (w *statusWriter) count(phase string) int {
 
 // status returns the status of an object with a finding.
 func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
-	s := v1.ISCSICdromStatus{Phase: f.phase, ErrorMessage: clip(f.message)}
+	s := f.ISCSICdromStatus
+	s.ErrorMessage = clip(s.ErrorMessage)
 	if external := cdrom.Spec.External; external != nil {
 		s.TargetIQN = external.IQN
 		if portal, ok := portalOf(external.Portal); ok {
@@ -88,15 +89,11 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		}
 		return s
 	}
-	if f.streamed {
-		s.Release, s.ServedRelease, s.MaxIgnition = f.release, f.servedRelease, f.maxIgnition
-	}
-	s.Download = f.download
 	if image.Format(cdrom) == v1.FormatPXE {
-		if f.set != nil {
-			s.SHA256 = f.set.Sum
-			s.Distro = f.set.Distro()
-			for _, e := range f.set.Files {
+		if f.Set != nil {
+			s.SHA256 = f.Set.Sum
+			s.Distro = f.Set.Distro()
+			for _, e := range f.Set.Files {
 				s.Files = append(s.Files, v1.ImageFile{Role: e.Role, Size: e.Size, SHA256: e.SHA256})
 				s.ISOSize += e.Size
 			}
@@ -107,7 +104,7 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 	if w.portal.IsValid() {
 		s.PortalIP, s.PortalPort = w.portal.Addr().String(), int32(w.portal.Port())
 	}
-	if v := f.volume; v != nil {
+	if v := f.Volume; v != nil {
 		s.ISOPath = filepath.Join(w.dir, filepath.FromSlash(v.Path))
 		s.ISOSize = v.Size()
 		s.SHA256 = v.SHA256
@@ -146,7 +143,7 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 			if current.UID != cdrom.UID || current.Generation != cdrom.Generation {
 				return nil, errOther
 			}
-			if was := current.Status.Release; f.streamed && was != "" && f.release != was && pinned(current) {
+			if was := current.Status.Release; f.streamed && was != "" && f.Release != was && pinned(current) {
 				return nil, errOther // another server was first
 			}
 			status.Conditions = slices.Clone(current.Status.Conditions)
@@ -174,10 +171,10 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 		return err
 	}
 	w.mu.Lock()
-	w.last[ref] = written{f.phase, len(own.Subscribers) == 0}
+	w.last[ref] = written{f.Phase, len(own.Subscribers) == 0}
 	w.mu.Unlock()
-	restarted := last.phase == "" && cdrom.Status.Phase == f.phase
-	if last.phase != f.phase && !restarted {
+	restarted := last.phase == "" && cdrom.Status.Phase == f.Phase
+	if last.phase != f.Phase && !restarted {
 		w.record(cdrom, &status)
 	} else if f.streamed {
 		w.recordRelease(cdrom, &before, &status)
