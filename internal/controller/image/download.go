@@ -140,7 +140,8 @@ func (d *downloads) progress(ref Ref) *v1.DownloadProgress {
 
 // fetch tries until all has come, or nobody wants it any more.
 func (d *downloads) fetch(ctx context.Context, f *fetch) {
-	for failures := 1; ; failures++ {
+	soon, late := d.c.pace.soon, d.c.pace.late
+	for {
 		brought, err := d.fetchOnce(ctx, f)
 		if err == nil {
 			d.c.metrics.transfers.WithLabelValues(byDownload, resultDone).Inc()
@@ -152,21 +153,19 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 		if ctx.Err() != nil {
 			return
 		}
-		if brought = brought && !download.IsPermanent(err); brought {
-			failures = 1 // it goes on
+		problem, backOff, result := err, &soon, resultCut
+		switch {
+		case download.IsPermanent(err):
+			backOff, result = &late, resultRefused
+		case brought: // it goes on, in pieces
+			problem, soon, late = nil, d.c.pace.soon, d.c.pace.late
 		}
-		pause, result := d.c.pace.soon.after(failures), resultCut
-		if download.IsPermanent(err) {
-			pause, result = d.c.pace.late.after(failures), resultRefused
-		}
+		pause := backOff.Step()
 		d.c.metrics.transfers.WithLabelValues(byDownload, result).Inc()
 		d.c.opts.Logger.Warn("an image could not be downloaded; trying again",
 			"image", f.state.ref.String(), "error", err, "in", pause.Round(time.Second))
 		d.mu.Lock()
-		f.problem = err
-		if brought {
-			f.problem = nil // it goes on, in pieces
-		}
+		f.problem = problem
 		d.mu.Unlock()
 		d.c.runtime.Enqueue(f.state.ref)
 		select {

@@ -82,7 +82,7 @@ func (m *manifest) releaseOf(sha256 string) *entry {
 
 // trusts reports whether what was verified when it came is enough now: a keyring may
 // have been given since.
-func (f *folder) trusts(e *entry) bool { return f.keyring == nil || e.Signed }
+func (f *folder) trusts(e *entry) bool { return f.Keyring == nil || e.Signed }
 
 // tidy takes away what an image's folder holds beside the files of the release that
 // has come. Whoever has a file open goes on reading it.
@@ -102,7 +102,7 @@ func (f *folder) tidy(cdrom *v1.ISCSICdrom, o *order) {
 			continue
 		}
 		if err := f.root.Remove(path.Join(image.OwnFolder(cdrom), name)); err != nil {
-			f.logger.Debug("a file of an older release cannot be removed", "file", name, "error", err)
+			f.Logger.Debug("a file of an older release cannot be removed", "file", name, "error", err)
 		}
 	}
 }

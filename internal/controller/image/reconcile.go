@@ -110,7 +110,7 @@ func (c *Controller) recordOverwritten(ref Ref, cdrom *v1.ISCSICdrom) {
 	const message = "its file was overwritten while machines were reading it: their reads fail until they boot again; " +
 		"write a new image to another file and rename it"
 	c.opts.Logger.Warn(message, "image", ref.String())
-	if c.opts.Recorder != nil && cdrom != nil {
+	if cdrom != nil {
 		c.opts.Recorder.Record(objectOf(cdrom), v1.EventWarning, "ImageOverwritten", message)
 	}
 }
