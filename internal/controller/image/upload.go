@@ -297,7 +297,7 @@ func (u *Uploads) register(ref Ref, up *upload) error {
 func (u *Uploads) position(w http.ResponseWriter, p *download.Part, e extent) error {
 	switch {
 	case e.offset == 0:
-		if err := p.Restart(originUpload); err != nil {
+		if err := p.Restart(); err != nil {
 			return u.transferError(nil, err)
 		}
 	case e.offset != p.State.Offset:

@@ -103,9 +103,9 @@ func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) e
 	if !p.Whole() {
 		err := c.Fill(ctx, p, from)
 		if errors.Is(err, ErrTooLarge) || errors.Is(err, errEndless) {
-			// Whatever came is not what was asked for: the next mirror begins anew.
-			if err := p.Restart(s.origin()); err != nil {
-				return LocalError{err}
+			// The answer is another file: the next mirror begins at the first byte.
+			if err := p.Restart(); err != nil {
+				return err
 			}
 		}
 		if err != nil {
@@ -115,8 +115,8 @@ func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) e
 	if s.SHA256 != "" && !strings.EqualFold(p.Sum(), s.SHA256) {
 		// Who knows the digest that it has knows much of what was read, and need not be
 		// one who may read it.
-		if err := p.Restart(s.origin()); err != nil {
-			return LocalError{err}
+		if err := p.Restart(); err != nil {
+			return err
 		}
 		err := fmt.Errorf("%w: its SHA-256 is not %s", ErrCorrupt, strings.ToLower(s.SHA256))
 		if resumed {
@@ -158,16 +158,6 @@ func hostOf(text string) string {
 	return "a mirror"
 }
 
-// Keep saves what has come before a try failed, unless the disk is full: others
-// need the room more.
-func Keep(p *Part, full bool) error {
-	if full {
-		p.Discard()
-		return nil
-	}
-	return p.Save()
-}
-
 // tries is how often Get asks all mirrors without a byte that comes.
 const tries = 4
 
@@ -190,10 +180,14 @@ func (c *Client) Get(ctx context.Context, folder Folder, dir, name string, s *So
 		if p.State.Offset > before && !errors.Is(err, ErrSlow) {
 			failures = 1
 		}
-		if saveErr := Keep(p, errors.As(err, new(LocalError))); saveErr != nil {
+		if errors.As(err, new(LocalError)) {
+			p.Discard() // others need the room more
+			return err
+		}
+		if saveErr := p.Save(); saveErr != nil {
 			return errors.Join(err, saveErr)
 		}
-		if ctx.Err() != nil || IsPermanent(err) || errors.As(err, new(LocalError)) || failures >= tries {
+		if ctx.Err() != nil || IsPermanent(err) || failures >= tries {
 			return err
 		}
 		select {
