@@ -202,8 +202,7 @@ func (d *downloads) fetchOnce(ctx context.Context, f *fetch) (brought bool, err 
 	if f.order.of.Format == v1.FormatPXE {
 		err = d.c.installSet(ctx, f)
 	}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if errors.As(err, new(apierrors.APIStatus)) {
 		err = fmt.Errorf("the store: %w", err)
 	}
 	return brought, err
@@ -287,8 +286,6 @@ func (d *downloads) stillWanted(f *fetch) func(*v1.ISCSICdrom) error {
 // failed keeps what has come before a try failed, unless it takes up room that
 // others need, and says in the error where the fault is.
 func (d *downloads) failed(p *download.Part, o *order, err error) error {
-	var status apierrors.APIStatus
-	local := errors.As(err, new(download.LocalError))
 	switch {
 	case errors.Is(err, errUnwanted) || errors.Is(err, errDeleted):
 	case errors.Is(err, image.ErrBadImage):
@@ -300,13 +297,11 @@ func (d *downloads) failed(p *download.Part, o *order, err error) error {
 		p.Discard()
 		return errDiskFull
 	default:
-		if saveErr := p.Save(); saveErr != nil {
-			d.c.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
-		}
+		d.c.folder.save(p)
 		switch {
-		case errors.As(err, &status):
+		case errors.As(err, new(apierrors.APIStatus)):
 			return fmt.Errorf("the store: %w", err)
-		case local:
+		case errors.As(err, new(download.LocalError)):
 			return fmt.Errorf("the ISO directory: %w", err)
 		}
 		return fmt.Errorf("%s: %w", o.field, err)

@@ -59,6 +59,13 @@ func (f *folder) checkRoom(p *download.Part) error {
 	return nil
 }
 
+// save keeps what has come of a file for the next try.
+func (f *folder) save(p *download.Part) {
+	if err := p.Save(); err != nil {
+		f.Logger.Warn("an unfinished transfer cannot be saved", "error", err)
+	}
+}
+
 // commit gives a file that is whole its name, which changes its identity.
 func (f *folder) commit(p *download.Part, name, sum string) error {
 	if err := p.Commit(name); err != nil {

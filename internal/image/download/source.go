@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 )
@@ -35,11 +34,6 @@ func (s *Source) origin() string {
 // Open goes on with a file that is on its way from the source, or begins it.
 func (s *Source) Open(folder Folder, dir, name string, step int64) (*Part, error) {
 	return folder.OpenPart(dir, name, s.origin(), step)
-}
-
-// State tells how far a file from the source has come.
-func (s *Source) State(root *os.Root, dir, name string) (State, error) {
-	return ReadState(root, dir, name, s.origin())
 }
 
 // ErrCorrupt says that what has come is not what it should be.
