@@ -61,7 +61,7 @@ func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error
 	d, err := l.DiskOf(ref, version, args)
 	if err == nil {
 		d.reader = reader
-		d.volume.note(reader, l.opts.Now())
+		d.volume.rememberReader(reader, l.opts.Now())
 	}
 	return d, err
 }
@@ -207,7 +207,7 @@ func (d *Disk) Release() {
 		if subscribed {
 			l.changed(d.image.ref, readersPause)
 		}
-		d.volume.note(d.reader, l.opts.Now())
+		d.volume.rememberReader(d.reader, l.opts.Now())
 		_ = d.volume.Drop()
 	})
 }

@@ -85,8 +85,8 @@ func (v *Volume) Drop() error {
 // maxSeen bounds the readers that are remembered of a volume.
 const maxSeen = 1 << 14
 
-// note remembers that a reader has the volume, or had it until now.
-func (v *Volume) note(reader string, now time.Time) {
+// rememberReader notes that a reader has the volume, or had it until now.
+func (v *Volume) rememberReader(reader string, now time.Time) {
 	if reader == "" {
 		return
 	}

@@ -53,7 +53,7 @@ func (c *Controller) Reconcile(ctx context.Context, ref Ref) (requeueAfter time.
 	}
 
 	before := c.images.Current(ref)
-	found := c.look(ctx, st, cdrom)
+	found := c.inspect(ctx, st, cdrom)
 	expires, ok := c.images.Serve(ctx, ref, cdrom.UID, found.Content)
 	if !ok {
 		return verify, nil
@@ -127,8 +127,8 @@ func (c *Controller) announce(ctx context.Context, st *state, cdrom *v1.ISCSICdr
 	}
 }
 
-// look finds out what there is of a CD-ROM's image.
-func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
+// inspect returns the state of a CD-ROM's image.
+func (c *Controller) inspect(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
 	spec := &cdrom.Spec
 	if spec.External != nil {
 		c.downloads.cancel(st.ref)
@@ -138,7 +138,7 @@ func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) 
 		return failed(errors.New("this server has no ISO directory: start it with --iso-dir"))
 	}
 	if spec.Stream != nil {
-		return c.lookStream(ctx, st, cdrom)
+		return c.inspectStream(ctx, st, cdrom)
 	}
 	if spec.URL == "" {
 		c.downloads.cancel(st.ref)

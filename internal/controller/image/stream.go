@@ -34,10 +34,10 @@ type held struct {
 	same bool
 }
 
-// lookStream finds out what there is of the image of a CD-ROM of a stream, and
+// inspectStream returns the state of the image of a CD-ROM of a stream, and
 // orders what is missing. An image that is there is served until another one has
 // come, whatever becomes of that.
-func (c *Controller) lookStream(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
+func (c *Controller) inspectStream(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
 	h, err := c.openHeld(ctx, st, cdrom)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.opts.Logger.Warn("an image is fetched again", "image", st.ref.String(), "error", err)
