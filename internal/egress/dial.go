@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -57,12 +58,11 @@ func (d *Dialer) Resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	var addrs []netip.Addr
 	reason := &RefusedError{host, "has no address"}
 	for _, addr := range all {
-		refused := d.Policy.check(host, addr)
-		if refused == nil {
+		if refused := d.Policy.check(host, addr); refused != nil {
+			reason = refused
+		} else {
 			addrs = append(addrs, addr.Unmap())
-			continue
 		}
-		reason = refused
 	}
 	if len(addrs) == 0 {
 		return nil, reason
@@ -86,9 +86,7 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 		if err == nil {
 			return conn, nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return nil, first
 }

@@ -28,16 +28,11 @@ func (e *RefusedError) Redirected() *RefusedError {
 // address of a name server.
 func Plain(err error) string {
 	var (
-		refused   *RefusedError
-		dns       *net.DNSError
-		hostname  x509.HostnameError
-		authority x509.UnknownAuthorityError
-		invalid   x509.CertificateInvalidError
-		untrusted *tls.CertificateVerificationError
-		record    tls.RecordHeaderError
-		alert     tls.AlertError
-		number    syscall.Errno
-		timeout   net.Error
+		refused *RefusedError
+		dns     *net.DNSError
+		invalid x509.CertificateInvalidError
+		number  syscall.Errno
+		timeout net.Error
 	)
 	switch {
 	case errors.As(err, &refused):
@@ -46,17 +41,17 @@ func Plain(err error) string {
 		return "there is no such host"
 	case errors.As(err, &dns):
 		return "its name cannot be resolved"
-	case errors.As(err, &authority):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "its certificate is signed by an unknown authority"
-	case errors.As(err, &hostname):
+	case errors.As(err, new(x509.HostnameError)):
 		return "its certificate is for another name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "its certificate has expired, or is not valid yet"
-	case errors.As(err, &invalid), errors.As(err, &untrusted):
+	case errors.As(err, &invalid), errors.As(err, new(*tls.CertificateVerificationError)):
 		return "its certificate is not valid"
-	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, new(tls.RecordHeaderError)):
 		return "it does not speak TLS"
-	case errors.As(err, &alert):
+	case errors.As(err, new(tls.AlertError)):
 		return "the TLS handshake failed"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "there was no answer in time"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"glowplug/internal/domain/coreos"
 )
@@ -70,12 +71,8 @@ var compressions = []string{
 }
 
 func isInitramfs(head []byte) bool {
-	for _, magic := range compressions {
-		if hasAt(head, 0, magic) {
-			return true
-		}
-	}
-	return isCPIO(head) || isCPIO(unpacked(head))
+	compressed := slices.ContainsFunc(compressions, func(magic string) bool { return hasAt(head, 0, magic) })
+	return compressed || isCPIO(head) || isCPIO(unpacked(head))
 }
 
 func isRootfs(head []byte) bool {

@@ -28,7 +28,7 @@ func (l *Library) check(im *served, v *Volume) error {
 		l.mu.Lock()
 		l.doubtLocked(im, v)
 		l.mu.Unlock()
-		l.notify(im.ref, 0)
+		l.changed(im.ref, 0)
 	}
 	if err != nil {
 		return err

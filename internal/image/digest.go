@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,10 +89,8 @@ func (d *digests) of(ctx context.Context, f io.ReaderAt, id identity) (string, e
 func (d *digests) find(id identity) (string, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, e := range d.known {
-		if e.identity == id {
-			return e.SHA256, true
-		}
+	if i := slices.IndexFunc(d.known, func(e digest) bool { return e.identity == id }); i >= 0 {
+		return d.known[i].SHA256, true
 	}
 	return "", false
 }
@@ -104,9 +103,7 @@ func (d *digests) remember(id identity, sum string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known = append(d.known, digest{id, sum})
-	if len(d.known) > maxDigests {
-		d.known = append([]digest(nil), d.known[len(d.known)-maxDigests:]...)
-	}
+	d.known = slices.Delete(d.known, 0, max(0, len(d.known)-maxDigests))
 	text, err := json.Marshal(d.known)
 	if err == nil {
 		err = download.Folder{Root: d.root}.Replace(DigestsFile, text)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,18 +50,18 @@ func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error
 	l.mu.Lock()
 	if im := l.images[ref]; im != nil {
 		now := l.opts.Now()
-		for i := range im.former {
-			if v := im.former[i].volume; v != nil && now.Sub(v.hadBy(reader)) < readerPause {
-				version = versionOf(v.SHA256)
-				break
-			}
+		had := func(one formerImage) bool {
+			return one.Volume != nil && now.Sub(one.Volume.hadBy(reader)) < readerPause
+		}
+		if i := slices.IndexFunc(im.former, had); i >= 0 {
+			version = im.former[i].version()
 		}
 	}
 	l.mu.Unlock()
 	d, err := l.DiskOf(ref, version, args)
 	if err == nil {
 		d.reader = reader
-		d.volume.note(reader, l.opts.Now())
+		d.volume.rememberReader(reader, l.opts.Now())
 	}
 	return d, err
 }
@@ -74,14 +75,15 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 		defer l.mu.Unlock()
 		return nil, l.absentLocked(ref)
 	}
-	cdrom, v, failure := im.cdrom, im.current, im.failure
-	older := version != "" && (v == nil || versionOf(v.SHA256) != version)
+	cdrom, content := im.cdrom, im.content
+	older := version != "" && content.version() != version
 	if older {
-		if v, failure = im.former.volume(version), nil; v == nil {
+		if content = im.former.find(version); content.Volume == nil {
 			defer l.mu.Unlock()
 			return nil, goneBy(ref, version)
 		}
 	}
+	v, failure := content.Volume, content.Failure
 	if v != nil && failure == nil {
 		failure = v.hold()
 	}
@@ -189,7 +191,7 @@ func (d *Disk) Subscribe(by v1.Subscriber) {
 		d.image.readers[d] = by
 	}
 	l.mu.Unlock()
-	l.notify(d.image.ref, readersPause)
+	l.changed(d.image.ref, readersPause)
 }
 
 // Release ends the use of the disk. It may be called again.
@@ -203,9 +205,9 @@ func (d *Disk) Release() {
 		l.pruneLocked(d.image)
 		l.mu.Unlock()
 		if subscribed {
-			l.notify(d.image.ref, readersPause)
+			l.changed(d.image.ref, readersPause)
 		}
-		d.volume.note(d.reader, l.opts.Now())
+		d.volume.rememberReader(d.reader, l.opts.Now())
 		_ = d.volume.Drop()
 	})
 }
@@ -240,14 +242,9 @@ func (l *Library) Subscribers(ref Ref) []v1.Subscriber {
 	if im == nil {
 		return nil
 	}
-	var all []v1.Subscriber
-	for _, s := range im.readers {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b v1.Subscriber) int {
+	return slices.SortedFunc(maps.Values(im.readers), func(a, b v1.Subscriber) int {
 		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.InitiatorIQN, b.InitiatorIQN), cmp.Compare(a.Name, b.Name))
 	})
-	return all
 }
 
 // versioned is the name of an image in paths over HTTP: with its version where

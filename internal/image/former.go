@@ -10,14 +10,8 @@ const maxFormer = 2
 type former []formerImage
 
 type formerImage struct {
-	volume *Volume
-	files  *Set
-	until  time.Time
-}
-
-func (f *formerImage) drop() {
-	_ = f.volume.Drop()
-	_ = f.files.Drop()
+	Content
+	until time.Time
 }
 
 // add keeps an image, which the caller held.
@@ -26,14 +20,13 @@ func (f *former) add(one formerImage) {
 	f.expire(time.Time{})
 }
 
-// expire lets go of those whose time has come, and of those that are too many; next
-// is when the next one's has.
+// expire drops the images whose time is over, and those beyond maxFormer. next is when
+// the time of the next one is over.
 func (f *former) expire(now time.Time) (next time.Time) {
-	kept := former{}
-	for i := range *f {
-		one := (*f)[i]
+	var kept former
+	for _, one := range *f {
 		if len(kept) == maxFormer || !one.until.After(now) {
-			one.drop()
+			_ = one.drop()
 			continue
 		}
 		kept = append(kept, one)
@@ -43,28 +36,20 @@ func (f *former) expire(now time.Time) (next time.Time) {
 	return next
 }
 
-// clear lets go of all.
+// clear drops all.
 func (f *former) clear() {
-	for i := range *f {
-		(*f)[i].drop()
+	for _, one := range *f {
+		_ = one.drop()
 	}
 	*f = nil
 }
 
-func (f former) volume(version string) *Volume {
-	for i := range f {
-		if v := f[i].volume; v != nil && versionOf(v.SHA256) == version {
-			return v
+// find returns the content with a version; none where there is no such version.
+func (f former) find(version string) Content {
+	for _, one := range f {
+		if one.version() == version {
+			return one.Content
 		}
 	}
-	return nil
-}
-
-func (f former) set(version string) *Set {
-	for i := range f {
-		if s := f[i].files; s != nil && versionOf(s.Sum) == version {
-			return s
-		}
-	}
-	return nil
+	return Content{}
 }

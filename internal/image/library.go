@@ -118,8 +118,8 @@ func (l *Library) Close() error {
 	defer l.mu.Unlock()
 	var errs []error
 	for _, im := range l.images {
-		errs = append(errs, im.current.Drop(), im.set.Drop())
-		im.current, im.set = nil, nil
+		errs = append(errs, im.content.drop())
+		im.content = Content{}
 		im.former.clear()
 		for _, v := range im.doubted {
 			errs = append(errs, v.Drop())
@@ -139,20 +139,9 @@ func (l *Library) Root() *os.Root { return l.root }
 func (l *Library) Settle() time.Duration { return l.opts.Settle }
 
 // OnChange has a function called when an image has to be reconciled after a pause: its
-// file has changed under a reader, or its readers have. The function must not block.
-func (l *Library) OnChange(changed func(ref Ref, pause time.Duration)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changed = changed
-}
-
-// notify calls the function of OnChange.
-func (l *Library) notify(ref Ref, pause time.Duration) {
-	l.mu.Lock()
-	changed := l.changed
-	l.mu.Unlock()
-	changed(ref, pause)
-}
+// file has changed under a reader, or its readers have. The function must not block. It
+// is set before the first Put.
+func (l *Library) OnChange(changed func(ref Ref, pause time.Duration)) { l.changed = changed }
 
 // Cdrom returns the latest state of a CD-ROM, nil where there is none. It must not be
 // changed.
@@ -172,7 +161,7 @@ func (l *Library) Refs() []Ref {
 
 // Targets returns the names of the CD-ROMs that there are disks of, in no order.
 func (l *Library) Targets() []Ref {
-	return l.refs(func(im *served) bool { return im.current != nil && im.failure == nil })
+	return l.refs(func(im *served) bool { return im.content.Volume != nil && im.content.Failure == nil })
 }
 
 func (l *Library) refs(include func(*served) bool) []Ref {
@@ -202,13 +191,15 @@ func (l *Library) Files(ref Ref, version string) (*Files, error) {
 	if im == nil || im.cdrom == nil {
 		return nil, l.absentLocked(ref)
 	}
-	s := im.set
-	if version != "" && (s == nil || versionOf(s.Sum) != version) {
-		if s = im.former.set(version); s == nil {
+	content := im.content
+	if version != "" && content.version() != version {
+		if content = im.former.find(version); content.Set == nil {
 			return nil, goneBy(ref, version)
 		}
-	} else if im.failure != nil {
-		return nil, unavailable(ref, im.failure)
+	}
+	s := content.Set
+	if content.Failure != nil {
+		return nil, unavailable(ref, content.Failure)
 	}
 	if s == nil {
 		return nil, unavailable(ref, errors.New("it has no image yet"))

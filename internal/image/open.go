@@ -82,7 +82,7 @@ func (l *Library) openVolume(ctx context.Context, f *os.File, id identity, hashi
 		return nil, err
 	}
 	l.digests.remember(id, sum)
-	v := &Volume{file: f, Image: img, bootFiles: boots, SHA256: sum, holders: 1}
+	v := &Volume{file: f, Image: img, bootFiles: boots, SHA256: sum, holders: holders{count: 1}}
 	v.id.Store(&id)
 	return v, nil
 }
@@ -105,7 +105,7 @@ func (l *Library) RememberDigest(info fs.FileInfo, sum string) {
 // checks that they are as they were received. The error is of the first that is not. It
 // returns the set that is current, if that has the same digests.
 func (l *Library) OpenSet(ctx context.Context, cdrom *v1.ISCSICdrom, files []SetFile) (*Set, error) {
-	s := &Set{Sum: SumOf(files), holders: 1}
+	s := &Set{Sum: SumOf(files), holders: holders{count: 1}}
 	if current := l.Current(RefOf(cdrom)).Set; current != nil && current.Sum == s.Sum {
 		return current, nil
 	}

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -18,33 +19,51 @@ type served struct {
 	ref Ref
 	// cdrom is the latest state of the object; nil: there is none.
 	cdrom *v1.ISCSICdrom
-	// current is served; nil: there is no ISO image. set is served where the image is
-	// several files.
-	current *Volume
-	set     *Set
+	// content is served, or the reason why nothing is.
+	content Content
 	// former were served before.
 	former former
 	// doubted are the volumes whose files have changed while they were read, each held.
 	doubted []*Volume
-	// failure says why nothing is served although there is a file, or why not yet.
-	failure error
 	// seen is the identity of the file when it was opened last.
 	seen    identity
 	readers map[*Disk]v1.Subscriber
 }
 
-// Content is the content of an image: a volume or a set, or the reason why there is
-// none.
+// Content is the content of an image: a volume, or a set where the image is several
+// files. Failure is the reason why neither is served.
 type Content struct {
 	Volume  *Volume
 	Set     *Set
 	Failure error
 }
 
-// Drop lets go of the files.
-func (c *Content) Drop() {
-	_ = c.Volume.Drop()
-	_ = c.Set.Drop()
+// Exists reports whether there is a volume or a set.
+func (c *Content) Exists() bool { return c.Volume != nil || c.Set != nil }
+
+// version is the version of the files; "" where there are none.
+func (c *Content) version() string {
+	switch {
+	case c.Volume != nil:
+		return versionOf(c.Volume.SHA256)
+	case c.Set != nil:
+		return versionOf(c.Set.Sum)
+	}
+	return ""
+}
+
+// drop ends the use of the files.
+func (c *Content) drop() error { return errors.Join(c.Volume.Drop(), c.Set.Drop()) }
+
+// without returns the files that another content does not have.
+func (c *Content) without(other Content) (rest Content) {
+	if c.Volume != other.Volume {
+		rest.Volume = c.Volume
+	}
+	if c.Set != other.Set {
+		rest.Set = c.Set
+	}
+	return rest
 }
 
 // Loaded says that all CD-ROMs have been put: those that were not do not exist.
@@ -85,8 +104,8 @@ func (l *Library) Remove(ref Ref, uid types.UID) {
 }
 
 func (l *Library) forgetLocked(im *served) {
-	im.cdrom, im.failure, im.seen = nil, nil, identity{}
-	l.exchangeLocked(im, nil, nil)
+	im.cdrom, im.seen = nil, identity{}
+	l.exchangeLocked(im, Content{})
 	im.former.clear()
 }
 
@@ -103,29 +122,26 @@ func (l *Library) Current(ref Ref) Content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if im := l.images[ref]; im != nil {
-		return Content{im.current, im.set, im.failure}
+		return im.content
 	}
 	return Content{}
 }
 
-// Serve makes c the content of a CD-ROM, and takes it over. It does nothing but let go
-// of c where ctx is over, or where the object is not the one with the UID any more. next
-// is when a former version will be closed; 0: there is none.
+// Serve makes c the content of a CD-ROM, and takes it over. It only drops c where ctx is
+// over, or where the object is not the one with the UID any more. next is when a former
+// version will be closed; 0: there is none.
 func (l *Library) Serve(ctx context.Context, ref Ref, uid types.UID, c Content) (next time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	im := l.images[ref]
 	if im == nil || im.cdrom == nil || im.cdrom.UID != uid || ctx.Err() != nil {
-		if im == nil || im.current != c.Volume {
-			_ = c.Volume.Drop()
+		if im != nil {
+			c = c.without(im.content)
 		}
-		if im == nil || im.set != c.Set {
-			_ = c.Set.Drop()
-		}
+		_ = c.drop()
 		return 0, false
 	}
-	l.exchangeLocked(im, c.Volume, c.Set)
-	im.failure = c.Failure
+	l.exchangeLocked(im, c)
 	now := l.opts.Now()
 	if expires := im.former.expire(now); !expires.IsZero() {
 		next = expires.Sub(now)
@@ -133,11 +149,10 @@ func (l *Library) Serve(ctx context.Context, ref Ref, uid types.UID, c Content) 
 	return next, true
 }
 
-// Discard lets go of a volume, unless it is served.
-func (l *Library) Discard(ref Ref, v *Volume) {
-	if l.Current(ref).Volume != v {
-		_ = v.Drop()
-	}
+// Discard drops a content, except what is served.
+func (l *Library) Discard(ref Ref, c Content) {
+	rest := c.without(l.Current(ref))
+	_ = rest.drop()
 }
 
 // DropFormer closes the former versions of a CD-ROM, which frees their room on the disk.
@@ -149,26 +164,18 @@ func (l *Library) DropFormer(ref Ref) {
 	}
 }
 
-// exchangeLocked makes another volume, or set, the current one. Of an image of a stream
-// the one before it is kept for a while.
-func (l *Library) exchangeLocked(im *served, v *Volume, s *Set) {
-	var old formerImage
-	if im.current != v {
-		old.volume = im.current
+// exchangeLocked makes another content the current one. Of an image of a stream the files
+// before it are kept for a while.
+func (l *Library) exchangeLocked(im *served, c Content) {
+	old := im.content.without(c)
+	im.content = c
+	switch {
+	case !old.Exists():
+	case im.cdrom != nil && im.cdrom.Spec.Stream != nil && c.Exists():
+		im.former.add(formerImage{old, l.opts.Now().Add(l.opts.Linger)})
+	default:
+		_ = old.drop()
 	}
-	if im.set != s {
-		old.files = im.set
-	}
-	im.current, im.set = v, s
-	if old.volume == nil && old.files == nil {
-		return
-	}
-	if im.cdrom != nil && im.cdrom.Spec.Stream != nil && (v != nil || s != nil) {
-		old.until = l.opts.Now().Add(l.opts.Linger)
-		im.former.add(old)
-		return
-	}
-	old.drop()
 }
 
 // Changed returns the CD-ROMs whose files are not those that were opened last.

@@ -20,8 +20,7 @@ type Set struct {
 	Sum   string
 	Files []*SetFile
 
-	mu      sync.Mutex
-	holders int
+	holders
 }
 
 // SetFile is a file of a set. It is stored in the manifest of a release.
@@ -50,31 +49,18 @@ const versionLength = 12
 // versionOf is a digest as it stands in paths.
 func versionOf(sha256 string) string { return sha256[:min(versionLength, len(sha256))] }
 
-func (s *Set) hold() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holders == 0 {
-		return errClosed
-	}
-	s.holders++
-	return nil
-}
-
 // Drop ends one use of the set; nil has none.
 func (s *Set) Drop() error {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holders--; s.holders > 0 {
-		return nil
-	}
-	var errs []error
-	for _, f := range s.Files {
-		errs = append(errs, f.file.Close())
-	}
-	return errors.Join(errs...)
+	return s.holders.drop(func() error {
+		var errs []error
+		for _, f := range s.Files {
+			errs = append(errs, f.file.Close())
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // Distro is the distribution of the files: those with a root file system of their own

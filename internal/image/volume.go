@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"glowplug/internal/domain/iso"
 )
@@ -32,33 +33,42 @@ type Volume struct {
 	// that is another one; it stays.
 	doubted, spoiled atomic.Bool
 
-	mu      sync.Mutex
-	holders int
-	// seen is when the readers with a name had the volume last.
-	seen     map[string]time.Time
-	overlays []*keptOverlay // the least recently used first
-}
+	holders
 
-// keptOverlay is the image with arguments set, made once for all who ask for the
-// same.
-type keptOverlay struct {
-	key   string
-	once  sync.Once
-	image *iso.Overlay
-	err   error
+	mu sync.Mutex
+	// seen is when the readers with a name had the volume last.
+	seen map[string]time.Time
+	// overlays makes the image with arguments set, once for all readers with the same
+	// options.
+	overlays *simplelru.LRU[string, func() (*iso.Overlay, error)]
 }
 
 var errClosed = errors.New("the image was closed")
 
-// hold keeps the volume open until Drop.
-func (v *Volume) hold() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.holders == 0 {
+// holders counts the uses of open files, which are closed after the last one.
+type holders struct {
+	mu    sync.Mutex
+	count int
+}
+
+// hold keeps the files open until drop.
+func (h *holders) hold() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count == 0 {
 		return errClosed
 	}
-	v.holders++
+	h.count++
 	return nil
+}
+
+func (h *holders) drop(closeFiles func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count--; h.count > 0 {
+		return nil
+	}
+	return closeFiles()
 }
 
 // Size is the size of the file, in bytes.
@@ -69,19 +79,14 @@ func (v *Volume) Drop() error {
 	if v == nil {
 		return nil
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.holders--; v.holders == 0 {
-		return v.file.Close()
-	}
-	return nil
+	return v.holders.drop(v.file.Close)
 }
 
 // maxSeen bounds the readers that are remembered of a volume.
 const maxSeen = 1 << 14
 
-// note remembers that a reader has the volume, or had it until now.
-func (v *Volume) note(reader string, now time.Time) {
+// rememberReader notes that a reader has the volume, or had it until now.
+func (v *Volume) rememberReader(reader string, now time.Time) {
 	if reader == "" {
 		return
 	}
@@ -104,16 +109,14 @@ func (v *Volume) hadBy(reader string) time.Time {
 func (v *Volume) overlay(o iso.Options) (*iso.Overlay, error) {
 	key := fmt.Sprintf("%q %q %q", o.Args, o.BaseURL, o.FilesURL)
 	v.mu.Lock()
-	i := slices.IndexFunc(v.overlays, func(o *keptOverlay) bool { return o.key == key })
-	found := &keptOverlay{key: key}
-	if i >= 0 {
-		found = v.overlays[i]
-		v.overlays = slices.Delete(v.overlays, i, i+1)
-	} else if len(v.overlays) == maxOverlays {
-		v.overlays = slices.Delete(v.overlays, 0, 1)
+	if v.overlays == nil { // the error is of a size below 1
+		v.overlays, _ = simplelru.NewLRU[string, func() (*iso.Overlay, error)](maxOverlays, nil)
 	}
-	v.overlays = append(v.overlays, found)
+	overlay, ok := v.overlays.Get(key)
+	if !ok {
+		overlay = sync.OnceValues(func() (*iso.Overlay, error) { return v.Image.Customize(o) })
+		v.overlays.Add(key, overlay)
+	}
 	v.mu.Unlock()
-	found.once.Do(func() { found.image, found.err = v.Image.Customize(o) })
-	return found.image, found.err
+	return overlay()
 }

@@ -48,15 +48,15 @@ func (f *Follower) Run(ctx context.Context, changed func()) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if f.look() {
+			if f.readAgain() {
 				changed()
 			}
 		}
 	}
 }
 
-// look reads the file and reports whether a change was taken.
-func (f *Follower) look() bool {
+// readAgain reads the file and reports whether a change was taken.
+func (f *Follower) readAgain() bool {
 	content, err := Read(f.kind, f.path)
 	if err != nil {
 		f.seen = [sha256.Size]byte{}

@@ -31,7 +31,7 @@ func TestFollow(t *testing.T) {
 		t.Helper()
 		changed := 0
 		for range times {
-			if f.look() {
+			if f.readAgain() {
 				changed++
 			}
 		}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -22,33 +23,27 @@ type client struct {
 // clientOf is the client that reads up to a spec version, as the releases of Ignition
 // present themselves.
 func clientOf(spec string) client {
-	c := client{spec: spec}
-	if strings.HasPrefix(spec, "2.") {
-		c.keepsHeader = true
-		// No release names a version above 2.2.0 in its header; 0.35 reads 2.4.0.
-		named := "2.2.0"
-		switch spec {
-		case "2.0.0":
-			named, c.release = spec, "v0.16.0"
-		case "2.1.0":
-			named, c.release = spec, "v0.21.0"
-		case "2.2.0-experimental":
-			named, c.release = "2.1.0", "v0.19.0"
-		case "2.2.0":
-			c.release = "v0.22.0"
-		default:
-			c.release = "v0.35.0"
-		}
-		c.accept = ignition.MediaType + "; version=" + named + ", " + ignition.MediaType + "; version=1; q=0.5, */*; q=0.1"
+	c := client{spec: spec, release: releases[spec]}
+	if !strings.HasPrefix(spec, "2.") {
+		c.accept = ignition.MediaType + ";version=" + spec + ", */*;q=0.1"
 		return c
 	}
-	c.release = releases[spec]
-	c.accept = ignition.MediaType + ";version=" + spec + ", */*;q=0.1"
+	c.keepsHeader = true
+	c.release = cmp.Or(c.release, "v0.35.0") // it reads 2.4.0
+	named := "2.2.0"                         // no release names a higher version in its header
+	switch spec {
+	case "2.0.0", "2.1.0":
+		named = spec
+	case "2.2.0-experimental":
+		named = "2.1.0"
+	}
+	c.accept = ignition.MediaType + "; version=" + named + ", " + ignition.MediaType + "; version=1; q=0.5, */*; q=0.1"
 	return c
 }
 
-// releases has the last release of Ignition that reads up to a version of spec 3.
+// releases has the last release of Ignition that reads up to a version.
 var releases = map[string]string{
+	"2.0.0": "v0.16.0", "2.1.0": "v0.21.0", "2.2.0-experimental": "v0.19.0", "2.2.0": "v0.22.0",
 	"3.0.0": "2.2.0", "3.1.0": "2.6.0", "3.2.0": "2.10.0", "3.3.0": "2.14.0", "3.4.0": "2.19.0", "3.5.0": "2.25.0",
 	"3.6.0": "2.26.0",
 }

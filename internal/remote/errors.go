@@ -2,7 +2,6 @@ package remote
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -55,17 +54,11 @@ func failf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// finalError is one that no further try mends.
-type finalError struct{ cause *Error }
-
-func (e finalError) Error() string { return e.cause.Error() }
-func (e finalError) Unwrap() error { return e.cause }
-
-// refusal makes an error of a place that may not be fetched from a final one.
-func refusal(err error) error {
+// asRefused returns the error of the egress guard as an Error; any other error stays.
+func asRefused(err error) error {
 	var refused *egress.RefusedError
 	if errors.As(err, &refused) {
-		return finalError{failf(Refused, "%v", refused)}
+		return failf(Refused, "%v", refused)
 	}
 	return err
 }
@@ -106,22 +99,15 @@ func plain(err error) string {
 	return egress.Plain(err)
 }
 
-// isFinal reports whether trying again is of no use. A machine would go on for ever
-// where a certificate is not to be trusted; here that ends at once, with the reason.
+// isFinal reports whether trying again is of no use: an Error is final. A machine would
+// go on for ever where a certificate is not to be trusted; here that ends at once, with
+// the reason.
 func isFinal(err error) bool {
-	var (
-		final       finalError
-		unverified  *tls.CertificateVerificationError
-		authority   x509.UnknownAuthorityError
-		hostname    x509.HostnameError
-		invalidCert x509.CertificateInvalidError
-	)
-	return errors.As(err, &final) || errors.As(err, &unverified) || errors.As(err, &authority) ||
-		errors.As(err, &hostname) || errors.As(err, &invalidCert)
+	return errors.As(err, new(*Error)) || errors.As(err, new(*tls.CertificateVerificationError))
 }
 
-// along puts the chain to an error that has none.
-func along(chain []string, err error) error {
+// withChain returns an error as an Error that has a chain.
+func withChain(chain []string, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		e = failf(Failed, "%s", plain(err))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -45,21 +44,18 @@ func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, e
 		return nil, err
 	}
 	content, err := s.read(from, ref.Compression)
-	if closeErr := from.Close(); err == nil && closeErr != nil {
+	if closeErr := from.Close(); err == nil {
 		err = closeErr
 	}
 	switch {
 	case err == nil:
+		return content, verify(content, ref.Hash)
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return nil, failf(TimedOut, "there was not all of it in time")
-	default:
-		var own *Error
-		if errors.As(err, &own) {
-			return nil, own
-		}
-		return nil, failf(Failed, "it could not be read to its end, which is final for a machine: %s", plain(err))
+	case errors.As(err, new(*Error)):
+		return nil, err
 	}
-	return content, verify(content, ref.Hash)
+	return nil, failf(Failed, "it could not be read to its end, which is final for a machine: %s", plain(err))
 }
 
 // open begins to fetch.
@@ -121,21 +117,17 @@ func verify(content []byte, want string) error {
 		return nil
 	}
 	function, sum, _ := strings.Cut(want, "-")
-	got := ""
+	var got string
 	switch function {
 	case "sha512":
-		all := sha512.Sum512(content)
-		got = hex.EncodeToString(all[:])
+		got = fmt.Sprintf("%x", sha512.Sum512(content))
 	case "sha256":
-		all := sha256.Sum256(content)
-		got = hex.EncodeToString(all[:])
+		got = fmt.Sprintf("%x", sha256.Sum256(content))
 	default:
 		return failf(Invalid, "its hash is neither sha512-… nor sha256-…")
 	}
 	if got != sum {
-		return failf(Failed, "its hash is not %s, which the config wants", short(function, sum))
+		return failf(Failed, "its hash is not %s-%.16s…, which the config wants", function, sum)
 	}
 	return nil
 }
-
-func short(function, sum string) string { return fmt.Sprintf("%s-%.16s…", function, sum) }

@@ -25,8 +25,12 @@ func (f *fetcher) fetchGS(ctx context.Context, u *url.URL) (io.ReadCloser, error
 	}
 	plain := *f
 	plain.settings = settings{headers: headerTimeout}
-	client := &http.Client{Transport: plain.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
+	return plain.get(ctx, plain.storageClient(), at.JoinPath(u.Host, object), http.Header{"User-Agent": f.client.header()["User-Agent"]})
+}
+
+// storageClient returns a client of a storage service. It follows no redirect.
+func (f *fetcher) storageClient() *http.Client {
+	return &http.Client{Transport: f.transport(), CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	return plain.get(ctx, client, at.JoinPath(u.Host, object), http.Header{"User-Agent": f.client.header()["User-Agent"]})
 }

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -42,10 +41,10 @@ func (f *fetcher) fetchHTTP(ctx context.Context, ref *ignition.Reference, u *url
 	}
 	client := &http.Client{Transport: f.transport(), CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
-			return finalError{failf(Failed, "it redirects more than %d times", maxRedirects)}
+			return failf(Failed, "it redirects more than %d times", maxRedirects)
 		}
 		if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-			return finalError{failf(Failed, "it redirects to what is neither http nor https")}
+			return failf(Failed, "it redirects to what is neither http nor https")
 		}
 		req.Header = http.Header{}
 		if f.client.keepsHeader {
@@ -80,21 +79,20 @@ func (f *fetcher) get(ctx context.Context, client *http.Client, u *url.URL, head
 			last = "the server answered " + statusText(resp.StatusCode)
 		case isFinal(err):
 			cancel()
-			return nil, final(err)
+			return nil, err
 		case ctx.Err() == nil:
 			last = plain(err)
 		}
 		if err := f.pause(ctx, pause); err != nil {
 			cancel()
-			return nil, late(last)
+			return nil, timedOut(last)
 		}
 	}
 }
 
 // answer returns the body of a final answer.
 func answer(resp *http.Response, cancel context.CancelFunc) (io.ReadCloser, error) {
-	switch resp.StatusCode {
-	case http.StatusOK, http.StatusNoContent:
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
 		return &body{resp.Body, cancel}, nil
 	}
 	_ = resp.Body.Close()
@@ -102,27 +100,20 @@ func answer(resp *http.Response, cancel context.CancelFunc) (io.ReadCloser, erro
 	return nil, failf(Failed, "the server answered %s", statusText(resp.StatusCode))
 }
 
-// body ends a request's context with its body.
+// body ends what its request or transfer holds when it is closed.
 type body struct {
 	io.ReadCloser
-	cancel context.CancelFunc
+	end func()
 }
 
 func (b *body) Close() error {
-	defer b.cancel()
+	defer b.end()
 	return b.ReadCloser.Close()
 }
 
-func final(err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return failf(Failed, "%s", plain(err))
-}
-
-// late is what is left to say when the time is over.
-func late(last string) *Error {
+// timedOut returns the error when the time is over; last says what the last try failed
+// with.
+func timedOut(last string) *Error {
 	if last == "" {
 		return failf(TimedOut, "there was no answer in time")
 	}
@@ -137,12 +128,10 @@ func statusText(code int) string {
 	return strconv.Itoa(code) + " " + text
 }
 
-// sleep waits, or says that there is no time left.
+// sleep waits; the error is the context's.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -169,26 +158,23 @@ func (f *fetcher) transport() http.RoundTripper {
 // dial connects to what may be fetched from.
 func (f *fetcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := f.dialer.Dial(ctx, network, address)
-	return conn, refusal(err)
+	return conn, asRefused(err)
 }
 
 // proxy chooses the proxy of a request by what configs say. The environment of the
 // server is not asked. What a proxy connects to is held against the list, too.
 func (f *fetcher) proxy(choose func(*url.URL) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	if choose == nil {
+		return nil
+	}
 	return func(req *http.Request) (*url.URL, error) {
-		if choose == nil {
-			return nil, nil
-		}
 		through, err := choose(req.URL)
 		if err != nil {
-			return nil, finalError{failf(Invalid, "the proxy is no URL")}
+			return nil, failf(Invalid, "the proxy is no URL")
 		}
 		if through == nil {
 			return nil, nil
 		}
-		if err := f.dialer.Policy.Behind(req.URL.Hostname()); err != nil {
-			return nil, refusal(err)
-		}
-		return through, nil
+		return through, asRefused(f.dialer.Policy.Behind(req.URL.Hostname()))
 	}
 }

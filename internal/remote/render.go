@@ -20,8 +20,8 @@ type session struct {
 	configsLeft, bytesLeft int
 }
 
-// in returns a config in a spec version, as a machine of that version is served it.
-func in(spec string, config []byte) ([]byte, error) {
+// convert returns a config in a spec version, as a machine of that version is served it.
+func convert(spec string, config []byte) ([]byte, error) {
 	if !ignition.IsVersion(spec) {
 		return nil, failf(Malformed, "there is no Ignition spec %.40q: there are %v", spec, ignition.Versions())
 	}
@@ -39,8 +39,8 @@ func in(spec string, config []byte) ([]byte, error) {
 	return out, nil
 }
 
-// whole renders the config at the top of the chain.
-func (s *session) whole(ctx context.Context, config []byte) ([]byte, error) {
+// renderFirst renders the config at the top of the chain.
+func (s *session) renderFirst(ctx context.Context, config []byte) ([]byte, error) {
 	first, err := s.parse(config)
 	if err != nil {
 		return nil, err

@@ -88,9 +88,9 @@ func (r *Renderer) Render(ctx context.Context, name string, config []byte, spec 
 		return nil, &Error{Kind: TimedOut, Chain: []string{name}, Message: "other configs are being rendered: ask again"}
 	}
 	if spec != "" {
-		given, err := in(spec, config)
+		given, err := convert(spec, config)
 		if err != nil {
-			return nil, along([]string{name}, err)
+			return nil, withChain([]string{name}, err)
 		}
 		config = given
 	}
@@ -109,12 +109,12 @@ func (r *Renderer) Render(ctx context.Context, name string, config []byte, spec 
 		bundles: map[string][]byte{},
 		chain:   []string{name}, sources: []string{""}, configsLeft: MaxConfigs, bytesLeft: maxTotal,
 	}
-	out, err := s.whole(ctx, config)
+	out, err := s.renderFirst(ctx, config)
 	if err == nil && spec != "" {
-		out, err = in(spec, out) // what stands in for the config may be of an older one
+		out, err = convert(spec, out) // what stands in for the config may be of an older one
 	}
 	if err != nil {
-		return nil, along(s.chain, err)
+		return nil, withChain(s.chain, err)
 	}
 	return out, nil
 }

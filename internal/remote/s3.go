@@ -38,10 +38,7 @@ func (f *fetcher) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error
 	if f.settings.total > 0 {
 		ctx, cancel = context.WithTimeout(ctx, f.settings.total)
 	}
-	spy := &regionSpy{client: &http.Client{Transport: f.transport(), CheckRedirect: func(*http.Request,
-		[]*http.Request) error {
-		return http.ErrUseLastResponse
-	}}}
+	spy := &regionSpy{client: f.storageClient()}
 	if o.region == "" {
 		_, err := f.s3(o.hint, spy).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &o.bucket})
 		if o.region = spy.region; o.region == "" {
@@ -110,13 +107,12 @@ func (s *regionSpy) Do(req *http.Request) (*http.Response, error) {
 
 // s3Error keeps of an error of the library what says something, without its URLs.
 func s3Error(ctx context.Context, what string, err error) error {
-	var own *Error
 	var answered *awshttp.ResponseError
 	switch {
-	case errors.As(err, &own):
-		return own
+	case errors.As(err, new(*Error)):
+		return err
 	case ctx.Err() != nil:
-		return late(what)
+		return timedOut(what)
 	case errors.As(err, &answered):
 		return failf(Failed, "%s: the server answered %s", what, statusText(answered.HTTPStatusCode()))
 	}

@@ -79,7 +79,7 @@ func (s *session) authority(ctx context.Context, ref *ignition.Reference) ([]byt
 	}
 	bundle, err := s.fetch(ctx, ref)
 	if err != nil {
-		return nil, along(append(s.chain, redact(ref.Source)), err)
+		return nil, withChain(append(s.chain, redact(ref.Source)), err)
 	}
 	s.bundles[ref.Source] = bundle
 	return bundle, nil

@@ -28,11 +28,8 @@ func (f *fetcher) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, err
 		port = tftpPort
 	}
 	addrs, err := f.dialer.Resolve(ctx, u.Hostname())
-	if err = refusal(err); err != nil {
-		if isFinal(err) {
-			return nil, final(err)
-		}
-		return nil, failf(Failed, "%s", plain(err))
+	if err != nil {
+		return nil, asRefused(err)
 	}
 	client, err := tftp.NewClient(net.JoinHostPort(addrs[0].String(), port))
 	if err != nil {
@@ -57,18 +54,7 @@ func (f *fetcher) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, err
 		}
 		writer.CloseWithError(err)
 	})
-	return &tftpBody{reader, stop}, nil
-}
-
-// tftpBody ends its transfer when it is closed.
-type tftpBody struct {
-	*io.PipeReader
-	stop func() bool
-}
-
-func (b *tftpBody) Close() error {
-	b.stop()
-	return b.PipeReader.Close()
+	return &body{reader, func() { stop() }}, nil
 }
 
 // tftpError reads the library's errors: those that the server sent have a code.

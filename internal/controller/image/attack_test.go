@@ -70,7 +70,7 @@ func with(t *testing.T, entries ...string) func(*Controller, *kitOptions) {
 // onceAnHour lets what hardly passes be tried once: its error shows at once.
 func onceAnHour(c *Controller, _ *kitOptions) {
 	if c != nil {
-		c.pace.late = backoff{time.Hour, time.Hour}
+		c.pace.late = doubling(time.Hour, time.Hour)
 	}
 }
 

@@ -3,11 +3,13 @@ package image
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
 
@@ -42,6 +44,10 @@ const (
 type Recorder interface {
 	Record(ref v1.ObjectReference, eventType, reason, message string)
 }
+
+type noRecorder struct{}
+
+func (noRecorder) Record(v1.ObjectReference, string, string, string) {}
 
 // Options are the parts of a Controller.
 type Options struct {
@@ -118,8 +124,8 @@ type pace struct {
 	poll     time.Duration
 	idle     time.Duration // a transfer without a byte for so long is over
 	busy     time.Duration // a transfer that had a byte since is not to be disturbed
-	soon     backoff       // after a failure that may pass
-	late     backoff       // after one that hardly will
+	soon     wait.Backoff  // after a failure that may pass
+	late     wait.Backoff  // after one that hardly will
 	progress time.Duration // between two writes of how far a download is
 	save     int64         // bytes between two checkpoints of a transfer
 	reserve  uint64        // bytes of the disk that transfers leave free
@@ -127,13 +133,19 @@ type pace struct {
 	diskFull func(err error) bool
 }
 
+// doubling returns a back-off that doubles from first up to most. A quarter is added at
+// random, so that many downloads do not come back at once.
+func doubling(first, most time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.25, Steps: math.MaxInt, Cap: most}
+}
+
 func usualPace() pace {
 	return pace{
 		poll:     pollInterval,
 		idle:     time.Minute,
 		busy:     10 * time.Second,
-		soon:     backoff{time.Second, 5 * time.Minute},
-		late:     backoff{time.Minute, time.Hour},
+		soon:     doubling(time.Second, 5*time.Minute),
+		late:     doubling(time.Minute, time.Hour),
 		progress: 5 * time.Second,
 		save:     64 << 20,
 		reserve:  64 << 20,
@@ -147,6 +159,9 @@ func New(opts Options) *Controller {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Recorder == nil {
+		opts.Recorder = noRecorder{}
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -158,14 +173,9 @@ func New(opts Options) *Controller {
 		orders: orders{opts.Streams, opts.StreamsRead},
 		states: map[Ref]*state{}, put: make(chan struct{}),
 	}
-	c.statuses = &statusWriter{
-		images: c.images, store: opts.Store, portal: opts.Portal, dir: opts.Dir, shared: opts.Shared,
-		recorder: opts.Recorder, now: opts.Now, last: map[Ref]written{},
-	}
+	c.statuses = &statusWriter{Options: &c.opts, last: map[Ref]written{}}
 	c.metrics = newMetrics(opts.Registerer, c.statuses.count)
-	c.folder = &folder{
-		images: c.images, root: c.images.Root(), dir: opts.Dir, keyring: opts.Keyring, logger: opts.Logger, pace: &c.pace,
-	}
+	c.folder = &folder{Options: &c.opts, root: c.images.Root(), pace: &c.pace}
 	c.uploads = newUploads(c)
 	c.downloads = newDownloads(c)
 	c.runtime = controller.New(controller.Options[Ref]{
@@ -180,7 +190,7 @@ func (c *Controller) Run(ctx context.Context) {
 	informer := c.newInformer()
 	var background sync.WaitGroup
 	background.Go(func() { informer.RunWithContext(ctx) })
-	background.Go(func() { c.poll(ctx) })
+	background.Go(func() { wait.UntilWithContext(ctx, c.poll, c.pace.poll) })
 	background.Go(func() {
 		select {
 		case <-informer.HasSyncedChecker().Done():
@@ -214,18 +224,9 @@ func (c *Controller) StreamChanged(stream string) {
 }
 
 // poll has images reconciled whose files have changed, or have appeared.
-func (c *Controller) poll(ctx context.Context) {
-	ticker := time.NewTicker(c.pace.poll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		for _, ref := range c.images.Changed() {
-			c.runtime.Enqueue(ref)
-		}
+func (c *Controller) poll(context.Context) {
+	for _, ref := range c.images.Changed() {
+		c.runtime.Enqueue(ref)
 	}
 }
 

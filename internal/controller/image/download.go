@@ -140,7 +140,8 @@ func (d *downloads) progress(ref Ref) *v1.DownloadProgress {
 
 // fetch tries until all has come, or nobody wants it any more.
 func (d *downloads) fetch(ctx context.Context, f *fetch) {
-	for failures := 1; ; failures++ {
+	soon, late := d.c.pace.soon, d.c.pace.late
+	for {
 		brought, err := d.fetchOnce(ctx, f)
 		if err == nil {
 			d.c.metrics.transfers.WithLabelValues(byDownload, resultDone).Inc()
@@ -152,21 +153,19 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 		if ctx.Err() != nil {
 			return
 		}
-		if brought = brought && !download.IsPermanent(err); brought {
-			failures = 1 // it goes on
+		problem, backOff, result := err, &soon, resultCut
+		switch {
+		case download.IsPermanent(err):
+			backOff, result = &late, resultRefused
+		case brought: // it goes on, in pieces
+			problem, soon, late = nil, d.c.pace.soon, d.c.pace.late
 		}
-		pause, result := d.c.pace.soon.after(failures), resultCut
-		if download.IsPermanent(err) {
-			pause, result = d.c.pace.late.after(failures), resultRefused
-		}
+		pause := backOff.Step()
 		d.c.metrics.transfers.WithLabelValues(byDownload, result).Inc()
 		d.c.opts.Logger.Warn("an image could not be downloaded; trying again",
 			"image", f.state.ref.String(), "error", err, "in", pause.Round(time.Second))
 		d.mu.Lock()
-		f.problem = err
-		if brought {
-			f.problem = nil // it goes on, in pieces
-		}
+		f.problem = problem
 		d.mu.Unlock()
 		d.c.runtime.Enqueue(f.state.ref)
 		select {
@@ -203,8 +202,7 @@ func (d *downloads) fetchOnce(ctx context.Context, f *fetch) (brought bool, err 
 	if f.order.of.Format == v1.FormatPXE {
 		err = d.c.installSet(ctx, f)
 	}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if errors.As(err, new(apierrors.APIStatus)) {
 		err = fmt.Errorf("the store: %w", err)
 	}
 	return brought, err
@@ -288,8 +286,6 @@ func (d *downloads) stillWanted(f *fetch) func(*v1.ISCSICdrom) error {
 // failed keeps what has come before a try failed, unless it takes up room that
 // others need, and says in the error where the fault is.
 func (d *downloads) failed(p *download.Part, o *order, err error) error {
-	var status apierrors.APIStatus
-	local := errors.As(err, new(download.LocalError))
 	switch {
 	case errors.Is(err, errUnwanted) || errors.Is(err, errDeleted):
 	case errors.Is(err, image.ErrBadImage):
@@ -301,13 +297,11 @@ func (d *downloads) failed(p *download.Part, o *order, err error) error {
 		p.Discard()
 		return errDiskFull
 	default:
-		if saveErr := p.Save(); saveErr != nil {
-			d.c.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
-		}
+		d.c.folder.save(p)
 		switch {
-		case errors.As(err, &status):
+		case errors.As(err, new(apierrors.APIStatus)):
 			return fmt.Errorf("the store: %w", err)
-		case local:
+		case errors.As(err, new(download.LocalError)):
 			return fmt.Errorf("the ISO directory: %w", err)
 		}
 		return fmt.Errorf("%s: %w", o.field, err)

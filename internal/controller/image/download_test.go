@@ -230,7 +230,7 @@ func TestDownloadThatBeginsAnewAgainAndAgain(t *testing.T) {
 	img := isoImage("DOWN", 400*sector, 5)
 	k := newKit(t, func(c *Controller, _ *kitOptions) {
 		if c != nil {
-			c.pace.soon = backoff{time.Millisecond, time.Minute}
+			c.pace.soon = doubling(time.Millisecond, time.Minute)
 		}
 	})
 	m := newMirror(t, img, func(w http.ResponseWriter, r *http.Request, img []byte) {

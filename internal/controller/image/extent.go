@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,21 +23,14 @@ func extentOf(r *http.Request) (extent, error) {
 		return extent{}, apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 	}
 	if text := r.Header.Get("Content-Range"); text != "" {
-		span, total, ok := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
-		first, last, ok2 := strings.Cut(span, "-")
-		from, err1 := strconv.ParseInt(first, 10, 64)
-		to, err2 := strconv.ParseInt(last, 10, 64)
-		if !ok || !ok2 || !strings.HasPrefix(text, "bytes ") || err1 != nil || err2 != nil || from < 0 || to < from {
+		first, last, total, ok := download.ParseContentRange(text)
+		if !ok {
 			return bad("Content-Range: want bytes FIRST-LAST/TOTAL, not %q", text)
 		}
-		all, err := strconv.ParseInt(total, 10, 64)
-		if err != nil || all <= to {
-			return bad("Content-Range: want bytes FIRST-LAST/TOTAL, not %q", text)
+		if size := last - first + 1; r.ContentLength >= 0 && r.ContentLength != size {
+			return bad("Content-Range: %q are %d bytes, the body has %d", text, size, r.ContentLength)
 		}
-		if r.ContentLength >= 0 && r.ContentLength != to-from+1 {
-			return bad("Content-Range: %q are %d bytes, the body has %d", text, to-from+1, r.ContentLength)
-		}
-		e = extent{from, all}
+		e = extent{first, total}
 	} else {
 		if text := r.URL.Query().Get("offset"); text != "" {
 			n, err := strconv.ParseInt(text, 10, 64)

@@ -124,8 +124,8 @@ func (k *kit) start() {
 	c := New(opts.Options)
 	c.pace.poll = 20 * time.Millisecond
 	c.pace.idle, c.pace.busy = 2*time.Second, 100*time.Millisecond
-	c.pace.soon = backoff{5 * time.Millisecond, 50 * time.Millisecond}
-	c.pace.late = backoff{20 * time.Millisecond, 100 * time.Millisecond}
+	c.pace.soon = doubling(5*time.Millisecond, 50*time.Millisecond)
+	c.pace.late = doubling(20*time.Millisecond, 100*time.Millisecond)
 	c.pace.save = 64 << 10
 	for _, f := range k.change {
 		f(c, &opts)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -27,12 +26,9 @@ const (
 
 // folder is the part of the ISO directory that files are received into.
 type folder struct {
-	images  *image.Library
-	root    *os.Root // nil: there is no directory
-	dir     string
-	keyring *download.Keyring
-	logger  *slog.Logger
-	pace    *pace
+	*Options
+	root *os.Root // nil: there is no directory
+	pace *pace
 }
 
 func (f *folder) files() download.Folder { return download.Folder{Root: f.root} }
@@ -49,7 +45,7 @@ func (f *folder) uploaded(cdrom *v1.ISCSICdrom) (download.State, error) {
 
 // checkRoom fails where the disk has no room for the rest of a file.
 func (f *folder) checkRoom(p *download.Part) error {
-	free, err := f.pace.free(f.dir)
+	free, err := f.pace.free(f.Dir)
 	if err != nil {
 		return nil // it shows when it is written to
 	}
@@ -63,13 +59,20 @@ func (f *folder) checkRoom(p *download.Part) error {
 	return nil
 }
 
+// save keeps what has come of a file for the next try.
+func (f *folder) save(p *download.Part) {
+	if err := p.Save(); err != nil {
+		f.Logger.Warn("an unfinished transfer cannot be saved", "error", err)
+	}
+}
+
 // commit gives a file that is whole its name, which changes its identity.
 func (f *folder) commit(p *download.Part, name, sum string) error {
 	if err := p.Commit(name); err != nil {
 		return err
 	}
 	if info, err := p.Stat(); err == nil {
-		f.images.RememberDigest(info, sum)
+		f.Library.RememberDigest(info, sum)
 	}
 	return nil
 }
@@ -77,7 +80,7 @@ func (f *folder) commit(p *download.Part, name, sum string) error {
 // has reports whether a file of a set is there, as it should be. verified is true where
 // its signature was looked at since.
 func (f *folder) has(ctx context.Context, cdrom *v1.ISCSICdrom, wanted *ordered, verified bool) bool {
-	trusted := f.keyring == nil || verified
+	trusted := f.Keyring == nil || verified
 	for _, e := range f.manifest(cdrom).Releases {
 		for _, there := range e.Files {
 			trusted = trusted || there.Name == wanted.name && f.trusts(&e)
@@ -99,11 +102,11 @@ func (f *folder) has(ctx context.Context, cdrom *v1.ISCSICdrom, wanted *ordered,
 	// An earlier release took files of any content.
 	if errors.Is(image.CheckArtifact(wanted.role, file, info.Size()), image.ErrBadImage) {
 		if err := f.root.Remove(name); err != nil {
-			f.logger.Warn("a file that is no image cannot be removed", "error", image.Cause(err))
+			f.Logger.Warn("a file that is no image cannot be removed", "error", image.Cause(err))
 		}
 		return false
 	}
-	sum, err := f.images.Digest(ctx, file)
+	sum, err := f.Library.Digest(ctx, file)
 	return err == nil && strings.EqualFold(sum, wanted.source.SHA256)
 }
 
@@ -158,7 +161,7 @@ func (f *folder) reportStrays(known map[string]bool) {
 	if len(folders) == 0 {
 		return
 	}
-	f.logger.Warn("files of images that the store does not have take up room; "+
-		"where it is the right store they can be removed", "directory", filepath.Join(f.dir, image.OwnDir),
+	f.Logger.Warn("files of images that the store does not have take up room; "+
+		"where it is the right store they can be removed", "directory", filepath.Join(f.Dir, image.OwnDir),
 		"folders", folders[:min(len(folders), maxStrays)], "count", len(folders), "bytes", size)
 }

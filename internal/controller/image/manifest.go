@@ -2,6 +2,7 @@ package image
 
 import (
 	"encoding/json"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -57,10 +58,8 @@ func (f *folder) addRelease(cdrom *v1.ISCSICdrom, o *order, signed bool) error {
 	added := o.entry()
 	added.Signed = signed
 	m.Releases = slices.DeleteFunc(m.Releases, func(e entry) bool { return e.origin == added.origin })
-	m.Releases = append([]entry{added}, m.Releases...)
-	if len(m.Releases) > maxEntries {
-		m.Releases = m.Releases[:maxEntries]
-	}
+	m.Releases = slices.Insert(m.Releases, 0, added)
+	m.Releases = m.Releases[:min(len(m.Releases), maxEntries)]
 	text, err := json.Marshal(&m)
 	if err != nil {
 		return err
@@ -82,27 +81,19 @@ func (m *manifest) releaseOf(sha256 string) *entry {
 
 // trusts reports whether what was verified when it came is enough now: a keyring may
 // have been given since.
-func (f *folder) trusts(e *entry) bool { return f.keyring == nil || e.Signed }
+func (f *folder) trusts(e *entry) bool { return f.Keyring == nil || e.Signed }
 
 // tidy takes away what an image's folder holds beside the files of the release that
 // has come. Whoever has a file open goes on reading it.
 func (f *folder) tidy(cdrom *v1.ISCSICdrom, o *order) {
-	dir, err := f.root.Open(image.OwnFolder(cdrom))
-	if err != nil {
-		return
-	}
-	names, err := dir.Readdirnames(-1)
-	_ = dir.Close()
-	if err != nil {
-		return
-	}
-	for _, name := range names {
-		kept := name == image.ManifestFile || slices.ContainsFunc(o.files, func(f ordered) bool { return f.name == name })
-		if kept {
+	files, _ := fs.ReadDir(f.root.FS(), image.OwnFolder(cdrom)) // where that fails, the files stay
+	for _, file := range files {
+		name := file.Name()
+		if name == image.ManifestFile || slices.ContainsFunc(o.files, func(f ordered) bool { return f.name == name }) {
 			continue
 		}
 		if err := f.root.Remove(path.Join(image.OwnFolder(cdrom), name)); err != nil {
-			f.logger.Debug("a file of an older release cannot be removed", "file", name, "error", err)
+			f.Logger.Debug("a file of an older release cannot be removed", "file", name, "error", err)
 		}
 	}
 }

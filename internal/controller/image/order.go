@@ -17,10 +17,9 @@ import (
 
 // Streams are the releases that images can be of; a streams.Library is one.
 type Streams interface {
-	// Resolve returns the current release of a stream, ResolveRelease a certain one.
-	// The error is for whoever wrote the image.
-	Resolve(stream, architecture, artifact, format string) (coreos.Release, error)
-	ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error)
+	// Resolve returns a release of a stream, or with "" its current release. The error is
+	// for the author of the image.
+	Resolve(stream, release, architecture, artifact, format string) (coreos.Release, error)
 }
 
 // orders finds the files that CD-ROMs want to be fetched.
@@ -61,8 +60,8 @@ type origin struct {
 // sameSeries reports whether one can take the place of the other when the stream
 // moves on.
 func (o origin) sameSeries(other origin) bool {
-	return o.Stream == other.Stream && o.Architecture == other.Architecture &&
-		o.Artifact == other.Artifact && o.Format == other.Format
+	o.Release, o.MaxIgnition = other.Release, other.MaxIgnition
+	return o == other
 }
 
 // errUnread is for streams that have not been read yet.
@@ -97,20 +96,13 @@ func (from orders) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 	if release == "" && s.Update == v1.UpdatePinned {
 		release = cdrom.Status.Release
 	}
-	var found coreos.Release
-	var err error
-	if release != "" {
-		found, err = from.streams.ResolveRelease(s.Name, release, s.Architecture, s.Artifact, s.Format)
-	} else {
-		found, err = from.streams.Resolve(s.Name, s.Architecture, s.Artifact, s.Format)
-	}
+	found, err := from.streams.Resolve(s.Name, release, s.Architecture, s.Artifact, s.Format)
 	if err != nil {
 		return nil, err
 	}
-	o := &order{field: "spec.stream", of: origin{
-		Stream: s.Name, Architecture: s.Architecture, Artifact: s.Artifact, Format: s.Format, Release: found.Release,
-		MaxIgnition: cmp.Or(found.MaxIgnition, ignition.MaxOfRelease(found.Release)),
-	}}
+	o := &order{field: "spec.stream", of: originOf(cdrom.Spec.Stream)}
+	o.of.Release = found.Release
+	o.of.MaxIgnition = cmp.Or(found.MaxIgnition, ignition.MaxOfRelease(found.Release))
 	for _, f := range found.Files {
 		name := image.ReceivedFile
 		if s.Format == v1.FormatPXE {

@@ -13,27 +13,21 @@ import (
 	"glowplug/internal/image"
 )
 
-// finding is what a look at a CD-ROM's image has come to.
+// finding is the state of a CD-ROM's image.
 type finding struct {
-	phase   string
-	message string
-	volume  *image.Volume // what is served, or what failed
-	overlay *iso.Overlay  // with the image's own arguments; nil: it is not served
-	failure error         // why nothing is served
+	// ISCSICdromStatus has the phase, the message, the releases and the download; the
+	// statusWriter adds the other fields.
+	v1.ISCSICdromStatus
+	// Content is served, or is what failed.
+	image.Content
+	overlay *iso.Overlay // with the image's own arguments; nil: it is not served
 	again   time.Duration
-
-	// set is what is served, or what failed, where the image is several files.
-	set *image.Set
-	// order is the release that an image of a stream is to be of; nil: it is not known.
+	// order is for the specified release of an image of a stream; nil: it is not known.
 	order *order
-	// streamed is true for an image of a stream; release is the one that it is to be
-	// of, servedRelease the one that it is of, maxIgnition what that reads. reason is
-	// why these are not the same, or "", and problem says more.
-	streamed                            bool
-	release, servedRelease, maxIgnition string
-	reason, problem                     string
-	// download is how far one is; nil: none.
-	download *v1.DownloadProgress
+	// streamed is true for an image of a stream. reason is why its served release is not
+	// the specified one, or "", and problem says more.
+	streamed        bool
+	reason, problem string
 }
 
 // Reconcile has the image of a CD-ROM served, and writes its status. The error is the
@@ -59,13 +53,12 @@ func (c *Controller) Reconcile(ctx context.Context, ref Ref) (requeueAfter time.
 	}
 
 	before := c.images.Current(ref)
-	found := c.look(ctx, st, cdrom)
-	content := image.Content{Volume: found.volume, Set: found.set, Failure: found.failure}
-	expires, ok := c.images.Serve(ctx, ref, cdrom.UID, content)
+	found := c.inspect(ctx, st, cdrom)
+	expires, ok := c.images.Serve(ctx, ref, cdrom.UID, found.Content)
 	if !ok {
 		return verify, nil
 	}
-	if found.set != nil && found.set != before.Set && found.reason == "" && found.order != nil {
+	if found.Set != nil && found.Set != before.Set && found.reason == "" && found.order != nil {
 		c.folder.tidy(cdrom, found.order) // of the release before it, which is open
 	}
 	requeueAfter = soonest(found.again, verify, expires)
@@ -117,7 +110,7 @@ func (c *Controller) recordOverwritten(ref Ref, cdrom *v1.ISCSICdrom) {
 	const message = "its file was overwritten while machines were reading it: their reads fail until they boot again; " +
 		"write a new image to another file and rename it"
 	c.opts.Logger.Warn(message, "image", ref.String())
-	if c.opts.Recorder != nil && cdrom != nil {
+	if cdrom != nil {
 		c.opts.Recorder.Record(objectOf(cdrom), v1.EventWarning, "ImageOverwritten", message)
 	}
 }
@@ -128,24 +121,24 @@ func (c *Controller) announce(ctx context.Context, st *state, cdrom *v1.ISCSICdr
 	if c.images.Current(st.ref).Volume != nil {
 		return
 	}
-	f := finding{phase: v1.PhasePending, message: "its SHA-256 is being computed"}
+	f := pending(errors.New("its SHA-256 is being computed"))
 	if err := c.statuses.write(ctx, cdrom, &f); err != nil {
 		c.opts.Logger.Debug("a status could not be written", "image", st.ref.String(), "error", err)
 	}
 }
 
-// look finds out what there is of a CD-ROM's image.
-func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
+// inspect returns the state of a CD-ROM's image.
+func (c *Controller) inspect(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
 	spec := &cdrom.Spec
 	if spec.External != nil {
 		c.downloads.cancel(st.ref)
-		return finding{phase: v1.PhaseReady}
+		return foundIn(v1.PhaseReady, nil)
 	}
 	if c.folder.root == nil {
 		return failed(errors.New("this server has no ISO directory: start it with --iso-dir"))
 	}
 	if spec.Stream != nil {
-		return c.lookStream(ctx, st, cdrom)
+		return c.inspectStream(ctx, st, cdrom)
 	}
 	if spec.URL == "" {
 		c.downloads.cancel(st.ref)
@@ -156,7 +149,9 @@ func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) 
 	v, err := c.images.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
 	switch {
 	case errors.Is(err, image.ErrSettling):
-		return finding{phase: v1.PhasePending, message: "the file is being written", failure: err, again: c.images.Settle()}
+		found := pending(err)
+		found.again = c.images.Settle()
+		return found
 	case errors.Is(err, fs.ErrNotExist) && spec.ISOFile == "":
 		return c.awaited(ctx, st, cdrom, nil)
 	case errors.Is(err, fs.ErrNotExist):
@@ -172,7 +167,7 @@ func (c *Controller) look(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) 
 	if spec.URL != "" && !strings.EqualFold(spec.SHA256, v.SHA256) {
 		// What was there before is served until the new one has come.
 		other := c.awaited(ctx, st, cdrom, v)
-		found.phase, found.message, found.download = other.phase, other.message, other.download
+		found.Phase, found.ErrorMessage, found.Download = other.Phase, other.ErrorMessage, other.Download
 	} else if spec.URL != "" {
 		c.downloads.cancel(st.ref)
 	}
@@ -190,49 +185,55 @@ func display(cdrom *v1.ISCSICdrom) string {
 	return "the uploaded image"
 }
 
-func failed(err error) finding {
-	return finding{phase: v1.PhaseError, message: err.Error(), failure: err}
+// foundIn returns the finding of a phase in which nothing is served, for a reason.
+func foundIn(phase string, failure error) (f finding) {
+	f.Phase, f.Failure = phase, failure
+	if failure != nil {
+		f.ErrorMessage = failure.Error()
+	}
+	return f
 }
+
+func pending(err error) finding { return foundIn(v1.PhasePending, err) }
+
+func failed(err error) finding { return foundIn(v1.PhaseError, err) }
 
 // served is the finding of a good file: Ready, where its arguments can be set.
 func (c *Controller) served(cdrom *v1.ISCSICdrom, v *image.Volume) finding {
 	overlay, err := c.images.Overlay(v, cdrom, nil)
+	found := foundIn(v1.PhaseReady, err)
+	found.Volume, found.overlay = v, overlay
 	if err != nil {
-		message := "its kernel arguments cannot be set: " + err.Error()
-		return finding{phase: v1.PhaseError, message: message, volume: v, failure: err}
+		found.Phase, found.ErrorMessage = v1.PhaseError, "its kernel arguments cannot be set: "+err.Error()
 	}
-	return finding{phase: v1.PhaseReady, volume: v, overlay: overlay}
+	return found
 }
 
 // awaited is the finding of a file that is to be received. was is an older one
 // that stays for as long.
 func (c *Controller) awaited(ctx context.Context, st *state, cdrom *v1.ISCSICdrom, was *image.Volume) finding {
-	f := finding{phase: v1.PhaseUploading, volume: was}
+	f := finding{}
+	f.Phase, f.Volume, f.Failure = v1.PhaseUploading, was, errors.New("it is being uploaded")
 	if cdrom.Spec.URL != "" {
+		f.Failure = errors.New("it is being downloaded")
 		o, err := c.orders.of(cdrom)
 		if err == nil {
 			err = c.downloads.start(ctx, st, cdrom, o)
 		}
 		if err != nil {
-			f.phase, f.message = v1.PhaseError, err.Error()
+			f.Phase, f.ErrorMessage, f.Failure = v1.PhaseError, err.Error(), err
 		}
-		f.download = c.downloads.progress(st.ref)
-		f.failure = errors.New("it is being downloaded")
-		if f.message != "" {
-			f.failure = errors.New(f.message)
-		}
+		f.Download = c.downloads.progress(st.ref)
 		return f
 	}
-	uploading := c.uploads.active(st.ref)
-	f.failure = errors.New("it is being uploaded")
-	if !uploading {
-		f.phase = v1.PhasePending
-		f.message = fmt.Sprintf("no image was uploaded yet: glowplug iso upload %s FILE -n %s", cdrom.Name, cdrom.Namespace)
-		if state, err := c.folder.uploaded(cdrom); err == nil && state.Offset > 0 {
-			f.message = fmt.Sprintf("an upload has stopped after %d of %d bytes: do it again and it goes on from there",
-				state.Offset, state.Total)
-		}
-		f.failure = errors.New("no image was uploaded yet")
+	if c.uploads.active(st.ref) {
+		return f
+	}
+	f.Phase, f.Failure = v1.PhasePending, errors.New("no image was uploaded yet")
+	f.ErrorMessage = fmt.Sprintf("%v: glowplug iso upload %s FILE -n %s", f.Failure, cdrom.Name, cdrom.Namespace)
+	if state, err := c.folder.uploaded(cdrom); err == nil && state.Offset > 0 {
+		f.ErrorMessage = fmt.Sprintf("an upload has stopped after %d of %d bytes: do it again and it goes on from there",
+			state.Offset, state.Total)
 	}
 	return f
 }

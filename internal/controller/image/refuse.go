@@ -60,7 +60,7 @@ var errDiskFull = errors.New("the disk of the ISO directory is full")
 // is kept for the next try, unless it is of no use. p may be nil.
 func (u *Uploads) transferError(p *download.Part, err error) error {
 	var status apierrors.APIStatus
-	keep, result := true, resultCut
+	result := resultCut
 	switch {
 	case errors.As(err, &status):
 	case errors.Is(err, errDiskFull) || u.c.pace.diskFull(err):
@@ -68,13 +68,13 @@ func (u *Uploads) transferError(p *download.Part, err error) error {
 			err = errDiskFull
 		}
 		// Others need the room more than an image that does not fit.
-		keep, result = false, resultRefused
+		result = resultRefused
 		err = statusError(http.StatusInsufficientStorage, metav1.StatusReasonServiceUnavailable, "%v", err)
 	case errors.Is(err, image.ErrBadImage):
-		keep, result = false, resultRefused
+		result = resultRefused
 		err = statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%v", err)
 	case errors.Is(err, download.ErrTooLarge):
-		keep, result = false, resultRefused
+		result = resultRefused
 		err = apierrors.NewRequestEntityTooLargeError(err.Error())
 	case errors.Is(err, download.ErrTooMuch):
 		err = apierrors.NewBadRequest(err.Error())
@@ -88,15 +88,14 @@ func (u *Uploads) transferError(p *download.Part, err error) error {
 		u.c.opts.Logger.Error("an upload failed", "error", err)
 		err = apierrors.NewInternalError(err)
 	}
-	if p != nil {
-		if keep {
-			if saveErr := p.Save(); saveErr != nil {
-				u.c.opts.Logger.Warn("an unfinished transfer cannot be saved", "error", saveErr)
-			}
-		} else {
-			p.Discard()
-		}
-		u.c.metrics.transfers.WithLabelValues(byUpload, result).Inc()
+	if p == nil {
+		return err
 	}
+	if result == resultRefused {
+		p.Discard()
+	} else {
+		u.c.folder.save(p)
+	}
+	u.c.metrics.transfers.WithLabelValues(byUpload, result).Inc()
 	return err
 }

@@ -32,13 +32,7 @@ var errOther = errors.New("the object has changed")
 
 // statusWriter writes the status of CD-ROMs, and the events of its changes.
 type statusWriter struct {
-	images   *image.Library
-	store    storage.Interface
-	portal   netip.AddrPort
-	dir      string
-	shared   bool
-	recorder Recorder // nil: nobody takes events
-	now      func() time.Time
+	*Options
 
 	mu   sync.Mutex
 	last map[Ref]written
@@ -80,7 +74,8 @@ func (w *statusWriter) count(phase string) int {
 
 // status returns the status of an object with a finding.
 func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromStatus {
-	s := v1.ISCSICdromStatus{Phase: f.phase, ErrorMessage: clip(f.message)}
+	s := f.ISCSICdromStatus
+	s.ErrorMessage = clip(s.ErrorMessage)
 	if external := cdrom.Spec.External; external != nil {
 		s.TargetIQN = external.IQN
 		if portal, ok := portalOf(external.Portal); ok {
@@ -88,15 +83,11 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		}
 		return s
 	}
-	if f.streamed {
-		s.Release, s.ServedRelease, s.MaxIgnition = f.release, f.servedRelease, f.maxIgnition
-	}
-	s.Download = f.download
 	if image.Format(cdrom) == v1.FormatPXE {
-		if f.set != nil {
-			s.SHA256 = f.set.Sum
-			s.Distro = f.set.Distro()
-			for _, e := range f.set.Files {
+		if f.Set != nil {
+			s.SHA256 = f.Set.Sum
+			s.Distro = f.Set.Distro()
+			for _, e := range f.Set.Files {
 				s.Files = append(s.Files, v1.ImageFile{Role: e.Role, Size: e.Size, SHA256: e.SHA256})
 				s.ISOSize += e.Size
 			}
@@ -104,11 +95,11 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		return s
 	}
 	s.TargetIQN = image.IQN(image.RefOf(cdrom))
-	if w.portal.IsValid() {
-		s.PortalIP, s.PortalPort = w.portal.Addr().String(), int32(w.portal.Port())
+	if w.Portal.IsValid() {
+		s.PortalIP, s.PortalPort = w.Portal.Addr().String(), int32(w.Portal.Port())
 	}
-	if v := f.volume; v != nil {
-		s.ISOPath = filepath.Join(w.dir, filepath.FromSlash(v.Path))
+	if v := f.Volume; v != nil {
+		s.ISOPath = filepath.Join(w.Dir, filepath.FromSlash(v.Path))
 		s.ISOSize = v.Size()
 		s.SHA256 = v.SHA256
 		s.VolumeID = v.Image.VolumeID()
@@ -118,7 +109,7 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		s.KernelArgsApplied = f.overlay.Args()
 		s.PatchedFiles = f.overlay.Patched()
 	}
-	s.Subscribers = w.images.Subscribers(image.RefOf(cdrom))
+	s.Subscribers = w.Library.Subscribers(image.RefOf(cdrom))
 	if len(s.Subscribers) > maxSubscribers {
 		s.Subscribers = s.Subscribers[:maxSubscribers]
 	}
@@ -140,13 +131,13 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 	status := own
 	last := w.lastWritten(ref)
 	var before v1.ISCSICdromStatus
-	err := w.store.GuaranteedUpdate(ctx, storeKey(ref), &v1.ISCSICdrom{}, false, nil,
+	err := w.Store.GuaranteedUpdate(ctx, storeKey(ref), &v1.ISCSICdrom{}, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			current := obj.(*v1.ISCSICdrom)
 			if current.UID != cdrom.UID || current.Generation != cdrom.Generation {
 				return nil, errOther
 			}
-			if was := current.Status.Release; f.streamed && was != "" && f.release != was && pinned(current) {
+			if was := current.Status.Release; f.streamed && was != "" && f.Release != was && pinned(current) {
 				return nil, errOther // another server was first
 			}
 			status.Conditions = slices.Clone(current.Status.Conditions)
@@ -155,12 +146,12 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 				s := &current.Status
 				status.Release, status.ServedRelease, status.MaxIgnition = s.Release, s.ServedRelease, s.MaxIgnition
 			} else if condition := f.condition(cdrom); condition != nil {
-				condition.LastTransitionTime = metav1.Time{Time: w.now()}
+				condition.LastTransitionTime = metav1.Time{Time: w.Now()}
 				meta.SetStatusCondition(&status.Conditions, *condition)
 			} else {
 				status.Conditions = nil
 			}
-			if len(own.Subscribers) == 0 && last.silent && w.shared {
+			if len(own.Subscribers) == 0 && last.silent && w.Shared {
 				status.Subscribers = current.Status.Subscribers
 			}
 			before = current.Status
@@ -174,10 +165,10 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 		return err
 	}
 	w.mu.Lock()
-	w.last[ref] = written{f.phase, len(own.Subscribers) == 0}
+	w.last[ref] = written{f.Phase, len(own.Subscribers) == 0}
 	w.mu.Unlock()
-	restarted := last.phase == "" && cdrom.Status.Phase == f.phase
-	if last.phase != f.phase && !restarted {
+	restarted := last.phase == "" && cdrom.Status.Phase == f.Phase
+	if last.phase != f.Phase && !restarted {
 		w.record(cdrom, &status)
 	} else if f.streamed {
 		w.recordRelease(cdrom, &before, &status)
@@ -194,9 +185,6 @@ func pinned(cdrom *v1.ISCSICdrom) bool {
 // recordRelease makes an event of an image that has taken another release, or that
 // cannot.
 func (w *statusWriter) recordRelease(cdrom *v1.ISCSICdrom, before, after *v1.ISCSICdromStatus) {
-	if w.recorder == nil {
-		return
-	}
 	reasonOf := func(s *v1.ISCSICdromStatus) (reason, message string) {
 		if c := meta.FindStatusCondition(s.Conditions, v1.ConditionUpToDate); c != nil {
 			return c.Reason, c.Message
@@ -207,10 +195,10 @@ func (w *statusWriter) recordRelease(cdrom *v1.ISCSICdrom, before, after *v1.ISC
 	reason, message := reasonOf(after)
 	switch {
 	case after.ServedRelease != "" && before.ServedRelease != "" && after.ServedRelease != before.ServedRelease:
-		w.recorder.Record(objectOf(cdrom), v1.EventNormal, "ReleaseReady",
+		w.Recorder.Record(objectOf(cdrom), v1.EventNormal, "ReleaseReady",
 			fmt.Sprintf("release %s is served to new sessions, in the place of %s", after.ServedRelease, before.ServedRelease))
 	case (reason == reasonFailed || reason == reasonUnresolved) && (was != reason || said != message):
-		w.recorder.Record(objectOf(cdrom), v1.EventWarning, "ReleaseFailed", message)
+		w.Recorder.Record(objectOf(cdrom), v1.EventWarning, "ReleaseFailed", message)
 	}
 }
 
@@ -223,9 +211,6 @@ func objectOf(cdrom *v1.ISCSICdrom) v1.ObjectReference {
 
 // record makes an event of an image that has become ready, or has failed.
 func (w *statusWriter) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus) {
-	if w.recorder == nil {
-		return
-	}
 	ref := objectOf(cdrom)
 	switch status.Phase {
 	case v1.PhaseReady:
@@ -235,9 +220,9 @@ func (w *statusWriter) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus)
 		} else if cdrom.Spec.External == nil {
 			message = fmt.Sprintf("%s, %d bytes, %d files patched", status.Distro, status.ISOSize, len(status.PatchedFiles))
 		}
-		w.recorder.Record(ref, v1.EventNormal, "ImageReady", message)
+		w.Recorder.Record(ref, v1.EventNormal, "ImageReady", message)
 	case v1.PhaseError:
-		w.recorder.Record(ref, v1.EventWarning, "ImageFailed", status.ErrorMessage)
+		w.Recorder.Record(ref, v1.EventWarning, "ImageFailed", status.ErrorMessage)
 	}
 }
 

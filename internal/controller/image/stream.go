@@ -20,12 +20,11 @@ const (
 	reasonUnresolved  = "NotResolved"
 )
 
-// held is what is there of an image of a stream: a volume or a set, which the
-// caller has to give on, and the release that it is of.
+// held is the content of an image of a stream, which the caller has to serve or to
+// discard, and its release.
 type held struct {
-	volume *image.Volume
-	set    *image.Set
-	of     origin
+	image.Content
+	of origin
 	// sum is over the digests of its files; signed is true where their signatures were
 	// looked at.
 	sum    string
@@ -35,12 +34,10 @@ type held struct {
 	same bool
 }
 
-func (h *held) there() bool { return h.volume != nil || h.set != nil }
-
-// lookStream finds out what there is of the image of a CD-ROM of a stream, and
+// inspectStream returns the state of the image of a CD-ROM of a stream, and
 // orders what is missing. An image that is there is served until another one has
 // come, whatever becomes of that.
-func (c *Controller) lookStream(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
+func (c *Controller) inspectStream(ctx context.Context, st *state, cdrom *v1.ISCSICdrom) finding {
 	h, err := c.openHeld(ctx, st, cdrom)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.opts.Logger.Warn("an image is fetched again", "image", st.ref.String(), "error", err)
@@ -48,19 +45,19 @@ func (c *Controller) lookStream(ctx context.Context, st *state, cdrom *v1.ISCSIC
 	o, err := c.orders.of(cdrom)
 	if errors.Is(err, errUnread) {
 		f := c.servedStream(cdrom, &h, nil)
-		if !h.there() {
-			f = finding{phase: v1.PhasePending, message: err.Error(), failure: err}
+		if !h.Exists() {
+			f = pending(err)
 		}
-		f.release, f.again = cdrom.Status.Release, c.images.Settle()+retryMin
+		f.Release, f.again = cdrom.Status.Release, c.images.Settle()+retryMin
 		return f
 	}
 	if err != nil {
 		c.downloads.cancel(st.ref)
 		f := c.servedStream(cdrom, &h, fmt.Errorf("spec.stream: %w", err))
-		f.reason, f.release, f.again = reasonUnresolved, cdrom.Status.Release, retryMax
+		f.reason, f.Release, f.again = reasonUnresolved, cdrom.Status.Release, retryMax
 		return f
 	}
-	if h.there() && h.same && h.sum == o.sum() {
+	if h.Exists() && h.same && h.sum == o.sum() {
 		c.downloads.cancel(st.ref)
 		if h.of != o.of { // the same bytes, of which something else is told now
 			if err := c.folder.addRelease(cdrom, o, h.signed); err != nil {
@@ -69,24 +66,24 @@ func (c *Controller) lookStream(ctx context.Context, st *state, cdrom *v1.ISCSIC
 			h.of = o.of
 		}
 		f := c.servedStream(cdrom, &h, nil)
-		f.release, f.order = o.of.Release, o
+		f.Release, f.order = o.of.Release, o
 		return f
 	}
 	problem := c.downloads.start(ctx, st, cdrom, o)
 	f := c.servedStream(cdrom, &h, problem)
-	f.release, f.reason = o.of.Release, reasonDownloading
+	f.Release, f.reason = o.of.Release, reasonDownloading
 	if problem != nil {
 		f.reason = reasonFailed
 	}
-	if !h.there() || !h.same {
-		f.maxIgnition, f.phase = o.of.MaxIgnition, v1.PhaseUploading
+	if !h.Exists() || !h.same {
+		f.MaxIgnition, f.Phase = o.of.MaxIgnition, v1.PhaseUploading
 		if problem != nil {
-			f.phase = v1.PhaseError
-		} else if !h.there() {
-			f.failure = errors.New("it is being downloaded")
+			f.Phase = v1.PhaseError
+		} else if !h.Exists() {
+			f.Failure = errors.New("it is being downloaded")
 		}
 	}
-	f.download = c.downloads.progress(st.ref)
+	f.Download = c.downloads.progress(st.ref)
 	return f
 }
 
@@ -102,20 +99,20 @@ func (c *Controller) openHeld(ctx context.Context, st *state, cdrom *v1.ISCSICdr
 			if e.Format != v1.FormatPXE || !c.folder.trusts(e) {
 				continue
 			}
-			if h.set, err = c.images.OpenSet(ctx, cdrom, e.Files); err == nil {
+			if h.Set, err = c.images.OpenSet(ctx, cdrom, e.Files); err == nil {
 				h.describe(e, want)
 				return h, nil
 			}
 		}
 		return h, err
 	}
-	h.volume, err = c.images.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
+	h.Volume, err = c.images.Open(ctx, cdrom, func() { c.announce(ctx, st, cdrom) })
 	if err != nil {
 		return held{}, err
 	}
-	if e := m.releaseOf(h.volume.SHA256); e != nil {
+	if e := m.releaseOf(h.Volume.SHA256); e != nil {
 		if !c.folder.trusts(e) {
-			c.images.Discard(st.ref, h.volume)
+			c.images.Discard(st.ref, h.Content)
 			return held{}, fs.ErrNotExist
 		}
 		h.describe(e, want)
@@ -139,27 +136,27 @@ func originOf(s *v1.StreamImage) origin {
 func (c *Controller) servedStream(cdrom *v1.ISCSICdrom, h *held, problem error) finding {
 	var f finding
 	switch {
-	case h.volume != nil:
-		f = c.served(cdrom, h.volume)
-	case h.set != nil:
-		f = finding{phase: v1.PhaseReady, set: h.set}
+	case h.Volume != nil:
+		f = c.served(cdrom, h.Volume)
+	case h.Set != nil:
+		f.Phase, f.Set = v1.PhaseReady, h.Set
 	default:
-		f = finding{phase: v1.PhaseError, failure: errors.New("it has no image yet")}
+		f.Phase, f.Failure = v1.PhaseError, errors.New("it has no image yet")
 	}
-	f.servedRelease, f.maxIgnition = h.of.Release, h.of.MaxIgnition
+	f.ServedRelease, f.MaxIgnition = h.of.Release, h.of.MaxIgnition
 	f.streamed = true
 	if problem == nil {
 		return f
 	}
 	f.problem = problem.Error()
-	if f.message == "" {
-		f.message = f.problem
-		if h.there() && h.same {
-			f.message += fmt.Sprintf("; release %s is still served", h.of.Release)
+	if f.ErrorMessage == "" {
+		f.ErrorMessage = f.problem
+		if h.Exists() && h.same {
+			f.ErrorMessage += fmt.Sprintf("; release %s is still served", h.of.Release)
 		}
 	}
-	if !h.there() {
-		f.failure = problem
+	if !h.Exists() {
+		f.Failure = problem
 	}
 	return f
 }
@@ -175,12 +172,12 @@ func (f *finding) condition(cdrom *v1.ISCSICdrom) *metav1.Condition {
 	switch f.reason {
 	case "":
 		c.Status, c.Reason = metav1.ConditionTrue, reasonServed
-		c.Message = fmt.Sprintf("release %s of stream %s is served", f.servedRelease, cdrom.Spec.Stream.Name)
-		if f.servedRelease == "" {
-			c.Status, c.Message = metav1.ConditionUnknown, f.message
+		c.Message = fmt.Sprintf("release %s of stream %s is served", f.ServedRelease, cdrom.Spec.Stream.Name)
+		if f.ServedRelease == "" {
+			c.Status, c.Message = metav1.ConditionUnknown, f.ErrorMessage
 		}
 	case reasonDownloading:
-		c.Message = fmt.Sprintf("release %s is being downloaded", f.release)
+		c.Message = fmt.Sprintf("release %s is being downloaded", f.Release)
 	default:
 		c.Message = clip(f.problem)
 	}

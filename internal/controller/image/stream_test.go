@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -43,16 +44,10 @@ func (c *catalogue) withdraw() {
 	c.current, c.all = "", map[string]coreos.Release{}
 }
 
-func (c *catalogue) Resolve(stream, architecture, artifact, format string) (coreos.Release, error) {
-	c.mu.Lock()
-	current := c.current
-	c.mu.Unlock()
-	return c.ResolveRelease(stream, current, architecture, artifact, format)
-}
-
-func (c *catalogue) ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error) {
+func (c *catalogue) Resolve(stream, release, architecture, artifact, format string) (coreos.Release, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	release = cmp.Or(release, c.current)
 	r, ok := c.all[release]
 	if !ok || stream != "stable" || architecture != "x86_64" || artifact != "metal" {
 		return r, fmt.Errorf("there is no release %s of %s for %s", release, stream, architecture)

@@ -166,12 +166,12 @@ func (u *Uploads) progress(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		w.Header().Set(image.HeaderDigest, state.Partial())
 	}
-	tell(w, &state)
+	setProgressHeaders(w, &state)
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-func tell(w http.ResponseWriter, state *download.State) {
+func setProgressHeaders(w http.ResponseWriter, state *download.State) {
 	w.Header().Set(image.HeaderOffset, strconv.FormatInt(state.Offset, 10))
 	if state.Total >= 0 {
 		w.Header().Set(image.HeaderLength, strconv.FormatInt(state.Total, 10))
@@ -221,7 +221,7 @@ func (u *Uploads) receive(w http.ResponseWriter, r *http.Request) error {
 			return u.transferError(p, err)
 		}
 		u.c.metrics.transfers.WithLabelValues(byUpload, resultCut).Inc()
-		tell(w, &p.State)
+		setProgressHeaders(w, &p.State)
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -297,15 +297,15 @@ func (u *Uploads) register(ref Ref, up *upload) error {
 func (u *Uploads) position(w http.ResponseWriter, p *download.Part, e extent) error {
 	switch {
 	case e.offset == 0:
-		if err := p.Restart(originUpload); err != nil {
+		if err := p.Restart(); err != nil {
 			return u.transferError(nil, err)
 		}
 	case e.offset != p.State.Offset:
-		tell(w, &p.State)
+		setProgressHeaders(w, &p.State)
 		return statusError(http.StatusConflict, metav1.StatusReasonConflict,
 			"the upload has to go on at %d, not at %d", p.State.Offset, e.offset)
 	case e.total >= 0 && p.State.Total >= 0 && e.total != p.State.Total:
-		tell(w, &p.State)
+		setProgressHeaders(w, &p.State)
 		return statusError(http.StatusConflict, metav1.StatusReasonConflict,
 			"the unfinished upload is of %d bytes, this one of %d: begin at 0", p.State.Total, e.total)
 	}

@@ -1,6 +1,7 @@
 package download
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -83,10 +83,6 @@ func (c *Client) Fill(ctx context.Context, p *Part, from string) error {
 			req.Header.Set("If-Range", p.State.Validator)
 		}
 	}
-	idle := c.Idle
-	if idle == 0 {
-		idle = idleDefault
-	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return unquoted(err)
@@ -104,19 +100,17 @@ func (c *Client) Fill(ctx context.Context, p *Part, from string) error {
 			return LocalError{err}
 		}
 	}
-	return c.take(ctx, cancel, p, resp, idle)
+	return c.readBody(ctx, cancel, p, resp)
 }
 
-// take reads the body of an answer into the part.
-func (c *Client) take(ctx context.Context, cancel context.CancelCauseFunc, p *Part, resp *http.Response,
-	idle time.Duration) error {
-	// Too few bytes for too long end the answer.
+// readBody reads the body of an answer into the part. Too few bytes for too long end it.
+func (c *Client) readBody(ctx context.Context, cancel context.CancelCauseFunc, p *Part, resp *http.Response) error {
+	idle := cmp.Or(c.Idle, idleDefault)
 	errIdle := fmt.Errorf("nothing came for %s", idle)
 	timer := time.AfterFunc(idle, func() { cancel(errIdle) })
 	defer timer.Stop()
 	slow := time.AfterFunc(2*idle, func() {
-		cancel(fmt.Errorf("%w: less than %d KiB in %s", ErrSlow, leastBytes>>10,
-			2*idle))
+		cancel(fmt.Errorf("%w: less than %d KiB in %s", ErrSlow, leastBytes>>10, 2*idle))
 	})
 	defer slow.Stop()
 	came := 0.0
@@ -214,10 +208,7 @@ func keyOf(from string) string {
 
 // restart empties a part that does not go on, for the reason that it returns.
 func restart(p *Part, reason string) error {
-	if err := p.Restart(p.State.Origin); err != nil {
-		return LocalError{err}
-	}
-	return errors.New(reason)
+	return cmp.Or(p.Restart(), errors.New(reason))
 }
 
 // begin reads the head of a response: it has to be the whole file, or the range that
@@ -245,12 +236,9 @@ func begin(p *Part, resp *http.Response) error {
 func totalOf(p *Part, resp *http.Response) (int64, error) {
 	switch {
 	case resp.StatusCode == http.StatusOK:
-		if err := p.Restart(p.State.Origin); err != nil {
-			return 0, LocalError{err}
-		}
-		return resp.ContentLength, nil
+		return resp.ContentLength, p.Restart()
 	case resp.StatusCode == http.StatusPartialContent && p.State.Offset > 0:
-		first, all, ok := contentRange(resp.Header.Get("Content-Range"))
+		first, _, all, ok := ParseContentRange(resp.Header.Get("Content-Range"))
 		if !ok || first != p.State.Offset || (p.State.Total >= 0 && all != p.State.Total) {
 			return 0, restart(p, "the answer is not the range that was asked for")
 		}
@@ -271,30 +259,24 @@ func refusal(resp *http.Response) error {
 	return Permanent("the server answered %s", text)
 }
 
-// contentRange reads "bytes 100-199/200".
-func contentRange(text string) (first, all int64, ok bool) {
-	span, total, ok := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
-	if !ok {
-		return 0, 0, false
-	}
-	from, _, _ := strings.Cut(span, "-")
-	first, err := strconv.ParseInt(from, 10, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	all, err = strconv.ParseInt(total, 10, 64)
-	return first, all, err == nil && all > first
+// ParseContentRange parses a range of a known length, such as "bytes 100-199/200" (RFC
+// 9110 section 14.4).
+func ParseContentRange(text string) (first, last, total int64, ok bool) {
+	const format = "bytes %d-%d/%d"
+	_, _ = fmt.Sscanf(text, format, &first, &last, &total) // it accepts more than the format
+	ok = text == fmt.Sprintf(format, first, last, total) && first >= 0 && first <= last && last < total
+	return first, last, total, ok
 }
 
 // unquoted leaves the URL, and all that a server sent, out of an error.
 func unquoted(err error) error {
 	var refused *egress.RefusedError
-	var redirect redirectError
+	var permanent PermanentError
 	switch {
 	case errors.As(err, &refused):
 		return PermanentError{refused}
-	case errors.As(err, &redirect):
-		return PermanentError{redirect}
+	case errors.As(err, &permanent): // of a redirect
+		return permanent
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	}

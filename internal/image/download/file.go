@@ -2,6 +2,7 @@ package download
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path"
@@ -35,11 +36,7 @@ func (f Folder) open(name string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil && info.Mode().Perm()&0o077 != 0 { // it was there
-		err = file.Chmod(0o600)
-	}
-	if err != nil {
+	if err := file.Chmod(0o600); err != nil { // it was there with another mode
 		_ = file.Close()
 		return nil, err
 	}
@@ -56,24 +53,18 @@ func (f Folder) Replace(name string, text []byte) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
 		err = f.Root.Rename(name+".new", name)
 	}
 	if err != nil {
 		_ = f.Root.Remove(name + ".new")
 		return err
 	}
-	return SyncDir(f.Root, path.Dir(name))
+	return syncDir(f.Root, path.Dir(name))
 }
 
-// SyncDir makes the names in a directory durable.
-func SyncDir(root *os.Root, name string) error {
+// syncDir makes the names in a directory durable.
+func syncDir(root *os.Root, name string) error {
 	dir, err := root.Open(name)
 	if err != nil {
 		return err

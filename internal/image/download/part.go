@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 )
@@ -89,11 +90,10 @@ func restore(state []byte) hash.Hash {
 
 // Partial is the digest of what the state speaks of, in hex.
 func (s *State) Partial() string {
-	h := restore(s.Hash)
-	if h == nil {
-		return ""
+	if h := restore(s.Hash); h != nil {
+		return hex.EncodeToString(h.Sum(nil))
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return ""
 }
 
 // OpenPart goes on with the transfer of the named file from the origin, or begins
@@ -111,15 +111,12 @@ func (f Folder) OpenPart(dir, name, origin string, step int64) (*Part, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	p := &Part{folder: f, dir: dir, name: name, file: file, step: step}
-	state, err := ReadState(f.Root, dir, name, origin)
-	if err != nil {
-		err = p.Restart(origin)
+	p := &Part{folder: f, dir: dir, name: name, file: file, step: step, State: State{Origin: origin}}
+	if state, stateErr := ReadState(f.Root, dir, name, origin); stateErr != nil {
+		err = p.Restart()
 	} else {
-		p.State, p.saved, p.hash = state, state.Offset, restore(state.Hash)
-		if err = file.Truncate(state.Offset); err == nil {
-			_, err = file.Seek(state.Offset, io.SeekStart)
-		}
+		p.State, p.hash = state, restore(state.Hash)
+		err = p.cut()
 	}
 	if err != nil {
 		_ = file.Close()
@@ -145,17 +142,33 @@ func own(root *os.Root, dir, name string, f *os.File) error {
 	return nil
 }
 
-// Restart begins at the first byte.
-func (p *Part) Restart(origin string) error {
-	if err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
-		return err
+// Restart begins at the first byte. The error is a LocalError.
+func (p *Part) Restart() error {
+	if err := p.removeState(); err != nil {
+		return LocalError{err}
 	}
-	p.State = State{Origin: origin, Total: -1}
-	p.saved, p.hash = 0, sha256.New()
-	if err := p.file.Truncate(0); err != nil {
-		return err
+	p.State, p.hash = State{Origin: p.State.Origin, Total: -1}, sha256.New()
+	return p.cut()
+}
+
+// cut removes what the file has beyond the offset of the state.
+func (p *Part) cut() error {
+	p.saved = p.State.Offset
+	err := p.file.Truncate(p.saved)
+	if err == nil {
+		_, err = p.file.Seek(p.saved, io.SeekStart)
 	}
-	_, err := p.file.Seek(0, io.SeekStart)
+	if err != nil {
+		return LocalError{err}
+	}
+	return nil
+}
+
+func (p *Part) removeState() error {
+	err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	return err
 }
 
@@ -211,15 +224,15 @@ func (p *Part) Commit(name string) error {
 	if err := p.folder.Root.Rename(path.Join(p.dir, p.name+partSuffix), path.Join(p.dir, name)); err != nil {
 		return err
 	}
-	if err := p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix)); err != nil && !os.IsNotExist(err) {
+	if err := p.removeState(); err != nil {
 		return err
 	}
-	return SyncDir(p.folder.Root, p.dir)
+	return syncDir(p.folder.Root, p.dir)
 }
 
 // Discard takes away what has come.
 func (p *Part) Discard() {
-	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+stateSuffix))
+	_ = p.removeState()
 	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+partSuffix))
 }
 

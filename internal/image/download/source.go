@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 )
@@ -35,11 +34,6 @@ func (s *Source) origin() string {
 // Open goes on with a file that is on its way from the source, or begins it.
 func (s *Source) Open(folder Folder, dir, name string, step int64) (*Part, error) {
 	return folder.OpenPart(dir, name, s.origin(), step)
-}
-
-// State tells how far a file from the source has come.
-func (s *Source) State(root *os.Root, dir, name string) (State, error) {
-	return ReadState(root, dir, name, s.origin())
 }
 
 // ErrCorrupt says that what has come is not what it should be.
@@ -103,9 +97,9 @@ func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) e
 	if !p.Whole() {
 		err := c.Fill(ctx, p, from)
 		if errors.Is(err, ErrTooLarge) || errors.Is(err, errEndless) {
-			// Whatever came is not what was asked for: the next mirror begins anew.
-			if err := p.Restart(s.origin()); err != nil {
-				return LocalError{err}
+			// The answer is another file: the next mirror begins at the first byte.
+			if err := p.Restart(); err != nil {
+				return err
 			}
 		}
 		if err != nil {
@@ -115,8 +109,8 @@ func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) e
 	if s.SHA256 != "" && !strings.EqualFold(p.Sum(), s.SHA256) {
 		// Who knows the digest that it has knows much of what was read, and need not be
 		// one who may read it.
-		if err := p.Restart(s.origin()); err != nil {
-			return LocalError{err}
+		if err := p.Restart(); err != nil {
+			return err
 		}
 		err := fmt.Errorf("%w: its SHA-256 is not %s", ErrCorrupt, strings.ToLower(s.SHA256))
 		if resumed {
@@ -158,16 +152,6 @@ func hostOf(text string) string {
 	return "a mirror"
 }
 
-// Keep saves what has come before a try failed, unless the disk is full: others
-// need the room more.
-func Keep(p *Part, full bool) error {
-	if full {
-		p.Discard()
-		return nil
-	}
-	return p.Save()
-}
-
 // tries is how often Get asks all mirrors without a byte that comes.
 const tries = 4
 
@@ -190,10 +174,14 @@ func (c *Client) Get(ctx context.Context, folder Folder, dir, name string, s *So
 		if p.State.Offset > before && !errors.Is(err, ErrSlow) {
 			failures = 1
 		}
-		if saveErr := Keep(p, errors.As(err, new(LocalError))); saveErr != nil {
+		if errors.As(err, new(LocalError)) {
+			p.Discard() // others need the room more
+			return err
+		}
+		if saveErr := p.Save(); saveErr != nil {
 			return errors.Join(err, saveErr)
 		}
-		if ctx.Err() != nil || IsPermanent(err) || errors.As(err, new(LocalError)) || failures >= tries {
+		if ctx.Err() != nil || IsPermanent(err) || failures >= tries {
 			return err
 		}
 		select {

@@ -143,7 +143,7 @@ func TestGetGoesOn(t *testing.T) {
 	if got := names(t, dir); got != "file.part file.part.json" {
 		t.Errorf("left: %s", got)
 	}
-	state, err := s.State(root.Root, ".", "file")
+	state, err := ReadState(root.Root, ".", "file", s.origin())
 	if err != nil || state.Offset != 5000 || state.Partial() != sumOf(content[:5000]) {
 		t.Errorf("%+v, %v", state, err)
 	}

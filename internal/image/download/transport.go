@@ -2,7 +2,6 @@ package download
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -57,16 +56,13 @@ func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return redirectError{fmt.Errorf("it redirects more than %d times", maxRedirects)}
+		return Permanent("it redirects more than %d times", maxRedirects)
 	}
 	if !isWeb(req.URL) {
-		return redirectError{errors.New("it redirects to what is neither http nor https")}
+		return Permanent("it redirects to what is neither http nor https")
 	}
 	req.Header.Del("Referer") // a URL's query may be a secret
 	return nil
 }
-
-// redirectError is an answer of a server that is not followed.
-type redirectError struct{ error }
 
 func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }

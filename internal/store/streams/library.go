@@ -69,12 +69,8 @@ func NewLibrary(log *slog.Logger) *Library {
 // stream becomes current, what is known of the current one changes, or which one is
 // current is not yet written in the releases' status; after a load for every stream.
 // A change may be reported twice. f is called outside locks, one call at a time, and must
-// not block. It is to be set before the store runs.
-func (l *Library) Changed(f func(stream string)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watchers = append(l.watchers, f)
-}
+// not block. Changed is called before the store runs.
+func (l *Library) Changed(f func(stream string)) { l.watchers = append(l.watchers, f) }
 
 // Current is the current release of a stream; nil: there is no such stream.
 func (l *Library) Current(stream string) *Stored {
@@ -87,16 +83,21 @@ func (l *Library) Current(stream string) *Stored {
 func (l *Library) Find(stream, release string) *Stored {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if s := l.byName[v1.StreamReleaseName(stream, release)]; s != nil && s.Stream == stream && s.Release == release {
-		return s
+	s := l.byName[v1.StreamReleaseName(stream, release)]
+	if s == nil || s.Stream != stream || s.Release != release {
+		return nil
 	}
-	return nil
+	return s
 }
 
 // Releases are the releases of a stream, the current one last.
 func (l *Library) Releases(stream string) []*Stored {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	return l.releasesLocked(stream)
+}
+
+func (l *Library) releasesLocked(stream string) []*Stored {
 	var all []*Stored
 	for _, s := range l.byName {
 		if s.Stream == stream {
@@ -119,43 +120,32 @@ func (l *Library) Streams() []string {
 func (l *Library) First() string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var first *Stored
-	for _, s := range l.byName {
-		if first == nil || cmp.Or(s.Created.Compare(first.Created), strings.Compare(s.Name, first.Name)) < 0 {
-			first = s
-		}
-	}
-	if first == nil {
+	all := slices.SortedFunc(maps.Values(l.byName), func(a, b *Stored) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
+	})
+	if len(all) == 0 {
 		return ""
 	}
-	return first.Stream
+	return all[0].Stream
 }
 
-// Resolve finds the files of an artifact in a format, in the current release of a
-// stream. The error says which part there is none of, and what there is.
-func (l *Library) Resolve(stream, architecture, artifact, format string) (coreos.Release, error) {
-	s := l.Current(stream)
-	if s == nil {
-		return coreos.Release{}, l.noStream(stream)
+// Resolve finds the files of an artifact in a format, in a release of a stream, or with
+// "" in its current release. The error names the part that does not exist, and those
+// that do.
+func (l *Library) Resolve(stream, release, architecture, artifact, format string) (coreos.Release, error) {
+	found := l.Current(stream)
+	known := found != nil
+	if release != "" {
+		found = l.Find(stream, release)
 	}
-	return s.Resolve(architecture, artifact, format)
-}
-
-// ResolveRelease is Resolve for a certain release.
-func (l *Library) ResolveRelease(stream, release, architecture, artifact, format string) (coreos.Release, error) {
-	if s := l.Find(stream, release); s != nil {
-		return s.Resolve(architecture, artifact, format)
+	switch all := l.Streams(); {
+	case found != nil:
+		return found.Resolve(architecture, artifact, format)
+	case known:
+		return coreos.Release{}, fmt.Errorf("stream %s has no release %s: import it with glowplug coreos import",
+			stream, release)
+	case len(all) > 0:
+		return coreos.Release{}, fmt.Errorf("there is no stream %s, only %s", stream, coreos.Few(all))
 	}
-	if l.Current(stream) == nil {
-		return coreos.Release{}, l.noStream(stream)
-	}
-	return coreos.Release{}, fmt.Errorf(
-		"stream %s has no release %s: import it with glowplug coreos import", stream, release)
-}
-
-func (l *Library) noStream(stream string) error {
-	if all := l.Streams(); len(all) > 0 {
-		return fmt.Errorf("there is no stream %s, only %s", stream, coreos.Few(all))
-	}
-	return fmt.Errorf("there is no stream %s: import one with glowplug coreos import", stream)
+	return coreos.Release{}, fmt.Errorf("there is no stream %s: import one with glowplug coreos import", stream)
 }

@@ -125,7 +125,7 @@ func TestUnreadableReleasesAreLeftOut(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	l := streams.NewLibrary(nil)
-	if _, err := l.Resolve("stable", "x86_64", "metal", "iso"); err == nil ||
+	if _, err := l.Resolve("stable", "", "x86_64", "metal", "iso"); err == nil ||
 		err.Error() != "there is no stream stable: import one with glowplug coreos import" {
 		t.Error(err)
 	}
@@ -134,7 +134,7 @@ func TestResolve(t *testing.T) {
 		r.Spec.MaxIgnition = "3.4.0"
 		r.Spec.Mirrors = []string{"http://mirror/fcos/", "http://other"}
 	}))
-	got, err := l.Resolve("stable", "x86_64", "metal", "pxe")
+	got, err := l.Resolve("stable", "", "x86_64", "metal", "pxe")
 	if err != nil || got.Release != "2" || got.MaxIgnition != "3.4.0" || len(got.Files) != 3 {
 		t.Fatalf("%+v %v", got, err)
 	}
@@ -150,7 +150,7 @@ func TestResolve(t *testing.T) {
 	if got.Files[1].Role != coreos.Initramfs || got.Files[2].Role != coreos.Rootfs {
 		t.Errorf("%+v", got.Files)
 	}
-	old, err := l.ResolveRelease("stable", "1", "aarch64", "metal", "iso")
+	old, err := l.Resolve("stable", "1", "aarch64", "metal", "iso")
 	if err != nil || old.Release != "1" || old.Files[0].Role != coreos.Disk || len(old.Files[0].URLs) != 1 {
 		t.Errorf("%+v %v", old, err)
 	}
@@ -166,10 +166,7 @@ func TestResolve(t *testing.T) {
 		{"stable", "", "x86_64", "metal", "raw.gz",
 			"release 2 of stream stable has no format raw.gz of metal for x86_64, only 4k.raw.xz, iso, pxe, raw.xz"},
 	} {
-		_, err := l.Resolve(c.stream, c.arch, c.artifact, c.format)
-		if c.release != "" {
-			_, err = l.ResolveRelease(c.stream, c.release, c.arch, c.artifact, c.format)
-		}
+		_, err := l.Resolve(c.stream, c.release, c.arch, c.artifact, c.format)
 		if err == nil || err.Error() != c.want {
 			t.Errorf("got %v\nwant %s", err, c.want)
 		}

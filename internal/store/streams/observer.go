@@ -10,15 +10,15 @@ import (
 	"glowplug/internal/store/kvstore"
 )
 
-// Observer is what the Library is filled through.
-func (l *Library) Observer() kvstore.Observer { return (*observer)(l) }
+// Observer returns the observer that fills the Library.
+func (l *Library) Observer() kvstore.Observer { return observer{l} }
 
-// observer hides the Library's filling from its users.
-type observer Library
+// observer hides the filling from the Library's users.
+type observer struct{ l *Library }
 
 // Load implements kvstore.Observer.
-func (o *observer) Load(items []kvstore.Item) {
-	l := (*Library)(o)
+func (o observer) Load(items []kvstore.Item) {
+	l := o.l
 	all := map[string]*Stored{}
 	for _, item := range items {
 		if s := l.decode(item); s != nil {
@@ -27,30 +27,25 @@ func (o *observer) Load(items []kvstore.Item) {
 	}
 	l.mu.Lock()
 	streams := map[string]bool{}
-	for _, releases := range []map[string]*Stored{l.byName, all} {
-		for _, s := range releases {
-			streams[s.Stream] = true
-		}
+	for stream := range l.current {
+		streams[stream] = true
+	}
+	for _, s := range all {
+		streams[s.Stream] = true
 	}
 	l.byName = all
 	for stream := range streams {
-		l.choose(stream)
+		l.chooseLocked(stream)
 	}
-	watchers := l.watchers
 	l.mu.Unlock()
-	for _, stream := range slices.Sorted(maps.Keys(streams)) {
-		notify(watchers, stream)
-	}
+	l.notify(slices.Sorted(maps.Keys(streams)))
 }
 
 // Put implements kvstore.Observer.
-func (o *observer) Put(item kvstore.Item) {
-	l := (*Library)(o)
-	l.set(item.Key, l.decode(item))
-}
+func (o observer) Put(item kvstore.Item) { o.l.set(item.Key, o.l.decode(item)) }
 
 // Delete implements kvstore.Observer.
-func (o *observer) Delete(key string, _ uint64) { (*Library)(o).set(key, nil) }
+func (o observer) Delete(key string, _ uint64) { o.l.set(key, nil) }
 
 // set puts a release in the place of what has its name; nil takes that out.
 func (l *Library) set(name string, s *Stored) {
@@ -63,52 +58,40 @@ func (l *Library) set(name string, s *Stored) {
 	}
 	var changed []string
 	for _, at := range []*Stored{old, s} {
-		if at != nil && !slices.Contains(changed, at.Stream) && l.choose(at.Stream) {
+		if at != nil && !slices.Contains(changed, at.Stream) && l.chooseLocked(at.Stream) {
 			changed = append(changed, at.Stream)
 		}
 	}
-	watchers := l.watchers
 	l.mu.Unlock()
-	for _, stream := range changed {
-		notify(watchers, stream)
-	}
+	l.notify(changed)
 }
 
-// choose finds the current release of a stream again, and reports whether it is
-// another, the same with something about it changed, or not marked as what it is.
-func (l *Library) choose(stream string) bool {
-	var current *Stored
-	for _, s := range l.byName {
-		if s.Stream == stream && (current == nil || older(current, s) < 0) {
-			current = s
-		}
-	}
+// chooseLocked finds the current release of a stream again, and reports whether it is
+// another, the same with a change, or marked wrongly.
+func (l *Library) chooseLocked(stream string) bool {
+	releases := l.releasesLocked(stream)
 	was := l.current[stream]
-	if current == nil {
+	if len(releases) == 0 {
 		delete(l.current, stream)
-	} else {
-		l.current[stream] = current
+		return was != nil
 	}
-	for _, s := range l.byName {
-		if s.Stream == stream && s.Marked != (s == current) {
-			return true
-		}
-	}
-	return !same(was, current)
+	current := releases[len(releases)-1]
+	l.current[stream] = current
+	misMarked := func(s *Stored) bool { return s.Marked != (s == current) }
+	return slices.ContainsFunc(releases, misMarked) || !same(was, current)
 }
 
-// same reports whether two releases list the same images.
+// same reports whether two releases list the same images; a may be nil.
 func same(a, b *Stored) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Name == b.Name && a.MaxIgnition == b.MaxIgnition && slices.Equal(a.Mirrors, b.Mirrors) &&
+	return a != nil && a.Name == b.Name && a.MaxIgnition == b.MaxIgnition && slices.Equal(a.Mirrors, b.Mirrors) &&
 		string(a.Document.Raw) == string(b.Document.Raw)
 }
 
-func notify(watchers []func(string), stream string) {
-	for _, f := range watchers {
-		f(stream)
+func (l *Library) notify(streams []string) {
+	for _, stream := range streams {
+		for _, f := range l.watchers {
+			f(stream)
+		}
 	}
 }
 
