@@ -17,7 +17,7 @@ func (c *Compatibility) HostWarnings(host *v1.BareMetalHost) []string {
 		sentences = append(sentences, conflict.String())
 	}
 	// Most hosts name no image; those need not be read for the decision.
-	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot || c.opts.Inventory.Stats().Images.Objects == 0 {
+	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot {
 		return sentences
 	}
 	if h := snapshot.HostFrom(host); h != nil {

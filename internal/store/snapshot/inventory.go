@@ -237,7 +237,7 @@ type Options struct {
 	// config a host is given. It is called once the change can be seen, for a bucket
 	// one call at a time. It must not block. May be nil.
 	OnChange func(Change)
-	// Now is the clock of Stats; nil: time.Now.
+	// Now is the clock of BucketStats.At; nil: time.Now.
 	Now func() time.Time
 }
 
@@ -257,36 +257,35 @@ type Inventory struct {
 	opts Options
 	// state is the newest.
 	state atomic.Pointer[state]
-
-	// mu is held by the one who makes the next state.
+	// mu is held while the next state is made.
 	mu sync.Mutex
-	// followers are told of configs, see FollowConfigs.
-	followers []func(old, now *Config)
 }
 
-// state is all that the inventory holds at a time. It is never changed once it is
+// state is the content of the inventory at one time. It does not change once it is
 // published.
 type state struct {
-	hosts   *hostIndex
-	configs configIndex
-	images  imageIndex
-	// namespaces are by name.
-	namespaces shardmap.Map[string, *Namespace]
-
-	hostBucket, configBucket, imageBucket, namespaceBucket bucket
+	hosts      hostIndex
+	configs    configIndex
+	images     imageIndex
+	namespaces struct {
+		bucket
+		byRef shardmap.Map[Ref, *Namespace]
+	}
+	followers []func(old, now *Config) // see FollowConfigs
 }
 
-// update publishes what edit makes of the newest state.
-func (inv *Inventory) update(edit func(next *state)) {
+// update edits a copy of the newest state and publishes it.
+func (inv *Inventory) update(edit func(next *state)) (before, after *state) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	next := *inv.state.Load()
+	before = inv.state.Load()
+	next := *before
 	edit(&next)
 	inv.state.Store(&next)
+	return before, &next
 }
 
-// New makes an empty inventory, which is filled through Hosts, Configs and
-// Images.
+// New returns an empty inventory, which the observers of its buckets fill.
 func New(opts Options) *Inventory {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -294,8 +293,14 @@ func New(opts Options) *Inventory {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.OnConflict == nil {
+		opts.OnConflict = func(ConflictChange) {}
+	}
+	if opts.OnChange == nil {
+		opts.OnChange = func(Change) {}
+	}
 	inv := &Inventory{opts: opts}
-	inv.state.Store(&state{hosts: &hostIndex{}, configs: configIndex{rules: match.NewIndex(nil)}})
+	inv.state.Store(&state{})
 	return inv
 }
 
@@ -324,9 +329,9 @@ type Stats struct {
 func (inv *Inventory) Stats() Stats {
 	s := inv.state.Load()
 	return Stats{
-		Hosts:       s.hostBucket.stats(s.hosts.byRef.Len()),
-		Configs:     s.configBucket.stats(s.configs.byRef.Len()),
-		Images:      s.imageBucket.stats(s.images.byRef.Len()),
+		Hosts:       s.hosts.stats(s.hosts.byRef.Len()),
+		Configs:     s.configs.stats(s.configs.byRef.Len()),
+		Images:      s.images.stats(s.images.byRef.Len()),
 		Conflicting: len(s.hosts.conflicting()),
 	}
 }
