@@ -33,12 +33,11 @@ type Options[K comparable] struct {
 	// Reconcile brings the object of a key up to date. It is called again after
 	// requeueAfter where that is positive, and after a pause where err is not nil.
 	Reconcile func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
-	// List queues every key that there is, by calling enqueue; nil: there are none
-	// before somebody queues them. It is called at each start of Run, and again after
-	// a pause where it fails.
+	// List queues every key that there is, by calling enqueue; nil: there is none at a
+	// start. It is called at each start of Run, and again after a pause where it fails.
 	List func(ctx context.Context, enqueue func(K)) error
-	// LowPriority reports whether a key waits until no other key is queued; nil: no key
-	// does.
+	// LowPriority reports whether a key always waits until no other key is queued; nil: no
+	// key does. EnqueueLow queues any key like that.
 	LowPriority func(K) bool
 	// Workers is the number of reconcilers that run at the same time; 0 is 1.
 	Workers int
@@ -61,6 +60,10 @@ type Controller[K comparable] struct {
 	// queue is nil while Run does not run: a client-go queue cannot be used again after
 	// it was shut down.
 	queue workqueue.TypedRateLimitingInterface[K]
+
+	lowMu sync.Mutex
+	// low has the queued keys: true for those that EnqueueLow alone has queued.
+	low map[K]bool
 }
 
 // New returns a Controller, which reconciles nothing before Run.
@@ -75,7 +78,9 @@ func New[K comparable](opts Options[K]) *Controller[K] {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Controller[K]{opts: opts}
+	c := &Controller[K]{opts: opts, low: map[K]bool{}}
+	opts.Metrics.registerDepth(opts.Name, c.Pending)
+	return c
 }
 
 // Enqueue queues a key. It never blocks. While Run does not run the key is dropped,
@@ -85,11 +90,25 @@ func (c *Controller[K]) Enqueue(key K) { c.EnqueueAfter(key, 0) }
 // EnqueueAfter queues a key after a pause, so that changes which come together are
 // reconciled together. The earliest time of several calls counts.
 func (c *Controller[K]) EnqueueAfter(key K, pause time.Duration) {
+	c.enqueue(key, pause, false)
+}
+
+// EnqueueLow queues a key with low priority: it waits until no other key is queued. Enqueue
+// and EnqueueAfter raise the priority.
+func (c *Controller[K]) EnqueueLow(key K) { c.enqueue(key, 0, true) }
+
+func (c *Controller[K]) enqueue(key K, pause time.Duration, isLow bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.queue != nil {
-		c.queue.AddAfter(key, pause)
+	if c.queue == nil {
+		return
 	}
+	c.lowMu.Lock()
+	if _, isQueued := c.low[key]; !isQueued || !isLow {
+		c.low[key] = isLow
+	}
+	c.lowMu.Unlock()
+	c.queue.AddAfter(key, pause)
 }
 
 // Pending returns the number of keys that are queued; those with a pause do not count
@@ -128,18 +147,20 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	c.mu.Unlock()
 	queue.ShutDown()
 	workers.Wait()
-	c.opts.Metrics.stopped(c.opts.Name)
+}
+
+func (c *Controller[K]) isLow(key K) bool {
+	if c.opts.LowPriority != nil && c.opts.LowPriority(key) {
+		return true
+	}
+	c.lowMu.Lock()
+	defer c.lowMu.Unlock()
+	return c.low[key]
 }
 
 func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](c.opts.RetryMin, c.opts.RetryMax)
-	config := workqueue.TypedQueueConfig[K]{Name: c.opts.Name}
-	if c.opts.Metrics != nil {
-		config.MetricsProvider = c.opts.Metrics
-	}
-	if c.opts.LowPriority != nil {
-		config.Queue = &priorityQueue[K]{low: c.opts.LowPriority}
-	}
+	config := workqueue.TypedQueueConfig[K]{Queue: &priorityQueue[K]{isLow: c.isLow}}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
 			Queue: workqueue.NewTypedWithConfig(config),
@@ -170,6 +191,9 @@ func (c *Controller[K]) reconcileNext(ctx context.Context, queue workqueue.Typed
 		return false
 	}
 	defer queue.Done(key)
+	c.lowMu.Lock()
+	delete(c.low, key)
+	c.lowMu.Unlock()
 	if ctx.Err() != nil {
 		return true // the rest of the queue is dropped
 	}
@@ -179,16 +203,15 @@ func (c *Controller[K]) reconcileNext(ctx context.Context, queue workqueue.Typed
 		return true
 	}
 	c.opts.Metrics.reconciled(c.opts.Name, time.Since(began), requeueAfter, err)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.opts.Logger.Warn("reconciling failed and is tried again", "controller", c.opts.Name, "key", fmt.Sprint(key),
 			"error", err)
 		queue.AddRateLimited(key)
-	default:
-		queue.Forget(key)
-		if requeueAfter > 0 {
-			queue.AddAfter(key, requeueAfter)
-		}
+		return true
+	}
+	queue.Forget(key)
+	if requeueAfter > 0 {
+		queue.AddAfter(key, requeueAfter)
 	}
 	return true
 }

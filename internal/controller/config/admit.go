@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 )
@@ -84,18 +85,11 @@ func (c *Controller) convertAtOnce(config *v1.IgnitionConfig) {
 // record makes an event of a compilation, which kubectl describe shows.
 func (c *Controller) record(config *v1.IgnitionConfig) {
 	if config.Status.Phase == v1.PhaseError {
-		c.opts.Recorder.Record(eventRef(config), v1.EventWarning, "CompileFailed", config.Status.ErrorMessage)
+		c.opts.Recorder.Record(controller.ConfigReference(config), v1.EventWarning, "CompileFailed", config.Status.ErrorMessage)
 		return
 	}
-	c.opts.Recorder.Record(eventRef(config), v1.EventNormal, "Compiled",
+	c.opts.Recorder.Record(controller.ConfigReference(config), v1.EventNormal, "Compiled",
 		"compiled to "+report.Size(config.Status.CompiledSize)+", "+compile.ShortHash(config.Status.ConfigHash))
-}
-
-func eventRef(config *v1.IgnitionConfig) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
-	}
 }
 
 type noRecorder struct{}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -70,5 +71,5 @@ func (c *Controller) recordAdoption(config *v1.IgnitionConfig, problem string) {
 		message = fmt.Sprintf("the object was put into its bucket without the API, and cannot be used: %s", problem)
 	}
 	c.opts.Logger.Warn(message, "config", refOf(config).String())
-	c.opts.Recorder.Record(eventRef(config), v1.EventWarning, "WrittenByHand", message)
+	c.opts.Recorder.Record(controller.ConfigReference(config), v1.EventWarning, "WrittenByHand", message)
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
@@ -51,14 +50,8 @@ const (
 
 // Store holds the configs.
 type Store interface {
+	controller.Store
 	Get(ctx context.Context, key string, opts storage.GetOptions, config runtime.Object) error
-	GuaranteedUpdate(ctx context.Context, key string, config runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error
-}
-
-// Recorder makes Events.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
 }
 
 // Options are the parts of a Controller.
@@ -75,7 +68,7 @@ type Options struct {
 	// to. Nil: no host does.
 	Misread func(version string) bool
 	// Recorder takes the results of compilations; nil: nobody does.
-	Recorder Recorder
+	Recorder controller.Recorder
 	// Metrics counts reconciles; nil: nothing is counted.
 	Metrics *controller.Metrics
 	// Registerer takes the durations of compilations; nil: nobody does.

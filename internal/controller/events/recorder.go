@@ -140,15 +140,13 @@ func New(opts Options) *Recorder {
 // word, message a sentence without secrets.
 func (r *Recorder) Record(object v1.ObjectReference, eventType, reason, message string) {
 	object.ResourceVersion = "" // the event is the same one later
-	r.record(key{object, eventType, reason, clip(message)}, others, message)
+	r.record(key{object, eventType, reason, controller.ClipMessage(message)}, others, message)
 }
 
 // RecordStep records what a machine has done.
 func (r *Recorder) RecordStep(host snapshot.Ref, uid, reason, message string) {
-	object := v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: uid,
-	}
-	r.record(key{object, v1.EventNormal, reason, clip(message)}, steps, message)
+	object := controller.HostReference(host, uid)
+	r.record(key{object, v1.EventNormal, reason, controller.ClipMessage(message)}, steps, message)
 }
 
 // LoginRefused records that a login to an image's target did not know its secret. All
@@ -214,7 +212,7 @@ func (r *Recorder) recordLocked(k key, c class, message string) {
 		}
 		r.queue.EnqueueAfter(e, pause)
 	}
-	e.add(occurrences{count: 1, first: now, last: now, message: clip(message)})
+	e.add(occurrences{count: 1, first: now, last: now, message: controller.ClipMessage(message)})
 }
 
 func (r *Recorder) drop(cause string, n int) { r.dropped.WithLabelValues(cause).Add(float64(n)) }

@@ -44,22 +44,15 @@ type CompatibilityOptions struct {
 // configs, so that it says that an image cannot read its config before the machine boots.
 type Compatibility struct {
 	opts       CompatibilityOptions
-	controller *controller.Controller[compatibilityKey]
+	controller *controller.Controller[snapshot.Ref]
 	// The one reconciler's own: the earliest time of the next pass over all hosts, and
 	// the conditions that were written and are not certain to be stored, or are False.
 	nextPass time.Time
 	written  map[snapshot.Ref]condition
 }
 
-// compatibilityKey is a host.
-type compatibilityKey struct {
-	host snapshot.Ref
-	// backlog is true for one of all hosts, which wait until no other is queued.
-	backlog bool
-}
-
 // everyHost is the key of a pass over all hosts that boot an image.
-var everyHost = compatibilityKey{backlog: true}
+var everyHost = snapshot.Ref{}
 
 // condition is a sentence that was written of a host, and the revision that it had.
 type condition struct {
@@ -70,15 +63,14 @@ type condition struct {
 // NewCompatibility returns a Compatibility, which checks nothing before Run.
 func NewCompatibility(opts CompatibilityOptions) *Compatibility {
 	c := &Compatibility{opts: opts, written: map[snapshot.Ref]condition{}}
-	c.controller = controller.New(controller.Options[compatibilityKey]{
+	c.controller = controller.New(controller.Options[snapshot.Ref]{
 		Name:      "host-compatibility",
 		Reconcile: c.reconcile,
-		List: func(_ context.Context, enqueue func(compatibilityKey)) error {
+		List: func(_ context.Context, enqueue func(snapshot.Ref)) error {
 			enqueue(everyHost)
 			return nil
 		},
-		LowPriority: func(key compatibilityKey) bool { return key.backlog },
-		Metrics:     opts.Metrics, Logger: opts.Logger,
+		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	return c
 }
@@ -91,9 +83,9 @@ func (c *Compatibility) Changed(change snapshot.Change) {
 	key := everyHost
 	switch {
 	case change.Host != nil:
-		key = compatibilityKey{host: change.Host.Ref}
+		key = change.Host.Ref
 	case change.OldHost != nil:
-		key = compatibilityKey{host: change.OldHost.Ref}
+		key = change.OldHost.Ref
 	case change.All:
 	case imageFacts(change.Image) != imageFacts(change.OldImage):
 	case configFacts(change.Config) != configFacts(change.OldConfig):
@@ -129,7 +121,7 @@ func configFacts(config *snapshot.Config) facts {
 	}
 }
 
-func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (time.Duration, error) {
+func (c *Compatibility) reconcile(ctx context.Context, key snapshot.Ref) (time.Duration, error) {
 	switch {
 	case !c.opts.Ready():
 		return coalescePause, nil
@@ -137,9 +129,9 @@ func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (ti
 		return c.reconcileAll(), nil
 	}
 	view := c.opts.Inventory.View()
-	host := view.Host(key.host)
+	host := view.Host(key)
 	if host == nil {
-		delete(c.written, key.host)
+		delete(c.written, key)
 		return 0, nil
 	}
 	c.check(ctx, host)
@@ -154,10 +146,10 @@ func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
 	view := c.opts.Inventory.View()
 	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
 	for _, h := range hosts {
-		c.controller.Enqueue(compatibilityKey{host: h.Ref, backlog: true})
+		c.controller.EnqueueLow(h.Ref)
 	}
 	for ref := range c.written {
-		c.controller.Enqueue(compatibilityKey{host: ref, backlog: true})
+		c.controller.EnqueueLow(ref)
 	}
 	c.nextPass = time.Now().Add(max(passPause, time.Duration(len(hosts))*passPauseOfHost))
 	return 0

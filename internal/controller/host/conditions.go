@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
@@ -19,9 +20,6 @@ const (
 	reasonReadable   = "Readable"
 	reasonUnreadable = "IgnitionTooOld"
 )
-
-// maxMessage bounds the message of a condition, in bytes.
-const maxMessage = 1024
 
 // findings are what others have found of a host. They are replaced, not changed.
 type findings struct {
@@ -106,7 +104,7 @@ func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.Time) (all []*metav1.Condition) {
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		all = append(all, &metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: clip(message),
+			Type: kind, Status: status, Reason: reason, Message: controller.ClipMessage(message),
 			ObservedGeneration: host.Generation, LastTransitionTime: metav1.Time{Time: now},
 		})
 	}
@@ -135,18 +133,9 @@ func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.T
 func conditionEvent(
 	ref snapshot.Ref, uid string, c *metav1.Condition,
 ) (object v1.ObjectReference, eventType, reason, message string) {
-	object = v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: ref.Namespace, Name: ref.Name, UID: uid,
-	}
+	object = controller.HostReference(ref, uid)
 	if c.Status == metav1.ConditionFalse {
 		return object, v1.EventWarning, c.Reason, c.Message
 	}
 	return object, v1.EventNormal, c.Type, c.Message
-}
-
-func clip(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
-	}
-	return s
 }

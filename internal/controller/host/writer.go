@@ -28,11 +28,6 @@ const (
 	retryMax = time.Minute
 )
 
-// Recorder records events.
-type Recorder interface {
-	Record(object v1.ObjectReference, eventType, reason, message string)
-}
-
 // StatusOptions are the parts of a StatusWriter.
 type StatusOptions struct {
 	// Progress is how far the boots of hosts are.
@@ -41,7 +36,7 @@ type StatusOptions struct {
 	// asked.
 	Host func(snapshot.Ref) *snapshot.Host
 	// Events takes changes of conditions.
-	Events Recorder
+	Events controller.Recorder
 	// Metrics counts the writes; nil: they are not counted.
 	Metrics *controller.Metrics
 	// Logger takes what goes wrong; nil discards it.

@@ -10,14 +10,10 @@ package template
 import (
 	"context"
 	"log/slog"
-	goruntime "runtime"
+	"runtime"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/storage"
-
-	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
@@ -51,26 +47,15 @@ type Decider interface {
 	Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config
 }
 
-// Store is the part of the store of ignitionconfigs that a Controller needs.
-type Store interface {
-	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
-}
-
-// Recorder takes what happened to an object, for an Event.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
-}
-
 // Options are the parts of a Controller.
 type Options struct {
 	Cache     *rendering.Cache
 	Inventory *snapshot.Inventory
 	Decider   Decider
 	// Store is the store of ignitionconfigs.
-	Store Store
+	Store controller.Store
 	// Recorder takes changes of a template's phase; nil: nobody.
-	Recorder Recorder
+	Recorder controller.Recorder
 	// Metrics counts what is done; nil: nothing is counted.
 	Metrics *controller.Metrics
 	// Logger takes failures; nil discards them.
@@ -81,7 +66,7 @@ type Options struct {
 type Controller struct {
 	opts     Options
 	pauses   pauses
-	hosts    *controller.Controller[hostKey]
+	hosts    *controller.Controller[Ref]
 	statuses *controller.Controller[Ref]
 	// nextPass is the earliest time of the next pass over all hosts; the reconciler's
 	// of everyHost alone.
@@ -96,15 +81,8 @@ type Controller struct {
 // pauses are the constants of the same names, shorter in tests.
 type pauses struct{ coalesce, status, progress time.Duration }
 
-// hostKey is a host that is to be assigned its templates and rendered for.
-type hostKey struct {
-	host Ref
-	// backlog is true for one of many that a change of a template concerns.
-	backlog bool
-}
-
 // everyHost is the key of a pass over all templates and hosts.
-var everyHost = hostKey{}
+var everyHost = Ref{}
 
 // New returns a Controller, which reconciles nothing before Run.
 func New(opts Options) *Controller {
@@ -112,16 +90,15 @@ func New(opts Options) *Controller {
 		opts: opts, pauses: pauses{coalescePause, statusPause, progressPause},
 		templates: map[Ref]*state{}, byHost: map[Ref]assignment{},
 	}
-	c.hosts = controller.New(controller.Options[hostKey]{
+	c.hosts = controller.New(controller.Options[Ref]{
 		Name:      "template-hosts",
 		Reconcile: c.reconcileHost,
-		List: func(_ context.Context, enqueue func(hostKey)) error {
+		List: func(_ context.Context, enqueue func(Ref)) error {
 			enqueue(everyHost)
 			return nil
 		},
-		LowPriority: func(key hostKey) bool { return key.backlog },
-		// Machines that ask go first, and half of the processors are theirs.
-		Workers: max(1, goruntime.GOMAXPROCS(0)/2),
+		// Half of the processors are left to the requests of machines.
+		Workers: max(1, runtime.GOMAXPROCS(0)/2),
 		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	c.statuses = controller.New(controller.Options[Ref]{
@@ -155,9 +132,9 @@ func (c *Controller) Changed(change snapshot.Change) {
 		return // which host is given which config does not matter
 	case change.All || reassigns(change.OldConfig, change.Config):
 	case change.Host != nil:
-		key.host = change.Host.Ref
+		key = change.Host.Ref
 	case change.OldHost != nil:
-		key.host = change.OldHost.Ref
+		key = change.OldHost.Ref
 	default:
 		return
 	}

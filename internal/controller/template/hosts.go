@@ -52,11 +52,11 @@ type job struct {
 
 // reconcileHost assigns a host its templates, and renders those that are not rendered
 // for it.
-func (c *Controller) reconcileHost(ctx context.Context, key hostKey) (time.Duration, error) {
+func (c *Controller) reconcileHost(ctx context.Context, key Ref) (time.Duration, error) {
 	if key == everyHost {
 		return c.reconcileAll(ctx)
 	}
-	for _, j := range c.assign([]Ref{key.host}) {
+	for _, j := range c.assign([]Ref{key}) {
 		result := c.opts.Cache.RenderAhead(ctx, &j.task, j.host)
 		if result == nil {
 			return 0, ctx.Err() // the server stops
@@ -79,7 +79,7 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	refs := c.updateTemplates()
 	for batch := range slices.Chunk(refs, hostsPerView) {
 		for _, j := range c.assign(batch) {
-			c.hosts.Enqueue(hostKey{host: j.host.Ref, backlog: true})
+			c.hosts.EnqueueLow(j.host.Ref)
 		}
 		if ctx.Err() != nil {
 			return 0, ctx.Err()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/snapshot"
 )
@@ -218,10 +219,7 @@ func (c *Controller) recordPhase(config *v1.IgnitionConfig, before string) {
 	if c.opts.Recorder == nil || config == nil || config.Status.Phase == before {
 		return
 	}
-	object := v1.ObjectReference{
-		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
-	}
+	object := controller.ConfigReference(config)
 	switch status := &config.Status; {
 	case status.Phase == v1.PhaseReady && status.Hosts != nil:
 		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))
