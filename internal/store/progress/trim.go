@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// trimInterval is how often the boot log is trimmed.
+	// trimInterval is the time between two trims of the boot log.
 	trimInterval = 2 * time.Second
-	// maxLag is how many messages of the boot log may wait for one host, whose status
-	// cannot be written: its state is then written into the log anew.
+	// maxLag is the number of messages of the boot log that may wait for one host, whose
+	// status cannot be written: its state is then written into the log again.
 	maxLag = 1 << 12
 )
 
-// trim removes from the boot log what every status includes, until ctx ends.
+// trim removes from the boot log the messages that the statuses include, until ctx ends.
 func (t *Tracker) trim(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
@@ -41,7 +41,7 @@ func (t *Tracker) included() (upTo uint64) {
 	defer t.mu.Unlock()
 	upTo = t.applied
 	carry := false
-	for _, m := range t.machines.byRef {
+	for _, m := range t.machines {
 		if m.oldest == 0 {
 			continue
 		}
