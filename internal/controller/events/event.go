@@ -36,14 +36,14 @@ const (
 	ReasonLoginRefused  = "LoginRefused"
 )
 
-// key is what makes two events the same. Replicas and restarts come to the same name,
-// and so to the same stored object.
+// key identifies an event. Its name does not depend on the replica or the start, so that all
+// of them write the same object.
 type key struct {
 	object                  v1.ObjectReference
 	eventType, reason, text string
 }
 
-// namespace returns the event's namespace: its object's.
+// namespace returns the event's namespace, which is that of its object.
 func (k *key) namespace() string {
 	if k.object.Namespace == "" {
 		return v1.NamespaceDefault
@@ -84,7 +84,7 @@ func keyOf(n *decide.Notice) key {
 	return k
 }
 
-// occurrences are those of an event since it was last written.
+// occurrences are those of an event since its last write.
 type occurrences struct {
 	count       int32
 	first, last time.Time
