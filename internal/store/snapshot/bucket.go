@@ -6,23 +6,22 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"glowplug/internal/domain/shardmap"
 	"glowplug/internal/store/kvstore"
 )
 
-// bucket is the position in a bucket that is followed.
+// bucket is the state of a bucket that is followed. Objects and Bad are set by report.
 type bucket struct {
-	loaded bool
+	stats BucketStats
 	// bad are the keys whose value cannot be read.
-	bad      shardmap.Map[string, struct{}]
-	revision uint64
-	at       time.Time
+	bad shardmap.Map[string, struct{}]
 }
 
-func (b *bucket) stats(objects int) BucketStats {
-	return BucketStats{Loaded: b.loaded, Objects: objects, Bad: b.bad.Len(), Revision: b.revision, At: b.at}
+func (b *bucket) report(objects int) BucketStats {
+	stats := b.stats
+	stats.Objects, stats.Bad = objects, b.bad.Len()
+	return stats
 }
 
 // observer follows one bucket. It decodes without the lock of the inventory.
@@ -135,9 +134,9 @@ func (o *observer[T]) Load(items []kvstore.Item) {
 	objects, bad := o.decodeAll(items)
 	next, edit := &state{}, new(shardmap.Edit)
 	b := o.bucket(next)
-	b.loaded, b.bad, b.at = true, bad, o.inv.opts.Now()
+	b.bad, b.stats.Loaded, b.stats.At = bad, true, o.inv.opts.Now()
 	for i, item := range items {
-		b.revision = max(b.revision, item.Revision)
+		b.stats.Revision = max(b.stats.Revision, item.Revision)
 		if objects[i] != nil {
 			o.put(next, edit, refOf(item.Key), objects[i])
 		}
@@ -169,7 +168,7 @@ func (o *observer[T]) apply(key string, object *T, revision uint64, isBad bool) 
 		} else {
 			b.bad.Delete(edit, key)
 		}
-		b.revision, b.at = revision, o.inv.opts.Now()
+		b.stats.Revision, b.stats.At = revision, o.inv.opts.Now()
 	})
 	o.changed(before, after, ref)
 }
