@@ -1,11 +1,10 @@
-// Package controller runs reconcilers: functions that bring one object's status, or
-// what the server holds of it, to the state that its spec asks for. Each kind of
-// derived state has a package below this one.
+// Package controller runs reconcilers: functions that bring the status of one object, or
+// state that is derived from it, into agreement with its spec. Each kind of derived state
+// has a package below this one.
 //
-// Keys are queued by whoever notices a change. A key that is queued several times
-// before it is reconciled is reconciled once, and never by two workers at a time. A
-// reconciler reads the state as it is now, so it does not matter which changes were
-// noticed, or in what order.
+// A change queues the key of its object. A key that is queued several times before it is
+// reconciled is reconciled once, and never by two workers at a time. A reconciler reads the
+// current state, so that the order of the changes does not matter.
 package controller
 
 import (
@@ -46,7 +45,7 @@ type Options[K comparable] struct {
 	// RetryMin and RetryMax are the bounds of the pause after a failure; 0 is the
 	// default.
 	RetryMin, RetryMax time.Duration
-	// Metrics counts what is done; nil: nothing is counted.
+	// Metrics counts reconciles; nil: they are not counted.
 	Metrics *Metrics
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
@@ -122,9 +121,8 @@ func (c *Controller[K]) Pending() int {
 	return c.queue.Len()
 }
 
-// Run reconciles until ctx ends, and returns once the last reconciler has returned. It
-// may be called again afterwards, as by a server that holds a lease once more, but not
-// by two at the same time.
+// Run reconciles until ctx ends, and returns once the last reconciler has returned. It may
+// be called again afterwards, but not by two callers at the same time.
 func (c *Controller[K]) Run(ctx context.Context) {
 	queue := c.newQueue()
 	c.mu.Lock()
@@ -168,7 +166,7 @@ func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 	})
 }
 
-// list queues all keys, and tries again until it could.
+// list queues all keys, and tries again until it succeeds.
 func (c *Controller[K]) list(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K]) {
 	for pause := c.opts.RetryMin; ; pause = min(2*pause, c.opts.RetryMax) {
 		err := guard(func() error { return c.opts.List(ctx, queue.Add) })

@@ -13,9 +13,8 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// adopt treats a config that another program has put into the bucket as if it had
-// been applied: it is checked and compiled, and all that the server derives is derived
-// anew. An event says so.
+// adopt treats a config that another program has put into the bucket as if it had been
+// applied: it is validated and compiled, and its whole status is set. An event reports it.
 func (c *Controller) adopt(ctx context.Context, ref snapshot.Ref) error {
 	config, err := c.get(ctx, ref)
 	if storage.IsInternalError(err) { // it cannot be decoded, now or later

@@ -1,5 +1,5 @@
-// Package template renders templates for the hosts that are given them before those ask,
-// and says in the templates' statuses how that went.
+// Package template renders templates ahead of the requests of their hosts, and writes the
+// results into the statuses of the templates.
 //
 // It is the one writer of these fields of IgnitionConfig.status while spec.config is a
 // template that can be read: phase once it is not Pending, errorMessage, warnings,
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"glowplug/internal/controller"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -29,32 +30,26 @@ const (
 	progressPause = 10 * time.Second
 	writeTimeout  = 30 * time.Second
 	statusWriters = 2
-	// refusedPause is the pause after a status that the store does not take: the NATS
-	// server may be given another configuration.
+	// refusedPause is the pause after a status that the store refuses: the operator may
+	// change the limits of the NATS server.
 	refusedPause = time.Minute
-	// hostsPerView is the number of hosts that are assigned in one view of the
-	// inventory.
+	// hostsPerView is the number of hosts that one view of the inventory is used for.
 	hostsPerView = 256
-	// passShare bounds the passes over all hosts: one in passShare of the time.
+	// Passes over all hosts take at most one part in passShare of the time.
 	passShare = 6
 )
 
 // Ref names an object.
 type Ref = snapshot.Ref
 
-// Decider decides which config a host is given.
-type Decider interface {
-	Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config
-}
-
 // Options are the parts of a Controller.
 type Options struct {
 	Cache     *rendering.Cache
 	Inventory *snapshot.Inventory
-	Decider   Decider
+	Decider   *decide.Decider
 	// Store is the store of ignitionconfigs.
 	Store controller.Store
-	// Recorder takes changes of a template's phase; nil: nobody.
+	// Recorder records changes of a template's phase; nil: they are not recorded.
 	Recorder controller.Recorder
 	// Metrics counts what is done; nil: nothing is counted.
 	Metrics *controller.Metrics
@@ -68,8 +63,8 @@ type Controller struct {
 	pauses   pauses
 	hosts    *controller.Controller[Ref]
 	statuses *controller.Controller[Ref]
-	// nextPass is the earliest time of the next pass over all hosts; the reconciler's
-	// of everyHost alone.
+	// nextPass is the earliest time of the next pass over all hosts. Only the reconciler of
+	// everyHost uses it.
 	nextPass time.Time
 
 	mu        sync.Mutex
@@ -78,7 +73,7 @@ type Controller struct {
 	byHost map[Ref]assignment
 }
 
-// pauses are the constants of the same names, shorter in tests.
+// pauses are the constants of similar names, which tests shorten.
 type pauses struct{ coalesce, status, progress time.Duration }
 
 // everyHost is the key of a pass over all templates and hosts.
@@ -129,7 +124,7 @@ func (c *Controller) Changed(change snapshot.Change) {
 	key := everyHost
 	switch {
 	case !templates:
-		return // which host is given which config does not matter
+		return // there are no templates
 	case change.All || reassigns(change.OldConfig, change.Config):
 	case change.Host != nil:
 		key = change.Host.Ref
@@ -143,14 +138,14 @@ func (c *Controller) Changed(change snapshot.Change) {
 
 func isTemplate(config *snapshot.Config) bool { return config != nil && config.Template }
 
-// reassigns reports whether a change of a config may give hosts another config, or
-// another template. A write of a status does not.
+// reassigns reports whether a change of a config may change the config or template of hosts.
+// A write of a status does not.
 func reassigns(old, new *snapshot.Config) bool {
 	if old == nil || new == nil {
 		return old != new
 	}
 	if !new.Template && old.Failing != new.Failing {
-		return true // templates that have it as a layer warn of that
+		return true // templates with this layer warn of it
 	}
 	return old.UID != new.UID || old.Generation != new.Generation || old.Hash != new.Hash || old.Template != new.Template
 }

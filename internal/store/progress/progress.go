@@ -82,7 +82,9 @@ func New(opts Options) *Tracker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Tracker{opts: opts, wake: make(chan struct{}, 1), machines: make(map[snapshot.Ref]*machine), limit: fewMachines}
+	return &Tracker{
+		opts: opts, wake: make(chan struct{}, 1), machines: make(map[snapshot.Ref]*machine), limit: fewMachines,
+	}
 }
 
 // Progress returns the state of a host's boot, which may be newer than its status.
