@@ -236,7 +236,7 @@ func (c *Cache) render(ctx context.Context, task *Task, machine machine, version
 		c.metrics.abandoned.Inc()
 	} else {
 		began := time.Now()
-		result = c.make(task, facts)
+		result = c.execute(task, facts)
 		c.metrics.rendered(result, time.Since(began))
 		c.slots.release(isStranger)
 	}

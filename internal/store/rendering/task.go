@@ -83,8 +83,8 @@ func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
 	}
 }
 
-// make renders and compiles. A panic is an error of this result alone.
-func (c *Cache) make(task *Task, facts *template.Facts) (r *Result) {
+// execute renders and compiles. A panic is an error of this result alone.
+func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			r = &Result{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
