@@ -145,10 +145,8 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 	case result.Artifact != nil:
 		return servedConfig(config, result, false), nil
 	}
-	if host != nil {
-		if last := c.lastGood(machine); last != nil {
-			return servedConfig(config, last, true), nil
-		}
+	if e := c.entryOf(machine); host != nil && e != nil && e.good != nil {
+		return servedConfig(config, e.good, true), nil
 	}
 	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)
 }
@@ -198,22 +196,16 @@ func (c *Cache) result(ctx context.Context, gone <-chan struct{}, task *Task, ma
 }
 
 func (c *Cache) cached(machine machine, version Version) *Result {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.resultsOf(machine).get(machine); e != nil && e.version == version {
+	if e := c.entryOf(machine); e != nil && e.version == version {
 		return e.latest
 	}
 	return nil
 }
 
-// lastGood returns the last result for a machine that has an artifact, or nil.
-func (c *Cache) lastGood(machine machine) *Result {
+func (c *Cache) entryOf(machine machine) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.resultsOf(machine).get(machine); e != nil {
-		return e.good
-	}
-	return nil
+	return c.resultsOf(machine).get(machine)
 }
 
 // render renders a template once it has a slot, unless ctx ends before, and caches the

@@ -46,7 +46,7 @@ func machineOf(config *snapshot.Config, host *snapshot.Host, facts *template.Fac
 	return m
 }
 
-// entry is what is cached for a machine.
+// entry is the cached results for a machine. It is immutable.
 type entry struct {
 	version Version
 	latest  *Result
