@@ -230,6 +230,7 @@ func TestLowPriorityEndsWithTheNextCall(t *testing.T) {
 		c.Enqueue("c")
 		c.EnqueueLow("running")
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if want := []string{"running", "d", "c", "a", "b", "running"}; !slices.Equal(order, want) {
 			t.Errorf("reconciled in the order %q; want %q", order, want)
 		}

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -67,10 +66,12 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 func (x *hostIndex) conflicts(h *Host) []Conflict {
 	var all []Conflict
 	add := func(sharers []*Host, c Conflict) {
-		n := 0
+		most := len(all) + maxOthers
 		for _, other := range sharers {
-			if other.Ref != h.Ref && n < maxOthers {
-				n++
+			if len(all) == most {
+				return
+			}
+			if other.Ref != h.Ref {
 				c.With = other.Ref
 				all = append(all, c)
 			}
@@ -123,7 +124,8 @@ func addRefs(refs map[Ref]bool, hosts []*Host) {
 // reportConflicts calls OnConflict for the hosts whose conflicts have changed, in the order
 // of their names. A host that is gone is not reported.
 func (inv *Inventory) reportConflicts(before, after *state, around map[Ref]bool) {
-	for _, ref := range slices.SortedFunc(maps.Keys(around), Ref.Compare) {
+	var changes []ConflictChange
+	for ref := range around {
 		h, old := after.hosts.byRef.Get(ref), before.hosts.byRef.Get(ref)
 		if h == nil {
 			continue
@@ -133,7 +135,11 @@ func (inv *Inventory) reportConflicts(before, after *state, around map[Ref]bool)
 			was = before.hosts.conflicts(old)
 		}
 		if now := after.hosts.conflicts(h); !slices.Equal(now, was) {
-			inv.opts.OnConflict(ConflictChange{Host: h, Conflicts: now})
+			changes = append(changes, ConflictChange{Host: h, Conflicts: now})
 		}
+	}
+	slices.SortFunc(changes, func(a, b ConflictChange) int { return a.Host.Ref.Compare(b.Host.Ref) })
+	for _, change := range changes {
+		inv.opts.OnConflict(change)
 	}
 }
