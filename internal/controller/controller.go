@@ -1,11 +1,10 @@
-// Package controller runs reconcilers: functions that bring one object's status, or
-// what the server holds of it, to the state that its spec asks for. Each kind of
-// derived state has a package below this one.
+// Package controller runs reconcilers: functions that bring the status of one object, or
+// state that is derived from it, into agreement with its spec. Each kind of derived state
+// has a package below this one.
 //
-// Keys are queued by whoever notices a change. A key that is queued several times
-// before it is reconciled is reconciled once, and never by two workers at a time. A
-// reconciler reads the state as it is now, so it does not matter which changes were
-// noticed, or in what order.
+// A change queues the key of its object. A key that is queued several times before it is
+// reconciled is reconciled once, and never by two workers at a time. A reconciler reads the
+// current state, so that the order of the changes does not matter.
 package controller
 
 import (
@@ -33,12 +32,11 @@ type Options[K comparable] struct {
 	// Reconcile brings the object of a key up to date. It is called again after
 	// requeueAfter where that is positive, and after a pause where err is not nil.
 	Reconcile func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
-	// List queues every key that there is, by calling enqueue; nil: there are none
-	// before somebody queues them. It is called at each start of Run, and again after
-	// a pause where it fails.
+	// List queues every key that there is, by calling enqueue; nil: there is none at a
+	// start. It is called at each start of Run, and again after a pause where it fails.
 	List func(ctx context.Context, enqueue func(K)) error
-	// LowPriority reports whether a key waits until no other key is queued; nil: no key
-	// does.
+	// LowPriority reports whether a key always waits until no other key is queued; nil: no
+	// key does. EnqueueLow queues any key like that.
 	LowPriority func(K) bool
 	// Workers is the number of reconcilers that run at the same time; 0 is 1.
 	Workers int
@@ -47,7 +45,7 @@ type Options[K comparable] struct {
 	// RetryMin and RetryMax are the bounds of the pause after a failure; 0 is the
 	// default.
 	RetryMin, RetryMax time.Duration
-	// Metrics counts what is done; nil: nothing is counted.
+	// Metrics counts reconciles; nil: they are not counted.
 	Metrics *Metrics
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
@@ -61,6 +59,10 @@ type Controller[K comparable] struct {
 	// queue is nil while Run does not run: a client-go queue cannot be used again after
 	// it was shut down.
 	queue workqueue.TypedRateLimitingInterface[K]
+
+	lowMu sync.Mutex
+	// low has the queued keys: true for those that EnqueueLow alone has queued.
+	low map[K]bool
 }
 
 // New returns a Controller, which reconciles nothing before Run.
@@ -75,7 +77,9 @@ func New[K comparable](opts Options[K]) *Controller[K] {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Controller[K]{opts: opts}
+	c := &Controller[K]{opts: opts, low: map[K]bool{}}
+	opts.Metrics.registerDepth(opts.Name, c.Pending)
+	return c
 }
 
 // Enqueue queues a key. It never blocks. While Run does not run the key is dropped,
@@ -85,11 +89,25 @@ func (c *Controller[K]) Enqueue(key K) { c.EnqueueAfter(key, 0) }
 // EnqueueAfter queues a key after a pause, so that changes which come together are
 // reconciled together. The earliest time of several calls counts.
 func (c *Controller[K]) EnqueueAfter(key K, pause time.Duration) {
+	c.enqueue(key, pause, false)
+}
+
+// EnqueueLow queues a key with low priority: it waits until no other key is queued. Enqueue
+// and EnqueueAfter raise the priority.
+func (c *Controller[K]) EnqueueLow(key K) { c.enqueue(key, 0, true) }
+
+func (c *Controller[K]) enqueue(key K, pause time.Duration, isLow bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.queue != nil {
-		c.queue.AddAfter(key, pause)
+	if c.queue == nil {
+		return
 	}
+	c.lowMu.Lock()
+	if _, isQueued := c.low[key]; !isQueued || !isLow {
+		c.low[key] = isLow
+	}
+	c.lowMu.Unlock()
+	c.queue.AddAfter(key, pause)
 }
 
 // Pending returns the number of keys that are queued; those with a pause do not count
@@ -103,9 +121,8 @@ func (c *Controller[K]) Pending() int {
 	return c.queue.Len()
 }
 
-// Run reconciles until ctx ends, and returns once the last reconciler has returned. It
-// may be called again afterwards, as by a server that holds a lease once more, but not
-// by two at the same time.
+// Run reconciles until ctx ends, and returns once the last reconciler has returned. It may
+// be called again afterwards, but not by two callers at the same time.
 func (c *Controller[K]) Run(ctx context.Context) {
 	queue := c.newQueue()
 	c.mu.Lock()
@@ -128,18 +145,20 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	c.mu.Unlock()
 	queue.ShutDown()
 	workers.Wait()
-	c.opts.Metrics.stopped(c.opts.Name)
+}
+
+func (c *Controller[K]) isLow(key K) bool {
+	if c.opts.LowPriority != nil && c.opts.LowPriority(key) {
+		return true
+	}
+	c.lowMu.Lock()
+	defer c.lowMu.Unlock()
+	return c.low[key]
 }
 
 func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](c.opts.RetryMin, c.opts.RetryMax)
-	config := workqueue.TypedQueueConfig[K]{Name: c.opts.Name}
-	if c.opts.Metrics != nil {
-		config.MetricsProvider = c.opts.Metrics
-	}
-	if c.opts.LowPriority != nil {
-		config.Queue = &priorityQueue[K]{low: c.opts.LowPriority}
-	}
+	config := workqueue.TypedQueueConfig[K]{Queue: &priorityQueue[K]{isLow: c.isLow}}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
 			Queue: workqueue.NewTypedWithConfig(config),
@@ -147,7 +166,7 @@ func (c *Controller[K]) newQueue() workqueue.TypedRateLimitingInterface[K] {
 	})
 }
 
-// list queues all keys, and tries again until it could.
+// list queues all keys, and tries again until it succeeds.
 func (c *Controller[K]) list(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K]) {
 	for pause := c.opts.RetryMin; ; pause = min(2*pause, c.opts.RetryMax) {
 		err := guard(func() error { return c.opts.List(ctx, queue.Add) })
@@ -170,6 +189,9 @@ func (c *Controller[K]) reconcileNext(ctx context.Context, queue workqueue.Typed
 		return false
 	}
 	defer queue.Done(key)
+	c.lowMu.Lock()
+	delete(c.low, key)
+	c.lowMu.Unlock()
 	if ctx.Err() != nil {
 		return true // the rest of the queue is dropped
 	}
@@ -179,16 +201,15 @@ func (c *Controller[K]) reconcileNext(ctx context.Context, queue workqueue.Typed
 		return true
 	}
 	c.opts.Metrics.reconciled(c.opts.Name, time.Since(began), requeueAfter, err)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.opts.Logger.Warn("reconciling failed and is tried again", "controller", c.opts.Name, "key", fmt.Sprint(key),
 			"error", err)
 		queue.AddRateLimited(key)
-	default:
-		queue.Forget(key)
-		if requeueAfter > 0 {
-			queue.AddAfter(key, requeueAfter)
-		}
+		return true
+	}
+	queue.Forget(key)
+	if requeueAfter > 0 {
+		queue.AddAfter(key, requeueAfter)
 	}
 	return true
 }

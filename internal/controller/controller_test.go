@@ -209,3 +209,30 @@ func TestRunWaitsForTheLastReconcile(t *testing.T) {
 		}
 	})
 }
+
+// A key of the backlog that is queued again, as by a change of its object, goes before the
+// others, and no key is reconciled by two workers.
+func TestLowPriorityEndsWithTheNextCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		c := New(Options[string]{Reconcile: func(_ context.Context, key string) (time.Duration, error) {
+			order = append(order, key)
+			time.Sleep(time.Second)
+			return 0, nil
+		}})
+		run(t, c)
+		c.Enqueue("running")
+		synctest.Wait()
+		for _, key := range []string{"a", "b", "c"} {
+			c.EnqueueLow(key)
+		}
+		c.Enqueue("d")
+		c.Enqueue("c")
+		c.EnqueueLow("running")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if want := []string{"running", "d", "c", "a", "b", "running"}; !slices.Equal(order, want) {
+			t.Errorf("reconciled in the order %q; want %q", order, want)
+		}
+	})
+}

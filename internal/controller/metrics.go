@@ -5,21 +5,19 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/util/workqueue"
 )
 
-// Metrics counts what all controllers of a server do. It is the metrics provider of
-// their queues, too.
+// Metrics counts what all controllers of a server do.
 type Metrics struct {
+	registerer prometheus.Registerer
 	reconciles *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
-	depth      *prometheus.GaugeVec
-	noMetrics
 }
 
 // NewMetrics registers the metrics of controllers.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		registerer: registerer,
 		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_controller_reconciles_total",
 			Help: "Reconciles by controller and result: success, requeue_after, error or panic.",
@@ -29,13 +27,20 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help:    "Time that one reconcile takes, by controller.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
 		}, []string{"controller"}),
-		depth: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "glowplug_controller_queue_depth",
-			Help: "Keys that are queued for a controller.",
-		}, []string{"controller"}),
 	}
-	registerer.MustRegister(m.reconciles, m.seconds, m.depth)
+	registerer.MustRegister(m.reconciles, m.seconds)
 	return m
+}
+
+// registerDepth registers the gauge of the depth of a controller's queue.
+func (m *Metrics) registerDepth(name string, depth func() int) {
+	if m != nil {
+		m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "glowplug_controller_queue_depth",
+			Help:        "Keys that are queued for a controller.",
+			ConstLabels: prometheus.Labels{"controller": name},
+		}, func() float64 { return float64(depth()) }))
+	}
 }
 
 func (m *Metrics) reconciled(name string, took, requeueAfter time.Duration, err error) {
@@ -54,36 +59,4 @@ func (m *Metrics) reconciled(name string, took, requeueAfter time.Duration, err 
 	}
 	m.reconciles.WithLabelValues(name, result).Inc()
 	m.seconds.WithLabelValues(name).Observe(took.Seconds())
-}
-
-// stopped says that a controller has no queue any more.
-func (m *Metrics) stopped(name string) {
-	if m != nil {
-		m.depth.WithLabelValues(name).Set(0)
-	}
-}
-
-// NewDepthMetric returns the gauge of a queue's depth.
-func (m *Metrics) NewDepthMetric(name string) workqueue.GaugeMetric {
-	return m.depth.WithLabelValues(name)
-}
-
-// noMetrics are the metrics of client-go's queues that the reconciles count already.
-type noMetrics struct{}
-
-type noMetric struct{}
-
-func (noMetric) Inc()            {}
-func (noMetric) Set(float64)     {}
-func (noMetric) Observe(float64) {}
-
-func (noMetrics) NewAddsMetric(string) workqueue.CounterMetric           { return noMetric{} }
-func (noMetrics) NewLatencyMetric(string) workqueue.HistogramMetric      { return noMetric{} }
-func (noMetrics) NewWorkDurationMetric(string) workqueue.HistogramMetric { return noMetric{} }
-func (noMetrics) NewRetriesMetric(string) workqueue.CounterMetric        { return noMetric{} }
-func (noMetrics) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return noMetric{}
-}
-func (noMetrics) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return noMetric{}
 }

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/match"
 )
 
 const (
-	// writeBurst may be written at once.
+	// writeBurst is the number of writes that need not wait for each other.
 	writeBurst = 20
 	// writeTimeout ends a write that takes too long; it is tried again.
 	writeTimeout = 10 * time.Second
@@ -30,9 +34,39 @@ type Store interface {
 		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
 }
 
-// Writer bounds the rate of what a reconciler with one worker writes into the store,
-// and waits for a store that is away: what is wrong with the store is no failure of a
-// key.
+// Recorder records Events.
+type Recorder interface {
+	Record(object v1.ObjectReference, eventType, reason, message string)
+}
+
+// HostReference returns the reference of an Event to a host.
+func HostReference(ref match.Ref, uid string) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: "BareMetalHost", APIVersion: "v1", Namespace: ref.Namespace, Name: ref.Name, UID: uid,
+	}
+}
+
+// ConfigReference returns the reference of an Event to a config.
+func ConfigReference(config *v1.IgnitionConfig) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
+		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
+	}
+}
+
+// MaxMessage bounds the message of an Event or of a condition, in bytes.
+const MaxMessage = 1024
+
+// ClipMessage shortens a message that is too long for an Event or a condition.
+func ClipMessage(s string) string {
+	if len(s) > MaxMessage {
+		return strings.ToValidUTF8(s[:MaxMessage-len("…")], "") + "…"
+	}
+	return s
+}
+
+// Writer bounds the rate at which a reconciler with one worker writes into the store. While
+// the store is away it waits, since that is no failure of a key.
 type Writer struct {
 	opts    WriterOptions
 	limiter *rate.Limiter
@@ -40,12 +74,12 @@ type Writer struct {
 
 // WriterOptions are the parts of a Writer.
 type WriterOptions struct {
-	// Name says in the log what is written.
+	// Name is that of the written objects, for the log.
 	Name string
 	// PerSecond bounds the writes, InStorm those while Storm reports a storm of boots.
 	PerSecond, InStorm rate.Limit
 	Storm              func() bool
-	// Logger takes when the store goes and comes back.
+	// Logger takes the messages that the store is away, and that it is back.
 	Logger *slog.Logger
 }
 
@@ -91,8 +125,8 @@ func WriteNow(ctx context.Context, write func(context.Context) error) error {
 	return write(ctx)
 }
 
-// IsAway reports whether an error says that the store cannot be reached, or not in
-// time, or is full, and nothing about what was to be written.
+// IsAway reports whether an error says that the store cannot be reached, did not answer in
+// time or is full. It says nothing about the written object.
 func IsAway(err error) bool {
 	var status apierrors.APIStatus
 	isFull := errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 )
 
-// maxMergedAtOnce bounds what is merged while a writer waits, in bytes.
+// maxMergedAtOnce bounds the layers that are merged while a client waits, in bytes.
 const maxMergedAtOnce = 64 << 10
 
 // Admit does the steps of a valid config that fit into the time of its write, and sets
@@ -23,7 +24,7 @@ func (c *Controller) Admit(ctx context.Context, config, old *v1.IgnitionConfig) 
 			return
 		}
 		if config.Spec.Type != old.Spec.Type {
-			// No installer is given what is written for another.
+			// The artifact is for another installer.
 			config.Status, config.Compiled = v1.IgnitionConfigStatus{}, nil
 		}
 	}
@@ -37,8 +38,8 @@ func (c *Controller) Admit(ctx context.Context, config, old *v1.IgnitionConfig) 
 	c.set(config, made)
 }
 
-// Admitted is called with a config that has been stored after Admit, and with what it
-// replaced: the steps that Admit left are taken in the background.
+// Admitted is called with a config that has been stored after Admit, and with the one that it
+// replaced. It queues the steps that Admit has left.
 func (c *Controller) Admitted(config, old *v1.IgnitionConfig) {
 	c.writes.note(time.Now())
 	if config.AwaitsHosts() {
@@ -62,8 +63,7 @@ func sameCompilation(config, old *v1.IgnitionConfig) bool {
 	return source(config) == source(old) && slices.Equal(config.Spec.Layers, old.Spec.Layers) && old.Status.Phase != ""
 }
 
-// set writes a compilation into a config, and takes the further steps that take no time
-// to speak of.
+// set sets the compilation of a config, and does the further steps that take little time.
 func (c *Controller) set(config *v1.IgnitionConfig, made *compilation) {
 	now := time.Now()
 	setCompiled(config, made, now)
@@ -73,8 +73,8 @@ func (c *Controller) set(config *v1.IgnitionConfig, made *compilation) {
 	c.convertAtOnce(config)
 }
 
-// convertAtOnce says what a config can be converted to where a host may need it
-// converted: whoever writes the config is warned of hosts that cannot read it.
+// convertAtOnce computes the conversions of a config where a host may need one: the answer to
+// the write warns of hosts that cannot read the config.
 func (c *Controller) convertAtOnce(config *v1.IgnitionConfig) {
 	if isUnconverted(config) && c.opts.Misread(config.Compiled.IgnitionVersion) {
 		setConverted(config)
@@ -83,19 +83,13 @@ func (c *Controller) convertAtOnce(config *v1.IgnitionConfig) {
 
 // record makes an event of a compilation, which kubectl describe shows.
 func (c *Controller) record(config *v1.IgnitionConfig) {
+	object := controller.ConfigReference(config)
 	if config.Status.Phase == v1.PhaseError {
-		c.opts.Recorder.Record(eventRef(config), v1.EventWarning, "CompileFailed", config.Status.ErrorMessage)
+		c.opts.Recorder.Record(object, v1.EventWarning, "CompileFailed", config.Status.ErrorMessage)
 		return
 	}
-	c.opts.Recorder.Record(eventRef(config), v1.EventNormal, "Compiled",
+	c.opts.Recorder.Record(object, v1.EventNormal, "Compiled",
 		"compiled to "+report.Size(config.Status.CompiledSize)+", "+compile.ShortHash(config.Status.ConfigHash))
-}
-
-func eventRef(config *v1.IgnitionConfig) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
-	}
 }
 
 type noRecorder struct{}

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/store/snapshot"
 )
 
-// adopt treats a config that another program has put into the bucket as if it had
-// been applied: it is checked and compiled, and all that the server derives is derived
-// anew. An event says so.
+// adopt treats a config that another program has put into the bucket as if it had been
+// applied: it is validated and compiled, and its whole status is set. An event reports it.
 func (c *Controller) adopt(ctx context.Context, ref snapshot.Ref) error {
 	config, err := c.get(ctx, ref)
 	if storage.IsInternalError(err) { // it cannot be decoded, now or later
@@ -70,5 +70,5 @@ func (c *Controller) recordAdoption(config *v1.IgnitionConfig, problem string) {
 		message = fmt.Sprintf("the object was put into its bucket without the API, and cannot be used: %s", problem)
 	}
 	c.opts.Logger.Warn(message, "config", refOf(config).String())
-	c.opts.Recorder.Record(eventRef(config), v1.EventWarning, "WrittenByHand", message)
+	c.opts.Recorder.Record(controller.ConfigReference(config), v1.EventWarning, "WrittenByHand", message)
 }

@@ -15,8 +15,8 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// compiler runs compilations, no more at a time than the machine has processors,
-// and each source once however many ask for it.
+// compiler runs compilations: no more at a time than there are processors, and one for all
+// simultaneous calls with the same source.
 type compiler struct {
 	translate func(compile.Source) (*compile.Artifact, report.Report)
 	flights   singleflight.Group
@@ -49,9 +49,9 @@ func newCompiler(translate func(compile.Source) (*compile.Artifact, report.Repor
 	return c
 }
 
-// run compiles a source and waits for it until ctx ends. A compilation that has begun
-// goes on then, for the next who asks; one that waits for a processor ends with the
-// context of whoever asked first.
+// run compiles a source and waits for the result until ctx ends. A compilation that has begun
+// goes on then, for the next call; one that waits for a processor ends with the context of
+// its first call.
 func (c *compiler) run(ctx context.Context, src compile.Source) (*compilation, error) {
 	key := fmt.Sprintf("%s %s %s %t %t\n%s", src.Type, src.Format, src.KickstartVersion, src.Template, src.WithoutForms,
 		src.Config)
@@ -85,8 +85,7 @@ func (c *compiler) measured(src compile.Source) *compilation {
 	return &compilation{artifact, found}
 }
 
-// guarded compiles, and makes an error of a panic: a source must never take the
-// server down.
+// guarded compiles, and returns a panic as an error: a source must not end the server.
 func (c *compiler) guarded(src compile.Source) (artifact *compile.Artifact, found report.Report) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -107,8 +106,7 @@ func (c *compiler) wait() {
 	}
 }
 
-// source returns the source of a config. What its artifact can be converted to is found
-// later.
+// source returns the source of a config. Its conversions are computed later.
 func source(config *v1.IgnitionConfig) compile.Source {
 	src := compile.SourceOf(config)
 	src.WithoutForms = true

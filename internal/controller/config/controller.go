@@ -1,8 +1,7 @@
-// Package config is the controller of IgnitionConfigs: it brings what machines are
-// served, and the status that describes it, to the state that a source and its layers
-// ask for. A config passes through the phases of Phase. The first steps are taken as it
-// is written, see Admit, where they take no time to speak of; the controller takes the
-// others, and all of them again when a layer changes.
+// Package config is the controller of IgnitionConfigs: it compiles their sources, merges them
+// onto their layers, and writes the statuses. A config passes through the phases of Phase.
+// Admit does the first steps during the write of the config, if they take little time; the
+// controller does the others, and all of them again when a layer changes.
 package config
 
 import (
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
@@ -45,40 +43,33 @@ type Key struct {
 const (
 	workers = 2
 	timeout = 30 * time.Second
-	// loadPoll is the pause between two looks at whether the configs have been read.
+	// loadPoll is the time between two checks whether the configs have been read.
 	loadPoll = 100 * time.Millisecond
 )
 
 // Store holds the configs.
 type Store interface {
+	controller.Store
 	Get(ctx context.Context, key string, opts storage.GetOptions, config runtime.Object) error
-	GuaranteedUpdate(ctx context.Context, key string, config runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error
-}
-
-// Recorder makes Events.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
 }
 
 // Options are the parts of a Controller.
 type Options struct {
-	// Store holds the configs, and Snapshot follows it: in it the layers are found.
+	// Store holds the configs, and Snapshot follows it; the layers are read from Snapshot.
 	Store    Store
 	Snapshot *snapshot.Inventory
 	// Compile translates a source; nil: compile.Compile.
 	Compile func(compile.Source) (*compile.Artifact, report.Report)
 	// AdmissionLimit is how long a write waits for its compilation; 0: a second.
 	AdmissionLimit time.Duration
-	// Misread reports whether a host boots an image that does not read a config of a
-	// spec version as it is: then it is said at once which versions it can be converted
-	// to. Nil: no host does.
+	// Misread reports whether a host boots an image that cannot read configs of a spec
+	// version: then the conversions are computed during the write. Nil: no host does.
 	Misread func(version string) bool
-	// Recorder takes the results of compilations; nil: nobody does.
-	Recorder Recorder
+	// Recorder records the results of compilations; nil: they are not recorded.
+	Recorder controller.Recorder
 	// Metrics counts reconciles; nil: nothing is counted.
 	Metrics *controller.Metrics
-	// Registerer takes the durations of compilations; nil: nobody does.
+	// Registerer takes the metric of compilations; nil: it is not registered.
 	Registerer prometheus.Registerer
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
@@ -178,8 +169,8 @@ func (c *Controller) list(ctx context.Context, enqueue func(Key)) error {
 	return nil
 }
 
-// changed is called with every config that changes, by whomever, and with those that
-// have layers when they are read. What a client has written is queued by Admitted.
+// changed is called with every config that changes, and after a start with those that have
+// layers. The configs that clients write are queued by Admitted.
 func (c *Controller) changed(old, now *snapshot.Config) {
 	if now != nil && (now.Foreign || now.Stack != nil) {
 		c.queue.Enqueue(Key{now.Ref, Advance})
@@ -195,22 +186,22 @@ func (c *Controller) changed(old, now *snapshot.Config) {
 	case sameLayers(old, now):
 		c.queue.Enqueue(Key{either.Ref, AdvanceAbove})
 	default:
-		// A layer of a layer came or went: the layers of any config above may lie too
-		// deep now, or be a circle.
+		// A layer of a layer came or went: the layers of a config above may be too deep now,
+		// or a circle.
 		c.queue.Enqueue(Key{either.Ref, AdvanceAllAbove})
 	}
 }
 
-// writes are the times of the writes by clients, for which conversions wait: they take
-// more of the processor than all else of a write, and nobody waits for them.
+// writes are the times of the writes by clients. Conversions wait for a pause in them: they
+// take more processor time than the rest of a write, and no client waits for them.
 type writes struct {
 	mu          sync.Mutex
 	first, last time.Time
 }
 
 const (
-	// convertPause is how long no client has written when conversions begin, and
-	// maxConvertPause bounds how long they wait while clients write.
+	// convertPause is the time after the last write of a client before conversions begin, and
+	// maxConvertPause bounds their wait while clients write.
 	convertPause    = time.Second
 	maxConvertPause = time.Minute
 )

@@ -8,8 +8,8 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// above lists the configs right above a layer, or all, that may have to be merged anew;
-// the lower first, so that those above both are merged once.
+// above returns the configs directly above a layer, or all above it, that may have to be
+// merged again; the lower first, so that a config above several of them is merged once.
 func (c *Controller) above(layer snapshot.Ref, all bool) []snapshot.Ref {
 	view := c.opts.Snapshot.View()
 	var refs []snapshot.Ref
@@ -50,6 +50,5 @@ func sameLayers(a, b *snapshot.Config) bool { return slices.Equal(layersOf(a), l
 // sameLayer reports whether two versions of a layer give the same merged configs.
 func sameLayer(a, b *snapshot.Config) bool {
 	return a.Hash == b.Hash && a.Type == b.Type && a.Template == b.Template && a.Failing == b.Failing &&
-		a.Pending == b.Pending &&
-		a.ErrorMessage == b.ErrorMessage && sameLayers(a, b)
+		a.Pending == b.Pending && a.ErrorMessage == b.ErrorMessage && sameLayers(a, b)
 }

@@ -27,7 +27,7 @@ const (
 	Converted Phase = "Converted"
 )
 
-// phaseOf returns the phase of a config in the snapshot; nil is one that has ended.
+// phaseOf returns the phase of a config in the snapshot; nil is a deleted one.
 func phaseOf(view snapshot.View, config *snapshot.Config) Phase {
 	switch {
 	case config == nil:
@@ -45,8 +45,7 @@ func phaseOf(view snapshot.View, config *snapshot.Config) Phase {
 	return Converted
 }
 
-// refusedResult begins the message of a config whose compilation the store does not
-// take.
+// refusedResult begins the message of a config whose compilation the store refuses.
 const refusedResult = "what it compiles to cannot be stored: "
 
 // isUnfinished reports whether the compilation of a config is pending, or its result
@@ -62,7 +61,7 @@ func isPending(config *v1.IgnitionConfig) bool {
 		config.Status.Phase == v1.PhaseError && strings.HasPrefix(config.Status.ErrorMessage, refusedResult)
 }
 
-// isUnmerged reports whether a config may have to be merged anew.
+// isUnmerged reports whether a config may have to be merged again.
 func isUnmerged(view snapshot.View, config *snapshot.Config) bool {
 	stack := config.Stack
 	if config.Failing || config.Pending || config.Stale || len(stack.Merged) != len(stack.Layers) {
@@ -75,16 +74,16 @@ func isUnmerged(view snapshot.View, config *snapshot.Config) bool {
 			return true
 		}
 		if layer.Failing {
-			return true // the status says why, which may be for another reason by now
+			return true // the status gives the reason, which may have changed
 		}
 	}
-	// What it was merged over is as it was; what lies below that need not be.
+	// The layers have not changed, but the layers of a layer may have.
 	_, _, found := compile.Stack(config.Name, stack.Layers, view.Layers(config.Namespace))
 	return found.HasError()
 }
 
-// isUnconverted reports whether it is not said what a config that is served can be
-// converted to.
+// isUnconverted reports whether the status of a served config lacks the spec versions that it
+// can be converted to.
 func isUnconverted(config *v1.IgnitionConfig) bool {
 	return config.Compiled != nil && config.Compiled.IgnitionVersion != "" && len(config.Status.Servable) == 0
 }

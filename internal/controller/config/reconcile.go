@@ -16,11 +16,11 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// refusedRetry is the pause after a result that the store does not take: the NATS
-// server may be given another configuration.
+// refusedRetry is the pause after a result that the store refuses: the operator may change
+// the limits of the NATS server.
 const refusedRetry = time.Minute
 
-// errUnchanged is the error of an update that would change nothing.
+// errUnchanged ends an update that would change nothing.
 var errUnchanged = errors.New("nothing is to be done for the config")
 
 // get returns a config, and nil where there is none.
@@ -69,20 +69,26 @@ func (c *Controller) compile(ctx context.Context, ref snapshot.Ref) (time.Durati
 		c.set(current, made)
 		return nil
 	})
+	return c.finish(ctx, config, out, err)
+}
+
+// finish ends a step that has written out in place of before: it makes an event of a new
+// result, and queues the conversion. out is nil where nothing was written.
+func (c *Controller) finish(ctx context.Context, before, out *v1.IgnitionConfig, err error) (time.Duration, error) {
 	switch {
 	case apierrors.IsRequestEntityTooLargeError(err):
-		return c.refused(ctx, config, err)
+		return c.refused(ctx, before, err)
 	case out == nil:
 		return 0, err
-	case out.Status.Phase != v1.PhasePending:
+	case out.Status.Phase == v1.PhasePending:
+	case out.Status.Phase != before.Status.Phase || out.Status.ErrorMessage != before.Status.ErrorMessage:
 		c.record(out)
 	}
 	c.convertLater(out)
 	return 0, nil
 }
 
-// merge merges a config over its layers as they are when it is written: whoever was
-// faster has seen no newer ones.
+// merge merges a config onto its layers as they are at the time of the write.
 func (c *Controller) merge(ctx context.Context, ref snapshot.Ref) (time.Duration, error) {
 	var last v1.IgnitionConfig // as it was before
 	out, err := c.update(ctx, ref, func(current *v1.IgnitionConfig) error {
@@ -94,17 +100,7 @@ func (c *Controller) merge(ctx context.Context, ref snapshot.Ref) (time.Duration
 		c.convertAtOnce(current)
 		return nil
 	})
-	switch {
-	case apierrors.IsRequestEntityTooLargeError(err):
-		return c.refused(ctx, &last, err)
-	case out == nil:
-		return 0, err
-	case out.Status.Phase == v1.PhasePending:
-	case out.Status.Phase != last.Status.Phase || out.Status.ErrorMessage != last.Status.ErrorMessage:
-		c.record(out)
-	}
-	c.convertLater(out)
-	return 0, nil
+	return c.finish(ctx, &last, out, err)
 }
 
 func (c *Controller) convertLater(config *v1.IgnitionConfig) {
@@ -113,7 +109,7 @@ func (c *Controller) convertLater(config *v1.IgnitionConfig) {
 	}
 }
 
-// convert says what a config can be converted to, if that is not said.
+// convert sets the spec versions that a config can be converted to, if they are not set.
 func (c *Controller) convert(ctx context.Context, ref snapshot.Ref) error {
 	config, err := c.get(ctx, ref)
 	if config == nil || !isUnconverted(config) {
@@ -134,8 +130,8 @@ func (c *Controller) convert(ctx context.Context, ref snapshot.Ref) error {
 	return err
 }
 
-// refused says in the status of a config that its newest compilation cannot be stored,
-// and that it is tried again later. What is served stays.
+// refused sets the status of a config whose newest compilation cannot be stored, and that is
+// tried again later. The served bytes stay.
 func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cause error) (time.Duration, error) {
 	message := fmt.Sprintf("%s%v: %s, or make the config or its layers smaller", refusedResult, cause, natsd.PayloadRemedy)
 	out, err := c.update(ctx, refOf(config), func(current *v1.IgnitionConfig) error {
@@ -153,7 +149,7 @@ func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cau
 	}
 	failed := &v1.IgnitionConfig{ObjectMeta: config.ObjectMeta}
 	failed.Status.Phase, failed.Status.ErrorMessage = v1.PhaseError, message
-	c.record(failed) // also where there is no room even for the sentence
+	c.record(failed) // also where the store has no space for the message
 	return refusedRetry, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// setPending says that the newest source of a config is yet to be compiled.
+// setPending sets the status of a config whose newest source is not compiled yet.
 func setPending(config *v1.IgnitionConfig) {
 	config.Status.Phase = v1.PhasePending
 	config.Status.ErrorMessage = ""
@@ -19,10 +19,10 @@ func setPending(config *v1.IgnitionConfig) {
 	setOwn(config, nil)
 }
 
-// setCompiled writes the result of compiling the newest source into a config. Where it
-// is an error, the last good compilation stays, and the status goes on to describe
-// it: size, hash and version are always of what is served. A config with layers has
-// yet to be merged over them, and is Pending until then.
+// setCompiled sets the result of compiling the newest source. After an error the last
+// successful compilation stays, and the status goes on to describe it: size, hash and
+// version are always those of the served bytes. A config with layers is Pending until it
+// is merged onto them.
 func setCompiled(config *v1.IgnitionConfig, made *compilation, now time.Time) {
 	status := &config.Status
 	status.ObservedGeneration = config.Generation
@@ -45,8 +45,7 @@ func setCompiled(config *v1.IgnitionConfig, made *compilation, now time.Time) {
 	}
 }
 
-// setServed makes an artifact the one that machines are served. What it can be
-// converted to is not known yet.
+// setServed sets the artifact that machines are served. It is not converted yet.
 func setServed(config *v1.IgnitionConfig, artifact *compile.Artifact, now time.Time) {
 	status := &config.Status
 	if config.Compiled == nil || config.Compiled.Hash != artifact.Hash {
@@ -68,8 +67,7 @@ func setServed(config *v1.IgnitionConfig, artifact *compile.Artifact, now time.T
 	}
 }
 
-// setTemplate keeps a template that can be read: its phase is Pending until it has been
-// rendered for its hosts.
+// setTemplate sets a template, which is Pending until it has been rendered for its hosts.
 func setTemplate(config *v1.IgnitionConfig, artifact *compile.Artifact) {
 	status := &config.Status
 	status.Phase = v1.PhasePending
@@ -80,10 +78,9 @@ func setTemplate(config *v1.IgnitionConfig, artifact *compile.Artifact) {
 	}
 }
 
-// setMerged merges a config over its layers as they are now, and reports whether it
-// did: it stays Pending where all of them are larger than limit, or one is being compiled
-// for the first time. Where the result is the same as before nothing changes.
-func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, now time.Time) bool {
+// setMerged merges a config onto its layers as they are now. The config stays Pending where
+// all of them are larger than limit, or one is being compiled for the first time.
+func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, now time.Time) {
 	own, status := ownOf(config), &config.Status
 	var names []string
 	for _, layer := range config.Spec.Layers {
@@ -97,7 +94,7 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	}
 	if pending || size > limit && !found.HasError() {
 		status.Phase, status.ErrorMessage = v1.PhasePending, ""
-		return false
+		return
 	}
 	var merged *compile.Laid
 	if !found.HasError() {
@@ -109,7 +106,7 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	status.ErrorMessage = found.Summary()
 	if merged == nil {
 		status.Phase = v1.PhaseError
-		return true
+		return
 	}
 	status.Layers = nil
 	for _, layer := range stack {
@@ -117,16 +114,15 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	}
 	if c := config.Compiled; c.Hash == merged.Artifact.Hash && c.Generation == config.Generation {
 		status.Phase = v1.PhaseReady
-		return true
+		return
 	}
 	setServed(config, merged.Artifact, now)
-	return true
 }
 
 // maxBlockers bounds the fields in the status of one version.
 const maxBlockers = 5
 
-// setConverted says which spec versions a config that is served can be converted to.
+// setConverted sets the spec versions that a served config can be converted to.
 func setConverted(config *v1.IgnitionConfig) {
 	artifact := &compile.Artifact{Bytes: config.Compiled.Artifact, IgnitionVersion: config.Compiled.IgnitionVersion}
 	compile.Judge(artifact)
@@ -144,8 +140,8 @@ func setConverted(config *v1.IgnitionConfig) {
 	}
 }
 
-// carryOver keeps the compilation of old for a new generation with the same
-// source: the selector alone has changed.
+// carryOver keeps the compilation of old for a new generation in which only the selector
+// has changed.
 func carryOver(config, old *v1.IgnitionConfig) {
 	if old.Status.ObservedGeneration != old.Generation {
 		return
@@ -153,7 +149,7 @@ func carryOver(config, old *v1.IgnitionConfig) {
 	config.Status.ObservedGeneration = config.Generation
 	template := old.Compiled != nil && old.Compiled.Template && old.Compiled.Generation == old.Generation
 	if template {
-		config.Status.Phase = v1.PhasePending // it may be for other hosts now
+		config.Status.Phase = v1.PhasePending // its hosts may be others now
 	}
 	if old.Compiled != nil && old.Status.Phase == v1.PhaseReady || template {
 		config.Status.CompiledGeneration = config.Generation
@@ -170,14 +166,14 @@ func ownOf(config *v1.IgnitionConfig) *v1.OwnCompilation {
 	return config.Compiled.Own
 }
 
-// setOwn replaces the compilation of the newest source alone, and leaves what is served.
+// setOwn sets the compilation of the newest source alone. The served bytes stay.
 func setOwn(config *v1.IgnitionConfig, own *v1.OwnCompilation) {
 	if ownOf(config) == own {
 		return
 	}
 	compiled := v1.Compiled{}
 	if config.Compiled != nil {
-		compiled = *config.Compiled // which the object that is replaced has too
+		compiled = *config.Compiled // the replaced object has the same pointer
 	}
 	compiled.Own = own
 	config.Compiled = &compiled

@@ -16,13 +16,12 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
 	// eventSeconds is how long an event lives after it was last seen: a day.
 	eventSeconds = uint64(24 * 60 * 60)
-	// maxMessage bounds the message of an event, in bytes.
-	maxMessage = 1024
 	// maxObjectName bounds the part of an event's name that is its object's.
 	maxObjectName = 200
 	// component is the name under which events are reported.
@@ -37,14 +36,14 @@ const (
 	ReasonLoginRefused  = "LoginRefused"
 )
 
-// key is what makes two events the same. Replicas and restarts come to the same name,
-// and so to the same stored object.
+// key identifies an event. Its name does not depend on the replica or the start, so that all
+// of them write the same object.
 type key struct {
 	object                  v1.ObjectReference
 	eventType, reason, text string
 }
 
-// namespace returns the event's namespace: its object's.
+// namespace returns the event's namespace, which is that of its object.
 func (k *key) namespace() string {
 	if k.object.Namespace == "" {
 		return v1.NamespaceDefault
@@ -69,9 +68,7 @@ func (k *key) path() string { return "/events/" + k.namespace() + "/" + k.name()
 
 // unknownKey returns the key of an event that is about no host.
 func unknownKey(eventType, reason, text string) key {
-	object := v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: v1.NamespaceDefault, Name: unknownName,
-	}
+	object := controller.HostReference(snapshot.Ref{Namespace: v1.NamespaceDefault, Name: unknownName}, "")
 	return key{object: object, eventType: eventType, reason: reason, text: text}
 }
 
@@ -82,12 +79,12 @@ func keyOf(n *decide.Notice) key {
 		k.eventType = v1.EventNormal
 	}
 	if n.Host != nil {
-		k.object.Namespace, k.object.Name, k.object.UID = n.Host.Namespace, n.Host.Name, n.Host.UID
+		k.object = controller.HostReference(n.Host.Ref, n.Host.UID)
 	}
 	return k
 }
 
-// occurrences are those of an event since it was last written.
+// occurrences are those of an event since its last write.
 type occurrences struct {
 	count       int32
 	first, last time.Time
@@ -132,11 +129,4 @@ func (o *occurrences) write(ctx context.Context, store controller.Store, k *key,
 		return e, &ttl, nil
 	}
 	return store.GuaranteedUpdate(ctx, k.path(), &v1.Event{}, true, nil, update, nil)
-}
-
-func clip(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
-	}
-	return s
 }

@@ -2,6 +2,7 @@ package events
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,39 +13,39 @@ import (
 )
 
 const (
-	// maxSources bounds the limiters of clients that are kept; the least recently used
-	// goes. After sourceLife a client has its whole budget again.
+	// maxSources bounds the number of limiters of clients; the least recently used is
+	// dropped. After sourceLife the limiter of a client begins again.
 	maxSources = 1 << 12
 	sourceLife = time.Hour
-	// omissionPeriod is the time between two reports of events that were left out.
+	// omissionPeriod is the time between two reports of omissions.
 	omissionPeriod = time.Minute
 )
 
-// budget is how many different events are made: so many at once, then so many a
-// minute. Events that are the same but for their time are one, and free.
+// budget limits the number of different events: burst at once, then perMinute a minute.
+// Repetitions of an event do not count.
 type budget struct{ perMinute, burst int }
 
 func (b budget) limiter() *rate.Limiter { return rate.NewLimiter(rate.Limit(b.perMinute)/60, b.burst) }
 
 var (
-	// ofSource is the budget of one reason and one client, so that one client cannot use
-	// up the budget of the others.
+	// ofSource limits one client and one reason, so that a client cannot use up the budget
+	// of the others.
 	ofSource = budget{6, 20}
-	// Each reason has a budget in all. Whoever takes one address or hardware address
-	// after the other must not fill the store.
+	// The others limit all clients and one reason: a client that changes its address or
+	// hardware address must not fill the store. ofStrangers are the events that any client
+	// can cause; beyond ofAlarms there is one event a host.
 	ofStrangers = budget{10, 50}
 	ofHosts     = budget{30, 100}
-	// ofAlarms are the events that name the client; what is beyond is one event a host.
-	ofAlarms = budget{10, 100}
+	ofAlarms    = budget{10, 100}
 )
 
-// budgetOf is the budget of a reason in all.
+// budgetOf returns the budget of a reason for all clients.
 func budgetOf(n *decide.Notice) budget {
 	switch {
 	case n.IsAlarm():
 		return ofAlarms
 	case n.Reason == decide.ReasonUnknownHost || n.Reason == decide.ReasonClaimIgnored:
-		return ofStrangers // these can be caused by anybody, and concern no host
+		return ofStrangers
 	}
 	return ofHosts
 }
@@ -55,14 +56,14 @@ type sourceKey struct {
 	from   decide.Source
 }
 
-// omission is what was left out of a reason.
+// omission counts the events of a reason that were left out.
 type omission struct {
 	reason string
 	count  int
 	last   string // the message of the last event
 }
 
-// limits bound the events that clients can cause. Its owner holds a lock.
+// limits bound the events that clients can cause. The recorder's mutex guards it.
 type limits struct {
 	reasons map[string]*rate.Limiter // reasons are a handful of constants
 	sources *cache.LRUExpireCache    // *rate.Limiter by sourceKey
@@ -76,7 +77,7 @@ func newLimits() limits {
 	}
 }
 
-// allow reports whether an event that is not remembered may be recorded.
+// allow reports whether a new event may be recorded.
 func (l *limits) allow(n *decide.Notice, now time.Time) bool {
 	if n.From != (decide.Source{}) && !l.source(sourceKey{n.Reason, n.From}).AllowN(now, 1) {
 		return false
@@ -112,13 +113,9 @@ func (l *limits) omit(n *decide.Notice) (first bool) {
 	return first
 }
 
-// reset returns what was left out, and begins to count anew.
-func (l *limits) reset() []omission {
-	var all []omission
-	for _, o := range l.omitted {
-		all = append(all, *o)
-	}
+// reset returns the omissions, and begins to count again.
+func (l *limits) reset() []*omission {
+	all := slices.SortedFunc(maps.Values(l.omitted), func(a, b *omission) int { return cmp.Compare(a.reason, b.reason) })
 	clear(l.omitted)
-	slices.SortFunc(all, func(a, b omission) int { return cmp.Compare(a.reason, b.reason) })
 	return all
 }

@@ -1,6 +1,6 @@
-// Package events records what happens as Kubernetes Events. They are kept in memory,
-// in bounded numbers, and written a few a second, so that neither a storm of boots nor
-// an address scan waits for the store or fills it.
+// Package events records Kubernetes Events. They are kept in memory, in bounded numbers, and
+// written a few a second, so that neither a storm of boots nor an address scan waits for
+// the store or fills it.
 //
 // A Recorder is built on the runtime of controllers: its keys are events with
 // occurrences that are not written yet. docs/dependencies.md says why it is not
@@ -29,10 +29,11 @@ import (
 )
 
 const (
-	// gap is the least time between two writes of the same event, but for steps.
+	// gap is the least time between two writes of the same event. It does not hold for
+	// steps.
 	gap = 10 * time.Second
 	// maxWritten bounds the events that are remembered after they were written, for
-	// writtenLife: to those that clients can cause no limit applies meanwhile.
+	// writtenLife: in this time the limits do not apply to their repetitions.
 	maxWritten  = 1 << 13
 	writtenLife = 10 * time.Minute
 	// perSecond bounds the writes, and inStorm those while a storm of boots goes on.
@@ -40,16 +41,16 @@ const (
 	inStorm   = 5
 )
 
-// class is a group of events that has a bound of its own on those which are not
-// written yet. A lower class is flushed first.
+// class is a group of events with a bound of its own on the unwritten ones. Shutdown writes
+// a lower class first.
 type class int
 
 const (
-	// alarms are also wrong secrets, and reports of events that were left out.
+	// alarms include wrong secrets, and reports of omissions.
 	alarms class = iota
 	others
-	// steps are what machines have done. A storm of boots makes some for each machine,
-	// so they are written when no other event is to be.
+	// steps are the steps of boots. A storm of boots makes some for each machine, so that
+	// they are written last.
 	steps
 	classes
 )
@@ -66,7 +67,7 @@ const (
 
 // Options are the parts of a Recorder.
 type Options struct {
-	// Logger takes what goes wrong; nil discards it.
+	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics of dropped events; nil keeps none.
 	Registerer prometheus.Registerer
@@ -82,14 +83,14 @@ type Recorder struct {
 	opts    Options
 	queue   *controller.Controller[*event]
 	dropped *prometheus.CounterVec
-	// omissions is queued when it is time to report what the limits left out.
+	// omissions is the key of the report of omissions.
 	omissions *event
 
 	mu     sync.Mutex
 	store  controller.Store // nil before Run
 	writer *controller.Writer
-	// events are those that are not written yet, unwritten is their number by class, and
-	// written is the time of the last write of others.
+	// events are the unwritten ones, and unwritten is their number by class. written has the
+	// time of the last write of other events.
 	events    map[key]*event
 	unwritten [classes]int
 	written   *cache.LRUExpireCache
@@ -97,7 +98,7 @@ type Recorder struct {
 	closed    bool
 }
 
-// event is one that is not written yet.
+// event is an event with unwritten occurrences.
 type event struct {
 	key   key
 	class class
@@ -140,20 +141,18 @@ func New(opts Options) *Recorder {
 // word, message a sentence without secrets.
 func (r *Recorder) Record(object v1.ObjectReference, eventType, reason, message string) {
 	object.ResourceVersion = "" // the event is the same one later
-	r.record(key{object, eventType, reason, clip(message)}, others, message)
+	r.record(key{object, eventType, reason, controller.ClipMessage(message)}, others, message)
 }
 
-// RecordStep records what a machine has done.
+// RecordStep records a step of a boot.
 func (r *Recorder) RecordStep(host snapshot.Ref, uid, reason, message string) {
-	object := v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: host.Namespace, Name: host.Name, UID: uid,
-	}
-	r.record(key{object, v1.EventNormal, reason, clip(message)}, steps, message)
+	object := controller.HostReference(host, uid)
+	r.record(key{object, v1.EventNormal, reason, controller.ClipMessage(message)}, steps, message)
 }
 
-// LoginRefused records that a login to an image's target did not know its secret. All
-// of an image are one event with the newest message: whoever guesses cannot fill the
-// store with them, nor keep one from being recorded.
+// LoginRefused records a login to an image's target with a wrong secret. All such logins to
+// an image are one event with the newest message: a client that guesses cannot fill the
+// store, nor prevent the event.
 func (r *Recorder) LoginRefused(image *snapshot.Image, message string) {
 	object := v1.ObjectReference{
 		Kind: "ISCSICdrom", APIVersion: "v1", Namespace: image.Namespace, Name: image.Name, UID: image.UID,
@@ -167,9 +166,9 @@ func (r *Recorder) record(k key, c class, message string) {
 	r.recordLocked(k, c, message)
 }
 
-// Notice records what deserves an event. Of those that clients can cause, only so many
-// different ones are recorded; that others were left out is an event, too. An alarm is
-// never left out: where there are too many, those of one host are one event.
+// Notice records the event of a notice. The number of different events that clients can
+// cause is limited, and the omission of others is an event, too. An alarm is never omitted:
+// where there are too many, those of one host are one event.
 func (r *Recorder) Notice(n decide.Notice) {
 	now, k, c := time.Now(), keyOf(&n), others
 	if n.IsAlarm() {
@@ -192,8 +191,8 @@ func (r *Recorder) Notice(n decide.Notice) {
 	}
 }
 
-// recordLocked adds an occurrence, unless there are too many unwritten events of the
-// class.
+// recordLocked adds an occurrence of an event. A new event is dropped where its class has
+// too many unwritten ones.
 func (r *Recorder) recordLocked(k key, c class, message string) {
 	now, e := time.Now(), r.events[k]
 	switch {
@@ -214,20 +213,20 @@ func (r *Recorder) recordLocked(k key, c class, message string) {
 		}
 		r.queue.EnqueueAfter(e, pause)
 	}
-	e.add(occurrences{count: 1, first: now, last: now, message: clip(message)})
+	e.add(occurrences{count: 1, first: now, last: now, message: controller.ClipMessage(message)})
 }
 
 func (r *Recorder) drop(cause string, n int) { r.dropped.WithLabelValues(cause).Add(float64(n)) }
 
-// Pending returns the number of events that are not written yet.
+// Pending returns the number of unwritten events.
 func (r *Recorder) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.events)
 }
 
-// Run writes events until ctx ends, fewer while storm reports a storm of boots. While
-// the store is away they are kept. It is called once; Shutdown writes what is left.
+// Run writes events until ctx ends, fewer while storm reports a storm of boots. While the
+// store is away they are kept. It is called once; Shutdown writes the rest.
 func (r *Recorder) Run(ctx context.Context, store controller.Store, storm func() bool) {
 	r.mu.Lock()
 	r.store = store
@@ -238,7 +237,7 @@ func (r *Recorder) Run(ctx context.Context, store controller.Store, storm func()
 	r.queue.Run(ctx)
 }
 
-// list queues what was recorded, or left out, before Run.
+// list queues the events and omissions from before Run.
 func (r *Recorder) list(_ context.Context, enqueue func(*event)) error {
 	enqueue(r.omissions)
 	for _, e := range r.unwrittenEvents() {
@@ -247,7 +246,7 @@ func (r *Recorder) list(_ context.Context, enqueue func(*event)) error {
 	return nil
 }
 
-// unwrittenEvents returns the events that are not written yet, by class and age.
+// unwrittenEvents returns the unwritten events, by class and age.
 func (r *Recorder) unwrittenEvents() []*event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,8 +255,8 @@ func (r *Recorder) unwrittenEvents() []*event {
 	})
 }
 
-// reconcile writes an event. One that the store, though it is there, refuses is given
-// up: it would be refused again.
+// reconcile writes an event. An event that the store refuses is dropped: it would be refused
+// again.
 func (r *Recorder) reconcile(ctx context.Context, e *event) (requeueAfter time.Duration, err error) {
 	if e == r.omissions {
 		r.reportOmissions()
@@ -275,8 +274,8 @@ func (r *Recorder) reconcile(ctx context.Context, e *event) (requeueAfter time.D
 	return 0, nil
 }
 
-// write writes the occurrences of an event. Those that come meanwhile are written
-// later, or with these where the store does not take them.
+// write writes the occurrences of an event. Occurrences during the write are written later,
+// or together with these if the write fails.
 func (r *Recorder) write(ctx context.Context, e *event) error {
 	r.mu.Lock()
 	written := e.occurrences
@@ -310,7 +309,7 @@ func (r *Recorder) forgetLocked(e *event) {
 	r.unwritten[e.class]--
 }
 
-// reportOmissions makes an event and a log line of what the limits have left out.
+// reportOmissions makes an event and a log line of each omission.
 func (r *Recorder) reportOmissions() {
 	r.mu.Lock()
 	omissions := r.limits.reset()
@@ -326,8 +325,8 @@ func (r *Recorder) reportOmissions() {
 	}
 }
 
-// Shutdown writes what is left when Run has returned, at once and for as long as ctx
-// lasts. The error says how much is lost. What is recorded later is ignored.
+// Shutdown writes the rest once Run has returned, for as long as ctx lasts. The error says
+// how many events are lost. Later events are ignored.
 func (r *Recorder) Shutdown(ctx context.Context) error {
 	r.reportOmissions()
 	var failure error

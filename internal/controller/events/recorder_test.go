@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/logs/logstest"
 	"glowplug/internal/store/snapshot"
@@ -356,7 +357,7 @@ func TestEventShape(t *testing.T) {
 			e.InvolvedObject != (v1.ObjectReference{Kind: "BareMetalHost", APIVersion: "v1", Namespace: "g10",
 				Name: "server1", UID: "uid-server1"}) ||
 			e.Source.Component != "glowplug" || e.ReportingController != "glowplug" || e.ReportingInstance != "here" ||
-			len(e.Message) > maxMessage {
+			len(e.Message) > controller.MaxMessage {
 			t.Errorf("event: %+v", e)
 		}
 		if e = all["UnknownHost default/unknown"]; e == nil || e.Namespace != "default" || e.Type != v1.EventNormal {

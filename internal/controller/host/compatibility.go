@@ -16,13 +16,13 @@ const (
 	// together.
 	coalescePause = 500 * time.Millisecond
 	// passPause is the least time between two passes over all hosts, and passPauseOfHost
-	// that for each of them: some twenty times what checking one takes.
+	// the part of it for each host: some twenty times the time of a check.
 	passPause       = 5 * time.Second
 	passPauseOfHost = 100 * time.Microsecond
 )
 
-// Journal writes the condition ConfigReadable of a host: sentence says why its image
-// cannot read its config, "" that it can.
+// Journal writes the condition ConfigReadable of a host: sentence says why its image cannot
+// read its config; "": it can.
 type Journal interface {
 	ConfigReadable(host *snapshot.Host, sentence string)
 }
@@ -41,27 +41,22 @@ type CompatibilityOptions struct {
 }
 
 // Compatibility reconciles the condition ConfigReadable of hosts with their images and
-// configs, so that it says that an image cannot read its config before the machine boots.
+// configs: the condition is there before a machine boots an image that cannot read its
+// config.
 type Compatibility struct {
 	opts       CompatibilityOptions
-	controller *controller.Controller[compatibilityKey]
-	// The one reconciler's own: the earliest time of the next pass over all hosts, and
-	// the conditions that were written and are not certain to be stored, or are False.
+	controller *controller.Controller[snapshot.Ref]
+	// nextPass is the earliest time of the next pass over all hosts. There is one worker, so
+	// that nextPass and written need no lock.
 	nextPass time.Time
-	written  map[snapshot.Ref]condition
-}
-
-// compatibilityKey is a host.
-type compatibilityKey struct {
-	host snapshot.Ref
-	// backlog is true for one of all hosts, which wait until no other is queued.
-	backlog bool
+	// written are the conditions that were written and are False, or may not be stored yet.
+	written map[snapshot.Ref]condition
 }
 
 // everyHost is the key of a pass over all hosts that boot an image.
-var everyHost = compatibilityKey{backlog: true}
+var everyHost = snapshot.Ref{}
 
-// condition is a sentence that was written of a host, and the revision that it had.
+// condition is the sentence that was written for a host, and the revision of the host.
 type condition struct {
 	sentence string
 	revision uint64
@@ -70,15 +65,14 @@ type condition struct {
 // NewCompatibility returns a Compatibility, which checks nothing before Run.
 func NewCompatibility(opts CompatibilityOptions) *Compatibility {
 	c := &Compatibility{opts: opts, written: map[snapshot.Ref]condition{}}
-	c.controller = controller.New(controller.Options[compatibilityKey]{
+	c.controller = controller.New(controller.Options[snapshot.Ref]{
 		Name:      "host-compatibility",
 		Reconcile: c.reconcile,
-		List: func(_ context.Context, enqueue func(compatibilityKey)) error {
+		List: func(_ context.Context, enqueue func(snapshot.Ref)) error {
 			enqueue(everyHost)
 			return nil
 		},
-		LowPriority: func(key compatibilityKey) bool { return key.backlog },
-		Metrics:     opts.Metrics, Logger: opts.Logger,
+		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	return c
 }
@@ -91,9 +85,9 @@ func (c *Compatibility) Changed(change snapshot.Change) {
 	key := everyHost
 	switch {
 	case change.Host != nil:
-		key = compatibilityKey{host: change.Host.Ref}
+		key = change.Host.Ref
 	case change.OldHost != nil:
-		key = compatibilityKey{host: change.OldHost.Ref}
+		key = change.OldHost.Ref
 	case change.All:
 	case imageFacts(change.Image) != imageFacts(change.OldImage):
 	case configFacts(change.Config) != configFacts(change.OldConfig):
@@ -103,8 +97,7 @@ func (c *Compatibility) Changed(change snapshot.Change) {
 	c.controller.EnqueueAfter(key, coalescePause)
 }
 
-// facts are what compatibility depends on, of an image or a config. How far a download
-// is, or who was given a config, is no part of it.
+// facts are the parts of an image or a config that compatibility depends on.
 type facts struct {
 	uid, version, release string
 	generation            int64
@@ -129,7 +122,7 @@ func configFacts(config *snapshot.Config) facts {
 	}
 }
 
-func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (time.Duration, error) {
+func (c *Compatibility) reconcile(ctx context.Context, key snapshot.Ref) (time.Duration, error) {
 	switch {
 	case !c.opts.Ready():
 		return coalescePause, nil
@@ -137,12 +130,11 @@ func (c *Compatibility) reconcile(ctx context.Context, key compatibilityKey) (ti
 		return c.reconcileAll(), nil
 	}
 	view := c.opts.Inventory.View()
-	host := view.Host(key.host)
-	if host == nil {
-		delete(c.written, key.host)
-		return 0, nil
+	if host := view.Host(key); host != nil {
+		c.check(ctx, host)
+	} else {
+		delete(c.written, key)
 	}
-	c.check(ctx, host)
 	return 0, nil
 }
 
@@ -154,36 +146,36 @@ func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
 	view := c.opts.Inventory.View()
 	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
 	for _, h := range hosts {
-		c.controller.Enqueue(compatibilityKey{host: h.Ref, backlog: true})
+		c.controller.EnqueueLow(h.Ref)
 	}
 	for ref := range c.written {
-		c.controller.Enqueue(compatibilityKey{host: ref, backlog: true})
+		c.controller.EnqueueLow(ref)
 	}
 	c.nextPass = time.Now().Add(max(passPause, time.Duration(len(hosts))*passPauseOfHost))
 	return 0
 }
 
-// check has the condition of a host written where it is not true, once for each state
-// that the host is seen in.
+// check writes the condition of a host where the stored one is wrong, once for each revision
+// of the host.
 func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
-	skew, known := c.opts.Decider.SkewOfStored(h, ctx.Done())
-	if !known {
-		return // the condition stays as it is
+	skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done())
+	if !isKnown {
+		return
 	}
 	sentence := ""
 	if skew != nil {
 		sentence = skew.String()
 	}
 	before, found := c.written[h.Ref]
-	stored := h.Unreadable() == (sentence != "")
+	isStored := h.Unreadable() == (sentence != "")
 	switch {
-	case stored && sentence == "":
+	case isStored && sentence == "":
 		delete(c.written, h.Ref)
 		return
-	case found && before.sentence == sentence && (stored || before.revision == h.Revision):
+	case found && before.sentence == sentence && (isStored || before.revision == h.Revision):
 		return
 	}
-	// A write of what is stored already, as after a start, does not reach the store.
+	// After a start the same condition may be stored already: then the write changes nothing.
 	c.written[h.Ref] = condition{sentence, h.Revision}
 	c.opts.Journal.ConfigReadable(h, sentence)
 }

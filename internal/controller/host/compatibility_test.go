@@ -166,7 +166,7 @@ func TestCompatibilityOfATemplate(t *testing.T) {
 		if r.text = step.text; step.status != "" {
 			put(inv.Hosts(), "g10/a", `{"spec":{"image":"i"},`+step.status+`}`)
 		}
-		key := compatibilityKey{host: snapshot.Ref{Namespace: "g10", Name: "a"}}
+		key := snapshot.Ref{Namespace: "g10", Name: "a"}
 		if _, err := c.reconcile(t.Context(), key); err != nil {
 			t.Error(err)
 		}

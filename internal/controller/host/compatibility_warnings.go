@@ -9,15 +9,15 @@ import (
 // maxNamed bounds the hosts that the answer to a write names.
 const maxNamed = 5
 
-// HostWarnings returns what is wrong with a host that is being written: with whom it
-// shares an address, and that its image cannot read its config.
+// HostWarnings returns the warnings for a host that is being written: the hosts that share
+// an address with it, and that its image cannot read its config.
 func (c *Compatibility) HostWarnings(host *v1.BareMetalHost) []string {
 	var sentences []string
 	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {
 		sentences = append(sentences, conflict.String())
 	}
 	// Most hosts name no image; those need not be read for the decision.
-	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot || c.opts.Inventory.Stats().Images.Objects == 0 {
+	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot {
 		return sentences
 	}
 	if h := snapshot.HostFrom(host); h != nil {

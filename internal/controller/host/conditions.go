@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
@@ -20,40 +21,38 @@ const (
 	reasonUnreadable = "IgnitionTooOld"
 )
 
-// maxMessage bounds the message of a condition, in bytes.
-const maxMessage = 1024
-
-// findings are what others have found of a host. They are replaced, not changed.
+// findings are the values of a host's conditions. They are immutable: a change makes new
+// ones.
 type findings struct {
 	uid string
-	// conflicts is a sentence for each conflict that the host has now.
+	// conflicts has a sentence for each conflict of the host.
 	conflicts []string
-	// unreadable says why its image cannot read its config, "" that it can; nil: that
-	// has not been found since the conditions were written last.
+	// unreadable says why the image of the host cannot read its config; "": it can. It is
+	// nil unless it has changed since the conditions were written last.
 	unreadable *string
-	// pending is true where the conditions are to be written.
+	// pending is true until the conditions are written.
 	pending bool
 }
 
 func (f *findings) isPending() bool { return f != nil && f.pending }
 
-// ConflictChanged takes with whom a host shares a hardware or IP address now.
+// ConflictChanged takes the hosts that now share a hardware or IP address with a host.
 func (w *StatusWriter) ConflictChanged(change snapshot.ConflictChange) {
 	var sentences []string
 	for _, c := range change.Conflicts {
 		sentences = append(sentences, c.String())
 	}
-	w.find(change.Host, func(f *findings) { f.conflicts = sentences })
+	w.changeFindings(change.Host, func(f *findings) { f.conflicts = sentences })
 }
 
-// ConfigReadable takes why a host's image cannot read its config, in a sentence, or
-// with "" that it can.
+// ConfigReadable takes a sentence that says why a host's image cannot read its config; "":
+// it can.
 func (w *StatusWriter) ConfigReadable(host *snapshot.Host, sentence string) {
-	w.find(host, func(f *findings) { f.unreadable = &sentence })
+	w.changeFindings(host, func(f *findings) { f.unreadable = &sentence })
 }
 
-// find has a change of a host's findings written.
-func (w *StatusWriter) find(host *snapshot.Host, change func(*findings)) {
+// changeFindings changes a host's findings, and queues the host.
+func (w *StatusWriter) changeFindings(host *snapshot.Host, change func(*findings)) {
 	w.mu.Lock()
 	f := findings{uid: host.UID}
 	if before := w.findings[host.Ref]; before != nil && before.uid == host.UID {
@@ -73,7 +72,7 @@ func (w *StatusWriter) findingsOf(ref snapshot.Ref) *findings {
 	return w.findings[ref]
 }
 
-// pending returns the hosts whose conditions are to be written.
+// pending returns the hosts whose conditions are not written yet.
 func (w *StatusWriter) pending() (refs []snapshot.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,8 +84,8 @@ func (w *StatusWriter) pending() (refs []snapshot.Ref) {
 	return refs
 }
 
-// forget keeps of written findings only the conflicts. Those that have come meanwhile
-// stay.
+// forget drops written findings, but for conflicts that go on. Findings that have changed
+// during the write stay.
 func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,13 +99,13 @@ func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	w.findings[ref] = &findings{uid: written.uid, conflicts: written.conflicts}
 }
 
-// conditions returns the conditions that are to be set. A condition appears with the
-// first trouble. IdentityUnique is corrected with any write where its conflict has
-// ended while no server ran.
+// conditions returns the conditions for a status. A condition is added when it is false for
+// the first time. IdentityUnique becomes true with any write of the status, since its
+// conflict may have ended while no server ran.
 func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.Time) (all []*metav1.Condition) {
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		all = append(all, &metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: clip(message),
+			Type: kind, Status: status, Reason: reason, Message: controller.ClipMessage(message),
 			ObservedGeneration: host.Generation, LastTransitionTime: metav1.Time{Time: now},
 		})
 	}
@@ -135,18 +134,9 @@ func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.T
 func conditionEvent(
 	ref snapshot.Ref, uid string, c *metav1.Condition,
 ) (object v1.ObjectReference, eventType, reason, message string) {
-	object = v1.ObjectReference{
-		Kind: "BareMetalHost", APIVersion: "v1", Namespace: ref.Namespace, Name: ref.Name, UID: uid,
-	}
+	object = controller.HostReference(ref, uid)
 	if c.Status == metav1.ConditionFalse {
 		return object, v1.EventWarning, c.Reason, c.Message
 	}
 	return object, v1.EventNormal, c.Type, c.Message
-}
-
-func clip(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
-	}
-	return s
 }

@@ -15,11 +15,11 @@ import (
 
 // update is one write of a status.
 type update struct {
-	machine  progress.Machine // zero: there is nothing new of it
+	machine  progress.Machine // zero: its part of the status is up to date
 	findings *findings        // nil: there are none
 	at       time.Time
 
-	// uid is that of the stored host, and transitions are the conditions that change.
+	// uid is the UID of the stored host, and transitions are the conditions that change.
 	uid         string
 	transitions []*metav1.Condition
 }
@@ -43,14 +43,14 @@ func (u *update) apply(input runtime.Object, _ storage.ResponseMeta) (runtime.Ob
 	return host, nil, nil
 }
 
-// writeProgress writes how far a machine is.
+// writeProgress writes the state of a machine's boot into a status.
 func writeProgress(s *v1.BareMetalHostStatus, m *progress.Machine) {
 	status := progressOf(s)
 	p := m.Merge(status)
-	if p.Seen.IsZero() { // it has done nothing
+	if p.Seen.IsZero() { // the machine has sent no request
 		return
 	}
-	// Within one boot, what came after the config was served is not undone.
+	// Within one boot, a host does not go back from Provisioned to Provisioning.
 	if p.State == v1.StateProvisioning && s.State == v1.StateProvisioned && p.Boots == s.BootCount {
 		p.State = s.State
 	}
@@ -61,7 +61,7 @@ func writeProgress(s *v1.BareMetalHostStatus, m *progress.Machine) {
 	}
 }
 
-// progressOf returns how far a host is by its status.
+// progressOf returns the state of a host's boot by its status.
 func progressOf(s *v1.BareMetalHostStatus) snapshot.Progress {
 	p := snapshot.Progress{
 		State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)),

@@ -18,33 +18,25 @@ import (
 )
 
 const (
-	// perSecond bounds the writes. Fewer are made while a storm of boots goes on: the
-	// boot log has what the statuses would say.
+	// perSecond bounds the writes, and inStorm those during a storm of boots: the states are
+	// in the boot log, so that the statuses can wait.
 	perSecond = 500
 	inStorm   = 10
-	// retryMin and retryMax are the bounds of the pause after a write that the store,
-	// though it is there, refuses.
+	// retryMin is the least pause after a write that the store refuses.
 	retryMin = time.Second
-	retryMax = time.Minute
 )
-
-// Recorder records events.
-type Recorder interface {
-	Record(object v1.ObjectReference, eventType, reason, message string)
-}
 
 // StatusOptions are the parts of a StatusWriter.
 type StatusOptions struct {
-	// Progress is how far the boots of hosts are.
+	// Progress has the states of boots.
 	Progress *progress.Tracker
-	// Host returns a host as the snapshot has it, nil where it has none; nil: it is not
-	// asked.
+	// Host returns a host of the snapshot, or nil; a nil function is not called.
 	Host func(snapshot.Ref) *snapshot.Host
-	// Events takes changes of conditions.
-	Events Recorder
+	// Events records changes of conditions.
+	Events controller.Recorder
 	// Metrics counts the writes; nil: they are not counted.
 	Metrics *controller.Metrics
-	// Logger takes what goes wrong; nil discards it.
+	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -57,8 +49,8 @@ type StatusWriter struct {
 
 	mu    sync.Mutex
 	store controller.Store // nil before Run
-	// findings are those of hosts that have a conflict, or whose conditions are to be
-	// written: at most one of each host.
+	// findings are those of hosts that have a conflict, or whose conditions are not written
+	// yet.
 	findings map[snapshot.Ref]*findings
 }
 
@@ -74,7 +66,7 @@ func NewStatusWriter(opts StatusOptions) *StatusWriter {
 		}),
 	}
 	w.queue = controller.New(controller.Options[snapshot.Ref]{
-		Name: "hosts", Reconcile: w.reconcile, List: w.list, RetryMin: retryMin, RetryMax: retryMax,
+		Name: "hosts", Reconcile: w.reconcile, List: w.list, RetryMin: retryMin,
 		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	return w
@@ -85,11 +77,11 @@ func (w *StatusWriter) Changed(host snapshot.Ref, pause time.Duration) {
 	w.queue.EnqueueAfter(host, pause)
 }
 
-// Pending returns the number of hosts whose conditions are to be written.
+// Pending returns the number of hosts whose conditions are not written yet.
 func (w *StatusWriter) Pending() int { return len(w.pending()) }
 
-// Run writes statuses until ctx ends. While the store is away they are kept. It is
-// called once; Shutdown writes what is left.
+// Run writes statuses until ctx ends. While the store is away they wait. It is called once;
+// Shutdown writes the rest.
 func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 	w.mu.Lock()
 	w.store = store
@@ -97,8 +89,8 @@ func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 	w.queue.Run(ctx)
 }
 
-// Shutdown writes what is left when Run has returned, at once and for as long as ctx
-// lasts. A status whose state is in the boot log is written by the next start.
+// Shutdown writes the rest once Run has returned, for as long as ctx lasts. After the next
+// start, statuses that are missing are written from the boot log.
 func (w *StatusWriter) Shutdown(ctx context.Context) error {
 	refs := w.unwritten()
 	for i, ref := range refs {
@@ -120,12 +112,12 @@ func (w *StatusWriter) list(_ context.Context, enqueue func(snapshot.Ref)) error
 	return nil
 }
 
-// unwritten returns the hosts whose status is to be written.
+// unwritten returns the hosts whose status is not up to date.
 func (w *StatusWriter) unwritten() []snapshot.Ref {
 	return append(w.opts.Progress.Unwritten(), w.pending()...)
 }
 
-// reconcile writes the status of a host, if it lacks something.
+// reconcile writes the status of a host, unless it is up to date.
 func (w *StatusWriter) reconcile(ctx context.Context, ref snapshot.Ref) (requeueAfter time.Duration, err error) {
 	if !w.opts.Progress.IsUnwritten(ref) && !w.findingsOf(ref).isPending() {
 		return 0, nil
@@ -161,8 +153,8 @@ func (w *StatusWriter) write(ctx context.Context, ref snapshot.Ref) error {
 	return nil
 }
 
-// includes reports whether the status of a host, as the snapshot has it, says all that
-// the boot log does: another server may have written it.
+// includes reports whether the status of a host in the snapshot includes the state of the
+// boot log: another server may have written it.
 func (w *StatusWriter) includes(m *progress.Machine) bool {
 	if w.opts.Host == nil || !m.Logged {
 		return false

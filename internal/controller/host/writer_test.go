@@ -295,7 +295,7 @@ func TestGoneAndRefused(t *testing.T) {
 			t.Error("a state that no status has is trimmed")
 		}
 		r.hosts.fail(nil)
-		pass(retryMax + trimInterval)
+		pass(controller.DefaultRetryMax + trimInterval)
 		if s := r.host("server1").Status; s.State != v1.StateProvisioning || r.log.trimmed != r.log.sequence {
 			t.Errorf("once the store takes it: %+v, trimmed up to %d of %d", s, r.log.trimmed, r.log.sequence)
 		}

@@ -1,5 +1,5 @@
-// Package template renders templates for the hosts that are given them before those ask,
-// and says in the templates' statuses how that went.
+// Package template renders templates ahead of the requests of their hosts, and writes the
+// results into the statuses of the templates.
 //
 // It is the one writer of these fields of IgnitionConfig.status while spec.config is a
 // template that can be read: phase once it is not Pending, errorMessage, warnings,
@@ -10,15 +10,12 @@ package template
 import (
 	"context"
 	"log/slog"
-	goruntime "runtime"
+	"runtime"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/storage"
-
-	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -33,44 +30,27 @@ const (
 	progressPause = 10 * time.Second
 	writeTimeout  = 30 * time.Second
 	statusWriters = 2
-	// refusedPause is the pause after a status that the store does not take: the NATS
-	// server may be given another configuration.
+	// refusedPause is the pause after a status that the store refuses: the operator may
+	// change the limits of the NATS server.
 	refusedPause = time.Minute
-	// hostsPerView is the number of hosts that are assigned in one view of the
-	// inventory.
+	// hostsPerView is the number of hosts that one view of the inventory is used for.
 	hostsPerView = 256
-	// passShare bounds the passes over all hosts: one in passShare of the time.
+	// Passes over all hosts take at most one part in passShare of the time.
 	passShare = 6
 )
 
 // Ref names an object.
 type Ref = snapshot.Ref
 
-// Decider decides which config a host is given.
-type Decider interface {
-	Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config
-}
-
-// Store is the part of the store of ignitionconfigs that a Controller needs.
-type Store interface {
-	GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-		preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, cachedExistingObject runtime.Object) error
-}
-
-// Recorder takes what happened to an object, for an Event.
-type Recorder interface {
-	Record(ref v1.ObjectReference, eventType, reason, message string)
-}
-
 // Options are the parts of a Controller.
 type Options struct {
 	Cache     *rendering.Cache
 	Inventory *snapshot.Inventory
-	Decider   Decider
+	Decider   *decide.Decider
 	// Store is the store of ignitionconfigs.
-	Store Store
-	// Recorder takes changes of a template's phase; nil: nobody.
-	Recorder Recorder
+	Store controller.Store
+	// Recorder records changes of a template's phase; nil: they are not recorded.
+	Recorder controller.Recorder
 	// Metrics counts what is done; nil: nothing is counted.
 	Metrics *controller.Metrics
 	// Logger takes failures; nil discards them.
@@ -81,10 +61,10 @@ type Options struct {
 type Controller struct {
 	opts     Options
 	pauses   pauses
-	hosts    *controller.Controller[hostKey]
+	hosts    *controller.Controller[Ref]
 	statuses *controller.Controller[Ref]
-	// nextPass is the earliest time of the next pass over all hosts; the reconciler's
-	// of everyHost alone.
+	// nextPass is the earliest time of the next pass over all hosts. Only the reconciler of
+	// everyHost uses it.
 	nextPass time.Time
 
 	mu        sync.Mutex
@@ -93,18 +73,11 @@ type Controller struct {
 	byHost map[Ref]assignment
 }
 
-// pauses are the constants of the same names, shorter in tests.
+// pauses are the constants of similar names, which tests shorten.
 type pauses struct{ coalesce, status, progress time.Duration }
 
-// hostKey is a host that is to be assigned its templates and rendered for.
-type hostKey struct {
-	host Ref
-	// backlog is true for one of many that a change of a template concerns.
-	backlog bool
-}
-
 // everyHost is the key of a pass over all templates and hosts.
-var everyHost = hostKey{}
+var everyHost = Ref{}
 
 // New returns a Controller, which reconciles nothing before Run.
 func New(opts Options) *Controller {
@@ -112,16 +85,15 @@ func New(opts Options) *Controller {
 		opts: opts, pauses: pauses{coalescePause, statusPause, progressPause},
 		templates: map[Ref]*state{}, byHost: map[Ref]assignment{},
 	}
-	c.hosts = controller.New(controller.Options[hostKey]{
+	c.hosts = controller.New(controller.Options[Ref]{
 		Name:      "template-hosts",
 		Reconcile: c.reconcileHost,
-		List: func(_ context.Context, enqueue func(hostKey)) error {
+		List: func(_ context.Context, enqueue func(Ref)) error {
 			enqueue(everyHost)
 			return nil
 		},
-		LowPriority: func(key hostKey) bool { return key.backlog },
-		// Machines that ask go first, and half of the processors are theirs.
-		Workers: max(1, goruntime.GOMAXPROCS(0)/2),
+		// Half of the processors are left to the requests of machines.
+		Workers: max(1, runtime.GOMAXPROCS(0)/2),
 		Metrics: opts.Metrics, Logger: opts.Logger,
 	})
 	c.statuses = controller.New(controller.Options[Ref]{
@@ -152,12 +124,12 @@ func (c *Controller) Changed(change snapshot.Change) {
 	key := everyHost
 	switch {
 	case !templates:
-		return // which host is given which config does not matter
+		return // there are no templates
 	case change.All || reassigns(change.OldConfig, change.Config):
 	case change.Host != nil:
-		key.host = change.Host.Ref
+		key = change.Host.Ref
 	case change.OldHost != nil:
-		key.host = change.OldHost.Ref
+		key = change.OldHost.Ref
 	default:
 		return
 	}
@@ -166,14 +138,14 @@ func (c *Controller) Changed(change snapshot.Change) {
 
 func isTemplate(config *snapshot.Config) bool { return config != nil && config.Template }
 
-// reassigns reports whether a change of a config may give hosts another config, or
-// another template. A write of a status does not.
+// reassigns reports whether a change of a config may change the config or template of hosts.
+// A write of a status does not.
 func reassigns(old, new *snapshot.Config) bool {
 	if old == nil || new == nil {
 		return old != new
 	}
 	if !new.Template && old.Failing != new.Failing {
-		return true // templates that have it as a layer warn of that
+		return true // templates with this layer warn of it
 	}
 	return old.UID != new.UID || old.Generation != new.Generation || old.Hash != new.Hash || old.Template != new.Template
 }

@@ -14,19 +14,19 @@ import (
 // endpoints are the types that a host may ask for.
 var endpoints = [...]string{decide.Ignition, decide.Kickstart}
 
-// assignment are the templates of a host, one an endpoint; nil where there is none.
+// assignment has the template of a host for each endpoint, or nil.
 type assignment [len(endpoints)]*state
 
-// state is a template and the outcomes for its hosts: those that are given it when they
-// ask and claim nothing. Controller.mu guards it.
+// state is a template and the outcomes for its hosts, which are those that receive it when
+// their request has no claims. Controller.mu guards it.
 type state struct {
 	config *snapshot.Config
-	// task is the template over its layers as they are.
+	// task is the template with its layers.
 	task  rendering.Task
 	hosts map[Ref]*outcome
-	// pending is the number of the hosts that are yet to be rendered for.
+	// pending is the number of hosts without a result.
 	pending int
-	// dirty is true where the status may be another than was written last, at written.
+	// dirty is true where the status may have changed since the last write, at written.
 	dirty   bool
 	written time.Time
 }
@@ -37,7 +37,7 @@ type outcome struct {
 	pending bool
 	failed  bool
 	message string
-	// ignitionVersion is that of the artifact; warnings are of few hosts.
+	// ignitionVersion is that of the artifact. Few hosts have warnings.
 	ignitionVersion string
 	warnings        []string
 }
@@ -50,13 +50,12 @@ type job struct {
 	version rendering.Version
 }
 
-// reconcileHost assigns a host its templates, and renders those that are not rendered
-// for it.
-func (c *Controller) reconcileHost(ctx context.Context, key hostKey) (time.Duration, error) {
+// reconcileHost assigns a host its templates, and renders those without a result for it.
+func (c *Controller) reconcileHost(ctx context.Context, key Ref) (time.Duration, error) {
 	if key == everyHost {
 		return c.reconcileAll(ctx)
 	}
-	for _, j := range c.assign([]Ref{key.host}) {
+	for _, j := range c.assign([]Ref{key}) {
 		result := c.opts.Cache.RenderAhead(ctx, &j.task, j.host)
 		if result == nil {
 			return 0, ctx.Err() // the server stops
@@ -66,8 +65,8 @@ func (c *Controller) reconcileHost(ctx context.Context, key hostKey) (time.Durat
 	return 0, nil
 }
 
-// reconcileAll takes all templates as they are, assigns all hosts theirs, and queues those
-// that are to be rendered for.
+// reconcileAll updates the templates, assigns all hosts theirs, and queues the hosts without
+// a result with low priority: changed hosts go first.
 func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	if wait := c.nextPass.Sub(began); wait > 0 {
@@ -79,7 +78,7 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	refs := c.updateTemplates()
 	for batch := range slices.Chunk(refs, hostsPerView) {
 		for _, j := range c.assign(batch) {
-			c.hosts.Enqueue(hostKey{host: j.host.Ref, backlog: true})
+			c.hosts.EnqueueLow(j.host.Ref)
 		}
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
@@ -94,8 +93,8 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// updateTemplates adopts all templates as they are, and returns the hosts that are to be
-// assigned theirs: all that there are, and those that were assigned one.
+// updateTemplates updates the states of all templates, and returns the hosts for assign: all
+// hosts, and deleted ones that had a template.
 func (c *Controller) updateTemplates() []Ref {
 	view := c.opts.Inventory.View()
 	templates := view.Templates()
@@ -121,8 +120,8 @@ func (c *Controller) updateTemplates() []Ref {
 	return slices.Collect(maps.Keys(refs))
 }
 
-// updatedState returns the state of a template as it is now; s is the one before, nil where
-// there is none. All hosts are pending where the template or its layers have changed.
+// updatedState returns the state of a template; s is the previous one, or nil. All hosts
+// become pending where the template or its layers have changed.
 func (c *Controller) updatedState(s *state, config *snapshot.Config, task rendering.Task) *state {
 	if s == nil || s.config.UID != config.UID {
 		return &state{config: config, task: task, hosts: map[Ref]*outcome{}, dirty: true}
@@ -139,7 +138,7 @@ func (c *Controller) updatedState(s *state, config *snapshot.Config, task render
 	return s
 }
 
-// assign notes which templates hosts are given, and returns what is to be rendered.
+// assign updates the templates of hosts, and returns the missing renderings.
 func (c *Controller) assign(refs []Ref) (jobs []job) {
 	hosts := make([]*snapshot.Host, len(refs))
 	configs := make([][len(endpoints)]*snapshot.Config, len(refs))
@@ -157,9 +156,11 @@ func (c *Controller) assign(refs []Ref) (jobs []job) {
 	return jobs
 }
 
-// assigned returns the templates that a host is given when it asks and claims nothing,
-// one an endpoint; nil where there is none.
-func assigned(decider Decider, view snapshot.View, host *snapshot.Host) (found [len(endpoints)]*snapshot.Config) {
+// assigned returns, for each endpoint, the template that a host receives when its request has
+// no claims, or nil.
+func assigned(
+	decider *decide.Decider, view snapshot.View, host *snapshot.Host,
+) (found [len(endpoints)]*snapshot.Config) {
 	for i, typ := range endpoints {
 		if config := decider.Assigned(view, host, typ); isTemplate(config) {
 			found[i] = config
@@ -176,7 +177,7 @@ func (c *Controller) assignLocked(ref Ref, host *snapshot.Host, configs [len(end
 		}
 		s := c.templates[config.Ref]
 		if s == nil || s.config.UID != config.UID {
-			continue // a pass that takes it is queued
+			continue // a pass is queued, which updates the templates
 		}
 		now[i] = s
 		version := s.task.Version(host)
@@ -218,7 +219,7 @@ func (c *Controller) removeLocked(s *state, ref Ref) {
 	c.enqueueStatusLocked(s)
 }
 
-// record notes the result for a host, unless another is wanted by now.
+// record sets the result for a host, unless the template or the host has changed meanwhile.
 func (c *Controller) record(j *job, result *rendering.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,8 +236,8 @@ func (c *Controller) record(j *job, result *rendering.Result) {
 	c.enqueueStatusLocked(j.state)
 }
 
-// addPendingLocked counts hosts that are to be rendered for, and has the status say how
-// far that is when it takes long.
+// addPendingLocked adds to the number of pending hosts. If they stay pending for long, the
+// status shows the progress.
 func (c *Controller) addPendingLocked(s *state, n int) {
 	if s.pending == 0 && n > 0 {
 		c.statuses.EnqueueAfter(s.config.Ref, c.pauses.progress)
@@ -244,7 +245,7 @@ func (c *Controller) addPendingLocked(s *state, n int) {
 	s.pending += n
 }
 
-// enqueueStatusLocked has the status of a template written where no host is pending.
+// enqueueStatusLocked queues the status of a template, unless hosts are pending.
 func (c *Controller) enqueueStatusLocked(s *state) {
 	if s.dirty && s.pending == 0 && c.templates[s.config.Ref] == s {
 		c.statuses.EnqueueAfter(s.config.Ref, c.pauses.coalesce)

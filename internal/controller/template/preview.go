@@ -4,19 +4,20 @@ import (
 	"slices"
 
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
 
-// HostRendering is a template rendered for one host.
+// HostRendering is the rendering of a template for one host.
 type HostRendering struct {
-	// Config is the template, Host the BareMetalHost that is given it.
+	// Config is the template, and Host the BareMetalHost that receives it.
 	Config, Host snapshot.Ref
 	compile.Rendering
 }
 
-// Preview renders every template of an inventory for the hosts that are given it, in the
-// order of configs and hosts, and calls yield with one after the other.
-func Preview(inv *snapshot.Inventory, decider Decider, yield func(*HostRendering)) {
+// Preview renders every template of an inventory for its hosts, and calls yield with each
+// rendering, in the order of configs and hosts.
+func Preview(inv *snapshot.Inventory, decider *decide.Decider, yield func(*HostRendering)) {
 	view := inv.View()
 	hosts := view.Hosts()
 	slices.SortFunc(hosts, func(a, b *snapshot.Host) int { return a.Ref.Compare(b.Ref) })
@@ -33,7 +34,7 @@ func Preview(inv *snapshot.Inventory, decider Decider, yield func(*HostRendering
 	for _, c := range templates {
 		t, _ := c.ParseTemplate()
 		if t == nil {
-			continue // its error is that of its source
+			continue // the check of the source reports the error
 		}
 		for _, h := range given[c.Ref] {
 			made := t.Render(h.Facts())

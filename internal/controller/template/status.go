@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/snapshot"
 )
@@ -33,7 +34,7 @@ type summary struct {
 	hosts    v1.RenderedHosts
 	version  string
 	warnings []string
-	// layers are those of the template, failure is why it has no result for any host.
+	// layers are those of the template; failure says why no host has a result.
 	layers  []v1.LayerStatus
 	failure string
 }
@@ -65,7 +66,7 @@ func (s *state) summaryLocked() *summary {
 		sum.hosts.Failures = append(sum.hosts.Failures, v1.HostFailure{Host: ref.String(), Message: s.hosts[ref].message})
 	}
 	if len(warned) > 0 {
-		// The warnings of a template are the same for all of them, mostly.
+		// Mostly all hosts have the same warnings.
 		first := slices.MinFunc(warned, Ref.Compare)
 		for _, w := range s.hosts[first].warnings {
 			if len(sum.warnings) == maxWarnings {
@@ -110,11 +111,10 @@ func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duratio
 }
 
 // errUnchanged ends an update that has nothing to write.
-var errUnchanged = errors.New("the status says so already, or is of another template")
+var errUnchanged = errors.New("the status is up to date, or that of another template")
 
-// update writes the status of a summary's template where apply reports a change. It
-// returns the template as written, nil where there was nothing to write, and the phase
-// that it had before.
+// update writes the status of a summary's template where apply reports a change. It returns
+// the written template, or nil, and the phase that it had before.
 func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.IgnitionConfig) bool) (
 	out *v1.IgnitionConfig, phase string, err error) {
 	out = &v1.IgnitionConfig{}
@@ -133,8 +133,7 @@ func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.Ig
 	return out, phase, err
 }
 
-// refused says in the status of a template, in few words, that the store does not take
-// the whole of it.
+// refused writes a short status, which says that the store refuses the whole one.
 func (c *Controller) refused(ctx context.Context, sum *summary, cause error) error {
 	message := fmt.Sprintf("its status cannot be stored: %v: %s, or make the template smaller", cause, natsd.PayloadRemedy)
 	config, phase, err := c.update(ctx, sum, func(config *v1.IgnitionConfig) bool {
@@ -149,7 +148,7 @@ func (c *Controller) refused(ctx context.Context, sum *summary, cause error) err
 	if err != nil && !apierrors.IsRequestEntityTooLargeError(err) {
 		return err
 	}
-	if err != nil { // there is no space even for the sentence
+	if err != nil { // there is no space for the message
 		config = &v1.IgnitionConfig{Status: v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: message}}
 		config.Namespace, config.Name, config.UID = sum.config.Namespace, sum.config.Name, types.UID(sum.config.UID)
 	}
@@ -157,7 +156,7 @@ func (c *Controller) refused(ctx context.Context, sum *summary, cause error) err
 	return nil
 }
 
-// isOf reports whether a config is the one of the summary, as it was.
+// isOf reports whether a config is the one of the summary, and has not changed.
 func (s *summary) isOf(config *v1.IgnitionConfig) bool {
 	return string(config.UID) == s.config.UID && config.Generation == s.config.Generation &&
 		config.Compiled != nil && config.Compiled.Template && config.Compiled.Hash == s.config.Hash
@@ -176,13 +175,13 @@ func (s *summary) applyTo(config *v1.IgnitionConfig) bool {
 	return true
 }
 
-// put writes the summary into a status. Where the newest source is no template that
-// can be read, the phase goes on to say so; what is counted is of the last good one.
+// put writes the summary into a status. Where the newest source is not a readable template,
+// the phase stays Error, and the counts are those of the last readable one.
 func (s *summary) put(config *v1.IgnitionConfig) {
 	status := &config.Status
 	hosts := s.hosts
 	if s.pending > 0 && status.Phase != v1.PhasePending && status.Hosts != nil && status.Hosts.Total == hosts.Total {
-		return // a server that was started has yet to render what another one has
+		return // after a start the status has the results of another server
 	}
 	status.Hosts = &hosts
 	if config.Compiled.Generation != config.Generation || s.pending > 0 {
@@ -213,15 +212,12 @@ func (s *summary) failures() string {
 	return text
 }
 
-// recordPhase makes an event of a phase that is another than before.
+// recordPhase makes an event of a phase that has changed.
 func (c *Controller) recordPhase(config *v1.IgnitionConfig, before string) {
 	if c.opts.Recorder == nil || config == nil || config.Status.Phase == before {
 		return
 	}
-	object := v1.ObjectReference{
-		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
-		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
-	}
+	object := controller.ConfigReference(config)
 	switch status := &config.Status; {
 	case status.Phase == v1.PhaseReady && status.Hosts != nil:
 		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))

@@ -1,129 +1,98 @@
 package match
 
-import (
-	"slices"
+import "glowplug/internal/domain/shardmap"
 
-	"glowplug/internal/domain/shardmap"
-)
-
-// Index finds the rule for a machine in a time that does not depend on the
-// number of rules. It is never changed: With and Without return the next one.
+// Index finds the rule for a machine in a time that does not depend on the number of
+// rules. The zero value is empty. A copy stays as it is when the original is changed.
 type Index struct {
-	// scopes holds the rules of each type by namespace, and, under the
-	// namespace "", those of all namespaces together.
+	// scopes holds the rules of each type by namespace, and, under the namespace "",
+	// those of all namespaces together.
 	scopes shardmap.Map[scopeKey, *scope]
-	byRef  shardmap.Map[Ref, filed]
-	// pairs counts how many selectors ask for a label.
-	pairs shardmap.Map[Label, int]
+	byRef  shardmap.Map[Ref, indexed]
+	// labelUses counts the selectors that have a label.
+	labelUses shardmap.Map[Label, int]
 }
 
 type scopeKey struct{ typ, namespace string }
 
-// filed is a rule, and the label of its selector that it is found by.
-type filed struct {
+// indexed is a rule, and the one label of its selector under which scopes list it.
+type indexed struct {
 	rule   *Rule
 	anchor Label
 }
 
-// NewIndex makes an index of rules, whose order does not matter. No two rules
-// have the same Ref.
-func NewIndex(rules []*Rule) *Index {
-	x := &Index{}
-	// All labels are counted before the first is anchored, and in the order of
-	// ties every insertion is an append.
+// NewIndex returns an index of rules. No two rules have the same Ref.
+func NewIndex(rules ...*Rule) *Index {
+	x, edit := &Index{}, new(shardmap.Edit)
 	for _, r := range rules {
-		for _, l := range r.Selector.Labels {
-			x.pairs.Add(l, x.pairs.Get(l)+1)
-		}
-	}
-	sorted := slices.Clone(rules)
-	slices.SortFunc(sorted, (*Rule).Compare)
-	for _, r := range sorted {
-		f := filed{r, x.anchor(r)}
-		x.byRef.Add(r.Ref, f)
-		for _, key := range scopesOf(r) {
-			s := x.scopes.Get(key)
-			if s == nil {
-				s = new(scope)
-				x.scopes.Add(key, s)
-			}
-			s.edit(f, building)
-			s.rules++
-		}
+		x.Set(edit, r)
 	}
 	return x
 }
 
-// With returns the index with a rule in the place of the one with the same Ref.
-func (x *Index) With(r *Rule) *Index {
-	next := *x.Without(r.Ref)
-	next.count(r, 1)
-	f := filed{r, next.anchor(r)}
-	next.byRef = next.byRef.With(r.Ref, f)
-	next.editScopes(f, inserting, 1)
-	return &next
+// Set adds a rule, in place of the one with the same Ref.
+func (x *Index) Set(edit *shardmap.Edit, r *Rule) {
+	x.Delete(edit, r.Ref)
+	x.countLabels(edit, r, 1)
+	added := indexed{r, x.rarestLabel(r)}
+	x.byRef.Set(edit, r.Ref, added)
+	x.setInScopes(edit, added, true)
 }
 
-// Without returns the index without the rule of that name.
-func (x *Index) Without(ref Ref) *Index {
-	f := x.byRef.Get(ref)
-	if f.rule == nil {
-		return x
+// Delete removes the rule with a Ref.
+func (x *Index) Delete(edit *shardmap.Edit, ref Ref) {
+	removed := x.byRef.Get(ref)
+	if removed.rule == nil {
+		return
 	}
-	next := *x
-	next.byRef = next.byRef.Without(ref)
-	next.count(f.rule, -1)
-	next.editScopes(f, removing, -1)
-	return &next
+	x.byRef.Delete(edit, ref)
+	x.countLabels(edit, removed.rule, -1)
+	x.setInScopes(edit, removed, false)
 }
 
-// editScopes puts copies in the place of the scopes of a rule, where that has been
-// added or taken out.
-func (x *Index) editScopes(f filed, e edit, by int) {
-	for _, key := range scopesOf(f.rule) {
+// setInScopes adds a rule to the scopes of its type, or removes it from them.
+func (x *Index) setInScopes(edit *shardmap.Edit, rule indexed, isListed bool) {
+	r := rule.rule
+	for _, key := range [...]scopeKey{{r.Type, r.Namespace}, {r.Type, ""}} {
 		var next scope
 		if s := x.scopes.Get(key); s != nil {
 			next = *s
 		}
-		next.edit(f, e)
-		if next.rules += by; next.rules == 0 {
-			x.scopes = x.scopes.Without(key)
+		next.set(edit, rule, isListed)
+		if next.rules > 0 {
+			x.scopes.Set(edit, key, &next)
 		} else {
-			x.scopes = x.scopes.With(key, &next)
+			x.scopes.Delete(edit, key)
 		}
 	}
 }
 
-func scopesOf(r *Rule) [2]scopeKey {
-	return [...]scopeKey{{r.Type, r.Namespace}, {r.Type, ""}}
-}
-
-// Len is the number of rules.
+// Len returns the number of rules.
 func (x *Index) Len() int { return x.byRef.Len() }
 
 // Rules returns all rules, in no order.
 func (x *Index) Rules() []*Rule {
 	rules := make([]*Rule, 0, x.byRef.Len())
-	for _, f := range x.byRef.All() {
-		rules = append(rules, f.rule)
+	for _, r := range x.byRef.All() {
+		rules = append(rules, r.rule)
 	}
 	return rules
 }
 
-func (x *Index) count(r *Rule, by int) {
+func (x *Index) countLabels(edit *shardmap.Edit, r *Rule, by int) {
 	for _, l := range r.Selector.Labels {
-		if n := x.pairs.Get(l) + by; n == 0 {
-			x.pairs = x.pairs.Without(l)
+		if n := x.labelUses.Get(l) + by; n == 0 {
+			x.labelUses.Delete(edit, l)
 		} else {
-			x.pairs = x.pairs.With(l, n)
+			x.labelUses.Set(edit, l, n)
 		}
 	}
 }
 
-// anchor returns the label of a rule that the fewest rules ask for.
-func (x *Index) anchor(r *Rule) (rarest Label) {
+// rarestLabel returns the label of a rule that the fewest rules have.
+func (x *Index) rarestLabel(r *Rule) (rarest Label) {
 	for i, l := range r.Selector.Labels {
-		if i == 0 || x.pairs.Get(l) < x.pairs.Get(rarest) {
+		if i == 0 || x.labelUses.Get(l) < x.labelUses.Get(rarest) {
 			rarest = l
 		}
 	}
@@ -134,13 +103,13 @@ func (x *Index) anchor(r *Rule) (rarest Label) {
 // where nothing matches.
 func (x *Index) Pick(q *Query) (*Rule, Tier) {
 	if q.Offer == DefaultsOnly {
-		if s := x.scopes.Get(scopeKey{q.Type, DefaultNamespace}); s != nil && len(s.defaults) > 0 {
-			return s.defaults[0], Default
+		if r := x.scopes.Get(scopeKey{q.Type, DefaultNamespace}).pickDefault(); r != nil {
+			return r, Default
 		}
 		return nil, None
 	}
-	// Where nothing in the own namespace matches, what matches among all is the
-	// answer of the others.
+	// The machine's own namespace goes first. The scope of all namespaces includes it, which
+	// changes nothing: it is used only where no rule of the own namespace matches.
 	var own, all *scope
 	if q.Namespace != "" {
 		own = x.scopes.Get(scopeKey{q.Type, q.Namespace})
@@ -149,10 +118,10 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 		all = x.scopes.Get(scopeKey{q.Type, ""})
 	}
 	if q.Role != "" {
-		if r := own.role(q.Role); r != nil {
+		if r := own.pickRole(q.Role); r != nil {
 			return r, Role
 		}
-		if r := all.role(q.Role); r != nil {
+		if r := all.pickRole(q.Role); r != nil {
 			return r, Role
 		}
 	}

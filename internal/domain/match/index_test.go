@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/shardmap"
 )
 
 // world makes rules and queries from few values, so that matches, ties and
@@ -117,7 +118,7 @@ func describe(r *Rule) string {
 
 // answer is what an index picked before it was changed.
 type answer struct {
-	index *Index
+	index Index
 	query *Query
 	rule  *Rule
 }
@@ -133,18 +134,18 @@ func TestIndexAgreesWithRank(t *testing.T) {
 			r := w.rule(i)
 			live[r.Ref] = r
 		}
-		x := NewIndex(values(live))
+		x := *NewIndex(values(live)...)
 		var kept []answer
 		for step := range 60 {
 			switch w.IntN(4) {
 			case 0:
 				r := w.rule(step)
 				live[r.Ref] = r
-				x = x.With(r)
+				x.Set(new(shardmap.Edit), r)
 			case 1:
 				for ref := range live {
 					delete(live, ref)
-					x = x.Without(ref)
+					x.Delete(new(shardmap.Edit), ref)
 					break
 				}
 			}
@@ -170,10 +171,11 @@ func TestIndexAgreesWithRank(t *testing.T) {
 			t.Fatalf("the index holds %d rules, want %d", x.Len(), len(live))
 		}
 		for ref := range live {
-			x = x.Without(ref).Without(ref)
+			x.Delete(new(shardmap.Edit), ref)
+			x.Delete(new(shardmap.Edit), ref)
 		}
-		if x.scopes.Len() != 0 || x.pairs.Len() != 0 || x.byRef.Len() != 0 {
-			t.Fatalf("an emptied index keeps %d scopes, %d labels, %d rules", x.scopes.Len(), x.pairs.Len(), x.byRef.Len())
+		if x.scopes.Len() != 0 || x.labelUses.Len() != 0 || x.byRef.Len() != 0 {
+			t.Fatalf("an emptied index keeps %d scopes, %d labels, %d rules", x.scopes.Len(), x.labelUses.Len(), x.byRef.Len())
 		}
 	}
 	for tier := None; tier <= Default; tier++ {
@@ -201,7 +203,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 			rules = append(rules, r)
 		}
 	}
-	x := NewIndex(rules)
+	x := NewIndex(rules...)
 	q := &Query{Type: "ignition", Namespace: "elsewhere", Facts: Facts{
 		MACs: []netaddr.MAC{{2, 9}}, IPs: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
 		Hostnames: []string{"node9.lab"}, Labels: map[string]string{"role": "none", "rack": "z"},
@@ -225,7 +227,7 @@ func BenchmarkPick(b *testing.B) {
 					},
 				}
 			}
-			x := NewIndex(rules)
+			x := NewIndex(rules...)
 			q := &Query{Type: "ignition", Namespace: "g10", Facts: Facts{
 				MACs: []netaddr.MAC{{2, 9}}, IPs: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
 				Hostnames: []string{"node9.lab"}, Labels: map[string]string{"role": "server", "rack": fmt.Sprint(n - 1)},

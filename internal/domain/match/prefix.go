@@ -4,26 +4,28 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+
+	"glowplug/internal/domain/shardmap"
 )
 
-// prefixTable finds the longest prefix that holds an address.
+// prefixTable finds the longest prefix that contains an address.
 type prefixTable struct {
-	rules lists[netip.Prefix]
+	rules shardmap.Map[netip.Prefix, []*Rule]
 	// lengths are the numbers of host bits that prefixes in rules have, ascending, so
 	// that an exact address goes first in either family.
 	lengths []length
 }
 
-// length is a number of host bits, and how many prefixes have it.
+// length is a number of host bits, and the number of prefixes that have it.
 type length struct{ bits, prefixes int }
 
 func hostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
 
-func (t *prefixTable) edit(p netip.Prefix, r *Rule, e edit) {
+func (t *prefixTable) set(edit *shardmap.Edit, p netip.Prefix, r *Rule, isListed bool) {
 	before := t.rules.Len()
-	editList(&t.rules, p, r, e, (*Rule).Compare)
-	by := t.rules.Len() - before
-	if by == 0 {
+	shardmap.SetListed(edit, &t.rules, p, r, isListed, (*Rule).Compare)
+	added := t.rules.Len() - before
+	if added == 0 {
 		return
 	}
 	n := hostBits(p)
@@ -32,7 +34,7 @@ func (t *prefixTable) edit(p netip.Prefix, r *Rule, e edit) {
 	if !found {
 		t.lengths = slices.Insert(t.lengths, i, length{bits: n})
 	}
-	if t.lengths[i].prefixes += by; t.lengths[i].prefixes == 0 {
+	if t.lengths[i].prefixes += added; t.lengths[i].prefixes == 0 {
 		t.lengths = slices.Delete(t.lengths, i, i+1)
 	}
 }
@@ -40,12 +42,8 @@ func (t *prefixTable) edit(p netip.Prefix, r *Rule, e edit) {
 func (t *prefixTable) pick(addrs []netip.Addr) (best *Rule) {
 	for _, l := range t.lengths {
 		for _, a := range addrs {
-			if a.BitLen() < l.bits {
-				continue
-			}
-			p, err := a.Prefix(a.BitLen() - l.bits)
-			if err == nil {
-				best = first(best, t.rules.Get(p))
+			if p, err := a.Prefix(a.BitLen() - l.bits); err == nil {
+				best = firstOf(best, t.rules.Get(p))
 			}
 		}
 		if best != nil {

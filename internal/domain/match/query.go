@@ -6,7 +6,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// RoleLabel is the label that Facts.Role overlays.
+// RoleLabel is the label that Facts.Role overrides.
 const RoleLabel = "role"
 
 // DefaultNamespace is the namespace whose defaults are offered to unknown
@@ -20,14 +20,14 @@ type Facts struct {
 	// Hostnames are in lower case, without a trailing dot.
 	Hostnames []string
 	Labels    map[string]string
-	// Role is the role that was asked for explicitly; "" is none. It is looked
-	// for first and overlays the label "role".
+	// Role is the role that the machine's request names; "": none. It is the first tier,
+	// and overrides the label "role".
 	Role string
 	// Image is the config that the machine's image names; zero: none.
 	Image Ref
 }
 
-// Label is the value of a label, with Role laid over it.
+// Label returns the value of a label; Role overrides the label "role".
 func (f *Facts) Label(key string) (string, bool) {
 	if f.Role != "" && key == RoleLabel {
 		return f.Role, true
@@ -36,8 +36,8 @@ func (f *Facts) Label(key string) (string, bool) {
 	return v, ok
 }
 
-// holds reports whether all labels of a selector hold.
-func (f *Facts) holds(labels []Label) bool {
+// hasLabels reports whether the machine has all labels of a selector.
+func (f *Facts) hasLabels(labels []Label) bool {
 	for _, l := range labels {
 		if v, ok := f.Label(l.Key); !ok || v != l.Value {
 			return false
@@ -49,9 +49,9 @@ func (f *Facts) holds(labels []Label) bool {
 // Offer is the set of configs that a machine may be given.
 type Offer uint8
 
-// The offers. Everywhere is the machine's own namespace first, then the others.
-// OwnNamespace is a known machine's under isolation, DefaultsOnly an unknown
-// one's: the defaults of the namespace "default".
+// The offers. Everywhere is the machine's own namespace first, then the others. Under
+// isolation a known machine has OwnNamespace, and an unknown one DefaultsOnly: the defaults
+// of the namespace "default".
 const (
 	Everywhere Offer = iota
 	OwnNamespace

@@ -25,7 +25,7 @@ func (r Ref) Compare(o Ref) int {
 // Label is a key and its value.
 type Label struct{ Key, Value string }
 
-// Rule is a config as matching sees it. It is never changed.
+// Rule is the part of a config that decides which machines it matches. It is immutable.
 type Rule struct {
 	Ref
 	// Type is the config's type: a query finds rules of one type.
@@ -36,7 +36,7 @@ type Rule struct {
 	// Selector.
 	Role     string
 	Selector Selector
-	// Config is what the rule stands for; matching does not look at it.
+	// Config is the caller's; matching does not use it.
 	Config any
 }
 
@@ -108,15 +108,15 @@ func parseAll[T comparable](field string, values []string, parse func(string) (T
 	return Unique(out), nil
 }
 
-// Unique takes out of a list what stands in it before. It may change the list.
+// Unique removes repeated values from a list, which it may change.
 func Unique[T comparable](list []T) []T {
 	if len(list) < 2 {
 		return list
 	}
-	seen := make(map[T]struct{}, len(list))
+	seen := make(map[T]bool, len(list))
 	return slices.DeleteFunc(list, func(v T) bool {
-		_, again := seen[v]
-		seen[v] = struct{}{}
-		return again
+		isRepeated := seen[v]
+		seen[v] = true
+		return isRepeated
 	})
 }

@@ -1,72 +1,87 @@
 package match
 
-import "glowplug/internal/domain/netaddr"
+import (
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/shardmap"
+)
 
-// scope is the rules of one type in one namespace, or in all. Every list is in
-// the order in which its rules win. A nil scope is empty.
+// scope is the rules of one type in one namespace, or in all. Each list has the order in
+// which its rules win. A nil scope is empty.
 type scope struct {
 	rules    int
-	macs     lists[netaddr.MAC]
+	macs     shardmap.Map[netaddr.MAC, []*Rule]
 	prefixes prefixTable
-	// names holds hostnames as they are written; stems those with a dot by
-	// their first label.
-	names, stems lists[string]
-	// labels holds each rule under its anchor.
-	labels lists[Label]
-	// roleLabels and roleNames hold the rules with an empty selector.
-	roleLabels, roleNames lists[string]
-	defaults              []*Rule
+	// names has the rules by host name, and stems those whose host name has a dot by its
+	// first label.
+	names, stems shardmap.Map[string, []*Rule]
+	// labels has each rule under its anchor.
+	labels shardmap.Map[Label, []*Rule]
+	// roleLabels and roleNames have the rules with an empty selector.
+	roleLabels, roleNames shardmap.Map[string, []*Rule]
+	defaults              shardmap.Map[struct{}, []*Rule]
 }
 
-// edit puts a rule on, or takes it off, every list that it belongs on.
-func (s *scope) edit(f filed, e edit) {
-	r := f.rule
+// set adds a rule to each list that it belongs to, or removes it from them.
+func (s *scope) set(edit *shardmap.Edit, rule indexed, isListed bool) {
+	r := rule.rule
 	sel := &r.Selector
+	byName := func(m *shardmap.Map[string, []*Rule], name string) {
+		shardmap.SetListed(edit, m, name, r, isListed, (*Rule).Compare)
+	}
 	for _, m := range sel.MACs {
-		editList(&s.macs, m, r, e, (*Rule).Compare)
+		shardmap.SetListed(edit, &s.macs, m, r, isListed, (*Rule).Compare)
 	}
 	for _, p := range sel.Prefixes {
-		s.prefixes.edit(p, r, e)
+		s.prefixes.set(edit, p, r, isListed)
 	}
 	for _, n := range sel.Hostnames {
-		editList(&s.names, n, r, e, (*Rule).Compare)
+		byName(&s.names, n)
 		if first := netaddr.FirstLabel(n); first != n {
-			editList(&s.stems, first, r, e, (*Rule).Compare)
+			byName(&s.stems, first)
 		}
 	}
 	if len(sel.Labels) > 0 {
-		editList(&s.labels, f.anchor, r, e, compareLabels)
+		shardmap.SetListed(edit, &s.labels, rule.anchor, r, isListed, compareLabels)
 	}
 	if sel.Default {
-		s.defaults = e.list(s.defaults, r, (*Rule).Compare)
+		shardmap.SetListed(edit, &s.defaults, struct{}{}, r, isListed, (*Rule).Compare)
 	}
 	if sel.IsEmpty() {
 		if r.Role != "" {
-			editList(&s.roleLabels, r.Role, r, e, (*Rule).Compare)
+			byName(&s.roleLabels, r.Role)
 		}
-		editList(&s.roleNames, r.Name, r, e, (*Rule).Compare)
+		byName(&s.roleNames, r.Name)
+	}
+	if isListed {
+		s.rules++
+	} else {
+		s.rules--
 	}
 }
 
-// role is tier 0: among rules with an empty selector the label, then the name
-// with "-target", then the name.
-func (s *scope) role(role string) *Rule {
+// pickRole picks by role, among the rules with an empty selector: by their label, then by
+// the name with "-target", then by the name.
+func (s *scope) pickRole(role string) *Rule {
 	if s == nil {
 		return nil
 	}
-	if l := s.roleLabels.Get(role); len(l) > 0 {
-		return l[0]
-	}
-	if l := s.roleNames.Get(role + "-target"); len(l) > 0 {
-		return l[0]
-	}
-	if l := s.roleNames.Get(role); len(l) > 0 {
-		return l[0]
+	for _, list := range [...][]*Rule{s.roleLabels.Get(role), s.roleNames.Get(role + "-target"), s.roleNames.Get(role)} {
+		if len(list) > 0 {
+			return list[0]
+		}
 	}
 	return nil
 }
 
-// pick goes through the tiers from MAC to Default.
+// pickDefault returns the first of the defaults.
+func (s *scope) pickDefault() *Rule {
+	if s == nil {
+		return nil
+	}
+	return firstOf(nil, s.defaults.Get(struct{}{}))
+}
+
+// pick picks by the tiers from MAC to Default.
 func (s *scope) pick(f *Facts, image *Rule) (*Rule, Tier) {
 	if s == nil {
 		return nil, None
@@ -86,18 +101,15 @@ func (s *scope) pick(f *Facts, image *Rule) (*Rule, Tier) {
 	if image != nil {
 		return image, Image
 	}
-	if len(s.defaults) > 0 {
-		return s.defaults[0], Default
+	if r := s.pickDefault(); r != nil {
+		return r, Default
 	}
 	return nil, None
 }
 
 func (s *scope) byMAC(f *Facts) (best *Rule) {
-	if s.macs.Len() == 0 {
-		return nil
-	}
 	for _, m := range f.MACs {
-		best = first(best, s.macs.Get(m))
+		best = firstOf(best, s.macs.Get(m))
 	}
 	return best
 }
@@ -105,24 +117,18 @@ func (s *scope) byMAC(f *Facts) (best *Rule) {
 // byHostname finds equal names, and where one of the two has no dot, names
 // with the same first label.
 func (s *scope) byHostname(f *Facts) (best *Rule) {
-	if s.names.Len() == 0 {
-		return nil
-	}
 	for _, name := range f.Hostnames {
-		best = first(best, s.names.Get(name))
+		best = firstOf(best, s.names.Get(name))
 		if stem := netaddr.FirstLabel(name); stem != name {
-			best = first(best, s.names.Get(stem))
+			best = firstOf(best, s.names.Get(stem))
 		} else {
-			best = first(best, s.stems.Get(name))
+			best = firstOf(best, s.stems.Get(name))
 		}
 	}
 	return best
 }
 
 func (s *scope) byLabels(f *Facts) (best *Rule) {
-	if s.labels.Len() == 0 {
-		return nil
-	}
 	if f.Role != "" {
 		best = s.anchored(best, Label{RoleLabel, f.Role}, f)
 	}
@@ -134,22 +140,21 @@ func (s *scope) byLabels(f *Facts) (best *Rule) {
 	return best
 }
 
-// anchored returns the better of best and the first rule under the anchor that
-// holds.
+// anchored returns the better of best and the first rule under an anchor that matches.
 func (s *scope) anchored(best *Rule, anchor Label, f *Facts) *Rule {
 	for _, r := range s.labels.Get(anchor) {
 		if best != nil && compareLabels(best, r) <= 0 {
 			return best
 		}
-		if f.holds(r.Selector.Labels) {
+		if f.hasLabels(r.Selector.Labels) {
 			return r
 		}
 	}
 	return best
 }
 
-// first returns the rule that goes first: best, or the head of a list.
-func first(best *Rule, list []*Rule) *Rule {
+// firstOf returns the better of best and the first rule of a list.
+func firstOf(best *Rule, list []*Rule) *Rule {
 	if len(list) > 0 && (best == nil || list[0].Compare(best) < 0) {
 		return list[0]
 	}

@@ -142,7 +142,7 @@ func FuzzSelector(f *testing.F) {
 		if a, err := netaddr.ParseIP(asAddr); err == nil {
 			q.IPs = []netip.Addr{a}
 		}
-		gotRule, gotTier := NewIndex(rules).Pick(q)
+		gotRule, gotTier := NewIndex(rules...).Pick(q)
 		if wantRule, wantTier := linear(rules, q); gotRule != wantRule || gotTier != wantTier {
 			t.Fatalf("index %s %s, linear %s %s", gotTier, describe(gotRule), wantTier, describe(wantRule))
 		}

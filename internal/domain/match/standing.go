@@ -9,17 +9,17 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// Standing is how one rule does in a query, found without an index: the
-// definition of the tiers, which an Index has to agree with.
+// Standing is the result of comparing one rule with a query, without an index. It defines
+// the tiers: an Index picks the rule whose Standing goes first.
 type Standing struct {
 	Rule *Rule
-	// Tier is the first tier in which the rule matches; None where it does not,
-	// or is not offered.
+	// Tier is the first tier in which the rule matches; None: it does not match, or is not
+	// offered.
 	Tier Tier
 	// Offered is true unless the rule is of another type or isolation keeps it
 	// from the machine.
 	Offered bool
-	// Reason says in a few words what holds, or why nothing does.
+	// Reason names the part of the rule that matches, or says why none does.
 	Reason string
 
 	// others is true for a rule outside the machine's namespace.
@@ -32,7 +32,7 @@ type Standing struct {
 // they win; the rest follow by namespace and name.
 func Rank(rules []*Rule, q *Query) []Standing {
 	standings := make([]Standing, len(rules))
-	a := file(q)
+	a := newIndexedQuery(q)
 	for i, r := range rules {
 		standings[i] = a.standing(r)
 	}
@@ -44,19 +44,19 @@ func Rank(rules []*Rule, q *Query) []Standing {
 // others, every other tier in the own namespace, then in the others.
 func (s Standing) compare(o Standing) int {
 	if s.Tier == None || o.Tier == None {
-		return cmp.Or(truth(s.Tier == None, o.Tier == None), s.Rule.Ref.Compare(o.Rule.Ref))
+		return cmp.Or(compareBools(s.Tier == None, o.Tier == None), s.Rule.Ref.Compare(o.Rule.Ref))
 	}
 	return cmp.Or(
-		truth(s.Tier != Role, o.Tier != Role),
-		truth(s.others, o.others),
+		compareBools(s.Tier != Role, o.Tier != Role),
+		compareBools(s.others, o.others),
 		cmp.Compare(s.Tier, o.Tier),
 		cmp.Compare(s.depth, o.depth),
 		s.Rule.Compare(o.Rule),
 	)
 }
 
-// truth compares with false going first.
-func truth(a, b bool) int {
+// compareBools compares two bools: false goes first.
+func compareBools(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -87,8 +87,8 @@ func (s Standing) Over(o Standing) string {
 	return "a tie of the same age: the order of namespace/name decides"
 }
 
-// standing tells how one rule does.
-func (q *asked) standing(r *Rule) Standing {
+// standing compares one rule with the query.
+func (q *indexedQuery) standing(r *Rule) Standing {
 	s := Standing{Rule: r, others: q.Namespace == "" || r.Namespace != q.Namespace}
 	switch {
 	case r.Type != q.Type:
@@ -107,7 +107,7 @@ func (q *asked) standing(r *Rule) Standing {
 }
 
 // evaluate compares a rule that is offered with the host, tier by tier.
-func (q *asked) evaluate(r *Rule, s *Standing) {
+func (q *indexedQuery) evaluate(r *Rule, s *Standing) {
 	sel := &r.Selector
 	empty := sel.IsEmpty()
 	if empty && q.evaluateRole(r, s) {
@@ -130,7 +130,7 @@ func (q *asked) evaluate(r *Rule, s *Standing) {
 		s.Tier, s.Reason = Hostname, "matchHostnames has "+sel.Hostnames[i]
 		return
 	}
-	if len(sel.Labels) > 0 && q.holds(sel.Labels) {
+	if len(sel.Labels) > 0 && q.hasLabels(sel.Labels) {
 		s.Tier, s.depth, s.Reason = Labels, -len(sel.Labels), "matchLabels holds: "+joinLabels(sel.Labels)
 		return
 	}
@@ -147,7 +147,7 @@ func (q *asked) evaluate(r *Rule, s *Standing) {
 
 // evaluateRole reports whether a rule without a selector is for the role that was
 // requested.
-func (q *asked) evaluateRole(r *Rule, s *Standing) bool {
+func (q *indexedQuery) evaluateRole(r *Rule, s *Standing) bool {
 	switch {
 	case q.Role == "":
 		return false
@@ -173,7 +173,7 @@ func SameHost(a, b string) bool {
 	return firstA == firstB && (firstA == a || firstB == b)
 }
 
-// miss says why no field of a selector holds.
+// miss says why no field of a selector matches.
 func (f *Facts) miss(sel *Selector, empty bool) string {
 	if empty {
 		return "its selector is empty: it is given by role or image only"
@@ -199,12 +199,9 @@ func (f *Facts) miss(sel *Selector, empty bool) string {
 }
 
 func joinLabels(labels []Label) string {
-	var b strings.Builder
+	pairs := make([]string, len(labels))
 	for i, l := range labels {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(l.Key + "=" + l.Value)
+		pairs[i] = l.Key + "=" + l.Value
 	}
-	return b.String()
+	return strings.Join(pairs, ", ")
 }

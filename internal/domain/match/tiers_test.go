@@ -118,7 +118,7 @@ func TestTiers(t *testing.T) {
 			if c.anon {
 				q.Namespace = ""
 			}
-			r, tier := NewIndex(c.rules).Pick(q)
+			r, tier := NewIndex(c.rules...).Pick(q)
 			got := ""
 			if r != nil {
 				got = r.Ref.String()
@@ -145,7 +145,7 @@ func TestRoleLabel(t *testing.T) {
 	labelled.Role = "builder"
 	rules := []*Rule{labelled, rule(t, Ref{"g10", "builder-target"}, 9, "ignition", Selector{})}
 	q := &Query{Type: "ignition", Namespace: "g10", Facts: Facts{Role: "builder"}}
-	if r, tier := NewIndex(rules).Pick(q); r != labelled || tier != Role {
+	if r, tier := NewIndex(rules...).Pick(q); r != labelled || tier != Role {
 		t.Errorf("got %v by %s, want the labelled one", r, tier)
 	}
 	if got := Rank(rules, q)[0].Over(Rank(rules, q)[1]); got != "the label role goes before the name" {

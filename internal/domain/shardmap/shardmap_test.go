@@ -21,10 +21,10 @@ func TestAgreesWithAMap(t *testing.T) {
 			key := r.IntN(keys)
 			switch r.IntN(3) {
 			case 0:
-				now.ours = now.ours.Without(key)
+				now.ours.Delete(new(Edit), key)
 				delete(now.theirs, key)
 			default:
-				now.ours = now.ours.With(key, i)
+				now.ours.Set(new(Edit), key, i)
 				now.theirs[key] = i
 			}
 			if got, want := now.ours.Get(key), now.theirs[key]; got != want {
@@ -40,7 +40,7 @@ func TestAgreesWithAMap(t *testing.T) {
 			}
 		}
 		for key := range keys {
-			now.ours = now.ours.Without(key)
+			now.ours.Delete(new(Edit), key)
 		}
 		if now.ours.Len() != 0 || now.ours.Has(1) {
 			t.Errorf("%d entries are left", now.ours.Len())
@@ -50,31 +50,34 @@ func TestAgreesWithAMap(t *testing.T) {
 
 func TestLookupsDoNotAllocate(t *testing.T) {
 	var m Map[string, int]
+	edit := new(Edit)
 	for i := range 1000 {
-		m.Add(string(rune('a'+i)), i)
+		m.Set(edit, string(rune('a'+i)), i)
 	}
 	if n := testing.AllocsPerRun(100, func() { _ = m.Get("b") }); n != 0 {
 		t.Errorf("Get allocates %v times", n)
 	}
 }
 
-func BenchmarkWith(b *testing.B) {
+func BenchmarkSet(b *testing.B) {
 	const size = 100_000
 	var m Map[int, *int]
+	edit := new(Edit)
 	for i := range size {
-		m.Add(i, nil)
+		m.Set(edit, i, nil)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		m = m.With(i%size, nil)
+		m.Set(new(Edit), i%size, nil)
 	}
 }
 
 func BenchmarkGet(b *testing.B) {
 	const size = 100_000
 	var m Map[int, *int]
+	edit := new(Edit)
 	for i := range size {
-		m.Add(i, nil)
+		m.Set(edit, i, nil)
 	}
 	for i := 0; b.Loop(); i++ {
 		_ = m.Get(i % size)

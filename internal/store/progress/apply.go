@@ -10,8 +10,8 @@ import (
 
 // Apply applies a message of the boot log. All messages are applied, in order.
 func (t *Tracker) Apply(batch bootlog.Batch) {
-	// The snapshot is asked before the lock is taken, since its own lock is held by those
-	// who ask for the progress of a host.
+	// The snapshot is read before the lock is taken: the requests of machines wait for the
+	// lock.
 	current := make([]*snapshot.Host, len(batch.Records))
 	if !batch.Own && t.opts.Host != nil {
 		for i := range batch.Records {
@@ -27,7 +27,7 @@ func (t *Tracker) Apply(batch bootlog.Batch) {
 	t.applied = max(t.applied, batch.Sequence)
 	for i := range batch.Records {
 		if m, isNew := t.applyLocked(&batch.Records[i], current[i], batch); m != nil && (isNew || m.unwritten) {
-			t.machines.mark(m)
+			m.unwritten = true
 			changed = append(changed, m.Ref)
 		}
 	}
@@ -41,17 +41,16 @@ func (t *Tracker) Apply(batch bootlog.Batch) {
 	}
 }
 
-// applyLocked folds a record into what is remembered of its machine. isNew is false
-// where the host is no more, or its status says what the record does.
+// applyLocked merges a record into the state of its machine. isNew is false where the host
+// is gone, or its status includes the record.
 func (t *Tracker) applyLocked(
 	r *bootlog.Record, current *snapshot.Host, batch bootlog.Batch,
 ) (m *machine, isNew bool) {
-	m = t.machines.byRef[r.Host]
-	if m == nil || m.UID != r.UID {
+	if m = t.knownLocked(r.Host, r.UID); m == nil {
 		if batch.Own || current != nil && current.UID != r.UID {
 			return nil, false
 		}
-		m = t.machines.put(Machine{
+		m = t.addLocked(Machine{
 			Ref: r.Host, UID: r.UID, Progress: r.Progress, Logged: true, Config: r.Config, Hash: r.Hash, after: r.After,
 		})
 		m.oldest = batch.Sequence
@@ -63,13 +62,13 @@ func (t *Tracker) applyLocked(
 	}
 	adopted := m.fold(r, batch.Own)
 	if m.oldest == 0 || adopted && r.After >= before {
-		m.oldest = batch.Sequence // it says what all older ones do
+		m.oldest = batch.Sequence // it includes all older ones
 	}
 	return m, true
 }
 
-// fold brings a machine to where a record is that comes after what it includes. It
-// reports whether the machine is now as the record says.
+// fold merges a record that is newer than the state of a machine into it. It reports
+// whether the state is now that of the record.
 func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
 	before := m.Progress
 	switch {
@@ -82,7 +81,7 @@ func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
 		adopted = decide.Same(m.Progress, r.Progress)
 	case decide.LaterSeen(r.Progress, before):
 		m.Progress, adopted = r.Progress, true
-	default: // what this server has to write comes after it
+	default: // the state that this server has yet to write comes after it
 		m.Progress.Position = r.Progress.Position
 	}
 	if adopted {
@@ -93,7 +92,7 @@ func (m *machine) fold(r *bootlog.Record, own bool) (adopted bool) {
 		}
 	}
 	if m.Progress.Boots != before.Boots {
-		m.done = 0
+		m.recorded = 0
 	}
 	return adopted
 }

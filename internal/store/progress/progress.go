@@ -1,7 +1,7 @@
-// Package progress remembers how far the boots of machines are. What a machine does is
-// noted in memory, at once: its next boot must not depend on writes. The state that
-// decides the next boot then goes into the boot log, many hosts in one write, and from
-// there into the statuses of hosts, which somebody else writes.
+// Package progress holds the states of machines' boots. A state changes in memory first: the
+// next boot of a machine must not depend on writes. The part that decides the next boot is
+// then written into the boot log, many hosts in one write. The controller of hosts writes
+// it into their statuses.
 package progress
 
 import (
@@ -14,7 +14,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// seenPause is how long the status waits of a host that was only seen again.
+// seenPause is the pause before a status is written that has a new lastSeen alone.
 const seenPause = 5 * time.Second
 
 // Reasons of the events of a boot, in the order in which they come.
@@ -28,28 +28,29 @@ const (
 	ReasonLocalBoot    = "LocalBoot"
 )
 
-// Recorder records events of what machines do.
+// Recorder records the events of boots.
 type Recorder interface {
 	RecordStep(host snapshot.Ref, uid, reason, message string)
 }
 
-// Statuses hears of hosts whose status is to be written after a pause.
+// Statuses is the writer of statuses. Changed has it write one after a pause; it must not
+// block.
 type Statuses interface {
 	Changed(host snapshot.Ref, pause time.Duration)
 }
 
 // Options are the parts of a Tracker.
 type Options struct {
-	// Events takes what machines do; nil discards it.
+	// Events takes the events of boots; nil discards them.
 	Events Recorder
 	// Host returns a host as the snapshot has it, nil where it has none; nil: it is
 	// not asked.
 	Host func(snapshot.Ref) *snapshot.Host
-	// Logger takes what goes wrong; nil discards it.
+	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Tracker remembers how far machines are. Its methods are safe for concurrent use and,
+// Tracker holds the states of machines' boots. Its methods are safe for concurrent use and,
 // but for Complete, Run and Shutdown, do not block.
 type Tracker struct {
 	opts Options
@@ -59,16 +60,17 @@ type Tracker struct {
 	mu       sync.Mutex
 	log      Log      // nil before Run
 	statuses Statuses // nil while Run does not run
-	// machines are the hosts that have done something since the start, at most one each.
-	machines machines
-	// unlogged are the machines whose state is to be written into the boot log, in
-	// order.
+	// machines are the hosts that have done something since the start.
+	machines map[snapshot.Ref]*machine
+	// limit is the number of machines at which some are forgotten.
+	limit int
+	// unlogged are the machines whose state is not in the boot log yet, in order.
 	unlogged []*machine
-	// urgent is true where a machine waits for one of them, and recorded is when some
-	// were written last.
+	// urgent is true while a machine waits for one of them, and recorded is the time of the
+	// last write.
 	urgent   bool
 	recorded time.Time
-	// stormUntil is when the storm of boots is over, as far as is known.
+	// stormUntil is the time at which the storm of boots is expected to end.
 	stormUntil time.Time
 	// applied is the newest message of the boot log that was applied.
 	applied uint64
@@ -80,15 +82,19 @@ func New(opts Options) *Tracker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Tracker{opts: opts, wake: make(chan struct{}, 1), machines: newMachines()}
+	return &Tracker{
+		opts: opts, wake: make(chan struct{}, 1), machines: make(map[snapshot.Ref]*machine), limit: fewMachines,
+	}
 }
 
-// Progress returns how far a host is. What happened since its status was written
-// counts.
+// Progress returns the state of a host's boot, which may be newer than its status.
 func (t *Tracker) Progress(h *snapshot.Host) snapshot.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.machines.progress(h)
+	if m := t.knownLocked(h.Ref, h.UID); m != nil {
+		return m.Merge(h.Progress)
+	}
+	return h.Progress
 }
 
 // Storm reports whether so many machines boot that statuses and events have to wait.
@@ -123,24 +129,19 @@ func (t *Tracker) Failed(host *snapshot.Host) { t.advance(host, decide.FailStep)
 // TargetLogin notes that a host has logged in to the target of an image. iPXE does so
 // twice a boot, and the machine's system once more: that is one event.
 func (t *Tracker) TargetLogin(host *snapshot.Host, image snapshot.Ref, initiator string) {
-	if t.isFirst(host, loggedIn) {
-		t.record(host, ReasonTargetLogin, "logged in to the target of image "+image.String()+" as "+initiator)
-	}
+	t.recordOnce(host, loggedIn, ReasonTargetLogin,
+		"logged in to the target of image "+image.String()+" as "+initiator)
 }
 
-// KernelRead notes that a host has begun to read the kernel of an image; what it reads
-// of it later in the same boot is not noted.
+// KernelRead notes that a host has begun to read the kernel of an image. Later reads of the
+// same boot are no events.
 func (t *Tracker) KernelRead(host *snapshot.Host, image snapshot.Ref, path string) {
-	if t.isFirst(host, readKernel) {
-		t.record(host, ReasonKernelRead, "reads the kernel "+path+" of image "+image.String())
-	}
+	t.recordOnce(host, readKernel, ReasonKernelRead, "reads the kernel "+path+" of image "+image.String())
 }
 
 // InitrdRead is KernelRead for the initial RAM disk.
 func (t *Tracker) InitrdRead(host *snapshot.Host, image snapshot.Ref, path string) {
-	if t.isFirst(host, readInitrd) {
-		t.record(host, ReasonInitrdRead, "reads the initrd "+path+" of image "+image.String())
-	}
+	t.recordOnce(host, readInitrd, ReasonInitrdRead, "reads the initrd "+path+" of image "+image.String())
 }
 
 // Served notes that a host was given a config. Retries are no event.
@@ -150,8 +151,8 @@ func (t *Tracker) Served(host *snapshot.Host, config *snapshot.Config) {
 	}
 }
 
-// Complete notes that a host has said that it is done, and returns once that is
-// durable. After an error it may not be, and the machine is to say it again.
+// Complete notes that a host has reported the end of its installation, and returns once
+// that is durable. After an error it may not be durable, and the machine has to repeat it.
 func (t *Tracker) Complete(ctx context.Context, host *snapshot.Host) error {
 	t.advance(host, decide.CompleteStep)
 	if err := t.awaitLogged(ctx, host); err != nil {
@@ -161,40 +162,53 @@ func (t *Tracker) Complete(ctx context.Context, host *snapshot.Host) error {
 	return nil
 }
 
-// record makes an event of what a host has done.
+// record makes an event of a host.
 func (t *Tracker) record(host *snapshot.Host, reason, message string) {
 	if t.opts.Events != nil {
 		t.opts.Events.RecordStep(host.Ref, host.UID, reason, message)
 	}
 }
 
-// isFirst reports whether something happens for the first time in a host's boot.
-func (t *Tracker) isFirst(host *snapshot.Host, what once) bool {
+// recordOnce makes an event, once in a boot.
+func (t *Tracker) recordOnce(host *snapshot.Host, event eventSet, reason, message string) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.machines.isFirst(host, what)
+	m := t.machineLocked(host)
+	isFirst := m.recorded&event == 0
+	m.recorded |= event
+	t.mu.Unlock()
+	if isFirst {
+		t.record(host, reason, message)
+	}
 }
 
 func (t *Tracker) advance(host *snapshot.Host, step decide.Step) { t.advanceWith(host, step, nil) }
 
-// advanceWith brings a host forward, at once in memory and soon in the boot log and its
-// status. config is the one that it was given in this step, if any. It reports whether
-// that is more than a retry.
+// advanceWith applies a step to a host, at once in memory and soon in the boot log and its
+// status. config is the one that the host was given in this step, if any. The result is
+// false for a retry.
 func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *snapshot.Config) (isNew bool) {
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()
 		return false
 	}
-	m, began, changed := t.machines.step(host, step, time.Now())
-	isNew = began || changed
-	isFirst := false
+	m := t.machineLocked(host)
+	before := m.Merge(host.Progress)
+	m.Progress, isNew = decide.Advance(host, before, step, time.Now())
+	if isNew {
+		m.recorded = 0
+	}
+	isChanged := !decide.Same(before, m.Progress)
+	isNew = isNew || isChanged
 	if config != nil {
 		isNew = isNew || m.Config != config.Ref || m.Hash != config.Hash
 		m.Config, m.Hash = config.Ref, config.Hash
 	}
-	isSeen := t.machines.mark(m) && !changed // a change is written once it is in the boot log
-	if changed {
+	isSeen := !m.unwritten && !isChanged // a change is written into the status after the boot log
+	m.unwritten = true
+	isFirst := false
+	if isChanged {
+		m.Logged, m.after = false, before.Position
 		isFirst = len(t.unlogged) == 0
 		t.enqueueLocked(m)
 	}
@@ -216,10 +230,15 @@ func (t *Tracker) wakeWriter() {
 	}
 }
 
-// Pending returns how many states go into the boot log, and how many statuses lack
-// something.
+// Pending returns the number of states that are not in the boot log yet, and that of hosts
+// whose status is not up to date.
 func (t *Tracker) Pending() (records, statuses int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.unlogged), t.machines.unwritten
+	for _, m := range t.machines {
+		if m.unwritten {
+			statuses++
+		}
+	}
+	return len(t.unlogged), statuses
 }

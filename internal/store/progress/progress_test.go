@@ -2,7 +2,6 @@ package progress
 
 import (
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,17 +12,17 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMachinesAreForgotten(t *testing.T) {
-	m := newMachines()
-	now := time.Unix(1_800_000_000, 0)
+	tracker := New(Options{})
 	for i := range fewMachines {
 		h := &snapshot.Host{Ref: snapshot.Ref{Name: string(rune(i + 1))}, UID: "u", Revision: 1}
-		known, _, _ := m.step(h, decide.ImageStep, now)
-		if i%2 == 0 {
-			known.Logged = true // and its status has it
+		tracker.advance(h, decide.ImageStep)
+		if i%2 == 0 { // it is logged, and its status is up to date
+			m := tracker.machines[h.Ref]
+			m.Logged, m.queued, m.unwritten = true, false, false
 		}
 	}
-	m.step(&snapshot.Host{Ref: snapshot.Ref{Name: "new"}}, decide.ImageStep, now)
-	if got := len(m.byRef); got < fewMachines/2 || got > fewMachines/2+2 {
+	tracker.advance(&snapshot.Host{Ref: snapshot.Ref{Name: "new"}}, decide.ImageStep)
+	if got := len(tracker.machines); got < fewMachines/2 || got > fewMachines/2+2 {
 		t.Errorf("%d are remembered", got)
 	}
 }

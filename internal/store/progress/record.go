@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// maxRecords are written into the boot log at once.
+	// maxRecords bounds the records of one write into the boot log.
 	maxRecords = 10_000
-	// recordGap is the least time between the begins of two writes: in a storm each
-	// takes the states of many hosts. stormGap is the same in a storm, while no machine
-	// waits: every state is durable within a second all the same.
+	// recordGap is the least time between the begins of two writes, and stormGap the same in
+	// a storm while no machine waits: then each write has the states of many hosts. Each
+	// state is durable within a second all the same.
 	recordGap = 10 * time.Millisecond
 	stormGap  = 400 * time.Millisecond
-	// completeTimeout bounds how long a machine waits until its state is durable.
+	// completeTimeout bounds the wait of a machine until its state is durable.
 	completeTimeout = 3 * time.Second
 	// awayMin and awayMax are the bounds of the pause between two attempts while the log
 	// is away. It is short, since machines wait for the log.
 	awayMin = 250 * time.Millisecond
 	awayMax = time.Second
-	// idle bounds how long nothing is looked at.
+	// idle bounds the wait for a wake-up.
 	idle = time.Minute
-	// otherGrace is how long the status of a host is left to the server that wrote
-	// the record, which may be gone.
+	// otherGrace is the time that another server, which may be gone, has to write the status
+	// for its own record.
 	otherGrace = 10 * time.Second
 
-	// stormRecords in a second, and stormLeast in one write, are a storm, in which
-	// statuses and events wait; it is over stormLength after the last such write.
+	// A storm begins with a write of stormLeast records that is one of stormRecords a
+	// second. Statuses and events wait until stormLength after the last such write.
 	stormRecords = 500
 	stormLeast   = 8
 	stormLength  = 500 * time.Millisecond
@@ -46,14 +46,14 @@ type Log interface {
 	Trim(ctx context.Context, upTo uint64) error
 }
 
-// errClosed is the outcome for those who wait for a state when the server stops.
+// errClosed is the outcome of a wait for a state when the server stops.
 var errClosed = errors.New("the server stops")
 
 // awaitLogged waits until the state of a host is in the boot log.
 func (t *Tracker) awaitLogged(ctx context.Context, host *snapshot.Host) error {
 	t.mu.Lock()
-	m := t.machines.byRef[host.Ref]
-	if m == nil || m.UID != host.UID || m.Logged {
+	m := t.knownLocked(host.Ref, host.UID)
+	if m == nil || m.Logged {
 		t.mu.Unlock()
 		return nil
 	}
@@ -78,7 +78,7 @@ func (t *Tracker) awaitLogged(ctx context.Context, host *snapshot.Host) error {
 	}
 }
 
-// enqueueLocked has a machine written into the boot log.
+// enqueueLocked queues a machine for the boot log.
 func (t *Tracker) enqueueLocked(m *machine) {
 	if !m.queued {
 		m.queued = true
@@ -86,7 +86,7 @@ func (t *Tracker) enqueueLocked(m *machine) {
 	}
 }
 
-// nextRecords returns what is to be written into the boot log next, and of whom.
+// nextRecords removes the next records for the boot log from the queue.
 func (t *Tracker) nextRecords() (machines []*machine, records []bootlog.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *Tracker) nextRecords() (machines []*machine, records []bootlog.Record) 
 	for len(t.unlogged) > 0 && len(records) < maxRecords {
 		m := t.unlogged[0]
 		t.unlogged, m.queued = t.unlogged[1:], false
-		if m.Logged && !m.carried { // another server's record says it, or the host is no more
+		if m.Logged && !m.carried { // another server has written it, or the host is gone
 			continue
 		}
 		m.carried = false
@@ -116,7 +116,7 @@ func (t *Tracker) nextRecords() (machines []*machine, records []bootlog.Record) 
 	return machines, records
 }
 
-// pause returns how long what there is for the boot log can wait for more; 0: it cannot.
+// pause returns the time that the queued states can wait for others; 0: they cannot.
 func (t *Tracker) pause() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,8 +127,7 @@ func (t *Tracker) pause() time.Duration {
 	return max(0, stormGap-now.Sub(t.recorded))
 }
 
-// writeRecords writes what there is into the boot log, up to maxRecords. n is their
-// number.
+// writeRecords writes the next records into the boot log. n is their number.
 func (t *Tracker) writeRecords(ctx context.Context) (n int, err error) {
 	machines, records := t.nextRecords()
 	if len(records) == 0 {
@@ -148,9 +147,9 @@ func (t *Tracker) writeRecords(ctx context.Context) (n int, err error) {
 	return 0, err
 }
 
-// Run writes states into the boot log until ctx ends, and says whose statuses are to be
-// written. While the log is away, states wait. It is called once; Shutdown writes what
-// is left.
+// Run writes states into the boot log until ctx ends, and calls statuses for the hosts whose
+// status has to be written. While the log is away, states wait. It is called once; Shutdown
+// writes the rest.
 func (t *Tracker) Run(ctx context.Context, log Log, statuses Statuses) {
 	t.mu.Lock()
 	t.log, t.statuses = log, statuses
@@ -208,8 +207,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// Shutdown writes what is left into the boot log, at once and for as long as ctx lasts,
-// when Run has returned. The error says how much is lost. What comes later is ignored.
+// Shutdown writes the rest into the boot log once Run has returned, for as long as ctx
+// lasts. The error says how many states are lost. Later steps are ignored.
 func (t *Tracker) Shutdown(ctx context.Context) error {
 	var err error
 	for n := 1; n > 0 && err == nil; {
@@ -227,4 +226,56 @@ func (t *Tracker) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("%d states of hosts could not be written: %w", len(t.unlogged), err)
 	}
 	return nil
+}
+
+const (
+	// trimInterval is the time between two trims of the boot log.
+	trimInterval = 2 * time.Second
+	// maxLag is the number of messages of the boot log that may wait for one host, whose
+	// status cannot be written: its state is then written into the log again.
+	maxLag = 1 << 12
+)
+
+// trim removes from the boot log the messages that the statuses include, until ctx ends.
+func (t *Tracker) trim(ctx context.Context) {
+	ticker := time.NewTicker(trimInterval)
+	defer ticker.Stop()
+	trimmed := uint64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if upTo := t.included(); upTo > trimmed {
+			if err := t.log.Trim(ctx, upTo); err != nil {
+				t.opts.Logger.Debug("the boot log is not trimmed", "error", err)
+				continue
+			}
+			trimmed = upTo
+		}
+	}
+}
+
+// included returns the sequence up to which all messages of the boot log are in the
+// status of hosts.
+func (t *Tracker) included() (upTo uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	upTo = t.applied
+	carry := false
+	for _, m := range t.machines {
+		if m.oldest == 0 {
+			continue
+		}
+		upTo = min(upTo, m.oldest-1)
+		if m.oldest+maxLag < t.applied && !m.carried {
+			m.carried, carry = true, true
+			t.enqueueLocked(m)
+		}
+	}
+	if carry {
+		t.wakeWriter()
+	}
+	return upTo
 }

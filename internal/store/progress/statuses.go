@@ -6,16 +6,15 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// ErrGone is the error of a write where another object has taken the place of the host,
-// or none.
-var ErrGone = errors.New("the host is no more")
+// ErrGone is the error of a write for a host that is gone; another one may have its name.
+var ErrGone = errors.New("the host is gone")
 
-// Unwritten returns the hosts whose status lacks something.
+// Unwritten returns the hosts whose status is not up to date.
 func (t *Tracker) Unwritten() []snapshot.Ref {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	refs := make([]snapshot.Ref, 0, t.machines.unwritten)
-	for ref, m := range t.machines.byRef {
+	var refs []snapshot.Ref
+	for ref, m := range t.machines {
 		if m.unwritten {
 			refs = append(refs, ref)
 		}
@@ -23,38 +22,39 @@ func (t *Tracker) Unwritten() []snapshot.Ref {
 	return refs
 }
 
-// IsUnwritten reports whether the status of a host lacks something.
+// IsUnwritten reports whether the status of a host is not up to date.
 func (t *Tracker) IsUnwritten(ref snapshot.Ref) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := t.machines.byRef[ref]
+	m := t.machines[ref]
 	return m != nil && m.unwritten
 }
 
-// BeginWrite returns what is remembered of a host whose status lacks something. It is
-// written from then on, until EndWrite says what has come of that.
+// BeginWrite returns the state of a host whose status is not up to date. EndWrite ends the
+// write of that status.
 func (t *Tracker) BeginWrite(ref snapshot.Ref) (m Machine, isUnwritten bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.machines.byRef[ref]
-	if known == nil || !t.machines.unmark(known) {
+	known := t.machines[ref]
+	if known == nil || !known.unwritten {
 		return Machine{}, false
 	}
+	known.unwritten = false
 	return known.Machine, true
 }
 
-// EndWrite takes the error of the write that BeginWrite began: ErrGone where the host
-// is no more.
+// EndWrite takes the error of the write that BeginWrite began: ErrGone where the host is
+// gone.
 func (t *Tracker) EndWrite(written *Machine, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := t.machines.byRef[written.Ref]
+	m := t.machines[written.Ref]
 	switch {
 	case m == nil || m.UID != written.UID:
 	case errors.Is(err, ErrGone):
-		t.machines.drop(m)
+		t.dropLocked(m)
 	case err != nil:
-		t.machines.mark(m)
+		m.unwritten = true
 	case written.Progress.Position >= m.Progress.Position:
 		m.oldest = 0
 	}

@@ -1,15 +1,18 @@
-// Package rendering is the cache of rendered templates: each is rendered and compiled
-// once for a host and all that the template can see of it, whoever waits for it, within
-// bounds of memory and processors.
+// Package rendering is the cache of rendered templates. A template is rendered and compiled
+// once for a host, until the template, its layers or the facts of the host change. Memory
+// and the number of simultaneous renderings are bounded.
 package rendering
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
@@ -21,21 +24,21 @@ import (
 const (
 	// maxHostBytes bounds the results for hosts: 10,000 of 5 KB and as much again.
 	maxHostBytes = 128 << 20
-	// maxStrangerBytes bounds those for machines that are no known hosts: they take no
-	// memory from the hosts'.
+	// maxStrangerBytes bounds the results for strangers, which are machines that are no
+	// known hosts.
 	maxStrangerBytes = 16 << 20
-	// maxParsedBytes bounds the templates that are cached parsed, in bytes of their
-	// sources; parsed they take some twenty times that.
+	// maxParsedBytes bounds the parsed templates, in bytes of their sources; a parsed
+	// template takes some twenty times that.
 	maxParsedBytes = 4 << 20
 	// patience is how long a machine waits for its config to be rendered: less than
-	// the 10 s after which Ignition asks anew.
+	// the 10 s after which Ignition asks again.
 	patience = 8 * time.Second
 )
 
 // Ref names an object.
 type Ref = snapshot.Ref
 
-// Result is a template rendered and compiled for one machine. It is never changed.
+// Result is a template rendered and compiled for one machine. It is immutable.
 type Result struct {
 	// Artifact is the body of the answer; nil where there is none.
 	Artifact []byte
@@ -68,14 +71,18 @@ type Cache struct {
 	patience time.Duration
 	slots    slots
 	metrics  *metrics
-	jobs     sync.WaitGroup
+	flights  singleflight.Group
+	// closing ends with Close.
+	closing context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
 
 	mu               sync.Mutex
 	hosts, strangers *results
-	calls            map[callKey]*call
 	admission        admission
 	parsed           *lru[string, *compile.Template]
-	closed           bool
+	// pending is the number of renderings that wait for a slot or have one.
+	pending int
 }
 
 // New returns an empty Cache.
@@ -89,89 +96,166 @@ func New(opts Options) *Cache {
 		slots:     newSlots(runtime.GOMAXPROCS(0)),
 		hosts:     newResults(maxHostBytes),
 		strangers: newResults(maxStrangerBytes),
-		calls:     map[callKey]*call{},
 		admission: admission{bySource: map[source]int{}},
 		parsed:    newLRU[string, *compile.Template](maxParsedBytes, nil),
 	}
+	c.closing, c.end = context.WithCancel(context.Background())
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
 }
 
-// Close ends what waits to be rendered, and waits for what is being rendered: no more
-// than there are slots, and none takes longer than a template may.
+// Close gives up the renderings that wait for a slot, and waits for the others: they are
+// no more than there are slots, and a template has a time limit.
 func (c *Cache) Close() {
 	c.mu.Lock()
-	c.closed = true
-	for _, call := range c.calls {
-		call.cancel()
-	}
+	c.end()
 	c.mu.Unlock()
-	c.jobs.Wait()
+	c.running.Wait()
 }
 
-// Busy reports whether anything is being rendered, or waits to be.
+// Busy reports whether a rendering waits for a slot or has one.
 func (c *Cache) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.calls) > 0
+	return c.pending > 0
 }
 
 // Render implements decide.Renderer.
 func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
-	who, job := subjectOf(config, host, facts), c.Task(config)
-	own := facts == nil
-	if own {
-		if answer := c.lastAnswer(who, &job, host); answer != nil {
-			return answer, nil
-		}
+	machine, task := machineOf(config, host, facts), c.Task(config)
+	if facts == nil {
 		facts = host.Facts()
 	}
 	var sources []source
 	if host == nil && !asker.Caller.Believed {
 		sources = sourcesOf(&asker.Caller)
 	}
-	result, call := c.join(&job, who, facts, sources)
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
+	defer cancel()
+	result, err := c.result(ctx, asker.Gone, &task, machine, facts, sources)
 	name := "config " + config.Ref.String() + ", a template,"
-	if result == nil {
-		if call == nil {
-			return nil, fault.New(fault.Unavailable, name+" is not rendered for "+describe(host, facts)+
-				" while too many machines wait that are no known hosts; ask again in a moment")
-		}
-		late := time.NewTimer(c.patience)
-		defer late.Stop()
-		if result = c.await(call, asker.Gone, late.C); result == nil {
-			return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+
-				describe(host, facts)+"; ask again in a moment")
-		}
+	switch {
+	case errors.Is(err, errTooMany):
+		return nil, fault.New(fault.Unavailable, name+" is not rendered for "+describe(host, facts)+
+			" while too many machines wait that are no known hosts; ask again in a moment")
+	case err != nil:
+		return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+
+			"; ask again in a moment")
+	case result.Artifact != nil:
+		return servedConfig(config, result, false), nil
 	}
-	answer, found := c.answer(who, &job, host, result, own)
-	if !found {
-		return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)
+	if e := c.entryOf(machine); host != nil && e != nil && e.good != nil {
+		return servedConfig(config, e.good, true), nil
 	}
-	return answer, nil
+	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)
 }
 
 // RenderAhead renders a template for a host that has not asked for it. The result is nil
 // where the cache was closed or ctx has ended.
-func (c *Cache) RenderAhead(ctx context.Context, job *Task, host *snapshot.Host) *Result {
-	result, call := c.join(job, subjectOf(job.config, host, nil), host.Facts(), nil)
-	if call != nil {
-		result = c.await(call, ctx.Done(), nil)
-	}
+func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host) *Result {
+	result, _ := c.result(ctx, nil, task, machineOf(task.config, host, nil), host.Facts(), nil)
 	return result
 }
 
-// await returns the result of a call; nil where it has none before gone is closed or the
-// time is over.
-func (c *Cache) await(call *call, gone <-chan struct{}, late <-chan time.Time) *Result {
-	defer c.leave(call)
-	select {
-	case <-call.done:
-		return call.result
-	case <-gone:
-	case <-late:
+// errTooMany is the error for a stranger that the bounds on strangers exclude.
+var errTooMany = errors.New("too many strangers wait")
+
+// result returns a cached result, or that of a rendering, which callers for the same
+// machine share. It waits until ctx ends or gone is closed. sources are those of a
+// stranger.
+func (c *Cache) result(ctx context.Context, gone <-chan struct{}, task *Task, machine machine, facts *template.Facts,
+	sources []source) (*Result, error) {
+	version := task.version(facts)
+	if result := c.cached(machine, version); result != nil {
+		return result, nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.closing, cancel)()
+	flight := fmt.Sprintf("%#v %#v", machine, version)
+	for ctx.Err() == nil {
+		done := c.flights.DoChan(flight, func() (any, error) {
+			return c.render(ctx, task, machine, version, facts, sources)
+		})
+		select {
+		case outcome := <-done:
+			if outcome.Err == nil {
+				return outcome.Val.(*Result), nil
+			}
+			if errors.Is(outcome.Err, errTooMany) {
+				return nil, errTooMany
+			}
+			// The caller that began the rendering has gone: the next one begins it again.
+		case <-gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}
+	return nil, ctx.Err()
+}
+
+func (c *Cache) cached(machine machine, version Version) *Result {
+	if e := c.entryOf(machine); e != nil && e.version == version {
+		return e.latest
+	}
+	return nil
+}
+
+func (c *Cache) entryOf(machine machine) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resultsOf(machine).get(machine)
+}
+
+// render renders a template once it has a slot, unless ctx ends before, and caches the
+// result.
+func (c *Cache) render(ctx context.Context, task *Task, machine machine, version Version, facts *template.Facts,
+	sources []source) (result *Result, err error) {
+	if result := c.cached(machine, version); result != nil {
+		return result, nil
+	}
+	if err := c.begin(sources); err != nil {
+		return nil, err
+	}
+	defer c.running.Done()
+	isStranger := len(sources) > 0
+	pending := c.metrics.pending(isStranger)
+	pending.Inc()
+	err = c.slots.acquire(ctx, isStranger)
+	pending.Dec()
+	if err != nil {
+		c.metrics.abandoned.Inc()
+	} else {
+		began := time.Now()
+		result = c.execute(task, facts)
+		c.metrics.rendered(result, time.Since(began))
+		c.slots.release(isStranger)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending--
+	c.admission.add(sources, -1)
+	if result != nil {
+		c.resultsOf(machine).add(machine, version, result)
+	}
+	return result, err
+}
+
+// begin counts a rendering, unless the cache is closed or the bounds on strangers exclude
+// it.
+func (c *Cache) begin(sources []source) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.closing.Err(); err != nil {
+		return err
+	}
+	if !c.admission.admit(sources) {
+		c.metrics.refused.Inc()
+		return errTooMany
+	}
+	c.pending++
+	c.running.Add(1)
 	return nil
 }
 
@@ -186,50 +270,15 @@ func describe(host *snapshot.Host, facts *template.Facts) string {
 	return "a machine that is no known host"
 }
 
-// resultsOf returns the results among which those of a subject are.
-func (c *Cache) resultsOf(who subject) *results {
-	if who.host == (Ref{}) {
+// resultsOf returns the results of hosts or of strangers.
+func (c *Cache) resultsOf(machine machine) *results {
+	if machine.host == (Ref{}) {
 		return c.strangers
 	}
 	return c.hosts
 }
 
-// lastAnswer returns the answer to the last request of a host where that was for the
-// same template and layers and the host has not changed since; else nil.
-func (c *Cache) lastAnswer(who subject, job *Task, host *snapshot.Host) *snapshot.Config {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.hosts.get(who)
-	if e == nil || e.config != job.config || e.host != host || e.version.source != job.Source {
-		return nil
-	}
-	return e.answer
-}
-
-// answer returns the config that a result makes of a template. Where that has no artifact
-// a host is given the last result that has one; found is false where there is none. A
-// host that claims nothing is remembered with its answer.
-func (c *Cache) answer(who subject, job *Task, host *snapshot.Host, result *Result, own bool) (
-	answer *snapshot.Config, found bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var e *entry
-	if host != nil {
-		e = c.hosts.get(who)
-	}
-	switch {
-	case result.Artifact != nil:
-		answer = servedConfig(job.config, result, false)
-		if own && e != nil && e.latest == result {
-			e.config, e.host, e.answer = job.config, host, answer
-		}
-	case e != nil && e.good != nil:
-		answer = servedConfig(job.config, e.good, true)
-	}
-	return answer, answer != nil
-}
-
-// servedConfig returns a config with a result in the place of its template.
+// servedConfig returns a config with a result in place of its template.
 func servedConfig(config *snapshot.Config, r *Result, stale bool) *snapshot.Config {
 	out := *config
 	out.Template, out.Source = false, ""

@@ -76,7 +76,7 @@ func TestTenThousandHostsFit(t *testing.T) {
 	job := &Task{config: config, Source: config.Hash}
 	for n := range 10_000 {
 		h := node(n)
-		r.add(subjectOf(config, h, nil), job.Version(h), &Result{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
+		r.add(machineOf(config, h, nil), job.Version(h), &Result{Artifact: make([]byte, 5<<10), Hash: fmt.Sprint(n)})
 	}
 	if n := r.entries.Len(); n != 10_000 {
 		t.Errorf("%d are cached, of %d bytes", n, r.size)
@@ -137,7 +137,7 @@ func TestCloseWaitsForNoMoreThanIsBeingRendered(t *testing.T) {
 	waitUntil(t, "all that has no slot to be given up", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.closed && len(c.calls) == int(calls.Load())
+		return c.closing.Err() != nil && c.pending == int(calls.Load())
 	})
 	close(gate)
 	<-closed

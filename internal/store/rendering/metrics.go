@@ -9,8 +9,8 @@ import (
 // metrics count renderings.
 type metrics struct {
 	seconds *prometheus.HistogramVec
-	// refused counts strangers for whom there was no place, abandoned the renderings
-	// that nobody waited for any more.
+	// refused counts strangers that the bounds excluded, and abandoned renderings whose
+	// machine had gone before they had a slot.
 	refused, abandoned             prometheus.Counter
 	hostsPending, strangersPending prometheus.Gauge
 }
@@ -25,8 +25,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_template_renderings_dropped_total",
 		Help: "Renderings that were asked for and not made: refused, because too many machines waited that are " +
-			"no known hosts, " +
-			"or abandoned, because nobody waited any more.",
+			"no known hosts, or abandoned, because the machine that asked had gone.",
 	}, []string{"reason"})
 	m.refused, m.abandoned = dropped.WithLabelValues("refused"), dropped.WithLabelValues("abandoned")
 	pending := prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -1,62 +1,57 @@
 package rendering
 
 import (
+	"strings"
+
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
-// resultBytes is what a result takes beside its own bytes, about.
+// resultBytes is about the memory of a result beside its artifact and its texts.
 const resultBytes = 1300
 
-// Version names all that a result depends on: the template with its layers, and the
-// facts of the machine. The revision of the host, which changes with every boot, is no
-// part of it.
+// Version identifies the input of a rendering: the template with its layers, and the facts
+// of the machine. It does not include the revision of the host, which changes with each
+// boot.
 type Version struct {
 	source, format string
 	facts          template.Key
 }
 
-// subject is a machine and the template that it is given, each with its UID.
-type subject struct {
+// machine identifies a machine and the template that it is given, each with its UID.
+type machine struct {
 	config, host       Ref
 	configUID, hostUID string
-	// typ is the type of the template, which may become another's.
+	// typ is the type of the template, which a change of its object may change.
 	typ string
-	// role is one that the machine asked for and was granted: the result is for no
-	// request without it. "" is the role in the host's object.
+	// role is the role that the request named and was granted; "": the role is that of the
+	// host's object. Requests with another role have other results.
 	role string
 	// stranger are the facts of a machine that is no known host.
 	stranger template.Key
 }
 
-// subjectOf returns the subject of a request. facts are nil where they are the host's
-// own.
-func subjectOf(config *snapshot.Config, host *snapshot.Host, facts *template.Facts) subject {
-	s := subject{config: config.Ref, configUID: config.UID, typ: config.Type}
+// machineOf returns the machine of a request. facts are nil where they are the host's own.
+func machineOf(config *snapshot.Config, host *snapshot.Host, facts *template.Facts) machine {
+	m := machine{config: config.Ref, configUID: config.UID, typ: config.Type}
 	switch {
 	case host == nil:
-		s.stranger = facts.Key()
-		return s
+		m.stranger = facts.Key()
+		return m
 	case facts != nil:
-		s.role = facts.Labels[match.RoleLabel]
+		m.role = facts.Labels[match.RoleLabel]
 	}
-	s.host, s.hostUID = host.Ref, host.UID
-	return s
+	m.host, m.hostUID = host.Ref, host.UID
+	return m
 }
 
-// entry is the cached state of a subject.
+// entry is the cached results for a machine. It is immutable.
 type entry struct {
 	version Version
 	latest  *Result
 	// good is the last result that has an artifact; nil: there was none.
 	good *Result
-	// config and host are the objects of the last request, and answer what it was given
-	// of version: most requests are of objects that have not changed since, whose facts
-	// need not be hashed. All are nil before there was a request.
-	config *snapshot.Config
-	host   *snapshot.Host
-	answer *snapshot.Config
 }
 
 func (e *entry) bytes() int {
@@ -67,7 +62,7 @@ func (e *entry) bytes() int {
 	return n
 }
 
-// bytes returns what a result takes without its artifact.
+// bytes returns the memory of a result without its artifact.
 func (r *Result) bytes() int {
 	n := resultBytes + len(r.Message)
 	if r.stack != nil {
@@ -79,10 +74,10 @@ func (r *Result) bytes() int {
 	return n
 }
 
-// results are the entries of hosts or of strangers, within a bound. Equal artifacts are
-// held once. Its owner holds a lock.
+// results are the entries of hosts or of strangers, within a bound. Artifacts with the same
+// hash share their bytes. The cache's mutex guards it.
 type results struct {
-	*lru[subject, *entry]
+	*lru[machine, *entry]
 	artifacts map[string]*artifact // by hash
 }
 
@@ -93,7 +88,7 @@ type artifact struct {
 
 func newResults(limit int) *results {
 	r := &results{artifacts: map[string]*artifact{}}
-	r.lru = newLRU[subject](limit, func(e *entry) {
+	r.lru = newLRU[machine](limit, func(e *entry) {
 		r.release(e.latest)
 		if e.good != e.latest {
 			r.release(e.good)
@@ -102,30 +97,25 @@ func newResults(limit int) *results {
 	return r
 }
 
-// find returns the result of a version; nil: it is not cached.
-func (r *results) find(who subject, version Version) *Result {
-	if e := r.get(who); e != nil && e.version == version {
-		return e.latest
-	}
-	return nil
-}
-
-// add caches a result as the latest of a subject.
-func (r *results) add(who subject, version Version, made *Result) {
+// add caches a result as the latest of a machine. The last good one stays beside it where
+// the new one has no artifact.
+func (r *results) add(machine machine, version Version, made *Result) {
+	// The version must not keep the config's bytes in memory.
+	version.source, version.format = strings.Clone(version.source), strings.Clone(version.format)
 	e := &entry{version: version, latest: made, good: made}
 	if made.Artifact == nil {
-		if before := r.get(who); before != nil {
+		e.good = nil
+		if before := r.get(machine); before != nil {
 			e.good = before.good
 			r.retain(e.good)
-		} else {
-			e.good = nil
 		}
 	}
 	r.retain(made)
-	r.put(who, e, e.bytes())
+	r.put(machine, e, e.bytes())
 }
 
-// retain counts a use of a result's artifact, and makes it share the bytes of its equals.
+// retain counts a use of a result's artifact, and replaces its bytes by those of the cached
+// artifact with the same hash.
 func (r *results) retain(result *Result) {
 	if result == nil || result.Artifact == nil {
 		return

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxStrangers bounds the renderings for machines that are no known hosts, waiting
-	// and under way; maxPerSource those of one hardware address, and of one address
-	// (of IPv6: of one /64).
+	// maxStrangers bounds the renderings for strangers, waiting and running, and
+	// maxPerSource those for one hardware address, and for one address (of IPv6: for one
+	// /64).
 	maxStrangers = 64
 	maxPerSource = 8
 )
 
-// source is a hardware address, or an address of a network, that strangers are counted by.
+// source is the hardware address, or the address or network, by which strangers are counted.
 type source struct {
 	mac  netaddr.MAC
 	addr netip.Addr
@@ -33,9 +33,9 @@ func sourcesOf(caller *identity.Caller) []source {
 	return sources
 }
 
-// slots bound how much is rendered at a time. They are given in the order in which they
-// are asked for, and strangers ask one after the other: a known host waits for one of
-// them at most, and where there are several slots all but one are for hosts alone.
+// slots bound the renderings that run at the same time. They are acquired in the order of
+// the calls. Strangers hold one slot at most, so that a known host waits for one of them at
+// most; where there are several slots, all but one are for hosts alone.
 type slots struct{ all, strangers *semaphore.Weighted }
 
 func newSlots(n int) slots {
@@ -64,14 +64,14 @@ func (s *slots) release(stranger bool) {
 	}
 }
 
-// admission counts the renderings for strangers, waiting and under way, in all and by
-// source. Its owner holds a lock.
+// admission counts the renderings for strangers, waiting and running, in all and by source.
+// The cache's mutex guards it.
 type admission struct {
 	strangers int
 	bySource  map[source]int
 }
 
-// admit counts a rendering in where the bounds allow it, and reports whether they do.
+// admit counts a rendering if the bounds allow it, and reports whether they do.
 func (a *admission) admit(sources []source) bool {
 	for _, from := range sources {
 		if a.strangers >= maxStrangers || a.bySource[from] >= maxPerSource {
@@ -82,7 +82,7 @@ func (a *admission) admit(sources []source) bool {
 	return true
 }
 
-// add counts the rendering of a stranger in or out.
+// add adds n to the number of renderings for the sources of a stranger.
 func (a *admission) add(sources []source, n int) {
 	if len(sources) == 0 {
 		return

@@ -10,14 +10,14 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Task is a template with what it is to be merged over, as it is now.
+// Task is a template with its layers as they are now.
 type Task struct {
 	config *snapshot.Config
-	// Source names all that a rendering depends on but the host: the hash of the
-	// template and of its layers.
+	// Source identifies the template and its layers by their hashes: the input of a
+	// rendering without the host.
 	Source string
-	// stack is what it is merged over, the lowest first; Failure says why that cannot
-	// be.
+	// stack are the layers, the lowest first. Failure says why they cannot be merged; "":
+	// they can.
 	stack   []*compile.Layer
 	Failure string
 	// Warnings are of the layers.
@@ -61,7 +61,7 @@ func (t *Task) version(facts *template.Facts) Version {
 	return Version{source: t.Source, format: t.config.Format, facts: facts.Key()}
 }
 
-// Layers returns the layers that it is merged over, for a status.
+// Layers returns the layers, for a status.
 func (t *Task) Layers() []v1.LayerStatus {
 	var all []v1.LayerStatus
 	for _, layer := range t.stack {
@@ -70,7 +70,7 @@ func (t *Task) Layers() []v1.LayerStatus {
 	return all
 }
 
-// layOver merges a rendering over the layers.
+// layOver merges a rendering onto the layers.
 func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
 	laid, found := compile.Lay(t.config.Name, a.Bytes, t.stack)
 	if laid == nil {
@@ -83,17 +83,17 @@ func (t *Task) layOver(a *compile.Artifact) (merged *Result) {
 	}
 }
 
-// make renders and compiles. A panic is an error of this result alone.
-func (c *Cache) make(job *Task, facts *template.Facts) (r *Result) {
+// execute renders and compiles. A panic is an error of this result alone.
+func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			r = &Result{Message: fmt.Sprintf("rendering it failed: %.200v; please report this", failure)}
 		}
 	}()
-	if job.Failure != "" {
-		return &Result{Message: job.Failure}
+	if task.Failure != "" {
+		return &Result{Message: task.Failure}
 	}
-	t, failed := c.parse(job.config)
+	t, failed := c.parse(task.config)
 	if t == nil {
 		return &Result{Message: failed}
 	}
@@ -103,8 +103,8 @@ func (c *Cache) make(job *Task, facts *template.Facts) (r *Result) {
 	}
 	a := made.Artifact
 	r = &Result{Artifact: a.Bytes, Hash: a.Hash, IgnitionVersion: a.IgnitionVersion}
-	if job.config.Stack != nil {
-		r = job.layOver(a)
+	if task.config.Stack != nil {
+		r = task.layOver(a)
 	}
 	switch {
 	case r.Message != "":

@@ -1,120 +1,112 @@
 package snapshot
 
 import (
+	"maps"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"glowplug/internal/domain/shardmap"
 	"glowplug/internal/store/kvstore"
 )
 
-// bucket is how far a bucket has been followed.
+// bucket is the state of a bucket that is followed. Objects and Bad are set by report.
 type bucket struct {
-	loaded bool
+	stats BucketStats
 	// bad are the keys whose value cannot be read.
-	bad      shardmap.Map[string, struct{}]
-	revision uint64
-	at       time.Time
+	bad shardmap.Map[string, struct{}]
 }
 
-func (b *bucket) stats(objects int) BucketStats {
-	return BucketStats{Loaded: b.loaded, Objects: objects, Bad: b.bad.Len(), Revision: b.revision, At: b.at}
+func (b *bucket) report(objects int) BucketStats {
+	stats := b.stats
+	stats.Objects, stats.Bad = objects, b.bad.Len()
+	return stats
 }
 
-// seen has the bucket followed up to a revision.
-func (b *bucket) seen(revision uint64, at time.Time) { b.revision, b.at = revision, at }
-
-// observer follows one bucket: it decodes before it has the lock, and applies then.
+// observer follows one bucket. It decodes without the lock of the inventory.
 type observer[T any] struct {
 	inv    *Inventory
-	bucket func(*state) *bucket
 	kind   string
+	bucket func(*state) *bucket
 	decode func(kvstore.Item, *interner) (*T, error)
-	// build makes ready, without the lock, the function that puts all objects in
-	// the place of what was there.
-	build func(objects []*T) (swap func(next *state))
-	// put adds or, where object is nil, takes out one object, and returns what is to
-	// be done once the state is published, or nil.
-	put func(next *state, ref Ref, object *T) (after func())
-	// loaded returns what is to be done after a load; may be nil.
-	loaded func() (after func())
+	// put puts an object, which may be nil, in place of the one with that name.
+	put func(s *state, edit *shardmap.Edit, ref Ref, object *T)
+	// replace takes over the objects and the bucket of another state.
+	replace func(s *state, from *state)
+	// changed is called after a change was published, and loaded after a load.
+	changed func(before, after *state, ref Ref)
+	loaded  func(before, after *state)
 }
 
-// Hosts is the observer for the bucket of BareMetalHosts.
+// Hosts returns the observer for the bucket of BareMetalHosts.
 func (inv *Inventory) Hosts() kvstore.Observer {
-	var old, loaded *hostIndex
 	return &observer[Host]{
-		inv: inv, bucket: func(s *state) *bucket { return &s.hostBucket }, kind: "BareMetalHost", decode: decodeHost,
-		build: func(hosts []*Host) func(*state) {
-			loaded = indexHosts(hosts)
-			return func(next *state) { old, next.hosts = next.hosts, loaded }
+		inv: inv, kind: "BareMetalHost", decode: decodeHost,
+		bucket:  func(s *state) *bucket { return &s.hosts.bucket },
+		put:     func(s *state, edit *shardmap.Edit, ref Ref, h *Host) { s.hosts.put(edit, ref, h) },
+		replace: func(s, from *state) { s.hosts = from.hosts },
+		changed: func(before, after *state, ref Ref) {
+			old, h := before.hosts.byRef.Get(ref), after.hosts.byRef.Get(ref)
+			// Most updates are of the status, which leaves conflicts as they are.
+			if old == nil || h == nil || !h.sameAddresses(old) {
+				around := map[Ref]bool{}
+				before.hosts.addSharers(around, old)
+				after.hosts.addSharers(around, h)
+				inv.reportConflicts(before, after, around)
+			}
+			inv.opts.OnChange(Change{Host: h, OldHost: old})
 		},
-		put: inv.putHost,
-		loaded: func() func() {
-			changes := changesOfLoad(old, loaded)
-			old, loaded = nil, nil
-			return both(inv.report(changes), inv.changed(Change{All: true}))
+		loaded: func(before, after *state) {
+			around := before.hosts.conflicting()
+			maps.Copy(around, after.hosts.conflicting())
+			inv.reportConflicts(before, after, around)
+			inv.opts.OnChange(Change{All: true})
 		},
 	}
 }
 
-// Configs is the observer for the bucket of IgnitionConfigs.
+// Configs returns the observer for the bucket of IgnitionConfigs.
 func (inv *Inventory) Configs() kvstore.Observer {
 	return &observer[Config]{
-		inv: inv, bucket: func(s *state) *bucket { return &s.configBucket }, kind: "IgnitionConfig", decode: decodeConfig,
-		build: func(configs []*Config) func(*state) {
-			x := indexConfigs(configs)
-			return func(next *state) { next.configs = x }
+		inv: inv, kind: "IgnitionConfig", decode: decodeConfig,
+		bucket:  func(s *state) *bucket { return &s.configs.bucket },
+		put:     func(s *state, edit *shardmap.Edit, ref Ref, c *Config) { s.configs.put(edit, ref, c) },
+		replace: func(s, from *state) { s.configs = from.configs },
+		changed: func(before, after *state, ref Ref) {
+			old, c := before.configs.byRef.Get(ref), after.configs.byRef.Get(ref)
+			if old != nil || c != nil {
+				after.callFollowers(old, c)
+			}
+			inv.opts.OnChange(Change{Config: c, OldConfig: old})
 		},
-		put: func(next *state, ref Ref, c *Config) func() {
-			old := next.configs.byRef.Get(ref)
-			next.configs.put(old, c)
-			return both(inv.tell(old, c), inv.changed(Change{Config: c, OldConfig: old}))
+		loaded: func(_, after *state) {
+			// A config with layers may have been merged onto others than are there now, and a
+			// foreign one was written by another program.
+			for _, c := range after.unsure() {
+				after.callFollowers(nil, c)
+			}
+			inv.opts.OnChange(Change{All: true})
 		},
-		loaded: func() func() { return both(inv.tellAll(), inv.changed(Change{All: true})) },
 	}
 }
 
-// changed returns the call that tells of a change, or nil.
-func (inv *Inventory) changed(c Change) func() {
-	if inv.opts.OnChange == nil {
-		return nil
-	}
-	return func() { inv.opts.OnChange(c) }
-}
-
-// both returns one call for two, each of which may be nil.
-func both(a, b func()) func() {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func() { a(); b() }
-}
-
-// Images is the observer for the bucket of ISCSICdroms.
+// Images returns the observer for the bucket of ISCSICdroms.
 func (inv *Inventory) Images() kvstore.Observer {
 	return &observer[Image]{
-		inv: inv, bucket: func(s *state) *bucket { return &s.imageBucket }, kind: "ISCSICdrom", decode: decodeImage,
-		build: func(images []*Image) func(*state) {
-			x := indexImages(images)
-			return func(next *state) { next.images = x }
+		inv: inv, kind: "ISCSICdrom", decode: decodeImage,
+		bucket:  func(s *state) *bucket { return &s.images.bucket },
+		put:     func(s *state, edit *shardmap.Edit, ref Ref, i *Image) { s.images.put(edit, ref, i) },
+		replace: func(s, from *state) { s.images = from.images },
+		changed: func(before, after *state, ref Ref) {
+			old, i := before.images.byRef.Get(ref), after.images.byRef.Get(ref)
+			inv.opts.OnChange(Change{Image: i, OldImage: old, All: configOf(old) != configOf(i)})
 		},
-		put: func(next *state, ref Ref, i *Image) func() {
-			old := next.images.byRef.Get(ref)
-			next.images.put(old, i)
-			return inv.changed(Change{Image: i, OldImage: old, All: configOf(old) != configOf(i)})
-		},
-		loaded: func() func() { return inv.changed(Change{All: true}) },
+		loaded: func(_, _ *state) { inv.opts.OnChange(Change{All: true}) },
 	}
 }
 
-// configOf is the config that an image names; zero where there is no image.
+// configOf returns the config that an image names; zero where there is no image.
 func configOf(i *Image) Ref {
 	if i == nil {
 		return Ref{}
@@ -122,57 +114,41 @@ func configOf(i *Image) Ref {
 	return i.Config
 }
 
-// Namespaces is the observer for the bucket of Namespaces.
+// Namespaces returns the observer for the bucket of Namespaces. A key has no slash there:
+// it is read as a namespace without a name.
 func (inv *Inventory) Namespaces() kvstore.Observer {
 	return &observer[Namespace]{
-		inv: inv, bucket: func(s *state) *bucket { return &s.namespaceBucket }, kind: "Namespace", decode: decodeNamespace,
-		build: func(namespaces []*Namespace) func(*state) {
-			var byName shardmap.Map[string, *Namespace]
-			for _, n := range namespaces {
-				byName.Add(n.Name, n)
-			}
-			return func(next *state) { next.namespaces = byName }
+		inv: inv, kind: "Namespace", decode: decodeNamespace,
+		bucket: func(s *state) *bucket { return &s.namespaces.bucket },
+		put: func(s *state, edit *shardmap.Edit, ref Ref, n *Namespace) {
+			setOrDelete(edit, &s.namespaces.byRef, ref, n)
 		},
-		put: func(next *state, ref Ref, n *Namespace) func() {
-			// The key of a namespace has no slash, so that its name is read as
-			// a namespace's.
-			if n == nil {
-				next.namespaces = next.namespaces.Without(ref.Namespace)
-			} else {
-				next.namespaces = next.namespaces.With(n.Name, n)
-			}
-			return nil
-		},
+		replace: func(s, from *state) { s.namespaces = from.namespaces },
+		changed: func(_, _ *state, _ Ref) {},
+		loaded:  func(_, _ *state) {},
 	}
 }
 
 // Load implements kvstore.Observer.
 func (o *observer[T]) Load(items []kvstore.Item) {
 	objects, bad := o.decodeAll(items)
-	swap := o.build(objects)
-	var revision uint64
-	for _, item := range items {
-		revision = max(revision, item.Revision)
+	next, edit := &state{}, new(shardmap.Edit)
+	b := o.bucket(next)
+	b.bad, b.stats.Loaded, b.stats.At = bad, true, o.inv.opts.Now()
+	for i, item := range items {
+		b.stats.Revision = max(b.stats.Revision, item.Revision)
+		if objects[i] != nil {
+			o.put(next, edit, refOf(item.Key), objects[i])
+		}
 	}
-	o.inv.update(func(next *state) {
-		swap(next)
-		b := o.bucket(next)
-		b.bad, b.loaded = bad, true
-		b.seen(revision, o.inv.opts.Now())
-	})
-	if o.loaded == nil {
-		return
-	}
-	if after := o.loaded(); after != nil {
-		after()
-	}
+	o.loaded(o.inv.update(func(s *state) { o.replace(s, next) }))
 }
 
 // Put implements kvstore.Observer.
 func (o *observer[T]) Put(item kvstore.Item) {
 	object, err := o.decode(item, nil)
 	if err != nil {
-		o.complain(item, err)
+		o.logBad(item, err)
 		object = nil
 	}
 	o.apply(item.Key, object, item.Revision, err != nil)
@@ -181,37 +157,33 @@ func (o *observer[T]) Put(item kvstore.Item) {
 // Delete implements kvstore.Observer.
 func (o *observer[T]) Delete(key string, revision uint64) { o.apply(key, nil, revision, false) }
 
-// apply puts an object, or nothing where it is nil, in the place of what has that
-// key.
-func (o *observer[T]) apply(key string, object *T, revision uint64, bad bool) {
-	var after func()
-	o.inv.update(func(next *state) {
-		after = o.put(next, refOf(key), object)
+// apply puts an object, which may be nil, in place of the one with that key.
+func (o *observer[T]) apply(key string, object *T, revision uint64, isBad bool) {
+	ref, edit := refOf(key), new(shardmap.Edit)
+	before, after := o.inv.update(func(next *state) {
+		o.put(next, edit, ref, object)
 		b := o.bucket(next)
-		if bad {
-			b.bad = b.bad.With(strings.Clone(key), struct{}{})
+		if isBad {
+			b.bad.Set(edit, strings.Clone(key), struct{}{})
 		} else {
-			b.bad = b.bad.Without(key)
+			b.bad.Delete(edit, key)
 		}
-		b.seen(revision, o.inv.opts.Now())
+		b.stats.Revision, b.stats.At = revision, o.inv.opts.Now()
 	})
-	if after != nil {
-		after()
-	}
+	o.changed(before, after, ref)
 }
 
-// complain logs a value that cannot be read. The error names a place in it,
-// never its contents at length.
-func (o *observer[T]) complain(item kvstore.Item, err error) {
-	o.inv.opts.Logger.Error("a stored object cannot be read and is kept out: write it anew",
+// logBad logs a value that cannot be read. The error names a place in it, and does not
+// quote it at length.
+func (o *observer[T]) logBad(item kvstore.Item, err error) {
+	o.inv.opts.Logger.Error("a stored object cannot be read and is kept out: write it again",
 		"kind", o.kind, "key", item.Key, "revision", item.Revision, "error", err)
 }
 
-// decodeAll decodes on all processors. The objects come in the order of items,
-// without those that cannot be read.
+// decodeAll decodes on all processors. An object that cannot be read is nil.
 func (o *observer[T]) decodeAll(items []kvstore.Item) (objects []*T, bad shardmap.Map[string, struct{}]) {
 	const stride = 64
-	decoded := make([]*T, len(items))
+	objects = make([]*T, len(items))
 	errs := make([]error, len(items))
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -224,20 +196,18 @@ func (o *observer[T]) decodeAll(items []kvstore.Item) (objects []*T, bad shardma
 					return
 				}
 				for i := start; i < min(start+stride, len(items)); i++ {
-					decoded[i], errs[i] = o.decode(items[i], in)
+					objects[i], errs[i] = o.decode(items[i], in)
 				}
 			}
 		})
 	}
 	workers.Wait()
-	objects = decoded[:0]
+	edit := new(shardmap.Edit)
 	for i, err := range errs {
-		if err == nil {
-			objects = append(objects, decoded[i])
-			continue
+		if err != nil {
+			o.logBad(items[i], err)
+			bad.Set(edit, items[i].Key, struct{}{})
 		}
-		o.complain(items[i], err)
-		bad.Add(items[i].Key, struct{}{})
 	}
 	return objects, bad
 }

@@ -23,7 +23,7 @@ type Conflict struct {
 	IP  netip.Addr
 }
 
-// Shared is what the hosts share, such as "MAC 02:00:00:00:00:01".
+// Shared returns the address that the hosts share, such as "MAC 02:00:00:00:00:01".
 func (c Conflict) Shared() string {
 	if c.IP.IsValid() {
 		return "IP " + c.IP.String()
@@ -31,16 +31,16 @@ func (c Conflict) Shared() string {
 	return "MAC " + c.MAC.String()
 }
 
-// String is a sentence without its subject and full stop.
+// String returns a sentence without its subject and full stop.
 func (c Conflict) String() string {
 	return fmt.Sprintf("shares %s with BareMetalHost %s", c.Shared(), c.With)
 }
 
-// ConflictChange says that the conflicts of a host have changed.
+// ConflictChange is a change of the conflicts of a host.
 type ConflictChange struct {
 	Host *Host
 	// Conflicts are those that it has now: MACs first, each with the other hosts
-	// in the order in which they win, at most a few of them. Empty: none any more.
+	// in the order in which they win, at most a few of them. Empty: it has none any more.
 	Conflicts []Conflict
 }
 
@@ -48,9 +48,7 @@ type ConflictChange struct {
 // stored: with all hosts but the one of its own namespace and name. Addresses
 // that cannot be read have none.
 func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
-	ref := Ref{Namespace: host.Namespace, Name: host.Name}
-	var h Host
-	h.Ref = ref
+	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
 	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
 	for _, nic := range nics {
 		if m, err := netaddr.ParseMAC(nic.MAC); err == nil {
@@ -61,128 +59,87 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 		}
 	}
 	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
-	return inv.View().hosts.conflicts(&h)
+	return inv.state.Load().hosts.conflicts(&h)
 }
 
 // conflicts returns the conflicts of a host, which need not be in the index.
 func (x *hostIndex) conflicts(h *Host) []Conflict {
-	var out []Conflict
+	var all []Conflict
+	add := func(sharers []*Host, c Conflict) {
+		most := len(all) + maxOthers
+		for _, other := range sharers {
+			if len(all) == most {
+				return
+			}
+			if other.Ref != h.Ref {
+				c.With = other.Ref
+				all = append(all, c)
+			}
+		}
+	}
 	for _, m := range h.MACs {
-		out = conflictsAt(out, &x.byMAC, m, h, Conflict{MAC: m})
+		add(x.byMAC.Get(m), Conflict{MAC: m})
 	}
 	for _, a := range h.IPs {
-		out = conflictsAt(out, &x.byIP, a, h, Conflict{IP: a})
+		add(x.byIP.Get(a), Conflict{IP: a})
 	}
-	return out
+	return all
 }
 
-// conflictsAt appends the conflicts of a host over one key.
-func conflictsAt[K comparable](out []Conflict, t *table[K, *Host], key K, h *Host, c Conflict) []Conflict {
-	n := 0
-	for _, other := range t.owners(key) {
-		if other.Ref == h.Ref {
-			continue
-		}
-		if n++; n > maxOthers {
-			break
-		}
-		c.With = other.Ref
-		out = append(out, c)
+// addSharers adds the hosts that have one of the addresses of a host, which may be nil.
+func (x *hostIndex) addSharers(sharers map[Ref]bool, h *Host) {
+	if h == nil {
+		return
 	}
-	return out
+	for _, m := range h.MACs {
+		addRefs(sharers, x.byMAC.Get(m))
+	}
+	for _, a := range h.IPs {
+		addRefs(sharers, x.byIP.Get(a))
+	}
 }
 
-// conflictsAround returns, by host, the conflicts of every host that has one of
-// the addresses of old or new; nil where these two are the only ones. Either may
-// be nil.
-func (x *hostIndex) conflictsAround(old, new *Host) map[Ref][]Conflict {
-	var around []*Host
-	for _, h := range [...]*Host{old, new} {
-		if h == nil {
-			continue
-		}
-		for _, m := range h.MACs {
-			around = append(around, x.byMAC.owners(m)...)
-		}
-		for _, a := range h.IPs {
-			around = append(around, x.byIP.owners(a)...)
+// conflicting returns the hosts that have a conflict.
+func (x *hostIndex) conflicting() map[Ref]bool {
+	refs := map[Ref]bool{}
+	for _, sharers := range x.byMAC.All() {
+		if len(sharers) > 1 {
+			addRefs(refs, sharers)
 		}
 	}
-	var out map[Ref][]Conflict
-	for _, h := range around {
-		if h == old {
-			continue
-		}
-		if out == nil {
-			out = make(map[Ref][]Conflict)
-		}
-		if _, done := out[h.Ref]; !done {
-			out[h.Ref] = x.conflicts(h)
+	for _, sharers := range x.byIP.All() {
+		if len(sharers) > 1 {
+			addRefs(refs, sharers)
 		}
 	}
-	switch {
-	case out == nil:
-	case old != nil:
-		out[old.Ref] = x.conflicts(old)
-	case new != nil:
-		out[new.Ref] = nil
-	}
-	return out
+	return refs
 }
 
-// changesSince returns the hosts whose conflicts are no longer what they were. A
-// host that is gone has none to tell of.
-func (x *hostIndex) changesSince(before map[Ref][]Conflict) []ConflictChange {
+func addRefs(refs map[Ref]bool, hosts []*Host) {
+	for _, h := range hosts {
+		refs[h.Ref] = true
+	}
+}
+
+// reportConflicts calls OnConflict for the hosts whose conflicts have changed, in the order
+// of their names. A host that is gone is not reported.
+func (inv *Inventory) reportConflicts(before, after *state, around map[Ref]bool) {
 	var changes []ConflictChange
-	for ref, was := range before {
-		h := x.byRef.Get(ref)
+	for ref := range around {
+		h, old := after.hosts.byRef.Get(ref), before.hosts.byRef.Get(ref)
 		if h == nil {
 			continue
 		}
-		if now := x.conflicts(h); !slices.Equal(now, was) {
+		var was []Conflict
+		if old != nil {
+			was = before.hosts.conflicts(old)
+		}
+		if now := after.hosts.conflicts(h); !slices.Equal(now, was) {
 			changes = append(changes, ConflictChange{Host: h, Conflicts: now})
 		}
 	}
 	slices.SortFunc(changes, func(a, b ConflictChange) int { return a.Host.Ref.Compare(b.Host.Ref) })
-	return changes
-}
-
-// conflicting returns the hosts that have a conflict.
-func (x *hostIndex) conflicting() map[Ref]*Host {
-	out := make(map[Ref]*Host)
-	for _, list := range x.byMAC.shared.All() {
-		for _, h := range list {
-			out[h.Ref] = h
-		}
-	}
-	for _, list := range x.byIP.shared.All() {
-		for _, h := range list {
-			out[h.Ref] = h
-		}
-	}
-	return out
-}
-
-// changesOfLoad compares the conflicts before and after a load.
-func changesOfLoad(old, now *hostIndex) []ConflictChange {
-	before := make(map[Ref][]Conflict)
-	for ref := range now.conflicting() {
-		before[ref] = nil
-	}
-	for ref, h := range old.conflicting() {
-		before[ref] = old.conflicts(h)
-	}
-	return now.changesSince(before)
-}
-
-// report returns the calls of OnConflict that are due; nil where there are none.
-func (inv *Inventory) report(changes []ConflictChange) func() {
-	if inv.opts.OnConflict == nil || len(changes) == 0 {
-		return nil
-	}
-	return func() {
-		for _, c := range changes {
-			inv.opts.OnConflict(c)
-		}
+	for _, change := range changes {
+		inv.opts.OnConflict(change)
 	}
 }

@@ -22,8 +22,7 @@ func refOf(key string) Ref {
 	return Ref{Namespace: namespace, Name: name}
 }
 
-// refFrom reads "name" or "namespace/name" as it stands in an object of a
-// namespace; "" is none.
+// refFrom reads "name" or "namespace/name" in an object of a namespace; "" is zero.
 func refFrom(s, namespace string) Ref {
 	if s == "" {
 		return Ref{}
@@ -42,12 +41,17 @@ func decodeHost(item kvstore.Item, in *interner) (*Host, error) {
 	return newHost(refOf(item.Key), item.Revision, &stored, in)
 }
 
-// newHost makes a host of an object. It may keep and change what the object has.
+// newHost makes a host of an object, whose maps it may keep and change.
 func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host, error) {
 	meta, spec := &stored.Metadata, &stored.Spec
+	labels := spec.Labels
+	if len(meta.Labels) > 0 {
+		labels = meta.Labels
+		maps.Copy(labels, spec.Labels)
+	}
 	h := &Host{
 		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision,
-		Labels:   in.labels(overlay(meta.Labels, spec.Labels)),
+		Labels:   in.labels(labels),
 		Progress: stored.Status.progress(),
 	}
 	boot := HostBoot{
@@ -60,9 +64,11 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 	if !boot.Disk {
 		h.Image = refFrom(spec.Image, h.Namespace)
 	}
-	var err error
-	if h.UUID, err = optional(spec.SystemUUID, "spec.systemUUID", netaddr.ParseUUID); err != nil {
-		return nil, err
+	if spec.SystemUUID != "" {
+		var err error
+		if h.UUID, err = netaddr.ParseUUID(spec.SystemUUID); err != nil {
+			return nil, fmt.Errorf("spec.systemUUID: %w", err)
+		}
 	}
 	if err := h.addCards(spec); err != nil {
 		return nil, err
@@ -107,67 +113,42 @@ func StateOf(state string) string {
 	return ""
 }
 
-// addCards adds the addresses and names of the host's network cards, the one that
-// it boots from first.
-func (h *Host) addCards(spec *v1.BareMetalHostSpec) error {
-	if err := h.addCard("spec.", "bootMACAddress", spec.BootMACAddress, spec.IP, spec.Hostname); err != nil {
-		return err
-	}
-	if spec.Hostname == "" {
-		// A resource name need not be a host name; then it is none.
-		if name, err := netaddr.ParseHostname(h.Name); err == nil {
-			h.Hostnames = []string{name}
+// addCards adds the addresses and names of the host's network cards, first those of the
+// card that it boots from.
+func (h *Host) addCards(spec *v1.BareMetalHostSpec) (err error) {
+	path, macField := "spec.", "bootMACAddress"
+	for i, nic := range append([]v1.NIC{{MAC: spec.BootMACAddress, IP: spec.IP, Hostname: spec.Hostname}}, spec.NICs...) {
+		if i > 0 {
+			path, macField = fmt.Sprintf("spec.nics[%d].", i-1), "mac"
 		}
-	}
-	for i, nic := range spec.NICs {
-		if err := h.addCard(fmt.Sprintf("spec.nics[%d].", i), "mac", nic.MAC, nic.IP, nic.Hostname); err != nil {
+		if h.MACs, err = appendParsed(h.MACs, nic.MAC, path+macField, netaddr.ParseMAC); err != nil {
 			return err
+		}
+		if h.IPs, err = appendParsed(h.IPs, nic.IP, path+"ip", netaddr.ParseIP); err != nil {
+			return err
+		}
+		if h.Hostnames, err = appendParsed(h.Hostnames, nic.Hostname, path+"hostname", netaddr.ParseHostname); err != nil {
+			return err
+		}
+		// Without a host name, the name of the resource is one, if it can be.
+		if name, err := netaddr.ParseHostname(h.Name); i == 0 && nic.Hostname == "" && err == nil {
+			h.Hostnames = append(h.Hostnames, name)
 		}
 	}
 	h.MACs, h.IPs, h.Hostnames = match.Unique(h.MACs), match.Unique(h.IPs), match.Unique(h.Hostnames)
 	return nil
 }
 
-// addCard adds what is known of a network card; each part may be empty.
-func (h *Host) addCard(path, macField, mac, ip, hostname string) error {
-	if m, err := optional(mac, path+macField, netaddr.ParseMAC); err != nil {
-		return err
-	} else if mac != "" {
-		h.MACs = append(h.MACs, m)
-	}
-	if a, err := optional(ip, path+"ip", netaddr.ParseIP); err != nil {
-		return err
-	} else if ip != "" {
-		h.IPs = append(h.IPs, a)
-	}
-	if n, err := optional(hostname, path+"hostname", netaddr.ParseHostname); err != nil {
-		return err
-	} else if hostname != "" {
-		h.Hostnames = append(h.Hostnames, n)
-	}
-	return nil
-}
-
-// optional parses a value where there is one; the error names its field.
-func optional[T any](s, field string, parse func(string) (T, error)) (T, error) {
-	var v T
+// appendParsed appends the value of a field, unless that is empty.
+func appendParsed[T any](list []T, s, field string, parse func(string) (T, error)) ([]T, error) {
 	if s == "" {
-		return v, nil
+		return list, nil
 	}
 	v, err := parse(s)
 	if err != nil {
-		return v, fmt.Errorf("%s: %w", field, err)
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
-	return v, nil
-}
-
-// overlay lays top over base. It may change base.
-func overlay(base, top map[string]string) map[string]string {
-	if len(base) == 0 {
-		return top
-	}
-	maps.Copy(base, top)
-	return base
+	return append(list, v), nil
 }
 
 func decodeConfig(item kvstore.Item, _ *interner) (*Config, error) {
@@ -183,7 +164,7 @@ func decodeConfig(item kvstore.Item, _ *interner) (*Config, error) {
 	return c, nil
 }
 
-// newConfig makes a config of an object. It may keep what the object has.
+// newConfig makes a config of an object, whose values it may keep.
 func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) {
 	meta, spec, status := &stored.Metadata, &stored.Spec, &stored.Status
 	c := &Config{
@@ -218,14 +199,14 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 	return c, nil
 }
 
-// serve takes over the last good compilation.
+// serve adopts the last successful compilation.
 func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersion) {
 	c.Artifact, c.Hash, c.IgnitionVersion = made.Artifact, made.Hash, made.IgnitionVersion
 	c.ETag = `"` + made.Hash + `"`
 	if c.Template = made.Template; made.Template && made.Format != "" {
 		c.Format = made.Format
 	}
-	// A template fails for some hosts, and is no older one for the others.
+	// A template that fails for some hosts is still the newest one for the others.
 	c.Stale = made.Generation != c.Generation || c.Failing && !c.Template
 	c.Unjudged = c.IgnitionVersion != "" && len(servable) == 0
 	for _, version := range servable {
@@ -239,15 +220,14 @@ func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersion) {
 	c.share(c.Artifact)
 }
 
-// share keeps bytes that are the source as it was written once: neither is ever
-// changed.
+// share lets the source share the memory of compiled bytes that are equal to it.
 func (c *Config) share(compiled []byte) {
 	if string(compiled) == c.Source {
 		c.Source = unsafe.String(unsafe.SliceData(compiled), len(compiled))
 	}
 }
 
-// cards are network cards as templates see them. Their values have been read before.
+// cards returns network cards for templates.
 func cards(nics []v1.NIC) []template.NIC {
 	var out []template.NIC
 	for _, nic := range nics {
@@ -284,7 +264,7 @@ func decodeImage(item kvstore.Item, _ *interner) (*Image, error) {
 	return newImage(refOf(item.Key), item.Revision, &stored), nil
 }
 
-// newImage makes an image of an object. It may keep what the object has.
+// newImage makes an image of an object, whose values it may keep.
 func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 	meta, spec, status := &stored.Metadata, &stored.Spec, &stored.Status
 	return &Image{

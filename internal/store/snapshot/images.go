@@ -1,45 +1,28 @@
 package snapshot
 
 import (
-	"slices"
 	"strings"
 
 	"glowplug/internal/domain/shardmap"
 )
 
-// imageIndex finds images by name and by what this server offers them under.
+// imageIndex finds images by name and by IQN.
 type imageIndex struct {
+	bucket
 	byRef shardmap.Map[Ref, *Image]
-	// byIQN is by IQNs in lower case.
-	byIQN table[string, *Image]
+	// byIQN has, by IQNs in lower case, the images that this server offers.
+	byIQN shardmap.Map[string, []*Image]
 }
 
-// indexImages makes an index of images, which it sorts.
-func indexImages(images []*Image) imageIndex {
-	slices.SortFunc(images, (*Image).compare)
-	var x imageIndex
-	for _, i := range images {
-		x.byRef.Add(i.Ref, i)
-		x.edit(adding, i)
-	}
-	return x
+// put puts an image, which may be nil, in place of the one with that name.
+func (x *imageIndex) put(edit *shardmap.Edit, ref Ref, i *Image) {
+	x.setIQN(edit, x.byRef.Get(ref), false)
+	setOrDelete(edit, &x.byRef, ref, i)
+	x.setIQN(edit, i, true)
 }
 
-// put puts an image in the place of old; either may be nil.
-func (x *imageIndex) put(old, i *Image) {
-	if old != nil {
-		x.edit(removing, old)
-	}
-	if i != nil {
-		x.byRef = x.byRef.With(i.Ref, i)
-		x.edit(inserting, i)
-	} else if old != nil {
-		x.byRef = x.byRef.Without(old.Ref)
-	}
-}
-
-func (x *imageIndex) edit(e edit, i *Image) {
-	if i.IQN != "" && i.External == nil {
-		x.byIQN.edit(e, strings.ToLower(i.IQN), i)
+func (x *imageIndex) setIQN(edit *shardmap.Edit, i *Image, isListed bool) {
+	if i != nil && i.IQN != "" && i.External == nil {
+		shardmap.SetListed(edit, &x.byIQN, strings.ToLower(i.IQN), i, isListed, (*Image).compare)
 	}
 }

@@ -23,8 +23,8 @@ import (
 // Ref names an object.
 type Ref = match.Ref
 
-// Host is a BareMetalHost as matching sees it. It is never changed: an update
-// of the object makes a new one.
+// Host is the part of a BareMetalHost that decisions need. It is immutable: an update of the
+// object makes a new one.
 type Host struct {
 	Ref
 	UID         string
@@ -39,15 +39,15 @@ type Host struct {
 	Labels map[string]string
 	// Image is the ISCSICdrom it boots; zero: the disk.
 	Image Ref
-	// Boot is how it boots; nil where all of that is as it is by default.
+	// Boot has its settings of booting; nil: all are the defaults.
 	Boot *HostBoot
-	// More is what few hosts have; nil where there is none of it.
+	// More has properties that few hosts have; nil: this one has none.
 	More *HostMore
-	// Progress is how far it is by its status.
+	// Progress is the state of its boot by its status.
 	Progress Progress
 }
 
-// HostBoot is what few hosts have of their own.
+// HostBoot are settings of booting that few hosts have.
 type HostBoot struct {
 	// Disk is true where spec.image is "localboot": neither an image nor a script
 	// is booted.
@@ -61,7 +61,7 @@ type HostBoot struct {
 	Rearm string
 }
 
-// HostMore is what few hosts have: what templates alone ask for, and a rare state.
+// HostMore are properties that few hosts have: facts for templates, and a rare state.
 type HostMore struct {
 	// Annotations are metadata.annotations, without kubectl's copy of the object.
 	Annotations map[string]string
@@ -77,7 +77,7 @@ func (h *Host) Unreadable() bool { return h.More != nil && h.More.Unreadable }
 // NoBoot is the HostBoot of a host that has none.
 var NoBoot = &HostBoot{}
 
-// Booting returns how the host boots; it is never nil and must not be changed.
+// Booting returns the settings of booting, which must not be changed; it is never nil.
 func (h *Host) Booting() *HostBoot {
 	if h.Boot == nil {
 		return NoBoot
@@ -85,21 +85,19 @@ func (h *Host) Booting() *HostBoot {
 	return h.Boot
 }
 
-// Progress is how far a machine is with its boot: the part of its status that
-// decides what it boots next.
+// Progress is the state of a machine's boot: the part of its status that decides what it
+// boots next.
 type Progress struct {
 	// State is status.state; "" is Available.
 	State string
-	// Script is when it was last given a boot script, Seen when it last asked for
-	// anything, Boot when its last boot began; zero: never. Where they come from a
-	// status they are in whole seconds.
+	// Script is the time of its last boot script, Seen that of its last request, and Boot
+	// that of the begin of its last boot; zero: never. A status has them in whole seconds.
 	Script, Seen, Boot time.Time
 	// Rearmed is the value of the annotation that was last followed.
 	Rearmed string
 	// Boots counts the boots that began.
 	Boots int64
-	// Position is the position in the boot log of the newest record that is
-	// included; 0: none is.
+	// Position is that of the newest record of the boot log that is included; 0: none is.
 	Position uint64
 }
 
@@ -109,8 +107,8 @@ func (h *Host) compare(o *Host) int {
 	return cmp.Or(h.Created.Compare(o.Created), h.Ref.Compare(o.Ref))
 }
 
-// Config is an IgnitionConfig as serving sees it. It is never changed: an
-// update of the object makes a new one.
+// Config is the part of an IgnitionConfig that serving needs. It is immutable: an update of
+// the object makes a new one.
 type Config struct {
 	Ref
 	UID      string
@@ -132,23 +130,23 @@ type Config struct {
 	// Hash is "sha256:" and the hex digest of Artifact; ETag is Hash in quotes.
 	Hash, ETag      string
 	IgnitionVersion string
-	// Servable are the Ignition spec versions that it can be given in; none where
-	// that is not known.
+	// Servable are the Ignition spec versions that it can be converted to; none where that
+	// is not known.
 	Servable ignition.Specs
-	// Stale is true while the newest source is not the one that is served, or not
-	// as it would be merged over its layers.
+	// Stale is true while the served artifact is not that of the newest source and its
+	// layers.
 	Stale bool
 	// Pending and Failing are the phase: the newest source is being compiled, or
 	// cannot be served.
 	Pending, Failing bool
-	// Unjudged is true while status.servable is not of what is served.
+	// Unjudged is true while status.servable does not describe the artifact.
 	Unjudged bool
-	// Foreign is true where another program has put the config into the bucket: what
-	// it is served as need not be what its source compiles to.
+	// Foreign is true where another program has put the config into the bucket: its artifact
+	// need not be that of its source.
 	Foreign bool
 	// ErrorMessage is status.errorMessage.
 	ErrorMessage string
-	// Stack is what the config is merged over; nil where it has no layers.
+	// Stack has the layers of the config; nil: it has none.
 	Stack *Stack
 
 	rule *match.Rule
@@ -162,17 +160,17 @@ func (c *Config) ParseTemplate() (*compile.Template, report.Report) {
 	})
 }
 
-// Stack is what a config is merged over. It is never changed.
+// Stack is the layers of a config. It is immutable.
 type Stack struct {
 	// Layers are configs of its namespace, the lowest first.
 	Layers []string
-	// Own is what the newest source alone compiles to; nil where it does not.
+	// Own is the artifact of the newest source alone; nil where it does not compile.
 	Own []byte
-	// Merged says what the artifact was made of.
+	// Merged are the layers of the artifact.
 	Merged []v1.LayerStatus
 }
 
-// Image is an ISCSICdrom as matching sees it. It is never changed.
+// Image is the part of an ISCSICdrom that decisions need. It is immutable.
 type Image struct {
 	Ref
 	UID      string
@@ -185,27 +183,25 @@ type Image struct {
 	Version string
 	// Hidden is true for an image that the menu of unknown machines does not show.
 	Hidden bool
-	// External is the target of somebody else who serves the image; nil: this
-	// server does.
+	// External is the target of another server that serves the image; nil: this one does.
 	External *v1.ExternalTarget
-	// CHAP is what initiators log in with; nil: nothing.
+	// CHAP is the secret for a login; nil: none is needed.
 	CHAP *v1.CHAP
 	// HTTP is true where iPXE reads the image over HTTP.
 	HTTP bool
 	// Default is true for an image that unknown machines may boot.
 	Default bool
-	// HostsOnly is true where those hosts alone whose image it is may read it.
+	// HostsOnly is true where only the hosts that boot the image may read it.
 	HostsOnly bool
 	// AllowedInitiators may log in; empty: all.
 	AllowedInitiators []string
 	// KernelArgs are set on its boot entries.
 	KernelArgs []string
-	// Stream is true for an image of a stream, which another may take the place of;
-	// PXE where it is a kernel and its files, and Rootfs where these have a root file
-	// system.
+	// Stream is true for an image that follows a stream, PXE for a kernel and its files, and
+	// Rootfs where these include a root file system.
 	Stream, PXE, Rootfs bool
-	// Sum is the digest of what is served, in hex; Release the release that it is of
-	// and MaxIgnition the newest Ignition spec that it reads, where they are known.
+	// Sum is the digest of the served bytes, in hex; Release is their release, and
+	// MaxIgnition the newest Ignition spec that they read, where these are known.
 	Sum, Release, MaxIgnition string
 	// Phase and Message are status.phase and status.errorMessage; IQN is the name
 	// that this server offers it under.
@@ -217,7 +213,7 @@ func (i *Image) compare(o *Image) int {
 	return cmp.Or(i.Created.Compare(o.Created), i.Ref.Compare(o.Ref))
 }
 
-// Namespace is a Namespace as booting sees it. It is never changed.
+// Namespace is the part of a Namespace that booting needs. It is immutable.
 type Namespace struct {
 	Name string
 	// IPXE is the script of hosts that have none of their own, a template; "": none.
@@ -226,29 +222,26 @@ type Namespace struct {
 
 // Options are the surroundings of an Inventory; the zero value will do.
 type Options struct {
-	// Logger is told of stored values that cannot be read; nil: slog.Default().
+	// Logger takes the errors of stored values that cannot be read; nil: slog.Default().
 	Logger *slog.Logger
-	// OnConflict is called whenever the hosts that a host shares a hardware or IP
-	// address with have changed, and after a load for every host that has such a
-	// conflict. It is called once the change can be seen, one call at a time. It must
-	// not block. May be nil.
+	// OnConflict is called when the conflicts of a host have changed, one call at a time.
+	// The change is visible by then. It must not block. May be nil.
 	OnConflict func(ConflictChange)
-	// OnChange is called after every change of a host, and of what decides which
-	// config a host is given. It is called once the change can be seen, for a bucket
-	// one call at a time. It must not block. May be nil.
+	// OnChange is called after every change of a host, a config or an image, for a bucket
+	// one call at a time. The change is visible by then. It must not block. May be nil.
 	OnChange func(Change)
-	// Now is the clock of Stats; nil: time.Now.
+	// Now is the clock of BucketStats.At; nil: time.Now.
 	Now func() time.Time
 }
 
-// Change is what has changed: a host, a config, an image, or more than that.
+// Change is a change of a host, a config or an image, or of several.
 type Change struct {
-	// Host and OldHost are a host after and before; nil where it is gone or new.
+	// Host and OldHost are a host after and before the change; nil where it is gone or new.
 	Host, OldHost *Host
 	// Config and OldConfig are a config after and before, Image and OldImage an image.
 	Config, OldConfig *Config
 	Image, OldImage   *Image
-	// All is true where any host may be given another config than before.
+	// All is true where the config of any host may have changed.
 	All bool
 }
 
@@ -257,36 +250,35 @@ type Inventory struct {
 	opts Options
 	// state is the newest.
 	state atomic.Pointer[state]
-
-	// mu is held by the one who makes the next state.
+	// mu is held while the next state is made.
 	mu sync.Mutex
-	// followers are told of configs, see FollowConfigs.
-	followers []func(old, now *Config)
 }
 
-// state is all that the inventory holds at a time. It is never changed once it is
+// state is the content of the inventory at one time. It does not change once it is
 // published.
 type state struct {
-	hosts   *hostIndex
-	configs configIndex
-	images  imageIndex
-	// namespaces are by name.
-	namespaces shardmap.Map[string, *Namespace]
-
-	hostBucket, configBucket, imageBucket, namespaceBucket bucket
+	hosts      hostIndex
+	configs    configIndex
+	images     imageIndex
+	namespaces struct {
+		bucket
+		byRef shardmap.Map[Ref, *Namespace]
+	}
+	followers []func(old, now *Config) // see FollowConfigs
 }
 
-// update publishes what edit makes of the newest state.
-func (inv *Inventory) update(edit func(next *state)) {
+// update edits a copy of the newest state and publishes it.
+func (inv *Inventory) update(edit func(next *state)) (before, after *state) {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
-	next := *inv.state.Load()
+	before = inv.state.Load()
+	next := *before
 	edit(&next)
 	inv.state.Store(&next)
+	return before, &next
 }
 
-// New makes an empty inventory, which is filled through Hosts, Configs and
-// Images.
+// New returns an empty inventory, which the observers of its buckets fill.
 func New(opts Options) *Inventory {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -294,25 +286,30 @@ func New(opts Options) *Inventory {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.OnConflict == nil {
+		opts.OnConflict = func(ConflictChange) {}
+	}
+	if opts.OnChange == nil {
+		opts.OnChange = func(Change) {}
+	}
 	inv := &Inventory{opts: opts}
-	inv.state.Store(&state{hosts: &hostIndex{}, configs: configIndex{rules: match.NewIndex(nil)}})
+	inv.state.Store(&state{})
 	return inv
 }
 
-// BucketStats is how one bucket stands in the inventory.
+// BucketStats is the state of one bucket in the inventory.
 type BucketStats struct {
 	// Loaded is true once the bucket has been read.
 	Loaded bool
-	// Objects is the number of objects; Bad of those that could not be read and
-	// are kept out.
+	// Objects is the number of objects, and Bad that of stored values that cannot be read.
 	Objects, Bad int
-	// Revision is the last one that was observed, At when.
+	// Revision is the last one that was observed, and At the time of that.
 	Revision uint64
 	At       time.Time
 }
 
-// Stats are counts for metrics. What a store's last revision is ahead of
-// Revision is the lag of the index.
+// Stats are counts for metrics. The lag of the index is the last revision of the store less
+// Revision.
 type Stats struct {
 	Hosts, Configs, Images BucketStats
 	// Conflicting is the number of hosts that share a hardware or IP address
@@ -324,9 +321,9 @@ type Stats struct {
 func (inv *Inventory) Stats() Stats {
 	s := inv.state.Load()
 	return Stats{
-		Hosts:       s.hostBucket.stats(s.hosts.byRef.Len()),
-		Configs:     s.configBucket.stats(s.configs.byRef.Len()),
-		Images:      s.imageBucket.stats(s.images.byRef.Len()),
+		Hosts:       s.hosts.report(s.hosts.byRef.Len()),
+		Configs:     s.configs.report(s.configs.byRef.Len()),
+		Images:      s.images.report(s.images.byRef.Len()),
 		Conflicting: len(s.hosts.conflicting()),
 	}
 }

@@ -8,35 +8,28 @@ import (
 	"glowplug/internal/store/kvstore"
 )
 
-// outline is the part of a config that decides which machines it is given to, in
-// the form of the whole.
-type outline struct {
-	Metadata outlineMeta `json:"metadata"`
-	Spec     outlineSpec `json:"spec"`
-}
-
-type outlineMeta struct {
-	Created time.Time         `json:"creationTimestamp"`
-	Labels  map[string]string `json:"labels,omitempty"`
-}
-
-type outlineSpec struct {
-	Type     string                    `json:"type"`
-	Selector v1.IgnitionConfigSelector `json:"selector"`
-}
-
-// Outline returns of a stored config what ReadOutline needs; "" of one that cannot be
-// read.
+// Outline returns the part of a stored config that decides which machines it matches, in the
+// form of the whole; "": the config cannot be read.
 func Outline(value []byte) string {
 	var stored storedConfig
 	if err := read(value, &stored); err != nil {
 		return ""
 	}
-	o := outline{Spec: outlineSpec{stored.Spec.Type, stored.Spec.Selector}}
+	var o struct {
+		Metadata struct {
+			Created time.Time         `json:"creationTimestamp"`
+			Labels  map[string]string `json:"labels,omitempty"`
+		} `json:"metadata"`
+		Spec struct {
+			Type     string                    `json:"type"`
+			Selector v1.IgnitionConfigSelector `json:"selector"`
+		} `json:"spec"`
+	}
 	o.Metadata.Created = time.Time(stored.Metadata.Created)
 	if role := stored.Metadata.Labels[v1.LabelRole]; role != "" {
 		o.Metadata.Labels = map[string]string{v1.LabelRole: role}
 	}
+	o.Spec.Type, o.Spec.Selector = stored.Spec.Type, stored.Spec.Selector
 	text, err := json.Marshal(o)
 	if err != nil {
 		return ""
@@ -44,8 +37,8 @@ func Outline(value []byte) string {
 	return string(text)
 }
 
-// ReadOutline returns a config that can be matched and has nothing to give, from what
-// Outline said of the one with that key; nil where that is not known.
+// ReadOutline returns a config without an artifact from the outline of the config with that
+// key; nil where the outline is "" or cannot be read.
 func ReadOutline(key, text string) *Config {
 	if text == "" {
 		return nil

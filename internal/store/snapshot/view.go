@@ -9,7 +9,7 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// View is the inventory as it was at one time. It may be kept.
+// View is the content of the inventory at one time. It may be kept.
 type View struct{ *state }
 
 // Host returns a host by its name; nil: none.
@@ -26,18 +26,18 @@ func (v View) Hosts() []*Host {
 
 // Templates returns all configs that are rendered for each machine, in no order.
 func (v View) Templates() []*Config {
-	return v.configs.having(func(c *Config) bool { return c.Template })
+	return v.configs.filter(func(c *Config) bool { return c.Template })
 }
 
 // HostByMAC returns the host with a network card's address; nil: none. Where
 // several have it the oldest is returned, as by the other lookups.
-func (v View) HostByMAC(m netaddr.MAC) *Host { return v.hosts.byMAC.first.Get(m) }
+func (v View) HostByMAC(m netaddr.MAC) *Host { return firstOf(v.hosts.byMAC.Get(m)) }
 
 // HostByIP returns the host with an address; nil: none.
-func (v View) HostByIP(a netip.Addr) *Host { return v.hosts.byIP.first.Get(a) }
+func (v View) HostByIP(a netip.Addr) *Host { return firstOf(v.hosts.byIP.Get(a)) }
 
 // HostByUUID returns the host with a system UUID in lower case; nil: none.
-func (v View) HostByUUID(uuid string) *Host { return v.hosts.byUUID.first.Get(uuid) }
+func (v View) HostByUUID(uuid string) *Host { return firstOf(v.hosts.byUUID.Get(uuid)) }
 
 // HostByHostname returns the host with a name in lower case: equal, or one of the
 // two has no dot and equals the other's first label; nil: none.
@@ -45,35 +45,29 @@ func (v View) HostByHostname(name string) *Host { return v.hosts.byHostname(name
 
 // SharedAcross returns a conflict of a host with one of another namespace.
 func (v View) SharedAcross(h *Host) (Conflict, bool) {
-	x := v.hosts
-	if x.byMAC.shared.Len() > 0 {
-		for _, m := range h.MACs {
-			if other := foreign(x.byMAC.shared.Get(m), h.Namespace); other != nil {
-				return Conflict{With: other.Ref, MAC: m}, true
-			}
+	for _, m := range h.MACs {
+		if other := foreign(v.hosts.byMAC.Get(m), h.Namespace); other != nil {
+			return Conflict{With: other.Ref, MAC: m}, true
 		}
 	}
-	if x.byIP.shared.Len() > 0 {
-		for _, a := range h.IPs {
-			if other := foreign(x.byIP.shared.Get(a), h.Namespace); other != nil {
-				return Conflict{With: other.Ref, IP: a}, true
-			}
+	for _, a := range h.IPs {
+		if other := foreign(v.hosts.byIP.Get(a), h.Namespace); other != nil {
+			return Conflict{With: other.Ref, IP: a}, true
 		}
 	}
 	return Conflict{}, false
 }
 
-// foreign returns the first host that is not in a namespace.
+// foreign returns the first host of a list that is not in a namespace.
 func foreign(hosts []*Host, namespace string) *Host {
-	for _, h := range hosts {
-		if h.Namespace != namespace {
-			return h
-		}
+	i := slices.IndexFunc(hosts, func(h *Host) bool { return h.Namespace != namespace })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return hosts[i]
 }
 
-// HostsOf returns the hosts that boot an image of which ok is true, in no order.
+// HostsOf returns the hosts that boot an image for which ok is true, in no order.
 func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 	var hosts []*Host
 	for _, h := range v.hosts.byRef.All() {
@@ -102,11 +96,11 @@ func (v View) Images(namespace string) []*Image {
 
 // ImageByIQN returns the image that this server offers under a name, in any case;
 // nil: none. Where several are, the oldest is returned.
-func (v View) ImageByIQN(iqn string) *Image { return v.images.byIQN.first.Get(strings.ToLower(iqn)) }
+func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(strings.ToLower(iqn))) }
 
 // Script returns the boot script of a namespace's hosts, a template; "": none.
 func (v View) Script(namespace string) string {
-	if n := v.namespaces.Get(namespace); n != nil {
+	if n := v.namespaces.byRef.Get(Ref{Namespace: namespace}); n != nil {
 		return n.IPXE
 	}
 	return ""
@@ -125,12 +119,12 @@ func (v View) Pick(q *match.Query) (*Config, match.Tier) {
 	return r.Config.(*Config), tier
 }
 
-// Alone is an index of one config, which need not be stored; nil for none.
+// Alone returns an index of one config, which need not be stored; nil for none.
 func Alone(config *Config) *match.Index {
 	if config == nil {
 		return nil
 	}
-	return match.NewIndex([]*match.Rule{config.rule})
+	return match.NewIndex(config.rule)
 }
 
 // Wins reports whether a config that matches would be picked if it were stored.
@@ -139,7 +133,7 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 	if now == nil || now.Ref == config.Ref {
 		return true
 	}
-	r, _ := match.NewIndex([]*match.Rule{config.rule, now.rule}).Pick(q)
+	r, _ := match.NewIndex(config.rule, now.rule).Pick(q)
 	return r == config.rule
 }
 
