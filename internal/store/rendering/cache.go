@@ -124,7 +124,11 @@ func (c *Cache) Busy() bool {
 func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	machine, task := machineOf(config, host, facts), c.Task(config)
-	if facts == nil {
+	own := facts == nil
+	if own {
+		if answer := c.entryOf(machine).lastAnswer(&task, host); answer != nil {
+			return answer, nil
+		}
 		facts = host.Facts()
 	}
 	var sources []source
@@ -142,10 +146,16 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 	case err != nil:
 		return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+
 			"; ask again in a moment")
-	case result.Artifact != nil:
-		return servedConfig(config, result, false), nil
 	}
-	if e := c.entryOf(machine); host != nil && e != nil && e.good != nil {
+	e := c.entryOf(machine)
+	switch {
+	case result.Artifact != nil:
+		served := servedConfig(config, result, false)
+		if own && e != nil && e.latest == result {
+			e.last.Store(&answer{config: config, host: host, served: served})
+		}
+		return served, nil
+	case host != nil && e != nil && e.good != nil:
 		return servedConfig(config, e.good, true), nil
 	}
 	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)

@@ -2,6 +2,7 @@ package rendering
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/template"
@@ -46,12 +47,33 @@ func machineOf(config *snapshot.Config, host *snapshot.Host, facts *template.Fac
 	return m
 }
 
-// entry is the cached results for a machine. It is immutable.
+// entry is the cached results for a machine. They are immutable.
 type entry struct {
 	version Version
 	latest  *Result
 	// good is the last result that has an artifact; nil: there was none.
 	good *Result
+	// last is the answer to the last request of a host without claims.
+	last atomic.Pointer[answer]
+}
+
+// answer is the served config for the objects of a request. While these objects do not
+// change, the facts of the host need not be hashed again.
+type answer struct {
+	config, served *snapshot.Config
+	host           *snapshot.Host
+}
+
+// lastAnswer returns the config of the last answer if it was for the same template, layers
+// and host; nil otherwise.
+func (e *entry) lastAnswer(task *Task, host *snapshot.Host) *snapshot.Config {
+	if e == nil || e.version.source != task.Source {
+		return nil
+	}
+	if last := e.last.Load(); last != nil && last.config == task.config && last.host == host {
+		return last.served
+	}
+	return nil
 }
 
 func (e *entry) bytes() int {
