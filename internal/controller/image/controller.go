@@ -133,10 +133,10 @@ type pace struct {
 	diskFull func(err error) bool
 }
 
-// doubling returns a back-off that doubles from first up to most. A quarter is added at
-// random, so that many downloads do not come back at once.
+// doubling returns a back-off that doubles from first up to most. Up to a quarter of each
+// delay is random, so that many downloads are not retried at once.
 func doubling(first, most time.Duration) wait.Backoff {
-	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.25, Steps: math.MaxInt, Cap: most}
+	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.25, Steps: math.MaxInt, Cap: most * 4 / 5}
 }
 
 func usualPace() pace {
