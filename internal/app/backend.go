@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/natsd"
@@ -60,7 +60,7 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 		return nil, err
 	}
 	var buckets []string
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		buckets = append(buckets, kind.Bucket)
 	}
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
@@ -89,7 +89,7 @@ func (b *backend) setAside(bucket string) bool {
 
 func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair,
-		Transient: api.Transient})
+		Transient: kinds.Transient})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	}
 	b.quota = natsd.NewQuota(b.js, s.natsMaxBytes, replicas.Wanted(s.NATSReplicas))
 	b.room = func(bucket string) func(int) error {
-		if slices.Contains(api.Transient, bucket) {
+		if slices.Contains(kinds.Transient, bucket) {
 			return b.quota.SpareRoom
 		}
 		return b.quota.Room

@@ -12,7 +12,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -35,10 +35,10 @@ type lostObjects struct {
 // Lost returns the objects that the store has lost and that decide about machines.
 func (l *lostObjects) Lost() decide.Lost {
 	return decide.Lost{
-		Hosts:      l.stores[api.BareMetalHosts].Lost(),
-		Configs:    l.configs.of(l.stores[api.IgnitionConfigs]),
-		Images:     l.stores[api.ISCSICdroms].Lost(),
-		Namespaces: l.stores[api.Namespaces].Lost(),
+		Hosts:      l.stores[kinds.BareMetalHosts].Lost(),
+		Configs:    l.configs.of(l.stores[kinds.IgnitionConfigs]),
+		Images:     l.stores[kinds.ISCSICdroms].Lost(),
+		Namespaces: l.stores[kinds.Namespaces].Lost(),
 	}
 }
 
@@ -74,7 +74,7 @@ func (a *App) announceLost(ctx context.Context) {
 	defer ticker.Stop()
 	announced := map[string]bool{}
 	for {
-		for _, kind := range api.Kinds() {
+		for _, kind := range kinds.All() {
 			keys := a.stores[kind.Resource].Lost()
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
 				if name := kind.Resource + "/" + key; !announced[name] {
@@ -104,7 +104,7 @@ func reference(kind, key string) v1.ObjectReference {
 // writeLost adds to /readyz?verbose what the stores have lost. The server is ready
 // all the same: what is left has to be served, and the rest to be applied again.
 func (a *App) writeLost(w io.Writer) {
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		if n := len(a.stores[kind.Resource].Lost()); n > 0 {
 			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n",
 				kind.Resource, n, reasonLost)

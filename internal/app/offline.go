@@ -17,6 +17,7 @@ import (
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
@@ -73,9 +74,9 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 			problems = append(problems, fmt.Errorf("%s: %w", docs[i].String(), err))
 		}
 	}
-	inv.Images().Load(l.items[api.ISCSICdroms])
-	inv.Configs().Load(l.items[api.IgnitionConfigs])
-	inv.Hosts().Load(l.items[api.BareMetalHosts])
+	inv.Images().Load(l.items[kinds.ISCSICdroms])
+	inv.Configs().Load(l.items[kinds.IgnitionConfigs])
+	inv.Hosts().Load(l.items[kinds.BareMetalHosts])
 	return inv, append(problems, l.configs.reconcile()...), nil
 }
 
@@ -93,16 +94,16 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	switch doc.Kind {
 	case "IgnitionConfig":
 		config := &v1.IgnitionConfig{}
-		return l.store(doc, index, api.IgnitionConfigs, config, &config.ObjectMeta,
+		return l.store(doc, index, kinds.IgnitionConfigs, config, &config.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateIgnitionConfig(config) },
 			func() error { return l.configs.add(config, index, doc.String()) })
 	case "BareMetalHost":
 		host := &v1.BareMetalHost{}
-		return l.store(doc, index, api.BareMetalHosts, host, &host.ObjectMeta,
+		return l.store(doc, index, kinds.BareMetalHosts, host, &host.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateBareMetalHost(host) }, nil)
 	case "ISCSICdrom":
 		cdrom := &v1.ISCSICdrom{}
-		return l.store(doc, index, api.ISCSICdroms, cdrom, &cdrom.ObjectMeta,
+		return l.store(doc, index, kinds.ISCSICdroms, cdrom, &cdrom.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateISCSICdrom(cdrom) },
 			func() error {
 				// Whether its file is there only a server can tell.
@@ -115,11 +116,11 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 			})
 	case "StreamRelease":
 		release := &v1.StreamRelease{}
-		return l.store(doc, index, api.StreamReleases, release, &release.ObjectMeta,
+		return l.store(doc, index, kinds.StreamReleases, release, &release.ObjectMeta,
 			func() field.ErrorList { return api.ValidateStreamRelease(release) }, nil)
 	case "ConfigMap":
 		cm := &v1.ConfigMap{}
-		return l.store(doc, index, api.ConfigMaps, cm, &cm.ObjectMeta,
+		return l.store(doc, index, kinds.ConfigMaps, cm, &cm.ObjectMeta,
 			func() field.ErrorList { return v1.ValidateConfigMap(cm) }, nil)
 	case "Namespace":
 		return nil
@@ -137,7 +138,7 @@ func (l *loader) store(doc *manifest.Document, index int, resource string, obj r
 	meta.CreationTimestamp = metav1.NewTime(time.Unix(int64(index), 0).UTC())
 	meta.Generation = 1
 	key := meta.Name
-	if resource != api.StreamReleases { // which have no namespace
+	if resource != kinds.StreamReleases { // which have no namespace
 		if meta.Namespace == "" {
 			meta.Namespace = v1.NamespaceDefault
 		}
@@ -166,7 +167,7 @@ func (l *loader) store(doc *manifest.Document, index int, resource string, obj r
 // codecs write objects as the store holds them.
 var codecs = func() map[string]kvstore.Codec {
 	byResource := map[string]kvstore.Codec{}
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		byResource[kind.Resource] = kind.Codec
 	}
 	return byResource

@@ -12,7 +12,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/config"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -49,10 +49,10 @@ func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string)
 	}
 	o.controller.Admit(context.Background(), config, nil)
 	var err error
-	if one.item.Value, err = codecs[api.IgnitionConfigs].Encode(config); err != nil {
+	if one.item.Value, err = codecs[kinds.IgnitionConfigs].Encode(config); err != nil {
 		return err
 	}
-	o.stored["/"+api.IgnitionConfigs+"/"+one.item.Key] = one
+	o.stored["/"+kinds.IgnitionConfigs+"/"+one.item.Key] = one
 	switch {
 	case config.Compiled == nil:
 		return fmt.Errorf("spec.config: %s", config.Status.ErrorMessage)
@@ -90,7 +90,7 @@ func (o *offlineConfigs) Get(_ context.Context, key string, _ storage.GetOptions
 	if one == nil {
 		return storage.NewKeyNotFoundError(key, 0)
 	}
-	return codecs[api.IgnitionConfigs].Decode(one.item.Value, into)
+	return codecs[kinds.IgnitionConfigs].Decode(one.item.Value, into)
 }
 
 // GuaranteedUpdate implements config.Store.
@@ -104,7 +104,7 @@ func (o *offlineConfigs) GuaranteedUpdate(ctx context.Context, key string, into 
 	if err != nil {
 		return err
 	}
-	value, err := codecs[api.IgnitionConfigs].Encode(changed)
+	value, err := codecs[kinds.IgnitionConfigs].Encode(changed)
 	if one := o.stored[key]; err == nil && !bytes.Equal(value, one.item.Value) {
 		one.item.Value, o.changed = value, true
 		o.snapshot.Configs().Put(one.item)

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 )
 
 // checks are the parts of /readyz: machines are answered, and the API reads and
@@ -17,7 +17,7 @@ func (a *App) checks() []healthz.HealthChecker {
 	}), healthz.NamedCheck("store-identity", func(*http.Request) error {
 		return a.backend.keeper.Mismatch()
 	})}
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		store := a.stores[kind.Resource]
 		checks = append(checks, healthz.NamedCheck("store-"+kind.Resource, func(*http.Request) error {
 			return store.ReadinessCheck()
@@ -64,20 +64,20 @@ func (a *App) manifestsCheck() healthz.HealthChecker {
 
 // bootResources are the kinds that the answers to machines are made of.
 var bootResources = []string{
-	api.BareMetalHosts, api.IgnitionConfigs, api.ISCSICdroms, api.Namespaces,
-	api.StreamReleases,
+	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.Namespaces,
+	kinds.StreamReleases,
 }
 
 // mayBeLost reports whether machines are answered although the bucket of a kind is
 // lost: without the hosts or the configs any answer may be wrong; of the others
 // those are answered that do not need them, see machine.Lost.
 func mayBeLost(resource string) bool {
-	return resource != api.BareMetalHosts && resource != api.IgnitionConfigs
+	return resource != kinds.BareMetalHosts && resource != kinds.IgnitionConfigs
 }
 
 // lost reports whether the bucket of a kind is damaged and was set aside.
 func (a *App) lost(resource string) bool {
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		if kind.Resource == resource {
 			return a.backend.lost(kind.Bucket) != nil
 		}
@@ -101,7 +101,7 @@ func (a *App) loaded() bool {
 
 // followed says which store is not ready that could be; nil: none.
 func (a *App) followed() error {
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		if err := a.stores[kind.Resource].ReadinessCheck(); err != nil && !a.lost(kind.Resource) {
 			return err
 		}

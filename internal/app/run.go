@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 )
 
 // Run serves until ctx ends or something fails, then takes everything down:
@@ -51,8 +51,8 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopWriters()
 	var writers sync.WaitGroup
 	writers.Go(func() { a.progress.Run(writeCtx, a.bootLog, a.statuses) })
-	writers.Go(func() { a.statuses.Run(writeCtx, a.stores[api.BareMetalHosts]) })
-	writers.Go(func() { a.events.Run(writeCtx, a.stores[api.Events], a.progress.Storm) })
+	writers.Go(func() { a.statuses.Run(writeCtx, a.stores[kinds.BareMetalHosts]) })
+	writers.Go(func() { a.events.Run(writeCtx, a.stores[kinds.Events], a.progress.Storm) })
 
 	serving, serveCtx := errgroup.WithContext(ctx)
 	for _, d := range a.doors {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // cdromREST is the endpoint of ISCSICdroms: one that a machine reads is not
@@ -48,7 +49,7 @@ func (r *cdromREST) unused(validate rest.ValidateObjectFunc, options *metav1.Del
 				namespace = request.NamespaceValue(ctx)
 			}
 			if readers := r.inUse(namespace, cdrom.Name); len(readers) > 0 {
-				return apierrors.NewConflict(v1.Resource(ISCSICdroms), cdrom.Name, fmt.Errorf(
+				return apierrors.NewConflict(v1.Resource(kinds.ISCSICdroms), cdrom.Name, fmt.Errorf(
 					"it is being read by %s; to delete it all the same, do so with a grace period of 0 (kubectl delete --force)",
 					shortList(readers)))
 			}

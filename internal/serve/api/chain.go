@@ -14,6 +14,7 @@ import (
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // chain is what a request passes, from the bottom up: the library's own chain
@@ -72,7 +73,8 @@ func withUpload(api, upload http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if ok && info.Resource == ISCSICdroms && info.Subresource == isoSubresource && info.APIGroup == v1.GroupName {
+		if ok && info.Resource == kinds.ISCSICdroms && info.Subresource == isoSubresource &&
+			info.APIGroup == v1.GroupName {
 			upload.ServeHTTP(w, r)
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // TestCollectionOfManyObjectsIsDeleted: one DELETE takes away more objects than the
@@ -17,7 +18,7 @@ import (
 func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 	const many = 12_000
 	a := start(t)
-	fill(t, a.stores[ConfigMaps], many)
+	fill(t, a.stores[kinds.ConfigMaps], many)
 	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps",
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)
 
@@ -39,7 +40,7 @@ func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 // TestCollectionIsDeletedByPages: a caller that asks for pages is given them.
 func TestCollectionIsDeletedByPages(t *testing.T) {
 	a := start(t)
-	fill(t, a.stores[ConfigMaps], 5)
+	fill(t, a.stores[kinds.ConfigMaps], 5)
 	list := "/api/v1/namespaces/g10/configmaps"
 	for _, rest := range []int{3, 1, 0} {
 		a.must(http.StatusOK, "DELETE", list+"?limit=2", nil)

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // rooms makes namespaces by first use and lets them be deleted when empty. The
@@ -37,7 +38,7 @@ type rooms struct {
 
 // ensure makes the namespace where it is missing.
 func (r *rooms) ensure(ctx context.Context, name string) error {
-	key := "/" + Namespaces + "/" + name
+	key := "/" + kinds.Namespaces + "/" + name
 	// What this server knows is enough: a namespace that is made twice is made once.
 	err := r.namespaces.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, &v1.Namespace{})
 	if !storage.IsNotFound(err) {
@@ -70,7 +71,7 @@ func (r *rooms) keepDefault(ctx context.Context, logger *slog.Logger) {
 // "" where there is nothing.
 func (r *rooms) inhabitants(ctx context.Context, namespace string) (string, error) {
 	var found []string
-	for _, resource := range []string{BareMetalHosts, IgnitionConfigs, ISCSICdroms, ConfigMaps} {
+	for _, resource := range []string{kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.ConfigMaps} {
 		list := newList(resource)
 		opts := storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
 			Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultNamespaceScopedAttr,
@@ -91,11 +92,11 @@ func (r *rooms) clear(ctx context.Context, namespace string) {
 	opts := storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{
 		Label: labels.Everything(), Field: fields.Everything(), GetAttrs: storage.DefaultNamespaceScopedAttr,
 	}}
-	if err := r.events.GetList(ctx, "/"+Events+"/"+namespace, opts, &list); err != nil {
+	if err := r.events.GetList(ctx, "/"+kinds.Events+"/"+namespace, opts, &list); err != nil {
 		return
 	}
 	for i := range list.Items {
-		key := "/" + Events + "/" + namespace + "/" + list.Items[i].Name
+		key := "/" + kinds.Events + "/" + namespace + "/" + list.Items[i].Name
 		// A failure is nobody's concern: see above.
 		_ = r.events.Delete(ctx, key, &v1.Event{}, nil, rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
 	}
@@ -204,7 +205,7 @@ func (r *namespaceREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set
 func (r *namespaceREST) Delete(ctx context.Context, name string, validation rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if name == v1.NamespaceDefault {
-		return nil, false, apierrors.NewForbidden(v1.Resource(Namespaces), name,
+		return nil, false, apierrors.NewForbidden(v1.Resource(kinds.Namespaces), name,
 			fmt.Errorf("this namespace may not be deleted"))
 	}
 	r.rooms.mu.Lock()
@@ -215,8 +216,8 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validation rest
 			return err
 		}
 		if inhabitants != "" {
-			return apierrors.NewConflict(v1.Resource(Namespaces), name, fmt.Errorf("it is not empty: delete its %s first",
-				inhabitants))
+			return apierrors.NewConflict(v1.Resource(kinds.Namespaces), name,
+				fmt.Errorf("it is not empty: delete its %s first", inhabitants))
 		}
 		if validation != nil {
 			return validation(ctx, obj)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 )
 
@@ -63,7 +64,7 @@ func (s stores) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) 
 func newStore[T object](all stores, resource, singular string, main *strategy[T],
 	columns rest.TableConvertor) (*registry.Store, error) {
 	sample := newObject(resource)
-	kinds, _, err := scheme.ObjectKinds(sample)
+	gvks, _, err := scheme.ObjectKinds(sample)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func newStore[T object](all stores, resource, singular string, main *strategy[T]
 			return registry.NamespaceKeyRootFunc(ctx, "/"+resource)
 		},
 		KeyFunc: func(ctx context.Context, name string) (string, error) {
-			if err := checkName(kinds[0].GroupKind(), name); err != nil {
+			if err := checkName(gvks[0].GroupKind(), name); err != nil {
 				return "", err
 			}
 			if main.namespaced {
@@ -94,7 +95,7 @@ func newStore[T object](all stores, resource, singular string, main *strategy[T]
 		s.KeyRootFunc = func(context.Context) string { return "/" + resource }
 	}
 	opts := &generic.StoreOptions{RESTOptions: all}
-	if resource == Events {
+	if resource == kinds.Events {
 		opts.AttrFunc = eventAttrs
 		s.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return eventTTL, nil }
 	}
@@ -244,7 +245,7 @@ func (r *statusREST) ConvertToTable(ctx context.Context, obj, options runtime.Ob
 // kindsByResource saves the hot path from making the list again.
 var kindsByResource = func() map[string]kvstore.Kind {
 	out := map[string]kvstore.Kind{}
-	for _, kind := range Kinds() {
+	for _, kind := range kinds.All() {
 		out[kind.Resource] = kind
 	}
 	return out

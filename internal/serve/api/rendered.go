@@ -23,6 +23,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/remote"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -132,7 +133,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
 	switch {
 	case host == nil:
-		return nil, apierrors.NewNotFound(v1.SchemeGroupVersion.WithResource(BareMetalHosts).GroupResource(), ref.String())
+		return nil, apierrors.NewNotFound(v1.Resource(kinds.BareMetalHosts), ref.String())
 	case template == nil || !template.Template || r.templates == nil:
 		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
 	}

@@ -26,6 +26,7 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -116,7 +117,7 @@ type Server struct {
 // have been loaded: until they are, requests are answered 503.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
-	for _, kind := range Kinds() {
+	for _, kind := range kinds.All() {
 		if opts.Stores[kind.Resource] == nil {
 			return nil, fmt.Errorf("there is no store for %s", kind.Resource)
 		}
@@ -141,9 +142,9 @@ func New(opts Options) (*Server, error) {
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	rooms := &rooms{
-		namespaces: opts.Stores[Namespaces],
+		namespaces: opts.Stores[kinds.Namespaces],
 		contents:   opts.Stores,
-		events:     opts.Stores[Events],
+		events:     opts.Stores[kinds.Events],
 	}
 	if err := s.assemble(rooms, opts); err != nil {
 		s.stop()
@@ -195,8 +196,9 @@ func (s *Server) assemble(rooms *rooms, opts Options) error {
 	c.EnableProfiling = false
 	c.StorageObjectCountTracker = nil
 	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
-	all := stores{Namespaces: rooms.namespaces, StreamReleases: s.stores[StreamReleases]}
-	for _, resource := range []string{IgnitionConfigs, BareMetalHosts, ISCSICdroms, ConfigMaps, Events} {
+	all := stores{kinds.Namespaces: rooms.namespaces, kinds.StreamReleases: s.stores[kinds.StreamReleases]}
+	for _, resource := range []string{kinds.IgnitionConfigs, kinds.BareMetalHosts, kinds.ISCSICdroms, kinds.ConfigMaps,
+		kinds.Events} {
 		all[resource] = &inRooms{Interface: s.stores[resource], rooms: rooms}
 	}
 	c.RESTOptionsGetter = all
@@ -215,35 +217,35 @@ func (s *Server) assemble(rooms *rooms, opts Options) error {
 // install serves the kinds under /api/v1 and the access reviews beside them.
 func (s *Server) install(all stores, rooms *rooms, opts Options) error {
 	configMain, configStatus := configStrategies(opts.ConfigStatus, opts.ConfigWarnings)
-	configs, err := newStore(all, IgnitionConfigs, "ignitionconfig", configMain, configTable)
+	configs, err := newStore(all, kinds.IgnitionConfigs, "ignitionconfig", configMain, configTable)
 	if err != nil {
 		return err
 	}
 	reportConfigs(configs, opts.ConfigStatus)
 	hostMain, hostStatus := hostStrategies(opts.Conflicts)
-	hosts, err := newStore(all, BareMetalHosts, "baremetalhost", hostMain, hostTable)
+	hosts, err := newStore(all, kinds.BareMetalHosts, "baremetalhost", hostMain, hostTable)
 	if err != nil {
 		return err
 	}
 	cdromMain, cdromStatus := cdromStrategies(opts.ImageWarnings)
-	cdroms, err := newStore(all, ISCSICdroms, "iscsicdrom", cdromMain, cdromTable)
+	cdroms, err := newStore(all, kinds.ISCSICdroms, "iscsicdrom", cdromMain, cdromTable)
 	if err != nil {
 		return err
 	}
 	streamMain, streamStatus := streamStrategies()
-	releases, err := newStore(all, StreamReleases, "streamrelease", streamMain, streamTable)
+	releases, err := newStore(all, kinds.StreamReleases, "streamrelease", streamMain, streamTable)
 	if err != nil {
 		return err
 	}
-	configMaps, err := newStore(all, ConfigMaps, "configmap", configMapStrategy(), configMapTable)
+	configMaps, err := newStore(all, kinds.ConfigMaps, "configmap", configMapStrategy(), configMapTable)
 	if err != nil {
 		return err
 	}
-	namespaces, err := newStore(all, Namespaces, "namespace", namespaceStrategy(), namespaceTable)
+	namespaces, err := newStore(all, kinds.Namespaces, "namespace", namespaceStrategy(), namespaceTable)
 	if err != nil {
 		return err
 	}
-	events, err := newStore(all, Events, "event", eventStrategy(), eventTable)
+	events, err := newStore(all, kinds.Events, "event", eventStrategy(), eventTable)
 	if err != nil {
 		return err
 	}
@@ -251,18 +253,18 @@ func (s *Server) install(all stores, rooms *rooms, opts Options) error {
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
 	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		IgnitionConfigs:               &named{configs, []string{"ign"}},
-		IgnitionConfigs + "/status":   newStatus(configs, configStatus),
-		IgnitionConfigs + "/rendered": newRendered(configs, opts),
-		BareMetalHosts:                &named{hosts, []string{"bmh"}},
-		BareMetalHosts + "/status":    newStatus(hosts, hostStatus),
-		ISCSICdroms:                   &cdromREST{named: named{cdroms, []string{"cdrom"}}, inUse: s.inUse},
-		ISCSICdroms + "/status":       newStatus(cdroms, cdromStatus),
-		StreamReleases:                &listed{named{releases, []string{"sr"}}},
-		StreamReleases + "/status":    newStatus(releases, streamStatus),
-		ConfigMaps:                    &listed{named{configMaps, []string{"cm"}}},
-		Namespaces:                    &namespaceREST{store: namespaces, rooms: rooms},
-		Events:                        &eventREST{events},
+		kinds.IgnitionConfigs:               &named{configs, []string{"ign"}},
+		kinds.IgnitionConfigs + "/status":   newStatus(configs, configStatus),
+		kinds.IgnitionConfigs + "/rendered": newRendered(configs, opts),
+		kinds.BareMetalHosts:                &named{hosts, []string{"bmh"}},
+		kinds.BareMetalHosts + "/status":    newStatus(hosts, hostStatus),
+		kinds.ISCSICdroms:                   &cdromREST{named: named{cdroms, []string{"cdrom"}}, inUse: s.inUse},
+		kinds.ISCSICdroms + "/status":       newStatus(cdroms, cdromStatus),
+		kinds.StreamReleases:                &listed{named{releases, []string{"sr"}}},
+		kinds.StreamReleases + "/status":    newStatus(releases, streamStatus),
+		kinds.ConfigMaps:                    &listed{named{configMaps, []string{"cm"}}},
+		kinds.Namespaces:                    &namespaceREST{store: namespaces, rooms: rooms},
+		kinds.Events:                        &eventREST{events},
 	}
 	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
 		return err
@@ -321,7 +323,7 @@ func (s *Server) LoopbackConfig() *restclient.Config {
 
 // Ready says why the API cannot answer, if it cannot.
 func (s *Server) Ready() error {
-	for _, kind := range Kinds() {
+	for _, kind := range kinds.All() {
 		if err := s.stores[kind.Resource].ReadinessCheck(); err != nil {
 			return err
 		}

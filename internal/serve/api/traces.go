@@ -18,6 +18,7 @@ import (
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs"
+	"glowplug/internal/store/kinds"
 )
 
 // maxTraced bounds what a client wrote, in bytes of a log line.
@@ -252,7 +253,7 @@ func objectText(info *request.RequestInfo, created string) string {
 	case name == "":
 		name = "*"
 	}
-	if info.Namespace == "" || info.Resource == Namespaces {
+	if info.Namespace == "" || info.Resource == kinds.Namespaces {
 		return name
 	}
 	return info.Namespace + "/" + name
