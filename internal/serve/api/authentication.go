@@ -79,10 +79,8 @@ func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, b
 		return nil, false, nil
 	}
 	if bringsCredential(r) {
-		// The library takes the token out of a request; ours may be asked about again.
-		asked := *r
-		asked.Header = r.Header.Clone()
-		if response, ok, err := g.credentials.AuthenticateRequest(&asked); err == nil && ok {
+		// The library removes the token from the request, which may be authenticated again.
+		if response, ok, err := g.credentials.AuthenticateRequest(r.Clone(r.Context())); err == nil && ok {
 			return response, true, nil
 		}
 	}

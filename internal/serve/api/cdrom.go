@@ -19,22 +19,22 @@ import (
 // cdromREST is the endpoint of ISCSICdroms: one that a machine reads is not
 // deleted under it.
 type cdromREST struct {
-	named
-	// inUse names who reads an image; nil: nobody does.
+	*endpoint
+	// inUse returns the readers of an image; nil: there are none.
 	inUse func(namespace, name string) []string
 }
 
 // Delete deletes an ISCSICdrom.
 func (r *cdromREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.named.Delete(ctx, name, r.unused(validate, options), options)
+	return r.endpoint.Delete(ctx, name, r.unused(validate, options), options)
 }
 
 // DeleteCollection deletes the ISCSICdroms of a namespace, up to the first that
 // is in use.
 func (r *cdromREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.named.DeleteCollection(ctx, r.unused(validate, options), options, list)
+	return r.endpoint.DeleteCollection(ctx, r.unused(validate, options), options, list)
 }
 
 // unused adds to a check that nobody reads the image, unless force is asked for.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -20,12 +19,12 @@ import (
 // chain is what a request passes, from the bottom up: the library's own chain
 // without audit, tracing, cross-origin sharing and the tracking of latencies.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
-	h := withExplain(api, s.explain)
+	h := withOther(api, s.opts.Explain, isExplain)
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)
-	h = withBudget(h, s.requests, s.watches, c.LongRunningFunc)
-	h = withUpload(h, s.upload)
+	h = withBudget(h, s.opts.Requests, s.opts.Watches, c.LongRunningFunc)
+	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = noteAdmitted(h)
 	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
@@ -36,8 +35,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
 	h = endpointfilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
-	h = s.withRevocation(h, c.LongRunningFunc)
-	h = s.withShutdown(h, c.LongRunningFunc)
+	h = s.withEnd(h, c.LongRunningFunc)
 	h = s.traces.with(h)
 	h = endpointfilters.WithCacheControl(h)
 	h = endpointfilters.WithRequestInfo(h, c.RequestInfoResolver)
@@ -49,36 +47,24 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 // explainPath is served by Options.Explain to callers who may use the API.
 const explainPath = "/api/v1/explain"
 
-func withExplain(api, explain http.Handler) http.Handler {
-	if explain == nil {
-		return api
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == explainPath {
-			explain.ServeHTTP(w, r)
-			return
-		}
-		api.ServeHTTP(w, r)
-	})
-}
-
 // isoSubresource is the image file of an ISCSICdrom.
 const isoSubresource = "iso"
 
-// withUpload returns requests for the image of an ISCSICdrom to its own handler,
-// past the limits of a request for an object.
-func withUpload(api, upload http.Handler) http.Handler {
-	if upload == nil {
-		return api
-	}
+func isExplain(r *http.Request) bool { return r.URL.Path == explainPath }
+
+func isUpload(r *http.Request) bool {
+	info, ok := request.RequestInfoFrom(r.Context())
+	return ok && info.Resource == kinds.ISCSICdroms && info.Subresource == isoSubresource && info.APIGroup == v1.GroupName
+}
+
+// withOther passes the requests that match to other, unless that is nil, and all others to h.
+func withOther(h, other http.Handler, match func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, ok := request.RequestInfoFrom(r.Context())
-		if ok && info.Resource == kinds.ISCSICdroms && info.Subresource == isoSubresource &&
-			info.APIGroup == v1.GroupName {
-			upload.ServeHTTP(w, r)
+		if other != nil && match(r) {
+			other.ServeHTTP(w, r)
 			return
 		}
-		api.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 
@@ -99,19 +85,4 @@ func withBodyLimit(h http.Handler, limit int64) http.Handler {
 // fail answers with an error as a Status object.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	responsewriters.ErrorNegotiated(err, jsonAndYAML, v1.SchemeGroupVersion, w, r)
-}
-
-// withShutdown ends watches when the server shuts down; clients open them again
-// where it has come back.
-func (s *Server) withShutdown(h http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			stop := context.AfterFunc(s.ctx, cancel)
-			defer stop()
-			r = r.WithContext(ctx)
-		}
-		h.ServeHTTP(w, r)
-	})
 }

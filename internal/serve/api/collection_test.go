@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
@@ -59,7 +61,8 @@ func fill(t *testing.T, store storage.Interface, n int) {
 	for w := range 64 {
 		writers.Go(func() {
 			for i := w; i < n; i += 64 {
-				cm := &v1.ConfigMap{ObjectMeta: newObjectMeta(fmt.Sprintf("cm-%05d", i))}
+				cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cm-%05d", i)}}
+				rest.FillObjectMetaSystemFields(cm)
 				cm.Namespace = "g10"
 				cm.Data = map[string]string{"filling": filling}
 				if err := store.Create(t.Context(), "/configmaps/g10/"+cm.Name, cm, &v1.ConfigMap{}, 0); err != nil {

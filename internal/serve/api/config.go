@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -32,55 +31,6 @@ type noConfigStatus struct{}
 
 func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig) {}
 func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig)                 {}
-
-// configStrategies are for the config and for its status.
-// warnings says for whom one that is written would not do; nil: for everybody it does.
-func configStrategies(configs ConfigStatus, warnings func(*v1.IgnitionConfig) []string) (main,
-	status *strategy[*v1.IgnitionConfig]) {
-	main = &strategy[*v1.IgnitionConfig]{
-		namespaced: true,
-		create: func(_ context.Context, config *v1.IgnitionConfig) {
-			config.Generation = 1
-			config.Status = v1.IgnitionConfigStatus{}
-			config.Compiled = nil
-		},
-		update: func(_ context.Context, config, old *v1.IgnitionConfig) {
-			config.Status = old.Status
-			config.Compiled = old.Compiled
-			if !apiequality.Semantic.DeepEqual(config.Spec, old.Spec) {
-				config.Generation = old.Generation + 1
-			}
-		},
-		complete: func(ctx context.Context, config, old *v1.IgnitionConfig) {
-			if old == nil || config.Generation != old.Generation {
-				configs.Admit(ctx, config, old)
-			}
-		},
-		validate:       v1.ValidateIgnitionConfig,
-		validateUpdate: v1.ValidateIgnitionConfigUpdate,
-		warn: func(config *v1.IgnitionConfig) []string {
-			out := configWarnings(config)
-			if warnings != nil {
-				out = append(out, warnings(config)...)
-			}
-			return out
-		},
-		reset: resetStatus,
-	}
-	status = &strategy[*v1.IgnitionConfig]{
-		namespaced: true,
-		update: func(_ context.Context, config, old *v1.IgnitionConfig) {
-			// All of the status follows from the source, and whoever derives it writes to
-			// the store: nothing of it is a client's to set.
-			keepMeta(&config.ObjectMeta, &old.ObjectMeta)
-			config.Spec, config.Status = old.Spec, old.Status
-			config.Compiled = old.Compiled
-		},
-		validateUpdate: v1.ValidateIgnitionConfigUpdate,
-		reset:          resetSpec,
-	}
-	return main, status
-}
 
 // configWarnings is what kubectl prints when a config is written.
 func configWarnings(config *v1.IgnitionConfig) []string {

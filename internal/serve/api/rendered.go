@@ -40,7 +40,7 @@ type renderedREST struct {
 	seconds   *prometheus.HistogramVec
 }
 
-func newRendered(configs *registry.Store, o Options) *renderedREST {
+func newRendered(configs *registry.Store, o *Options) *renderedREST {
 	r := &renderedREST{configs: configs, inventory: o.Inventory, templates: o.Templates, render: o.Render,
 		logger: o.Logger, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glowplug_render_duration_seconds",

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,15 +23,7 @@ func authenticatedMayAll(_ context.Context, a authorizer.Attributes) (authorizer
 }
 
 func isAuthenticated(who user.Info) bool {
-	if who == nil {
-		return false
-	}
-	for _, group := range who.GetGroups() {
-		if group == user.AllAuthenticated {
-			return true
-		}
-	}
-	return false
+	return who != nil && slices.Contains(who.GetGroups(), user.AllAuthenticated)
 }
 
 // accessReview answers kubectl auth can-i.

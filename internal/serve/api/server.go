@@ -95,19 +95,16 @@ type Options struct {
 // Server is the API. It works from New until Shutdown; its handlers are given to
 // the listeners of the caller.
 type Server struct {
+	opts       Options
 	generic    *genericapiserver.GenericAPIServer
 	guard      *guard
-	lasting    lasting
 	authorizer authorizer.Authorizer
-	explain    http.Handler
-	upload     http.Handler
-	inUse      func(namespace, name string) []string
-	stores     map[string]storage.Interface
-	requests   *budget.Budget
-	watches    *budget.Budget
 	traces     *traces
+	// lasting are the requests that may last for hours, watches and uploads, each with the
+	// function that ends it.
+	lasting sync.Map
 
-	// ctx ends with Shutdown: watches, background work.
+	// ctx ends with Shutdown.
 	ctx        context.Context
 	stop       context.CancelFunc
 	background sync.WaitGroup
@@ -130,28 +127,19 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	s := &Server{
+		opts:       opts,
 		guard:      newGuard(opts.IsAdminToken, tokens, opts.ClientCAs),
 		authorizer: authorizer.AuthorizerFunc(authenticatedMayAll),
-		explain:    opts.Explain,
-		upload:     opts.Upload,
-		inUse:      opts.InUse,
-		stores:     opts.Stores,
-		requests:   opts.Requests,
-		watches:    opts.Watches,
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	rooms := &rooms{
-		namespaces: opts.Stores[kinds.Namespaces],
-		contents:   opts.Stores,
-		events:     opts.Stores[kinds.Events],
-	}
-	if err := s.assemble(rooms, opts); err != nil {
+	namespaces := &namespaces{stores: opts.Stores}
+	if err := s.assemble(namespaces); err != nil {
 		s.stop()
-		return nil, err
+		return nil, fmt.Errorf("API server: %w", err)
 	}
 	s.generic.RunPostStartHooks(s.ctx)
-	s.background.Go(func() { rooms.keepDefault(s.ctx, opts.Logger) })
+	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	if tokens != nil {
 		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
 	}
@@ -178,7 +166,7 @@ func (o Options) withDefaults() Options {
 }
 
 // assemble makes the library's server and installs the kinds.
-func (s *Server) assemble(rooms *rooms, opts Options) error {
+func (s *Server) assemble(namespaces *namespaces) error {
 	c := genericapiserver.NewConfig(codecs)
 	c.Serializer = jsonAndYAML
 	c.EffectiveVersion = effectiveVersion()
@@ -196,76 +184,44 @@ func (s *Server) assemble(rooms *rooms, opts Options) error {
 	c.EnableProfiling = false
 	c.StorageObjectCountTracker = nil
 	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
-	all := stores{kinds.Namespaces: rooms.namespaces, kinds.StreamReleases: s.stores[kinds.StreamReleases]}
-	for _, resource := range []string{kinds.IgnitionConfigs, kinds.BareMetalHosts, kinds.ISCSICdroms, kinds.ConfigMaps,
-		kinds.Events} {
-		all[resource] = &inRooms{Interface: s.stores[resource], rooms: rooms}
+	all := stores{}
+	for _, kind := range kinds.All() {
+		all[kind.Resource] = s.opts.Stores[kind.Resource]
+		if kind.Resource != kinds.Namespaces && kind.Resource != kinds.StreamReleases {
+			all[kind.Resource] = &namespacedStore{all[kind.Resource], namespaces}
+		}
 	}
 	c.RESTOptionsGetter = all
 
 	var err error
 	if s.generic, err = c.Complete(nil).New("glowplug", genericapiserver.NewEmptyDelegate()); err != nil {
-		return fmt.Errorf("API server: %w", err)
+		return err
 	}
-	if err := s.install(all, rooms, opts); err != nil {
-		return fmt.Errorf("API server: %w", err)
+	if err := s.installKinds(all, namespaces); err != nil {
+		return err
 	}
 	s.generic.PrepareRun()
 	return nil
 }
 
-// install serves the kinds under /api/v1 and the access reviews beside them.
-func (s *Server) install(all stores, rooms *rooms, opts Options) error {
-	configMain, configStatus := configStrategies(opts.ConfigStatus, opts.ConfigWarnings)
-	configs, err := newStore(all, kinds.IgnitionConfigs, "ignitionconfig", configMain, configTable)
-	if err != nil {
-		return err
+// installKinds serves the kinds under /api/v1 and the access reviews beside them.
+func (s *Server) installKinds(all stores, namespaces *namespaces) error {
+	into := &storages{stores: all, endpoints: map[string]rest.Storage{}}
+	configs := install(into, configKind(&s.opts)).Store
+	reportConfigs(configs, s.opts.ConfigStatus)
+	into.endpoints[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs, &s.opts)
+	into.endpoints[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
+	into.endpoints[kinds.Namespaces] = &namespaceREST{install(into, namespaceKind()), namespaces}
+	install(into, hostKind(&s.opts))
+	install(into, releaseKind())
+	install(into, configMapKind())
+	install(into, eventKind())
+	if into.err != nil {
+		return into.err
 	}
-	reportConfigs(configs, opts.ConfigStatus)
-	hostMain, hostStatus := hostStrategies(opts.Conflicts)
-	hosts, err := newStore(all, kinds.BareMetalHosts, "baremetalhost", hostMain, hostTable)
-	if err != nil {
-		return err
-	}
-	cdromMain, cdromStatus := cdromStrategies(opts.ImageWarnings)
-	cdroms, err := newStore(all, kinds.ISCSICdroms, "iscsicdrom", cdromMain, cdromTable)
-	if err != nil {
-		return err
-	}
-	streamMain, streamStatus := streamStrategies()
-	releases, err := newStore(all, kinds.StreamReleases, "streamrelease", streamMain, streamTable)
-	if err != nil {
-		return err
-	}
-	configMaps, err := newStore(all, kinds.ConfigMaps, "configmap", configMapStrategy(), configMapTable)
-	if err != nil {
-		return err
-	}
-	namespaces, err := newStore(all, kinds.Namespaces, "namespace", namespaceStrategy(), namespaceTable)
-	if err != nil {
-		return err
-	}
-	events, err := newStore(all, kinds.Events, "event", eventStrategy(), eventTable)
-	if err != nil {
-		return err
-	}
-
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
-	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		kinds.IgnitionConfigs:               &named{configs, []string{"ign"}},
-		kinds.IgnitionConfigs + "/status":   newStatus(configs, configStatus),
-		kinds.IgnitionConfigs + "/rendered": newRendered(configs, opts),
-		kinds.BareMetalHosts:                &named{hosts, []string{"bmh"}},
-		kinds.BareMetalHosts + "/status":    newStatus(hosts, hostStatus),
-		kinds.ISCSICdroms:                   &cdromREST{named: named{cdroms, []string{"cdrom"}}, inUse: s.inUse},
-		kinds.ISCSICdroms + "/status":       newStatus(cdroms, cdromStatus),
-		kinds.StreamReleases:                &listed{named{releases, []string{"sr"}}},
-		kinds.StreamReleases + "/status":    newStatus(releases, streamStatus),
-		kinds.ConfigMaps:                    &listed{named{configMaps, []string{"cm"}}},
-		kinds.Namespaces:                    &namespaceREST{store: namespaces, rooms: rooms},
-		kinds.Events:                        &eventREST{events},
-	}
+	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.endpoints
 	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
 		return err
 	}
@@ -324,7 +280,7 @@ func (s *Server) LoopbackConfig() *restclient.Config {
 // Ready says why the API cannot answer, if it cannot.
 func (s *Server) Ready() error {
 	for _, kind := range kinds.All() {
-		if err := s.stores[kind.Resource].ReadinessCheck(); err != nil {
+		if err := s.opts.Stores[kind.Resource].ReadinessCheck(); err != nil {
 			return err
 		}
 	}

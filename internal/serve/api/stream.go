@@ -1,12 +1,10 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -15,45 +13,6 @@ import (
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/report"
 )
-
-// streamStrategies are for the releases of streams. The server writes the status;
-// whether a release is current depends on others, and is written after it.
-func streamStrategies() (main, status *strategy[*v1.StreamRelease]) {
-	main = &strategy[*v1.StreamRelease]{
-		create: func(_ context.Context, release *v1.StreamRelease) {
-			release.Generation = 1
-			release.Status = v1.StreamReleaseStatus{}
-			describeDocument(release)
-		},
-		update: func(_ context.Context, release, old *v1.StreamRelease) {
-			release.Status = old.Status
-			if !apiequality.Semantic.DeepEqual(release.Spec, old.Spec) {
-				release.Generation = old.Generation + 1
-				describeDocument(release)
-			}
-		},
-		validate: ValidateStreamRelease,
-		validateUpdate: func(release, old *v1.StreamRelease) field.ErrorList {
-			errs := v1.ValidateStreamReleaseUpdate(release, old)
-			return append(errs, validateDocument(release)...)
-		},
-		reset: resetStatus,
-	}
-	status = &strategy[*v1.StreamRelease]{
-		update: func(_ context.Context, release, old *v1.StreamRelease) {
-			// What the document lists is derived from it; who is current is written here by
-			// the server itself, as by any client of the API.
-			keepMeta(&release.ObjectMeta, &old.ObjectMeta)
-			release.Spec = old.Spec
-			current := release.Status.Current
-			release.Status = old.Status
-			release.Status.Current = current
-		},
-		validateUpdate: v1.ValidateStreamReleaseUpdate,
-		reset:          resetSpec,
-	}
-	return main, status
-}
 
 // ValidateStreamRelease checks a release and its document.
 func ValidateStreamRelease(release *v1.StreamRelease) field.ErrorList {

@@ -151,6 +151,17 @@ var cdromTable = &table[*v1.ISCSICdrom]{
 	},
 }
 
+var configMapTable = &table[*v1.ConfigMap]{
+	columns: []column{
+		{name: "Name", description: "The ConfigMap's name."},
+		{name: "Data", kind: "integer", description: "The number of its keys."},
+		{name: "Age", description: "Time since the ConfigMap was created."},
+	},
+	row: func(cm *v1.ConfigMap, now time.Time) []any {
+		return []any{cm.Name, int64(len(cm.Data) + len(cm.BinaryData)), age(cm.CreationTimestamp, now)}
+	},
+}
+
 var namespaceTable = &table[*v1.Namespace]{
 	columns: []column{
 		{name: "Name", description: "The namespace's name."},
