@@ -25,18 +25,22 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, c.LongRunningFunc)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
-	h = noteAdmitted(h)
+	h = traceUser(h, func(t *traceData, user string) {
+		if t.admitted = true; user != t.user {
+			t.as = user
+		}
+	})
 	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
-	h = noteUser(h)
+	h = traceUser(h, func(t *traceData, user string) { t.user = user })
 	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, http.HandlerFunc(s.guard.refuse), nil, nil)
 	h = endpointfilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
 	h = endpointfilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
 	h = s.withEnd(h, c.LongRunningFunc)
-	h = s.traces.with(h)
+	h = s.traces.filter(h)
 	h = endpointfilters.WithCacheControl(h)
 	h = endpointfilters.WithRequestInfo(h, c.RequestInfoResolver)
 	h = endpointfilters.WithRequestReceivedTimestamp(h)

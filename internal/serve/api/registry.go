@@ -34,42 +34,35 @@ import (
 // eventTTL is how long an event lives, in seconds.
 const eventTTL = 24 * 60 * 60
 
-// stores gives the library our stores in place of an etcd.
-type stores map[string]storage.Interface
-
-// GetRESTOptions implements generic.RESTOptionsGetter.
-func (s stores) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	store, ok := s[resource.Resource]
-	if !ok {
-		return generic.RESTOptions{}, fmt.Errorf("there is no store for %s", resource)
-	}
+// restOptions gives the library our store of a resource in place of an etcd.
+func restOptions(resource string, store storage.Interface) generic.RESTOptions {
 	return generic.RESTOptions{
 		StorageConfig: &storagebackend.ConfigForResource{
 			Config: storagebackend.Config{
 				Codec:           codecs.LegacyCodec(v1.SchemeGroupVersion),
 				EncodeVersioner: v1.SchemeGroupVersion,
 			},
-			GroupResource: resource,
+			GroupResource: v1.Resource(resource),
 		},
-		ResourcePrefix:          resource.Resource,
+		ResourcePrefix:          resource,
 		DeleteCollectionWorkers: 4,
 		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error),
 			func() runtime.Object, func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
 			return store, func() {}, nil
 		},
-	}, nil
+	}
 }
 
-// storages collects the endpoints of the kinds.
-type storages struct {
-	stores
-	endpoints map[string]rest.Storage
-	err       error
+// endpoints are those of the kinds, by resource and subresource.
+type endpoints struct {
+	namespaces *namespaces
+	storage    map[string]rest.Storage
+	err        error
 }
 
 // install adds the endpoints of a kind and returns the main one.
-func install[T object](into *storages, k *kind[T]) *endpoint {
+func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	main := k.mainStrategy()
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return newObject(k.resource) },
@@ -82,7 +75,11 @@ func install[T object](into *storages, k *kind[T]) *endpoint {
 		ResetFieldsStrategy:       main,
 		TableConvertor:            k.table,
 	}
-	opts := &generic.StoreOptions{RESTOptions: into.stores}
+	objects := into.namespaces.stores[k.resource]
+	if k.namespaced {
+		objects = &namespacedStore{objects, into.namespaces}
+	}
+	opts := &generic.StoreOptions{RESTOptions: restOptions(k.resource, objects)}
 	if k.resource == kinds.Events {
 		opts.AttrFunc = eventAttrs
 		store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return eventTTL, nil }
@@ -99,11 +96,11 @@ func install[T object](into *storages, k *kind[T]) *endpoint {
 	if k.inAll {
 		e.categories = []string{"all"}
 	}
-	into.endpoints[k.resource] = e
+	into.storage[k.resource] = e
 	if k.keepInStatus != nil {
 		status, strategy := *store, k.statusStrategy()
 		status.UpdateStrategy, status.ResetFieldsStrategy = strategy, strategy
-		into.endpoints[k.resource+"/status"] = &statusREST{&status}
+		into.storage[k.resource+"/status"] = &statusREST{&status}
 	}
 	return e
 }

@@ -184,20 +184,11 @@ func (s *Server) assemble(namespaces *namespaces) error {
 	c.EnableProfiling = false
 	c.StorageObjectCountTracker = nil
 	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
-	all := stores{}
-	for _, kind := range kinds.All() {
-		all[kind.Resource] = s.opts.Stores[kind.Resource]
-		if kind.Resource != kinds.Namespaces && kind.Resource != kinds.StreamReleases {
-			all[kind.Resource] = &namespacedStore{all[kind.Resource], namespaces}
-		}
-	}
-	c.RESTOptionsGetter = all
-
 	var err error
 	if s.generic, err = c.Complete(nil).New("glowplug", genericapiserver.NewEmptyDelegate()); err != nil {
 		return err
 	}
-	if err := s.installKinds(all, namespaces); err != nil {
+	if err := s.installKinds(namespaces); err != nil {
 		return err
 	}
 	s.generic.PrepareRun()
@@ -205,13 +196,13 @@ func (s *Server) assemble(namespaces *namespaces) error {
 }
 
 // installKinds serves the kinds under /api/v1 and the access reviews beside them.
-func (s *Server) installKinds(all stores, namespaces *namespaces) error {
-	into := &storages{stores: all, endpoints: map[string]rest.Storage{}}
+func (s *Server) installKinds(namespaces *namespaces) error {
+	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
 	configs := install(into, configKind(&s.opts)).Store
 	reportConfigs(configs, s.opts.ConfigStatus)
-	into.endpoints[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs, &s.opts)
-	into.endpoints[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
-	into.endpoints[kinds.Namespaces] = &namespaceREST{install(into, namespaceKind()), namespaces}
+	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs, &s.opts)
+	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
+	into.storage[kinds.Namespaces] = &namespaceREST{install(into, namespaceKind()), namespaces}
 	install(into, hostKind(&s.opts))
 	install(into, releaseKind())
 	install(into, configMapKind())
@@ -221,7 +212,7 @@ func (s *Server) installKinds(all stores, namespaces *namespaces) error {
 	}
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
-	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.endpoints
+	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.storage
 	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
 		return err
 	}

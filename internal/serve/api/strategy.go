@@ -62,7 +62,7 @@ func (s *strategy[T]) Canonicalize(runtime.Object)                   {}
 
 func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	created := obj.(T)
-	noteName(ctx, created.GetName())
+	addTrace(ctx, func(t *traceData) { t.name = created.GetName() }) // the path does not contain it
 	if s.keep != nil {
 		s.keep(created, s.initial)
 	}
