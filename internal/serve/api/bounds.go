@@ -20,8 +20,7 @@ import (
 	v1 "glowplug/api/v1"
 )
 
-// maxErrors bounds the errors of one answer: the library takes quadratic time to
-// make a sentence of them, and nobody reads more.
+// maxErrors bounds the errors of one answer: the library joins them in quadratic time.
 const maxErrors = 100
 
 // boundErrors cuts errors to maxErrors and counts the others.
@@ -36,9 +35,9 @@ func boundErrors(errs field.ErrorList) field.ErrorList {
 	return append(errs[:maxErrors:maxErrors], more)
 }
 
-// withBoundedEntries refuses a body with a list or a map that is longer than any
-// object may have. Validation says the same, but too late: the library first finds
-// out who set which of a hundred thousand labels, in quadratic time.
+// withBoundedEntries refuses a body with a list or a map that is too long for any object.
+// Validation would be too late: the library first computes the managers of a hundred thousand
+// labels, in quadratic time.
 func withBoundedEntries(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead || 0 <= r.ContentLength && r.ContentLength < v1.MaxKeys {
@@ -74,8 +73,7 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// asJSON returns a body of a media type as valid JSON. What is no such thing is left
-// to the library, which has its own words for it.
+// asJSON returns a body of a media type as valid JSON. The library refuses other bodies.
 func asJSON(body []byte, media string) ([]byte, bool) {
 	if json.Valid(body) {
 		return body, true
@@ -157,7 +155,7 @@ func kindOf(r *http.Request) schema.GroupKind {
 	return groupKind(info.Resource)
 }
 
-// nameOf is the name of the object that a request is for, in its path or its body.
+// nameOf returns the name of the object of a request, from its path or its body.
 func nameOf(r *http.Request, document []byte) string {
 	if info, ok := request.RequestInfoFrom(r.Context()); ok && info.Name != "" {
 		return info.Name

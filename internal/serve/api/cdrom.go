@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,8 +17,7 @@ import (
 	"glowplug/internal/store/kinds"
 )
 
-// cdromREST is the endpoint of ISCSICdroms: one that a machine reads is not
-// deleted under it.
+// cdromREST is the endpoint of ISCSICdroms: an image is not deleted while a machine reads it.
 type cdromREST struct {
 	*endpoint
 	// inUse returns the readers of an image; nil: there are none.
@@ -30,24 +30,20 @@ func (r *cdromREST) Delete(ctx context.Context, name string, validate rest.Valid
 	return r.endpoint.Delete(ctx, name, r.unused(validate, options), options)
 }
 
-// DeleteCollection deletes the ISCSICdroms of a namespace, up to the first that
-// is in use.
+// DeleteCollection deletes the ISCSICdroms of a namespace, up to the first one in use.
 func (r *cdromREST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	return r.endpoint.DeleteCollection(ctx, r.unused(validate, options), options, list)
 }
 
-// unused adds to a check that nobody reads the image, unless force is asked for.
+// unused adds a check that no machine reads the image, unless the deletion is forced.
 func (r *cdromREST) unused(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
 	if r.inUse == nil || options != nil && options.GracePeriodSeconds != nil && *options.GracePeriodSeconds == 0 {
 		return validate
 	}
 	return func(ctx context.Context, obj runtime.Object) error {
 		if cdrom, ok := obj.(*v1.ISCSICdrom); ok {
-			namespace := cdrom.Namespace
-			if namespace == "" {
-				namespace = request.NamespaceValue(ctx)
-			}
+			namespace := cmp.Or(cdrom.Namespace, request.NamespaceValue(ctx))
 			if readers := r.inUse(namespace, cdrom.Name); len(readers) > 0 {
 				return apierrors.NewConflict(v1.Resource(kinds.ISCSICdroms), cdrom.Name, fmt.Errorf(
 					"it is being read by %s; to delete it all the same, do so with a grace period of 0 (kubectl delete --force)",
@@ -61,7 +57,7 @@ func (r *cdromREST) unused(validate rest.ValidateObjectFunc, options *metav1.Del
 	}
 }
 
-// shortList names a few.
+// shortList returns the first names and counts the others.
 func shortList(names []string) string {
 	const few = 5
 	if len(names) > few {

@@ -16,8 +16,8 @@ import (
 	"glowplug/internal/store/kinds"
 )
 
-// chain is what a request passes, from the bottom up: the library's own chain
-// without audit, tracing, cross-origin sharing and the tracking of latencies.
+// chain returns the filters of a request, the outermost last: those of the library without
+// audit, tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := withOther(api, s.opts.Explain, isExplain)
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
@@ -58,7 +58,8 @@ func isExplain(r *http.Request) bool { return r.URL.Path == explainPath }
 
 func isUpload(r *http.Request) bool {
 	info, ok := request.RequestInfoFrom(r.Context())
-	return ok && info.Resource == kinds.ISCSICdroms && info.Subresource == isoSubresource && info.APIGroup == v1.GroupName
+	return ok && info.APIGroup == v1.GroupName && info.Resource == kinds.ISCSICdroms &&
+		info.Subresource == isoSubresource
 }
 
 // withOther passes the requests that match to other, unless that is nil, and all others to h.
@@ -72,8 +73,8 @@ func withOther(h, other http.Handler, match func(*http.Request) bool) http.Handl
 	})
 }
 
-// withBodyLimit answers a body that says it is too large before reading it. What
-// does not say so is cut off by the library at the same limit.
+// withBodyLimit refuses a body whose length is over the limit before it is read. The library
+// cuts off a body without a length at the same limit.
 func withBodyLimit(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > limit {

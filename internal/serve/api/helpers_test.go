@@ -23,6 +23,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/remote"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
@@ -94,6 +95,7 @@ func startOn(t *testing.T, stores map[string]storage.Interface, door Door, chang
 	a := &api{t: t, stores: stores, status: &compiledAtOnce{}}
 	opts := Options{
 		Stores: stores, Inventory: stores[kinds.IgnitionConfigs].(followed).inv, ConfigStatus: a.status,
+		Render:       remote.New(remote.Options{}).Render,
 		IsAdminToken: func(token string) bool { return token == "admin-token" },
 	}
 	for _, f := range change {

@@ -47,10 +47,12 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 		strategy: strategy[*v1.IgnitionConfig]{
 			namespaced: true,
 			initial:    &v1.IgnitionConfig{},
-			keep:       func(config, old *v1.IgnitionConfig) { config.Status, config.Compiled = old.Status, old.Compiled },
-			spec:       func(config *v1.IgnitionConfig) any { return &config.Spec },
-			validate:   v1.ValidateIgnitionConfig,
-			complete:   opts.ConfigStatus.Admit,
+			keep: func(config, old *v1.IgnitionConfig) {
+				config.Status, config.Compiled = old.Status, old.Compiled
+			},
+			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
+			validate: v1.ValidateIgnitionConfig,
+			complete: opts.ConfigStatus.Admit,
 			warn: func(config *v1.IgnitionConfig) []string {
 				warnings := configWarnings(config)
 				if opts.ConfigWarnings != nil {

@@ -111,10 +111,7 @@ func checkName(resource, name string) error {
 	if len(msgs) == 0 {
 		return nil
 	}
-	shown := name
-	if len(shown) > 64 {
-		shown = shown[:64] + "…"
-	}
+	shown := clip(name, 64)
 	return apierrors.NewInvalid(groupKind(resource), shown, field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "name"), shown, strings.Join(msgs, "; ")),
 	})

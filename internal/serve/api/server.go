@@ -24,7 +24,6 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/logs"
-	"glowplug/internal/remote"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
@@ -39,61 +38,56 @@ type Resolver interface {
 	Caller(r *http.Request) identity.Caller
 }
 
-// Options is what a Server is made of.
+// Options are the parts and settings of a Server. All except Stores may be nil or empty.
 type Options struct {
-	// Stores holds the store of each of Kinds, by resource.
+	// Stores has the store of each kind, by resource.
 	Stores map[string]storage.Interface
-	// Inventory has the templates and the hosts that they are rendered for; nil: none.
-	Inventory *snapshot.Inventory
-	// ConfigStatus brings the status of IgnitionConfigs up to date; nil: it stays empty.
+	// ConfigStatus writes the status of IgnitionConfigs.
 	ConfigStatus ConfigStatus
-	// Conflicts returns a sentence for each host that shares a hardware or IP
-	// address with a host that is being written; nil: none.
-	Conflicts func(*v1.BareMetalHost) []string
-	// ImageWarnings and ConfigWarnings give a sentence for each host that an image, or
-	// a config, which is being written would not do for; nil: none.
+	// Conflicts returns a warning for each host that shares an address with a host that is
+	// written. ImageWarnings and ConfigWarnings return one for each host that cannot use the
+	// image or the config that is written.
+	Conflicts      func(*v1.BareMetalHost) []string
 	ImageWarnings  func(*v1.ISCSICdrom) []string
 	ConfigWarnings func(*v1.IgnitionConfig) []string
-	// Render returns what a config comes to with those that it names, for the subresource
-	// rendered of IgnitionConfigs; nil: nothing is fetched. See remote.Renderer.
-	Render func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
-	// Templates renders templates, which Inventory has; nil: none is.
+	// Render merges a config with those that it refers to (remote.Renderer), Templates renders
+	// templates, and Inventory has the templates and hosts. The subresource rendered of
+	// IgnitionConfigs needs all of them.
+	Render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	Templates decide.Renderer
-	// Explain serves /api/v1/explain to callers who may use the API; nil: 404.
+	Inventory *snapshot.Inventory
+	// Explain serves /api/v1/explain to authenticated callers.
 	Explain http.Handler
-	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to callers
-	// who may use the API; nil: 404. Its bodies may be of any size and take any time.
+	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to authenticated
+	// callers. Its bodies may be of any size and take any time.
 	Upload http.Handler
-	// InUse names who reads an ISCSICdrom's image now: it is not deleted then,
-	// unless with a grace period of 0 (kubectl delete --force); nil: nobody does.
+	// InUse returns the readers of the image of an ISCSICdrom. It is not deleted while there
+	// are any, unless with a grace period of 0 (kubectl delete --force).
 	InUse func(namespace, name string) []string
 
-	// IsAdminToken reports whether a bearer token is the admin's; nil: none is.
+	// IsAdminToken reports whether a bearer token is the admin's.
 	IsAdminToken func(token string) bool
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
-	// changes; empty: none.
+	// changes.
 	TokenFile string
-	// ClientCAs returns what verifies client certificates, whose common name is the user
-	// and whose organizations are the groups; nil: no certificate is accepted.
+	// ClientCAs returns the CAs of client certificates, whose common name is the user and
+	// whose organizations are the groups.
 	ClientCAs func() *x509.CertPool
 
-	// Requests and Watches bound the memory that requests take, and watches; nil:
-	// they are not bounded.
+	// Requests and Watches bound the memory of requests and of watches.
 	Requests, Watches *budget.Budget
 
-	// Resolver finds out who sent a request; nil: who has the connection.
+	// Resolver finds out who sent a request; nil: the peer of the connection.
 	Resolver Resolver
-	// Limiter bounds the log lines that requests leave; nil: nothing does.
+	// Limiter bounds the log lines that requests cause.
 	Limiter *logs.Limiter
-	// Logger takes what the server does in the background, and a line for each write and
-	// each refused credential; nil discards it.
+	// Logger logs the work in the background, each write and each refused credential.
 	Logger *slog.Logger
-	// Registerer takes the server's own metrics; nil keeps none.
+	// Registerer registers the server's own metrics.
 	Registerer prometheus.Registerer
 }
 
-// Server is the API. It works from New until Shutdown; its handlers are given to
-// the listeners of the caller.
+// Server is the API. The caller gives its handlers to listeners.
 type Server struct {
 	opts       Options
 	generic    *genericapiserver.GenericAPIServer
@@ -110,8 +104,8 @@ type Server struct {
 	background sync.WaitGroup
 }
 
-// New makes the API and begins its work in the background. The stores need not
-// have been loaded: until they are, requests are answered 503.
+// New returns the API and starts its work in the background. Requests are answered 503 until
+// the stores are loaded.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	for _, kind := range kinds.All() {
@@ -149,12 +143,6 @@ func New(opts Options) (*Server, error) {
 func (o Options) withDefaults() Options {
 	if o.ConfigStatus == nil {
 		o.ConfigStatus = noConfigStatus{}
-	}
-	if o.Render == nil {
-		o.Render = remote.New(remote.Options{}).Render
-	}
-	if o.Inventory == nil {
-		o.Inventory = snapshot.New(snapshot.Options{})
 	}
 	if o.Resolver == nil {
 		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
@@ -224,9 +212,8 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	return s.generic.InstallAPIGroup(&reviews)
 }
 
-// Handler serves /api, /apis, /openapi, /version and explain to callers who come
-// through a door: the one that their connection was marked with, else this one.
-// Nothing of it but /version is open.
+// Handler serves /api, /apis, /openapi, /version and explain. The door of a request is that of
+// its context, or this one. Only /version needs no credential.
 func (s *Server) Handler(door Door) http.Handler {
 	info, err := json.MarshalIndent(versionInfo(), "", "  ")
 	if err != nil {
@@ -245,20 +232,20 @@ func (s *Server) Handler(door Door) http.Handler {
 	})
 }
 
-// Believe reports whether a request to another part of the program comes from a
-// caller who may use the API. Its context must have been marked WithDoor, or it
-// is held to be plain HTTP that needs loopback.
+// Believe reports whether the caller of another part of the program may use the API. Without
+// a door in its context (WithDoor), a request over plain HTTP needs loopback.
 func (s *Server) Believe(r *http.Request) bool {
-	door := doorOf(r)
-	if !bringsCredential(r) && !door.Admin {
-		return false
-	}
+	return (bringsCredential(r) || doorOf(r).Admin) && s.isAuthenticated(r)
+}
+
+// isAuthenticated reports whether the caller may use the API.
+func (s *Server) isAuthenticated(r *http.Request) bool {
 	response, ok, err := s.guard.AuthenticateRequest(r)
 	return err == nil && ok && isAuthenticated(response.User)
 }
 
-// LoopbackConfig returns clients inside the program a way to the API, past the
-// doors and without a network.
+// LoopbackConfig returns the config of clients inside the program, which need no credential
+// and no network.
 func (s *Server) LoopbackConfig() *restclient.Config {
 	return &restclient.Config{
 		Host:      "http://glowplug.invalid",
@@ -268,7 +255,7 @@ func (s *Server) LoopbackConfig() *restclient.Config {
 	}
 }
 
-// Ready says why the API cannot answer, if it cannot.
+// Ready returns the reason why the API cannot answer, or nil.
 func (s *Server) Ready() error {
 	for _, kind := range kinds.All() {
 		if err := s.opts.Stores[kind.Resource].ReadinessCheck(); err != nil {
@@ -278,8 +265,8 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Shutdown ends watches, waits for requests under way, and stops
-// the work in the background. Listeners should have stopped accepting before.
+// Shutdown ends watches, waits for other requests, and stops the work in the background.
+// Call it after the listeners have closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	s.background.Wait()
