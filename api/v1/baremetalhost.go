@@ -1,6 +1,10 @@
 package v1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Values of BareMetalHostSpec.BootMode.
 const (
@@ -178,8 +182,5 @@ type BareMetalHostList struct {
 
 // EffectiveHostname returns spec.hostname, or metadata.name if that is empty.
 func (h *BareMetalHost) EffectiveHostname() string {
-	if h.Spec.Hostname != "" {
-		return h.Spec.Hostname
-	}
-	return h.Name
+	return cmp.Or(h.Spec.Hostname, h.Name)
 }

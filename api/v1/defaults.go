@@ -1,6 +1,10 @@
 package v1
 
-import "k8s.io/apimachinery/pkg/runtime"
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // AddDefaultsToScheme registers the defaults, which decoders of the scheme then set.
 func AddDefaultsToScheme(scheme *runtime.Scheme) {
@@ -11,22 +15,15 @@ func AddDefaultsToScheme(scheme *runtime.Scheme) {
 // SetDefaultsBareMetalHost sets bootMode to "once". The default of hostname is not stored,
 // so that it is always metadata.name (EffectiveHostname).
 func SetDefaultsBareMetalHost(host *BareMetalHost) {
-	if host.Spec.BootMode == "" {
-		host.Spec.BootMode = BootOnce
-	}
+	host.Spec.BootMode = cmp.Or(host.Spec.BootMode, BootOnce)
 }
 
 // SetDefaultsISCSICdrom makes an image read-only, served over iSCSI, and readable by any
 // machine.
 func SetDefaultsISCSICdrom(cdrom *ISCSICdrom) {
 	if cdrom.Spec.ReadOnly == nil {
-		readOnly := true
-		cdrom.Spec.ReadOnly = &readOnly
+		cdrom.Spec.ReadOnly = new(true)
 	}
-	if cdrom.Spec.Transport == "" {
-		cdrom.Spec.Transport = TransportISCSI
-	}
-	if cdrom.Spec.Access == "" {
-		cdrom.Spec.Access = AccessAny
-	}
+	cdrom.Spec.Transport = cmp.Or(cdrom.Spec.Transport, TransportISCSI)
+	cdrom.Spec.Access = cmp.Or(cdrom.Spec.Access, AccessAny)
 }

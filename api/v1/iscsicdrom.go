@@ -1,6 +1,10 @@
 package v1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Values of ISCSICdromSpec.Transport.
 const (
@@ -143,13 +147,10 @@ type StreamImage struct {
 
 // WithDefaults returns a copy whose empty fields have their defaults.
 func (s StreamImage) WithDefaults() StreamImage {
-	for field, value := range map[*string]string{
-		&s.Architecture: DefaultArchitecture, &s.Artifact: ArtifactMetal, &s.Format: FormatISO, &s.Update: UpdatePinned,
-	} {
-		if *field == "" {
-			*field = value
-		}
-	}
+	s.Architecture = cmp.Or(s.Architecture, DefaultArchitecture)
+	s.Artifact = cmp.Or(s.Artifact, ArtifactMetal)
+	s.Format = cmp.Or(s.Format, FormatISO)
+	s.Update = cmp.Or(s.Update, UpdatePinned)
 	return s
 }
 

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,10 +12,21 @@ import (
 	"unicode/utf8"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"glowplug/internal/domain/netaddr"
+)
+
+// Bounds of an object. Lists and maps that are longer than any machine needs are refused
+// by their length, since validating a hundred thousand addresses takes seconds.
+const (
+	// MaxItems bounds the lists of a spec, except spec.layers (MaxLayers).
+	MaxItems = 1000
+	// MaxKeys bounds maps (labels, annotations, the data of a ConfigMap) and the lists in
+	// metadata: finalizers and owner references.
+	MaxKeys = 256
 )
 
 // AnnotationLastApplied contains the whole object after a client-side kubectl apply. It
@@ -41,26 +53,81 @@ func FilterAnnotationSize(annotations map[string]string, errs field.ErrorList) f
 	})
 }
 
+// validateMeta checks the metadata of an object: its lengths first, then its contents.
+func validateMeta(meta *metav1.ObjectMeta, namespaced bool, name apivalidation.ValidateNameFunc) field.ErrorList {
+	path := field.NewPath("metadata")
+	if errs := slices.Concat(
+		tooMany(path.Child("labels"), len(meta.Labels), MaxKeys),
+		tooMany(path.Child("annotations"), len(meta.Annotations), MaxKeys),
+		tooMany(path.Child("finalizers"), len(meta.Finalizers), MaxKeys),
+		tooMany(path.Child("ownerReferences"), len(meta.OwnerReferences), MaxKeys),
+	); len(errs) > 0 {
+		return errs
+	}
+	return FilterAnnotationSize(meta.Annotations, apivalidation.ValidateObjectMeta(meta, namespaced, name, path))
+}
+
+// annotationPath returns the path of an annotation.
+func annotationPath(key string) *field.Path { return field.NewPath("metadata", "annotations").Key(key) }
+
+// tooMany returns an error if a list or a map of n entries has more than max.
+func tooMany(path *field.Path, n, max int) field.ErrorList {
+	if n <= max {
+		return nil
+	}
+	return field.ErrorList{field.TooMany(path, n, max)}
+}
+
+// tooLong returns an error if a value has more than max bytes.
+func tooLong(path *field.Path, value string, max int) field.ErrorList {
+	if len(value) <= max {
+		return nil
+	}
+	return field.ErrorList{field.TooLong(path, "", max)}
+}
+
+// required returns an error if a value is empty.
+func required(path *field.Path, value, detail string) field.ErrorList {
+	if value != "" {
+		return nil
+	}
+	return field.ErrorList{field.Required(path, detail)}
+}
+
+// oneOf checks that a value is one of the allowed values.
+func oneOf(path *field.Path, value string, values ...string) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "want "+strings.Join(values, " or "))}
+	}
+	return emptyOrOneOf(path, value, values...)
+}
+
+// emptyOrOneOf checks that a value is empty or one of the allowed values.
+func emptyOrOneOf(path *field.Path, value string, values ...string) field.ErrorList {
+	if value == "" || slices.Contains(values, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, values)}
+}
+
 // validateLabels checks label keys and values. Each error has the path of its key.
-func validateLabels(labels map[string]string, path *field.Path) field.ErrorList {
+func validateLabels(path *field.Path, labels map[string]string) field.ErrorList {
 	if errs := tooMany(path, len(labels), MaxKeys); errs != nil {
 		return errs
 	}
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		value := labels[key]
 		for _, msg := range validation.IsQualifiedName(key) {
 			errs = append(errs, field.Invalid(path.Key(key), key, msg))
 		}
-		for _, msg := range validation.IsValidLabelValue(value) {
-			errs = append(errs, field.Invalid(path.Key(key), value, msg))
+		for _, msg := range validation.IsValidLabelValue(labels[key]) {
+			errs = append(errs, field.Invalid(path.Key(key), labels[key], msg))
 		}
 	}
 	return errs
 }
 
-// parsed returns the error of a parser as a field error. An empty value is valid: the
-// caller checks required fields.
+// parsed returns the error of a parser as a field error. An empty value is valid.
 func parsed[T any](path *field.Path, value string, parse func(string) (T, error)) field.ErrorList {
 	if value == "" {
 		return nil
@@ -71,6 +138,15 @@ func parsed[T any](path *field.Path, value string, parse func(string) (T, error)
 	return nil
 }
 
+// parsedSecret is parsed for a value that must not appear in the error.
+func parsedSecret[T any](path *field.Path, value string, parse func(string) (T, error)) field.ErrorList {
+	errs := parsed(path, value, parse)
+	for _, err := range errs {
+		err.BadValue = field.OmitValueType{}
+	}
+	return errs
+}
+
 // parsedEach applies parsed to the items of a list of at most MaxItems. An empty item is
 // an error.
 func parsedEach[T any](path *field.Path, values []string, parse func(string) (T, error)) field.ErrorList {
@@ -79,10 +155,7 @@ func parsedEach[T any](path *field.Path, values []string, parse func(string) (T,
 	}
 	var errs field.ErrorList
 	for i, value := range values {
-		if value == "" {
-			errs = append(errs, field.Required(path.Index(i), "must not be empty"))
-			continue
-		}
+		errs = append(errs, required(path.Index(i), value, "must not be empty")...)
 		errs = append(errs, parsed(path.Index(i), value, parse)...)
 	}
 	return errs
@@ -124,7 +197,7 @@ func kernelArg(value string) (string, error) {
 func reference(value string) (string, error) {
 	namespace, name, qualified := strings.Cut(value, "/")
 	if !qualified {
-		namespace, name = "", value
+		name = value
 	} else if msgs := validation.IsDNS1123Label(namespace); len(msgs) > 0 {
 		return "", fmt.Errorf("want \"name\" or \"namespace/name\"; the namespace: %s", msgs[0])
 	}
@@ -145,13 +218,12 @@ func iscsiName(value string) (string, error) {
 	return value, nil
 }
 
-// oneOf checks that a value is one of the allowed values.
-func oneOf(path *field.Path, value string, values ...string) field.ErrorList {
-	if slices.Contains(values, value) {
-		return nil
+// matching returns a parser that accepts the values that match a pattern.
+func matching(pattern *regexp.Regexp, message string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if !pattern.MatchString(value) {
+			return "", errors.New(message)
+		}
+		return value, nil
 	}
-	if value == "" {
-		return field.ErrorList{field.Required(path, "want "+strings.Join(values, " or "))}
-	}
-	return field.ErrorList{field.NotSupported(path, value, values)}
 }

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -21,40 +22,38 @@ var formats = map[string][]string{
 // ValidateIgnitionConfig checks the fields of a config. It does not compile the source: a
 // config whose source does not compile is stored with phase Error.
 func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
-	errs := validateMeta(&config.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
-	path := field.NewPath("spec")
-	spec := &config.Spec
-
-	typeErrs := oneOf(path.Child("type"), spec.Type, TypeIgnition, TypeKickstart)
-	formatErrs := oneOf(path.Child("format"), spec.Format, FormatButane, FormatIgnition, FormatKickstart)
-	errs = append(append(errs, typeErrs...), formatErrs...)
-	if len(typeErrs)+len(formatErrs) == 0 && len(oneOf(path, spec.Format, formats[spec.Type]...)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("format"), spec.Format, fmt.Sprintf(
+	path, spec := field.NewPath("spec"), &config.Spec
+	formatErrs := append(oneOf(path.Child("type"), spec.Type, TypeIgnition, TypeKickstart),
+		oneOf(path.Child("format"), spec.Format, FormatButane, FormatIgnition, FormatKickstart)...)
+	if len(formatErrs) == 0 && !slices.Contains(formats[spec.Type], spec.Format) {
+		formatErrs = append(formatErrs, field.Invalid(path.Child("format"), spec.Format, fmt.Sprintf(
 			"does not go with type %q, whose format is %s", spec.Type, strings.Join(formats[spec.Type], " or "))))
 	}
-	switch {
-	case spec.Config == "":
-		errs = append(errs, field.Required(path.Child("config"), "a config without a source configures nothing"))
-	case len(spec.Config) > MaxConfigBytes:
-		errs = append(errs, field.TooLong(path.Child("config"), "", MaxConfigBytes))
+	version := path.Child("kickstartVersion")
+	versionErrs := emptyOrOneOf(version, spec.KickstartVersion, kickstart.Versions()...)
+	if spec.KickstartVersion != "" && spec.Type == TypeIgnition {
+		versionErrs = append(versionErrs, field.Invalid(version, spec.KickstartVersion,
+			"is for configs of type \"kickstart\" alone"))
 	}
-	if version := path.Child("kickstartVersion"); spec.KickstartVersion != "" {
-		errs = append(errs, oneOf(version, spec.KickstartVersion, kickstart.Versions()...)...)
-		if spec.Type == TypeIgnition {
-			errs = append(errs, field.Invalid(version, spec.KickstartVersion, "is for configs of type \"kickstart\" alone"))
-		}
-	}
-	errs = append(errs, validateLayers(config, path.Child("layers"))...)
-	return append(errs, validateSelector(&spec.Selector, path.Child("selector"))...)
+	selector, at := &spec.Selector, path.Child("selector")
+	return slices.Concat(
+		validateMeta(&config.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
+		formatErrs,
+		required(path.Child("config"), spec.Config, "a config without a source configures nothing"),
+		tooLong(path.Child("config"), spec.Config, MaxConfigBytes),
+		versionErrs,
+		validateLayers(path.Child("layers"), config),
+		validateLabels(at.Child("matchLabels"), selector.MatchLabels),
+		parsedEach(at.Child("matchHostnames"), selector.MatchHostnames, netaddr.ParseHostname),
+		parsedEach(at.Child("matchIPs"), selector.MatchIPs, netaddr.ParsePrefix),
+		parsedEach(at.Child("matchMACs"), selector.MatchMACs, netaddr.ParseMAC),
+	)
 }
 
 // validateLayers checks the names of layers. Whether they exist is not checked here.
-func validateLayers(config *IgnitionConfig, path *field.Path) field.ErrorList {
+func validateLayers(path *field.Path, config *IgnitionConfig) field.ErrorList {
 	layers := config.Spec.Layers
-	if len(layers) == 0 {
-		return nil
-	}
-	if config.Spec.Type != TypeIgnition {
+	if len(layers) > 0 && config.Spec.Type != TypeIgnition {
 		return field.ErrorList{field.Forbidden(path, "only a config of type ignition is merged over layers")}
 	}
 	if errs := tooMany(path, len(layers), MaxLayers); errs != nil {
@@ -81,17 +80,4 @@ func validateLayers(config *IgnitionConfig, path *field.Path) field.ErrorList {
 		seen[layer.Name] = true
 	}
 	return errs
-}
-
-// ValidateIgnitionConfigUpdate checks a new version of a config.
-func ValidateIgnitionConfigUpdate(config, old *IgnitionConfig) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&config.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateIgnitionConfig(config)...)
-}
-
-func validateSelector(selector *IgnitionConfigSelector, path *field.Path) field.ErrorList {
-	errs := validateLabels(selector.MatchLabels, path.Child("matchLabels"))
-	errs = append(errs, parsedEach(path.Child("matchHostnames"), selector.MatchHostnames, netaddr.ParseHostname)...)
-	errs = append(errs, parsedEach(path.Child("matchIPs"), selector.MatchIPs, netaddr.ParsePrefix)...)
-	return append(errs, parsedEach(path.Child("matchMACs"), selector.MatchMACs, netaddr.ParseMAC)...)
 }

@@ -1,6 +1,9 @@
 package v1
 
 import (
+	"cmp"
+	"slices"
+
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -12,68 +15,44 @@ import (
 // status.
 const maxRearmBytes = 128
 
-// validateScript checks the iPXE script of a host or a namespace; an empty one is valid.
-func validateScript(path *field.Path, source string) field.ErrorList {
-	if source == "" {
-		return nil
-	}
-	if _, err := ipxe.ParseTemplate(source); err != nil {
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
-	}
-	return nil
-}
-
 // ValidateBareMetalHost checks the fields of a host. Another host with the same addresses
 // is not an error: it leads to a warning.
 func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
-	errs := validateMeta(&host.ObjectMeta, true, apivalidation.NameIsDNSSubdomain)
-	path := field.NewPath("spec")
-	spec := &host.Spec
-
-	errs = append(errs, parsed(path.Child("bootMACAddress"), spec.BootMACAddress, netaddr.ParseMAC)...)
-	errs = append(errs, parsed(path.Child("ip"), spec.IP, hostIP)...)
-	errs = append(errs, parsed(path.Child("hostname"), spec.Hostname, netaddr.ParseHostname)...)
-	errs = append(errs, validateLabels(spec.Labels, path.Child("labels"))...)
-	errs = append(errs, validateNICs(spec.NICs, path.Child("nics"))...)
-	errs = append(errs, parsed(path.Child("systemUUID"), spec.SystemUUID, netaddr.ParseUUID)...)
-	errs = append(errs, parsedEach(path.Child("bootSources"), spec.BootSources, netaddr.ParsePrefix)...)
-	errs = append(errs, parsed(path.Child("image"), spec.Image, reference)...)
-	if spec.BootMode != "" {
-		errs = append(errs, oneOf(path.Child("bootMode"), spec.BootMode, BootOnce, BootForever)...)
-	}
-	errs = append(errs, parsedEach(path.Child("kernelArgs"), spec.KernelArgs, kernelArg)...)
-	errs = append(errs, validateScript(path.Child("ipxe"), spec.IPXE)...)
-	if rearm := host.Annotations[AnnotationRearm]; len(rearm) > maxRearmBytes {
-		errs = append(errs, field.TooLong(field.NewPath("metadata", "annotations").Key(AnnotationRearm), "", maxRearmBytes))
-	}
-	if spec.BMC != nil {
-		at := path.Child("bmc")
-		errs = append(errs, parsed(at.Child("address"), spec.BMC.Address, scriptSafe)...)
-		errs = append(errs, parsed(at.Child("username"), spec.BMC.Username, scriptSafe)...)
-	}
-	return errs
+	path, spec := field.NewPath("spec"), &host.Spec
+	bmc := cmp.Or(spec.BMC, &BMC{})
+	return slices.Concat(
+		validateMeta(&host.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
+		parsed(path.Child("bootMACAddress"), spec.BootMACAddress, netaddr.ParseMAC),
+		parsed(path.Child("ip"), spec.IP, hostIP),
+		parsed(path.Child("hostname"), spec.Hostname, netaddr.ParseHostname),
+		validateLabels(path.Child("labels"), spec.Labels),
+		validateNICs(path.Child("nics"), spec.NICs),
+		parsed(path.Child("systemUUID"), spec.SystemUUID, netaddr.ParseUUID),
+		parsedEach(path.Child("bootSources"), spec.BootSources, netaddr.ParsePrefix),
+		parsed(path.Child("image"), spec.Image, reference),
+		emptyOrOneOf(path.Child("bootMode"), spec.BootMode, BootOnce, BootForever),
+		parsedEach(path.Child("kernelArgs"), spec.KernelArgs, kernelArg),
+		parsedSecret(path.Child("ipxe"), spec.IPXE, ipxe.ParseTemplate),
+		tooLong(annotationPath(AnnotationRearm), host.Annotations[AnnotationRearm], maxRearmBytes),
+		parsed(path.Child("bmc", "address"), bmc.Address, scriptSafe),
+		parsed(path.Child("bmc", "username"), bmc.Username, scriptSafe),
+	)
 }
 
 // validateNICs checks the network cards of a host.
-func validateNICs(nics []NIC, path *field.Path) field.ErrorList {
+func validateNICs(path *field.Path, nics []NIC) field.ErrorList {
 	if errs := tooMany(path, len(nics), MaxItems); errs != nil {
 		return errs
 	}
 	var errs field.ErrorList
 	for i, nic := range nics {
 		at := path.Index(i)
-		if nic == (NIC{}) {
-			errs = append(errs, field.Required(at, "a card has a mac, an ip or a hostname"))
-		}
-		errs = append(errs, parsed(at.Child("mac"), nic.MAC, netaddr.ParseMAC)...)
-		errs = append(errs, parsed(at.Child("ip"), nic.IP, hostIP)...)
-		errs = append(errs, parsed(at.Child("hostname"), nic.Hostname, netaddr.ParseHostname)...)
+		errs = slices.Concat(errs,
+			required(at, nic.MAC+nic.IP+nic.Hostname, "a card has a mac, an ip or a hostname"),
+			parsed(at.Child("mac"), nic.MAC, netaddr.ParseMAC),
+			parsed(at.Child("ip"), nic.IP, hostIP),
+			parsed(at.Child("hostname"), nic.Hostname, netaddr.ParseHostname),
+		)
 	}
 	return errs
-}
-
-// ValidateBareMetalHostUpdate checks a new version of a host.
-func ValidateBareMetalHostUpdate(host, old *BareMetalHost) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateBareMetalHost(host)...)
 }

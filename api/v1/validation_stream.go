@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,31 +20,28 @@ var (
 // ValidateStreamRelease checks the fields of a release. The package that reads the
 // document checks its contents.
 func ValidateStreamRelease(release *StreamRelease) field.ErrorList {
-	errs := validateMeta(&release.ObjectMeta, false, apivalidation.NameIsDNSSubdomain)
-	path := field.NewPath("spec")
-	spec := &release.Spec
-	named := validateStreamName(path.Child("stream"), spec.Stream)
-	named = append(named, validateStreamName(path.Child("release"), spec.Release)...)
-	errs = append(errs, named...)
-	if want := StreamReleaseName(spec.Stream, spec.Release); len(named) == 0 && release.Name != want {
+	path, spec := field.NewPath("spec"), &release.Spec
+	errs := append(validateStreamName(path.Child("stream"), spec.Stream),
+		validateStreamName(path.Child("release"), spec.Release)...)
+	if want := StreamReleaseName(spec.Stream, spec.Release); len(errs) == 0 && release.Name != want {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), release.Name, fmt.Sprintf(
 			"must be %s, of spec.stream and spec.release, so that a release of a stream is kept once", want)))
 	}
-	if spec.Document == "" {
-		errs = append(errs, field.Required(path.Child("document"), "a release without its document lists no image"))
-	}
-	if spec.MaxIgnition != "" && !specVersion.MatchString(spec.MaxIgnition) {
-		errs = append(errs, field.Invalid(path.Child("maxIgnition"), spec.MaxIgnition,
-			"want a version of the Ignition spec such as 3.4.0"))
-	}
-	return append(errs, parsedEach(path.Child("mirrors"), spec.Mirrors, mirrorURL)...)
+	return slices.Concat(
+		validateMeta(&release.ObjectMeta, false, apivalidation.NameIsDNSSubdomain),
+		errs,
+		required(path.Child("document"), spec.Document, "a release without its document lists no image"),
+		parsed(path.Child("maxIgnition"), spec.MaxIgnition,
+			matching(specVersion, "want a version of the Ignition spec such as 3.4.0")),
+		parsedEach(path.Child("mirrors"), spec.Mirrors, mirrorURL),
+	)
 }
 
-// ValidateStreamReleaseUpdate checks a new version of a release.
+// ValidateStreamReleaseUpdate checks that a new version of a release has the same stream
+// and release. Two pairs of them can have the same object name, as a-b with c and a with
+// b-c: the second must not replace the first.
 func ValidateStreamReleaseUpdate(release, old *StreamRelease) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&release.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	// Two pairs of stream and release can have the same object name, as a-b with c and a
-	// with b-c: the second must not replace the first.
+	var errs field.ErrorList
 	for _, f := range []struct{ name, is, was string }{{"stream", release.Spec.Stream, old.Spec.Stream},
 		{"release", release.Spec.Release, old.Spec.Release}} {
 		if f.is != f.was {
@@ -52,21 +50,16 @@ func ValidateStreamReleaseUpdate(release, old *StreamRelease) field.ErrorList {
 				old.Spec.Release, old.Spec.Stream)))
 		}
 	}
-	return append(errs, ValidateStreamRelease(release)...)
+	return errs
 }
 
 func validateStreamName(path *field.Path, name string) field.ErrorList {
-	switch {
-	case name == "":
-		return field.ErrorList{field.Required(path, "")}
-	case !streamName.MatchString(name):
-		return field.ErrorList{field.Invalid(path, name, `want letters, digits, ".", "_", "+", "~" and "-", at most 100`)}
-	}
-	return nil
+	return append(required(path, name, ""), parsed(path, name,
+		matching(streamName, `want letters, digits, ".", "_", "+", "~" and "-", at most 100`))...)
 }
 
-// mirrorURL checks the URL of a folder. It must not contain a password, which everybody
-// who may read the object would see.
+// mirrorURL checks the URL of a folder. It must not contain a password, which every
+// reader of the object would see.
 func mirrorURL(value string) (string, error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||

@@ -35,6 +35,7 @@ import (
 	"glowplug/internal/serve/portal"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/rendering"
@@ -165,7 +166,7 @@ func (a builder) openStore(ctx context.Context) error {
 	a.streams = streams.NewLibrary(a.log)
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
 			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: memory.within(a.backend.room(kind.Bucket)),
 			Release: a.backend.release(), Exclusive: a.backend.exclusive,
@@ -203,10 +204,10 @@ func (a builder) openDecider() error {
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
-		Store: a.stores[api.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
+		Store: a.stores[kinds.IgnitionConfigs], Recorder: a.events, Metrics: a.controllers, Logger: a.log,
 	})
 	a.configs = config.New(config.Options{
-		Store: a.stores[api.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
+		Store: a.stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
 		Metrics: a.controllers, Registerer: a.metrics, Logger: a.log,
 	})
 	a.compatibility = host.NewCompatibility(host.CompatibilityOptions{
@@ -219,11 +220,11 @@ func (a builder) openDecider() error {
 // observers are the observers of each store, by resource.
 func (a *App) observers() map[string][]kvstore.Observer {
 	return map[string][]kvstore.Observer{
-		api.BareMetalHosts:  {a.inventory.Hosts()},
-		api.IgnitionConfigs: {a.inventory.Configs()},
-		api.ISCSICdroms:     {a.inventory.Images()},
-		api.Namespaces:      {a.inventory.Namespaces()},
-		api.StreamReleases:  {a.streams.Observer()},
+		kinds.BareMetalHosts:  {a.inventory.Hosts()},
+		kinds.IgnitionConfigs: {a.inventory.Configs()},
+		kinds.ISCSICdroms:     {a.inventory.Images()},
+		kinds.Namespaces:      {a.inventory.Namespaces()},
+		kinds.StreamReleases:  {a.streams.Observer()},
 	}
 }
 
@@ -337,7 +338,8 @@ func (a builder) serveBoots() error {
 		Sources: a.sources,
 		Streams: a.streamDoor(), Ready: a.ready,
 		Lost: machine.Lost{
-			Images: a.lost(api.ISCSICdroms), Namespaces: a.lost(api.Namespaces), Streams: a.lost(api.StreamReleases),
+			Images: a.lost(kinds.ISCSICdroms), Namespaces: a.lost(kinds.Namespaces),
+			Streams: a.lost(kinds.StreamReleases),
 		},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/ledger"
 	"glowplug/internal/store/natsd"
@@ -61,7 +61,7 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 		return nil, err
 	}
 	var buckets []string
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		buckets = append(buckets, kind.Bucket)
 	}
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
@@ -90,7 +90,7 @@ func (b *backend) setAside(bucket string) bool {
 
 func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair,
-		Transient: api.Transient})
+		Transient: kinds.Transient})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
 	}
 	b.quota = natsd.NewQuota(b.js, s.natsMaxBytes, replicas.Wanted(s.NATSReplicas))
 	b.room = func(bucket string) func(int) error {
-		if slices.Contains(api.Transient, bucket) {
+		if slices.Contains(kinds.Transient, bucket) {
 			return b.quota.SpareRoom
 		}
 		return b.quota.Room

@@ -9,9 +9,9 @@ import (
 
 	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
-	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/portal"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -46,8 +46,8 @@ func (a builder) openImages() error {
 func (a builder) openPortal() (err error) {
 	s := a.settings
 	options := imagecontroller.Options{
-		Library: a.images, Dir: s.ISODir, Store: a.stores[api.ISCSICdroms], Portal: a.portal(),
-		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[api.StreamReleases].Loaded, Keyring: s.keyring,
+		Library: a.images, Dir: s.ISODir, Store: a.stores[kinds.ISCSICdroms], Portal: a.portal(),
+		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[kinds.StreamReleases].Loaded, Keyring: s.keyring,
 		Shared: s.NATSURL != "", Recorder: a.events, Metrics: a.controllers, Logger: a.log, Registerer: a.metrics,
 	}
 	if a.portalListener != nil {

@@ -14,7 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -40,16 +40,16 @@ type lostObjects struct {
 // Lost returns the objects that the store has lost and that decide about machines.
 func (l *lostObjects) Lost() decide.Lost {
 	return decide.Lost{
-		Hosts:      l.stores[api.BareMetalHosts].Lost(),
+		Hosts:      l.stores[kinds.BareMetalHosts].Lost(),
 		Configs:    l.lostConfigs(),
-		Images:     l.stores[api.ISCSICdroms].Lost(),
-		Namespaces: l.stores[api.Namespaces].Lost(),
+		Images:     l.stores[kinds.ISCSICdroms].Lost(),
+		Namespaces: l.stores[kinds.Namespaces].Lost(),
 	}
 }
 
 // lostConfigs returns the lost configs. Their outlines are cached until others are lost.
 func (l *lostObjects) lostConfigs() []decide.LostConfig {
-	store := l.stores[api.IgnitionConfigs]
+	store := l.stores[kinds.IgnitionConfigs]
 	keys := store.Lost()
 	if len(keys) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (l *lostObjects) lostConfigs() []decide.LostConfig {
 func (a *App) announceLost(ctx context.Context) {
 	announced := map[string]bool{}
 	wait.UntilWithContext(ctx, func(context.Context) {
-		for _, kind := range api.Kinds() {
+		for _, kind := range kinds.All() {
 			keys := a.stores[kind.Resource].Lost()
 			for _, key := range keys[:min(maxLostEvents, len(keys))] {
 				if name := kind.Resource + "/" + key; !announced[name] {
@@ -97,7 +97,7 @@ func reference(kind, key string) v1.ObjectReference {
 // writeLost adds the lost objects to /readyz?verbose. The server is ready nevertheless: the
 // remaining objects have to be served, and the lost ones to be applied again.
 func (a *App) writeLost(w io.Writer) {
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		if n := len(a.stores[kind.Resource].Lost()); n > 0 {
 			fmt.Fprintf(w, "[!]store-%s: %d objects are lost or damaged; the log and the events with the reason %s name them\n",
 				kind.Resource, n, reasonLost)

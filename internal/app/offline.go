@@ -20,6 +20,7 @@ import (
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
@@ -75,9 +76,9 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 			problems = append(problems, fmt.Errorf("%s: %w", docs[i].String(), err))
 		}
 	}
-	inv.Images().Load(l.items[api.ISCSICdroms])
-	inv.Configs().Load(l.items[api.IgnitionConfigs])
-	inv.Hosts().Load(l.items[api.BareMetalHosts])
+	inv.Images().Load(l.items[kinds.ISCSICdroms])
+	inv.Configs().Load(l.items[kinds.IgnitionConfigs])
+	inv.Hosts().Load(l.items[kinds.BareMetalHosts])
 	return inv, append(problems, l.configs.reconcile()...), nil
 }
 
@@ -88,10 +89,10 @@ type loader struct {
 	configs *offlineConfigs
 }
 
-// kinds are the kinds that the store has, by their names in manifests.
-var kinds = func() map[string]kvstore.Kind {
+// manifestKinds are the kinds that the store has, by their names in manifests.
+var manifestKinds = func() map[string]kvstore.Kind {
 	byName := map[string]kvstore.Kind{}
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		byName[reflect.TypeOf(kind.New()).Elem().Name()] = kind
 	}
 	delete(byName, "Event") // is no manifest
@@ -101,13 +102,13 @@ var kinds = func() map[string]kvstore.Kind {
 // add keeps the object of a document as the store would have it. Some errors concern an
 // object that is kept nevertheless.
 func (l *loader) add(doc *manifest.Document, index int) error {
-	kind, known := kinds[doc.Kind]
+	kind, known := manifestKinds[doc.Kind]
 	switch {
 	case doc.Err != nil:
 		return doc.Err
 	case !known:
 		return fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
-	case kind.Resource == api.Namespaces:
+	case kind.Resource == kinds.Namespaces:
 		return nil
 	}
 	obj := kind.New()
@@ -121,7 +122,7 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	object.SetCreationTimestamp(metav1.NewTime(time.Unix(int64(index), 0).UTC()))
 	object.SetGeneration(1)
 	key := object.GetName()
-	if kind.Resource != api.StreamReleases { // which have no namespace
+	if kind.Resource != kinds.StreamReleases { // which have no namespace
 		object.SetNamespace(cmp.Or(object.GetNamespace(), v1.NamespaceDefault))
 		key = object.GetNamespace() + "/" + key
 	}

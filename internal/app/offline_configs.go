@@ -12,13 +12,13 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/config"
 	"glowplug/internal/domain/compile"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
 
 // configCodec encodes configs as the store does.
-var configCodec = kinds["IgnitionConfig"].Codec
+var configCodec = manifestKinds["IgnitionConfig"].Codec
 
 // offlineConfigs is a store of configs in memory, and their controller over it.
 type offlineConfigs struct {
@@ -53,7 +53,7 @@ func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string)
 	if one.item.Value, err = configCodec.Encode(config); err != nil {
 		return err
 	}
-	o.stored["/"+api.IgnitionConfigs+"/"+one.item.Key] = one
+	o.stored["/"+kinds.IgnitionConfigs+"/"+one.item.Key] = one
 	switch {
 	case config.Compiled == nil:
 		return fmt.Errorf("spec.config: %s", config.Status.ErrorMessage)

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 )
 
 // named returns a health check of a function.
@@ -20,7 +20,7 @@ func (a *App) checks() []healthz.HealthChecker {
 	checks := []healthz.HealthChecker{
 		healthz.PingHealthz, named("nats", a.backend.check), named("store-identity", a.backend.keeper.Mismatch),
 	}
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		checks = append(checks, named("store-"+kind.Resource, a.stores[kind.Resource].ReadinessCheck))
 	}
 	return append(checks, named("boot-log", a.bootLog.ReadinessCheck), named("manifests", a.applied))
@@ -60,20 +60,20 @@ func unread(store interface {
 
 // bootResources are the kinds that the answers to machines are made of.
 var bootResources = []string{
-	api.BareMetalHosts, api.IgnitionConfigs, api.ISCSICdroms, api.Namespaces,
-	api.StreamReleases,
+	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.Namespaces,
+	kinds.StreamReleases,
 }
 
 // mayBeLost reports whether machines are answered although the bucket of a kind is
 // lost: without the hosts or the configs any answer may be wrong. Without the others,
 // answers that do not need them are given, see machine.Lost.
 func mayBeLost(resource string) bool {
-	return resource != api.BareMetalHosts && resource != api.IgnitionConfigs
+	return resource != kinds.BareMetalHosts && resource != kinds.IgnitionConfigs
 }
 
 // lost reports whether the bucket of a kind is damaged and was set aside.
 func (a *App) lost(resource string) bool {
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		if kind.Resource == resource {
 			return a.backend.lost(kind.Bucket) != nil
 		}
@@ -96,7 +96,7 @@ func (a *App) loaded() bool {
 
 // followed returns why a store is not ready that is not lost; nil: all are.
 func (a *App) followed() error {
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		if err := a.stores[kind.Resource].ReadinessCheck(); err != nil && !a.lost(kind.Resource) {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 )
 
 // Run serves until ctx ends or a part fails. Then it stops the parts in the reverse
@@ -19,8 +19,8 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.flush()
 	defer start(work,
 		func(ctx context.Context) { a.progress.Run(ctx, a.bootLog, a.statuses) },
-		func(ctx context.Context) { a.statuses.Run(ctx, a.stores[api.BareMetalHosts]) },
-		func(ctx context.Context) { a.events.Run(ctx, a.stores[api.Events], a.progress.Storm) },
+		func(ctx context.Context) { a.statuses.Run(ctx, a.stores[kinds.BareMetalHosts]) },
+		func(ctx context.Context) { a.events.Run(ctx, a.stores[kinds.Events], a.progress.Storm) },
 	)()
 	defer start(work, a.configs.Run, a.templates.Run, a.compatibility.Run)()
 	defer start(work, a.imageController.Run)()

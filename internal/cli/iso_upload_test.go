@@ -23,6 +23,7 @@ import (
 	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 )
@@ -42,7 +43,7 @@ func newImageServer(t *testing.T) *imageServer {
 	t.Helper()
 	js := kvtest.JetStream(t)
 	stores := map[string]storage.Interface{}
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		store := kvstore.New(kind, kvstore.Options{Exclusive: true})
 		stores[kind.Resource] = store
 		kvtest.Run(t, js, store)
@@ -52,7 +53,7 @@ func newImageServer(t *testing.T) *imageServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images := imagecontroller.New(imagecontroller.Options{Library: library, Store: stores[api.ISCSICdroms]})
+	images := imagecontroller.New(imagecontroller.Options{Library: library, Store: stores[kinds.ISCSICdroms]})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { images.Run(ctx) })

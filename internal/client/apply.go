@@ -1,10 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,17 +15,10 @@ import (
 	"glowplug/internal/manifest"
 )
 
-// resources are the kinds that a manifest may hold; true: namespaced.
-var resources = map[string]struct {
-	resource   string
-	namespaced bool
-}{
-	"IgnitionConfig": {"ignitionconfigs", true},
-	"BareMetalHost":  {"baremetalhosts", true},
-	"ISCSICdrom":     {"iscsicdroms", true},
-	"StreamRelease":  {"streamreleases", false},
-	"ConfigMap":      {"configmaps", true},
-	"Namespace":      {"namespaces", false},
+// namespaced has the kinds that a manifest may contain, and whether they have namespaces.
+var namespaced = map[string]bool{
+	"IgnitionConfig": true, "BareMetalHost": true, "ISCSICdrom": true, "ConfigMap": true, "StreamRelease": false,
+	"Namespace": false,
 }
 
 // Apply writes the object of a document by server-side apply, as the field manager of
@@ -35,22 +31,18 @@ func (c *Client) Apply(
 	if doc.Err != nil {
 		return nil, doc.Err
 	}
-	kind, ok := resources[doc.Kind]
+	hasNamespace, ok := namespaced[doc.Kind]
 	if !ok || doc.APIVersion != v1.SchemeGroupVersion.String() {
 		return nil, fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
 	}
 	r := Request{
-		Method: http.MethodPatch, Resource: kind.resource, Name: doc.Name,
+		Method: http.MethodPatch, Resource: strings.ToLower(doc.Kind) + "s", Name: doc.Name,
 		Query: url.Values{"force": {"true"}, "fieldManager": {manager}},
 		Body:  doc.YAML, Header: map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)},
 	}
-	for key, values := range query {
-		r.Query[key] = values
-	}
-	if kind.namespaced {
-		if r.Namespace = doc.Namespace; r.Namespace == "" {
-			r.Namespace = v1.NamespaceDefault
-		}
+	maps.Copy(r.Query, query)
+	if hasNamespace {
+		r.Namespace = cmp.Or(doc.Namespace, v1.NamespaceDefault)
 	}
 	header, err := c.Do(ctx, &r, out)
 	if err != nil {

@@ -99,9 +99,12 @@ func (c *Client) url(r *Request) (string, error) {
 func (c *Client) Do(ctx context.Context, r *Request, out any) (http.Header, error) {
 	body, length := r.Upload, r.Length
 	if r.Upload == nil {
-		content, err := encode(r.Body)
-		if err != nil {
-			return nil, err
+		content, ok := r.Body.([]byte)
+		if !ok && r.Body != nil {
+			var err error
+			if content, err = json.Marshal(r.Body); err != nil {
+				return nil, err
+			}
 		}
 		body, length = bytes.NewReader(content), int64(len(content))
 		var cancel context.CancelFunc
@@ -139,16 +142,6 @@ func (c *Client) Do(ctx context.Context, r *Request, out any) (http.Header, erro
 		return resp.Header, refused(resp, answer)
 	}
 	return resp.Header, decode(answer, out)
-}
-
-func encode(body any) ([]byte, error) {
-	switch body := body.(type) {
-	case nil:
-		return nil, nil
-	case []byte:
-		return body, nil
-	}
-	return json.Marshal(body)
 }
 
 func decode(answer []byte, out any) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,10 +61,7 @@ func MayRetry(err error) bool {
 	if !errors.As(err, &refused) {
 		return true
 	}
-	switch refused.Code {
-	case http.StatusRequestTimeout, http.StatusServiceUnavailable, http.StatusTooManyRequests,
-		http.StatusBadGateway, http.StatusGatewayTimeout:
-		return true
-	}
-	return refused.retryAfter
+	overloaded := []int{http.StatusRequestTimeout, http.StatusServiceUnavailable, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusGatewayTimeout}
+	return refused.retryAfter || slices.Contains(overloaded, refused.Code)
 }

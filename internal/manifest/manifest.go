@@ -1,5 +1,4 @@
-// Package manifest reads Kubernetes-style objects from files and folders: YAML
-// or JSON, many documents a file.
+// Package manifest reads Kubernetes-style objects from files and folders: YAML or JSON, several documents in a file.
 package manifest
 
 import (
@@ -9,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -20,25 +19,23 @@ const maxFileBytes = 64 << 20
 
 // Document is one object of a file.
 type Document struct {
-	// File is the path as it was found; Line is where the document begins in it,
-	// from 1.
+	// File is the path of the file; Line is the first line of the document, from 1.
 	File string
 	Line int
-	// YAML is the document as it stands, JSON included.
+	// YAML is the text of the document, which may be JSON.
 	YAML []byte
-	// APIVersion, Kind, Namespace and Name are read from it.
+	// APIVersion, Kind, Namespace and Name are those of the object.
 	APIVersion, Kind, Namespace, Name string
-	// Err says why it cannot be read as an object.
+	// Err is the reason why the document is not an object.
 	Err error
 }
 
-// String is where the document stands, for messages: "hosts.yaml:12".
+// String returns the place of the document, for messages: "hosts.yaml:12".
 func (d *Document) String() string { return fmt.Sprintf("%s:%d", d.File, d.Line) }
 
-// Files returns the manifest files under the paths, in the order of the paths and
-// then of names; folders are walked. A file that is named itself is taken
-// whatever its extension; in folders .yaml, .yml and .json count, and hidden
-// files and folders do not.
+// Files returns the manifest files of the paths, in the order of the paths. A folder stands
+// for its .yaml, .yml and .json files, sorted by name, with those of its subfolders; hidden
+// files and folders are left out. A path of a file may have any extension.
 func Files(paths ...string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -50,41 +47,30 @@ func Files(paths ...string) ([]string, error) {
 			files = append(files, path)
 			continue
 		}
-		var found []string
+		before := len(files)
 		err = filepath.WalkDir(path, func(p string, entry fs.DirEntry, err error) error {
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if p != path && strings.HasPrefix(entry.Name(), ".") {
+			case p != path && strings.HasPrefix(entry.Name(), "."):
 				if entry.IsDir() {
 					return fs.SkipDir
 				}
-				return nil
-			}
-			if !entry.IsDir() && isManifest(p) {
-				found = append(found, p)
+			case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(p)):
+				files = append(files, p)
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		sort.Strings(found)
-		files = append(files, found...)
+		slices.Sort(files[before:])
 	}
 	return files, nil
 }
 
-func isManifest(path string) bool {
-	switch filepath.Ext(path) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
-}
-
-// Read returns the documents under the paths. A file that cannot be read, or a
-// document that is no object, is a Document with Err set.
+// Read returns the documents of the paths. A file that cannot be read, or a document that
+// is not an object, is a Document with Err set.
 func Read(paths ...string) ([]Document, error) {
 	files, err := Files(paths...)
 	if err != nil {
@@ -113,66 +99,39 @@ func readFile(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Split returns the documents of one file. Documents that hold nothing but
-// comments are left out; the items of a List are documents of their own.
+// Split returns the documents of one file, without those that have only comments. The items
+// of a List are documents of their own.
 func Split(file string, data []byte) []Document {
 	var docs []Document
-	line := 1
-	for _, chunk := range chunks(data) {
-		doc := Document{File: file, Line: line + leadingLines(chunk), YAML: chunk}
-		line += bytes.Count(chunk, []byte("\n"))
-		if !holdsText(chunk) {
-			continue
+	var doc Document // Line is 0 until a line with text
+	end := func() {
+		if doc.Line > 0 {
+			docs = append(docs, doc.read()...)
 		}
-		docs = append(docs, doc.read()...)
+		doc = Document{File: file}
 	}
+	end()
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		text := strings.TrimRight(string(line), " \t\r\n")
+		if text == "---" || strings.HasPrefix(text, "--- ") {
+			end()
+		}
+		doc.YAML = append(doc.YAML, line...)
+		text = strings.TrimSpace(text)
+		if doc.Line == 0 && text != "" && text != "---" && text[0] != '#' {
+			doc.Line = number
+		}
+	}
+	end()
 	return docs
 }
 
-// chunks cuts at lines that begin a YAML document; each keeps its separator.
-func chunks(data []byte) [][]byte {
-	var out [][]byte
-	start := 0
-	for pos := 0; pos < len(data); {
-		end := len(data)
-		if nl := bytes.IndexByte(data[pos:], '\n'); nl >= 0 {
-			end = pos + nl + 1
-		}
-		text := bytes.TrimRight(data[pos:end], " \t\r\n")
-		if pos > start && (bytes.Equal(text, []byte("---")) || bytes.HasPrefix(text, []byte("--- "))) {
-			out = append(out, data[start:pos])
-			start = pos
-		}
-		pos = end
-	}
-	return append(out, data[start:])
-}
-
-// leadingLines counts the separator, blank and comment lines before the text.
-func leadingLines(chunk []byte) int {
-	n := 0
-	for line := range bytes.Lines(chunk) {
-		text := bytes.TrimSpace(line)
-		if len(text) > 0 && text[0] != '#' && !bytes.Equal(text, []byte("---")) {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-func holdsText(chunk []byte) bool {
-	return leadingLines(chunk) < len(bytes.Split(bytes.TrimRight(chunk, "\n"), []byte("\n")))
-}
-
 type header struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"metadata"`
-	Items []any `json:"items"`
+	APIVersion, Kind string
+	Metadata         struct{ Name, Namespace string }
+	Items            []any
 }
 
 var errNoKind = errors.New("is no object: it has no kind")

@@ -16,16 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
 )
 
 func TestMain(m *testing.M) {
-	api.BridgeLogs(slog.New(slog.DiscardHandler))
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		// Started by imported packages for the life of the process.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
@@ -57,8 +58,8 @@ func newStore(t *testing.T) *followed {
 func storeOn(t *testing.T, js jetstream.JetStream, exclusive bool) *followed {
 	t.Helper()
 	snap := snapshot.New(snapshot.Options{})
-	for _, kind := range api.Kinds() {
-		if kind.Resource == api.IgnitionConfigs {
+	for _, kind := range kinds.All() {
+		if kind.Resource == kinds.IgnitionConfigs {
 			store := kvstore.New(kind, kvstore.Options{Exclusive: exclusive}, snap.Configs())
 			kvtest.Run(t, js, store)
 			return &followed{store, snap}

@@ -22,18 +22,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/egress"
 	"glowplug/internal/image"
 	"glowplug/internal/image/imagetest"
-	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 )
 
 func TestMain(m *testing.M) {
-	api.BridgeLogs(slog.New(slog.DiscardHandler))
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		// Started by imported packages for the life of the process.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
@@ -93,8 +94,8 @@ func allow(t *testing.T, entries ...string) egress.Policy {
 func newStore(t *testing.T) *kvstore.Store {
 	t.Helper()
 	var store *kvstore.Store
-	for _, kind := range api.Kinds() {
-		if kind.Resource == api.ISCSICdroms {
+	for _, kind := range kinds.All() {
+		if kind.Resource == kinds.ISCSICdroms {
 			store = kvstore.New(kind, kvstore.Options{Exclusive: true})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
@@ -26,13 +27,14 @@ import (
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/domain/coreos/streamtest"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/streams"
 )
 
 func TestMain(m *testing.M) {
-	api.BridgeLogs(slog.New(slog.DiscardHandler))
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
 		goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
@@ -84,10 +86,10 @@ func newSite(t *testing.T, replicas int, shown string) *site {
 	for i := range replicas {
 		library, metrics := streams.NewLibrary(nil), prometheus.NewRegistry()
 		stores := map[string]storage.Interface{}
-		for _, kind := range api.Kinds() {
+		for _, kind := range kinds.All() {
 			var observers []kvstore.Observer
 			switch {
-			case kind.Resource != api.StreamReleases:
+			case kind.Resource != kinds.StreamReleases:
 			case i == 0:
 				observers = append(observers, library.Observer())
 			default:

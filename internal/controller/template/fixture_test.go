@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/config"
@@ -29,6 +30,7 @@ import (
 	"glowplug/internal/domain/identity"
 	domaintemplate "glowplug/internal/domain/template"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/rendering"
@@ -36,7 +38,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	api.BridgeLogs(slog.New(slog.DiscardHandler))
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
 		// Started by imported packages for the life of the process.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
@@ -90,18 +92,19 @@ func start(t *testing.T, policy decide.Policy) *site {
 		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.controller.Changed(c) },
 	})
 	observers := map[string][]kvstore.Observer{
-		api.BareMetalHosts: {s.inv.Hosts()}, api.IgnitionConfigs: {s.inv.Configs()}, api.ISCSICdroms: {s.inv.Images()},
+		kinds.BareMetalHosts: {s.inv.Hosts()}, kinds.IgnitionConfigs: {s.inv.Configs()},
+		kinds.ISCSICdroms: {s.inv.Images()},
 	}
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
-	for _, kind := range api.Kinds() {
+	for _, kind := range kinds.All() {
 		s.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{Exclusive: true}, observers[kind.Resource]...)
 		stores[kind.Resource] = s.stores[kind.Resource]
 		running = append(running, s.stores[kind.Resource])
 	}
 	s.replica = s.serve(policy)
 	kvtest.Run(t, kvtest.JetStream(t), running...)
-	configs := config.New(config.Options{Store: s.stores[api.IgnitionConfigs], Snapshot: s.inv})
+	configs := config.New(config.Options{Store: s.stores[kinds.IgnitionConfigs], Snapshot: s.inv})
 	apiServer, err := api.New(api.Options{Stores: stores, Inventory: s.inv, ConfigStatus: configs})
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +160,7 @@ type later struct {
 func (l later) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	p *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
 	defer l.replica.updates.Add(1)
-	return l.site.stores[api.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p,
+	return l.site.stores[kinds.IgnitionConfigs].GuaranteedUpdate(ctx, key, out, ignoreNotFound, p,
 		func(input runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			obj, ttl, err := update(input, meta)
 			if err == nil && l.site.cramped.Load() && obj.(*v1.IgnitionConfig).Status.Hosts != nil {
@@ -243,7 +246,7 @@ func (s *site) config(namespace, name string) *v1.IgnitionConfig {
 	s.t.Helper()
 	out := &v1.IgnitionConfig{}
 	key := "/ignitionconfigs/" + namespace + "/" + name
-	if err := s.stores[api.IgnitionConfigs].Get(context.Background(), key, storage.GetOptions{}, out); err != nil {
+	if err := s.stores[kinds.IgnitionConfigs].Get(context.Background(), key, storage.GetOptions{}, out); err != nil {
 		s.t.Fatal(err)
 	}
 	return out

@@ -24,13 +24,13 @@ const (
 
 type internalKey struct{}
 
-// guard says who a caller is: the rule of the doors first, then credentials.
+// guard authenticates callers by the rules of their door and by their credentials.
 type guard struct {
 	credentials authenticator.Request
 }
 
-// newGuard knows the admin's token, static tokens and client certificates of clientCAs.
-// What is nil there is none of.
+// newGuard returns a guard that accepts the admin's token, static tokens and client
+// certificates of clientCAs. Each of them may be nil.
 func newGuard(isAdminToken func(string) bool, static *tokenFile, clientCAs func() *x509.CertPool) *guard {
 	var tokens []authenticator.Token
 	if isAdminToken != nil {
@@ -65,8 +65,8 @@ func adminToken(isAdminToken func(string) bool) authenticator.TokenFunc {
 	}
 }
 
-// AuthenticateRequest implements authenticator.Request. A credential that is no
-// good is no error: the answer to it is 401.
+// AuthenticateRequest implements authenticator.Request. An invalid credential is not an
+// error: the answer is 401.
 func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if r.Context().Value(internalKey{}) != nil {
 		return privileged(internalUser), true, nil
@@ -75,14 +75,12 @@ func (g *guard) AuthenticateRequest(r *http.Request) (*authenticator.Response, b
 	if door.Admin {
 		return privileged(localUser), door.refusal(r) == "", nil
 	}
-	if door.NeedsLoopback && !fromLoopback(r) {
+	if door.NeedsLoopback && !isLoopback(r.RemoteAddr) {
 		return nil, false, nil
 	}
 	if bringsCredential(r) {
-		// The library takes the token out of a request; ours may be asked about again.
-		asked := *r
-		asked.Header = r.Header.Clone()
-		if response, ok, err := g.credentials.AuthenticateRequest(&asked); err == nil && ok {
+		// The library removes the token from the request, which may be authenticated again.
+		if response, ok, err := g.credentials.AuthenticateRequest(r.Clone(r.Context())); err == nil && ok {
 			return response, true, nil
 		}
 	}
@@ -99,8 +97,7 @@ func privileged(name string) *authenticator.Response {
 	}}
 }
 
-// refuse answers a caller that nobody knows: 401, as a Status object that says
-// what would help.
+// refuse answers 401 with a Status object that names a remedy.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	reason := "no credential: use the admin.kubeconfig in the server's data directory, or a token or client " +
 		"certificate that it knows"
@@ -108,7 +105,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	case door.Admin:
 		w.Header().Set("Connection", "close")
 		reason = door.refusal(r) + ": use the server's HTTPS address and a credential"
-	case door.NeedsLoopback && !fromLoopback(r):
+	case door.NeedsLoopback && !isLoopback(r.RemoteAddr):
 		reason = "the API is not served to other machines over plain HTTP: use the server's HTTPS address"
 	case bringsCredential(r):
 		reason = "the credential is not valid here"

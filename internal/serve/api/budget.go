@@ -15,20 +15,19 @@ import (
 )
 
 const (
-	// bodyFactor is what a request takes in memory for each byte of its body: the
-	// body itself, the object read from it, the one that is stored already, what the
-	// two differ in, the compiled config, the stored value and the answer.
+	// bodyFactor is the memory of a request in bytes for each byte of its body: the body,
+	// the object, the stored object, their difference, the compiled config, the stored value
+	// and the answer.
 	bodyFactor = 16
-	// smallBody is a body that is not accounted for, in bytes: the bound on requests
-	// in flight bounds these.
+	// smallBody is the size in bytes below which the bound on requests in flight suffices.
 	smallBody = 16 << 10
-	// watchBytes is what a watch takes while nothing happens.
+	// watchBytes is the memory of an idle watch.
 	watchBytes = 64 << 10
 )
 
-// withBudget bounds the memory of the requests under way: a request has an account,
-// from which a body is taken here, and what is read in the stores. A request whose
-// turn does not come is answered 429. The server's own requests are not bounded.
+// withBudget bounds the memory of requests, except the server's own. A request has an
+// account, which is charged for its body here and for reads in the stores. A request that
+// does not get its memory in time is answered 429.
 func withBudget(
 	h http.Handler, requests, watches *budget.Budget, longRunning request.LongRunningRequestCheck,
 ) http.Handler {
@@ -48,7 +47,7 @@ func withBudget(
 	})
 }
 
-// serveWithin serves a request that is soon over.
+// serveWithin serves a request that is not a watch.
 func serveWithin(h http.Handler, w http.ResponseWriter, r *http.Request, requests *budget.Budget) {
 	account := requests.Open()
 	defer account.Close()
@@ -66,8 +65,8 @@ func serveWithin(h http.Handler, w http.ResponseWriter, r *http.Request, request
 	h.ServeHTTP(w, r.WithContext(budget.With(r.Context(), account)))
 }
 
-// serveWatch serves a request that lasts. It is ended where its client does not
-// read, or has nothing to read, and others need what it holds.
+// serveWatch serves a watch. The budget ends it when others need its memory while its client
+// does not read, or has nothing to read.
 func serveWatch(h http.Handler, w http.ResponseWriter, r *http.Request, watches *budget.Budget) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -85,7 +84,7 @@ func serveWatch(h http.Handler, w http.ResponseWriter, r *http.Request, watches 
 	h.ServeHTTP(responsewriter.WrapForHTTP1Or2(stream), r.WithContext(budget.With(ctx, account)))
 }
 
-// busy is the answer to a request whose turn did not come.
+// busy returns the answer to a request that did not get its memory.
 func busy(err error) error {
 	if errors.Is(err, budget.ErrBusy) {
 		return apierrors.NewTooManyRequests(err.Error()+": come again", 1)
@@ -93,11 +92,11 @@ func busy(err error) error {
 	return apierrors.NewTimeoutError("the request ended before its turn came", 1)
 }
 
-// errEnded is what a watch that was ended gets for what it writes.
+// errEnded is the error of a write to a watch that was ended.
 var errEnded = errors.New("the watch was ended to make room for others")
 
-// stream is the answer to a watch. It tells the watch's account when there is
-// something to write, and can be ended while a write waits for its client.
+// stream is the answer to a watch. The account of the watch is busy during a write, which
+// end can interrupt.
 type stream struct {
 	http.ResponseWriter
 	account *budget.Account
@@ -112,33 +111,35 @@ func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Write writes p, unless the watch was ended.
 func (s *stream) Write(p []byte) (n int, err error) {
-	s.during(func() { n, err = s.ResponseWriter.Write(p) }, func() { err = errEnded })
+	err = s.during(func() error {
+		n, err = s.ResponseWriter.Write(p)
+		return err
+	})
 	return n, err
 }
 
 // Flush sends what was written.
-func (s *stream) Flush() {
-	s.during(func() { _ = http.NewResponseController(s.ResponseWriter).Flush() }, func() {})
-}
+func (s *stream) Flush() { _ = s.during(http.NewResponseController(s.ResponseWriter).Flush) }
 
-func (s *stream) during(write, refuse func()) {
+// during calls write, unless the watch was ended.
+func (s *stream) during(write func() error) error {
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
-		refuse()
-		return
+		return errEnded
 	}
 	s.writing = true
 	s.mu.Unlock()
 	s.account.Busy()
-	write()
+	err := write()
 	s.account.Idle()
 	s.mu.Lock()
 	s.writing = false
 	s.mu.Unlock()
+	return err
 }
 
-// end breaks off a write that is under way, and with it the connection.
+// end interrupts a write, and with it the connection.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -14,30 +13,34 @@ import (
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
-// chain is what a request passes, from the bottom up: the library's own chain
-// without audit, tracing, cross-origin sharing and the tracking of latencies.
+// chain returns the filters of a request, the outermost last: those of the library without
+// audit, tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
-	h := withExplain(api, s.explain)
+	h := withOther(api, s.opts.Explain, isExplain)
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)
-	h = withBudget(h, s.requests, s.watches, c.LongRunningFunc)
-	h = withUpload(h, s.upload)
-	h = noteAdmitted(h)
+	h = withBudget(h, s.opts.Requests, s.opts.Watches, c.LongRunningFunc)
+	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
+	h = traceUser(h, func(t *traceData, user string) {
+		if t.admitted = true; user != t.user {
+			t.as = user
+		}
+	})
 	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
-	h = noteUser(h)
+	h = traceUser(h, func(t *traceData, user string) { t.user = user })
 	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, http.HandlerFunc(s.guard.refuse), nil, nil)
 	h = endpointfilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
 	h = endpointfilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
-	h = s.withRevocation(h, c.LongRunningFunc)
-	h = s.withShutdown(h, c.LongRunningFunc)
-	h = s.traces.with(h)
+	h = s.withEnd(h, c.LongRunningFunc)
+	h = s.traces.filter(h)
 	h = endpointfilters.WithCacheControl(h)
 	h = endpointfilters.WithRequestInfo(h, c.RequestInfoResolver)
 	h = endpointfilters.WithRequestReceivedTimestamp(h)
@@ -48,40 +51,30 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 // explainPath is served by Options.Explain to callers who may use the API.
 const explainPath = "/api/v1/explain"
 
-func withExplain(api, explain http.Handler) http.Handler {
-	if explain == nil {
-		return api
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == explainPath {
-			explain.ServeHTTP(w, r)
-			return
-		}
-		api.ServeHTTP(w, r)
-	})
-}
-
 // isoSubresource is the image file of an ISCSICdrom.
 const isoSubresource = "iso"
 
-// withUpload returns requests for the image of an ISCSICdrom to its own handler,
-// past the limits of a request for an object.
-func withUpload(api, upload http.Handler) http.Handler {
-	if upload == nil {
-		return api
-	}
+func isExplain(r *http.Request) bool { return r.URL.Path == explainPath }
+
+func isUpload(r *http.Request) bool {
+	info, ok := request.RequestInfoFrom(r.Context())
+	return ok && info.APIGroup == v1.GroupName && info.Resource == kinds.ISCSICdroms &&
+		info.Subresource == isoSubresource
+}
+
+// withOther passes the requests that match to other, unless that is nil, and all others to h.
+func withOther(h, other http.Handler, match func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, ok := request.RequestInfoFrom(r.Context())
-		if ok && info.Resource == ISCSICdroms && info.Subresource == isoSubresource && info.APIGroup == v1.GroupName {
-			upload.ServeHTTP(w, r)
+		if other != nil && match(r) {
+			other.ServeHTTP(w, r)
 			return
 		}
-		api.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 
-// withBodyLimit answers a body that says it is too large before reading it. What
-// does not say so is cut off by the library at the same limit.
+// withBodyLimit refuses a body whose length is over the limit before it is read. The library
+// cuts off a body without a length at the same limit.
 func withBodyLimit(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > limit {
@@ -97,19 +90,4 @@ func withBodyLimit(h http.Handler, limit int64) http.Handler {
 // fail answers with an error as a Status object.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	responsewriters.ErrorNegotiated(err, jsonAndYAML, v1.SchemeGroupVersion, w, r)
-}
-
-// withShutdown ends watches when the server shuts down; clients open them again
-// where it has come back.
-func (s *Server) withShutdown(h http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			stop := context.AfterFunc(s.ctx, cancel)
-			defer stop()
-			r = r.WithContext(ctx)
-		}
-		h.ServeHTTP(w, r)
-	})
 }

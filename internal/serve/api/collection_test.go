@@ -7,9 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // TestCollectionOfManyObjectsIsDeleted: one DELETE takes away more objects than the
@@ -17,7 +20,7 @@ import (
 func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 	const many = 12_000
 	a := start(t)
-	fill(t, a.stores[ConfigMaps], many)
+	fill(t, a.stores[kinds.ConfigMaps], many)
 	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps",
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)
 
@@ -39,7 +42,7 @@ func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
 // TestCollectionIsDeletedByPages: a caller that asks for pages is given them.
 func TestCollectionIsDeletedByPages(t *testing.T) {
 	a := start(t)
-	fill(t, a.stores[ConfigMaps], 5)
+	fill(t, a.stores[kinds.ConfigMaps], 5)
 	list := "/api/v1/namespaces/g10/configmaps"
 	for _, rest := range []int{3, 1, 0} {
 		a.must(http.StatusOK, "DELETE", list+"?limit=2", nil)
@@ -58,7 +61,8 @@ func fill(t *testing.T, store storage.Interface, n int) {
 	for w := range 64 {
 		writers.Go(func() {
 			for i := w; i < n; i += 64 {
-				cm := &v1.ConfigMap{ObjectMeta: newObjectMeta(fmt.Sprintf("cm-%05d", i))}
+				cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cm-%05d", i)}}
+				rest.FillObjectMetaSystemFields(cm)
 				cm.Namespace = "g10"
 				cm.Data = map[string]string{"filling": filling}
 				if err := store.Create(t.Context(), "/configmaps/g10/"+cm.Name, cm, &v1.ConfigMap{}, 0); err != nil {

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // stored reads a config with what the API does not show.
 func (a *api) stored(name string) *v1.IgnitionConfig {
 	a.t.Helper()
 	out := &v1.IgnitionConfig{}
-	if err := a.stores[IgnitionConfigs].Get(context.Background(), "/ignitionconfigs/g10/"+name,
+	if err := a.stores[kinds.IgnitionConfigs].Get(context.Background(), "/ignitionconfigs/g10/"+name,
 		storage.GetOptions{ResourceVersion: "0"}, out); err != nil {
 		a.t.Fatal(err)
 	}
@@ -156,30 +157,5 @@ func TestWarningsOfConflicts(t *testing.T) {
 	}
 	if got := a.must(http.StatusOK, "PUT", hosts+"/x", manifest("BareMetalHost", `{}`)).warnings; len(got) != 0 {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestCodec(t *testing.T) {
-	original := config("x", goodSource)
-	original.Compiled = &v1.Compiled{Artifact: []byte("{}"), Hash: "sha256:1", Generation: 3}
-	value, err := configCodec{}.Encode(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"apiVersion":"v1"`, `"kind":"IgnitionConfig"`, `"compiled":{"artifact":"e30="`} {
-		if !strings.Contains(string(value), want) {
-			t.Errorf("%s lacks %s", value, want)
-		}
-	}
-	into := config("old", "old")
-	into.Spec.Selector.Default = true
-	if err := (configCodec{}).Decode(value, into); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := (configCodec{}).Encode(into); err != nil || string(again) != string(value) {
-		t.Errorf("%v: %s, was %s", err, again, value)
-	}
-	if into.Kind != "" || into.Compiled.Generation != 3 {
-		t.Errorf("%+v", into)
 	}
 }

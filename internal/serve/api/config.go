@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -17,13 +16,12 @@ import (
 // maxWarnings bounds the Warning headers of one answer.
 const maxWarnings = 10
 
-// ConfigStatus brings the status of IgnitionConfigs up to date: the controller of
-// configs does.
+// ConfigStatus is the controller of configs, which writes the status of IgnitionConfigs.
 type ConfigStatus interface {
-	// Admit brings the status of a valid config that is being written as far as it can be
-	// brought at once; old is what is replaced, nil: nothing.
+	// Admit updates the status of a valid config before the config is stored, as far as the
+	// time limit of admission allows. The config replaces old, which is nil for a new one.
 	Admit(ctx context.Context, config, old *v1.IgnitionConfig)
-	// Admitted is called with a config that has been stored after Admit.
+	// Admitted is called after a config was stored that Admit has updated.
 	Admitted(config, old *v1.IgnitionConfig)
 }
 
@@ -33,63 +31,14 @@ type noConfigStatus struct{}
 func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig) {}
 func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig)                 {}
 
-// configStrategies are for the config and for its status.
-// warnings says for whom one that is written would not do; nil: for everybody it does.
-func configStrategies(configs ConfigStatus, warnings func(*v1.IgnitionConfig) []string) (main,
-	status *strategy[*v1.IgnitionConfig]) {
-	main = &strategy[*v1.IgnitionConfig]{
-		namespaced: true,
-		create: func(_ context.Context, config *v1.IgnitionConfig) {
-			config.Generation = 1
-			config.Status = v1.IgnitionConfigStatus{}
-			config.Compiled = nil
-		},
-		update: func(_ context.Context, config, old *v1.IgnitionConfig) {
-			config.Status = old.Status
-			config.Compiled = old.Compiled
-			if !apiequality.Semantic.DeepEqual(config.Spec, old.Spec) {
-				config.Generation = old.Generation + 1
-			}
-		},
-		complete: func(ctx context.Context, config, old *v1.IgnitionConfig) {
-			if old == nil || config.Generation != old.Generation {
-				configs.Admit(ctx, config, old)
-			}
-		},
-		validate:       v1.ValidateIgnitionConfig,
-		validateUpdate: v1.ValidateIgnitionConfigUpdate,
-		warn: func(config *v1.IgnitionConfig) []string {
-			out := configWarnings(config)
-			if warnings != nil {
-				out = append(out, warnings(config)...)
-			}
-			return out
-		},
-		reset: resetStatus,
-	}
-	status = &strategy[*v1.IgnitionConfig]{
-		namespaced: true,
-		update: func(_ context.Context, config, old *v1.IgnitionConfig) {
-			// All of the status follows from the source, and whoever derives it writes to
-			// the store: nothing of it is a client's to set.
-			keepMeta(&config.ObjectMeta, &old.ObjectMeta)
-			config.Spec, config.Status = old.Spec, old.Status
-			config.Compiled = old.Compiled
-		},
-		validateUpdate: v1.ValidateIgnitionConfigUpdate,
-		reset:          resetSpec,
-	}
-	return main, status
-}
-
-// configWarnings is what kubectl prints when a config is written.
+// configWarnings returns the warnings of the answer to a write.
 func configWarnings(config *v1.IgnitionConfig) []string {
 	status := &config.Status
 	var out []string
 	switch status.Phase {
 	case v1.PhaseError:
 		out = append(out, ofField(status.ErrorMessage))
-		// A template that fails for some hosts is no older one for the others.
+		// The other hosts of a template that fails for some hosts have the newest source.
 		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !(c.Template && c.Generation == config.Generation) {
 			out = append(out, fmt.Sprintf("spec.config: machines are still served the last good source, of generation %d",
 				config.Compiled.Generation))
@@ -111,7 +60,7 @@ func configWarnings(config *v1.IgnitionConfig) []string {
 	return out
 }
 
-// ofField puts the field in front of what was found in a config, unless it is said.
+// ofField returns a finding with the field that it is about.
 func ofField(message string) string {
 	if strings.HasPrefix(message, "spec.layers: ") {
 		return message
@@ -119,7 +68,7 @@ func ofField(message string) string {
 	return "spec.config: " + message
 }
 
-// reportConfigs has the writes to a store of configs that have succeeded reported.
+// reportConfigs reports the configs that a store has written.
 func reportConfigs(store *registry.Store, configs ConfigStatus) {
 	finish := func(obj, old runtime.Object, dryRun []string) registry.FinishFunc {
 		return func(_ context.Context, success bool) {

@@ -16,6 +16,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 func TestStatusCodes(t *testing.T) {
@@ -147,7 +148,7 @@ func TestWatchAndInformer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resource := schema.GroupVersionResource{Version: "v1", Resource: BareMetalHosts}
+	resource := schema.GroupVersionResource{Version: "v1", Resource: kinds.BareMetalHosts}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 

@@ -9,32 +9,30 @@ import (
 	"strings"
 )
 
-// Door is a listener, as far as the rule for callers of the API goes.
+// Door has the rules of a listener for callers of the API.
 type Door struct {
-	// NeedsLoopback refuses callers from other machines, whatever credential they
-	// bring: plain HTTP, unless --allow-insecure-api. A credential is worth
-	// nothing once it has crossed the network in the clear.
+	// NeedsLoopback refuses callers from other machines, with any credential: plain HTTP,
+	// unless --allow-insecure-api. A credential that has crossed the network in the clear
+	// proves nothing.
 	NeedsLoopback bool
-	// Admin makes every caller admin without a credential, if it is certainly a
-	// program of this machine that acts for itself (--admin-listen). Others get
-	// nothing, whatever they bring.
+	// Admin makes a caller admin without a credential if it is a program of this machine
+	// that acts for itself (--admin-listen), and refuses all others.
 	Admin bool
-	// Admitted is true where the user of this connection may use the admin
-	// listener; Refusal says why not.
+	// Admitted is true if the user of this connection may use the admin listener; Refusal
+	// is the reason if not.
 	Admitted bool
 	Refusal  string
 }
 
 type doorKey struct{}
 
-// WithDoor marks a connection's context. Use it as an http.Server's BaseContext:
-// then every request knows the door that it came through, at no cost.
+// WithDoor adds a door to a context. Use it in BaseContext of an http.Server.
 func WithDoor(ctx context.Context, door Door) context.Context {
 	return context.WithValue(ctx, doorKey{}, door)
 }
 
-// doorOf is the door that a request came through. One that nobody marked needs
-// loopback, for it may be plain HTTP.
+// doorOf returns the door of a request. A request without a door needs loopback unless it
+// has TLS.
 func doorOf(r *http.Request) Door {
 	if door, ok := r.Context().Value(doorKey{}).(Door); ok {
 		return door
@@ -42,16 +40,9 @@ func doorOf(r *http.Request) Door {
 	return Door{NeedsLoopback: r.TLS == nil}
 }
 
-// fromLoopback reports whether the peer is this machine.
-func fromLoopback(r *http.Request) bool {
-	return isLoopback(r.RemoteAddr)
-}
-
-// notForItself says why a request through the admin listener may have been passed
-// on by a proxy, or caused by a page in a browser; "" where a program of this
-// machine made it for itself: Host names loopback, and no header says that somebody
-// else stands behind it. A reverse proxy that sets no such header may speak
-// HTTP/1.0, which no client of ours does.
+// notForItself returns why a request through the admin listener may come from a proxy or
+// from a page in a browser, and "" if a program of this machine acts for itself. A reverse
+// proxy that sets none of the headers may speak HTTP/1.0, which no client of ours does.
 func notForItself(r *http.Request) string {
 	if !isLoopbackHost(r.Host) {
 		return "its Host is not localhost or a loopback address"
@@ -76,8 +67,8 @@ func notForItself(r *http.Request) string {
 	return ""
 }
 
-// refusal says why a request through the admin listener is refused; "" where it is
-// an admin's.
+// refusal returns why a request through the admin listener is refused, and "" for a
+// request of an admin.
 func (d Door) refusal(r *http.Request) string {
 	if !d.Admitted {
 		return cmp.Or(d.Refusal, "nobody knows which user this connection is of")
@@ -88,8 +79,8 @@ func (d Door) refusal(r *http.Request) string {
 	return ""
 }
 
-// Guarded makes a handler of the admin listener. What the listener refuses goes to the
-// API, whatever it asks for, which answers 401 and leaves a line in the log.
+// Guarded returns a handler for the admin listener. It passes refused requests to the API,
+// which answers 401 and writes a log line.
 func Guarded(next, api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if doorOf(r).refusal(r) != "" {
@@ -100,15 +91,14 @@ func Guarded(next, api http.Handler) http.Handler {
 	})
 }
 
-// isLoopback reports whether "address:port" is of this machine alone.
+// isLoopback reports whether the address in "address:port" is a loopback address.
 func isLoopback(hostport string) bool {
 	ap, err := netip.ParseAddrPort(hostport)
 	return err == nil && ap.Addr().Unmap().IsLoopback()
 }
 
-// isLoopbackHost reports whether a Host header names this machine: localhost, or a
-// loopback address. A page that a browser was tricked into loading from here by
-// DNS has its own name there.
+// isLoopbackHost reports whether a Host header is localhost or a loopback address. A page
+// of another site whose name resolves to this machine has its own name there.
 func isLoopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

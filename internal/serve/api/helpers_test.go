@@ -23,6 +23,8 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/remote"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/snapshot"
@@ -63,17 +65,17 @@ func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]s
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
 	inv := snapshot.New(snapshot.Options{})
-	for _, kind := range Kinds() {
+	for _, kind := range kinds.All() {
 		var observers []kvstore.Observer
 		switch kind.Resource {
-		case IgnitionConfigs:
+		case kinds.IgnitionConfigs:
 			observers = append(observers, inv.Configs())
-		case BareMetalHosts:
+		case kinds.BareMetalHosts:
 			observers = append(observers, inv.Hosts())
 		}
 		store := kvstore.New(kind, kvstore.Options{Exclusive: exclusive}, observers...)
 		stores[kind.Resource] = store
-		if kind.Resource == IgnitionConfigs {
+		if kind.Resource == kinds.IgnitionConfigs {
 			stores[kind.Resource] = followed{store, inv}
 		}
 		running = append(running, store)
@@ -92,7 +94,8 @@ func startOn(t *testing.T, stores map[string]storage.Interface, door Door, chang
 	t.Helper()
 	a := &api{t: t, stores: stores, status: &compiledAtOnce{}}
 	opts := Options{
-		Stores: stores, Inventory: stores[IgnitionConfigs].(followed).inv, ConfigStatus: a.status,
+		Stores: stores, Inventory: stores[kinds.IgnitionConfigs].(followed).inv, ConfigStatus: a.status,
+		Render:       remote.New(remote.Options{}).Render,
 		IsAdminToken: func(token string) bool { return token == "admin-token" },
 	}
 	for _, f := range change {

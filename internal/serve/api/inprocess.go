@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-// inProcess carries a client's requests straight into the handler, as the
-// program itself: the mark in the context cannot be made by anybody outside.
+// inProcess passes the requests of a client to the handler as those of the program itself. A
+// request from outside cannot have the key in its context.
 type inProcess struct{ server *Server }
 
-// RoundTrip implements http.RoundTripper. The body of the answer streams, so that
-// a watch works.
+// RoundTrip implements http.RoundTripper. The body of the answer is a stream, for watches.
 func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := req.Clone(context.WithValue(req.Context(), internalKey{}, true))
 	r.RequestURI = r.URL.RequestURI()
@@ -38,13 +37,12 @@ func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// pipedAnswer is the answer to one request, written by the handler and read by
-// the client.
+// pipedAnswer is the answer to one request.
 type pipedAnswer struct {
 	header http.Header
 	body   *io.PipeWriter
 	once   sync.Once
-	begun  chan struct{} // closed once status and sent stand
+	begun  chan struct{} // closed when status and sent are set
 	status int
 	sent   http.Header
 }
@@ -79,5 +77,5 @@ func (a *pipedAnswer) Write(p []byte) (int, error) {
 // Flush sends the header; the body is never held back.
 func (a *pipedAnswer) Flush() { a.WriteHeader(http.StatusOK) }
 
-// CloseNotify is asked for by the library's filters; the context says the same.
+// CloseNotify is required by filters of the library, which watch the context as well.
 func (a *pipedAnswer) CloseNotify() <-chan bool { return make(chan bool) }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
+
+	"glowplug/internal/store/kinds"
 )
 
 func TestInProcessClient(t *testing.T) {
@@ -31,7 +33,8 @@ func TestInProcessClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	resource := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: BareMetalHosts}).Namespace("g10")
+	hosts := schema.GroupVersionResource{Version: "v1", Resource: kinds.BareMetalHosts}
+	resource := client.Resource(hosts).Namespace("g10")
 	watcher, err := resource.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,13 +95,14 @@ func TestDiscovery(t *testing.T) {
 	for _, resource := range list.APIResources {
 		got[resource.Name] = resource
 	}
-	for name, short := range map[string]string{IgnitionConfigs: "ign", BareMetalHosts: "bmh", ISCSICdroms: "cdrom",
-		Namespaces: "ns", Events: "ev"} {
+	for name, short := range map[string]string{kinds.IgnitionConfigs: "ign", kinds.BareMetalHosts: "bmh",
+		kinds.ISCSICdroms: "cdrom", kinds.Namespaces: "ns", kinds.Events: "ev"} {
 		r := got[name]
-		if len(r.ShortNames) != 1 || r.ShortNames[0] != short || r.Namespaced == (name == Namespaces) {
+		if len(r.ShortNames) != 1 || r.ShortNames[0] != short || r.Namespaced == (name == kinds.Namespaces) {
 			t.Errorf("%+v", r)
 		}
-		if inAll := len(r.Categories) == 1 && r.Categories[0] == "all"; inAll != (name != Namespaces && name != Events) {
+		inAll := len(r.Categories) == 1 && r.Categories[0] == "all"
+		if inAll != (name != kinds.Namespaces && name != kinds.Events) {
 			t.Errorf("%s in all: %v", name, inAll)
 		}
 	}

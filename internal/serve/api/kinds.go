@@ -1,147 +1,165 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"reflect"
+	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kvstore"
-	"glowplug/internal/store/snapshot"
+	"glowplug/internal/store/kinds"
 )
 
-// Resource names, which are also the keys of Options.Stores.
-const (
-	IgnitionConfigs = "ignitionconfigs"
-	BareMetalHosts  = "baremetalhosts"
-	ISCSICdroms     = "iscsicdroms"
-	StreamReleases  = "streamreleases"
-	ConfigMaps      = "configmaps"
-	Namespaces      = "namespaces"
-	Events          = "events"
-)
+// kind describes the endpoints of one kind.
+type kind[T object] struct {
+	resource, singular, shortName string
+	// inAll is true if kubectl get all shows the kind.
+	inAll bool
+	table rest.TableConvertor
+	strategy[T]
+	// keepInStatus sets the fields of obj that the status endpoint does not accept from a
+	// client to those of the stored object; nil: the kind has no status endpoint.
+	keepInStatus func(obj, old T)
+}
 
-// Transient are the buckets that hold nothing lasting.
-var Transient = []string{"EVENTS"}
+// mainStrategy is the strategy of the objects themselves.
+func (k *kind[T]) mainStrategy() *strategy[T] {
+	s := k.strategy
+	s.ObjectTyper, s.NameGenerator = scheme, names.SimpleNameGenerator
+	if s.keep != nil {
+		s.reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+	}
+	return &s
+}
 
-// Kinds describes the buckets that Options.Stores are made of.
-func Kinds() []kvstore.Kind {
-	return []kvstore.Kind{
-		{
-			Bucket: "IGNITIONCONFIGS", Resource: IgnitionConfigs, Codec: configCodec{}, Note: snapshot.Outline,
-			New:     func() runtime.Object { return &v1.IgnitionConfig{} },
-			NewList: func() runtime.Object { return &v1.IgnitionConfigList{} },
+// statusStrategy is the strategy of the subresource status.
+func (k *kind[T]) statusStrategy() *strategy[T] {
+	return &strategy[T]{
+		ObjectTyper: scheme, namespaced: k.namespaced, keep: k.keepInStatus, keepMeta: true,
+		reset: fieldpath.NewSet(fieldpath.MakePathOrDie("spec")),
+	}
+}
+
+func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
+	return &kind[*v1.IgnitionConfig]{
+		resource: kinds.IgnitionConfigs, singular: "ignitionconfig", shortName: "ign", inAll: true, table: configTable,
+		strategy: strategy[*v1.IgnitionConfig]{
+			namespaced: true,
+			initial:    &v1.IgnitionConfig{},
+			keep: func(config, old *v1.IgnitionConfig) {
+				config.Status, config.Compiled = old.Status, old.Compiled
+			},
+			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
+			validate: v1.ValidateIgnitionConfig,
+			complete: opts.ConfigStatus.Admit,
+			warn: func(config *v1.IgnitionConfig) []string {
+				warnings := configWarnings(config)
+				if opts.ConfigWarnings != nil {
+					warnings = append(warnings, opts.ConfigWarnings(config)...)
+				}
+				return warnings
+			},
 		},
-		{
-			Bucket: "BAREMETALHOSTS", Resource: BareMetalHosts, Codec: plainCodec{"BareMetalHost"},
-			New:     func() runtime.Object { return &v1.BareMetalHost{} },
-			NewList: func() runtime.Object { return &v1.BareMetalHostList{} },
-		},
-		{
-			Bucket: "ISCSICDROMS", Resource: ISCSICdroms, Codec: plainCodec{"ISCSICdrom"},
-			New:     func() runtime.Object { return &v1.ISCSICdrom{} },
-			NewList: func() runtime.Object { return &v1.ISCSICdromList{} },
-		},
-		{
-			Bucket: "STREAMRELEASES", Resource: StreamReleases, Codec: plainCodec{"StreamRelease"},
-			New:     func() runtime.Object { return &v1.StreamRelease{} },
-			NewList: func() runtime.Object { return &v1.StreamReleaseList{} },
-		},
-		{
-			Bucket: "CONFIGMAPS", Resource: ConfigMaps, Codec: plainCodec{"ConfigMap"},
-			New:     func() runtime.Object { return &v1.ConfigMap{} },
-			NewList: func() runtime.Object { return &v1.ConfigMapList{} },
-		},
-		{
-			Bucket: "NAMESPACES", Resource: Namespaces, Codec: plainCodec{"Namespace"},
-			New:     func() runtime.Object { return &v1.Namespace{} },
-			NewList: func() runtime.Object { return &v1.NamespaceList{} },
-		},
-		{
-			Bucket: "EVENTS", Resource: Events, Codec: plainCodec{"Event"}, Transient: true,
-			New:     func() runtime.Object { return &v1.Event{} },
-			NewList: func() runtime.Object { return &v1.EventList{} },
+		// The server derives all of the status from the source.
+		keepInStatus: func(config, old *v1.IgnitionConfig) {
+			config.Spec, config.Status, config.Compiled = old.Spec, old.Status, old.Compiled
 		},
 	}
 }
 
-// plainCodec stores the object's JSON, with the kind that it names.
-type plainCodec struct{ kind string }
-
-func (c plainCodec) Encode(obj runtime.Object) ([]byte, error) {
-	return marshal(c.kind, obj, obj)
-}
-
-func (plainCodec) Decode(value []byte, into runtime.Object) error {
-	reset(into)
-	if err := json.Unmarshal(value, into); err != nil {
-		return err
-	}
-	clearKind(into)
-	return nil
-}
-
-// storedConfig is an IgnitionConfig in its bucket: one more top-level member
-// holds the compilation, which no answer of the API shows.
-type storedConfig struct {
-	*v1.IgnitionConfig
-	Compiled *v1.Compiled `json:"compiled,omitempty"`
-}
-
-// configCodec stores an IgnitionConfig as a storedConfig.
-type configCodec struct{}
-
-func (configCodec) Encode(obj runtime.Object) ([]byte, error) {
-	config, ok := obj.(*v1.IgnitionConfig)
-	if !ok {
-		return nil, fmt.Errorf("%T is no IgnitionConfig", obj)
-	}
-	return marshal("IgnitionConfig", config, &storedConfig{IgnitionConfig: config, Compiled: config.Compiled})
-}
-
-func (configCodec) Decode(value []byte, into runtime.Object) error {
-	config, ok := into.(*v1.IgnitionConfig)
-	if !ok {
-		return fmt.Errorf("%T is no IgnitionConfig", into)
-	}
-	*config = v1.IgnitionConfig{}
-	stored := storedConfig{IgnitionConfig: config}
-	if err := json.Unmarshal(value, &stored); err != nil {
-		return err
-	}
-	config.Compiled = stored.Compiled
-	clearKind(config)
-	return nil
-}
-
-// marshal writes value, which shows obj's type metadata, with apiVersion and kind
-// set; obj is left as it was.
-func marshal(kind string, obj runtime.Object, value any) ([]byte, error) {
-	was := obj.GetObjectKind().GroupVersionKind()
-	obj.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kind))
-	defer obj.GetObjectKind().SetGroupVersionKind(was)
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
-// clearKind leaves the type metadata out of objects in memory, as the library
-// does: encoders write it.
-func clearKind(obj runtime.Object) {
-	if t, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok {
-		*t = metav1.TypeMeta{}
+func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
+	return &kind[*v1.BareMetalHost]{
+		resource: kinds.BareMetalHosts, singular: "baremetalhost", shortName: "bmh", inAll: true, table: hostTable,
+		strategy: strategy[*v1.BareMetalHost]{
+			namespaced: true,
+			initial:    &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
+			keep:       func(host, old *v1.BareMetalHost) { host.Status = old.Status },
+			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
+			validate:   v1.ValidateBareMetalHost,
+			warn:       opts.Conflicts,
+		},
+		// A restore may set the state of a machine. Conditions are derived, and a status from a
+		// backup does not make records of the boot log new that the stored status includes.
+		keepInStatus: func(host, old *v1.BareMetalHost) {
+			host.Spec = old.Spec
+			host.Status.Conditions, host.Status.BootRecord = old.Status.Conditions, old.Status.BootRecord
+		},
 	}
 }
 
-// reset empties an object that is decoded into for the second time.
-func reset(obj runtime.Object) {
-	reflect.ValueOf(obj).Elem().SetZero()
+func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
+	return &kind[*v1.ISCSICdrom]{
+		resource: kinds.ISCSICdroms, singular: "iscsicdrom", shortName: "cdrom", inAll: true, table: cdromTable,
+		strategy: strategy[*v1.ISCSICdrom]{
+			namespaced: true,
+			initial:    &v1.ISCSICdrom{Status: v1.ISCSICdromStatus{Phase: v1.PhasePending}},
+			keep: func(cdrom, old *v1.ISCSICdrom) {
+				cdrom.Status = old.Status
+				if !cdrom.Spec.Stream.SameRelease(old.Spec.Stream) {
+					cdrom.Status.Release = "" // the pinned release is that of the former stream
+				}
+			},
+			spec:     func(cdrom *v1.ISCSICdrom) any { return &cdrom.Spec },
+			validate: v1.ValidateISCSICdrom,
+			warn:     opts.ImageWarnings,
+		},
+		// A restore may set the release to which an image of a stream is pinned. The server
+		// derives the rest from the file.
+		keepInStatus: func(cdrom, old *v1.ISCSICdrom) {
+			release := cdrom.Status.Release
+			cdrom.Spec, cdrom.Status = old.Spec, old.Status
+			if cdrom.Spec.Stream != nil {
+				cdrom.Status.Release = release
+			}
+		},
+	}
+}
+
+func releaseKind() *kind[*v1.StreamRelease] {
+	return &kind[*v1.StreamRelease]{
+		resource: kinds.StreamReleases, singular: "streamrelease", shortName: "sr", table: streamTable,
+		strategy: strategy[*v1.StreamRelease]{
+			initial:   &v1.StreamRelease{},
+			keep:      func(release, old *v1.StreamRelease) { release.Status = old.Status },
+			spec:      func(release *v1.StreamRelease) any { return &release.Spec },
+			validate:  ValidateStreamRelease,
+			immutable: v1.ValidateStreamReleaseUpdate,
+			complete:  func(_ context.Context, release, _ *v1.StreamRelease) { describeDocument(release) },
+		},
+		// Whether the release is current depends on other releases: the server writes it through
+		// the API. The rest is derived from the document.
+		keepInStatus: func(release, old *v1.StreamRelease) {
+			current := release.Status.Current
+			release.Spec, release.Status = old.Spec, old.Status
+			release.Status.Current = current
+		},
+	}
+}
+
+func configMapKind() *kind[*v1.ConfigMap] {
+	return &kind[*v1.ConfigMap]{
+		resource: kinds.ConfigMaps, singular: "configmap", shortName: "cm", table: configMapTable,
+		strategy: strategy[*v1.ConfigMap]{
+			namespaced: true, validate: v1.ValidateConfigMap, immutable: v1.ValidateConfigMapUpdate,
+		},
+	}
+}
+
+func namespaceKind() *kind[*v1.Namespace] {
+	return &kind[*v1.Namespace]{
+		resource: kinds.Namespaces, singular: "namespace", shortName: "ns", table: namespaceTable,
+		strategy: strategy[*v1.Namespace]{
+			initial:  &v1.Namespace{Status: v1.NamespaceStatus{Phase: v1.NamespaceActive}},
+			keep:     func(namespace, old *v1.Namespace) { namespace.Status = old.Status },
+			validate: v1.ValidateNamespace,
+		},
+	}
+}
+
+func eventKind() *kind[*v1.Event] {
+	return &kind[*v1.Event]{
+		resource: kinds.Events, singular: "event", shortName: "ev", table: eventTable,
+		strategy: strategy[*v1.Event]{namespaced: true, validate: v1.ValidateEvent},
+	}
 }

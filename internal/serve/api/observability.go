@@ -12,9 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// MetricsHandler serves the metrics of the program's own gatherer and those of the
-// Kubernetes library, Go runtime and process among them: own must not have the
-// collectors of those two as well.
+// MetricsHandler serves the metrics of own and those of the Kubernetes library. The library
+// has the collectors of the Go runtime and of the process, so own must not have them.
 func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{own, legacyregistry.DefaultGatherer}, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
@@ -22,11 +21,11 @@ func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {
 	})
 }
 
-// Authenticated returns h the requests of callers who may use the API, by the rule of the
-// door that they come through, and answers all others 401.
+// Authenticated passes the requests of callers who may use the API to h, and answers all
+// others 401.
 func (s *Server) Authenticated(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if response, ok, err := s.guard.AuthenticateRequest(r); err != nil || !ok || !isAuthenticated(response.User) {
+		if !s.isAuthenticated(r) {
 			s.guard.refuse(w, r)
 			return
 		}
@@ -34,9 +33,8 @@ func (s *Server) Authenticated(h http.Handler) http.Handler {
 	})
 }
 
-// BridgeLogs sends what the Kubernetes library logs to logger. What it thinks
-// worth telling is about itself, so it is told at debug; its warnings and errors
-// keep their level.
+// BridgeLogs sends the log lines of the Kubernetes library to logger. Those of level info are
+// about the library itself, and become debug.
 func BridgeLogs(logger *slog.Logger) {
 	klog.SetSlogLogger(slog.New(quieter{logger.With("from", "kubernetes").Handler()}))
 }
@@ -57,11 +55,11 @@ func (q quieter) Handle(ctx context.Context, record slog.Record) error {
 	return q.Handler.Handle(ctx, out)
 }
 
-// maxLibraryText bounds a text in a line of the library, which may be a client's.
+// maxLibraryText bounds a text in a line of the library, which a client may have sent.
 const maxLibraryText = 512
 
-// harmless returns an attribute without a request's query, in which people put tokens, and
-// of bounded length.
+// harmless returns an attribute of bounded length, without the query of a request, which may
+// contain a token.
 func harmless(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()
 	switch v := a.Value.Any().(type) {

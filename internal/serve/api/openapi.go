@@ -30,10 +30,10 @@ func openAPIConfigs() (*common.Config, *common.OpenAPIV3Config) {
 	return v2, v3
 }
 
-// Strategic merge patches mean nothing for our types. Where they are advertised,
-// kubectl apply and diff try one and warn. They are still understood, for kubectl
-// sends them for namespaces: the documents share their lists with the routes, so
-// the lists are copied.
+// dropStrategicMerge2 removes strategic merge patches from the document: our types do not
+// define them, and kubectl apply and diff would try one and warn. The server still accepts
+// them, since kubectl sends them for namespaces: the lists are copied, because the routes use
+// them as well.
 func dropStrategicMerge2(doc *spec.Swagger) (*spec.Swagger, error) {
 	if doc.Paths == nil {
 		return doc, nil

@@ -15,17 +15,17 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// coreProtobuf reads what typed clients of Kubernetes send for the kinds that we
-// share with it: namespaces, events and the options of requests.
+// coreProtobuf decodes the bodies of typed clients of Kubernetes: namespaces, events and the
+// options of requests.
 var coreProtobuf = func() *protobuf.Serializer {
 	s := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(s))
 	return protobuf.NewSerializer(s, s)
 }()
 
-// withProtobufBodies rewrites protobuf bodies under /api/ as JSON, for our types
-// have no protobuf form: kubectl create namespace sends one. Answers are JSON,
-// which every such client takes too.
+// withProtobufBodies converts protobuf bodies under /api/ to JSON, since our types have no
+// protobuf form: kubectl create namespace sends one. Answers are JSON, which all these
+// clients accept.
 func withProtobufBodies(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))

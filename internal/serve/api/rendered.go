@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,33 +22,30 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/remote"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
-// renderedREST is the subresource rendered of a config: GET gives the Ignition config
-// that a machine ends up with, once it has followed the references to others.
-// ?spec=3.2.0 asks for a machine that reads up to this version, ?host=NAME or
-// ?host=NAMESPACE/NAME for the host that a template is rendered for.
+// renderedREST is the subresource rendered of a config. GET returns the Ignition config with
+// the configs that it refers to, as a machine has it in the end. ?spec=3.2.0 is for a machine
+// that reads up to this version; ?host=NAME or ?host=NAMESPACE/NAME is for the host for which
+// a template is rendered.
 type renderedREST struct {
-	configs   *registry.Store
-	inventory *snapshot.Inventory
-	templates decide.Renderer
-	render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
-	logger    *slog.Logger
-	seconds   *prometheus.HistogramVec
+	configs *registry.Store
+	opts    *Options
+	seconds *prometheus.HistogramVec
 }
 
-func newRendered(configs *registry.Store, o Options) *renderedREST {
-	r := &renderedREST{configs: configs, inventory: o.Inventory, templates: o.Templates, render: o.Render,
-		logger: o.Logger, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "glowplug_render_duration_seconds",
-			Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
-			Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
-		}, []string{"code"})}
-	if o.Registerer != nil {
-		o.Registerer.MustRegister(r.seconds)
+func newRendered(configs *registry.Store, opts *Options) *renderedREST {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "glowplug_render_duration_seconds",
+		Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
+		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
+	}, []string{"code"})
+	if opts.Registerer != nil {
+		opts.Registerer.MustRegister(seconds)
 	}
-	return r
+	return &renderedREST{configs, opts, seconds}
 }
 
 var _ rest.Connecter = &renderedREST{}
@@ -63,7 +59,7 @@ func (*renderedREST) ConnectMethods() []string { return []string{http.MethodGet}
 
 func (*renderedREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
-// Connect implements rest.Connecter. The answer is no object, so it is written here.
+// Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Object,
 	responder rest.Responder) (http.Handler, error) {
 	obj, err := r.configs.Get(ctx, name, &metav1.GetOptions{})
@@ -93,12 +89,13 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 			}
 			artifact, stale = rendered.Artifact, rendered.Stale
 		}
-		body, err := r.render(req.Context(), name, artifact, req.URL.Query().Get("spec"))
+		body, err := r.opts.Render(req.Context(), name, artifact, req.URL.Query().Get("spec"))
 		took := time.Since(began)
 		if err != nil {
-			failure := rendering(err)
+			failure := renderFailure(err)
 			r.seconds.WithLabelValues(strconv.Itoa(int(failure.ErrStatus.Code))).Observe(took.Seconds())
-			r.logger.Info("a config could not be rendered", "config", name, "error", failure.ErrStatus.Message, "duration", took)
+			r.opts.Logger.Info("a config could not be rendered", "config", name, "error", failure.ErrStatus.Message,
+				"duration", took)
 			responder.Error(failure)
 			return
 		}
@@ -116,8 +113,8 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 	}), nil
 }
 
-// forHost returns what a template comes to for a host, of the config's own namespace
-// where none is named.
+// forHost returns a template as it is rendered for a host, which is in the namespace of the
+// config unless the name has another one.
 func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config,
 	*apierrors.StatusError) {
 	if name == "" {
@@ -125,43 +122,44 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 			" is a template: name the host to render it for, ?host=NAME or ?host=NAMESPACE/NAME")
 	}
 	ref := snapshot.Ref{Namespace: config.Namespace, Name: name}
-	if namespace, name, ok := strings.Cut(name, "/"); ok {
-		ref = snapshot.Ref{Namespace: namespace, Name: name}
+	if namespace, other, ok := strings.Cut(name, "/"); ok {
+		ref = snapshot.Ref{Namespace: namespace, Name: other}
 	}
-	view := r.inventory.View()
+	view := r.opts.Inventory.View()
 	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
 	switch {
 	case host == nil:
-		return nil, apierrors.NewNotFound(v1.SchemeGroupVersion.WithResource(BareMetalHosts).GroupResource(), ref.String())
-	case template == nil || !template.Template || r.templates == nil:
+		return nil, apierrors.NewNotFound(v1.Resource(kinds.BareMetalHosts), ref.String())
+	case template == nil || !template.Template || r.opts.Templates == nil:
 		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
 	}
-	rendered, failure := r.templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done()})
+	rendered, failure := r.opts.Templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done()})
 	if failure != nil {
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}
 	return rendered, nil
 }
 
-// rendering returns the Status of a config that cannot be rendered.
-func rendering(err error) *apierrors.StatusError {
+// renderFailure returns the Status of a config that cannot be rendered.
+func renderFailure(err error) *apierrors.StatusError {
 	var e *remote.Error
 	if !errors.As(err, &e) {
 		return apierrors.NewInternalError(err)
 	}
+	code, reason := int32(http.StatusUnprocessableEntity), metav1.StatusReasonInvalid
 	switch e.Kind {
-	case remote.Refused:
-		return failed(http.StatusForbidden, metav1.StatusReasonForbidden, e.Error())
-	case remote.Failed:
-		return failed(http.StatusBadGateway, "FetchFailed", e.Error())
-	case remote.TimedOut:
-		return failed(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, e.Error())
 	case remote.Malformed:
 		return apierrors.NewBadRequest("spec: " + e.Message)
+	case remote.Refused:
+		code, reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	case remote.Failed:
+		code, reason = http.StatusBadGateway, "FetchFailed"
+	case remote.TimedOut:
+		code, reason = http.StatusGatewayTimeout, metav1.StatusReasonTimeout
 	case remote.Unfit:
-		return failed(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, e.Error())
+		code, reason = http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable
 	}
-	return failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, e.Error())
+	return failed(code, reason, e.Error())
 }
 
 func failed(code int32, reason metav1.StatusReason, message string) *apierrors.StatusError {

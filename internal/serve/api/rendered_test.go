@@ -14,6 +14,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
+	"glowplug/internal/store/kinds"
 )
 
 const (
@@ -141,7 +142,7 @@ func TestRenderedIsOffByDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range list.APIResources {
-		if r.Name == IgnitionConfigs+"/rendered" {
+		if r.Name == kinds.IgnitionConfigs+"/rendered" {
 			if got := fmt.Sprintln(r.Verbs, r.Kind, r.Namespaced); got != "[get] IgnitionConfig true\n" {
 				t.Error(got)
 			}

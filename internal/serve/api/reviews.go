@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// authenticatedMayAll lets everyone who is authenticated do everything.
+// authenticatedMayAll allows every request of an authenticated caller.
 func authenticatedMayAll(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if isAuthenticated(a.GetUser()) {
 		return authorizer.DecisionAllow, "", nil
@@ -22,21 +23,11 @@ func authenticatedMayAll(_ context.Context, a authorizer.Attributes) (authorizer
 }
 
 func isAuthenticated(who user.Info) bool {
-	if who == nil {
-		return false
-	}
-	for _, group := range who.GetGroups() {
-		if group == user.AllAuthenticated {
-			return true
-		}
-	}
-	return false
+	return who != nil && slices.Contains(who.GetGroups(), user.AllAuthenticated)
 }
 
 // accessReview answers kubectl auth can-i.
 type accessReview struct{ authorizer authorizer.Authorizer }
-
-var _ rest.Creater = &accessReview{}
 
 func (*accessReview) New() runtime.Object     { return &authorizationv1.SelfSubjectAccessReview{} }
 func (*accessReview) Destroy()                {}
@@ -85,29 +76,21 @@ func (r *accessReview) Create(ctx context.Context, obj runtime.Object, validatio
 // rulesReview answers kubectl auth can-i --list.
 type rulesReview struct{}
 
-var _ rest.Creater = &rulesReview{}
-
 func (*rulesReview) New() runtime.Object     { return &authorizationv1.SelfSubjectRulesReview{} }
 func (*rulesReview) Destroy()                {}
 func (*rulesReview) NamespaceScoped() bool   { return false }
 func (*rulesReview) GetSingularName() string { return "selfsubjectrulesreview" }
 
-func (*rulesReview) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
+func (*rulesReview) Create(_ context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
 	_ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationv1.SelfSubjectRulesReview)
 	if !ok {
 		return nil, apierrors.NewBadRequest("not a SelfSubjectRulesReview")
 	}
+	all := []string{"*"} // the authorization of this request has found the caller authenticated
 	review.Status = authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    []authorizationv1.ResourceRule{},
-		NonResourceRules: []authorizationv1.NonResourceRule{},
-	}
-	if who, ok := request.UserFrom(ctx); ok && isAuthenticated(who) {
-		all := []string{"*"}
-		review.Status.ResourceRules = append(review.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: all,
-			APIGroups: all, Resources: all})
-		review.Status.NonResourceRules = append(review.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: all,
-			NonResourceURLs: all})
+		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
+		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
 	}
 	return review, nil
 }

@@ -2,53 +2,27 @@ package api
 
 import (
 	"context"
-	"maps"
 	"net/http"
-	"sync"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// lasting are the requests under way that may last for hours, watches and uploads,
-// with what ends each. There are no more of them than requests that are served.
-type lasting struct {
-	mu       sync.Mutex
-	requests map[*http.Request]context.CancelFunc
-}
-
-func (l *lasting) add(r *http.Request, end context.CancelFunc) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.requests == nil {
-		l.requests = map[*http.Request]context.CancelFunc{}
-	}
-	l.requests[r] = end
-}
-
-func (l *lasting) remove(r *http.Request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.requests, r)
-}
-
-func (l *lasting) all() map[*http.Request]context.CancelFunc {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.requests)
-}
-
-// withRevocation lets RecheckCallers end watches and uploads. It stands before the
-// authentication, which takes the credential out of a request.
-func (s *Server) withRevocation(h http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
+// withEnd lets Shutdown end watches and uploads, whose clients begin them again, and lets
+// RecheckCallers end those of a credential. It precedes the authentication, which removes the
+// credential from the request.
+func (s *Server) withEnd(h http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) && bringsCredential(r) {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
+		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
+			ctx, end := context.WithCancel(r.Context())
+			defer end()
+			stop := context.AfterFunc(s.ctx, end)
+			defer stop()
 			r = r.WithContext(ctx)
-			asked := *r
-			asked.Header = r.Header.Clone()
-			s.lasting.add(&asked, cancel)
-			defer s.lasting.remove(&asked)
+			if bringsCredential(r) {
+				asked := r.Clone(ctx)
+				s.lasting.Store(asked, end)
+				defer s.lasting.Delete(asked)
+			}
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -57,9 +31,10 @@ func (s *Server) withRevocation(h http.Handler, longRunning request.LongRunningR
 // RecheckCallers ends the watches and uploads whose credential is not valid any more.
 // Call it when tokens or the CAs of client certificates have changed.
 func (s *Server) RecheckCallers() {
-	for r, end := range s.lasting.all() {
-		if _, ok, err := s.guard.AuthenticateRequest(r); err != nil || !ok {
-			end()
+	s.lasting.Range(func(r, end any) bool {
+		if _, ok, err := s.guard.AuthenticateRequest(r.(*http.Request)); err != nil || !ok {
+			end.(context.CancelFunc)()
 		}
-	}
+		return true
+	})
 }

@@ -49,17 +49,10 @@ func addReviewTypes(s *runtime.Scheme, gv schema.GroupVersion) {
 	s.AddKnownTypes(gv, &authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{})
 }
 
-// eventFields are the fields that events can be selected by, as kubectl describe
-// and kubectl events do.
-var eventFields = []string{
-	"metadata.name", "metadata.namespace", "involvedObject.kind", "involvedObject.namespace",
-	"involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
-	"involvedObject.resourceVersion", "involvedObject.fieldPath",
-	"reason", "reportingComponent", "source", "type",
-}
-
+// eventFieldLabels accepts the fields that select events, as kubectl describe and kubectl
+// events do.
 func eventFieldLabels(label, value string) (string, string, error) {
-	if slices.Contains(eventFields, label) {
+	if _, selectable, _ := eventAttrs(&v1.Event{}); selectable.Has(label) {
 		return label, value, nil
 	}
 	return "", "", fmt.Errorf("field label not supported: %s", label)

@@ -24,8 +24,8 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/logs"
-	"glowplug/internal/remote"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -38,85 +38,77 @@ type Resolver interface {
 	Caller(r *http.Request) identity.Caller
 }
 
-// Options is what a Server is made of.
+// Options are the parts and settings of a Server. All except Stores may be nil or empty.
 type Options struct {
-	// Stores holds the store of each of Kinds, by resource.
+	// Stores has the store of each kind, by resource.
 	Stores map[string]storage.Interface
-	// Inventory has the templates and the hosts that they are rendered for; nil: none.
-	Inventory *snapshot.Inventory
-	// ConfigStatus brings the status of IgnitionConfigs up to date; nil: it stays empty.
+	// ConfigStatus writes the status of IgnitionConfigs.
 	ConfigStatus ConfigStatus
-	// Conflicts returns a sentence for each host that shares a hardware or IP
-	// address with a host that is being written; nil: none.
-	Conflicts func(*v1.BareMetalHost) []string
-	// ImageWarnings and ConfigWarnings give a sentence for each host that an image, or
-	// a config, which is being written would not do for; nil: none.
+	// Conflicts returns a warning for each host that shares an address with a host that is
+	// written. ImageWarnings and ConfigWarnings return one for each host that cannot use the
+	// image or the config that is written.
+	Conflicts      func(*v1.BareMetalHost) []string
 	ImageWarnings  func(*v1.ISCSICdrom) []string
 	ConfigWarnings func(*v1.IgnitionConfig) []string
-	// Render returns what a config comes to with those that it names, for the subresource
-	// rendered of IgnitionConfigs; nil: nothing is fetched. See remote.Renderer.
-	Render func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
-	// Templates renders templates, which Inventory has; nil: none is.
+	// Render merges a config with those that it refers to (remote.Renderer), Templates renders
+	// templates, and Inventory has the templates and hosts. The subresource rendered of
+	// IgnitionConfigs needs all of them.
+	Render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	Templates decide.Renderer
-	// Explain serves /api/v1/explain to callers who may use the API; nil: 404.
+	Inventory *snapshot.Inventory
+	// Explain serves /api/v1/explain to authenticated callers.
 	Explain http.Handler
-	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to callers
-	// who may use the API; nil: 404. Its bodies may be of any size and take any time.
+	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to authenticated
+	// callers. Its bodies may be of any size and take any time.
 	Upload http.Handler
-	// InUse names who reads an ISCSICdrom's image now: it is not deleted then,
-	// unless with a grace period of 0 (kubectl delete --force); nil: nobody does.
+	// InUse returns the readers of the image of an ISCSICdrom. It is not deleted while there
+	// are any, unless with a grace period of 0 (kubectl delete --force).
 	InUse func(namespace, name string) []string
 
-	// IsAdminToken reports whether a bearer token is the admin's; nil: none is.
+	// IsAdminToken reports whether a bearer token is the admin's.
 	IsAdminToken func(token string) bool
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
-	// changes; empty: none.
+	// changes.
 	TokenFile string
-	// ClientCAs returns what verifies client certificates, whose common name is the user
-	// and whose organizations are the groups; nil: no certificate is accepted.
+	// ClientCAs returns the CAs of client certificates, whose common name is the user and
+	// whose organizations are the groups.
 	ClientCAs func() *x509.CertPool
 
-	// Requests and Watches bound the memory that requests take, and watches; nil:
-	// they are not bounded.
+	// Requests and Watches bound the memory of requests and of watches.
 	Requests, Watches *budget.Budget
 
-	// Resolver finds out who sent a request; nil: who has the connection.
+	// Resolver finds out who sent a request; nil: the peer of the connection.
 	Resolver Resolver
-	// Limiter bounds the log lines that requests leave; nil: nothing does.
+	// Limiter bounds the log lines that requests cause.
 	Limiter *logs.Limiter
-	// Logger takes what the server does in the background, and a line for each write and
-	// each refused credential; nil discards it.
+	// Logger logs the work in the background, each write and each refused credential.
 	Logger *slog.Logger
-	// Registerer takes the server's own metrics; nil keeps none.
+	// Registerer registers the server's own metrics.
 	Registerer prometheus.Registerer
 }
 
-// Server is the API. It works from New until Shutdown; its handlers are given to
-// the listeners of the caller.
+// Server is the API. The caller gives its handlers to listeners.
 type Server struct {
+	opts       Options
 	generic    *genericapiserver.GenericAPIServer
 	guard      *guard
-	lasting    lasting
 	authorizer authorizer.Authorizer
-	explain    http.Handler
-	upload     http.Handler
-	inUse      func(namespace, name string) []string
-	stores     map[string]storage.Interface
-	requests   *budget.Budget
-	watches    *budget.Budget
 	traces     *traces
+	// lasting are the requests that may last for hours, watches and uploads, each with the
+	// function that ends it.
+	lasting sync.Map
 
-	// ctx ends with Shutdown: watches, background work.
+	// ctx ends with Shutdown.
 	ctx        context.Context
 	stop       context.CancelFunc
 	background sync.WaitGroup
 }
 
-// New makes the API and begins its work in the background. The stores need not
-// have been loaded: until they are, requests are answered 503.
+// New returns the API and starts its work in the background. Requests are answered 503 until
+// the stores are loaded.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
-	for _, kind := range Kinds() {
+	for _, kind := range kinds.All() {
 		if opts.Stores[kind.Resource] == nil {
 			return nil, fmt.Errorf("there is no store for %s", kind.Resource)
 		}
@@ -129,28 +121,19 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	s := &Server{
+		opts:       opts,
 		guard:      newGuard(opts.IsAdminToken, tokens, opts.ClientCAs),
 		authorizer: authorizer.AuthorizerFunc(authenticatedMayAll),
-		explain:    opts.Explain,
-		upload:     opts.Upload,
-		inUse:      opts.InUse,
-		stores:     opts.Stores,
-		requests:   opts.Requests,
-		watches:    opts.Watches,
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	rooms := &rooms{
-		namespaces: opts.Stores[Namespaces],
-		contents:   opts.Stores,
-		events:     opts.Stores[Events],
-	}
-	if err := s.assemble(rooms, opts); err != nil {
+	namespaces := &namespaces{stores: opts.Stores}
+	if err := s.assemble(namespaces); err != nil {
 		s.stop()
-		return nil, err
+		return nil, fmt.Errorf("API server: %w", err)
 	}
 	s.generic.RunPostStartHooks(s.ctx)
-	s.background.Go(func() { rooms.keepDefault(s.ctx, opts.Logger) })
+	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	if tokens != nil {
 		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
 	}
@@ -160,12 +143,6 @@ func New(opts Options) (*Server, error) {
 func (o Options) withDefaults() Options {
 	if o.ConfigStatus == nil {
 		o.ConfigStatus = noConfigStatus{}
-	}
-	if o.Render == nil {
-		o.Render = remote.New(remote.Options{}).Render
-	}
-	if o.Inventory == nil {
-		o.Inventory = snapshot.New(snapshot.Options{})
 	}
 	if o.Resolver == nil {
 		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
@@ -177,7 +154,7 @@ func (o Options) withDefaults() Options {
 }
 
 // assemble makes the library's server and installs the kinds.
-func (s *Server) assemble(rooms *rooms, opts Options) error {
+func (s *Server) assemble(namespaces *namespaces) error {
 	c := genericapiserver.NewConfig(codecs)
 	c.Serializer = jsonAndYAML
 	c.EffectiveVersion = effectiveVersion()
@@ -195,75 +172,35 @@ func (s *Server) assemble(rooms *rooms, opts Options) error {
 	c.EnableProfiling = false
 	c.StorageObjectCountTracker = nil
 	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
-	all := stores{Namespaces: rooms.namespaces, StreamReleases: s.stores[StreamReleases]}
-	for _, resource := range []string{IgnitionConfigs, BareMetalHosts, ISCSICdroms, ConfigMaps, Events} {
-		all[resource] = &inRooms{Interface: s.stores[resource], rooms: rooms}
-	}
-	c.RESTOptionsGetter = all
-
 	var err error
 	if s.generic, err = c.Complete(nil).New("glowplug", genericapiserver.NewEmptyDelegate()); err != nil {
-		return fmt.Errorf("API server: %w", err)
+		return err
 	}
-	if err := s.install(all, rooms, opts); err != nil {
-		return fmt.Errorf("API server: %w", err)
+	if err := s.installKinds(namespaces); err != nil {
+		return err
 	}
 	s.generic.PrepareRun()
 	return nil
 }
 
-// install serves the kinds under /api/v1 and the access reviews beside them.
-func (s *Server) install(all stores, rooms *rooms, opts Options) error {
-	configMain, configStatus := configStrategies(opts.ConfigStatus, opts.ConfigWarnings)
-	configs, err := newStore(all, IgnitionConfigs, "ignitionconfig", configMain, configTable)
-	if err != nil {
-		return err
+// installKinds serves the kinds under /api/v1 and the access reviews beside them.
+func (s *Server) installKinds(namespaces *namespaces) error {
+	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
+	configs := install(into, configKind(&s.opts)).Store
+	reportConfigs(configs, s.opts.ConfigStatus)
+	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs, &s.opts)
+	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
+	into.storage[kinds.Namespaces] = &namespaceREST{install(into, namespaceKind()), namespaces}
+	install(into, hostKind(&s.opts))
+	install(into, releaseKind())
+	install(into, configMapKind())
+	install(into, eventKind())
+	if into.err != nil {
+		return into.err
 	}
-	reportConfigs(configs, opts.ConfigStatus)
-	hostMain, hostStatus := hostStrategies(opts.Conflicts)
-	hosts, err := newStore(all, BareMetalHosts, "baremetalhost", hostMain, hostTable)
-	if err != nil {
-		return err
-	}
-	cdromMain, cdromStatus := cdromStrategies(opts.ImageWarnings)
-	cdroms, err := newStore(all, ISCSICdroms, "iscsicdrom", cdromMain, cdromTable)
-	if err != nil {
-		return err
-	}
-	streamMain, streamStatus := streamStrategies()
-	releases, err := newStore(all, StreamReleases, "streamrelease", streamMain, streamTable)
-	if err != nil {
-		return err
-	}
-	configMaps, err := newStore(all, ConfigMaps, "configmap", configMapStrategy(), configMapTable)
-	if err != nil {
-		return err
-	}
-	namespaces, err := newStore(all, Namespaces, "namespace", namespaceStrategy(), namespaceTable)
-	if err != nil {
-		return err
-	}
-	events, err := newStore(all, Events, "event", eventStrategy(), eventTable)
-	if err != nil {
-		return err
-	}
-
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
-	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		IgnitionConfigs:               &named{configs, []string{"ign"}},
-		IgnitionConfigs + "/status":   newStatus(configs, configStatus),
-		IgnitionConfigs + "/rendered": newRendered(configs, opts),
-		BareMetalHosts:                &named{hosts, []string{"bmh"}},
-		BareMetalHosts + "/status":    newStatus(hosts, hostStatus),
-		ISCSICdroms:                   &cdromREST{named: named{cdroms, []string{"cdrom"}}, inUse: s.inUse},
-		ISCSICdroms + "/status":       newStatus(cdroms, cdromStatus),
-		StreamReleases:                &listed{named{releases, []string{"sr"}}},
-		StreamReleases + "/status":    newStatus(releases, streamStatus),
-		ConfigMaps:                    &listed{named{configMaps, []string{"cm"}}},
-		Namespaces:                    &namespaceREST{store: namespaces, rooms: rooms},
-		Events:                        &eventREST{events},
-	}
+	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.storage
 	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
 		return err
 	}
@@ -275,9 +212,8 @@ func (s *Server) install(all stores, rooms *rooms, opts Options) error {
 	return s.generic.InstallAPIGroup(&reviews)
 }
 
-// Handler serves /api, /apis, /openapi, /version and explain to callers who come
-// through a door: the one that their connection was marked with, else this one.
-// Nothing of it but /version is open.
+// Handler serves /api, /apis, /openapi, /version and explain. The door of a request is that of
+// its context, or this one. Only /version needs no credential.
 func (s *Server) Handler(door Door) http.Handler {
 	info, err := json.MarshalIndent(versionInfo(), "", "  ")
 	if err != nil {
@@ -296,20 +232,20 @@ func (s *Server) Handler(door Door) http.Handler {
 	})
 }
 
-// Believe reports whether a request to another part of the program comes from a
-// caller who may use the API. Its context must have been marked WithDoor, or it
-// is held to be plain HTTP that needs loopback.
+// Believe reports whether the caller of another part of the program may use the API. Without
+// a door in its context (WithDoor), a request over plain HTTP needs loopback.
 func (s *Server) Believe(r *http.Request) bool {
-	door := doorOf(r)
-	if !bringsCredential(r) && !door.Admin {
-		return false
-	}
+	return (bringsCredential(r) || doorOf(r).Admin) && s.isAuthenticated(r)
+}
+
+// isAuthenticated reports whether the caller may use the API.
+func (s *Server) isAuthenticated(r *http.Request) bool {
 	response, ok, err := s.guard.AuthenticateRequest(r)
 	return err == nil && ok && isAuthenticated(response.User)
 }
 
-// LoopbackConfig returns clients inside the program a way to the API, past the
-// doors and without a network.
+// LoopbackConfig returns the config of clients inside the program, which need no credential
+// and no network.
 func (s *Server) LoopbackConfig() *restclient.Config {
 	return &restclient.Config{
 		Host:      "http://glowplug.invalid",
@@ -319,18 +255,18 @@ func (s *Server) LoopbackConfig() *restclient.Config {
 	}
 }
 
-// Ready says why the API cannot answer, if it cannot.
+// Ready returns the reason why the API cannot answer, or nil.
 func (s *Server) Ready() error {
-	for _, kind := range Kinds() {
-		if err := s.stores[kind.Resource].ReadinessCheck(); err != nil {
+	for _, kind := range kinds.All() {
+		if err := s.opts.Stores[kind.Resource].ReadinessCheck(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Shutdown ends watches, waits for requests under way, and stops
-// the work in the background. Listeners should have stopped accepting before.
+// Shutdown ends watches, waits for other requests, and stops the work in the background.
+// Call it after the listeners have closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	s.background.Wait()

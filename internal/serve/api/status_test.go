@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // setStatus changes the status of a config as the parts of the server do that derive it.
@@ -22,7 +23,7 @@ func (a *api) setStatus(name string, change func(*v1.IgnitionConfigStatus)) {
 // change changes a config past the API.
 func (a *api) change(name string, change func(*v1.IgnitionConfig)) {
 	a.t.Helper()
-	err := a.stores[IgnitionConfigs].GuaranteedUpdate(context.Background(), "/ignitionconfigs/g10/"+name,
+	err := a.stores[kinds.IgnitionConfigs].GuaranteedUpdate(context.Background(), "/ignitionconfigs/g10/"+name,
 		&v1.IgnitionConfig{}, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			change(obj.(*v1.IgnitionConfig))

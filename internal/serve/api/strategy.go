@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/operation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,59 +20,71 @@ import (
 type object interface {
 	runtime.Object
 	metav1.Object
+	metav1.ObjectMetaAccessor
 }
 
-// strategy is how objects of one kind are prepared and checked on their way into
-// the store, in the order create or update, validate, complete, warn. Every function but the
-// validations may be nil.
+// strategy is how objects of one kind are prepared and checked on their way into the
+// store, in the order keep, validate, complete, warn. Every function may be nil, except
+// validate of an endpoint that creates objects.
 type strategy[T object] struct {
-	namespaced bool
-	// create and update make the object complete: what the server keeps (status,
-	// generation) is taken from old, never from the client.
-	create func(ctx context.Context, obj T)
-	update func(ctx context.Context, obj, old T)
+	// ObjectTyper and NameGenerator are those of all kinds.
+	runtime.ObjectTyper
+	names.NameGenerator
 
-	validate       func(obj T) field.ErrorList
-	validateUpdate func(obj, old T) field.ErrorList
-	// complete derives what follows from a valid object, of which old is what is
-	// replaced; nil: nothing.
+	namespaced bool
+	// initial has the status of a new object.
+	initial T
+	// keep sets the fields of obj that this endpoint does not accept from a client to
+	// those of old, which is the stored object, or initial.
+	keep func(obj, old T)
+	// spec returns the part of an object whose changes metadata.generation counts; nil: the
+	// kind has no generation.
+	spec func(obj T) any
+	// keepMeta is true for the status endpoint, which accepts no metadata.
+	keepMeta bool
+
+	validate func(obj T) field.ErrorList
+	// immutable checks that a new version changes no field that is immutable.
+	immutable func(obj, old T) field.ErrorList
+	// complete derives fields of a valid object whose spec is new. It replaces old, which
+	// is nil for a new object.
 	complete func(ctx context.Context, obj, old T)
-	// warn returns sentences that the client is shown beside the answer.
+	// warn returns the warnings of the answer.
 	warn func(obj T) []string
-	// reset names the fields that this endpoint never takes from a client, for
-	// server-side apply.
+	// reset are the fields that keep sets, for server-side apply.
 	reset *fieldpath.Set
 }
 
-// resetStatus and resetSpec are what the main endpoint and the status endpoint
-// do not take.
-var (
-	resetStatus = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-	resetSpec   = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
-)
-
-func (s *strategy[T]) ObjectKinds(obj runtime.Object) ([]runtimeKind, bool, error) {
-	return scheme.ObjectKinds(obj)
-}
-func (s *strategy[T]) Recognizes(kind runtimeKind) bool { return scheme.Recognizes(kind) }
-func (s *strategy[T]) GenerateName(base string) string {
-	return names.SimpleNameGenerator.GenerateName(base)
-}
 func (s *strategy[T]) NamespaceScoped() bool                         { return s.namespaced }
 func (s *strategy[T]) AllowCreateOnUpdate(context.Context) bool      { return false }
 func (s *strategy[T]) AllowUnconditionalUpdate(context.Context) bool { return true }
 func (s *strategy[T]) Canonicalize(runtime.Object)                   {}
 
 func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
-	noteName(ctx, obj.(T).GetName())
-	if s.create != nil {
-		s.create(ctx, obj.(T))
+	created := obj.(T)
+	addTrace(ctx, func(t *traceData) { t.name = created.GetName() }) // the path does not contain it
+	if s.keep != nil {
+		s.keep(created, s.initial)
+	}
+	if s.spec != nil {
+		created.SetGeneration(1)
 	}
 }
 
-func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
-	if s.update != nil {
-		s.update(ctx, obj.(T), old.(T))
+func (s *strategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	updated, stored := obj.(T), old.(T)
+	if s.keep != nil {
+		s.keep(updated, stored)
+	}
+	if s.spec != nil && !apiequality.Semantic.DeepEqual(s.spec(updated), s.spec(stored)) {
+		updated.SetGeneration(stored.GetGeneration() + 1)
+	}
+	if s.keepMeta {
+		// The version that the update was made from and the managers of fields are the request's.
+		meta := updated.GetObjectMeta().(*metav1.ObjectMeta)
+		version, managers := meta.ResourceVersion, meta.ManagedFields
+		stored.GetObjectMeta().(*metav1.ObjectMeta).DeepCopyInto(meta)
+		meta.ResourceVersion, meta.ManagedFields = version, managers
 	}
 }
 
@@ -84,10 +97,19 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 	return errs
 }
 
+// ValidateUpdate leaves the rules for changes of metadata to the library. The status
+// endpoint has no validate: the spec that is stored is valid.
 func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	errs := s.validateUpdate(obj.(T), old.(T))
-	if len(errs) == 0 && s.complete != nil {
-		s.complete(ctx, obj.(T), old.(T))
+	updated, stored := obj.(T), old.(T)
+	var errs field.ErrorList
+	if s.immutable != nil {
+		errs = s.immutable(updated, stored)
+	}
+	if s.validate != nil {
+		errs = append(errs, s.validate(updated)...)
+	}
+	if len(errs) == 0 && s.complete != nil && updated.GetGeneration() != stored.GetGeneration() {
+		s.complete(ctx, updated, stored)
 	}
 	return errs
 }
@@ -99,23 +121,23 @@ func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []
 	return s.warn(obj.(T))
 }
 
-func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
-	return s.WarningsOnCreate(context.Background(), obj)
+func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+	return s.WarningsOnCreate(ctx, obj)
 }
 
-// ValidateDeclaratively is the library's last word on a list of errors. Here it
-// corrects what the library itself has found: the annotation in which kubectl keeps
-// what it applied may be as large as a config, nothing is said twice, and a few
-// errors are enough.
+// ValidateDeclaratively is the last call before the library answers with a list of errors.
+// It corrects those of the library: the annotation in which kubectl keeps the applied object
+// may be as large as a config, each error appears once, and the list is bounded.
 func (s *strategy[T]) ValidateDeclaratively(_ context.Context, obj, _ runtime.Object, errs field.ErrorList,
 	_ operation.Type, _ rest.DeclarativeValidationConfig) field.ErrorList {
 	seen := map[string]bool{}
-	return few(slices.DeleteFunc(v1.FilterAnnotationSize(obj.(T).GetAnnotations(), errs), func(err *field.Error) bool {
-		text := err.Error()
-		was := seen[text]
-		seen[text] = true
-		return was
-	}))
+	return boundErrors(slices.DeleteFunc(v1.FilterAnnotationSize(obj.(T).GetAnnotations(), errs),
+		func(err *field.Error) bool {
+			text := err.Error()
+			duplicate := seen[text]
+			seen[text] = true
+			return duplicate
+		}))
 }
 
 // DeclarativeValidationConfig is empty: there are no generated validations.
@@ -124,18 +146,10 @@ func (s *strategy[T]) DeclarativeValidationConfig(context.Context, runtime.Objec
 	return rest.DeclarativeValidationConfig{}
 }
 
-// GetResetFields tells server-side apply which fields are not the client's.
+// GetResetFields returns the fields that server-side apply ignores.
 func (s *strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if s.reset == nil {
 		return nil
 	}
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(v1.SchemeGroupVersion.String()): s.reset}
-}
-
-// keepMeta makes the metadata of a status update that of old, but for the version
-// that it was made from and the record of who set what.
-func keepMeta(meta, old *metav1.ObjectMeta) {
-	version, managed := meta.ResourceVersion, meta.ManagedFields
-	*meta = *old.DeepCopy()
-	meta.ResourceVersion, meta.ManagedFields = version, managed
 }

@@ -1,12 +1,10 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -16,54 +14,15 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// streamStrategies are for the releases of streams. The server writes the status;
-// whether a release is current depends on others, and is written after it.
-func streamStrategies() (main, status *strategy[*v1.StreamRelease]) {
-	main = &strategy[*v1.StreamRelease]{
-		create: func(_ context.Context, release *v1.StreamRelease) {
-			release.Generation = 1
-			release.Status = v1.StreamReleaseStatus{}
-			describeDocument(release)
-		},
-		update: func(_ context.Context, release, old *v1.StreamRelease) {
-			release.Status = old.Status
-			if !apiequality.Semantic.DeepEqual(release.Spec, old.Spec) {
-				release.Generation = old.Generation + 1
-				describeDocument(release)
-			}
-		},
-		validate: ValidateStreamRelease,
-		validateUpdate: func(release, old *v1.StreamRelease) field.ErrorList {
-			errs := v1.ValidateStreamReleaseUpdate(release, old)
-			return append(errs, validateDocument(release)...)
-		},
-		reset: resetStatus,
-	}
-	status = &strategy[*v1.StreamRelease]{
-		update: func(_ context.Context, release, old *v1.StreamRelease) {
-			// What the document lists is derived from it; who is current is written here by
-			// the server itself, as by any client of the API.
-			keepMeta(&release.ObjectMeta, &old.ObjectMeta)
-			release.Spec = old.Spec
-			current := release.Status.Current
-			release.Status = old.Status
-			release.Status.Current = current
-		},
-		validateUpdate: v1.ValidateStreamReleaseUpdate,
-		reset:          resetSpec,
-	}
-	return main, status
-}
-
 // ValidateStreamRelease checks a release and its document.
 func ValidateStreamRelease(release *v1.StreamRelease) field.ErrorList {
 	return append(v1.ValidateStreamRelease(release), validateDocument(release)...)
 }
 
-// validateDocument finds what is wrong with a document, each with its path in it.
+// validateDocument returns the problems of a document, each with its path in it.
 func validateDocument(release *v1.StreamRelease) field.ErrorList {
 	if release.Spec.Document == "" {
-		return nil // said already
+		return nil // an error of v1.ValidateStreamRelease
 	}
 	_, err := coreos.Parse([]byte(release.Spec.Document))
 	var problems coreos.Problems
@@ -80,8 +39,7 @@ func validateDocument(release *v1.StreamRelease) field.ErrorList {
 	return errs
 }
 
-// describeDocument writes into the status what a document lists. Of one that is
-// not valid nothing is said: it is refused.
+// describeDocument writes a summary of a valid document into the status.
 func describeDocument(release *v1.StreamRelease) {
 	doc, err := coreos.Parse([]byte(release.Spec.Document))
 	if err != nil {
@@ -102,33 +60,29 @@ func describeDocument(release *v1.StreamRelease) {
 }
 
 var streamTable = &table[*v1.StreamRelease]{
-	columns: []column{
-		{name: "Name", description: "The release's name."},
-		{name: "Stream", description: "The stream that it is of."},
-		{name: "Release", description: "Its version."},
-		{name: "Current", kind: "boolean",
-			description: "Whether it is the release of its stream that is shown and followed."},
-		{name: "Modified", description: "Time since its document was made."},
-		{name: "Architectures", description: "What it has images for."},
-		{name: "Age", description: "Time since it was imported."},
-		{name: "Artifacts", kind: "integer", description: "The images in its document.", wide: true},
-		{name: "Size", description: "The size of its document.", wide: true},
-		{name: "Hash", description: "The beginning of the hash of its document.", wide: true},
-		{name: "Ignition", description: "The newest Ignition spec that it was recorded to read.", wide: true},
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The release's name."),
+		text("Stream", "The stream that it is of."),
+		text("Release", "Its version."),
+		{Name: "Current", Type: "boolean",
+			Description: "Whether it is the release of its stream that is shown and followed."},
+		text("Modified", "Time since its document was made."),
+		text("Architectures", "What it has images for."),
+		text("Age", "Time since it was imported."),
+		wide(integer("Artifacts", "The images in its document.")),
+		wide(text("Size", "The size of its document.")),
+		wide(text("Hash", "The beginning of the hash of its document.")),
+		wide(text("Ignition", "The newest Ignition spec that it was recorded to read.")),
 	},
 	row: func(r *v1.StreamRelease, now time.Time) []any {
-		modified := ""
-		if r.Status.LastModified != nil {
-			modified = age(*r.Status.LastModified, now)
-		}
 		var names []string
 		artifacts := 0
 		for _, arch := range r.Status.Architectures {
 			names = append(names, arch.Name)
 			artifacts += len(arch.Artifacts)
 		}
-		return []any{r.Name, r.Spec.Stream, r.Spec.Release, r.Status.Current, modified, strings.Join(names, ","),
-			age(r.CreationTimestamp, now), int64(artifacts), report.Size(r.Status.DocumentSize),
-			compile.ShortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
+		return []any{r.Name, r.Spec.Stream, r.Spec.Release, r.Status.Current, age(r.Status.LastModified, now),
+			strings.Join(names, ","), age(&r.CreationTimestamp, now), int64(artifacts),
+			report.Size(r.Status.DocumentSize), compile.ShortHash(r.Status.DocumentHash), r.Spec.MaxIgnition}
 	},
 }

@@ -1,15 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -18,15 +18,9 @@ import (
 	"glowplug/internal/domain/report"
 )
 
-// column is one column of a table; a wide one shows with -o wide.
-type column struct {
-	name, kind, description string
-	wide                    bool
-}
-
-// table makes the tables that kubectl get prints of one kind.
+// table makes the tables of one kind for kubectl get.
 type table[T runtime.Object] struct {
-	columns []column
+	columns []metav1.TableColumnDefinition
 	row     func(obj T, now time.Time) []any
 }
 
@@ -57,83 +51,79 @@ func (t *table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object
 		out.ResourceVersion = common.GetResourceVersion()
 	}
 	if opts, ok := options.(*metav1.TableOptions); !ok || !opts.NoHeaders {
-		out.ColumnDefinitions = definitions(t.columns)
+		out.ColumnDefinitions = t.columns
 	}
 	return out, nil
 }
 
-func definitions(columns []column) []metav1.TableColumnDefinition {
-	out := make([]metav1.TableColumnDefinition, len(columns))
-	for i, c := range columns {
-		out[i] = metav1.TableColumnDefinition{Name: c.name, Type: c.kind, Description: c.description}
-		if c.kind == "" {
-			out[i].Type = "string"
-		}
-		if c.name == "Name" {
-			out[i].Format = "name"
-		}
-		if c.wide {
-			out[i].Priority = 1
-		}
+func text(name, description string) metav1.TableColumnDefinition {
+	column := metav1.TableColumnDefinition{Name: name, Type: "string", Description: description}
+	if name == "Name" {
+		column.Format = "name"
 	}
-	return out
+	return column
+}
+
+func integer(name, description string) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: "integer", Description: description}
+}
+
+// wide makes a column one that -o wide shows.
+func wide(column metav1.TableColumnDefinition) metav1.TableColumnDefinition {
+	column.Priority = 1
+	return column
 }
 
 var configTable = &table[*v1.IgnitionConfig]{
-	columns: []column{
-		{name: "Name", description: "The config's name."},
-		{name: "Type", description: "ignition or kickstart."},
-		{name: "Format", description: "The language of the source."},
-		{name: "Phase", description: "Pending, Ready, or Error: the newest source does not compile."},
-		{name: "Size", description: "The size of what machines are served."},
-		{name: "Hash", description: "The beginning of the hash of what machines are served."},
-		{name: "Age", description: "Time since the config was created."},
-		{name: "Hosts", description: "Of a template: the hosts that it is rendered for, of those that it is for.",
-			wide: true},
-		{name: "Match", description: "Which machines it is for.", wide: true},
-		{name: "Message", description: "Why the newest source does not compile.", wide: true},
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The config's name."),
+		text("Type", "ignition or kickstart."),
+		text("Format", "The language of the source."),
+		text("Phase", "Pending, Ready, or Error: the newest source does not compile."),
+		text("Size", "The size of what machines are served."),
+		text("Hash", "The beginning of the hash of what machines are served."),
+		text("Age", "Time since the config was created."),
+		wide(text("Hosts", "Of a template: the hosts that it is rendered for, of those that it is for.")),
+		wide(text("Match", "Which machines it is for.")),
+		wide(text("Message", "Why the newest source does not compile.")),
 	},
 	row: func(c *v1.IgnitionConfig, now time.Time) []any {
 		return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, report.Size(c.Status.CompiledSize),
-			compile.ShortHash(c.Status.ConfigHash), age(c.CreationTimestamp, now), renderedHosts(&c.Status),
+			compile.ShortHash(c.Status.ConfigHash), age(&c.CreationTimestamp, now), renderedHosts(&c.Status),
 			matchSummary(&c.Spec.Selector), c.Status.ErrorMessage}
 	},
 }
 
 var hostTable = &table[*v1.BareMetalHost]{
-	columns: []column{
-		{name: "Name", description: "The host's name."},
-		{name: "MAC", description: "The hardware address that it boots from."},
-		{name: "IP", description: "Its address."},
-		{name: "Image", description: "The image that it boots; empty: its disk."},
-		{name: "State", description: "What it was last seen doing."},
-		{name: "Last-Boot", description: "Time since it last began to boot."},
-		{name: "Age", description: "Time since the host was created."},
-		{name: "Config", description: "The config that it was last served.", wide: true},
-		{name: "Hostname", description: "Its name on the network.", wide: true},
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The host's name."),
+		text("MAC", "The hardware address that it boots from."),
+		text("IP", "Its address."),
+		text("Image", "The image that it boots; empty: its disk."),
+		text("State", "What it was last seen doing."),
+		text("Last-Boot", "Time since it last began to boot."),
+		text("Age", "Time since the host was created."),
+		wide(text("Config", "The config that it was last served.")),
+		wide(text("Hostname", "Its name on the network.")),
 	},
 	row: func(h *v1.BareMetalHost, now time.Time) []any {
-		lastBoot := ""
-		if h.Status.LastBoot != nil {
-			lastBoot = age(*h.Status.LastBoot, now)
-		}
-		return []any{h.Name, h.Spec.BootMACAddress, h.Spec.IP, h.Spec.Image, h.Status.State, lastBoot,
-			age(h.CreationTimestamp, now), h.Status.LastConfig, h.EffectiveHostname()}
+		return []any{h.Name, h.Spec.BootMACAddress, h.Spec.IP, h.Spec.Image, h.Status.State, age(h.Status.LastBoot, now),
+			age(&h.CreationTimestamp, now), h.Status.LastConfig, h.EffectiveHostname()}
 	},
 }
 
 var cdromTable = &table[*v1.ISCSICdrom]{
-	columns: []column{
-		{name: "Name", description: "The image's name."},
-		{name: "Phase", description: "Pending, Uploading, Ready or Error."},
-		{name: "Source", description: "Where the image comes from."},
-		{name: "Distro", description: "What the image was recognised as."},
-		{name: "Size", description: "The image's size."},
-		{name: "Age", description: "Time since the image was created."},
-		{name: "Release", description: "The release of the stream that is served.", wide: true},
-		{name: "Target", description: "The iSCSI name that it is served under.", wide: true},
-		{name: "Config", description: "The config of hosts that boot it and match nothing more specific.", wide: true},
-		{name: "Message", description: "What is wrong with the image.", wide: true},
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The image's name."),
+		text("Phase", "Pending, Uploading, Ready or Error."),
+		text("Source", "Where the image comes from."),
+		text("Distro", "What the image was recognised as."),
+		text("Size", "The image's size."),
+		text("Age", "Time since the image was created."),
+		wide(text("Release", "The release of the stream that is served.")),
+		wide(text("Target", "The iSCSI name that it is served under.")),
+		wide(text("Config", "The config of hosts that boot it and match nothing more specific.")),
+		wide(text("Message", "What is wrong with the image.")),
 	},
 	row: func(c *v1.ISCSICdrom, now time.Time) []any {
 		from, target := c.Spec.ISOFile, c.Status.TargetIQN
@@ -147,33 +137,44 @@ var cdromTable = &table[*v1.ISCSICdrom]{
 			from, target = c.Spec.External.Portal, c.Spec.External.IQN
 		}
 		return []any{c.Name, c.Status.Phase, from, c.Status.Distro, report.Size(c.Status.ISOSize),
-			age(c.CreationTimestamp, now), c.Status.ServedRelease, target, c.Spec.IgnitionConfig, c.Status.ErrorMessage}
+			age(&c.CreationTimestamp, now), c.Status.ServedRelease, target, c.Spec.IgnitionConfig, c.Status.ErrorMessage}
+	},
+}
+
+var configMapTable = &table[*v1.ConfigMap]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The ConfigMap's name."),
+		integer("Data", "The number of its keys."),
+		text("Age", "Time since the ConfigMap was created."),
+	},
+	row: func(cm *v1.ConfigMap, now time.Time) []any {
+		return []any{cm.Name, int64(len(cm.Data) + len(cm.BinaryData)), age(&cm.CreationTimestamp, now)}
 	},
 }
 
 var namespaceTable = &table[*v1.Namespace]{
-	columns: []column{
-		{name: "Name", description: "The namespace's name."},
-		{name: "Status", description: "Active."},
-		{name: "Age", description: "Time since the namespace was created."},
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The namespace's name."),
+		text("Status", "Active."),
+		text("Age", "Time since the namespace was created."),
 	},
 	row: func(n *v1.Namespace, now time.Time) []any {
-		return []any{n.Name, n.Status.Phase, age(n.CreationTimestamp, now)}
+		return []any{n.Name, n.Status.Phase, age(&n.CreationTimestamp, now)}
 	},
 }
 
 var eventTable = &table[*v1.Event]{
-	columns: []column{
-		{name: "Last Seen", description: "Time since it was last seen."},
-		{name: "Type", description: "Normal or Warning."},
-		{name: "Reason", description: "What happened, in a word."},
-		{name: "Object", description: "What it is about."},
-		{name: "Subobject", description: "The part of it.", wide: true},
-		{name: "Source", description: "What reports it.", wide: true},
-		{name: "Message", description: "What happened, in a sentence."},
-		{name: "First Seen", description: "Time since it was first seen.", wide: true},
-		{name: "Count", kind: "integer", description: "How often it was seen.", wide: true},
-		{name: "Name", description: "The event's name.", wide: true},
+	columns: []metav1.TableColumnDefinition{
+		text("Last Seen", "Time since it was last seen."),
+		text("Type", "Normal or Warning."),
+		text("Reason", "What happened, in a word."),
+		text("Object", "What it is about."),
+		wide(text("Subobject", "The part of it.")),
+		wide(text("Source", "What reports it.")),
+		text("Message", "What happened, in a sentence."),
+		wide(text("First Seen", "Time since it was first seen.")),
+		wide(integer("Count", "How often it was seen.")),
+		wide(text("Name", "The event's name.")),
 	},
 	row: func(e *v1.Event, now time.Time) []any {
 		first, last := e.FirstTimestamp, e.LastTimestamp
@@ -183,10 +184,7 @@ var eventTable = &table[*v1.Event]{
 		if last.IsZero() {
 			last = first
 		}
-		component := e.Source.Component
-		if component == "" {
-			component = e.ReportingController
-		}
+		component := cmp.Or(e.Source.Component, e.ReportingController)
 		if host := e.Source.Host; host != "" {
 			component += ", " + host
 		}
@@ -194,19 +192,23 @@ var eventTable = &table[*v1.Event]{
 		if e.InvolvedObject.Name != "" {
 			object += "/" + e.InvolvedObject.Name
 		}
-		return []any{age(last, now), e.Type, e.Reason, object, e.InvolvedObject.FieldPath, component,
-			strings.TrimSpace(e.Message), age(first, now), int64(max(e.Count, 1)), e.Name}
+		return []any{age(&last, now), e.Type, e.Reason, object, e.InvolvedObject.FieldPath, component,
+			strings.TrimSpace(e.Message), age(&first, now), int64(max(e.Count, 1)), e.Name}
 	},
 }
 
-func age(t metav1.Time, now time.Time) string {
-	if t.IsZero() {
+// age returns the time since t, and "" for nil.
+func age(t *metav1.Time, now time.Time) string {
+	switch {
+	case t == nil:
+		return ""
+	case t.IsZero():
 		return "<unknown>"
 	}
 	return duration.HumanDuration(max(0, now.Sub(t.Time)))
 }
 
-// renderedHosts is ready/total of a template, "" of other configs.
+// renderedHosts returns ready/total for a template, and "" for other configs.
 func renderedHosts(s *v1.IgnitionConfigStatus) string {
 	if s.Hosts == nil {
 		return ""
@@ -214,33 +216,24 @@ func renderedHosts(s *v1.IgnitionConfigStatus) string {
 	return fmt.Sprintf("%d/%d", s.Hosts.Ready, s.Hosts.Total)
 }
 
-// matchSummary says in a few words which machines a selector is for.
+// matchSummary returns in a few words which machines a selector selects.
 func matchSummary(s *v1.IgnitionConfigSelector) string {
 	var parts []string
-	count := func(values []string, many string) {
-		switch len(values) {
-		case 0:
-		case 1:
+	count := func(values []string, plural string) {
+		if len(values) == 1 {
 			parts = append(parts, values[0])
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", len(values), many))
+		} else if len(values) > 1 {
+			parts = append(parts, fmt.Sprintf("%d %s", len(values), plural))
 		}
 	}
 	count(s.MatchMACs, "MACs")
 	count(s.MatchIPs, "IPs")
 	count(s.MatchHostnames, "hostnames")
 	if len(s.MatchLabels) > 0 {
-		var labels []string
-		for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
-			labels = append(labels, key+"="+s.MatchLabels[key])
-		}
-		parts = append(parts, strings.Join(labels, ","))
+		parts = append(parts, labels.Set(s.MatchLabels).String())
 	}
 	if s.Default {
 		parts = append(parts, "default")
 	}
-	if len(parts) == 0 {
-		return "<none>"
-	}
-	return strings.Join(parts, " or ")
+	return cmp.Or(strings.Join(parts, " or "), "<none>")
 }

@@ -25,7 +25,7 @@ type tokenFile struct {
 	users atomic.Pointer[map[tokenHash]*user.DefaultInfo]
 }
 
-// tokenHash stands for a token, so that a look-up takes the same time for all.
+// tokenHash is the key of a token: a look-up takes the same time for every token.
 type tokenHash [sha256.Size]byte
 
 func openTokens(path string, logger *slog.Logger) (*tokenFile, error) {
@@ -42,7 +42,7 @@ func openTokens(path string, logger *slog.Logger) (*tokenFile, error) {
 	return f, err
 }
 
-// parseTokens reads the CSV. Its errors name lines, and never what is in them.
+// parseTokens parses the CSV. Its errors have the numbers of lines, never their text.
 func parseTokens(content []byte) (map[tokenHash]*user.DefaultInfo, error) {
 	users := map[tokenHash]*user.DefaultInfo{}
 	reader := csv.NewReader(bytes.NewReader(content))

@@ -12,8 +12,8 @@ import (
 	"glowplug/internal/version"
 )
 
-// versionInfo is what kubectl version is told: the release of the API machinery
-// that this is, with glowplug's own behind the plus sign.
+// versionInfo returns the answer to kubectl version: the release of the API machinery, with
+// glowplug's own after the plus sign.
 func versionInfo() apimachineryversion.Info {
 	parts := strings.SplitN(strings.TrimPrefix(version.KubernetesVersion, "v"), ".", 3)
 	info := apimachineryversion.Info{
@@ -38,8 +38,7 @@ func versionInfo() apimachineryversion.Info {
 	return info
 }
 
-// ownVersion returns the library our version where it would have one from linker
-// flags.
+// ownVersion gives the library our version in place of one from linker flags.
 type ownVersion struct {
 	basecompatibility.EffectiveVersion
 }
