@@ -34,7 +34,7 @@ http {
 	return "http://127.0.0.1:" + port
 }
 
-// awaitListener waits until somebody listens.
+// awaitListener waits until a server listens.
 func awaitListener(t *testing.T, address string) {
 	t.Helper()
 	eventually(t, "somebody listens at "+address, func() bool {

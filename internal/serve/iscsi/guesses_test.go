@@ -64,7 +64,7 @@ func (l *locked) connect(from string) *client {
 	return c
 }
 
-// guess sends an answer and hangs up without waiting for what it comes to.
+// guess sends an answer and disconnects without waiting for the result.
 func (l *locked) guess(from string) {
 	c := l.connect(from)
 	_, keys, _ := c.answered("7", "user", wrongSecret, nil)
