@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// proxy runs nginx on this machine before an address, and gives its URL.
+// proxy runs nginx on this machine before an address, and returns its URL.
 func proxy(t *testing.T, target string, location ...string) string {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)

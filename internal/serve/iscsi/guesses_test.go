@@ -49,7 +49,7 @@ func withLocked(t *testing.T, clients map[string]string, run func(*locked)) {
 	})
 }
 
-// login logs in from an address, and gives the status and how long that took.
+// login logs in from an address, and returns the status and how long that took.
 func (l *locked) login(from, secret string) (status uint16, took time.Duration) {
 	began := time.Now()
 	c := l.connect(from)
