@@ -102,7 +102,7 @@ func TestACallerThatGoesAwayHoldsNothing(t *testing.T) {
 }
 
 // TestEndables: an account that is not at work is ended at once for another,
-// at work only when nobody has read for a while, and none that holds nothing.
+// at work only when no client has read for a while, and none that holds nothing.
 func TestEndables(t *testing.T) {
 	for name, c := range map[string]struct {
 		hold  int64

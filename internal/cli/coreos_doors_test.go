@@ -20,7 +20,7 @@ import (
 	"glowplug/internal/domain/coreos/streamtest"
 )
 
-// startServer runs a whole server on loopback, and gives the URL of its admin listener.
+// startServer runs a whole server on loopback, and returns the URL of its admin listener.
 func startServer(t *testing.T, flags ...string) string {
 	t.Helper()
 	admin := freeAddress(t)
@@ -38,7 +38,7 @@ func freeAddress(t *testing.T) string {
 	return probe.Addr().String()
 }
 
-// runServer runs a whole server on loopback, and gives its URL for machines.
+// runServer runs a whole server on loopback, and returns its URL for machines.
 func runServer(t *testing.T, flags ...string) string {
 	t.Helper()
 	var o app.Options

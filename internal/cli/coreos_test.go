@@ -145,7 +145,7 @@ func TestCoreOSMirror(t *testing.T) {
 		t.Error("another content", err)
 	}
 
-	// Again: verified, not downloaded; and what was damaged comes anew.
+	// Again: verified, not downloaded; and the damaged file is downloaded again.
 	if code, stdout, stderr = mirror(); code != 0 || !strings.Contains(stdout, "0 downloaded, 1 there already") ||
 		s.requests() != "" {
 		t.Errorf("%d %s%s", code, stdout, stderr)

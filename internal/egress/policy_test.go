@@ -141,7 +141,7 @@ func TestPublicAnd(t *testing.T) {
 	}
 }
 
-// TestManyAddresses has a name server that gives more addresses than anybody has: the
+// TestManyAddresses has a name server that returns more addresses than any host has: the
 // time that trying them takes is bounded.
 func TestManyAddresses(t *testing.T) {
 	d := NewDialer(publicAnd(t))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestModes: each kind of file is refused where anybody may write it, and warned of
+// TestModes: each kind of file is refused if every user may write it, and warned of
 // where more than its owner may do what its owner alone should.
 func TestModes(t *testing.T) {
 	dir := t.TempDir()
@@ -22,7 +22,7 @@ func TestModes(t *testing.T) {
 	}{
 		{Secret, 0o600, "", "", ""},
 		{Secret, 0o400, "", "", ""},
-		{Secret, 0o711, "", "", ""}, // nobody else can read it
+		{Secret, 0o711, "", "", ""}, // other users cannot read it
 		{Secret, 0o640, "its group may read it", "", "chmod 0600 "},
 		{Secret, 0o644, "anybody may read it", "", "chmod 0600 "},
 		{Secret, 0o660, "its group may read it, and its group may write it", "", "chmod 0600 "},

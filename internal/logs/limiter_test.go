@@ -82,7 +82,7 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		if got := testutil.ToFloat64(l.dropped[Refused]); got != float64(left) {
 			t.Errorf("%v were counted as dropped", got)
 		}
-		// It begins anew, and says nothing where nothing was left out.
+		// It counts from zero again, and logs nothing if no line was left out.
 		if got := allowed(l, client(1), 10); got != 10 {
 			t.Errorf("%d lines of 10 after a while", got)
 		}

@@ -51,7 +51,7 @@ func mustAllow(t *testing.T, entries ...string) egress.Policy {
 	return a
 }
 
-// render returns what a config comes to, or fails the test.
+// render returns the final config, or fails the test.
 func render(t *testing.T, r *Renderer, config string) string {
 	t.Helper()
 	out, err := r.Render(t.Context(), "rack/node", []byte(config), "")

@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// never is when a call returned whose outcome nobody knows.
+// never is the end of a call with an unknown outcome.
 const never = math.MaxInt64
 
 // checkTimeout bounds a search for an order. The histories of these rounds take
@@ -95,7 +95,7 @@ func (h *history) check(t *testing.T, dir string) {
 
 // search looks for an order of the calls on one object. What is unknown may never
 // have happened: an order without it is one. Each such call doubles the search, so
-// those whose effect nobody saw are added only where the others do not suffice.
+// those whose effect no client saw are added only if the others do not suffice.
 func search(part []porcupine.Operation) (result porcupine.CheckResult, info porcupine.LinearizationInfo) {
 	seen := map[string]bool{}
 	for _, o := range part {

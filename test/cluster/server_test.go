@@ -16,7 +16,7 @@ import (
 
 const (
 	kubeNamespace = "cluster"
-	bucket        = "KV_CONFIGMAPS" // nobody but the clients writes there
+	bucket        = "KV_CONFIGMAPS" // only the clients write there
 	objects       = "/api/v1/namespaces/" + kubeNamespace + "/configmaps"
 
 	// callTimeout is beyond what the server takes to say that it does not know.

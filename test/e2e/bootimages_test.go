@@ -60,7 +60,7 @@ func TestBootImagesExample(t *testing.T) {
 	seen("44.1")
 	add("44.2", "2026-07-02T00:00:00Z")
 	seen("44.1", "44.2")
-	add("43.9", "2026-06-01T00:00:00Z") // an old one: nobody acts
+	add("43.9", "2026-06-01T00:00:00Z") // an old one: no program acts
 	add("44.3", "2026-07-03T00:00:00Z")
 	seen("44.1", "44.2", "44.3")
 }

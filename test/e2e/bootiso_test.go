@@ -48,7 +48,7 @@ for r in $router; do ip route add default via $r; done
 
 const debianIgnition = "/usr/lib/dracut/modules.d/30ignition/ignition"
 
-// setfiles stands in for SELinux, which the guest does not have and Ignition asks for.
+// setfiles is a fake of the SELinux tool, which the guest does not have and Ignition asks for.
 const setfiles = "#!/bin/sh\ncat >/dev/null\n"
 
 // testISO builds, once, an ISO image that boots with BIOS and UEFI: GRUB, Debian's

@@ -34,7 +34,7 @@ func newStreamFolder(t *testing.T) *streamFolder {
 	return f
 }
 
-// add puts a copy of a file into the folder, with its signature, and gives what a
+// add puts a copy of a file into the folder, with its signature, and returns what a
 // document says of it.
 func (f *streamFolder) add(name, from string) map[string]string {
 	f.t.Helper()

@@ -58,7 +58,7 @@ func TestDamagedMetaFile(t *testing.T) {
 		{"CONFIGMAPS", "configmaps", 200, 200, 503, 200, "sanboot"},
 		{"EVENTS", "events", 200, 200, 200, 200, "sanboot"},
 		{"GLOWPLUG", "events", 200, 200, 200, 200, "sanboot"},             // the identity of the store
-		{"GLOWPLUG_BOOTSTATES", "baremetalhosts", 503, 503, 200, 500, ""}, // how far machines are
+		{"GLOWPLUG_BOOTSTATES", "baremetalhosts", 503, 503, 200, 500, ""}, // the states of machines
 	} {
 		t.Run(c.bucket, func(t *testing.T) {
 			s := *s
@@ -173,7 +173,7 @@ func TestDamagedMetaFileIsRestored(t *testing.T) {
 }
 
 // namesRemedy waits for an answer that names the damaged file of a bucket and how to
-// get the bucket back. To adopt the store would make it anew, and empty.
+// get the bucket back. To adopt the store would create it again, empty.
 func (s *server) namesRemedy(path, bucket, home string) {
 	s.t.Helper()
 	var body string
@@ -195,7 +195,7 @@ func (s *server) namesRemedy(path, bucket, home string) {
 	}
 }
 
-// getOrNothing is an answer without a status while nobody listens.
+// getOrNothing returns an answer without a status while no server listens.
 func getOrNothing(url string) answer {
 	resp, err := http.Get(url)
 	if err != nil {

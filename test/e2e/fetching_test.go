@@ -109,7 +109,7 @@ spec: {stream: {name: %[1]s, format: pxe}}
 	}
 
 	// The operator names loopback: what is read there is still no kernel, and the server's
-	// own API takes nobody for its operator.
+	// own API gives no caller the rights of an operator.
 	s.terminate()
 	s.args = append(s.args, "--allow-image-fetch", "127.0.0.0/8")
 	s.restart()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// proxy runs nginx on this machine before an address, and gives its URL.
+// proxy runs nginx on this machine before an address, and returns its URL.
 func proxy(t *testing.T, target string, location ...string) string {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
@@ -34,7 +34,7 @@ http {
 	return "http://127.0.0.1:" + port
 }
 
-// awaitListener waits until somebody listens.
+// awaitListener waits until a server listens.
 func awaitListener(t *testing.T, address string) {
 	t.Helper()
 	eventually(t, "somebody listens at "+address, func() bool {

@@ -133,7 +133,7 @@ func (s *server) probe() bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// kill is kill -9; terminate is SIGTERM, and gives the exit code.
+// kill is kill -9; terminate is SIGTERM, and returns the exit code.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()

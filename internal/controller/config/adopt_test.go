@@ -59,7 +59,7 @@ func TestConfigPutIntoTheBucketByHandIsCompiled(t *testing.T) {
 	put("invalid", strings.Replace(object("invalid", ""), `"format":"butane"`, `"format":"toml"`, 1))
 	await(t, func() bool { return s.fails("invalid", "spec.format") })
 	put("odd", strings.Replace(object("odd", `,"status":{"hosts":{"total":"many"}}`), `"name":"odd"`, `"name":7`, 1))
-	// Its own writes are nobody else's.
+	// Its own writes do not count as those of another program.
 	s.put(over("new", "again"))
 	if n := strings.Count(s.events.all(), "new Warning WrittenByHand"); n != 1 {
 		t.Errorf("%d events of one config", n)

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// external is a NATS server as somebody else runs it.
+// external is a NATS server that is not embedded.
 type external struct {
 	t       testing.TB
 	server  *server.Server

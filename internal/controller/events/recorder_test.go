@@ -375,7 +375,7 @@ func TestEventShape(t *testing.T) {
 			}
 		}
 
-		// A restart, or another replica, comes to the same object.
+		// A restart, or another replica, writes the same object.
 		before, _ := r.store.count()
 		again := rigOver(t, r.store, "there")
 		again.Notice(n)

@@ -144,7 +144,7 @@ const (
 	maxLag       = 1 << 12
 )
 
-// rig is everything that writes down how far machines are, over stores in memory, in a
+// rig has all writers of the states of machines, over stores in memory, in a
 // bubble of its own time.
 type rig struct {
 	*progress.Tracker

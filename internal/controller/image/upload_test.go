@@ -108,7 +108,7 @@ func cutUpload(t *testing.T, url string, img []byte, from, n int) {
 	}
 }
 
-// offset asks how far an upload has come.
+// offset returns the number of received bytes of an upload.
 func offset(t *testing.T, url string) int {
 	t.Helper()
 	resp, _ := send(t, http.MethodHead, url, nil)
@@ -280,7 +280,7 @@ func TestSecondUploadOfTheSame(t *testing.T) {
 		await(t, func() bool { return k.status(ref).Phase == v1.PhaseUploading })
 	}
 	begun()
-	// While bytes come, nobody else may; when none come any more, he may.
+	// While bytes arrive, another client is refused; when they stop, it may upload.
 	var resp *http.Response
 	var body []byte
 	await(t, func() bool {

@@ -351,7 +351,7 @@ func TestWhatIsPosted(t *testing.T) {
 }
 
 // TestAnotherWriterIsNotFoughtAtFullSpeed: the ConfigMap is put right, but with a growing
-// pause where somebody always writes another thing.
+// pause while another client writes all the time.
 func TestAnotherWriterIsNotFoughtAtFullSpeed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, "")

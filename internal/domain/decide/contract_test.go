@@ -21,7 +21,7 @@ const (
 	macB = "ac:1f:6b:8a:a7:9d" // of g10/server1
 	macC = "ac:1f:6b:8a:a7:9e" // of g11/nat1
 	macD = "ac:1f:6b:8a:a7:9f" // of g10/macOnly
-	macX = "02:00:00:00:00:99" // of nobody
+	macX = "02:00:00:00:00:99" // of no host
 
 	uuidA = "4c4c4544-0042-3510-8056-b4c04f4e3132"
 	uuidX = "4c4c4544-0042-3510-8056-b4c04f4e3199"

@@ -119,7 +119,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 	}
 }
 
-// byLabel stands in for the cache of renderings: a host is given the config in its label.
+// byLabel is a fake of the cache of renderings: a host gets the config in its label.
 type byLabel struct{}
 
 func (byLabel) Render(
@@ -137,7 +137,7 @@ func (byLabel) Render(
 	return &out, nil
 }
 
-// What a template comes to is looked at for each host.
+// The rendering of a template is checked for each host.
 func TestSkewOfATemplate(t *testing.T) {
 	l := skewLab()
 	c := l.config("g10", "template", v1.TypeIgnition, v1.IgnitionConfigSelector{MatchLabels: map[string]string{"role": "each"}})

@@ -52,7 +52,7 @@ func TestParseClaims(t *testing.T) {
 		"mac=ac1f6b8aa79c&mac=${net1/mac}&mac=":  {MAC: testMAC},
 		"mac=${net0/mac}&mac=ac1f6b8aa79c":       {MAC: testMAC},
 
-		// nobody's parameters
+		// unknown parameters
 		"MAC=nonsense&token=%zz&%zz=1&a;b=c&x=\x00": {},
 		"mac%00=nonsense": {},
 		"macx=1&xmac=2":   {},

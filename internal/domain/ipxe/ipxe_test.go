@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// router is seed 0's target: somebody else's, with everything as it is by default.
+// router is the target of seed 0: an external one with all defaults.
 func router() *Target {
 	return &Target{Host: "192.168.10.1", IQN: "iqn.2000-02.com.mikrotik:cdrom-coreos-live"}
 }

@@ -118,7 +118,7 @@ func open(t testing.TB, image []byte) *Image {
 }
 
 // customize sets arguments, checks that the image is not written to and that a
-// second time changes nothing, and gives the overlay.
+// second time changes nothing, and returns the overlay.
 func customize(t *testing.T, image []byte, o Options) *Overlay {
 	t.Helper()
 	before := bytes.Clone(image)

@@ -375,7 +375,7 @@ func TestKeyring(t *testing.T) {
 	}
 }
 
-// FuzzKeyring proves that whatever stands in a keyring or a signature is an error at
+// FuzzKeyring proves that any content of a keyring or a signature is an error at
 // the most.
 func FuzzKeyring(f *testing.F) {
 	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nxx\n-----END PGP PUBLIC KEY BLOCK-----"),

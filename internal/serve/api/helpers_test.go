@@ -118,7 +118,7 @@ func startOn(t *testing.T, stores map[string]storage.Interface, door Door, chang
 	return a
 }
 
-// compiledAtOnce stands in for the controller of configs: it compiles what is written,
+// compiledAtOnce is a fake of the controller of configs: it compiles each source,
 // and knows no layers.
 type compiledAtOnce struct {
 	pending  atomic.Bool

@@ -92,7 +92,7 @@ func TestStreamReleases(t *testing.T) {
 	}
 }
 
-// Two streams and releases may come to one name: the second does not take the place
+// Two pairs of stream and release can have one name: the second does not take the place
 // of the first.
 func TestStreamReleaseIsNotReplacedByAnother(t *testing.T) {
 	a := start(t)

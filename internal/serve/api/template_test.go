@@ -19,7 +19,7 @@ func templated(name, source string) *v1.IgnitionConfig {
 	return c
 }
 
-// forNames stands in for the cache of renderings: it names the host.
+// forNames is a fake of the cache of renderings: it names the host.
 type forNames struct{}
 
 func (forNames) Render(config *snapshot.Config, host *snapshot.Host, _ *template.Facts,

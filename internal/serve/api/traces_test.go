@@ -16,7 +16,7 @@ import (
 	"glowplug/internal/logs/logstest"
 )
 
-// traced starts an API that logs, and gives what it has logged of a kind.
+// traced starts an API that logs, and returns what it has logged of a kind.
 func traced(t *testing.T, door Door, change ...func(*Options)) (a *api, lines func(message string) []string) {
 	t.Helper()
 	logger, logged := logstest.Logger()

@@ -49,7 +49,7 @@ func withLocked(t *testing.T, clients map[string]string, run func(*locked)) {
 	})
 }
 
-// login logs in from an address, and gives the status and how long that took.
+// login logs in from an address, and returns the status and how long that took.
 func (l *locked) login(from, secret string) (status uint16, took time.Duration) {
 	began := time.Now()
 	c := l.connect(from)
@@ -64,7 +64,7 @@ func (l *locked) connect(from string) *client {
 	return c
 }
 
-// guess sends an answer and hangs up without waiting for what it comes to.
+// guess sends an answer and disconnects without waiting for the result.
 func (l *locked) guess(from string) {
 	c := l.connect(from)
 	_, keys, _ := c.answered("7", "user", wrongSecret, nil)

@@ -123,7 +123,7 @@ func chapLogin(c *client, algorithms, user, password string, mutual pairs) (uint
 	return status, answer, mine
 }
 
-// answered goes as far as the target's challenge, and gives the answer to it.
+// answered goes as far as the target's challenge, and returns the answer to it.
 func (c *client) answered(algorithms, user, password string, mutual pairs) (uint16, pairs, *chap) {
 	c.t.Helper()
 	if _, status, _ := c.exchange(security, named(testTarget, pair{"AuthMethod", "CHAP,None"})); status != 0 {

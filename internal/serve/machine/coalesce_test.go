@@ -112,7 +112,7 @@ func TestCoalesce(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle costs nobody else anything.
+// A client that disconnects in the middle does not affect others.
 func TestCoalesceBroken(t *testing.T) {
 	here, there := net.Pipe()
 	c := &coalescingConn{Conn: here}

@@ -14,7 +14,7 @@ import (
 // stranger is a user that no other program of this machine runs as.
 const stranger = 61234
 
-// accept listens, and gives the connection that dial makes with both its ends.
+// accept listens, and returns the connection that dial makes with both its ends.
 func accept(t *testing.T, network, address string, dial func(address string)) net.Conn {
 	t.Helper()
 	l, err := net.Listen(network, address)

@@ -110,7 +110,7 @@ func TestConsumerThatIsBehindIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// TestLostQuestionIsAskedAgain: a question that nobody answers, since there was no
+// TestLostQuestionIsAskedAgain: a question without an answer, since there was no
 // leader, costs half a second and not all the time that an answer may take.
 func TestLostQuestionIsAskedAgain(t *testing.T) {
 	js, _ := filled(t)

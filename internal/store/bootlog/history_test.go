@@ -233,7 +233,7 @@ func TestFloorIsRecordedBeforeTheTrim(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ledger"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.keys.Replace(time.Now(), map[string]keylog.Record{}, 1) // so that the file has to be written anew
+	r.keys.Replace(time.Now(), map[string]keylog.Record{}, 1) // so that the file has to be written again
 	if err := r.Trim(t.Context(), 1); err == nil {
 		t.Error("the log is trimmed, and nobody would know")
 	}

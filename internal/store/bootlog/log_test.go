@@ -196,7 +196,7 @@ func TestTrim(t *testing.T) {
 }
 
 // TestPositionsRise: the status of a host tells of a log that went further than this
-// one, which was made anew or restored. What comes now is newer all the same.
+// one, which was created again or restored. New messages are newer all the same.
 func TestPositionsRise(t *testing.T) {
 	js := kvtest.JetStream(t)
 	a := run(t, js, Options{}).ready(t)
@@ -217,7 +217,7 @@ func TestPositionsRise(t *testing.T) {
 	}
 }
 
-// TestLostLogIsNotReplaced: a log that existed and is missing is never made anew.
+// TestLostLogIsNotReplaced: a log that existed and is missing is never created again.
 func TestLostLogIsNotReplaced(t *testing.T) {
 	js := kvtest.JetStream(t)
 	known := &remembered{}

@@ -235,7 +235,7 @@ func TestObserverSeesAWriteBeforeItsWriter(t *testing.T) {
 	}
 }
 
-// Deleted and made again while nobody looked: history keeps the second put alone.
+// Deleted and created again while no server watched: history keeps only the second put.
 func TestRecreatedObjectEndsFirst(t *testing.T) {
 	server := startEmbedded(t, t.TempDir())
 	r := &record{}
@@ -281,7 +281,7 @@ func TestRecreatedObjectEndsFirst(t *testing.T) {
 	}
 }
 
-// A bucket that goes away is not made anew; one that comes in its place is not
+// A bucket that is removed is not created again; one that replaces it is not
 // followed and not written.
 func TestBucketReplaced(t *testing.T) {
 	js := connect(t, startEmbedded(t, t.TempDir()))

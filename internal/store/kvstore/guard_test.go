@@ -16,7 +16,7 @@ import (
 	"glowplug/internal/store/natsd/natstest"
 )
 
-// newKeeper is the keeper of a data directory of its own that nobody else opens.
+// newKeeper is the keeper of a data directory that no other server opens.
 func newKeeper(t testing.TB) (*ledger.Ledger, *ledger.Keeper) {
 	t.Helper()
 	l, err := ledger.Open(t.TempDir(), ledger.Options{})

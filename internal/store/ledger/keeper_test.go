@@ -484,7 +484,7 @@ func TestMomentaryWrongAnswerIsNoMismatch(t *testing.T) {
 	}
 }
 
-// A bucket that was set aside and made anew is no older state of itself, even where
+// A bucket that was set aside and created again is no older state of itself, even where
 // the folder is removed and the server started again within the first half minute.
 func TestBucketMadeAnewIsNotOlder(t *testing.T) {
 	js := natstest.Start(t).JetStream()

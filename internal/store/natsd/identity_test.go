@@ -48,8 +48,8 @@ func put(t *testing.T, n int) func(*Server, jetstream.JetStream) {
 	}
 }
 
-// A data directory of a release without identities gets one, and nobody has to do
-// anything.
+// A data directory of a release without identities gets one, without a step of the
+// operator.
 func TestUpgradeFromARecordWithoutIdentity(t *testing.T) {
 	dir := t.TempDir()
 	if err := guard(t, dir, put(t, 3)); err != nil {

@@ -128,7 +128,7 @@ func ofOneEach(n int) identity.Caller {
 	return caller
 }
 
-// 400 addresses that nobody knows ask again and again; a known host whose object has
+// 400 unknown addresses ask again and again; a known host whose object has
 // changed waits for one of them at most, whose rendering is under way.
 func TestStrangersDoNotHoldUpAHost(t *testing.T) {
 	attackers := map[string]func(int) identity.Caller{"one card": ofOneCard, "many": ofOneEach}
@@ -229,7 +229,7 @@ func TestStrangersQueueIsBounded(t *testing.T) {
 	}
 }
 
-// What waits and nobody waits for is not rendered, of hosts and strangers.
+// A pending rendering without a waiting request is skipped, for hosts and strangers.
 func TestWhatNobodyWaitsForIsNotRendered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 1)

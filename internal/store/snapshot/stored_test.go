@@ -80,7 +80,7 @@ func FuzzStoredAny(f *testing.F) {
 	})
 }
 
-// agree reads a value both ways. What two members of one name come to is left out.
+// agree reads a value both ways, except for duplicate members.
 func agree[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var ours, api T
