@@ -2,6 +2,8 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"path"
 	"slices"
@@ -299,4 +301,73 @@ func (l *Library) trusted(ref Ref, v *Volume) {
 	}
 	l.mu.Unlock()
 	_ = v.Drop()
+}
+
+// maxFormer is how many images are kept open after others have taken their place.
+const maxFormer = 2
+
+// former are the images that others have taken the place of, the newest first. They
+// have no names any more, and their room on the disk is free when they are closed.
+type former []formerImage
+
+type formerImage struct {
+	Content
+	until time.Time
+}
+
+// add keeps an image, which the caller held.
+func (f *former) add(one formerImage) {
+	*f = append(former{one}, *f...)
+	f.expire(time.Time{})
+}
+
+// expire drops the images whose time is over, and those beyond maxFormer. next is when
+// the time of the next one is over.
+func (f *former) expire(now time.Time) (next time.Time) {
+	var kept former
+	for _, one := range *f {
+		if len(kept) == maxFormer || !one.until.After(now) {
+			_ = one.drop()
+			continue
+		}
+		kept = append(kept, one)
+		next = one.until
+	}
+	*f = kept
+	return next
+}
+
+// clear drops all.
+func (f *former) clear() {
+	for _, one := range *f {
+		_ = one.drop()
+	}
+	*f = nil
+}
+
+// find returns the content with a version; none where there is no such version.
+func (f former) find(version string) Content {
+	for _, one := range f {
+		if one.version() == version {
+			return one.Content
+		}
+	}
+	return Content{}
+}
+
+const (
+	iqnPrefix = "iqn.2026-11.dev.glowplug:"
+	// maxIQN is the longest iSCSI name, RFC 7143 section 4.2.7.1.
+	maxIQN = 223
+)
+
+// IQN is the target name of a CD-ROM: iqn.2026-11.dev.glowplug:<namespace>:<name>.
+// A name that would be too long ends in a digest instead.
+func IQN(ref Ref) string {
+	iqn := iqnPrefix + ref.Namespace + ":" + ref.Name
+	if len(iqn) <= maxIQN {
+		return iqn
+	}
+	sum := sha256.Sum256([]byte(iqn))
+	return iqn[:maxIQN-17] + "-" + hex.EncodeToString(sum[:8])
 }

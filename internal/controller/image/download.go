@@ -222,7 +222,11 @@ func (d *downloads) fetchFile(ctx context.Context, f *fetch, wanted *ordered) (b
 	f.received.Store(p.State.Offset)
 	f.total.Store(p.State.Total)
 	before := max(p.State.Offset, f.most[wanted.name])
-	f.mirror, err = d.client(f).Round(ctx, p, &wanted.source, d.keysFor(f.order), f.mirror)
+	keys := d.c.opts.Keyring
+	if f.order.of.Stream == "" {
+		keys = nil // the author of the object wrote the digest
+	}
+	f.mirror, err = d.client(f).Round(ctx, p, &wanted.source, keys, f.mirror)
 	if err == nil && wanted.name == image.ReceivedFile {
 		err = d.c.install(ctx, f.state, f.cdrom, p, wanted.source.SHA256, f.order, d.stillWanted(f))
 	} else if err == nil {
@@ -239,15 +243,6 @@ func (d *downloads) fetchFile(ctx context.Context, f *fetch, wanted *ordered) (b
 	f.most[wanted.name] = max(p.State.Offset, before)
 	brought = err == nil || p.State.Offset > before && !download.IsPermanent(err) && !errors.Is(err, download.ErrSlow)
 	return brought, err
-}
-
-// keysFor are the keys that an order's files have to be signed with: those of a
-// URL have their digest from whoever wrote the object.
-func (d *downloads) keysFor(o *order) *download.Keyring {
-	if o.of.Stream == "" {
-		return nil
-	}
-	return d.c.opts.Keyring
 }
 
 // client asks for the files of a download, and counts the bytes that come.

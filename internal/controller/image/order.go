@@ -106,7 +106,8 @@ func (from orders) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 	for _, f := range found.Files {
 		name := image.ReceivedFile
 		if s.Format == v1.FormatPXE {
-			name = setFile(f.Role, f.SHA256)
+			// Files with the same digest are the same file, in all releases.
+			name = f.Role + "." + strings.ToLower(f.SHA256)
 		}
 		source := download.Source{URLs: f.URLs, SHA256: f.SHA256, Signature: f.Signature}
 		o.files = append(o.files, ordered{role: f.Role, name: name, source: source})
@@ -151,7 +152,3 @@ func (o *order) check(format string) error {
 	}
 	return nil
 }
-
-// setFile is the name of a file of a set: what has the same digest is the same file,
-// in whichever release.
-func setFile(role, digest string) string { return role + "." + strings.ToLower(digest) }

@@ -46,12 +46,6 @@ type written struct {
 	silent bool
 }
 
-func (w *statusWriter) lastWritten(ref Ref) written {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.last[ref]
-}
-
 // forget forgets the status of an object that was deleted.
 func (w *statusWriter) forget(ref Ref) {
 	w.mu.Lock()
@@ -129,7 +123,9 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 	defer cancel()
 	ref, own := image.RefOf(cdrom), w.status(cdrom, f)
 	status := own
-	last := w.lastWritten(ref)
+	w.mu.Lock()
+	last := w.last[ref]
+	w.mu.Unlock()
 	var before v1.ISCSICdromStatus
 	err := w.Store.GuaranteedUpdate(ctx, storeKey(ref), &v1.ISCSICdrom{}, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
