@@ -1,10 +1,14 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -12,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/budget"
+	"glowplug/internal/store/kvstore"
 )
 
 const (
@@ -68,4 +73,129 @@ func newBudgets(limit int64, r prometheus.Registerer) budgets {
 			func(s budget.Stats) float64 { return float64(s.Ended) })
 	}
 	return b
+}
+
+const (
+	// storeShare is the part of the memory limit, in percent, that live objects may take
+	// before writes are refused; deletes are not. The rest is for requests under way, for
+	// the answers to machines, and for garbage.
+	storeShare = 45
+	// valueFactor is the memory of a value for each of its bytes: in the store's mirror,
+	// in the index, and in the cache of the embedded NATS server.
+	valueFactor = 3
+	// liveInterval is how often the heap is measured.
+	liveInterval = 50 * time.Millisecond
+)
+
+// memoryRoom checks whether there is memory for another value: for the live objects of the
+// last collection and the values stored since.
+type memoryRoom struct {
+	limit int64
+
+	mu      sync.Mutex
+	looked  time.Time
+	samples [2]metrics.Sample
+	cycles  uint64
+	live    int64
+	since   int64 // bytes admitted since that collection
+}
+
+func newMemoryRoom(limit int64) *memoryRoom {
+	m := &memoryRoom{limit: limit}
+	m.samples[0].Name, m.samples[1].Name = "/gc/heap/live:bytes", "/gc/cycles/total:gc-cycles"
+	return m
+}
+
+// room returns an error if the memory is too small for a value of so many bytes.
+func (m *memoryRoom) room(bytes int) error {
+	if m.limit == math.MaxInt64 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := time.Now(); now.Sub(m.looked) > liveInterval {
+		m.looked = now
+		metrics.Read(m.samples[:])
+		m.live = int64(m.samples[0].Value.Uint64())
+		if cycles := m.samples[1].Value.Uint64(); cycles != m.cycles {
+			m.cycles, m.since = cycles, 0
+		}
+	}
+	most, takes := m.limit/100*storeShare, int64(bytes)*valueFactor
+	if m.live+m.since+takes > most {
+		return fmt.Errorf("the server has no memory for this object: %d MiB of the %d MiB that it may take are in use, "+
+			"and the rest is kept for machines; delete objects, or raise the memory limit", (m.live+m.since)>>20, m.limit>>20)
+	}
+	m.since += takes
+	return nil
+}
+
+// within returns a check of memory, then of other.
+func (m *memoryRoom) within(other func(int) error) func(int) error {
+	return func(bytes int) error {
+		if err := m.room(bytes); err != nil || other == nil {
+			return err
+		}
+		return other(bytes)
+	}
+}
+
+// windowBytes returns how much of its past each store keeps for watches: less where the
+// memory limit is small.
+func windowBytes(limit int64) int {
+	return int(min(kvstore.MaxWindowBytes, max(4<<20, limit/32)))
+}
+
+const (
+	// heapRoom is how much garbage there may be, in bytes, before it is collected; busyRoom
+	// while templates are rendered: compiling one for a host leaves 10 MB, and a collection
+	// marks the whole store.
+	heapRoom, busyRoom = 96 << 20, 384 << 20
+	// heapBound and busyBound bound the heap with its garbage, in bytes, where the live
+	// objects leave room for that.
+	heapBound, busyBound = 512 << 20, 640 << 20
+	// A small heap grows to a few times of its live objects, which saves a twentieth of the
+	// CPU of a request; a huge one is not collected all the time.
+	maxPercent, minPercent = 400, 20
+	heapInterval           = 250 * time.Millisecond
+)
+
+// tendHeap keeps the process small where the store is large: by default Go lets the heap
+// grow to twice its live objects, which for 100,000 hosts are hundreds of megabytes. It
+// also returns the memory for reading the store, once loaded. busy reports whether
+// templates are rendered. GOGC and GOMEMLIMIT take precedence.
+func tendHeap(ctx context.Context, loaded, busy func() bool) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	ticker := time.NewTicker(heapInterval)
+	defer ticker.Stop()
+	set, returned := maxPercent, false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		metrics.Read(live)
+		if percent := collectorPercent(live[0].Value.Uint64(), busy()); percent != set {
+			set = percent
+			debug.SetGCPercent(set)
+		}
+		if !returned && loaded() {
+			returned = true
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// collectorPercent returns the garbage that a heap may have, in percent of its live objects.
+func collectorPercent(live uint64, busy bool) int {
+	live = max(live, 1<<20)
+	room := min(heapRoom, live*maxPercent/100, heapBound-min(heapBound, live))
+	if busy {
+		room = min(busyRoom, busyBound-min(busyBound, live))
+	}
+	return int(max(minPercent, room*100/live))
 }

@@ -5,12 +5,16 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +22,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/manifest"
 )
 
 const (
@@ -163,4 +170,94 @@ func (c *Client) Watcher(resource, namespace, name string) *cache.ListWatch {
 	return cache.NewFilteredListWatchFromClient(c.rest, resource, namespace, func(opts *metav1.ListOptions) {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	})
+}
+
+// Warnings returns the texts of an answer's Warning headers.
+func Warnings(header http.Header) []string {
+	parsed, _ := utilnet.ParseWarningHeaders(header["Warning"])
+	texts := make([]string, 0, len(parsed))
+	for _, w := range parsed {
+		texts = append(texts, w.Text)
+	}
+	return texts
+}
+
+// Refused is an answer that is no success.
+type Refused struct {
+	Code int
+	// Message is the server's sentence.
+	Message string
+	// retryAfter reports whether the server asks for another try.
+	retryAfter bool
+}
+
+func (e *Refused) Error() string {
+	return fmt.Sprintf("the server answered %d %s: %s", e.Code, http.StatusText(e.Code), e.Message)
+}
+
+func refused(resp *http.Response, answer []byte) error {
+	message := strings.TrimSpace(string(answer))
+	var status metav1.Status
+	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
+		message = status.Message
+	}
+	return &Refused{Code: resp.StatusCode, Message: message, retryAfter: resp.Header.Get("Retry-After") != ""}
+}
+
+// Code returns the HTTP status of an error that is an answer of the server, and 0 of any
+// other.
+func Code(err error) int {
+	var refused *Refused
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return 0
+}
+
+// MayRetry reports whether the same request may succeed later: it had no answer, or one of
+// a server that asks for another try or is overloaded.
+func MayRetry(err error) bool {
+	var refused *Refused
+	if !errors.As(err, &refused) {
+		return true
+	}
+	overloaded := []int{http.StatusRequestTimeout, http.StatusServiceUnavailable, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusGatewayTimeout}
+	return refused.retryAfter || slices.Contains(overloaded, refused.Code)
+}
+
+// namespaced has the kinds that a manifest may contain, and whether they have namespaces.
+var namespaced = map[string]bool{
+	"IgnitionConfig": true, "BareMetalHost": true, "ISCSICdrom": true, "ConfigMap": true, "StreamRelease": false,
+	"Namespace": false,
+}
+
+// Apply writes the object of a document by server-side apply, as the field manager of
+// that name, which takes over the fields of others. The query has more parameters, such
+// as dryRun. The object as it is stored is read into out. It returns the server's
+// warnings.
+func (c *Client) Apply(
+	ctx context.Context, doc *manifest.Document, manager string, query url.Values, out any,
+) ([]string, error) {
+	if doc.Err != nil {
+		return nil, doc.Err
+	}
+	hasNamespace, ok := namespaced[doc.Kind]
+	if !ok || doc.APIVersion != v1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
+	}
+	r := Request{
+		Method: http.MethodPatch, Resource: strings.ToLower(doc.Kind) + "s", Name: doc.Name,
+		Query: url.Values{"force": {"true"}, "fieldManager": {manager}},
+		Body:  doc.YAML, Header: map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)},
+	}
+	maps.Copy(r.Query, query)
+	if hasNamespace {
+		r.Namespace = cmp.Or(doc.Namespace, v1.NamespaceDefault)
+	}
+	header, err := c.Do(ctx, &r, out)
+	if err != nil {
+		return nil, err
+	}
+	return Warnings(header), nil
 }

@@ -9,12 +9,15 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -245,3 +248,101 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// Metrics counts what all controllers of a server do.
+type Metrics struct {
+	registerer prometheus.Registerer
+	reconciles *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+}
+
+// NewMetrics registers the metrics of controllers.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		registerer: registerer,
+		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "glowplug_controller_reconciles_total",
+			Help: "Reconciles by controller and result: success, requeue_after, error or panic.",
+		}, []string{"controller", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "glowplug_controller_reconcile_seconds",
+			Help:    "Time that one reconcile takes, by controller.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
+		}, []string{"controller"}),
+	}
+	registerer.MustRegister(m.reconciles, m.seconds)
+	return m
+}
+
+// registerDepth registers the gauge of the depth of a controller's queue.
+func (m *Metrics) registerDepth(name string, depth func() int) {
+	if m != nil {
+		m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "glowplug_controller_queue_depth",
+			Help:        "Keys that are queued for a controller.",
+			ConstLabels: prometheus.Labels{"controller": name},
+		}, func() float64 { return float64(depth()) }))
+	}
+}
+
+func (m *Metrics) reconciled(name string, took, requeueAfter time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	result := "success"
+	var panicked *panicError
+	switch {
+	case errors.As(err, &panicked):
+		result = "panic"
+	case err != nil:
+		result = "error"
+	case requeueAfter > 0:
+		result = "requeue_after"
+	}
+	m.reconciles.WithLabelValues(name, result).Inc()
+	m.seconds.WithLabelValues(name).Observe(took.Seconds())
+}
+
+// priorityQueue is a queue of client-go's that returns keys of low priority after all
+// others, each in the order in which they came.
+type priorityQueue[K comparable] struct {
+	isLow         func(K) bool
+	normal, later []K
+}
+
+// Touch is called for a key that is queued already. It keeps its place, unless its
+// priority has become normal.
+func (q *priorityQueue[K]) Touch(key K) {
+	if len(q.later) == 0 || q.isLow(key) {
+		return
+	}
+	if i := slices.Index(q.later, key); i >= 0 {
+		q.later = slices.Delete(q.later, i, i+1)
+		q.normal = append(q.normal, key)
+	}
+}
+
+// Push adds a key.
+func (q *priorityQueue[K]) Push(key K) {
+	if q.isLow(key) {
+		q.later = append(q.later, key)
+		return
+	}
+	q.normal = append(q.normal, key)
+}
+
+// Len returns the number of keys.
+func (q *priorityQueue[K]) Len() int { return len(q.normal) + len(q.later) }
+
+// Pop removes the next key and returns it.
+func (q *priorityQueue[K]) Pop() K {
+	from := &q.normal
+	if len(*from) == 0 {
+		from = &q.later
+	}
+	key := (*from)[0]
+	var zero K
+	(*from)[0] = zero // so that the array does not keep it
+	*from = (*from)[1:]
+	return key
+}

@@ -2,8 +2,11 @@ package ignition
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Negotiate returns the spec versions in which a client takes a config of version own, the
@@ -116,4 +119,107 @@ func releaseOf(userAgent string) (version, bool) {
 	number := rest[:len(rest)-len(strings.TrimLeft(rest, ".0123456789"))]
 	v, parts, ok := parseVersion(strings.TrimSuffix(number, "."))
 	return v, ok && parts == 3
+}
+
+// How the releases of the CoreOS family are numbered: Fedora CoreOS with the date
+// of what it was built from, RHEL CoreOS with the OpenShift release and, since
+// OpenShift 4.19, with that of RHEL; Flatcar with days since July 2013.
+var (
+	fedoraRelease    = regexp.MustCompile(`^\d{2}\.(20\d{6})\.\d+\.\d+$`)
+	openshiftRelease = regexp.MustCompile(`^4(\d{1,2})\.\d+\.20\d{10}-\d+$`)
+	rhelRelease      = regexp.MustCompile(`^(9|10)\.\d+\.20\d{6}-\d+$`)
+	flatcarRelease   = regexp.MustCompile(`^([1-9]\d{3})\.\d+\.\d+$`)
+)
+
+// since has the first release of a series that reads a spec version, by its number.
+type since struct {
+	first int
+	spec  string
+}
+
+// stable has the dates of Ignition's releases with a new specification, the newest
+// first: 2.26.0, 2.20.0, 2.15.0, 2.11.0, 2.7.0 and 2.3.0 (docs/release-notes.md and
+// docs/specs.md of coreos/ignition v2).
+var stable = []since{
+	{20260217, "3.6.0"}, {20241022, "3.5.0"}, {20230221, "3.4.0"}, {20210625, "3.3.0"},
+	{20201013, "3.2.0"}, {20200505, "3.1.0"}, {0, "3.0.0"},
+}
+
+// arrival is how long a release of Ignition may take until Fedora CoreOS has it.
+const arrival = 45 * 24 * time.Hour
+
+var (
+	// openshift is the table of specifications of Butane (docs/specs.md of coreos/butane),
+	// variant openshift, for the Machine Config Operator; RHCOS reads spec 3 since 46.82
+	// (README of coreos/ignition).
+	openshift = []since{{19, "3.5.0"}, {14, "3.4.0"}, {7, "3.2.0"}, {6, "3.1.0"}, {1, "2.2.0"}}
+	// flatcar: 3185 is the first with Ignition 2, of spec 3.3.0 (Flatcar's page on
+	// Ignition); the alphas of March 2023 have 2.15 (coreos/butane issue 434), which
+	// 3549 is one of; before 3185 it was 0.3x, which reads 2.3.0. Of later ones no more
+	// is known here.
+	flatcar = []since{{3549, "3.4.0"}, {3185, "3.3.0"}, {1, "2.3.0"}}
+)
+
+// MaxOfRelease returns the newest spec version that the Ignition in a release of
+// Fedora CoreOS, RHEL CoreOS or Flatcar reads, by its number, such as
+// 41.20241122.3.0, 414.92.202306141028-0 or 3510.2.1; "" where it is none of these.
+// A release from the time when a version was on its way counts as the older one.
+func MaxOfRelease(release string) string {
+	if m := fedoraRelease.FindStringSubmatch(release); m != nil {
+		built, err := time.Parse("20060102", m[1])
+		if err != nil {
+			return ""
+		}
+		return newestSince(stable, built.Add(-arrival).Format("20060102"))
+	}
+	if m := openshiftRelease.FindStringSubmatch(release); m != nil {
+		return newestSince(openshift, m[1])
+	}
+	if rhelRelease.MatchString(release) {
+		return openshift[0].spec
+	}
+	if m := flatcarRelease.FindStringSubmatch(release); m != nil {
+		return newestSince(flatcar, m[1])
+	}
+	return ""
+}
+
+func newestSince(table []since, digits string) string {
+	n, _ := strconv.Atoi(digits)
+	i := slices.IndexFunc(table, func(s since) bool { return n >= s.first })
+	if i < 0 {
+		return ""
+	}
+	return table[i].spec
+}
+
+// Specs is a set of spec versions.
+type Specs uint32
+
+// SpecsOf returns the set of versions; those that are not known are left out.
+func SpecsOf(versions ...string) Specs {
+	var set Specs
+	for i := range family {
+		if slices.Contains(versions, family[i].name) {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// Reads reports whether an Ignition whose newest spec version is max reads one of the
+// set: one of the same major version that is not newer. It is true of an empty set and
+// of an unknown max.
+func (s Specs) Reads(max string) bool {
+	newest, parts, ok := parseVersion(max)
+	if s == 0 || !ok || parts != 3 {
+		return true
+	}
+	for i := range family {
+		v := family[i].version
+		if s&(1<<i) != 0 && v.pre == "" && v.major == newest.major && v.release() <= newest.release() {
+			return true
+		}
+	}
+	return false
 }

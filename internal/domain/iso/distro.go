@@ -92,3 +92,61 @@ func family(info string) string {
 func anaconda(distro string) bool {
 	return slices.Contains([]string{Fedora, RHEL, CentOS, Rocky, AlmaLinux, Oracle}, distro)
 }
+
+// Options are the arguments to set.
+type Options struct {
+	// Args are the kernel arguments. With none, the distro's default is set.
+	Args []string
+	// BaseURL replaces ${glowplug} in an argument.
+	BaseURL string
+	// FilesURL is the URL under which the files of the image are served over HTTP.
+	// With none, the default is for a machine that finds the image again through its
+	// firmware's iSCSI table.
+	FilesURL string
+}
+
+// DefaultArgs returns the kernel arguments that the distro needs to fetch its
+// config from here and to find its own image again after the kernel has loaded:
+// through the firmware's iSCSI table (iBFT), or over HTTP from filesURL. An
+// image of another distro has none.
+func (img *Image) DefaultArgs(filesURL string) []string {
+	filesURL = strings.TrimSuffix(filesURL, "/")
+	var args []string
+	switch {
+	case img.distro == CoreOS:
+		args = []string{"ignition.firstboot", "ignition.platform.id=metal",
+			"ignition.config.url=${glowplug}/api/v1/ignition"}
+		if rootfs, err := img.Lookup("/images/pxeboot/rootfs.img"); err == nil && filesURL != "" {
+			return append(args, "coreos.live.rootfs_url="+filesURL+rootfs.Path)
+		}
+	case anaconda(img.distro):
+		args = []string{"inst.ks=${glowplug}/api/v1/kickstart"}
+		if filesURL != "" && (img.exists("/images/install.img") || img.exists("/.treeinfo")) {
+			return append(args, "inst.stage2="+filesURL)
+		}
+	default:
+		return nil
+	}
+	return append(args, "rd.iscsi.firmware=1", "ip=ibft")
+}
+
+// edit returns the change of the image's command lines, nil for none.
+func (img *Image) edit(o Options) (*edit, error) {
+	texts := o.Args
+	if len(texts) == 0 {
+		texts = img.DefaultArgs(o.FilesURL)
+	}
+	args, err := parseArguments(texts, o.BaseURL)
+	if err != nil || len(args) == 0 {
+		return nil, err
+	}
+	// The image is no longer the one that the check knows.
+	e := &edit{set: args, drop: []string{mediaCheck}}
+	for _, a := range args {
+		// With the label of an ISO to wait for, CoreOS does not look at the URL.
+		if a.key() == "coreos.live.rootfs_url" {
+			e.drop = append(e.drop, "coreos.liveiso")
+		}
+	}
+	return e, nil
+}

@@ -1,6 +1,13 @@
 package match
 
-import "glowplug/internal/domain/shardmap"
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/shardmap"
+)
 
 // Index finds the rule for a machine in a time that does not depend on the number of
 // rules. The zero value is empty. A copy stays as it is when the original is changed.
@@ -139,4 +146,102 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 		return r, tier
 	}
 	return all.pick(&q.Facts, image)
+}
+
+// indexedQuery is a query with its addresses and names in maps and sorted lists: a rule
+// with a thousand addresses is compared with a machine that has a thousand of them, and
+// need not be compared pair by pair.
+type indexedQuery struct {
+	*Query
+	macs map[netaddr.MAC]bool
+	// ips are sorted.
+	ips []netip.Addr
+	// names are the host names, and firstLabels the first labels of all of them.
+	names, firstLabels map[string]bool
+}
+
+func newIndexedQuery(q *Query) *indexedQuery {
+	indexed := &indexedQuery{
+		Query: q, macs: map[netaddr.MAC]bool{}, ips: slices.SortedFunc(slices.Values(q.IPs), netip.Addr.Compare),
+		names: map[string]bool{}, firstLabels: map[string]bool{},
+	}
+	for _, m := range q.MACs {
+		indexed.macs[m] = true
+	}
+	for _, name := range q.Hostnames {
+		indexed.names[name], indexed.firstLabels[netaddr.FirstLabel(name)] = true, true
+	}
+	return indexed
+}
+
+func (q *indexedQuery) hasMAC(m netaddr.MAC) bool { return q.macs[m] }
+
+// hasHost reports whether SameHost holds for one of the machine's names.
+func (q *indexedQuery) hasHost(want string) bool {
+	if first := netaddr.FirstLabel(want); first != want {
+		return q.names[want] || q.names[first]
+	}
+	return q.firstLabels[want]
+}
+
+// longest returns the longest prefix that contains one of the machine's addresses, and
+// that address.
+func (q *indexedQuery) longest(prefixes []netip.Prefix) (best netip.Prefix, addr netip.Addr, found bool) {
+	for _, p := range prefixes {
+		if found && hostBits(p) >= hostBits(best) {
+			continue
+		}
+		// If the prefix contains any of the addresses, it contains the lowest that is not
+		// below it.
+		i, _ := slices.BinarySearchFunc(q.ips, p.Addr(), netip.Addr.Compare)
+		if i < len(q.ips) && p.Contains(q.ips[i]) {
+			best, addr, found = p, q.ips[i], true
+		}
+	}
+	return best, addr, found
+}
+
+// prefixTable finds the longest prefix that contains an address.
+type prefixTable struct {
+	rules shardmap.Map[netip.Prefix, []*Rule]
+	// lengths are the numbers of host bits that prefixes in rules have, ascending, so
+	// that an exact address goes first in either family.
+	lengths []length
+}
+
+// length is a number of host bits, and the number of prefixes that have it.
+type length struct{ bits, prefixes int }
+
+func hostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
+
+func (t *prefixTable) set(edit *shardmap.Edit, p netip.Prefix, r *Rule, isListed bool) {
+	before := t.rules.Len()
+	shardmap.SetListed(edit, &t.rules, p, r, isListed, (*Rule).Compare)
+	added := t.rules.Len() - before
+	if added == 0 {
+		return
+	}
+	n := hostBits(p)
+	i, found := slices.BinarySearchFunc(t.lengths, n, func(l length, n int) int { return cmp.Compare(l.bits, n) })
+	t.lengths = slices.Clone(t.lengths)
+	if !found {
+		t.lengths = slices.Insert(t.lengths, i, length{bits: n})
+	}
+	if t.lengths[i].prefixes += added; t.lengths[i].prefixes == 0 {
+		t.lengths = slices.Delete(t.lengths, i, i+1)
+	}
+}
+
+func (t *prefixTable) pick(addrs []netip.Addr) (best *Rule) {
+	for _, l := range t.lengths {
+		for _, a := range addrs {
+			if p, err := a.Prefix(a.BitLen() - l.bits); err == nil {
+				best = firstOf(best, t.rules.Get(p))
+			}
+		}
+		if best != nil {
+			return best
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -155,4 +156,27 @@ func Clip(s string, limit int) string {
 		return strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return s
+}
+
+// Position returns the line and column, both from 1, of a byte offset in source. An
+// offset outside of the source is moved to its nearest end.
+func Position(source []byte, offset int) (line, column int) {
+	before := source[:min(max(offset, 0), len(source))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte{'\n'}) + 1, len(before) - start + 1
+}
+
+// Size writes a number of bytes as 812B, 4.1Ki, 2.0Mi; nothing as "".
+func Size(n int64) string {
+	switch {
+	case n == 0:
+		return ""
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1fKi", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1fMi", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1fGi", float64(n)/(1<<30))
 }

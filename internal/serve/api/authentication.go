@@ -1,9 +1,18 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -13,6 +22,9 @@ import (
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"glowplug/internal/keyfile"
 )
 
 // Names of the callers that need no entry in a file.
@@ -112,4 +124,101 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-cache, private")
 	fail(w, r, apierrors.NewUnauthorized(reason))
+}
+
+// withEnd lets Shutdown end watches and uploads, whose clients begin them again, and lets
+// RecheckCallers end those of a credential. It precedes the authentication, which removes the
+// credential from the request.
+func (s *Server) withEnd(h http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
+			ctx, end := context.WithCancel(r.Context())
+			defer end()
+			stop := context.AfterFunc(s.ctx, end)
+			defer stop()
+			r = r.WithContext(ctx)
+			if bringsCredential(r) {
+				asked := r.Clone(ctx)
+				s.lasting.Store(asked, end)
+				defer s.lasting.Delete(asked)
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// RecheckCallers ends the watches and uploads whose credential is not valid any more.
+// Call it when tokens or the CAs of client certificates have changed.
+func (s *Server) RecheckCallers() {
+	s.lasting.Range(func(r, end any) bool {
+		if _, ok, err := s.guard.AuthenticateRequest(r.(*http.Request)); err != nil || !ok {
+			end.(context.CancelFunc)()
+		}
+		return true
+	})
+}
+
+// tokenFile is a file of static tokens, in the CSV of Kubernetes: token, user, uid,
+// "group,group". It is read again when it changes.
+type tokenFile struct {
+	*keyfile.Follower
+	users atomic.Pointer[map[tokenHash]*user.DefaultInfo]
+}
+
+// tokenHash is the key of a token: a look-up takes the same time for every token.
+type tokenHash [sha256.Size]byte
+
+func openTokens(path string, logger *slog.Logger) (*tokenFile, error) {
+	f := &tokenFile{}
+	var err error
+	f.Follower, err = keyfile.Follow(keyfile.Secret, path, logger, func(content []byte) error {
+		users, err := parseTokens(content)
+		if err != nil {
+			return fmt.Errorf("token file %s: %w", path, err)
+		}
+		f.users.Store(&users)
+		return nil
+	})
+	return f, err
+}
+
+// parseTokens parses the CSV. Its errors have the numbers of lines, never their text.
+func parseTokens(content []byte) (map[tokenHash]*user.DefaultInfo, error) {
+	users := map[tokenHash]*user.DefaultInfo{}
+	reader := csv.NewReader(bytes.NewReader(content))
+	reader.FieldsPerRecord = -1
+	for {
+		record, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return users, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		line, _ := reader.FieldPos(0)
+		if len(record) < 3 {
+			return nil, fmt.Errorf("line %d has %d columns: want token, user name, user id", line, len(record))
+		}
+		if record[0] == "" {
+			return nil, fmt.Errorf("line %d has an empty token", line)
+		}
+		hash := tokenHash(sha256.Sum256([]byte(record[0])))
+		if users[hash] != nil {
+			return nil, fmt.Errorf("line %d has a token that stands above it already", line)
+		}
+		who := &user.DefaultInfo{Name: record[1], UID: record[2]}
+		if len(record) > 3 {
+			who.Groups = strings.Split(record[3], ",")
+		}
+		users[hash] = who
+	}
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (f *tokenFile) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+	who, ok := (*f.users.Load())[sha256.Sum256([]byte(token))]
+	if !ok {
+		return nil, false, nil
+	}
+	return &authenticator.Response{User: who}, true, nil
 }

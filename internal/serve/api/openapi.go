@@ -1,11 +1,17 @@
 package api
 
 import (
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	endpointsopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilcompatibility "k8s.io/apiserver/pkg/util/compatibility"
+	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -58,4 +64,44 @@ func dropStrategicMerge3(doc *spec3.OpenAPI) (*spec3.OpenAPI, error) {
 		}
 	}
 	return doc, nil
+}
+
+// versionInfo returns the answer to kubectl version: the release of the API machinery, with
+// glowplug's own after the plus sign.
+func versionInfo() apimachineryversion.Info {
+	parts := strings.SplitN(strings.TrimPrefix(version.KubernetesVersion, "v"), ".", 3)
+	info := apimachineryversion.Info{
+		Major:      parts[0],
+		Minor:      parts[1],
+		GitVersion: version.KubernetesVersion + "+glowplug-" + version.Version,
+		GitCommit:  version.Commit(),
+		GoVersion:  runtime.Version(),
+		Compiler:   runtime.Compiler,
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range build.Settings {
+			switch setting.Key {
+			case "vcs.time":
+				info.BuildDate = setting.Value
+			case "vcs.modified":
+				info.GitTreeState = map[string]string{"true": "dirty", "false": "clean"}[setting.Value]
+			}
+		}
+	}
+	return info
+}
+
+// ownVersion gives the library our version in place of one from linker flags.
+type ownVersion struct {
+	basecompatibility.EffectiveVersion
+}
+
+func (ownVersion) Info() *apimachineryversion.Info {
+	info := versionInfo()
+	return &info
+}
+
+func effectiveVersion() basecompatibility.EffectiveVersion {
+	return ownVersion{utilcompatibility.DefaultBuildEffectiveVersion()}
 }

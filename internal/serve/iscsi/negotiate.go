@@ -1,8 +1,14 @@
 package iscsi
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The protocol's defaults, RFC 7143 section 13, and its bounds.
@@ -118,4 +124,188 @@ func pickDigest(value string, on *bool) string {
 		}
 	}
 	return rejected
+}
+
+const (
+	// maxKeys bounds the keys of one exchange; login needs about twenty.
+	maxKeys = 64
+	// maxKeyName is the longest name of a key, RFC 7143 section 6.1.
+	maxKeyName = 63
+	// maxText bounds the text that is put together from continued PDUs.
+	maxText = 32 << 10
+	// maxName is the longest iSCSI name, section 4.2.7.1.
+	maxName = 223
+)
+
+var (
+	errText    = errors.New("text is not a list of key=value")
+	errTooLong = errors.New("text too long")
+)
+
+// pair is one key=value.
+type pair struct{ key, value string }
+
+// pairs is a text: the keys in their order.
+type pairs []pair
+
+// parseText parses a text.
+func parseText(b []byte) (pairs, error) {
+	var list pairs
+	for len(b) > 0 {
+		line, rest, _ := bytes.Cut(b, []byte{0})
+		b = rest
+		if len(line) == 0 {
+			continue // padding that was counted
+		}
+		key, value, found := bytes.Cut(line, []byte{'='})
+		if !found || len(key) == 0 || len(key) > maxKeyName {
+			return nil, errText
+		}
+		if len(list) == maxKeys {
+			return nil, errTooLong
+		}
+		list = append(list, pair{string(key), string(value)})
+	}
+	return list, nil
+}
+
+// get returns a key's value.
+func (p pairs) get(key string) (string, bool) {
+	for _, each := range p {
+		if each.key == key {
+			return each.value, true
+		}
+	}
+	return "", false
+}
+
+// add appends a key.
+func (p *pairs) add(key, value string) { *p = append(*p, pair{key, value}) }
+
+// encode returns the text as it is sent.
+func (p pairs) encode() []byte {
+	var b []byte
+	for _, each := range p {
+		b = append(b, each.key...)
+		b = append(b, '=')
+		b = append(b, each.value...)
+		b = append(b, 0)
+	}
+	return b
+}
+
+// validName reports whether a text can be an iSCSI name. It accepts the characters that
+// initiators use, but none that could break a log line or a text.
+func validName(s string) bool {
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || r == '=' || r == ','
+	})
+}
+
+// number reads a numerical value within bounds; the protocol allows hex.
+func number(s string, low, high int) (int, bool) {
+	base := 10
+	if cut, ok := strings.CutPrefix(strings.ToLower(s), "0x"); ok {
+		s, base = cut, 16
+	}
+	n, err := strconv.ParseUint(s, base, 32)
+	if err != nil || int(n) < low || int(n) > high {
+		return 0, false
+	}
+	return int(n), true
+}
+
+// list returns the elements of a value that is a list in order of preference.
+func list(value string) []string { return strings.Split(value, ",") }
+
+// texts is a text exchange under way: the text so far, and the rest of the answer.
+type texts struct{ in, out []byte }
+
+// textTag is the target's tag of a text exchange that goes on; there is one at a time.
+const textTag = 1
+
+// textExchange is a connection in its answers to Text Requests.
+type textExchange struct{ *conn }
+
+// text answers a Text Request (RFC 7143, section 11.10): SendTargets, or a new segment
+// length. It sends a long answer a segment at a time.
+func (c textExchange) text(r request) error {
+	const more = 0x40
+	t := &c.texts
+	if r.word(20) == noTag {
+		*t = texts{}
+	}
+	if r.flags()&more != 0 {
+		if t.in = append(t.in, r.data...); len(t.in) > maxText {
+			return fmt.Errorf("text request: %w", errTooLong)
+		}
+		return c.textResponse(r, 0, textTag, nil)
+	}
+	if len(t.out) == 0 {
+		keys, err := parseText(append(t.in, r.data...))
+		if err != nil {
+			return fmt.Errorf("text request: %w", err)
+		}
+		t.in, t.out = nil, c.answerKeys(keys).encode()
+	}
+	n := min(len(t.out), c.params.maxSend, maxReceive)
+	part := t.out[:n]
+	if t.out = t.out[n:]; len(t.out) > 0 {
+		return c.textResponse(r, more, textTag, part)
+	}
+	return c.textResponse(r, flagFinal, noTag, part)
+}
+
+// textResponse sends a part of an answer. After one with textTag the initiator asks for
+// the next part.
+func (c textExchange) textResponse(r request, flags byte, tag uint32, part []byte) error {
+	h := newHeader(opTextDone, flags, r.tag())
+	copy(h[8:16], r.head[8:16])
+	h.put(20, tag)
+	return c.answer(&h, part)
+}
+
+func (c textExchange) answerKeys(keys pairs) pairs {
+	var answer pairs
+	for _, each := range keys {
+		switch each.key {
+		case "SendTargets":
+			answer = append(answer, c.sendTargets(each.value)...)
+		case "MaxRecvDataSegmentLength":
+			if value, reply := c.params.negotiate(each.key, each.value); reply {
+				answer.add(each.key, value)
+			}
+		default:
+			answer.add(each.key, rejected)
+		}
+	}
+	return answer
+}
+
+// sendTargets lists targets: all in a discovery session, in a normal one its own.
+func (c textExchange) sendTargets(which string) pairs {
+	var names []string
+	switch {
+	case !c.discovery:
+		names = []string{c.target.IQN}
+	case c.server.options.Discover != nil:
+		names = c.server.options.Discover(c.loginTo(""))
+	}
+	portal := c.server.options.Portal
+	if portal == "" {
+		portal = address(c.local)
+	}
+	var answer pairs
+	for _, name := range names {
+		if which == "All" || which == "" && !c.discovery || which == name {
+			answer.add("TargetName", name)
+			answer.add("TargetAddress", portal+",1")
+		}
+	}
+	return answer
+}
+
+// address returns an address in the form of TargetAddress, which has no zone.
+func address(a netip.AddrPort) string {
+	return net.JoinHostPort(a.Addr().WithZone("").String(), fmt.Sprint(a.Port()))
 }

@@ -1,10 +1,17 @@
+// Package peer finds out who sent a request: the client behind trusted proxies, its
+// hardware address from the kernel's neighbour table, and the user of a local client.
 package peer
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
@@ -113,4 +120,94 @@ func (r *Resolver) trusts(addr netip.Addr) bool { return Contains(r.proxies, add
 // Contains reports whether an address, which has no zone, is in one of the prefixes.
 func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// ErrNoUser is the error of a connection whose user is unknown.
+var ErrNoUser = errors.New("the kernel does not tell which user the connection is of")
+
+// connection is the neighbour entry of a peer when its connection was accepted, or at the
+// first request where it had no entry then. An entry can be changed for the length of
+// one answer, and a connection outlasts ChangeWindow.
+type connection struct {
+	mac atomic.Pointer[netaddr.MAC] // nil: none is known yet
+}
+
+type connectionKey struct{}
+
+// ConnContext is for http.Server.ConnContext: it stores the neighbour entry of a
+// connection that was just accepted.
+func (r *Resolver) ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok || r.neighbors == nil {
+		return ctx
+	}
+	remote := tcp.AddrPort().Addr()
+	peer := remote.WithZone("").Unmap()
+	if peer.IsLoopback() || r.trusts(peer) {
+		return ctx
+	}
+	c := &connection{}
+	if mac := r.neighbor(peer, remote.Zone()).MAC; mac != (netaddr.MAC{}) {
+		c.mac.Store(&mac)
+	}
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// compare sets in the caller of a request where the connection differs from the
+// neighbour table. While that has no entry, the connection's counts.
+func (c *connection) compare(caller *identity.Caller) {
+	accepted := c.mac.Load()
+	switch {
+	case accepted == nil && caller.MAC != netaddr.MAC{}:
+		mac := caller.MAC
+		c.mac.CompareAndSwap(nil, &mac)
+	case accepted == nil:
+	case caller.MAC == netaddr.MAC{}:
+		caller.MAC = *accepted
+	case caller.Former == netaddr.MAC{} && *accepted != caller.MAC:
+		caller.Former = *accepted
+	}
+}
+
+// maxHops bounds the chain of proxies that is followed.
+const maxHops = 32
+
+// forwardedClient walks X-Forwarded-For from the right, through every hop that is
+// trusted, and returns the first that is not: the client. Each hop vouches for the one to
+// its left alone, so what an untrusted client wrote itself is never reached. lines are
+// the header's lines in their order; peer is a trusted proxy.
+//
+// Where all hops are trusted the left-most is the client. Where a trusted hop wrote
+// something that is no address, or the chain is longer than maxHops, the client is
+// unknown: the address is the zero one, which belongs to no host.
+func forwardedClient(peer netip.Addr, lines []string, trusted func(netip.Addr) bool) netip.Addr {
+	client, hops := peer, 0
+	for _, entry := range slices.Backward(strings.Split(strings.Join(lines, ","), ",")) {
+		if entry = strings.Trim(entry, " \t"); entry == "" {
+			continue
+		}
+		hop, err := parseHop(entry)
+		if hops++; err != nil || hops > maxHops {
+			return netip.Addr{}
+		}
+		if client = hop; !trusted(client) {
+			return client
+		}
+	}
+	return client
+}
+
+// parseHop parses an entry: an address with or without a port, and an IPv6 one with or
+// without brackets. A zone belongs to the proxy's machine and is dropped.
+func parseHop(s string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		if strings.HasSuffix(s, "]") {
+			s += ":0"
+		}
+		var hop netip.AddrPort
+		hop, err = netip.ParseAddrPort(s)
+		addr = hop.Addr()
+	}
+	return addr.WithZone("").Unmap(), err
 }

@@ -1,3 +1,15 @@
+// Package ledger remembers which store a server belongs to, and guards against
+// every other one.
+//
+// A store has an identity: a random id, made once. It is written down twice, in
+// the store itself (the key "identity" of the bucket GLOWPLUG) and in the data
+// directory of each server (store.json), each time with the buckets that exist and
+// the revisions that they have reached. Before a server follows, makes or writes
+// anything, a Keeper compares the two with what is there. NATS that is empty,
+// holds another store, lacks a bucket or is older than it was is refused until an
+// operator says which of the two is right: Keeper.Init and Keeper.Adopt.
+//
+// The data directory belongs to one process at a time: a Ledger holds its lock.
 package ledger
 
 import (
@@ -7,7 +19,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Options says which store a data directory is opened for.
@@ -228,3 +244,64 @@ func (l *Ledger) change(f func(*record) (changed bool)) error {
 	l.state = next
 	return nil
 }
+
+// LockedError says that another process holds the data directory.
+type LockedError struct {
+	Dir string
+	// Holder describes the process, as it wrote it down itself: "pid 4711 on
+	// node1 since 2025-01-31T12:00:00Z". It is empty if the file does not say.
+	Holder string
+}
+
+func (e *LockedError) Error() string {
+	holder := e.Holder
+	if holder == "" {
+		holder = "another process"
+	}
+	return fmt.Sprintf("the data directory %s is in use by %s", e.Dir, holder)
+}
+
+// Hint is what to do about it.
+func (e *LockedError) Hint() string {
+	return "stop that process, or choose another directory with --data-dir"
+}
+
+// lock takes the directory for this process and writes down who holds it. The
+// kernel drops the lock with the process, so a stale file does no harm.
+func lock(dir string) (unlock func(), err error) {
+	path := filepath.Join(dir, "store.lock")
+	fl := flock.New(path, flock.SetPermissions(0o600))
+	ok, err := fl.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the data directory: %w", err)
+	}
+	if !ok {
+		holder, _ := os.ReadFile(path) // who holds it is a courtesy; that it is held is the error
+		return nil, &LockedError{Dir: dir, Holder: strings.TrimSpace(string(holder))}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unnamed host"
+	}
+	holder := fmt.Sprintf("pid %d on %s since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
+	if err := os.WriteFile(path, []byte(holder), 0o600); err != nil {
+		_ = fl.Unlock()
+		return nil, fmt.Errorf("locking the data directory: %w", err)
+	}
+	return func() { _ = fl.Unlock() }, nil
+}
+
+// Mismatch says that what is stored is not the store that a data directory belongs
+// to, or not all of it. Nothing is followed, made or written until an operator
+// mends it.
+type Mismatch struct {
+	// Reason says what was found, and what was expected.
+	Reason string
+	// Remedy says what to do.
+	Remedy string
+}
+
+func (m *Mismatch) Error() string { return m.Reason }
+
+// Hint is what to do about it.
+func (m *Mismatch) Hint() string { return m.Remedy }

@@ -6,6 +6,7 @@ import (
 
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/shardmap"
+	"glowplug/internal/domain/template"
 )
 
 // hostIndex finds hosts by what identifies them. Hosts with an address or name in common
@@ -93,4 +94,22 @@ func (x *hostIndex) byHostname(name string) *Host {
 		return other
 	}
 	return best
+}
+
+// Facts returns what templates know of the host.
+func (h *Host) Facts() *template.Facts {
+	f := &template.Facts{Namespace: h.Namespace, Name: h.Name, Labels: h.Labels}
+	if len(h.Hostnames) > 0 {
+		f.Hostname = h.Hostnames[0]
+	}
+	if len(h.IPs) > 0 {
+		f.IP = h.IPs[0].String()
+	}
+	if len(h.MACs) > 0 {
+		f.MAC = h.MACs[0].String()
+	}
+	if h.More != nil {
+		f.Annotations, f.NICs = h.More.Annotations, h.More.NICs
+	}
+	return f
 }

@@ -1,0 +1,193 @@
+// Package netaddr parses what identifies a machine on a network, in every
+// notation that firmware, DHCP servers and people use: hardware addresses, IP
+// addresses, prefixes, host names and system UUIDs. It is pure.
+package netaddr
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+)
+
+// ParseIP reads an IPv4 or IPv6 address. IPv4-mapped IPv6 is IPv4; a zone is
+// refused, for it means nothing on another machine.
+func ParseIP(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, fmt.Errorf("%q is not an IP address", clip(s))
+	}
+	return a.Unmap(), nil
+}
+
+// ParsePrefix reads a CIDR, or an address as the prefix that holds it alone.
+// Bits behind the prefix length are cleared.
+func ParsePrefix(s string) (netip.Prefix, error) {
+	if !strings.Contains(s, "/") {
+		a, err := ParseIP(s)
+		if err != nil {
+			return netip.Prefix{}, err
+		}
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is not an IP address or a CIDR such as 192.168.10.0/24", clip(s))
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return netip.Prefix{}, fmt.Errorf("%q is not a CIDR: an IPv4-mapped prefix is at least 96 bits long", clip(s))
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
+}
+
+// ParseHostname checks a host name (RFC 1123, with the underscore that some
+// DHCP clients send), in any case, and gives it in lower case without a
+// trailing dot. A newline, a space or a "$" never passes.
+func ParseHostname(s string) (string, error) {
+	name := strings.ToLower(strings.TrimSuffix(s, "."))
+	if name == "" || len(name) > 253 {
+		return "", fmt.Errorf("%q is not a host name: want 1 to 253 characters", clip(s))
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return "", fmt.Errorf("%q is not a host name: each part has 1 to 63 characters and no hyphen at its ends", clip(s))
+		}
+		if strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", fmt.Errorf("%q is not a host name: only letters, digits, hyphens and dots", clip(s))
+		}
+	}
+	return name, nil
+}
+
+// FirstLabel is a host name up to its first dot.
+func FirstLabel(name string) string {
+	first, _, _ := strings.Cut(name, ".")
+	return first
+}
+
+// The placeholders that boards without a UUID report.
+const (
+	allZeros = "00000000-0000-0000-0000-000000000000"
+	allOnes  = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// ParseUUID checks an SMBIOS system UUID in its 8-4-4-4-12 form and returns it in
+// lower case. The placeholders are refused.
+func ParseUUID(s string) (string, error) {
+	u := strings.ToLower(s)
+	if !uuidForm.MatchString(u) {
+		return "", fmt.Errorf("%q is not a system UUID: want the form 4c4c4544-0042-3510-8056-b4c04f4e3132", clip(s))
+	}
+	if IsPlaceholderUUID(u) {
+		return "", fmt.Errorf("%q is no machine's own UUID: boards without one report it", clip(s))
+	}
+	return u, nil
+}
+
+// IsPlaceholderUUID reports whether s is what boards without a UUID report: all
+// zeros or all ones, in the 8-4-4-4-12 form. A query that carries it says nothing.
+func IsPlaceholderUUID(s string) bool { return s == allZeros || strings.EqualFold(s, allOnes) }
+
+// Source returns the address that counts for a bound per client: an IPv4 address for
+// itself, an IPv6 address as its /64, which one machine owns. A link-local IPv6 address
+// counts for itself, with its zone: all machines of a network share one /64 there.
+func Source(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap()
+	if addr.Is4() || addr.IsLinkLocalUnicast() {
+		return addr
+	}
+	prefix, err := addr.WithZone("").Prefix(64)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return prefix.Addr()
+}
+
+// SourceText is how a Source is written: an IPv6 /64 as such.
+func SourceText(source netip.Addr) string {
+	if source.Is6() && !source.IsLinkLocalUnicast() {
+		return source.String() + "/64"
+	}
+	return source.String()
+}
+
+// MAC is an EUI-48 hardware address. It is comparable, so that it can be a map key.
+type MAC [6]byte
+
+// ParseMAC reads aa:bb:cc:dd:ee:ff, aa-bb-cc-dd-ee-ff, aabb.ccdd.eeff or
+// aabbccddeeff, in any case. The separators of one address are all the same.
+// The multicast, broadcast and all-zero addresses name no card and are refused.
+func ParseMAC(s string) (MAC, error) {
+	var digits [12]byte
+	if !macDigits(s, &digits) {
+		return MAC{}, fmt.Errorf("%q is not a hardware address: want six bytes such as aa:bb:cc:dd:ee:ff", clip(s))
+	}
+	var m MAC
+	if _, err := hex.Decode(m[:], digits[:]); err != nil {
+		return MAC{}, fmt.Errorf("%q is not a hardware address: want hexadecimal digits", clip(s))
+	}
+	if m == (MAC{}) || m[0]&1 == 1 {
+		return MAC{}, fmt.Errorf("%q is not the hardware address of one card: it is all zero or a multicast address", clip(s))
+	}
+	return m, nil
+}
+
+// macDigits copies the twelve digits of s, whatever separates them.
+func macDigits(s string, digits *[12]byte) bool {
+	group := 0 // digits between separators; 0: none
+	switch len(s) {
+	case 12:
+	case 14:
+		group = 4
+	case 17:
+		group = 2
+	default:
+		return false
+	}
+	sep := byte('.')
+	if group == 2 {
+		sep = s[2]
+		if sep != ':' && sep != '-' {
+			return false
+		}
+	}
+	n := 0
+	for i := 0; i < len(s); i++ {
+		if group > 0 && i%(group+1) == group {
+			if s[i] != sep {
+				return false
+			}
+			continue
+		}
+		digits[n] = s[i]
+		n++
+	}
+	return n == 12
+}
+
+// String returns the colon form in lower case.
+func (m MAC) String() string {
+	const digits = "0123456789abcdef"
+	var b [17]byte
+	for i, v := range m {
+		b[i*3], b[i*3+1] = digits[v>>4], digits[v&15]
+		if i < 5 {
+			b[i*3+2] = ':'
+		}
+	}
+	return string(b[:])
+}
+
+// clip keeps a quoted value short enough for a log line or an error.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
