@@ -2,6 +2,8 @@ package v1
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -309,4 +311,22 @@ type ISCSICdromList struct {
 	metav1.ListMeta `json:"metadata"`
 
 	Items []ISCSICdrom `json:"items"`
+}
+
+// MergeKernelArgs returns the kernel arguments of an image followed by those of a host. An
+// argument of the image whose name the host has as well is left out.
+func MergeKernelArgs(image, own []string) []string {
+	named := map[string]bool{}
+	for _, arg := range own {
+		for word := range strings.FieldsSeq(arg) {
+			named[argumentName(word)] = true
+		}
+	}
+	merged := slices.DeleteFunc(slices.Clone(image), func(arg string) bool { return named[argumentName(arg)] })
+	return append(merged, own...)
+}
+
+func argumentName(arg string) string {
+	name, _, _ := strings.Cut(arg, "=")
+	return name
 }

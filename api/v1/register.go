@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,4 +38,26 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	AddKnownTypes(scheme, SchemeGroupVersion)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
+}
+
+// AddDefaultsToScheme registers the defaults, which decoders of the scheme then set.
+func AddDefaultsToScheme(scheme *runtime.Scheme) {
+	scheme.AddTypeDefaultingFunc(&BareMetalHost{}, func(obj any) { SetDefaultsBareMetalHost(obj.(*BareMetalHost)) })
+	scheme.AddTypeDefaultingFunc(&ISCSICdrom{}, func(obj any) { SetDefaultsISCSICdrom(obj.(*ISCSICdrom)) })
+}
+
+// SetDefaultsBareMetalHost sets bootMode to "once". The default of hostname is not stored,
+// so that it is always metadata.name (EffectiveHostname).
+func SetDefaultsBareMetalHost(host *BareMetalHost) {
+	host.Spec.BootMode = cmp.Or(host.Spec.BootMode, BootOnce)
+}
+
+// SetDefaultsISCSICdrom makes an image read-only, served over iSCSI, and readable by any
+// machine.
+func SetDefaultsISCSICdrom(cdrom *ISCSICdrom) {
+	if cdrom.Spec.ReadOnly == nil {
+		cdrom.Spec.ReadOnly = new(true)
+	}
+	cdrom.Spec.Transport = cmp.Or(cdrom.Spec.Transport, TransportISCSI)
+	cdrom.Spec.Access = cmp.Or(cdrom.Spec.Access, AccessAny)
 }
