@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
@@ -159,4 +160,154 @@ func (c *Controller) mark(ctx context.Context, stream string) error {
 		}
 	}
 	return nil
+}
+
+// Keys of the ConfigMap, and the annotation with the name of the stream in it.
+const (
+	KeyStream        = "stream"
+	KeyRelease       = "releaseVersion"
+	AnnotationStream = "glowplug.dev/stream"
+)
+
+// conflictPause is the time before a ConfigMap is read again that somebody else wrote at
+// the same time.
+const conflictPause = 50 * time.Millisecond
+
+// publish writes the current release into the ConfigMap, where it is another than the
+// one there.
+//
+// The order of the reads is what keeps a replica that is behind from publishing an old
+// release: the releases are read after the ConfigMap that is replaced, so that what
+// they say is no older than what it says.
+func (c *Controller) publish(ctx context.Context) (requeueAfter time.Duration, err error) {
+	request := client.Request{Resource: "configmaps", Namespace: c.opts.Namespace, Name: c.opts.Name}
+	cm := v1.ConfigMap{}
+	_, err = c.opts.Client.Do(ctx, &request, &cm)
+	missing := client.Code(err) == http.StatusNotFound
+	if err != nil && !missing {
+		return 0, err
+	}
+	if err := c.catchUp(ctx); err != nil {
+		return 0, err
+	}
+	current := c.opts.Library.Current(c.shown(&cm))
+	if current == nil || cm.Data[KeyStream] == string(current.Document.Raw) && cm.Data[KeyRelease] == current.Release &&
+		cm.Annotations[AnnotationStream] == current.Stream {
+		return 0, nil // a ConfigMap outlives the releases of its stream: better old than none
+	}
+	if cm.Immutable != nil && *cm.Immutable {
+		c.immutable(&cm)
+		return 0, nil
+	}
+	if pause := c.rewrites.pause(written{current.Document.Hash, current.Release}, time.Now()); pause > 0 {
+		return pause, nil
+	}
+	fill(&cm, current)
+	request.Method, request.Query, request.Body = http.MethodPut, url.Values{"fieldManager": {fieldManager}}, &cm
+	done := "replaced"
+	if missing {
+		cm.Name, cm.Namespace = c.opts.Name, c.opts.Namespace
+		request.Method, request.Name, done = http.MethodPost, "", "created"
+	}
+	_, err = c.opts.Client.Do(ctx, &request, nil)
+	switch client.Code(err) {
+	case http.StatusConflict, http.StatusNotFound: // written, or deleted, since it was read
+		return conflictPause, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	c.opts.Logger.Info("the ConfigMap of CoreOS boot images was "+done, "configmap", c.opts.Namespace+"/"+c.opts.Name,
+		"stream", current.Stream, "release", current.Release)
+	if pause := c.rewrites.wrote(time.Now()); pause >= time.Second {
+		c.opts.Logger.Warn("somebody else writes the ConfigMap of CoreOS boot images too: "+
+			"a server with another --coreos-configmap-stream, or another program",
+			"configmap", c.opts.Namespace+"/"+c.opts.Name, "pause", pause)
+	}
+	return 0, nil
+}
+
+// shown returns the stream that the ConfigMap is to show. It never turns to another by
+// itself: who acts on it would take that for a release.
+func (c *Controller) shown(cm *v1.ConfigMap) string {
+	if c.opts.Stream != "" {
+		return c.opts.Stream
+	}
+	if before := cm.Annotations[AnnotationStream]; before != "" {
+		return before
+	}
+	return c.opts.Library.First()
+}
+
+// fill puts a release into a ConfigMap. Keys of others stay.
+func fill(cm *v1.ConfigMap, current *streams.Stored) {
+	cm.TypeMeta = metav1.TypeMeta{Kind: "ConfigMap", APIVersion: v1.SchemeGroupVersion.String()}
+	if cm.Data == nil {
+		cm.Data = map[string]string{}
+	}
+	if cm.Annotations == nil {
+		cm.Annotations = map[string]string{}
+	}
+	cm.Data[KeyStream] = string(current.Document.Raw)
+	cm.Data[KeyRelease] = current.Release
+	cm.Annotations[AnnotationStream] = current.Stream
+	delete(cm.BinaryData, KeyStream)
+	delete(cm.BinaryData, KeyRelease)
+}
+
+// immutable says, once for each version, that the ConfigMap cannot be kept in step.
+func (c *Controller) immutable(cm *v1.ConfigMap) {
+	version := string(cm.UID) + cm.ResourceVersion
+	if c.refused == version {
+		return
+	}
+	c.refused = version
+	const sentence = "it is immutable and shows an old release: delete it, and it is made anew"
+	c.opts.Logger.Warn("the ConfigMap of CoreOS boot images is not kept in step",
+		"configmap", c.opts.Namespace+"/"+c.opts.Name, "error", sentence)
+	c.opts.Recorder.Record(v1.ObjectReference{
+		Kind: "ConfigMap", APIVersion: v1.SchemeGroupVersion.String(),
+		Namespace: cm.Namespace, Name: cm.Name, UID: string(cm.UID),
+	}, v1.EventWarning, "NotInStep", sentence)
+}
+
+const (
+	// rewritePauseMin and rewritePauseMax bound the pause before the same release is
+	// written again, which doubles; after rewriteCalm without one it begins anew.
+	rewritePauseMin = 50 * time.Millisecond
+	rewritePauseMax = 30 * time.Second
+	rewriteCalm     = 2 * rewritePauseMax
+)
+
+// written is a release that was written into the ConfigMap.
+type written struct{ document, release string }
+
+// rewrites bounds how often the same release is written, because somebody else writes
+// another in between: a replica with other flags, or another program. Neither is to keep
+// the store busy.
+type rewrites struct {
+	backOff workqueue.TypedRateLimiter[written]
+	last    written
+	next    time.Time
+}
+
+func newRewrites() *rewrites {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[written](rewritePauseMin, rewritePauseMax)
+	return &rewrites{backOff: limiter}
+}
+
+// pause returns the time to wait before a release is written.
+func (r *rewrites) pause(release written, now time.Time) time.Duration {
+	if release != r.last || now.Sub(r.next) > rewriteCalm {
+		r.backOff.Forget(r.last)
+		r.last, r.next = release, now
+	}
+	return r.next.Sub(now)
+}
+
+// wrote notes that the release was written, and returns the time before the next write.
+func (r *rewrites) wrote(now time.Time) time.Duration {
+	pause := r.backOff.When(r.last)
+	r.next = now.Add(pause)
+	return pause
 }

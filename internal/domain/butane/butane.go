@@ -210,6 +210,3 @@ var versions = map[string][]string{
 
 // Variants names the variants that can be compiled, sorted.
 func Variants() []string { return slices.Sorted(maps.Keys(versions)) }
-
-// Versions returns the versions of a variant, oldest first.
-func Versions(variant string) []string { return slices.Clone(versions[variant]) }

@@ -14,7 +14,7 @@ import (
 // TestEveryVersion compiles the smallest document of every variant and version.
 func TestEveryVersion(t *testing.T) {
 	for _, variant := range Variants() {
-		for _, version := range Versions(variant) {
+		for _, version := range versions[variant] {
 			t.Run(variant+" "+version, func(t *testing.T) {
 				source := "variant: " + variant + "\nversion: " + version + "\n"
 				if variant == "openshift" {

@@ -42,7 +42,8 @@ const maxSkewed = 20_000
 // SkewOf checks one host, which need not be stored; nil: its image reads its config, or it
 // is unknown whether it does. The rendering of a template is unknown.
 func (d *Decider) SkewOf(h *snapshot.Host) *Skew {
-	return d.skew(d.opts.Inventory.View(), h, Changed{}, nil)
+	image, config := d.booted(d.opts.Inventory.View(), h, Changed{}, nil)
+	return compareVersions(h, image, config)
 }
 
 // SkewOfStored is SkewOf for a stored host. It renders a template for the host, converts
@@ -88,7 +89,8 @@ func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 		if len(found) >= most {
 			break
 		}
-		if s := d.skew(view, h, c, alone); s != nil {
+		image, config := d.booted(view, h, c, alone)
+		if s := compareVersions(h, image, config); s != nil {
 			found = append(found, s)
 		}
 	}
@@ -119,13 +121,6 @@ func (d *Decider) imaged(c Changed) []*snapshot.Host {
 	return view.HostsOf(func(ref snapshot.Ref) bool { return doubtful[ref] })
 }
 
-// skew compares the image and the config of a host. alone has the changed config and no
-// other.
-func (d *Decider) skew(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) *Skew {
-	image, config := d.booted(view, h, c, alone)
-	return compareVersions(h, image, config)
-}
-
 // compareVersions compares the versions of an image and a config; either may be nil.
 func compareVersions(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *Skew {
 	if config == nil || config.Servable.Reads(image.MaxIgnition) {
@@ -142,7 +137,8 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 }
 
 // booted returns the image that a host boots and the config that it receives then. The
-// config is nil where it is unknown which versions the image reads.
+// config is nil where it is unknown which versions the image reads. alone has the changed
+// config and no other.
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
 	image *snapshot.Image, config *snapshot.Config,
 ) {

@@ -8,6 +8,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/shardmap"
 )
 
 // maxOthers bounds how many other hosts are named for one shared address: a
@@ -102,17 +103,17 @@ func (x *hostIndex) addSharers(sharers map[Ref]bool, h *Host) {
 // conflicting returns the hosts that have a conflict.
 func (x *hostIndex) conflicting() map[Ref]bool {
 	refs := map[Ref]bool{}
-	for _, sharers := range x.byMAC.All() {
-		if len(sharers) > 1 {
-			addRefs(refs, sharers)
-		}
-	}
-	for _, sharers := range x.byIP.All() {
-		if len(sharers) > 1 {
-			addRefs(refs, sharers)
-		}
-	}
+	addShared(refs, &x.byMAC)
+	addShared(refs, &x.byIP)
 	return refs
+}
+
+func addShared[K comparable](refs map[Ref]bool, hosts *shardmap.Map[K, []*Host]) {
+	for _, sharers := range hosts.All() {
+		if len(sharers) > 1 {
+			addRefs(refs, sharers)
+		}
+	}
 }
 
 func addRefs(refs map[Ref]bool, hosts []*Host) {

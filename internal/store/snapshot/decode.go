@@ -100,15 +100,12 @@ func (s *hostStatus) unreadable() bool {
 	return slices.Contains(s.Conditions, condition{Type: v1.ConditionConfigReadable, Status: "False"})
 }
 
-// StateOf returns the state where it is one of the known ones, which all hosts
-// share, and "" where it is not.
+var states = []string{v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError}
+
+// StateOf returns a known state as the string that all hosts share, and "" for any other.
 func StateOf(state string) string {
-	for _, known := range [...]string{
-		v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError,
-	} {
-		if state == known {
-			return known
-		}
+	if i := slices.Index(states, state); i >= 0 {
+		return states[i]
 	}
 	return ""
 }

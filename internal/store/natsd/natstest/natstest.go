@@ -128,9 +128,6 @@ func (s *Server) SetQuota(bytes int64) {
 // Name is the server's name, by which a cluster knows it.
 func (s *Server) Name() string { return s.opts.ServerName }
 
-// Dir is the folder of what the server stores.
-func (s *Server) Dir() string { return s.opts.StoreDir }
-
 // Use gives a stopped server another folder.
 func (s *Server) Use(dir string) { s.opts.StoreDir = dir }
 
