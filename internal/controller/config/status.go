@@ -183,10 +183,10 @@ func setOwn(config *v1.IgnitionConfig, own *v1.OwnCompilation) {
 	}
 }
 
-// Phase is the last step that is done for the newest source of a config. A source that
-// does not compile stays Pending and is not tried again; the last successful compilation
-// is served. A template is Converted once it is parsed: controller/template compiles it
-// for each host.
+// Phase is the progress of a config as the snapshot shows it; status.phase is Pending until
+// Merged. A source that does not compile has no further steps: its config has the phase of
+// the last successful compilation, which is served. A template is Converted once it is
+// parsed: controller/template compiles it for each host.
 type Phase string
 
 const (

@@ -50,7 +50,8 @@ type Compatibility struct {
 	// nextPass is the earliest time of the next pass over all hosts. There is one worker, so
 	// that nextPass and written need no lock.
 	nextPass time.Time
-	// written are the conditions that were written and are False, or may not be stored yet.
+	// written has the conditions that are False, and those whose write is not in the snapshot
+	// yet.
 	written map[snapshot.Ref]condition
 }
 
@@ -89,16 +90,15 @@ func (c *Compatibility) Changed(change snapshot.Change) {
 		key = change.Host.Ref
 	case change.OldHost != nil:
 		key = change.OldHost.Ref
-	case change.All:
-	case imageFacts(change.Image) != imageFacts(change.OldImage):
-	case configFacts(change.Config) != configFacts(change.OldConfig):
-	default:
-		return
+	case !change.All && imageFacts(change.Image) == imageFacts(change.OldImage) &&
+		configFacts(change.Config) == configFacts(change.OldConfig):
+		return // the change does not concern compatibility
 	}
 	c.controller.EnqueueAfter(key, coalescePause)
 }
 
-// facts are the parts of an image or a config that compatibility depends on.
+// facts are the parts of an image or a config that compatibility depends on. version is the
+// newest Ignition spec of an image, or the hash of a config.
 type facts struct {
 	uid, version, release string
 	generation            int64
@@ -145,7 +145,7 @@ func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
 		return wait
 	}
 	view := c.opts.Inventory.View()
-	hosts := view.HostsOf(func(snapshot.Ref) bool { return true })
+	hosts := view.HostsOf(func(snapshot.Ref) bool { return true }) // with any image
 	for _, h := range hosts {
 		c.controller.EnqueueLow(h.Ref)
 	}
@@ -156,8 +156,8 @@ func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
 	return 0
 }
 
-// check writes the condition of a host where the stored one is wrong, once for each revision
-// of the host.
+// check writes the condition of a host if the stored one differs. It writes the same
+// condition once for each revision of the host.
 func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
 	skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done())
 	if !isKnown {
@@ -176,7 +176,7 @@ func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
 	case found && before.sentence == sentence && (isStored || before.revision == h.Revision):
 		return
 	}
-	// After a start the same condition may be stored already: then the write changes nothing.
+	// After a start the condition can be stored already: then this write has no effect.
 	c.written[h.Ref] = condition{sentence, h.Revision}
 	c.opts.Journal.ConfigReadable(h, sentence)
 }
@@ -184,8 +184,8 @@ func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
 // maxNamed bounds the hosts that the answer to a write names.
 const maxNamed = 5
 
-// HostWarnings returns the warnings for a host that is being written: the hosts that share
-// an address with it, and that its image cannot read its config.
+// HostWarnings returns the warnings for a host that a client writes: a sentence for each
+// host that shares an address with it, and one if its image cannot read its config.
 func (c *Compatibility) HostWarnings(host *v1.BareMetalHost) []string {
 	var sentences []string
 	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {

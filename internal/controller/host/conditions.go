@@ -21,14 +21,14 @@ const (
 	reasonUnreadable = "IgnitionTooOld"
 )
 
-// findings are the values of a host's conditions. They are immutable: a change makes new
-// ones.
+// findings are the values of a host's conditions. They are immutable: a change replaces
+// them.
 type findings struct {
 	uid string
 	// conflicts has a sentence for each conflict of the host.
 	conflicts []string
-	// unreadable says why the image of the host cannot read its config; "": it can. It is
-	// nil unless it has changed since the conditions were written last.
+	// unreadable is the new value of ConfigReadable: why the image of the host cannot read
+	// its config, or "" if it can. nil: the stored condition is up to date.
 	unreadable *string
 	// pending is true until the conditions are written.
 	pending bool
@@ -84,8 +84,8 @@ func (w *StatusWriter) pending() (refs []snapshot.Ref) {
 	return refs
 }
 
-// forget drops written findings, but for conflicts that go on. Findings that have changed
-// during the write stay.
+// forget removes written findings, except for conflicts, which end later. It keeps
+// findings that have changed during the write.
 func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,9 +99,9 @@ func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	w.findings[ref] = &findings{uid: written.uid, conflicts: written.conflicts}
 }
 
-// conditions returns the conditions for a status. A condition is added when it is false for
-// the first time. IdentityUnique becomes true with any write of the status, since its
-// conflict may have ended while no server ran.
+// conditions returns the conditions for a status. A host has a condition once it was False.
+// Each write of the status sets IdentityUnique to True if the host has no conflict, since
+// the conflict can have ended while no server ran.
 func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.Time) (all []*metav1.Condition) {
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		all = append(all, &metav1.Condition{

@@ -35,7 +35,7 @@ const (
 type StatusOptions struct {
 	// Progress has the states of boots.
 	Progress *progress.Tracker
-	// Host returns a host of the snapshot, or nil; a nil function is not called.
+	// Host returns a host of the snapshot, or nil. Host may be nil.
 	Host func(snapshot.Ref) *snapshot.Host
 	// Events records changes of conditions.
 	Events controller.Recorder
@@ -46,7 +46,7 @@ type StatusOptions struct {
 }
 
 // StatusWriter is the writer of BareMetalHost.status. Its methods are safe for
-// concurrent use and, but for Run and Shutdown, do not block.
+// concurrent use. Only Run and Shutdown block.
 type StatusWriter struct {
 	opts   StatusOptions
 	queue  *controller.Controller[snapshot.Ref]
@@ -85,8 +85,8 @@ func (w *StatusWriter) Changed(host snapshot.Ref, pause time.Duration) {
 // Pending returns the number of hosts whose conditions are not written yet.
 func (w *StatusWriter) Pending() int { return len(w.pending()) }
 
-// Run writes statuses until ctx ends. While the store is away they wait. It is called once;
-// Shutdown writes the rest.
+// Run writes statuses until ctx ends. Statuses are pending while the store is away. Run is
+// called once; Shutdown writes the rest.
 func (w *StatusWriter) Run(ctx context.Context, store controller.Store) {
 	w.mu.Lock()
 	w.store = store
@@ -143,7 +143,7 @@ func (w *StatusWriter) write(ctx context.Context, ref snapshot.Ref) error {
 	if storage.IsNotFound(err) || apierrors.IsNotFound(err) {
 		err = progress.ErrGone
 	}
-	if err == nil && machine.UID != u.uid {
+	if err == nil && machine.UID != u.uid { // the stored host is a new one of the same name
 		w.opts.Progress.EndWrite(&machine, progress.ErrGone)
 	} else {
 		w.opts.Progress.EndWrite(&machine, err)
@@ -170,7 +170,7 @@ func (w *StatusWriter) includes(m *progress.Machine) bool {
 
 // update is one write of a status.
 type update struct {
-	machine  progress.Machine // zero: its part of the status is up to date
+	machine  progress.Machine // zero: the progress in the status is up to date
 	findings *findings        // nil: there are none
 	at       time.Time
 

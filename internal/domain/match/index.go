@@ -10,7 +10,7 @@ import (
 )
 
 // Index finds the rule for a machine in a time that does not depend on the number of
-// rules. The zero value is empty. A copy stays as it is when the original is changed.
+// rules. The zero value is empty. A change of an Index does not change its copies.
 type Index struct {
 	// scopes holds the rules of each type by namespace, and, under the namespace "",
 	// those of all namespaces together.
@@ -22,7 +22,7 @@ type Index struct {
 
 type scopeKey struct{ typ, namespace string }
 
-// indexed is a rule, and the one label of its selector under which scopes list it.
+// indexed is a rule in an Index, with the label of its selector under which scopes list it.
 type indexed struct {
 	rule   *Rule
 	anchor Label
@@ -115,8 +115,8 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 		}
 		return nil, None
 	}
-	// The machine's own namespace goes first. The scope of all namespaces includes it, which
-	// changes nothing: it is used only where no rule of the own namespace matches.
+	// The machine's own namespace goes first. The scope of all namespaces is used only if no
+	// rule of the own namespace matches, so it may include that namespace.
 	var own, all *scope
 	if q.Namespace != "" {
 		own = x.scopes.Get(scopeKey{q.Type, q.Namespace})
@@ -148,9 +148,8 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 	return all.pick(&q.Facts, image)
 }
 
-// indexedQuery is a query with its addresses and names in maps and sorted lists: a rule
-// with a thousand addresses is compared with a machine that has a thousand of them, and
-// need not be compared pair by pair.
+// indexedQuery is a query with its addresses and names in maps and sorted lists, so that a
+// rule with many addresses is not compared with each address of the machine.
 type indexedQuery struct {
 	*Query
 	macs map[netaddr.MAC]bool
@@ -191,8 +190,8 @@ func (q *indexedQuery) longest(prefixes []netip.Prefix) (best netip.Prefix, addr
 		if found && hostBits(p) >= hostBits(best) {
 			continue
 		}
-		// If the prefix contains any of the addresses, it contains the lowest that is not
-		// below it.
+		// If the prefix contains any address of the machine, it contains the first one that is
+		// not lower than the prefix.
 		i, _ := slices.BinarySearchFunc(q.ips, p.Addr(), netip.Addr.Compare)
 		if i < len(q.ips) && p.Contains(q.ips[i]) {
 			best, addr, found = p, q.ips[i], true
@@ -204,8 +203,8 @@ func (q *indexedQuery) longest(prefixes []netip.Prefix) (best netip.Prefix, addr
 // prefixTable finds the longest prefix that contains an address.
 type prefixTable struct {
 	rules shardmap.Map[netip.Prefix, []*Rule]
-	// lengths are the numbers of host bits that prefixes in rules have, ascending, so
-	// that an exact address goes first in either family.
+	// lengths are the numbers of host bits of the prefixes, ascending, so that an exact
+	// address goes first in both families.
 	lengths []length
 }
 

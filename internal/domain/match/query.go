@@ -49,7 +49,7 @@ func (f *Facts) hasLabels(labels []Label) bool {
 // Offer is the set of configs that a machine may be given.
 type Offer uint8
 
-// The offers. Everywhere is the machine's own namespace first, then the others. Under
+// The offers. Everywhere is all configs; those of the machine's own namespace go first. With
 // isolation a known machine has OwnNamespace, and an unknown one DefaultsOnly: the defaults
 // of the namespace "default".
 const (

@@ -34,8 +34,8 @@ type Rule struct {
 	Type string
 	// Created breaks ties: the older goes first.
 	Created time.Time
-	// Role is the config's own label "role". It counts only with an empty
-	// Selector.
+	// Role is the config's own label "role". It counts only with an empty Selector: a config
+	// with a selector is for these machines, not for a role.
 	Role     string
 	Selector Selector
 	// Config is the caller's; matching does not use it.
@@ -123,7 +123,7 @@ func Unique[T comparable](list []T) []T {
 	})
 }
 
-// Tier is the rule by which a config was chosen, in the order of precedence.
+// Tier is the kind of match by which a config was chosen, in the order of precedence.
 type Tier uint8
 
 // The tiers. None means that nothing matched.

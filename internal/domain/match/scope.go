@@ -11,7 +11,7 @@ type scope struct {
 	rules    int
 	macs     shardmap.Map[netaddr.MAC, []*Rule]
 	prefixes prefixTable
-	// names has the rules by host name, and stems those whose host name has a dot by its
+	// names has the rules by host name. stems has the rules with a full host name by its
 	// first label.
 	names, stems shardmap.Map[string, []*Rule]
 	// labels has each rule under its anchor.

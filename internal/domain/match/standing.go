@@ -9,8 +9,8 @@ import (
 	"glowplug/internal/domain/netaddr"
 )
 
-// Standing is the result of comparing one rule with a query, without an index. It defines
-// the tiers: an Index picks the rule whose Standing goes first.
+// Standing is the result of comparing one rule with a query. The order of standings defines
+// matching: an Index has to pick the rule whose Standing goes first.
 type Standing struct {
 	Rule *Rule
 	// Tier is the first tier in which the rule matches; None: it does not match, or is not
@@ -22,9 +22,10 @@ type Standing struct {
 	// Reason names the part of the rule that matches, or says why none does.
 	Reason string
 
-	// others is true for a rule outside the machine's namespace.
-	others bool
-	// depth is the order within the tier before age counts; lower goes first.
+	// isForeign is true for a rule outside the machine's namespace.
+	isForeign bool
+	// depth is the order within the tier, lower first. Rules of the same depth are ordered
+	// by age.
 	depth int
 }
 
@@ -32,9 +33,9 @@ type Standing struct {
 // they win; the rest follow by namespace and name.
 func Rank(rules []*Rule, q *Query) []Standing {
 	standings := make([]Standing, len(rules))
-	a := newIndexedQuery(q)
+	query := newIndexedQuery(q)
 	for i, r := range rules {
-		standings[i] = a.standing(r)
+		standings[i] = query.standing(r)
 	}
 	slices.SortFunc(standings, Standing.compare)
 	return standings
@@ -48,7 +49,7 @@ func (s Standing) compare(o Standing) int {
 	}
 	return cmp.Or(
 		compareBools(s.Tier != Role, o.Tier != Role),
-		compareBools(s.others, o.others),
+		compareBools(s.isForeign, o.isForeign),
 		cmp.Compare(s.Tier, o.Tier),
 		cmp.Compare(s.depth, o.depth),
 		s.Rule.Compare(o.Rule),
@@ -71,13 +72,13 @@ func (s Standing) Over(o Standing) string {
 	switch {
 	case s.Tier == Role && o.Tier != Role:
 		return "the role that was asked for goes first"
-	case s.others != o.others:
+	case s.isForeign != o.isForeign:
 		return "the host's own namespace goes first"
 	case s.Tier != o.Tier:
 		return fmt.Sprintf("%s goes before %s", s.Tier, o.Tier)
 	case s.depth != o.depth:
 		return map[Tier]string{
-			Role:   "the label role goes before the name",
+			Role:   roleOrder(s.depth),
 			IP:     "the longer prefix goes first",
 			Labels: "more labels go first",
 		}[s.Tier]
@@ -87,13 +88,21 @@ func (s Standing) Over(o Standing) string {
 	return "a tie of the same age: the order of namespace/name decides"
 }
 
+// roleOrder says why a rule of a depth of the tier Role goes before a deeper one.
+func roleOrder(depth int) string {
+	if depth == 0 {
+		return "the label role goes before the name"
+	}
+	return "the name with -target goes before the name of the role"
+}
+
 // standing compares one rule with the query.
 func (q *indexedQuery) standing(r *Rule) Standing {
-	s := Standing{Rule: r, others: q.Namespace == "" || r.Namespace != q.Namespace}
+	s := Standing{Rule: r, isForeign: q.Namespace == "" || r.Namespace != q.Namespace}
 	switch {
 	case r.Type != q.Type:
 		s.Reason = "its type is " + r.Type
-	case q.Offer == OwnNamespace && s.others:
+	case q.Offer == OwnNamespace && s.isForeign:
 		s.Reason = "isolated: only the host's own namespace is offered"
 	case q.Offer == DefaultsOnly && (r.Namespace != DefaultNamespace || !r.Selector.Default):
 		s.Reason = "isolated: an unknown machine is offered only defaults of the namespace " + DefaultNamespace

@@ -152,3 +152,16 @@ func TestRoleLabel(t *testing.T) {
 		t.Errorf("reason %q", got)
 	}
 }
+
+// TestRoleNames has the name with -target go before the name of the role.
+func TestRoleNames(t *testing.T) {
+	target := rule(t, Ref{"g10", "builder-target"}, 0, "ignition", Selector{})
+	rules := []*Rule{rule(t, Ref{"g10", "builder"}, 9, "ignition", Selector{}), target}
+	ranked := Rank(rules, &Query{Type: "ignition", Namespace: "g10", Facts: Facts{Role: "builder"}})
+	if ranked[0].Rule != target {
+		t.Errorf("%s wins, want the name with -target", ranked[0].Rule.Ref)
+	}
+	if got, want := ranked[0].Over(ranked[1]), "the name with -target goes before the name of the role"; got != want {
+		t.Errorf("reason %q, want %q", got, want)
+	}
+}

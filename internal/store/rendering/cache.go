@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxHostBytes bounds the results for hosts: 10,000 of 5 KB and as much again.
+	// maxHostBytes bounds the results for hosts: twice the memory of 10,000 results of 5 KB.
 	maxHostBytes = 128 << 20
 	// maxStrangerBytes bounds the results for strangers, which are machines that are no
 	// known hosts.
@@ -55,7 +55,7 @@ type Result struct {
 	stack *snapshot.Stack
 }
 
-// Options are the surroundings of a Cache.
+// Options are the parts of a Cache.
 type Options struct {
 	// Inventory has the layers of templates; nil: there are none.
 	Inventory *snapshot.Inventory
@@ -72,7 +72,7 @@ type Cache struct {
 	slots    slots
 	metrics  *metrics
 	flights  singleflight.Group
-	// closing ends with Close.
+	// closing is canceled by Close.
 	closing context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -81,7 +81,7 @@ type Cache struct {
 	hosts, strangers *results
 	admission        admission
 	parsed           *lru[string, *compile.Template]
-	// pending is the number of renderings that wait for a slot or have one.
+	// pending is the number of renderings that wait for a slot or run.
 	pending int
 }
 
@@ -104,8 +104,8 @@ func New(opts Options) *Cache {
 	return c
 }
 
-// Close gives up the renderings that wait for a slot, and waits for the others: they are
-// no more than there are slots, and a template has a time limit.
+// Close cancels the renderings that wait for a slot, and waits for the running ones. Their
+// number is at most that of the slots, and the steps of a template are bounded.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.end()
@@ -124,7 +124,7 @@ func (c *Cache) Busy() bool {
 func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	machine, task := machineOf(config, host, facts), c.Task(config)
-	own := facts == nil
+	own := facts == nil // the host makes no claim that changes its facts
 	if own {
 		if answer := c.entryOf(machine).lastAnswer(&task, host); answer != nil {
 			return answer, nil
@@ -168,7 +168,8 @@ func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host
 	return result
 }
 
-// errTooMany is the error for a stranger that the bounds on strangers exclude.
+// errTooMany is the error for a stranger while the number of pending renderings for
+// strangers is at its bound.
 var errTooMany = errors.New("too many strangers wait")
 
 // result returns a cached result, or that of a rendering, which callers for the same
@@ -252,8 +253,8 @@ func (c *Cache) render(ctx context.Context, task *Task, machine machine, version
 	return result, err
 }
 
-// begin counts a rendering, unless the cache is closed or the bounds on strangers exclude
-// it.
+// begin counts a rendering, unless the cache is closed or the number of renderings for
+// strangers is at its bound.
 func (c *Cache) begin(sources []source) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

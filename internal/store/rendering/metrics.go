@@ -50,7 +50,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	return m
 }
 
-// pending returns the gauge of the renderings for hosts or for strangers without a slot.
+// pending returns the gauge of the renderings that wait for a slot, for strangers or hosts.
 func (m *metrics) pending(stranger bool) prometheus.Gauge {
 	if stranger {
 		return m.strangersPending

@@ -12,7 +12,7 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// resultBytes is about the memory of a result beside its artifact and its texts.
+// resultBytes is approximately the memory of a result without its artifact and its texts.
 const resultBytes = 1300
 
 // Version identifies the input of a rendering: the template with its layers, and the facts
@@ -27,7 +27,7 @@ type Version struct {
 type machine struct {
 	config, host       Ref
 	configUID, hostUID string
-	// typ is the type of the template, which a change of its object may change.
+	// typ is the type of the template: an update of the object can change it.
 	typ string
 	// role is the role that the request named and was granted; "": the role is that of the
 	// host's object. Requests with another role have other results.
@@ -56,7 +56,7 @@ type entry struct {
 	latest  *Result
 	// good is the last result that has an artifact; nil: there was none.
 	good *Result
-	// last is the answer to the last request of a host without claims.
+	// last is the answer to the last request without claims of a host.
 	last atomic.Pointer[answer]
 }
 
@@ -125,7 +125,8 @@ func newResults(limit int) *results {
 // add caches a result as the latest of a machine. The last good one stays beside it where
 // the new one has no artifact.
 func (r *results) add(machine machine, version Version, made *Result) {
-	// The version must not keep the config's bytes in memory.
+	// A clone, because these strings can be parts of the config's text, which a cached version
+	// must not keep in memory.
 	version.source, version.format = strings.Clone(version.source), strings.Clone(version.format)
 	e := &entry{version: version, latest: made, good: made}
 	if made.Artifact == nil {

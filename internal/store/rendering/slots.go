@@ -34,8 +34,8 @@ func sourcesOf(caller *identity.Caller) []source {
 }
 
 // slots bound the renderings that run at the same time. They are acquired in the order of
-// the calls. Strangers hold one slot at most, so that a known host waits for one of them at
-// most; where there are several slots, all but one are for hosts alone.
+// the calls. Strangers hold at most one slot, so that a known host waits for at most one
+// rendering of a stranger.
 type slots struct{ all, strangers *semaphore.Weighted }
 
 func newSlots(n int) slots {

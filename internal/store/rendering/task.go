@@ -16,9 +16,9 @@ type Task struct {
 	// Source identifies the template and its layers by their hashes: the input of a
 	// rendering without the host.
 	Source string
-	// stack are the layers, the lowest first. Failure says why they cannot be merged; "":
-	// they can.
-	stack   []*compile.Layer
+	// stack are the layers, the lowest first.
+	stack []*compile.Layer
+	// Failure says why the layers cannot be merged; "": they can.
 	Failure string
 	// Warnings are of the layers.
 	Warnings []string
