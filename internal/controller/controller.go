@@ -8,6 +8,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,9 +78,7 @@ func New[K comparable](opts Options[K]) *Controller[K] {
 	if opts.RetryMax == 0 {
 		opts.RetryMax = DefaultRetryMax
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller[K]{opts: opts, low: map[K]bool{}}
 	opts.Metrics.registerDepth(opts.Name, c.Pending)
 	return c

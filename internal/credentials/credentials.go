@@ -4,6 +4,7 @@
 package credentials
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -85,9 +86,7 @@ type Credentials struct {
 // not valid yet, is near its end or names another machine. Otherwise it changes nothing.
 // Errors name the file and a remedy.
 func Ensure(opts Options) (*Credentials, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

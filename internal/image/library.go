@@ -4,6 +4,7 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -71,9 +72,7 @@ type Library struct {
 
 // New opens the directory. The error names the fault of it.
 func New(opts Options) (*Library, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -97,9 +98,7 @@ func New(opts Options) *Controller {
 	if opts.Recorder == nil {
 		opts.Recorder = noRecorder{}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller{opts: opts, compiler: newCompiler(opts.Compile, opts.Registerer)}
 	c.queue = controller.New(controller.Options[Key]{
 		Name: "config", Reconcile: c.Reconcile, List: c.list, Workers: workers, Timeout: timeout,

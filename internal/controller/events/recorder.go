@@ -110,9 +110,7 @@ func (e *event) String() string { return e.key.path() }
 
 // New returns a Recorder, which writes nothing before Run.
 func New(opts Options) *Recorder {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Instance == "" {
 		opts.Instance, _ = os.Hostname()
 	}

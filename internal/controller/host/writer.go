@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,9 +62,7 @@ type StatusWriter struct {
 
 // NewStatusWriter returns a StatusWriter, which writes nothing before Run.
 func NewStatusWriter(opts StatusOptions) *StatusWriter {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	w := &StatusWriter{
 		opts: opts, findings: make(map[snapshot.Ref]*findings),
 		writer: controller.NewWriter(controller.WriterOptions{

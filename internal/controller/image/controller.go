@@ -7,6 +7,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math"
@@ -162,9 +163,7 @@ func usualPace() pace {
 
 // New returns a Controller, which does nothing before Run.
 func New(opts Options) *Controller {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Recorder == nil {
 		opts.Recorder = noRecorder{}
 	}

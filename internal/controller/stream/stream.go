@@ -5,6 +5,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -68,9 +69,7 @@ type Controller struct {
 
 // New returns a Controller, and has the Library report changes to it.
 func New(opts Options) *Controller {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller{opts: opts, rewrites: newRewrites()}
 	c.queue = controller.New(controller.Options[key]{
 		Name: "stream", Reconcile: c.reconcile, List: c.list, Metrics: opts.Metrics, Logger: opts.Logger,

@@ -3,6 +3,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -57,9 +58,7 @@ type Resolver struct {
 // does not fail: where there is no table, callers have no MAC. Close ends it.
 func NewResolver(opts ResolverOptions) *Resolver {
 	r := &Resolver{proxies: opts.TrustedProxies}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Neighbors != identity.NeighborsOff {
 		if r.neighbors = opts.Table; r.neighbors == nil {
 			r.neighbors = openNeighbors(opts.Logger)

@@ -4,6 +4,7 @@
 package sources
 
 import (
+	"cmp"
 	"log/slog"
 	"strconv"
 	"time"
@@ -43,9 +44,7 @@ func New(opts Options) *Guard {
 	if opts.Notice == nil {
 		opts.Notice = func(decide.Notice) {}
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	now, factory := time.Now(), promauto.With(opts.Registerer)
 	g := &Guard{
 		claims: NewTally(now), images: NewTally(now), opts: opts,

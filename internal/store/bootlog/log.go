@@ -9,6 +9,7 @@
 package bootlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,9 +128,7 @@ type hole struct{ from, to uint64 }
 
 // New makes a Log. It needs no server before Run.
 func New(opts Options) *Log {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.Replicas = max(opts.Replicas, 1)
 	l := &Log{opts: opts, subject: subjects + nuid.Next(), keys: newKeys(opts.KeyDir), down: errUnread}
 	l.metrics = newMetrics(opts.Registerer, l)

@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -79,9 +80,7 @@ type RevisionLedger interface {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.askedReplicas, o.Replicas = o.Replicas, replicas.Wanted(o.Replicas)
 	if o.TombstoneLimit == 0 {
 		o.TombstoneLimit = 10_000

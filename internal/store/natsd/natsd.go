@@ -9,6 +9,7 @@
 package natsd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ type Server struct {
 // The error of a directory that somebody else holds is a *ledger.LockedError.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	logger := opts.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	dir, err := filepath.Abs(opts.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -220,9 +219,7 @@ func CheckPayload(nc *nats.Conn) error {
 //
 // extra are further options of the connection, such as credentials.
 func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, error) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	failed := &failures{log: logger}
 	connected := func(nc *nats.Conn) {
 		failed.logged = nil

@@ -5,6 +5,7 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -79,9 +80,7 @@ type Tracker struct {
 
 // New returns a Tracker, which writes nothing before Run.
 func New(opts Options) *Tracker {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return &Tracker{
 		opts: opts, wake: make(chan struct{}, 1), machines: make(map[snapshot.Ref]*machine), limit: fewMachines,
 	}

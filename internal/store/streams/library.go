@@ -61,9 +61,7 @@ type Library struct {
 // NewLibrary makes a Library, which is filled through its Observer. log takes what
 // cannot be read; nil discards it.
 func NewLibrary(log *slog.Logger) *Library {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Library{log: log, byName: map[string]*Stored{}, current: map[string]*Stored{}}
 }
 
