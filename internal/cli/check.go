@@ -63,7 +63,8 @@ func readFile(path string, stdin io.Reader) (format string, docs []manifest.Docu
 		text, err := readInput(path, stdin, maxManifest)
 		return "", manifest.Split("<stdin>", text), err
 	}
-	if info, err := os.Stat(path); err == nil && !info.IsDir() && hasExtension(path, ".bu", ".butane", ".ign", ".ks", ".cfg") {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() && hasExtension(path, ".bu", ".butane", ".ign", ".ks", ".cfg") {
 		return formatOf(path), nil, nil
 	}
 	docs, err = manifest.Read(path)

@@ -244,7 +244,8 @@ func (m *mirror) run(ctx context.Context) error {
 	case 1:
 		return withHint(failed[0], goesOn)
 	}
-	return withHint(fmt.Errorf("%d of %d files are missing:\n%w", len(failed), len(m.plan), errors.Join(failed...)), goesOn)
+	err = fmt.Errorf("%d of %d files are missing:\n%w", len(failed), len(m.plan), errors.Join(failed...))
+	return withHint(err, goesOn)
 }
 
 // ensure makes sure that a file and its signature are in the folder and valid.

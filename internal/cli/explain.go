@@ -48,7 +48,8 @@ With --manifests the command answers from files, before anything is applied. Wit
 			if err != nil {
 				return err
 			}
-			if err := cmp.Or(checkChoice("endpoint", endpoint, decide.Ignition, decide.Kickstart), checkOutput(output)); err != nil {
+			err = cmp.Or(checkChoice("endpoint", endpoint, decide.Ignition, decide.Kickstart), checkOutput(output))
+			if err != nil {
 				return err
 			}
 			query.Set("accept", accept)
@@ -78,7 +79,8 @@ With --manifests the command answers from files, before anything is applied. Wit
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVar(&manifests, "manifests", nil,
 		"answer from these files and folders instead of a server (repeatable)")
-	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false, "with --manifests: answer as a server with --isolate-namespaces")
+	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false,
+		"with --manifests: answer as a server with --isolate-namespaces")
 	cmd.Flags().StringVar(&endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
 	cmd.Flags().StringVar(&accept, "accept", "", "the client's Accept header")
 	cmd.Flags().StringVar(&agent, "user-agent", "", "the client's User-Agent header")
@@ -139,7 +141,8 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 			fmt.Fprintf(&b, "%-10s %s\n", name, strings.Join(parts, ", "))
 		}
 	}
-	line("client", cmp.Or(e.Client.Address, "unknown"), prefixed("neighbour ", e.Client.Neighbor), when(e.Client.Believed, "believed"))
+	line("client", cmp.Or(e.Client.Address, "unknown"), prefixed("neighbour ", e.Client.Neighbor),
+		when(e.Client.Believed, "believed"))
 	if e.Host == "" {
 		line("host", "unknown")
 	} else {

@@ -170,7 +170,8 @@ func (f *fetcher) fetchGS(ctx context.Context, u *url.URL) (io.ReadCloser, error
 	}
 	plain := *f
 	plain.settings = settings{headers: headerTimeout}
-	return plain.get(ctx, plain.storageClient(), at.JoinPath(u.Host, object), http.Header{"User-Agent": f.client.header()["User-Agent"]})
+	header := http.Header{"User-Agent": f.client.header()["User-Agent"]}
+	return plain.get(ctx, plain.storageClient(), at.JoinPath(u.Host, object), header)
 }
 
 // storageClient returns a client of a storage service. It follows no redirect.

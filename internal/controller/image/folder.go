@@ -61,7 +61,7 @@ func (f *folder) checkRoom(p *download.Part) error {
 	return nil
 }
 
-// save keeps what has come of a file for the next try.
+// save saves the received part of a file for the next attempt.
 func (f *folder) save(p *download.Part) {
 	if err := p.Save(); err != nil {
 		f.Logger.Warn("an unfinished transfer cannot be saved", "error", err)

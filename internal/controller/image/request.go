@@ -137,7 +137,7 @@ func extentOf(r *http.Request) (extent, error) {
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return extent{}, statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			"Content-Encoding: the image is to be sent as it is")
+			"Content-Encoding: send the image without an encoding")
 	}
 	return e, nil
 }

@@ -143,8 +143,8 @@ func bootable(image *snapshot.Image) *fault.Error {
 	return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet")
 }
 
-// offer lists the images for an unknown machine: none that is for hosts alone, and none
-// with a password, which the script would disclose to every client.
+// offer lists the images for an unknown machine. It leaves out images with access "hosts", and
+// images with a password, which the script would disclose to every client.
 func (q *bootQuestion) offer(b *BootDecision) {
 	namespace := ""
 	if q.opts.Policy.Isolate {

@@ -127,8 +127,8 @@ func Same(a, b snapshot.Progress) bool {
 
 // Fold returns the state of a host from the known state and a record of the boot log.
 // after is the position of the newest record that the writer of this one knew.
-// Records come in the order of their positions, and one that is included already changes
-// nothing. A record succeeds the state that its writer knew. Where another server has
+// Records arrive in the order of their positions. A record that the state already includes
+// has no effect. A record succeeds the state that its writer knew. Where another server has
 // written meanwhile, the record of the one that saw the machine later counts.
 func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
 	if record.Position <= known.Position {

@@ -257,7 +257,8 @@ func (d *document) isLight() bool {
 		return false
 	}
 	for _, n := range d.nodes {
-		if strings.EqualFold(n.Key, "compression") && strings.HasPrefix(jsonscan.Fold(d.path(n.Parent)), "$.ignition.config.") {
+		if strings.EqualFold(n.Key, "compression") &&
+			strings.HasPrefix(jsonscan.Fold(d.path(n.Parent)), "$.ignition.config.") {
 			return false
 		}
 	}

@@ -56,7 +56,8 @@ func (c *upConversion) placeUp(node object, m mounts) string {
 	where, ok := m[name]
 	switch {
 	case !ok:
-		c.lose(pathOf(node, "filesystem"), "spec 3 writes by path, and the config does not say where this filesystem is mounted")
+		c.lose(pathOf(node, "filesystem"),
+			"spec 3 writes by path, and the config does not say where this filesystem is mounted")
 		return ""
 	case where.path == "": // refused at the filesystem
 		return ""
@@ -179,7 +180,8 @@ func (c *downConversion) nodesDown(storage object, m mounts) {
 // keptDown refuses a directory that leaves to an existing one what spec 2 sets.
 func (c *downConversion) keptDown(node object) {
 	if _, ok := node["mode"]; !ok {
-		c.lose(pathOf(node, "mode"), "an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
+		c.lose(pathOf(node, "mode"),
+			"an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
 	}
 	for _, key := range []string{"user", "group"} {
 		if !hasOwner(node, key) {

@@ -73,7 +73,8 @@ func (c *checker) line(number int, line string) {
 	case c.open != "":
 		// The body of a section: a script, or names of packages.
 	case word[0] == '%':
-		c.warn(number, fmt.Sprintf("section %s is not known", report.Clip(word, maxQuoted)), "known sections are "+knownSections)
+		c.warn(number, fmt.Sprintf("section %s is not known", report.Clip(word, maxQuoted)),
+			"known sections are "+knownSections)
 		c.open, c.openLine = word, number
 	default:
 		c.command(number, word)
@@ -83,7 +84,8 @@ func (c *checker) line(number int, line string) {
 const knownSections = "%packages, %pre, %pre-install, %post, %onerror, %traceback, %addon, %anaconda and %certificate"
 
 func (c *checker) unclosed() {
-	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", report.Clip(c.open, maxQuoted)), "end it with a line that says %end")
+	c.warn(c.openLine, fmt.Sprintf("section %s is not closed", report.Clip(c.open, maxQuoted)),
+		"end it with a line that says %end")
 	c.open = ""
 }
 

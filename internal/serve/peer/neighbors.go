@@ -150,7 +150,7 @@ func (t *neighborTable) ask(keys []neighborKey) Neighbor {
 	return Neighbor{}
 }
 
-// known returns the kernel's entry, or else the one that is remembered.
+// known returns the kernel's entry, or the remembered one if the kernel has none.
 func (t *neighborTable) known(key neighborKey) (neighborEntry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -189,7 +189,7 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 	}
 	reasons := map[string]error{}
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a dot marks one that is being removed
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a dot marks a folder during its removal
 			continue
 		}
 		_, reason := readMeta(filepath.Join(streams, e.Name()), e.Name())
