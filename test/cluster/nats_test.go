@@ -65,6 +65,9 @@ func (n *natsNode) connect(c *cluster) {
 	}
 	c.t.Cleanup(nc.Close)
 	n.conn = nc
+	if _, err := nc.Subscribe(pingSubject(n), func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
+		c.t.Fatal(err)
+	}
 	if n.js, err = jetstream.New(nc); err != nil {
 		c.t.Fatal(err)
 	}
@@ -120,13 +123,31 @@ func (c *cluster) info(bucket string) *jetstream.StreamInfo {
 	return nil
 }
 
-// whole reports whether every bucket has a leader that hears from all its replicas.
+// whole reports whether every bucket has a leader that hears from all its replicas, and
+// all servers reach each other.
 func (c *cluster) whole() bool {
-	return !slices.ContainsFunc(c.buckets, func(b string) bool {
+	return c.routed() && !slices.ContainsFunc(c.buckets, func(b string) bool {
 		info := c.info(b)
 		return info == nil || !healthy(info)
 	})
 }
+
+// routed reports whether a message passes from every server to every other. What the
+// servers tell of their replicas does not show that: they have several connections to
+// each other, and each waits for its own TCP timer after a partition.
+func (c *cluster) routed() bool {
+	for _, from := range c.nats {
+		for _, to := range c.nats {
+			if _, err := from.conn.Request(pingSubject(to), nil, 200*time.Millisecond); err != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// pingSubject is the subject on which the test answers at this one server.
+func pingSubject(n *natsNode) string { return "ping." + n.at.name }
 
 func healthy(info *jetstream.StreamInfo) bool {
 	if info.Cluster == nil || info.Cluster.Leader == "" {
