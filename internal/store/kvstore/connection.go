@@ -80,7 +80,9 @@ func (c *connection) connected() (*link, bool) {
 
 // setUp also sets the cause for the time after a loss that no session has noticed yet.
 func (c *connection) setUp() {
-	c.setDown(session.ErrAway)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.downCause = session.ErrAway
 	c.up.Store(true)
 }
 

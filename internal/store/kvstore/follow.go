@@ -117,7 +117,6 @@ func (f *follower) session(ctx context.Context) error {
 	if f.sessions.Following() {
 		level = slog.LevelInfo
 	}
-	f.setUp()
 	f.opts.Logger.Log(ctx, level, "following the bucket", "objects", f.count(), "revision", f.mirror.revision(),
 		"resumed", resume)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -157,15 +156,18 @@ func (f *follower) live(ctx context.Context, feed *feed) error {
 	}
 }
 
-// catchUp applies what was missed since the last session.
+// catchUp applies what was missed since the last session. The store is up before that:
+// a write may be answered as soon as its change is applied, and its writer may read.
 func (f *follower) catchUp(feed *feed, info *jetstream.StreamInfo) error {
 	for !feed.complete() {
 		c, err := feed.next()
 		if err != nil {
 			return err
 		}
+		f.setUp()
 		f.apply(c)
 	}
+	f.setUp()
 	f.reach(info.State.LastSeq)
 	return nil
 }
@@ -294,6 +296,7 @@ func (f *follower) replace(l *loading) {
 	for _, o := range f.observers {
 		o.Load(items)
 	}
+	f.setUp() // before the writers that wait for a revision are answered
 	f.progress.restart(l.rev)
 	f.loaded.Store(true)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/storage"
@@ -180,5 +181,47 @@ func TestRefusalOnTheSameConnectionEndsWrites(t *testing.T) {
 	err := s.Create(t.Context(), hostKey(2), host(2), nil, 0)
 	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), no.Error()) {
 		t.Errorf("a write gives %v, want a 503 that says why", err)
+	}
+}
+
+// readiness is an observer that notes whether the store was ready at each change.
+type readiness struct {
+	*record
+	store *Store
+}
+
+func (r *readiness) Put(item Item) { r.add("put %s: %v", item.Key, r.store.ReadinessCheck()) }
+
+// A write is answered as soon as its change was applied, and its writer may read at
+// once: after a reconnect the store is up before it applies what it has missed.
+func TestStoreIsUpBeforeItAppliesWhatItHasMissed(t *testing.T) {
+	server := natstest.Start(t)
+	other := New(hostKind("HOSTS"), Options{})
+	run(t, other, server.JetStream())
+	awaitReady(t, other)
+	seen := &readiness{record: &record{}}
+	var away atomic.Bool
+	s := New(hostKind("HOSTS"), Options{Guard: func(ctx context.Context, _ jetstream.JetStream) error {
+		if away.CompareAndSwap(true, false) {
+			return other.Create(ctx, hostKey(1), host(1), nil, 0)
+		}
+		return nil
+	}}, seen)
+	seen.store = s
+	js := server.JetStream()
+	run(t, s, js)
+	awaitReady(t, s)
+	seen.take()
+	away.Store(true)
+	if err := js.Conn().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the change is observed", func() bool {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		return len(seen.lines) > 0
+	})
+	if diff := cmp.Diff([]string{"put default/host-000001: <nil>"}, seen.take()); diff != "" {
+		t.Errorf("at the change that was missed (-want +got):\n%s", diff)
 	}
 }
