@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -157,13 +158,10 @@ func (l *Ledger) Has(bucket string) bool {
 
 // Add records that a bucket exists, durably.
 func (l *Ledger) Add(bucket string) error {
-	return l.change(func(next *record) bool {
-		if slices.Contains(next.Buckets, bucket) {
-			return false
-		}
+	return l.change(func(next *record) {
 		next.Buckets = append(next.Buckets, bucket)
 		slices.Sort(next.Buckets)
-		return true
+		next.Buckets = slices.Compact(next.Buckets)
 	})
 }
 
@@ -172,10 +170,9 @@ func (l *Ledger) Forget(bucket string) error {
 	if err := os.Remove(filepath.Join(l.KeyDir(), bucket+".keys")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the key log of %s: %w", bucket, err)
 	}
-	return l.change(func(next *record) bool {
+	return l.change(func(next *record) {
 		next.Buckets = slices.DeleteFunc(next.Buckets, func(b string) bool { return b == bucket })
 		delete(next.Revisions, bucket)
-		return true
 	})
 }
 
@@ -184,27 +181,17 @@ func (l *Ledger) Reached(bucket string) uint64 { return l.snapshot().Revisions[b
 
 // Reach records that a bucket has a revision, durably.
 func (l *Ledger) Reach(bucket string, revision uint64) error {
-	return l.change(func(next *record) bool {
-		if next.Revisions[bucket] == revision {
-			return false
-		}
+	return l.change(func(next *record) {
 		if next.Revisions == nil {
 			next.Revisions = map[string]uint64{}
 		}
 		next.Revisions[bucket] = revision
-		return true
 	})
 }
 
 // join records whose store this is, durably.
 func (l *Ledger) join(id string) error {
-	return l.change(func(next *record) bool {
-		if next.ID == id && next.Place == l.place {
-			return false
-		}
-		next.ID, next.Place = id, l.place
-		return true
-	})
+	return l.change(func(next *record) { next.ID, next.Place = id, l.place })
 }
 
 // KeyDir is the folder of the key logs, which are of this store alone.
@@ -217,10 +204,7 @@ func (l *Ledger) replace(next record) error {
 	if err := os.RemoveAll(l.KeyDir()); err != nil {
 		return fmt.Errorf("removing the key logs: %w", err)
 	}
-	return l.change(func(r *record) bool {
-		*r = next
-		return true
-	})
+	return l.change(func(r *record) { *r = next })
 }
 
 func (l *Ledger) snapshot() record {
@@ -229,13 +213,14 @@ func (l *Ledger) snapshot() record {
 	return l.state
 }
 
-// change writes what f makes of a copy of the record, if it has changed. The copy
-// takes the record's place only once it is on the disk.
-func (l *Ledger) change(f func(*record) (changed bool)) error {
+// change writes a copy of the record that f has changed, unless it is equal. The copy
+// replaces the record only once it is on the disk.
+func (l *Ledger) change(f func(*record)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := l.state.clone()
-	if !f(&next) {
+	f(&next)
+	if reflect.DeepEqual(next, l.state) {
 		return nil
 	}
 	if err := writeRecord(l.path(), next); err != nil {
