@@ -82,18 +82,10 @@ type RevisionLedger interface {
 func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.askedReplicas, o.Replicas = o.Replicas, replicas.Wanted(o.Replicas)
-	if o.TombstoneLimit == 0 {
-		o.TombstoneLimit = 10_000
-	}
-	if o.CleanDelay == 0 {
-		o.CleanDelay = 10 * time.Minute
-	}
-	if o.WindowBytes == 0 {
-		o.WindowBytes = MaxWindowBytes
-	}
-	if o.BookmarkInterval == 0 {
-		o.BookmarkInterval = time.Minute
-	}
+	o.TombstoneLimit = cmp.Or(o.TombstoneLimit, 10_000)
+	o.CleanDelay = cmp.Or(o.CleanDelay, 10*time.Minute)
+	o.WindowBytes = cmp.Or(o.WindowBytes, MaxWindowBytes)
+	o.BookmarkInterval = cmp.Or(o.BookmarkInterval, time.Minute)
 	return o
 }
 

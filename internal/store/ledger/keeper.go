@@ -68,6 +68,9 @@ type Keeper struct {
 // NewKeeper makes the keeper of a data directory.
 func NewKeeper(l *Ledger, opts KeeperOptions) *Keeper {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	if opts.Exempt == nil {
+		opts.Exempt = func(string) bool { return false }
+	}
 	k := &Keeper{ledger: l, opts: opts}
 	if opts.Registerer != nil {
 		opts.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -112,7 +115,7 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 		}
 		what, mismatch := judge(known, k.ledger.place, seen)
 		switch {
-		case seen.identity == nil && known.ID != "" && k.isExempt(Bucket):
+		case seen.identity == nil && known.ID != "" && k.opts.Exempt(Bucket):
 			// The bucket with the identity alone is damaged, and is made anew.
 		case mismatch != nil:
 			return k.refuse(mismatch, time.Now())
@@ -165,16 +168,9 @@ func (k *Keeper) look(ctx context.Context, js jetstream.JetStream) (record, sigh
 	return known, s, nil
 }
 
-func (k *Keeper) isExempt(bucket string) bool {
-	return k.opts.Exempt != nil && k.opts.Exempt(bucket)
-}
-
 // exempt takes out of what is known the buckets of which nothing is expected. It
 // reports whether the identity has named one.
 func (k *Keeper) exempt(known *record, id *identity) (dropped bool) {
-	if k.opts.Exempt == nil {
-		return false
-	}
 	*known = known.clone()
 	known.Buckets = slices.DeleteFunc(known.Buckets, k.opts.Exempt)
 	drop := func(bucket string, _ uint64) bool { return k.opts.Exempt(bucket) }

@@ -21,8 +21,7 @@ type Survey struct {
 	// Mismatch is why a server would refuse the store; nil where it would not.
 	Mismatch *Mismatch
 
-	known record
-	seen  sight
+	seen sight
 }
 
 // SurveyedBucket is one bucket of a Survey.
@@ -50,7 +49,7 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{Expected: known.ID, known: known, seen: seen}
+	s := &Survey{Expected: known.ID, seen: seen}
 	if seen.identity != nil {
 		s.Found = seen.identity.ID
 	}

@@ -62,8 +62,7 @@ type Server struct {
 // server on it. It returns once JetStream has recovered every stream and answers.
 // The error of a directory that somebody else holds is a *ledger.LockedError.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	logger := opts.Logger
-	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
+	logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	dir, err := filepath.Abs(opts.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)

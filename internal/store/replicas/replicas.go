@@ -4,6 +4,7 @@
 package replicas
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,12 +31,7 @@ var noPlace = []jetstream.ErrorCode{
 }
 
 // Wanted returns the number that is aimed at: asked, or Default where it is 0.
-func Wanted(asked int) int {
-	if asked == 0 {
-		return Default
-	}
-	return asked
-}
+func Wanted(asked int) int { return cmp.Or(asked, Default) }
 
 // Create makes a stream with as many copies as are wanted, or with as many as can
 // be placed. A stream of the same name that another made meanwhile is taken as it
