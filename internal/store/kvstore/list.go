@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
@@ -49,12 +48,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 			return err
 		}
 	}
-	l := lister{
-		Store:   s,
-		pred:    opts.Predicate,
-		items:   items,
-		newItem: newItemFunc(listObj, items),
-	}
+	l := lister{Store: s, pred: opts.Predicate, items: items}
 	if opts.Recursive {
 		l.collect(ctx, snap, prefix, start)
 	} else if e, ok := snap.tree.Get(&entry{Item: Item{Key: prefix}}); ok {
@@ -129,10 +123,9 @@ func expiredList(continueKey, prefix string) error {
 // lister collects the items of one list.
 type lister struct {
 	*Store
-	pred    storage.SelectionPredicate
-	items   reflect.Value
-	newItem func() runtime.Object
-	err     error
+	pred  storage.SelectionPredicate
+	items reflect.Value
+	err   error
 
 	lastKey string
 	// remaining counts the keys from where the list began to its end, if there
@@ -178,7 +171,7 @@ func (l *lister) add(ctx context.Context, e *entry) bool {
 		l.err = storage.NewTimeoutError(l.storageKey(e.Key), "request did not complete within requested timeout")
 		return false
 	}
-	obj := l.newItem()
+	obj := l.kind.New()
 	if l.err = l.decode(e.Key, e.Value, e.Revision, obj); l.err != nil {
 		return false
 	}
@@ -186,17 +179,4 @@ func (l *lister) add(ctx context.Context, e *entry) bool {
 		l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
 	}
 	return true
-}
-
-// newItemFunc makes empty items for a list.
-func newItemFunc(listObj runtime.Object, items reflect.Value) func() runtime.Object {
-	if list, ok := listObj.(*unstructured.UnstructuredList); ok {
-		if version := list.GetAPIVersion(); version != "" {
-			return func() runtime.Object {
-				return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version}}
-			}
-		}
-	}
-	elem := items.Type().Elem()
-	return func() runtime.Object { return reflect.New(elem).Interface().(runtime.Object) }
 }

@@ -35,7 +35,7 @@ type messageMeta struct {
 	hasSum  bool
 	uid     string
 	write   string
-	prev    uint64
+	prev    uint64 // the revision that it replaced, if hasPrev
 	hasPrev bool
 	expires time.Time
 }
@@ -106,12 +106,10 @@ type entry struct {
 // change is what a message does to its key: it puts an entry or, with none,
 // ends the key.
 type change struct {
+	messageMeta
 	key     string
 	rev     uint64
 	put     *entry
-	write   string
-	prev    uint64 // the revision that it replaced, if hasPrev
-	hasPrev bool
 	corrupt bool // the value does not agree with its checksum; put is nil
 	skip    bool // the message is none of ours; only rev counts
 }
@@ -124,7 +122,7 @@ func (b *bucket) readChange(subject string, header nats.Header, data []byte, seq
 		return change{}, err
 	}
 	meta := parseMeta(header.Get(metaHeader))
-	c := change{key: key, rev: seq, write: meta.write, prev: meta.prev, hasPrev: meta.hasPrev}
+	c := change{messageMeta: meta, key: key, rev: seq}
 	if op := header.Get(kvOperation); op == "DEL" || op == "PURGE" || header.Get(markerReason) != "" {
 		return c, nil
 	}

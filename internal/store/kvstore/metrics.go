@@ -37,18 +37,19 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	if reg == nil {
 		return m
 	}
-	gauge := func(name, help string, value func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
+	gauge := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return float64(value()) })
 	}
 	reg.MustRegister(
 		m.write,
-		gauge("glowplug_store_objects", "Objects in the bucket.", func() float64 { return float64(s.count()) }),
-		gauge("glowplug_store_bytes", "Bytes of the objects' stored values.", func() float64 {
+		gauge("glowplug_store_objects", "Objects in the bucket.", s.count),
+		gauge("glowplug_store_bytes", "Bytes of the objects' stored values.", func() int64 {
 			_, size := s.mirror.stats()
-			return float64(size)
+			return size
 		}),
 		gauge("glowplug_store_index_lag", "Revisions that the bucket is known to be ahead of the index.", m.lag),
-		gauge("glowplug_store_up", "1 while the bucket is followed and can be written.", func() float64 {
+		gauge("glowplug_store_up", "1 while the bucket is followed and can be written.", func() int64 {
 			if s.up.Load() {
 				return 1
 			}
@@ -56,26 +57,22 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		}),
 		gauge("glowplug_store_lost_revisions",
 			"Revisions that the bucket lacks compared with what this server has seen; it is not used then.",
-			func() float64 { return float64(m.lost.Load()) }),
+			func() int64 { return int64(m.lost.Load()) }),
 		gauge("glowplug_store_damaged_objects",
 			"Objects that were stored, and whose value is lost or does not agree with its checksum.",
-			func() float64 { return float64(len(m.lostKeys())) }),
+			func() int64 { return int64(len(m.lostKeys())) }),
 		gauge("glowplug_store_replicas",
 			"NATS servers that hold the bucket; 0 with the embedded store, and until they were counted.",
-			func() float64 { return float64(m.replicas.Load()) }),
+			m.replicas.Load),
 		gauge("glowplug_store_current_replicas",
 			"NATS servers that hold the newest state of the bucket; 0 with the embedded store, and until they were counted.",
-			func() float64 { return float64(m.currentReplicas.Load()) }),
+			m.currentReplicas.Load),
 	)
 	return m
 }
 
-func (m *metrics) lag() float64 {
-	last, reached := m.last.Load(), m.store.mirror.revision()
-	if last <= reached {
-		return 0
-	}
-	return float64(last - reached)
+func (m *metrics) lag() int64 {
+	return max(0, int64(m.last.Load())-int64(m.store.mirror.revision()))
 }
 
 func (m *metrics) wrote(took time.Duration, err error) {

@@ -91,17 +91,16 @@ func (m *mirror) stats() (count, size int64) {
 	return int64(m.tree.Len()), m.bytes
 }
 
-// put stores an entry and records the event. It returns the entry it replaced.
-func (m *mirror) put(e *entry) (prev *entry) {
+// put stores an entry and records the event.
+func (m *mirror) put(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	prev, _ = m.tree.ReplaceOrInsert(e)
+	prev, _ := m.tree.ReplaceOrInsert(e)
 	m.bytes += int64(len(e.Value))
 	if prev != nil {
 		m.bytes -= int64(len(prev.Value))
 	}
 	m.append(event{rev: e.Revision, put: e, prev: prev})
-	return prev
 }
 
 // remove ends a key at a revision. It returns the last entry, nil if the key was

@@ -15,17 +15,16 @@ import (
 // the first answer counts. Of a write without an answer nothing is known at all.
 // Only a message that is in the bucket is proof, and the bucket's consumer shows it.
 
-// ownWrites are the writes under way, by key.
+// ownWrites are the writes under way. There are few: the requests in flight are bounded.
 type ownWrites struct {
-	mu    sync.Mutex
-	byKey map[string][]*ownWrite
+	mu       sync.Mutex
+	underWay []*ownWrite
 }
 
 // ownWrite is a write and what the consumer has shown of it.
 type ownWrite struct {
-	key    string
-	id     string
-	expect uint64
+	write
+	id string
 	// connection is the one that it was sent over, by the number of reconnects.
 	connection uint64
 	// rev is its revision; 0 while its message was not seen.
@@ -38,34 +37,26 @@ type ownWrite struct {
 func (o *ownWrites) add(w write, id string, connection uint64) *ownWrite {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.byKey == nil {
-		o.byKey = map[string][]*ownWrite{}
-	}
-	own := &ownWrite{key: w.key, id: id, expect: w.expect, connection: connection}
-	o.byKey[w.key] = append(o.byKey[w.key], own)
+	own := &ownWrite{write: w, id: id, connection: connection}
+	o.underWay = append(o.underWay, own)
 	return own
 }
 
 func (o *ownWrites) remove(own *ownWrite) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	left := slices.DeleteFunc(o.byKey[own.key], func(other *ownWrite) bool { return other == own })
-	if len(left) == 0 {
-		delete(o.byKey, own.key)
-		return
-	}
-	o.byKey[own.key] = left
+	o.underWay = slices.DeleteFunc(o.underWay, func(other *ownWrite) bool { return other == own })
 }
 
 // observe compares a message of the bucket with the writes under way.
 func (o *ownWrites) observe(c change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, own := range o.byKey[c.key] {
+	for _, own := range o.underWay {
 		switch {
 		case c.write == own.id:
 			own.rev = c.rev
-		case c.hasPrev && c.prev == own.expect:
+		case c.key == own.key && c.hasPrev && c.prev == own.expect:
 			own.beaten = true
 		}
 	}

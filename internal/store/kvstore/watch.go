@@ -47,9 +47,6 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		bookmarks: opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify,
 		result:    make(chan watch.Event, watchBuffer),
 	}
-	if w.pred.Empty() {
-		w.pred = storage.Everything
-	}
 	initial := rev == 0
 	if opts.SendInitialEvents != nil {
 		initial = *opts.SendInitialEvents
@@ -184,14 +181,10 @@ func (w *watcher) follow(next uint64) error {
 func (w *watcher) nextBookmark() time.Duration {
 	interval := w.store.opts.BookmarkInterval
 	deadline, ok := w.ctx.Deadline()
-	if !ok {
-		return interval
+	if last := time.Until(deadline) - lastBookmark; ok && last > 0 {
+		return min(interval, last)
 	}
-	last := time.Until(deadline) - lastBookmark
-	if last <= 0 || last > interval {
-		return interval
-	}
-	return last
+	return interval
 }
 
 func (w *watcher) bookmark(rev uint64, initialEventsEnd bool) error {

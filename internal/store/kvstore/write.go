@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -127,7 +125,6 @@ type modification struct {
 	*Store
 	key            string // of the bucket
 	out            runtime.Object
-	like           reflect.Value
 	ignoreNotFound bool
 }
 
@@ -136,11 +133,7 @@ func (s *Store) newModification(key string, out runtime.Object, ignoreNotFound b
 	if err != nil {
 		return nil, err
 	}
-	like, err := conversion.EnforcePtr(out)
-	if err != nil {
-		return nil, fmt.Errorf("unable to convert output object to pointer: %w", err)
-	}
-	return &modification{Store: s, key: bucketKey, out: out, like: like, ignoreNotFound: ignoreNotFound}, nil
+	return &modification{Store: s, key: bucketKey, out: out, ignoreNotFound: ignoreNotFound}, nil
 }
 
 // run publishes the write that prepare makes of the object's state, and begins again
@@ -260,9 +253,9 @@ func (m *modification) mirroredState(ctx context.Context) (*state, error) {
 	return m.stateOf(e, e.Revision)
 }
 
-// stateOf decodes an entry into a new object like the caller's.
+// stateOf decodes an entry into a new object.
 func (m *modification) stateOf(e *entry, expect uint64) (*state, error) {
-	st := &state{obj: newLike(m.like), expect: expect}
+	st := &state{obj: m.kind.New(), expect: expect}
 	if e == nil {
 		if !m.ignoreNotFound {
 			return nil, storage.NewKeyNotFoundError(m.storageKey(m.key), 0)
@@ -275,13 +268,6 @@ func (m *modification) stateOf(e *entry, expect uint64) (*state, error) {
 		st.stale = codec.Stale(e.Value)
 	}
 	return st, m.decode(m.key, e.Value, e.Revision, st.obj)
-}
-
-func newLike(v reflect.Value) runtime.Object {
-	if u, ok := v.Addr().Interface().(runtime.Unstructured); ok {
-		return u.NewEmptyInstance()
-	}
-	return reflect.New(v.Type()).Interface().(runtime.Object)
 }
 
 // apply brings one change into the mirror and to the observers, then releases the

@@ -115,8 +115,7 @@ func (q *Quota) take(size, halves int64) (full *QuotaError, certain bool) {
 // itself will fail.
 func (q *Quota) refresh(interval time.Duration) {
 	q.mu.Lock()
-	first := q.asked.IsZero()
-	fresh := !first && time.Since(q.asked) < interval
+	first, fresh := q.asked.IsZero(), time.Since(q.asked) < interval
 	q.mu.Unlock()
 	switch {
 	case fresh:
