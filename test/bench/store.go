@@ -71,6 +71,10 @@ func (b *bench) fill(ctx context.Context, data string, hosts, configs int, args 
 	if hosts > 1 {
 		log.Printf("stored %d hosts and %d configs in %s", hosts, configs, time.Since(start).Round(time.Second))
 	}
+	if _, err := p.rested(); err != nil { // conversions and events come later than the answers
+		p.stop()
+		return nil, err
+	}
 	return p, nil
 }
 

@@ -95,7 +95,12 @@ func (b *bench) templates(ctx context.Context) error {
 		return err
 	}
 
-	before, err := ours.worked()
+	for _, p := range []*process{plain, own} {
+		if _, err := p.rested(); err != nil { // conversions and events come later than the answers
+			return err
+		}
+	}
+	before, err := ours.rested()
 	if err != nil {
 		return err
 	}
