@@ -47,7 +47,7 @@ func (inv *Inventory) Hosts() kvstore.Observer {
 		put:     func(s *state, edit *shardmap.Edit, ref Ref, h *Host) { s.hosts.put(edit, ref, h) },
 		replace: func(s, from *state) { s.hosts = from.hosts },
 		changed: func(before, after *state, ref Ref) {
-			old, h := before.hosts.byRef.Get(ref), after.hosts.byRef.Get(ref)
+			old, h := before.hosts.byRef.get(ref), after.hosts.byRef.get(ref)
 			// Most updates are of the status, which leaves conflicts as they are.
 			if old == nil || h == nil || !h.sameAddresses(old) {
 				around := map[Ref]bool{}
@@ -74,7 +74,7 @@ func (inv *Inventory) Configs() kvstore.Observer {
 		put:     func(s *state, edit *shardmap.Edit, ref Ref, c *Config) { s.configs.put(edit, ref, c) },
 		replace: func(s, from *state) { s.configs = from.configs },
 		changed: func(before, after *state, ref Ref) {
-			old, c := before.configs.byRef.Get(ref), after.configs.byRef.Get(ref)
+			old, c := before.configs.byRef.get(ref), after.configs.byRef.get(ref)
 			if old != nil || c != nil {
 				after.callFollowers(old, c)
 			}
@@ -99,7 +99,7 @@ func (inv *Inventory) Images() kvstore.Observer {
 		put:     func(s *state, edit *shardmap.Edit, ref Ref, i *Image) { s.images.put(edit, ref, i) },
 		replace: func(s, from *state) { s.images = from.images },
 		changed: func(before, after *state, ref Ref) {
-			old, i := before.images.byRef.Get(ref), after.images.byRef.Get(ref)
+			old, i := before.images.byRef.get(ref), after.images.byRef.get(ref)
 			inv.opts.OnChange(Change{Image: i, OldImage: old, All: configOf(old) != configOf(i)})
 		},
 		loaded: func(_, _ *state) { inv.opts.OnChange(Change{All: true}) },
@@ -121,7 +121,7 @@ func (inv *Inventory) Namespaces() kvstore.Observer {
 		inv: inv, kind: "Namespace", decode: decodeNamespace,
 		bucket: func(s *state) *bucket { return &s.namespaces.bucket },
 		put: func(s *state, edit *shardmap.Edit, ref Ref, n *Namespace) {
-			setOrDelete(edit, &s.namespaces.byRef, ref, n)
+			s.namespaces.byRef.put(edit, ref, n)
 		},
 		replace: func(s, from *state) { s.namespaces = from.namespaces },
 		changed: func(_, _ *state, _ Ref) {},

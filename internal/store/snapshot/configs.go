@@ -12,7 +12,7 @@ import (
 // configIndex finds configs by name, by the machines that they match and by their layers.
 type configIndex struct {
 	bucket
-	byRef shardmap.Map[Ref, *Config]
+	byRef table[Config]
 	rules match.Index
 	// above has, for each config that is a layer or named as one, the configs above it.
 	above shardmap.Map[Ref, []Ref]
@@ -20,13 +20,13 @@ type configIndex struct {
 
 // put puts a config, which may be nil, in place of the one with that name.
 func (x *configIndex) put(edit *shardmap.Edit, ref Ref, c *Config) {
-	for _, layer := range x.byRef.Get(ref).layers() {
+	for _, layer := range x.byRef.get(ref).layers() {
 		shardmap.SetListed(edit, &x.above, layer, ref, false, Ref.Compare)
 	}
 	for _, layer := range c.layers() {
 		shardmap.SetListed(edit, &x.above, layer, ref, true, Ref.Compare)
 	}
-	setOrDelete(edit, &x.byRef, ref, c)
+	x.byRef.put(edit, ref, c)
 	if c != nil {
 		x.rules.Set(edit, c.rule)
 	} else {
@@ -37,7 +37,7 @@ func (x *configIndex) put(edit *shardmap.Edit, ref Ref, c *Config) {
 // filter returns the configs for which ok is true, in no order.
 func (x *configIndex) filter(ok func(*Config) bool) []*Config {
 	var all []*Config
-	for _, c := range x.byRef.All() {
+	for c := range x.byRef.all() {
 		if ok(c) {
 			all = append(all, c)
 		}
@@ -114,15 +114,15 @@ func (v View) Layers(namespace string) func(name string) *compile.Layer {
 // imageIndex finds images by name and by IQN.
 type imageIndex struct {
 	bucket
-	byRef shardmap.Map[Ref, *Image]
+	byRef table[Image]
 	// byIQN has, by IQNs in lower case, the images that this server offers.
 	byIQN shardmap.Map[string, []*Image]
 }
 
 // put puts an image, which may be nil, in place of the one with that name.
 func (x *imageIndex) put(edit *shardmap.Edit, ref Ref, i *Image) {
-	x.setIQN(edit, x.byRef.Get(ref), false)
-	setOrDelete(edit, &x.byRef, ref, i)
+	x.setIQN(edit, x.byRef.get(ref), false)
+	x.byRef.put(edit, ref, i)
 	x.setIQN(edit, i, true)
 }
 

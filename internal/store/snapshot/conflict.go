@@ -127,7 +127,7 @@ func addRefs(refs map[Ref]bool, hosts []*Host) {
 func (inv *Inventory) reportConflicts(before, after *state, around map[Ref]bool) {
 	var changes []ConflictChange
 	for ref := range around {
-		h, old := after.hosts.byRef.Get(ref), before.hosts.byRef.Get(ref)
+		h, old := after.hosts.byRef.get(ref), before.hosts.byRef.get(ref)
 		if h == nil {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 // are listed in the order in which they win it.
 type hostIndex struct {
 	bucket
-	byRef  shardmap.Map[Ref, *Host]
+	byRef  table[Host]
 	byMAC  shardmap.Map[netaddr.MAC, []*Host]
 	byIP   shardmap.Map[netip.Addr, []*Host]
 	byUUID shardmap.Map[string, []*Host]
@@ -23,11 +23,11 @@ type hostIndex struct {
 
 // put puts a host, which may be nil, in place of the one with that name.
 func (x *hostIndex) put(edit *shardmap.Edit, ref Ref, h *Host) {
-	old := x.byRef.Get(ref)
+	old := x.byRef.get(ref)
 	if old != nil && (h == nil || !h.sameKeys(old)) {
 		x.setKeys(edit, old, false)
 	}
-	setOrDelete(edit, &x.byRef, ref, h)
+	x.byRef.put(edit, ref, h)
 	if h != nil {
 		x.setKeys(edit, h, true)
 	}
@@ -49,15 +49,6 @@ func (x *hostIndex) setKeys(edit *shardmap.Edit, h *Host, isListed bool) {
 		if stem := netaddr.FirstLabel(n); stem != n {
 			shardmap.SetListed(edit, &x.stems, stem, h, isListed, (*Host).compare)
 		}
-	}
-}
-
-// setOrDelete gives a key an object, or none where that is nil.
-func setOrDelete[T any](edit *shardmap.Edit, m *shardmap.Map[Ref, *T], ref Ref, object *T) {
-	if object == nil {
-		m.Delete(edit, ref)
-	} else {
-		m.Set(edit, ref, object)
 	}
 }
 

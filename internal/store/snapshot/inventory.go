@@ -16,7 +16,6 @@ import (
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/domain/shardmap"
 	"glowplug/internal/domain/template"
 )
 
@@ -262,7 +261,7 @@ type state struct {
 	images     imageIndex
 	namespaces struct {
 		bucket
-		byRef shardmap.Map[Ref, *Namespace]
+		byRef table[Namespace]
 	}
 	followers []func(old, now *Config) // see FollowConfigs
 }
@@ -321,9 +320,9 @@ type Stats struct {
 func (inv *Inventory) Stats() Stats {
 	s := inv.state.Load()
 	return Stats{
-		Hosts:       s.hosts.report(s.hosts.byRef.Len()),
-		Configs:     s.configs.report(s.configs.byRef.Len()),
-		Images:      s.images.report(s.images.byRef.Len()),
+		Hosts:       s.hosts.report(s.hosts.byRef.len()),
+		Configs:     s.configs.report(s.configs.byRef.len()),
+		Images:      s.images.report(s.images.byRef.len()),
 		Conflicting: len(s.hosts.conflicting()),
 	}
 }

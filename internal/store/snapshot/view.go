@@ -13,15 +13,11 @@ import (
 type View struct{ *state }
 
 // Host returns a host by its name; nil: none.
-func (v View) Host(ref Ref) *Host { return v.hosts.byRef.Get(ref) }
+func (v View) Host(ref Ref) *Host { return v.hosts.byRef.get(ref) }
 
 // Hosts returns all hosts, in no order.
 func (v View) Hosts() []*Host {
-	all := make([]*Host, 0, v.hosts.byRef.Len())
-	for _, h := range v.hosts.byRef.All() {
-		all = append(all, h)
-	}
-	return all
+	return slices.AppendSeq(make([]*Host, 0, v.hosts.byRef.len()), v.hosts.byRef.all())
 }
 
 // Templates returns all configs that are rendered for each machine, in no order.
@@ -70,7 +66,7 @@ func foreign(hosts []*Host, namespace string) *Host {
 // HostsOf returns the hosts that boot an image for which ok is true, in no order.
 func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 	var hosts []*Host
-	for _, h := range v.hosts.byRef.All() {
+	for h := range v.hosts.byRef.all() {
 		if h.Image != (Ref{}) && ok(h.Image) {
 			hosts = append(hosts, h)
 		}
@@ -79,14 +75,14 @@ func (v View) HostsOf(ok func(image Ref) bool) []*Host {
 }
 
 // Image returns an image; nil: none.
-func (v View) Image(ref Ref) *Image { return v.images.byRef.Get(ref) }
+func (v View) Image(ref Ref) *Image { return v.images.byRef.get(ref) }
 
 // Images returns all images of a namespace, or of all where it is "", the oldest
 // first.
 func (v View) Images(namespace string) []*Image {
-	images := make([]*Image, 0, v.images.byRef.Len())
-	for ref, i := range v.images.byRef.All() {
-		if namespace == "" || namespace == ref.Namespace {
+	images := make([]*Image, 0, v.images.byRef.len())
+	for i := range v.images.byRef.all() {
+		if namespace == "" || namespace == i.Namespace {
 			images = append(images, i)
 		}
 	}
@@ -100,14 +96,14 @@ func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(
 
 // Script returns the boot script of a namespace's hosts, a template; "": none.
 func (v View) Script(namespace string) string {
-	if n := v.namespaces.byRef.Get(Ref{Namespace: namespace}); n != nil {
+	if n := v.namespaces.byRef.get(Ref{Namespace: namespace}); n != nil {
 		return n.IPXE
 	}
 	return ""
 }
 
 // Config returns a config; nil: none.
-func (v View) Config(ref Ref) *Config { return v.configs.byRef.Get(ref) }
+func (v View) Config(ref Ref) *Config { return v.configs.byRef.get(ref) }
 
 // Pick returns the config for a machine and the tier that chose it; nil and
 // match.None where nothing matches.
