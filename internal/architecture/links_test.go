@@ -67,13 +67,29 @@ func TestPagesAreWrapped(t *testing.T) {
 	}
 }
 
+// TestDesignPagesNameFiles: each Go file that the design page of a package names is in the
+// package.
+func TestDesignPagesNameFiles(t *testing.T) {
+	file := regexp.MustCompile(`\b[a-z_]+\.go\b`)
+	for name, lines := range readPages(t) {
+		if filepath.Base(name) != "DESIGN.md" {
+			continue
+		}
+		for _, found := range file.FindAllString(strings.Join(lines, "\n"), -1) {
+			if _, err := os.Stat(filepath.Join("..", "..", filepath.Dir(name), found)); err != nil {
+				t.Errorf("%s names %s: %v", name, found, err)
+			}
+		}
+	}
+}
+
 // readPages returns the lines of each Markdown page, without fenced code, by
 // its path in the repository.
 func readPages(t *testing.T) map[string][]string {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	pages := map[string][]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "internal/*/*/DESIGN.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

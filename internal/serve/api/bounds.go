@@ -89,7 +89,7 @@ func asJSON(body []byte, media string) ([]byte, bool) {
 // and nil for a document that is not valid.
 func findLong(document []byte) *field.Error {
 	if bytes.Count(document, []byte(",")) < v1.MaxKeys {
-		return nil // as nearly every object: it has fewer entries in all
+		return nil // a list or map of n entries has n-1 commas
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(document), jsontext.AllowDuplicateNames(true),
 		jsontext.AllowInvalidUTF8(true))

@@ -3,7 +3,7 @@
 //
 // A Store follows one bucket with one consumer and mirrors it in memory: reads
 // and watches are answered from the mirror, writes are compare-and-set publishes
-// that are answered once the mirror has them. DESIGN.md says why it is built so.
+// that are answered once the mirror has them. DESIGN.md has the reasons.
 package kvstore
 
 import (
