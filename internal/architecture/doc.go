@@ -1,3 +1,3 @@
 // Package architecture holds no code: its test parses the sources and checks
-// how the house is built. Which package may import which, and why, stands there.
+// the layout of the packages: which may import which, and why.
 package architecture

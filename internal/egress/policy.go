@@ -1,6 +1,6 @@
 // Package egress guards what the server fetches for others: whoever may write an object
 // that holds a URL must not reach what the server can reach. A policy, which the
-// operator sets, is held against each address that is connected to, after the name was
+// operator sets, is applied to each address that is connected to, after the name was
 // resolved and for every hop of a redirect.
 package egress
 
@@ -43,7 +43,7 @@ var specials = []addressRange{
 }
 
 // translated are prefixes under which an IPv4 address is reached over IPv6, and where
-// in the 16 bytes it stands (RFC 6052, RFC 8215, RFC 3056, RFC 4291).
+// in the 16 bytes it is (RFC 6052, RFC 8215, RFC 3056, RFC 4291).
 var translated = []struct {
 	prefix netip.Prefix
 	at     int
@@ -58,7 +58,7 @@ var translated = []struct {
 // an address like any other.
 func special(addr netip.Addr) *addressRange { return rangeOf(specials, addr) }
 
-// rangeOf finds the range of an address, or of the IPv4 address that stands in it.
+// rangeOf finds the range of an address, or of the IPv4 address within it.
 func rangeOf(ranges []addressRange, addr netip.Addr) *addressRange {
 	for i := range ranges {
 		if ranges[i].prefix.Contains(addr) {
@@ -93,7 +93,7 @@ func (r *addressRange) named(p netip.Prefix) bool {
 }
 
 // privates are addresses that are not special, and not reachable from everywhere
-// either: what stands there is somebody's own. Source: the IANA registries of
+// either: the hosts there are private. Source: the IANA registries of
 // special-purpose addresses (RFC 6890).
 var privates = []addressRange{
 	{netip.MustParsePrefix("10.0.0.0/8"), "a private address"},
@@ -175,8 +175,8 @@ func Listed(flag string, entries []string) (Policy, error) {
 }
 
 // PublicAnd allows all public addresses, and besides them those that a list of addresses
-// and CIDRs names. It takes no host names: what a name resolves to is up to whoever runs
-// its name server, who is not to decide which private address is fetched from.
+// and CIDRs names. It takes no host names: the owner of a name server must not decide
+// which private address is fetched from.
 func PublicAnd(flag string, entries []string) (Policy, error) {
 	p := Policy{flag: flag, public: true}
 	for _, entry := range entries {

@@ -31,7 +31,7 @@ var artifacts = map[string]struct {
 
 // CheckArtifact looks whether a file is what its role says. Whoever describes a release
 // names a digest and a place; what has that digest may still be anything that the server
-// can reach, and machines would be given it. The error tells nothing of the content.
+// can reach, and machines would be given it. The error has nothing of the content.
 func CheckArtifact(role string, content io.ReaderAt, size int64) error {
 	a, ok := artifacts[role]
 	if !ok {

@@ -96,7 +96,7 @@ func (d *digests) find(id identity) (string, bool) {
 	return "", false
 }
 
-// remember keeps the digest of a file that nobody is writing any more.
+// remember keeps the digest of a file that is not written any more.
 func (d *digests) remember(id identity, sum string) {
 	if _, ok := d.find(id); ok {
 		return
@@ -115,7 +115,7 @@ func (d *digests) remember(id identity, sum string) {
 	}
 }
 
-// identity tells one state of a file from another: a file with the same one has
+// identity identifies a state of a file: a file with the same one has
 // the same content.
 type identity struct {
 	Inode    uint64 `json:"inode"`

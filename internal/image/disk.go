@@ -31,7 +31,7 @@ type Disk struct {
 	uid     types.UID // the CD-ROM's
 	reader  string
 	release sync.Once
-	// released is set under Library.mu: nobody subscribes any more.
+	// released is set under Library.mu: there is no subscriber any more.
 	released bool
 }
 
@@ -154,8 +154,8 @@ func (d *Disk) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
 	return d.overlay.AppendSegments(dst, off, n)
 }
 
-// Lookup finds a file where it stands on the disk: one that is patched may be
-// longer than in the image, and lie behind its end.
+// Lookup finds a file at its place on the disk: one that is patched may be longer than in
+// the image, and be behind its end.
 func (d *Disk) Lookup(path string) (iso.File, error) { return d.overlay.Image().Lookup(path) }
 
 // Args are the kernel arguments that are set.
@@ -212,8 +212,8 @@ func (d *Disk) Release() {
 	})
 }
 
-// InUse names those who read a CD-ROM's image now, each once, in order; where the
-// store is shared, those too that another server has told of in its status.
+// InUse names the readers of a CD-ROM's image, each once, in order; where the store is
+// shared, also those that another server has put into its status.
 func (l *Library) InUse(ref Ref) []string {
 	all := l.Subscribers(ref)
 	if cdrom := l.Cdrom(ref); cdrom != nil && l.opts.Shared {
@@ -231,7 +231,7 @@ func (l *Library) InUse(ref Ref) []string {
 	return slices.Compact(names)
 }
 
-// readersPause lets a storm of logins come to one write of the status.
+// readersPause collects the logins of a storm in one write of the status.
 const readersPause = 2 * time.Second
 
 // Subscribers returns the readers of an image, in the order in which they came.

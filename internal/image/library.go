@@ -239,7 +239,7 @@ func (l *Library) absentLocked(ref Ref) error {
 	return fault.New(fault.NoMatch, fmt.Sprintf("there is no ISCSICdrom %s", ref))
 }
 
-// goneBy says that an image has moved on since a machine was told of it.
+// goneBy is the error for a machine that asks for a former version of an image.
 func goneBy(ref Ref, version string) error {
 	return fault.New(fault.NoMatch, fmt.Sprintf("ISCSICdrom %s has no version %s any more: boot again", ref, version))
 }
@@ -268,8 +268,8 @@ type Progress struct {
 	kernel, initrd, done atomic.Bool
 }
 
-// Progress returns the progress of a host that boots from the disk; nil stands for an
-// unknown host, of whose boot nothing is noted.
+// Progress returns the progress of a host that boots from the disk; nil is an unknown
+// host, whose boot is not recorded.
 func (d *Disk) Progress(host *snapshot.Host, journal Journal) *Progress {
 	return &Progress{host: host, image: d.image.ref, journal: journal, files: d.volume.bootFiles}
 }

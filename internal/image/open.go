@@ -97,7 +97,7 @@ func (l *Library) Digest(ctx context.Context, f *os.File) (string, error) {
 	return l.digests.of(ctx, f, identityOf(info))
 }
 
-// RememberDigest keeps the digest of a file that nobody is writing any more.
+// RememberDigest keeps the digest of a file that is not written any more.
 func (l *Library) RememberDigest(info fs.FileInfo, sum string) {
 	l.digests.remember(identityOf(info), sum)
 }

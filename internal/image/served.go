@@ -111,7 +111,7 @@ func (l *Library) forgetLocked(im *served) {
 	im.former.clear()
 }
 
-// pruneLocked removes the entry of a CD-ROM that does not exist, once nobody reads it.
+// pruneLocked removes the entry of a CD-ROM that does not exist, once it has no reader.
 func (l *Library) pruneLocked(im *served) {
 	if im.cdrom == nil && len(im.doubted) == 0 && len(im.readers) == 0 && l.images[im.ref] == im {
 		delete(l.images, im.ref)
@@ -276,7 +276,7 @@ func (l *Library) identityOf(name string) identity {
 // doubtLocked has a volume verified, whose file has changed under a reader.
 func (l *Library) doubtLocked(im *served, v *Volume) {
 	if l.images[im.ref] != im || v.hold() != nil {
-		v.spoiled.Store(true) // there is nobody left who would read it again
+		v.spoiled.Store(true) // no reader is left that would read it again
 		return
 	}
 	im.doubted = append(im.doubted, v)

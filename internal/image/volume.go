@@ -155,10 +155,10 @@ func SumOf(files []SetFile) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// versionLength is how much of a digest tells one image from the one before it.
+// versionLength is the length of the part of a digest that distinguishes two images.
 const versionLength = 12
 
-// versionOf is a digest as it stands in paths.
+// versionOf is a digest as it is used in paths.
 func versionOf(sha256 string) string { return sha256[:min(versionLength, len(sha256))] }
 
 // Drop ends one use of the set; nil has none.

@@ -11,8 +11,8 @@ import (
 // been seen twice, since it may be seen half written.
 const followInterval = 2 * time.Second
 
-// Follower keeps what a file says, and takes what it says anew when it has changed.
-// Where it cannot be read any more, or makes no sense, what it said before stays.
+// Follower keeps the content of a file, and reads it again when it has changed. If it
+// cannot be read or parsed then, the former content stays.
 type Follower struct {
 	kind Kind
 	path string
@@ -38,7 +38,7 @@ func Follow(kind Kind, path string, logger *slog.Logger, take func(content []byt
 	return f, nil
 }
 
-// Run looks at the file every few seconds, until ctx ends, and calls changed after
+// Run checks the file every few seconds, until ctx ends, and calls changed after
 // each change that was taken.
 func (f *Follower) Run(ctx context.Context, changed func()) {
 	tick := time.NewTicker(followInterval)

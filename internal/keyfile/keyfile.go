@@ -47,9 +47,9 @@ func (f *Finding) Error() string { return fmt.Sprintf("%s (mode %s): %s", f.Path
 // Hint is what to do about it.
 func (f *Finding) Hint() string { return f.Remedy }
 
-// Check looks at a file's owner and mode. Where others may read it, or its group may
-// write it, that is a warning; where anybody may write it, or it belongs to another
-// user than root or the process's own, it is refused. One that is missing is neither.
+// Check checks a file's owner and mode. It warns of a file that others may read, or that
+// its group may write. It refuses a file that anybody may write, or that belongs to another
+// user than root or the process's own. A missing file is neither.
 func Check(kind Kind, path string) (warning *Finding, err error) {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -61,7 +61,7 @@ func Check(kind Kind, path string) (warning *Finding, err error) {
 	return judge(kind, path, info)
 }
 
-// Loose looks at the mode of a secret alone, whoever owns it: for a client, which may be
+// Loose checks only the mode of a secret, not its owner: for a client, which may be
 // run by root with somebody else's file. Nil: there is nothing to say.
 func Loose(path string) *Finding {
 	info, err := os.Stat(path)
@@ -76,7 +76,7 @@ func Loose(path string) *Finding {
 	return cmp.Or(refusal, warning)
 }
 
-// Read returns the content of a file that Check does not refuse; it looks at the very
+// Read returns the content of a file that Check does not refuse; it checks the same open
 // file that it reads.
 func Read(kind Kind, path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -111,7 +111,7 @@ func ReadLine(path string) (string, error) {
 	return line, nil
 }
 
-// judge looks at a regular file or a folder; a pipe or a device keeps nothing.
+// judge checks a regular file or a folder; a pipe or a device keeps nothing.
 func judge(kind Kind, path string, info fs.FileInfo) (warning *Finding, err error) {
 	owner, group, ok := ownership(info)
 	if !ok || !info.Mode().IsRegular() && !info.IsDir() {

@@ -61,8 +61,8 @@ func (f *fetcher) fetchS3(ctx context.Context, u *url.URL) (io.ReadCloser, error
 	return &body{out.Body, cancel}, nil
 }
 
-// s3 is a client for a region. It is made of nothing but what stands here: no
-// environment, no file and no metadata service.
+// s3 is a client for a region. It has only the settings given here: nothing from the
+// environment, from files or from a metadata service.
 func (f *fetcher) s3(region string, through s3.HTTPClient) *s3.Client {
 	o := s3.Options{
 		Region: region, Credentials: aws.AnonymousCredentials{}, HTTPClient: through, Retryer: retryer(),

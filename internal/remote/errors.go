@@ -77,7 +77,7 @@ func redact(source string) string {
 	switch {
 	case u.Scheme == "arn":
 		shown.Opaque = u.Opaque
-	case u.Opaque != "": // without the slashes a password stands anywhere
+	case u.Opaque != "": // without the slashes a password may be anywhere
 		shown.Opaque = "…"
 	}
 	text := shown.String()

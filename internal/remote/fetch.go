@@ -30,7 +30,7 @@ type fetcher struct {
 	settings  settings
 }
 
-// fetch returns the content that a reference names: unpacked, and held against its hash.
+// fetch returns the content that a reference names: unpacked, and checked against its hash.
 func (s *session) fetch(ctx context.Context, ref *ignition.Reference) ([]byte, error) {
 	u, err := url.Parse(ref.Source)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *fetcher) open(ctx context.Context, ref *ignition.Reference, u *url.URL)
 	case "gs":
 		return f.fetchGS(ctx, u)
 	case "data":
-		// The text as it stands: a URL written anew may read otherwise.
+		// The text as it is: a URL that is formatted again may be another one.
 		content, err := dataurl.DecodeString(ref.Source)
 		if err != nil {
 			return nil, failf(Invalid, "its data: URL cannot be read")

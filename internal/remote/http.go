@@ -165,7 +165,7 @@ func (f *fetcher) dial(ctx context.Context, network, address string) (net.Conn, 
 }
 
 // proxy chooses the proxy of a request by what configs say. The environment of the
-// server is not asked. What a proxy connects to is held against the list, too.
+// server is not used. The list of allowed addresses holds for a proxy, too.
 func (f *fetcher) proxy(choose func(*url.URL) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	if choose == nil {
 		return nil
@@ -221,8 +221,8 @@ var releases = map[string]string{
 	"3.6.0": "2.26.0",
 }
 
-// header has what Ignition sends by default. The name of this program stands behind
-// that of the release, for the logs of who is asked.
+// header has what Ignition sends by default. The name of this program is behind that of the
+// release, for the logs of the server that is asked.
 func (c client) header() http.Header {
 	return http.Header{
 		"Accept":          {c.accept},

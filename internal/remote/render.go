@@ -112,7 +112,7 @@ func (s *session) parse(config []byte) (*part, error) {
 	return p, nil
 }
 
-// render follows the references of a config: another stands in for it, or others are
+// render follows the references of a config: another replaces it, or others are
 // merged into it, each rendered before. What a config says about fetching holds for
 // those after it, at the points where Ignition takes it over.
 func (s *session) render(ctx context.Context, p *part) ([]byte, error) {

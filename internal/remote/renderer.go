@@ -26,7 +26,7 @@ const (
 	maxTotal = 32 << 20
 	// maxAtOnce bounds the configs that are rendered at one time.
 	maxAtOnce = 8
-	// DefaultTimeout is how long rendering may take where nobody says otherwise.
+	// DefaultTimeout is how long rendering may take by default.
 	DefaultTimeout = 30 * time.Second
 )
 
@@ -72,7 +72,7 @@ func New(o Options) *Renderer {
 	return r
 }
 
-// Close waits for transfers that nobody waits for any more. The Renderer is not used
+// Close waits for the transfers of renderings that have ended. The Renderer is not used
 // after it.
 func (r *Renderer) Close() { r.transfers.Wait() }
 
@@ -117,7 +117,7 @@ func (r *Renderer) Render(ctx context.Context, name string, config []byte, spec 
 	}
 	out, err := s.renderFirst(ctx, config)
 	if err == nil && spec != "" {
-		out, err = convert(spec, out) // what stands in for the config may be of an older one
+		out, err = convert(spec, out) // the config that replaces it may be of an older one
 	}
 	if err != nil {
 		return nil, withChain(s.chain, err)

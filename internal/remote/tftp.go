@@ -15,13 +15,13 @@ import (
 const (
 	tftpPort = "69"
 	// tftpWait is how long a packet is waited for, and tftpTries how often it is sent.
-	// Together they bound how long a transfer goes on that nobody waits for any more.
+	// Together they bound the time of a transfer after its rendering has ended.
 	tftpWait  = time.Second
 	tftpTries = 5
 )
 
-// fetchTFTP fetches a file whole: the library pushes it, and cannot be told to stop
-// but by an error of what it writes to.
+// fetchTFTP fetches a whole file: the library pushes it, and only an error of its writer
+// stops it.
 func (f *fetcher) fetchTFTP(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	port := u.Port()
 	if port == "" {

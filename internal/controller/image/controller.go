@@ -3,7 +3,7 @@
 //
 // A file is never changed. What comes from outside grows beside it and takes its
 // place in one step, once it is whole and has been found to be an ISO image;
-// whoever reads the old one goes on reading it.
+// open readers keep the old one.
 package image
 
 import (
@@ -39,7 +39,7 @@ const (
 	maxUploads   = 8
 	// pollInterval is how often files are looked at for changes.
 	pollInterval = 5 * time.Second
-	// closeTimeout is how long Run waits for uploads that have been told to end.
+	// closeTimeout is how long Run waits for uploads that were cancelled.
 	closeTimeout = 5 * time.Second
 	// retryMin is the pause after a state that passes soon, retryMax after one that
 	// hardly will.
@@ -66,7 +66,7 @@ type Options struct {
 	Store storage.Interface
 	// Portal is the address of the iSCSI target that clients are told.
 	Portal netip.AddrPort
-	// Recorder takes events of images that become ready or fail; nil: nobody.
+	// Recorder takes events of images that become ready or fail; nil: none are recorded.
 	Recorder Recorder
 	// Allow says where images may be downloaded from.
 	Allow egress.Policy
@@ -80,7 +80,7 @@ type Options struct {
 	// Shared is true where other servers look after the same CD-ROMs.
 	Shared bool
 	// Deleted is called with a CD-ROM that was deleted, whose disks may still be read;
-	// nil: nobody is. It must not block.
+	// nil: nothing is called. It must not block.
 	Deleted func(Ref)
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
@@ -114,7 +114,7 @@ type Controller struct {
 // state is a CD-ROM as the controller knows it, beside the object.
 type state struct {
 	ref Ref
-	// work is held by whoever exchanges the file or writes the status.
+	// work is held while the file is exchanged or the status is written.
 	work sync.Mutex
 	// incoming holds one while somebody writes into the unfinished file. Who has
 	// it may wait for work, not the other way round.

@@ -73,10 +73,10 @@ type fetch struct {
 	reported atomic.Int64
 }
 
-// errUnwanted ends a download of something that nobody wants any more.
+// errUnwanted ends a download that no object asks for any more.
 var errUnwanted = errors.New("something else is wanted by now")
 
-// start begins to fetch the files that a CD-ROM wants, where nobody does yet. The
+// start begins to download the files of a CD-ROM, unless that is under way. The
 // download outlives ctx. The error is that of the tries so far.
 func (d *downloads) start(ctx context.Context, st *state, cdrom *v1.ISCSICdrom, o *order) error {
 	d.mu.Lock()
@@ -138,7 +138,7 @@ func (d *downloads) progress(ref Ref) *v1.DownloadProgress {
 	return p
 }
 
-// fetch tries until all has come, or nobody wants it any more.
+// fetch tries until the download is complete, or no object asks for it any more.
 func (d *downloads) fetch(ctx context.Context, f *fetch) {
 	soon, late := d.c.pace.soon, d.c.pace.late
 	for {
@@ -176,9 +176,8 @@ func (d *downloads) fetch(ctx context.Context, f *fetch) {
 	}
 }
 
-// fetchOnce asks for what is missing, each mirror once, and puts what has come
-// whole in its place. brought reports whether anything came, and more is to be
-// expected.
+// fetchOnce asks each mirror once for the missing part, and installs the files that are
+// complete. brought reports whether any bytes came, so that more can be expected.
 func (d *downloads) fetchOnce(ctx context.Context, f *fetch) (brought bool, err error) {
 	for _, turn := range []chan struct{}{d.slots, f.state.incoming} {
 		select {
@@ -236,7 +235,7 @@ func (d *downloads) fetchFile(ctx context.Context, f *fetch, wanted *ordered) (b
 	if err != nil {
 		err = d.failed(p, f.order, err)
 		if errors.Is(err, errDiskFull) {
-			d.c.images.DropFormer(f.state.ref) // nobody may need them
+			d.c.images.DropFormer(f.state.ref) // they may be unused
 		}
 	}
 	// What comes again and again, only to be thrown away, brings nothing.
@@ -278,8 +277,8 @@ func (d *downloads) stillWanted(f *fetch) func(*v1.ISCSICdrom) error {
 	}
 }
 
-// failed keeps what has come before a try failed, unless it takes up room that
-// others need, and says in the error where the fault is.
+// failed keeps the bytes that came before a try failed, unless others need the space,
+// and adds the place of the fault to the error.
 func (d *downloads) failed(p *download.Part, o *order, err error) error {
 	switch {
 	case errors.Is(err, errUnwanted) || errors.Is(err, errDeleted):

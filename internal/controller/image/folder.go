@@ -112,8 +112,8 @@ func (f *folder) has(ctx context.Context, cdrom *v1.ISCSICdrom, wanted *ordered,
 	return err == nil && strings.EqualFold(sum, wanted.source.SHA256)
 }
 
-// keepFile gives a whole file of a set its name, if it is what its role says. It is not
-// served before all have come.
+// keepFile gives a complete file of a set its name, if its content fits its role. The set
+// is served once all its files are complete.
 func (f *folder) keepFile(p *download.Part, wanted *ordered) error {
 	if err := image.CheckArtifact(wanted.role, p, p.State.Offset); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (f *folder) reportStrays(known map[string]bool) {
 		"folders", folders[:min(len(folders), maxStrays)], "count", len(folders), "bytes", size)
 }
 
-// maxEntries is how many releases a manifest tells of: the one that has come, and
-// the one whose place it takes.
+// maxEntries is the number of releases in a manifest: the current one, and the one that it
+// replaces.
 const maxEntries = 2
 
 // manifest is the content of an image.ManifestFile, the newest release first.
@@ -240,8 +240,8 @@ func (m *manifest) releaseOf(sha256 string) *entry {
 // have been given since.
 func (f *folder) trusts(e *entry) bool { return f.Keyring == nil || e.Signed }
 
-// tidy takes away what an image's folder holds beside the files of the release that
-// has come. Whoever has a file open goes on reading it.
+// tidy removes all files of an image's folder but those of the current release. Open files
+// stay readable.
 func (f *folder) tidy(cdrom *v1.ISCSICdrom, o *order) {
 	files, _ := fs.ReadDir(f.root.FS(), image.OwnFolder(cdrom)) // where that fails, the files stay
 	for _, file := range files {

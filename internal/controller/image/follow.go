@@ -89,8 +89,8 @@ func (c *Controller) OnUpdate(_, object any) {
 		c.endTransfers(ref, before.UID)
 		c.opts.Deleted(ref)
 	}
-	// Servers with directories of their own may see an image in different states. Were
-	// each to answer the other's status with its own, they would never come to rest.
+	// Servers with directories of their own may see an image in different states. If each
+	// replaced the other's status by its own, they would write without end.
 	// A spec of another program's need not have another generation.
 	known := before != nil && before.UID == cdrom.UID && before.Generation == cdrom.Generation &&
 		before.Status.Release == cdrom.Status.Release && apiequality.Semantic.DeepEqual(before.Spec, cdrom.Spec)
@@ -124,7 +124,7 @@ func (c *Controller) OnDelete(object any) {
 	c.runtime.Enqueue(ref)
 }
 
-// endTransfers tells the transfers of an object to end; they have with the channels.
+// endTransfers cancels the transfers of an object. Each channel is closed when one has ended.
 func (c *Controller) endTransfers(ref Ref, uid types.UID) []<-chan struct{} {
 	c.statuses.forget(ref)
 	return append(c.uploads.cancel(ref, uid), c.downloads.cancel(ref)...)
@@ -153,7 +153,7 @@ func (c *Controller) awaitPut(ctx context.Context, cdrom *v1.ISCSICdrom) {
 // putTimeout is how long awaitPut waits.
 const putTimeout = time.Second
 
-// doomed is an object that was deleted, and its transfers, which have been told to end.
+// doomed is an object that was deleted, and its transfers, which were cancelled.
 type doomed struct {
 	uid  types.UID
 	ends []<-chan struct{}

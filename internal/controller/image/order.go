@@ -28,7 +28,7 @@ type orders struct {
 	read    func() bool // nil: streams have been read
 }
 
-// order is what is to be fetched for an image: one file, or all of one release.
+// order is the download of an image: one file, or all files of a release.
 type order struct {
 	// field is where the image says so, in messages.
 	field string
@@ -83,7 +83,7 @@ func (from orders) of(cdrom *v1.ISCSICdrom) (*order, error) {
 	return nil, nil
 }
 
-// resolve finds the release that a CD-ROM of a stream is to be of.
+// resolve finds the release for a CD-ROM that follows a stream.
 func (from orders) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 	if from.streams == nil {
 		return nil, errors.New("this server keeps no streams")

@@ -105,7 +105,7 @@ func (c *Controller) forget(st *state) {
 	}
 }
 
-// recordOverwritten tells the operator what machines have met with.
+// recordOverwritten records an event about an image that was overwritten while it was read.
 func (c *Controller) recordOverwritten(ref Ref, cdrom *v1.ISCSICdrom) {
 	const message = "its file was overwritten while machines were reading it: their reads fail until they boot again; " +
 		"write a new image to another file and rename it"
@@ -165,7 +165,7 @@ func (c *Controller) inspect(ctx context.Context, st *state, cdrom *v1.ISCSICdro
 	}
 	found := c.served(cdrom, v)
 	if spec.URL != "" && !strings.EqualFold(spec.SHA256, v.SHA256) {
-		// What was there before is served until the new one has come.
+		// The former image is served until the new one is complete.
 		other := c.awaited(ctx, st, cdrom, v)
 		found.Phase, found.ErrorMessage, found.Download = other.Phase, other.ErrorMessage, other.Download
 	} else if spec.URL != "" {
@@ -209,8 +209,8 @@ func (c *Controller) served(cdrom *v1.ISCSICdrom, v *image.Volume) finding {
 	return found
 }
 
-// awaited is the finding of a file that is to be received. was is an older one
-// that stays for as long.
+// awaited is the finding of a file that is not complete yet. was is the former one, which
+// is served until then.
 func (c *Controller) awaited(ctx context.Context, st *state, cdrom *v1.ISCSICdrom, was *image.Volume) finding {
 	f := finding{}
 	f.Phase, f.Volume, f.Failure = v1.PhaseUploading, was, errors.New("it is being uploaded")

@@ -56,8 +56,8 @@ func statusError(code int, reason metav1.StatusReason, format string, args ...an
 
 var errDiskFull = errors.New("the disk of the ISO directory is full")
 
-// transferError is the answer to a transfer that has failed. What has come of it
-// is kept for the next try, unless it is of no use. p may be nil.
+// transferError is the answer to a transfer that has failed. The bytes that came are kept
+// for the next try, unless they are of no use. p may be nil.
 func (u *Uploads) transferError(p *download.Part, err error) error {
 	var status apierrors.APIStatus
 	result := resultCut

@@ -59,7 +59,7 @@ func (c *Controller) inspectStream(ctx context.Context, st *state, cdrom *v1.ISC
 	}
 	if h.Exists() && h.same && h.sum == o.sum() {
 		c.downloads.cancel(st.ref)
-		if h.of != o.of { // the same bytes, of which something else is told now
+		if h.of != o.of { // the same bytes with other metadata
 			if err := c.folder.addRelease(cdrom, o, h.signed); err != nil {
 				c.opts.Logger.Warn("what an image is of cannot be written down", "image", st.ref.String(), "error", err)
 			}

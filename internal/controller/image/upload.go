@@ -94,7 +94,7 @@ var (
 // ServeHTTP serves PUT and HEAD of
 // /api/v1/namespaces/{namespace}/iscsicdroms/{name}/iso to callers who may use
 // the API. The body of a PUT is the image, or with Content-Range, or an offset
-// in the query, the rest of it: a HEAD tells from where. sha256 in the
+// in the query, the rest of it: HEAD returns the offset. sha256 in the
 // query is the digest that the whole has to have. An error is a Status object.
 func (u *Uploads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")

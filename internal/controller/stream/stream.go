@@ -272,7 +272,7 @@ func (c *Controller) immutable(cm *v1.ConfigMap) {
 
 const (
 	// rewritePauseMin and rewritePauseMax bound the pause before the same release is
-	// written again, which doubles; after rewriteCalm without one it begins anew.
+	// written again, which doubles; after rewriteCalm without one it begins at the minimum again.
 	rewritePauseMin = 50 * time.Millisecond
 	rewritePauseMax = 30 * time.Second
 	rewriteCalm     = 2 * rewritePauseMax

@@ -28,8 +28,8 @@ import (
 func Translate(source []byte) ([]byte, report.Report) { return translate(source, "") }
 
 // TranslateLocal is Translate where the local parts of the source are at hand: the
-// library reads them under filesDir. It looks at the names of the paths alone; the
-// caller holds what Locals lists against symbolic links and sizes first.
+// library reads them under filesDir. It checks only the names of the paths; the
+// caller first checks what Locals lists for symbolic links and sizes.
 func TranslateLocal(source []byte, filesDir string) ([]byte, report.Report) {
 	return translate(source, filesDir)
 }

@@ -21,13 +21,13 @@ const (
 // Error is a failed request.
 type Error struct {
 	Kind Kind
-	// Sentence is what the client is told: one sentence, no secrets.
+	// Sentence is the answer to the client: one sentence, no secrets.
 	Sentence string
 	// Cause is for the log alone.
 	Cause error
 }
 
-// New returns an error with the sentence that the client is told.
+// New returns an error with the sentence for the client.
 func New(kind Kind, sentence string) *Error { return &Error{Kind: kind, Sentence: sentence} }
 
 func (e *Error) Error() string {

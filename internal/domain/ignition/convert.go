@@ -51,7 +51,7 @@ type Form struct {
 	Losses []Loss
 }
 
-// Bounds of the configs whose every form is held against its spec, see Servable.
+// Bounds of the configs of which each form is validated by its spec, see Servable.
 const (
 	maxVerifiedBytes  = 256 << 10
 	maxVerifiedValues = 2_500

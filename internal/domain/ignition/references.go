@@ -36,7 +36,7 @@ type Header struct {
 
 // Fetching is the part of a config about fetching others.
 type Fetching struct {
-	// Replace is the config that stands in for this one; nil: none.
+	// Replace is the config that replaces this one; nil: none.
 	Replace *Reference
 	// Children are merged into this config in order: ignition.config.merge of spec 3
 	// and ignition.config.append of spec 2.

@@ -30,7 +30,7 @@ func word(name, value string) (string, error) {
 }
 
 // Argument returns a kernel argument as the words of a line. A value with blanks
-// stands in double quotes, as the kernel reads it; iPXE keeps them.
+// is put in double quotes, as the kernel reads it; iPXE keeps them.
 func Argument(value string) (string, error) {
 	words := strings.Fields(value)
 	for _, w := range words {

@@ -171,7 +171,7 @@ func (p part) readFile(name string) ([]byte, error) {
 // tree returns the tree of the volume.
 func (img *Image) tree() part { return part{img.names.reader(img.src), img.src, nil} }
 
-// Lookup finds a regular file. Upper and lower case are told apart only where
+// Lookup finds a regular file. Upper and lower case are distinguished only where
 // the image has both; the 8.3 names of an image without longer ones count too.
 func (img *Image) Lookup(name string) (File, error) {
 	tree := img.tree()

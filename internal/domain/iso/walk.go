@@ -87,7 +87,7 @@ func walk(fs fileSystem, fn func(*entry) error) error {
 	return descend(fs.top(), 0)
 }
 
-// find returns the regular file with a path. Upper and lower case are told apart only
+// find returns the regular file with a path. Upper and lower case are distinguished only
 // where a directory has both.
 func find(fs fileSystem, name string) (*entry, error) {
 	at := fs.top()

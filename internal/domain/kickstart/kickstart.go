@@ -48,7 +48,7 @@ func Check(source []byte, versionName string) report.Report {
 type checker struct {
 	version version
 	report  report.Report
-	// open is the section that the line stands in, with its first line; empty
+	// open is the section of the line, with its first line; empty
 	// between sections.
 	open     string
 	openLine int

@@ -81,7 +81,7 @@ func (p *printer) finding(name string, lines []string, f Finding) {
 }
 
 // excerpt prints the finding's line and, where the column is known, carets under
-// the word that stands there.
+// the word at the column.
 func (p *printer) excerpt(lines []string, f Finding) {
 	if f.Line > len(lines) {
 		return
@@ -104,7 +104,7 @@ func (p *printer) excerpt(lines []string, f Finding) {
 	if i := strings.IndexFunc(rest, unicode.IsSpace); i >= 0 {
 		word = rest[:i]
 	}
-	// A tab stays a tab, so that the caret stands under its character.
+	// A tab stays a tab, so that the caret is under its character.
 	padding := strings.Map(func(c rune) rune {
 		if c == '\t' {
 			return c

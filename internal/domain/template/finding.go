@@ -67,7 +67,7 @@ func lineOf(source string, line int) (start int, text string) {
 }
 
 // maxLine bounds the lines on which the place of an error is looked for, and
-// maxBefore what stands before them, in bytes: all of it is parsed for each look.
+// maxBefore the text before them, in bytes: all of it is parsed for each search.
 const (
 	maxLine   = 4096
 	maxBefore = 256 << 10

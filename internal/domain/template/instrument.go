@@ -84,7 +84,7 @@ func lookupCost(body *parse.ListNode) int {
 	return total
 }
 
-// loopsAroundCalls is how deep in loops a {{template}} stands in a body. An error
+// loopsAroundCalls is the number of loops around a {{template}} in a body. An error
 // takes the longer for each loop the more of them are open, and so a template that
 // includes itself within loops pays for each.
 func loopsAroundCalls(body *parse.ListNode) int {

@@ -51,7 +51,7 @@ type Client struct {
 	// Room is asked once an answer has begun and, where its length is not known, again
 	// and again while it comes; nil: there is room.
 	Room func(*Part) error
-	// Received is told of the bytes that come; may be nil.
+	// Received is called with the number of bytes that came; may be nil.
 	Received func(bytes float64)
 }
 
@@ -205,7 +205,7 @@ func (c *Client) request(ctx context.Context, from string) (*http.Request, error
 	return req, nil
 }
 
-// keyOf stands for a URL in the state of a part.
+// keyOf identifies a URL in the state of a part.
 func keyOf(from string) string {
 	sum := sha256.Sum256([]byte(from))
 	return hex.EncodeToString(sum[:8])
@@ -295,7 +295,7 @@ const (
 	maxHeader = 256 << 10
 )
 
-// NewHTTPClient is for a command, which runs as whoever gives it: it asks every server,
+// NewHTTPClient is for a command, which runs as its user: it asks every server,
 // through the proxies of the environment. The body of an answer may take as long as it
 // goes on coming; conns are kept for the next request.
 func NewHTTPClient(conns int) *http.Client {

@@ -34,7 +34,7 @@ var (
 	ErrBusy = errors.New("another server receives it now")
 )
 
-// State is how far a transfer has come, as it stands beside its file. It is
+// State is the progress of a transfer, as it is stored beside its file. It is
 // written after the bytes that it speaks of are durable.
 type State struct {
 	// Origin says where the bytes come from: only the same goes on.
@@ -62,7 +62,7 @@ type Part struct {
 	saved, step int64
 }
 
-// ReadState tells how far the transfer of the named file from the origin has come.
+// ReadState returns the progress of the transfer of the named file from the origin.
 func ReadState(root *os.Root, dir, name, origin string) (State, error) {
 	var s State
 	text, err := root.ReadFile(path.Join(dir, name+stateSuffix))
@@ -190,7 +190,7 @@ func (p *Part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Save makes what has come durable, so that a transfer can go on from here.
+// Save makes the received bytes durable, so that a transfer can continue from here.
 func (p *Part) Save() error {
 	if p.State.Offset == p.saved {
 		return nil
@@ -214,10 +214,10 @@ func (p *Part) Save() error {
 	return nil
 }
 
-// Whole reports whether everything has come.
+// Whole reports whether the file is complete.
 func (p *Part) Whole() bool { return p.State.Total >= 0 && p.State.Offset == p.State.Total }
 
-// Sum is the digest of what has come, in hex.
+// Sum is the digest of the received bytes, in hex.
 func (p *Part) Sum() string { return hex.EncodeToString(p.hash.Sum(nil)) }
 
 // Commit gives the file its own name, in one step, in the place of what has it.
@@ -231,7 +231,7 @@ func (p *Part) Commit(name string) error {
 	return syncDir(p.folder.Root, p.dir)
 }
 
-// Discard takes away what has come.
+// Discard removes the received bytes.
 func (p *Part) Discard() {
 	_ = p.removeState()
 	_ = p.folder.Root.Remove(path.Join(p.dir, p.name+partSuffix))
@@ -243,13 +243,13 @@ func (p *Part) Close() { _ = p.file.Close() }
 // Sync makes the bytes durable.
 func (p *Part) Sync() error { return p.file.Sync() }
 
-// Stat tells of the file.
+// Stat describes the file.
 func (p *Part) Stat() (os.FileInfo, error) { return p.file.Stat() }
 
-// ReadAt reads what has come.
+// ReadAt reads the received bytes.
 func (p *Part) ReadAt(b []byte, off int64) (int, error) { return p.file.ReadAt(b, off) }
 
-// copyBuffer is how much is copied between looks at the context.
+// copyBuffer is how much is copied between two checks of the context.
 const copyBuffer = 1 << 20
 
 // Folder is where files are received.
@@ -314,7 +314,7 @@ func syncDir(root *os.Root, name string) error {
 	return dir.Sync()
 }
 
-// Counted is a reader that tells how much was read, and ends with its context.
+// Counted is a reader that counts the bytes, and ends with its context.
 type Counted struct {
 	Context context.Context
 	Reader  io.Reader

@@ -36,7 +36,7 @@ func (s *Source) Open(folder Folder, dir, name string, step int64) (*Part, error
 	return folder.OpenPart(dir, name, s.origin(), step)
 }
 
-// ErrCorrupt says that what has come is not what it should be.
+// ErrCorrupt is the error of a file whose content is not the expected one.
 var ErrCorrupt = errors.New("the file is not taken")
 
 // Round asks one mirror after the other, beginning with the one at first, until the
@@ -47,7 +47,7 @@ func (c *Client) Round(ctx context.Context, p *Part, s *Source, keys *Keyring, f
 	if len(s.URLs) == 0 {
 		return 0, Permanent("nobody has it: its metadata names no location")
 	}
-	if keys != nil && s.Signature == "" { // before a gigabyte of it has come
+	if keys != nil && s.Signature == "" { // before a gigabyte is transferred
 		return first, Permanent("%w: its metadata names no signature, and one by a key of the keyring is asked for",
 			ErrCorrupt)
 	}
@@ -91,7 +91,7 @@ func joined(errs []error, permanent bool) error {
 	return err
 }
 
-// attempt asks one mirror for what is missing, and looks at the digest of the whole.
+// attempt asks one mirror for the missing part, and checks the digest of the whole.
 func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) error {
 	resumed := p.State.Offset > 0
 	if !p.Whole() {
@@ -124,8 +124,8 @@ func (c *Client) attempt(ctx context.Context, p *Part, s *Source, from string) e
 // maxSignature bounds a detached signature.
 const maxSignature = 64 << 10
 
-// authenticate looks at the signature of a whole file. The file is kept where that
-// fails: its digest is right, so that another would be the same.
+// authenticate checks the signature of a complete file. The file is kept where that
+// fails: its digest is right, so another download would be the same.
 func (c *Client) authenticate(ctx context.Context, p *Part, s *Source, keys *Keyring) error {
 	if keys == nil {
 		return nil

@@ -157,7 +157,7 @@ const (
 var errGuesses = errors.New("too many logins wait because of wrong CHAP answers from there")
 
 // guesses are the recent wrong CHAP answers. The next answer of the same peer waits before
-// the check, right or wrong, so that hanging up early tells nothing.
+// the check, right or wrong, so that hanging up early reveals nothing.
 type guesses struct {
 	room int // answers that may wait, in all
 	// log bounds the lines that wrong answers make.

@@ -8,7 +8,7 @@ import (
 	"glowplug/internal/domain/iso"
 )
 
-// zeros stands behind the end of an image whose last block is not full.
+// zeros fills the last block of an image.
 var zeros [blockSize]byte
 
 // scsi is a connection in its answers to SCSI commands. As a value it costs nothing.

@@ -35,7 +35,7 @@ const (
 	// maxReceive is the longest data segment taken: the protocol's default.
 	// Nothing that a read-only target is sent needs more.
 	maxReceive = 8192
-	// noTag stands for no task.
+	// noTag is the tag of no task.
 	noTag = 0xffffffff
 	// flagFinal is bit F, or T of a login.
 	flagFinal = 0x80

@@ -46,7 +46,7 @@ type Target struct {
 	// AllowedInitiators are the names that may log in, in any case; empty: all.
 	AllowedInitiators []string
 	// Client names the machine that logs in, where the caller knows it by more than its
-	// own claims; empty: its address stands for it. A login ends an older session of the
+	// own claims; empty: its address is used. A login ends an older session of the
 	// same machine only.
 	Client string
 	// Tag is the caller's own, and that of the Session.

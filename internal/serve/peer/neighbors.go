@@ -197,7 +197,7 @@ func (t *neighborTable) remove(key neighborKey) {
 }
 
 // clear is called before the kernel's entries are listed again. They are remembered:
-// whoever can break the subscription must not make changes unseen.
+// a client that can break the subscription must not make changes unseen.
 func (t *neighborTable) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

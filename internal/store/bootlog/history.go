@@ -77,9 +77,9 @@ func (l *Log) begin(js jetstream.JetStream, info *jetstream.StreamInfo) {
 	defer l.mu.Unlock()
 	l.js, l.created, l.last = js, info.Created, max(l.last, info.State.LastSeq)
 	l.floor = max(l.floor, l.keys.Get(floorKey).Revision)
-	// Only this server trims an exclusive log, so that its file tells what was trimmed
-	// from what was lost. Where there is no file, and where others trim, the stream is
-	// believed.
+	// Only this server trims an exclusive log, so its file shows whether messages were
+	// trimmed or lost. Without a file, and where others trim, the stream's own first
+	// sequence counts.
 	if !l.opts.Exclusive || l.keys.Created().IsZero() {
 		l.floor = max(l.floor, max(info.State.FirstSeq, 1)-1)
 	}

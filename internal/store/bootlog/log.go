@@ -4,7 +4,7 @@
 // durable; a status for each would take as many writes.
 //
 // Every state has a position, which rises for each host. The status of a host
-// tells the position that it includes, so that a state which is read twice, or
+// has the position that it includes, so that a state which is read twice, or
 // which the server brings back after it was removed, changes nothing.
 package bootlog
 
@@ -65,7 +65,7 @@ type Batch struct {
 	Records   []Record
 }
 
-// Options are what a Log stands on.
+// Options are the parts of a Log.
 type Options struct {
 	// Taken is given every message of the log in order, those of this process
 	// included. It must not block.
@@ -86,7 +86,7 @@ type Options struct {
 	KeyDir string
 	// Replicas is how many servers of a cluster are to hold the stream; 0 means 1.
 	Replicas int
-	// Logger takes what goes wrong; nil: nobody.
+	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil keeps none.
 	Registerer prometheus.Registerer
@@ -106,7 +106,7 @@ type Log struct {
 
 	mu sync.Mutex
 	js jetstream.JetStream // nil until the log was opened
-	// created tells the stream from another of the same name.
+	// created distinguishes the stream from another of the same name.
 	created time.Time
 	// last is the newest sequence that is known, taken the newest that Taken was
 	// given.
@@ -135,8 +135,8 @@ func New(opts Options) *Log {
 	return l
 }
 
-// Loaded reports whether the log was read once: until then nobody knows how far
-// machines are.
+// Loaded reports whether the log was read once: until then the progress of machines is
+// unknown.
 func (l *Log) Loaded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

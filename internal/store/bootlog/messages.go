@@ -45,8 +45,7 @@ func (l *Log) Append(ctx context.Context, records []Record) error {
 	return nil
 }
 
-// publish writes one message of as many records as go into it, and tells how many
-// these are.
+// publish writes one message with as many records as fit, and returns their number.
 func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) {
 	l.mu.Lock()
 	js, down, last := l.js, l.down, l.last
@@ -127,7 +126,7 @@ const version = 1
 
 var errFormat = errors.New("the message is not one of the boot log, or is damaged")
 
-// header is what stands before the records of a message.
+// header precedes the records of a message.
 type header struct {
 	// base is what is added to the sequence of a message to make the position of
 	// its records.

@@ -45,7 +45,7 @@ type Record struct {
 // Close touch the disk. Its methods are safe for concurrent use.
 type Log struct {
 	path string
-	// writing is held by whoever writes the file.
+	// writing is held while the file is written.
 	writing sync.Mutex
 
 	mu      sync.Mutex
@@ -322,7 +322,7 @@ func (l *Log) Keep(ctx context.Context, before func(), failed func(error)) {
 			synced = time.Now()
 		}
 		switch {
-		case err != nil && !failing: // it has to be written anew as a whole: less often
+		case err != nil && !failing: // the whole file has to be written again: less often
 			failed(err)
 			ticker.Reset(syncInterval)
 		case err == nil && failing:

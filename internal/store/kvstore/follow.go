@@ -35,7 +35,7 @@ var (
 type follower struct {
 	*Store
 	js jetstream.JetStream
-	// created tells a bucket from another of the same name.
+	// created distinguishes a bucket from another of the same name.
 	created time.Time
 	// stalls counts the sessions in a row whose consumer brought less than there is.
 	stalls int
@@ -193,7 +193,7 @@ func (f *follower) check(ctx context.Context, stream jetstream.Stream, created t
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			return errMoved
 		case err != nil || !replicas.Led(info):
-			continue // the feed's heartbeat tells whether the server is away
+			continue // the heartbeat of the feed detects that the server is away
 		case !info.Created.Equal(created) || info.State.LastSeq < reached:
 			return errMoved
 		case info.State.LastSeq > reached && behind == reached:

@@ -71,8 +71,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	return s.versioner.UpdateList(listObj, snap.rev, token, remaining)
 }
 
-// listSnapshot finds the state that a list is to be read from, and the bucket key
-// to begin with.
+// listSnapshot finds the state from which a list is read, and the bucket key to begin
+// with.
 func (s *Store) listSnapshot(ctx context.Context, prefix string, opts storage.ListOptions) (snapshot, string, error) {
 	if !s.Loaded() {
 		return snapshot{}, "", s.unavailable()

@@ -50,8 +50,8 @@ type mirror struct {
 	bytes int64
 	rev   uint64
 
-	// events[0] is number first. Numbers go on over a reset, which leaves a gap,
-	// so that whoever reads behind it notices.
+	// events[0] is number first. Numbers continue after a reset, which leaves a gap,
+	// so that a reader behind it notices.
 	events      []event
 	first       uint64
 	windowBytes int

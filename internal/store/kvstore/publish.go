@@ -54,8 +54,8 @@ func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
 	}
 	began := time.Now()
 	defer func() { s.metrics.wrote(time.Since(began), err) }()
-	// A caller that goes away does not stop its write: the outcome is awaited, or
-	// the mirror would have to be read anew to learn of it.
+	// A caller that goes away does not stop its write: without the outcome the whole
+	// mirror would have to be read again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if w.value == nil {

@@ -274,8 +274,8 @@ func (f *follower) findBucket(ctx context.Context, js jetstream.JetStream) (jets
 // streamConfig is what jetstream.CreateKeyValue would make, and differs in that
 // reads never go to a replica that is behind. Nothing in it expires: the server
 // takes an expired tombstone out of its memory and its index only, and the value
-// that the tombstone hid is still in a block. After a kill -9 the index is made
-// anew from the blocks, and the deleted object would be back.
+// that the tombstone hid is still in a block. After a kill -9 the index is
+// rebuilt from the blocks, and the deleted object would be back.
 func (b *bucket) streamConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              b.streamName,

@@ -52,7 +52,7 @@ func newIdentity() identity {
 // found is a bucket as NATS has it.
 type found struct {
 	exists   bool
-	unknown  bool // nobody who could know has answered
+	unknown  bool // no server that could know has answered
 	revision uint64
 	messages uint64
 }
@@ -224,8 +224,8 @@ func judge(r record, place Place, s sight) (verdict, *Mismatch) {
 	return follow, nil
 }
 
-// compare looks for buckets that are missing, or are not as new as they were. One
-// that does not answer is not judged: nobody can follow it either.
+// compare looks for buckets that are missing, or are not as new as they were. A bucket that
+// does not answer is left out: it cannot be followed either.
 func compare(r record, s sight) *Mismatch {
 	expected := expectations(r, s)
 	var missing, older []string

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// recordInterval is how often the store is told of the revisions reached.
+	// recordInterval is how often the revisions reached are written into the store.
 	recordInterval = 30 * time.Second
-	// callTimeout bounds one look at the store.
+	// callTimeout bounds one survey of the store.
 	callTimeout = 5 * time.Second
 	// alarmAfter is how long a mismatch lasts before it is an alarm. It is refused
 	// at once; but a cluster that has just started, or healed, may say for a moment
@@ -42,8 +42,8 @@ var errReconnected = errors.New("the connection to NATS was lost while the store
 type KeeperOptions struct {
 	// Buckets are those that this program keeps its objects in.
 	Buckets []string
-	// Exempt reports whether a bucket is known to be missing, or made anew: nothing is
-	// expected of it. Nil: none is.
+	// Exempt reports whether a bucket is known to be missing, or was created again: nothing
+	// is expected of it. Nil: none is.
 	Exempt func(bucket string) bool
 	// Replicas is how many servers of a cluster hold the identity; 0: the default.
 	Replicas int
@@ -116,7 +116,7 @@ func (k *Keeper) guard(ctx context.Context, js jetstream.JetStream) error {
 		what, mismatch := judge(known, k.ledger.place, seen)
 		switch {
 		case seen.identity == nil && known.ID != "" && k.opts.Exempt(Bucket):
-			// The bucket with the identity alone is damaged, and is made anew.
+			// Only the bucket with the identity is damaged, and is created again.
 		case mismatch != nil:
 			return k.refuse(mismatch, time.Now())
 		case what == follow:

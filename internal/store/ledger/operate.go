@@ -43,7 +43,7 @@ func (s *Survey) Objects() int {
 	return n
 }
 
-// Survey looks at what is stored, and changes nothing.
+// Survey reads the state of the store, and changes nothing.
 func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, error) {
 	known, seen, err := k.look(ctx, js)
 	if err != nil {
@@ -104,8 +104,8 @@ var errNothing = &Mismatch{
 
 // Adopt takes what is stored for the truth, whatever the data directory knew, and
 // returns the identity of the store. A state that other servers may know better, an
-// older one or one that lacks buckets, gets a new identity: what is written from now
-// on is another history, and each of them is to be told so.
+// older one or one that lacks buckets, gets a new identity: writes from now on are
+// another history, and every server has to learn that.
 func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
 	if s.seen.identity == nil && existing(s.seen) == 0 {
 		return "", errNothing

@@ -57,7 +57,7 @@ const (
 type record struct {
 	Version int       `json:"version"`
 	Created time.Time `json:"created"`
-	// Place is where the store lay when it was last followed.
+	// Place is the place of the store when it was last followed.
 	Place Place `json:"store"`
 	// ID is the store's identity; empty until it was followed once.
 	ID string `json:"id,omitempty"`

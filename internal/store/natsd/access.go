@@ -97,7 +97,7 @@ func Redacted(urls string) string {
 			continue
 		}
 		if _, password := u.User.Password(); u.User != nil && !password {
-			u.User = url.User("xxxxx") // a token stands where else a user does
+			u.User = url.User("xxxxx") // a token is in the place of a user
 		}
 		parts[i] = u.Redacted()
 	}

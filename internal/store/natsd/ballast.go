@@ -52,7 +52,7 @@ type Ballast struct {
 	warned bool
 }
 
-// BallastOptions are what a Ballast stands on.
+// BallastOptions are the parts of a Ballast.
 type BallastOptions struct {
 	// Quota is of the same account.
 	Quota *Quota
@@ -60,7 +60,7 @@ type BallastOptions struct {
 	Guard func(ctx context.Context, js jetstream.JetStream) error
 	// Replicas is how many servers hold the stream, where there are so many.
 	Replicas int
-	// Logger takes what goes wrong; nil: nobody.
+	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil keeps none.
 	Registerer prometheus.Registerer
