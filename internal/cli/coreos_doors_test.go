@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +18,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/app"
 	"glowplug/internal/domain/coreos/streamtest"
+	"glowplug/internal/store/natsd/natstest"
 )
 
 // startServer runs a whole server on loopback, and returns the URL of its admin listener.
@@ -28,15 +29,7 @@ func startServer(t *testing.T, flags ...string) string {
 	return "http://" + admin
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer probe.Close()
-	return probe.Addr().String()
-}
+func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", natstest.FreePort(t)) }
 
 // runServer runs a whole server on loopback, and returns its URL for machines.
 func runServer(t *testing.T, flags ...string) string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -56,7 +57,7 @@ func Cluster(t testing.TB, n int) []*Server {
 	servers, routes := make([]*Server, n), make([]*url.URL, n)
 	for i := range servers {
 		servers[i] = newServer(t, fmt.Sprintf("node-%d", i+1))
-		port := freePort(t)
+		port := FreePort(t)
 		servers[i].opts.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}
 		routes[i] = &url.URL{Scheme: "nats-route", Host: fmt.Sprintf("127.0.0.1:%d", port)}
 	}
@@ -189,15 +190,20 @@ func JetStream(t testing.TB, urls ...string) jetstream.JetStream {
 	return js
 }
 
-// freePort is a port that nobody listened on a moment ago.
-func freePort(t testing.TB) int {
+// FreePort returns a TCP port of 127.0.0.1 on which nothing listens. It is below 32768, where
+// Linux begins to take the local ports of outgoing connections, so that no connection of
+// another test has the port before the server of this one listens.
+func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 10_000 + rand.IntN(22_000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port was found on 127.0.0.1")
+	return 0
 }
 
 func await(t testing.TB, what string, condition func() bool) {
