@@ -118,6 +118,21 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 	return t.ask(missed[:min(maxQueries, len(missed))])
 }
 
+// AddressOf returns the lowest address whose entry has a hardware address, so that IPv4 goes
+// before IPv6; zero: there is none. Link-local addresses do not count: they can be those of
+// several machines.
+func (t *neighborTable) AddressOf(mac netaddr.MAC) (lowest netip.Addr) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for key, entry := range t.entries {
+		isBetter := !lowest.IsValid() || key.addr.Less(lowest)
+		if entry.mac == mac && isBetter && !key.addr.IsLinkLocalUnicast() {
+			lowest = key.addr
+		}
+	}
+	return lowest
+}
+
 // scope returns the index of the interface that a zone names, and reports whether there
 // is one. An empty zone names none.
 func (l *links) scope(zone string) (int, bool) {

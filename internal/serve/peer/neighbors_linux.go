@@ -84,12 +84,22 @@ func (t *kernelTable) followNeighbors() (failure error) {
 	defer cancel()
 	updates := make(chan netlink.NeighUpdate, 256)
 	err := netlink.NeighSubscribeWithOptions(updates, ctx.Done(), netlink.NeighSubscribeOptions{
-		ListExisting:      true,
 		ReceiveBufferSize: netlinkBuffer,
 		ErrorCallback:     func(err error) { failure = err },
 	})
 	if err != nil {
 		return err
+	}
+	// Not ListExisting: the library sends its request to the group, which needs CAP_NET_ADMIN.
+	existing, err := netlink.NeighList(0, unix.AF_UNSPEC)
+	if err != nil {
+		cancel()
+		for range updates { // until the library has closed it
+		}
+		return err
+	}
+	for _, n := range existing {
+		t.apply(unix.RTM_NEWNEIGH, &n)
 	}
 	for u := range updates {
 		t.apply(u.Type, &u.Neigh)

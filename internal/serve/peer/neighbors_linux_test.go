@@ -92,8 +92,8 @@ func TestOpenNeighbors(t *testing.T) {
 
 // The kernel's own table, over a pair of interfaces: needs root.
 func TestKernelNeighbors(t *testing.T) {
-	if os.Getenv("GLOWPLUG_E2E") != "1" {
-		t.Skip("makes network interfaces: set GLOWPLUG_E2E=1 and run as root")
+	if os.Getenv("TEST_E2E") != "1" {
+		t.Skip("makes network interfaces: set TEST_E2E=1 and run as root")
 	}
 	ip := func(args ...string) {
 		t.Helper()

@@ -64,6 +64,27 @@ func TestNeighborLookup(t *testing.T) {
 }
 
 // TestNeighborChange is what an attacker can do to an entry, and what a network does.
+// TestNeighborAddress finds the address of a machine by its hardware address.
+func TestNeighborAddress(t *testing.T) {
+	table := testTable(func(neighborKey) (netaddr.MAC, bool) { return netaddr.MAC{}, false })
+	for _, addr := range []string{"fe80::1", "2001:db8::1", "169.254.0.1", "192.168.10.12", "192.168.10.10"} {
+		table.put(neighborKey{2, netip.MustParseAddr(addr)}, testMAC)
+	}
+	table.put(neighborKey{2, netip.MustParseAddr("192.168.10.9")}, netaddr.MAC{2})
+	resolver := NewResolver(ResolverOptions{Table: &kernelless{table}})
+	if got := resolver.AddressOf(testMAC).String(); got != "192.168.10.10" {
+		t.Errorf("the address is %s", got)
+	}
+	if got := resolver.AddressOf(netaddr.MAC{4}); got.IsValid() {
+		t.Errorf("the address of an unknown machine is %s", got)
+	}
+}
+
+// kernelless is a table without a kernel.
+type kernelless struct{ *neighborTable }
+
+func (*kernelless) Close() error { return nil }
+
 func TestNeighborChange(t *testing.T) {
 	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
 	addr := netip.MustParseAddr("192.168.10.10")
