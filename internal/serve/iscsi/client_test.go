@@ -339,6 +339,13 @@ func cdbRead10(block uint32, count uint16) []byte {
 	return cdb
 }
 
+// cdbReadCD reads the user data of sectors.
+func cdbReadCD(block, count uint32) []byte {
+	cdb := []byte{0xbe, 0, 0, 0, 0, 0, byte(count >> 16), byte(count >> 8), byte(count), 0x10, 0, 0}
+	binary.BigEndian.PutUint32(cdb[2:], block)
+	return cdb
+}
+
 func (c *client) readBlocks(block, count int) []byte {
 	c.t.Helper()
 	o := c.scsi(0, count*blockSize, cdbRead10(uint32(block), uint16(count))...)

@@ -138,6 +138,7 @@ var (
 	senseRange        = sense{keyIllegal, 0x21, 0x00, 0}
 	senseUnit         = sense{keyIllegal, 0x25, 0x00, 0}
 	senseSaved        = sense{keyIllegal, 0x39, 0x00, 0}
+	senseTrackMode    = sense{keyIllegal, 0x64, 0x00, 0}
 	senseLocked       = sense{keyIllegal, 0x53, 0x02, 0}
 	senseNoMedium     = sense{keyNotReady, 0x3a, 0x02, 0}
 	senseBecoming     = sense{keyNotReady, 0x04, 0x01, 0}

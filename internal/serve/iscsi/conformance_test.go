@@ -15,8 +15,8 @@ import (
 // libiscsi returns the path of a program that is built on libiscsi, or skips the test.
 func libiscsi(t *testing.T, program string) string {
 	t.Helper()
-	if os.Getenv("GLOWPLUG_E2E") == "" {
-		t.Skip("runs other people's initiators: set GLOWPLUG_E2E=1")
+	if os.Getenv("TEST_E2E") == "" {
+		t.Skip("runs other people's initiators: set TEST_E2E=1")
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {

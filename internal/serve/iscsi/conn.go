@@ -71,7 +71,7 @@ type conn struct {
 	busy    atomic.Bool   // a request is being answered
 	nudges  atomic.Uint32 // nudge bits
 	loginBy time.Time
-	public  atomic.Pointer[Session] // session, once it has begun
+	public  atomic.Pointer[Session] // session, from its last login response on
 	ended   atomic.Pointer[error]   // why another goroutine ended it
 	pinged  int64                   // of watch: the silence in which it sent a ping
 	done    chan struct{}           // closed when the socket is

@@ -148,10 +148,15 @@ func read(d *drive, cdb, _ []byte) result {
 	case 0x88:
 		block, count = binary.BigEndian.Uint64(cdb[2:]), int64(binary.BigEndian.Uint32(cdb[10:]))
 	}
-	switch {
-	case cdb[0] != 0x08 && cdb[1]&0xe0 != 0: // protection information, which the medium has not
+	if cdb[0] != 0x08 && cdb[1]&0xe0 != 0 { // protection information, which the medium has not
 		return checkCondition(senseField(1))
-	case block > uint64(d.blocks), count > d.blocks-int64(block):
+	}
+	return d.readBlocks(block, count)
+}
+
+// readBlocks answers with blocks of the medium.
+func (d *drive) readBlocks(block uint64, count int64) result {
+	if block > uint64(d.blocks) || count > d.blocks-int64(block) {
 		return checkCondition(senseRange)
 	}
 	return result{block: int64(block), count: count}

@@ -57,6 +57,27 @@ func TestSense(t *testing.T) {
 		{"unknown reservation question", 0, []byte{0x5e, 4}, senseField(1)},
 		{"reserve", 0, []byte{0x5f, 1}, senseOpcode},
 		{"wait for an event", 0, []byte{0x4a, 0, 0, 0, 16, 0, 0, 0, 8}, senseField(1)},
+		{"read CD", 0, cdbReadCD(0, 10), sense{}},
+		{"read CD of mode 1", 0, []byte{0xbe, 2 << 2, 0, 0, 0, 0, 0, 0, 1, 0x10}, sense{}},
+		{"read CD of nothing", 0, []byte{0xbe, 0, 0, 0, 0, 0, 0, 0, 1}, sense{}},
+		{"read CD of nothing, over the end", 0, []byte{0xbe, 0, 0, 0, 0, 9, 0, 0, 2}, senseRange},
+		{"read CD over the end", 0, cdbReadCD(5, 6), senseRange},
+		{"read CD far past the end", 0, cdbReadCD(0xffffffff, 0xffffff), senseRange},
+		{"read CD of audio", 0, []byte{0xbe, 1 << 2, 0, 0, 0, 0, 0, 0, 1, 0x10}, senseTrackMode},
+		{"read CD of mode 2", 0, []byte{0xbe, 4 << 2, 0, 0, 0, 0, 0, 0, 1, 0x10}, senseTrackMode},
+		{"read CD of no type", 0, []byte{0xbe, 7 << 2, 0, 0, 0, 0, 0, 0, 1, 0x10}, senseField(1)},
+		{"read CD, whole sectors", 0, []byte{0xbe, 0, 0, 0, 0, 0, 0, 0, 1, 0xf8}, senseField(9)},
+		{"read CD, headers", 0, []byte{0xbe, 0, 0, 0, 0, 0, 0, 0, 1, 0x30}, senseField(9)},
+		{"read CD, error flags", 0, []byte{0xbe, 0, 0, 0, 0, 0, 0, 0, 1, 0x12}, senseField(9)},
+		{"read CD, subchannels", 0, []byte{0xbe, 0, 0, 0, 0, 0, 0, 0, 1, 0x10, 1}, senseField(10)},
+		{"read CD MSF", 0, []byte{0xb9, 0, 0, 0, 2, 0, 0, 2, 10, 0x10}, sense{}},
+		{"read CD MSF of nothing", 0, []byte{0xb9, 0, 0, 0, 2, 0, 0, 2, 0, 0x10}, sense{}},
+		{"read CD MSF over the end", 0, []byte{0xb9, 0, 0, 0, 2, 0, 0, 2, 11, 0x10}, senseRange},
+		{"read CD MSF before the first block", 0, []byte{0xb9, 0, 0, 0, 1, 74, 0, 2, 1, 0x10}, senseRange},
+		{"read CD MSF backwards", 0, []byte{0xb9, 0, 0, 0, 2, 5, 0, 2, 4, 0x10}, senseField(6)},
+		{"read CD MSF from no time", 0, []byte{0xb9, 0, 0, 0, 60, 0, 1, 2, 4, 0x10}, senseField(3)},
+		{"read CD MSF to no time", 0, []byte{0xb9, 0, 0, 0, 2, 0, 0, 2, 75, 0x10}, senseField(6)},
+		{"read CD MSF, whole sectors", 0, []byte{0xb9, 0, 0, 0, 2, 0, 0, 2, 10, 0xf8}, senseField(9)},
 		{"contents from track 2", 0, []byte{0x43, 0, 0, 0, 0, 0, 2, 0, 255}, senseField(6)},
 		{"text of the disc", 0, []byte{0x43, 0, 5, 0, 0, 0, 0, 0, 255}, senseField(2)},
 		{"track 2", 0, []byte{0x52, 1, 0, 0, 0, 2, 0, 0, 255}, senseField(2)},
@@ -65,6 +86,27 @@ func TestSense(t *testing.T) {
 		if good := test.want == (sense{}); good && r.status != statusGood || !good && (r.status != statusCheck ||
 			r.sense != test.want) {
 			t.Errorf("%s: status %d, sense %+v, want %+v", test.name, r.status, r.sense, test.want)
+		}
+	}
+}
+
+// TestCDReadFeature: the commands that the feature CD Read of GET CONFIGURATION promises
+// (MMC-4, section 5.3.11) are there while it is current.
+func TestCDReadFeature(t *testing.T) {
+	d := testDrive(10)
+	r := d.try(0, 0x46, 2, 0, 0x1e, 0, 0, 0, 0, 255)
+	if feature := r.data[8:]; feature[0] != 0 || feature[1] != 0x1e || feature[2]&1 != 1 {
+		t.Fatalf("CD Read is not current: % x", feature)
+	}
+	for _, opcode := range []byte{0x43, 0xb9, 0xbe} {
+		if r := d.try(0, 0xa3, 0x0c, 1, opcode, 0, 0, 0, 0, 1); r.status != statusGood || r.data[1] != 3 {
+			t.Errorf("%#x is not supported: % x", opcode, r.data)
+		}
+	}
+	d.try(0, 0x1b, 0, 0, 0, 2)
+	for _, cdb := range [][]byte{cdbReadCD(0, 1), {0xb9, 0, 0, 0, 2, 0, 0, 2, 1, 0x10}} {
+		if r := d.try(0, cdb...); r.sense != senseNoMedium {
+			t.Errorf("%#x without a disc: %+v", cdb[0], r.sense)
 		}
 	}
 }

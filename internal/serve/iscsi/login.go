@@ -292,6 +292,8 @@ func (n *negotiation) enter() error {
 	}
 	n.drive = newDrive(n.target)
 	n.session = &Session{Login: n.loginTo(n.target.IQN), ID: n.server.lastID.Add(1), Tag: n.target.Tag}
+	// Before the answer: Drop has to find every session that an initiator may use.
+	n.public.Store(n.session)
 	return nil
 }
 

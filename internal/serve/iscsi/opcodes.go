@@ -64,7 +64,9 @@ func operations() []operation {
 		{0xa8, noAction, "\x00\xf8\xff\xff\xff\xff\xff\xff\xff\xff\x1f\x00", true, false, read},
 		{0xaa, noAction, write12, false, false, writeProtected},
 		{0xae, noAction, write12, false, false, writeProtected}, // WRITE AND VERIFY
+		{0xb9, noAction, "\x00\x1c\x00\xff\xff\xff\xff\xff\xff\xf8\x07\x00", true, false, readCDMSF},
 		{0xbd, noAction, "\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00", false, false, mechanismStatus},
+		{0xbe, noAction, "\x00\x1c\xff\xff\xff\xff\xff\xff\xff\xf8\x07\x00", true, false, readCD},
 	}
 }
 

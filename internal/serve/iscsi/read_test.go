@@ -46,6 +46,13 @@ func TestReads(t *testing.T) {
 						t.Errorf("%d blocks at %d differ (%d bytes)", at[1], at[0], len(got))
 					}
 				}
+				// READ CD and READ CD MSF, of blocks 30 to 61: 0:02:30 is block 30.
+				want := content[30*blockSize:][:32*blockSize]
+				for _, cdb := range [][]byte{cdbReadCD(30, 32), {0xb9, 0, 0, 0, 2, 30, 0, 2, 62, 0x10}} {
+					if o := c.scsi(0, len(want), cdb...); o.status != statusGood || !bytes.Equal(o.data, want) {
+						t.Errorf("%#x: status %d, %d bytes", cdb[0], o.status, len(o.data))
+					}
+				}
 				// Several at once: answers come in their order, whole.
 				for i := range 8 {
 					c.request(opCommand, 0xc0, 0, 32*blockSize, cdbRead10(uint32(32*i), 32), nil)

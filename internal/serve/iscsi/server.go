@@ -208,7 +208,6 @@ func (s *Server) run(c *conn) {
 // announce logs the beginning of a session.
 func (s *Server) announce(c *conn) {
 	c.announced = true
-	c.public.Store(c.session)
 	s.log.Info("iscsi: session began", "id", c.session.ID, "initiator", c.initiator, "remote", c.remote,
 		"target", c.session.Target)
 	if s.options.Hooks.Login != nil {
