@@ -56,7 +56,7 @@ func translate(source []byte, filesDir string) ([]byte, report.Report) {
 		f.Severity = report.Warning
 		r = append(r, f)
 	}
-	return output, r.Tidy()
+	return output, append(r, d.machineWarnings(output)...).Tidy()
 }
 
 // convert converts the findings of the library, all to errors: that is strict.

@@ -98,8 +98,8 @@ func compare(t *testing.T, name string, got []byte) {
 
 // TestAgreesWithButane compiles every golden Butane source with the real command.
 func TestAgreesWithButane(t *testing.T) {
-	if os.Getenv("GLOWPLUG_E2E") == "" {
-		t.Skip("builds the butane command; GLOWPLUG_E2E=1 runs it")
+	if os.Getenv("TEST_E2E") == "" {
+		t.Skip("builds the butane command; TEST_E2E=1 runs it")
 	}
 	command := filepath.Join(t.TempDir(), "butane")
 	if out, err := exec.Command("go", "build", "-o", command,

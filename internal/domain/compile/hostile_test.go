@@ -250,8 +250,8 @@ func TestHostile(t *testing.T) {
 	for _, tt := range hostile {
 		t.Run(tt.name, func(t *testing.T) {
 			if slow := len(tt.config) > 32<<10 && !strings.Contains(tt.name, "directives"); slow &&
-				os.Getenv("GLOWPLUG_E2E") == "" {
-				t.Skip("takes up to two seconds; GLOWPLUG_E2E=1 runs it")
+				os.Getenv("TEST_E2E") == "" {
+				t.Skip("takes up to two seconds; TEST_E2E=1 runs it")
 			}
 			kind := TypeIgnition
 			if tt.format == FormatKickstart {

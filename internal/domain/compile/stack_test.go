@@ -181,10 +181,10 @@ func TestLayRefuses(t *testing.T) {
 		{"a field that the higher version reads otherwise",
 			`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/a","mode":2541}]}}`,
 			`{"ignition":{"version":"3.6.0"}}`,
-			"layer base: it cannot be brought to spec 3.6.0: $.storage.files.0.mode: spec 3.6.0 sets the special bits"},
+			"layer base: it cannot be converted to spec 3.6.0: $.storage.files.0.mode: spec 3.6.0 sets the special bits"},
 		{"a field of the config itself", `{"ignition":{"version":"3.0.0"}}`,
 			`{"ignition":{"version":"2.4.0"},"storage":{"disks":[{"device":"/dev/a","partitions":[{"number":1,"size":9,"start":0}]}]}}`,
-			"the config itself: it cannot be brought to spec 3.0.0: $.storage.disks.0.partitions.0.size"},
+			"the config itself: it cannot be converted to spec 3.0.0: $.storage.disks.0.partitions.0.size"},
 		{"parts that do not go together", head + `,"storage":{"links":[{"path":"/a","target":"/c"}]}}`, head +
 			`,"storage":{"files":[` + file("/a/b", "x") + `]}}`,
 			"spec.layers: merged over its layers the config is not valid: $.storage.files.0: file path includes link in " +

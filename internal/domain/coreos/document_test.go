@@ -114,6 +114,7 @@ func TestParseErrorsNameThePlace(t *testing.T) {
 		{`"artifacts":{"metal"`, `"artifact":{"metal"`, "architectures.x86_64.artifacts: is missing"},
 		{`"images":{"aws":{"regions"`, `"images":{"aws":{"regions":[],"was"`,
 			"architectures.x86_64.images.aws.regions: must not be a JSON array"},
+		{`"image":"ami-1"`, `"image":""`, "architectures.x86_64.images.aws.regions.eu-1.image: is empty"},
 		{`2026-01-02T03:04:05Z`, `yesterday`,
 			`metadata.last-modified: "yesterday" is not a time such as 2022-11-02T18:50:21Z`},
 		{`"stream":"s",`, ``, "stream: is missing"},

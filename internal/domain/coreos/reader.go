@@ -81,6 +81,12 @@ func (m member) member(key string) member {
 	return member{child(m.path, key), value, there}
 }
 
+// keys returns the names of an object's members, sorted; none of another value.
+func (m member) keys() []string {
+	object, _ := m.value.(map[string]any)
+	return slices.Sorted(maps.Keys(object))
+}
+
 // Bounds of what a document lists: real ones have 4 architectures, 21 artifacts of
 // one and 4 formats of one.
 const (
@@ -106,6 +112,20 @@ func (r *reader) architecture(name string, m member) {
 			return
 		}
 		r.typed(images.path, raw, &stream.Images{})
+		r.regions(images)
+	}
+}
+
+// regions refuses a region of a cloud whose image has no name: an installer would start
+// machines with none. The library takes it for any string.
+func (r *reader) regions(images member) {
+	for _, cloud := range images.keys() {
+		regions := images.member(cloud).member("regions")
+		for _, region := range regions.keys() {
+			if image := regions.member(region).member("image"); image.there {
+				r.text(image, true, func(string, string) {})
+			}
+		}
 	}
 }
 

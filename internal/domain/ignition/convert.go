@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"glowplug/internal/domain/jsonscan"
 )
 
 // Loss is a field that a conversion cannot keep.
@@ -106,6 +108,8 @@ type conversion struct {
 	losses []Loss
 	// declared has the entries of the config and those written into it; nil within a major.
 	declared *declared
+	// source is the config that is converted.
+	source *document
 }
 
 // room is how many values and bytes of further configs there may be.
@@ -138,6 +142,7 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 		return nil, c.losses
 	}
 	root := c.decode(d.raw)
+	c.source = d
 	c.modes(root)
 	switch {
 	case from.major == 2 && to.major == 2:
@@ -154,6 +159,7 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 	c.children(root)
 	ensure(root, "ignition")["version"] = to.name
 	prune(root)
+	dropEmpty(to.config, root)
 	c.restrict(to.config, root, "$", root)
 	if len(c.losses) > 0 {
 		return nil, c.sorted()
@@ -212,11 +218,16 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 			if o, ok := value[key].(object); ok {
 				from = text(o, origin)
 			}
+			spans := versionsWith(from)
+			place := c.inSource(from)
 			reason := "spec " + c.to.name + " has no such field"
-			if spans := versionsWith(from); spans != "" {
+			if place != from {
+				reason = "spec " + c.to.name + " has nothing with the same meaning: the field " + key + " would be needed"
+			}
+			if spans != "" {
 				reason += ": it is one of spec " + spans
 			}
-			c.lose(from, "%s", reason)
+			c.lose(place, "%s", reason)
 		}
 	case []any:
 		if t.Kind() != reflect.Slice {
@@ -224,6 +235,48 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 		}
 		for i, item := range value {
 			c.restrict(t.Elem(), item, fmt.Sprintf("%s.%d", path, i), root)
+		}
+	}
+}
+
+// inSource returns a path, or the nearest one above it that the source has: fields of the
+// forms between two versions are not known to the author of the source.
+func (c *conversion) inSource(path string) string {
+	paths := map[string]bool{"$": true}
+	for i := range c.source.nodes {
+		paths[jsonscan.Fold(c.source.path(i))] = true
+	}
+	for !paths[jsonscan.Fold(path)] {
+		at := strings.LastIndexByte(path, '.')
+		if at < 0 {
+			return "$"
+		}
+		path = path[:at]
+	}
+	return path
+}
+
+// dropEmpty deletes the fields that a version does not have, and whose empty value is the
+// same as none: Ignition takes compression "" for no compression (validateCompression of
+// resource.go), and advertisement "" for no advertisement (validateTangAdvertisement of
+// tang.go).
+func dropEmpty(t reflect.Type, value any) {
+	switch t = bare(t); value := value.(type) {
+	case object:
+		for _, key := range sortedKeys(value) {
+			ft, _, ok := field(t, key)
+			switch {
+			case ok:
+				dropEmpty(ft, value[key])
+			case value[key] == "" && (key == "compression" || key == "advertisement"):
+				delete(value, key)
+			}
+		}
+	case []any:
+		if t.Kind() == reflect.Slice {
+			for _, item := range value {
+				dropEmpty(t.Elem(), item)
+			}
 		}
 	}
 }
@@ -237,7 +290,7 @@ func (c *conversion) verify(out []byte, root object) {
 		return
 	}
 	for _, f := range s.check(d, false).Errors() {
-		c.lose(source(root, cmp.Or(f.Path, "$")), "spec %s refuses it: %s", c.to.name, f.Message)
+		c.lose(c.inSource(source(root, cmp.Or(f.Path, "$"))), "spec %s refuses it: %s", c.to.name, f.Message)
 	}
 }
 

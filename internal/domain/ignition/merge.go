@@ -47,7 +47,7 @@ func (e *PartError) Reason() string {
 	if e.Err != nil {
 		return e.Err.Error()
 	}
-	return fmt.Sprintf("it cannot be brought to spec %s: %s", e.Version, lossText(e.Losses))
+	return fmt.Sprintf("it cannot be converted to spec %s: %s", e.Version, lossText(e.Losses))
 }
 
 // maxNamed bounds the fields that an error names.

@@ -50,6 +50,9 @@ func Negotiate(accept Accept, userAgent, asked, own string) (wanted []string, re
 	return n.wanted, ""
 }
 
+// AcceptOf returns the Accept header of an Ignition whose newest spec version is max.
+func AcceptOf(max string) string { return MediaType + ";version=" + max + ", */*;q=0.1" }
+
 // negotiation collects the versions that a client takes.
 type negotiation struct {
 	accept     *Accept

@@ -74,3 +74,11 @@ func FuzzNegotiate(f *testing.F) {
 		}
 	})
 }
+
+// TestAcceptOf reads the header of a client as the server does.
+func TestAcceptOf(t *testing.T) {
+	accept := ParseAccept(AcceptOf("3.2.0"))
+	if !accept.NamesIgnition() || !accept.IsTaken("3.2.0") || accept.IsTaken("3.3.0") {
+		t.Errorf("%q is not the header of an Ignition that reads up to 3.2.0", AcceptOf("3.2.0"))
+	}
+}

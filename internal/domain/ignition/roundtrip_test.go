@@ -102,6 +102,35 @@ func explicit(raw []byte) []byte {
 	return encode(root)
 }
 
+// withoutEmpty is a config without the fields whose empty value is the same as none: an
+// older version may not have them.
+func withoutEmpty(raw []byte) []byte {
+	var root object
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	_ = decoder.Decode(&root)
+	deleteEmpty(root)
+	prune(root)
+	return encode(root)
+}
+
+func deleteEmpty(value any) {
+	switch value := value.(type) {
+	case object:
+		for _, key := range sortedKeys(value) {
+			if value[key] == "" && (key == "compression" || key == "advertisement") {
+				delete(value, key)
+			} else {
+				deleteEmpty(value[key])
+			}
+		}
+	case []any:
+		for _, item := range value {
+			deleteEmpty(item)
+		}
+	}
+}
+
 // canonical is a config in the bytes that a conversion gives.
 func canonical(raw []byte) []byte {
 	d, s, failure := read(raw)
@@ -117,7 +146,7 @@ func canonical(raw []byte) []byte {
 // perVersion is how many random configs of each version are tried: few with the race
 // detector, which has nothing to find here; make test runs all of them without it.
 var perVersion = func() int {
-	if os.Getenv("GLOWPLUG_E2E") == "" || raceDetector {
+	if os.Getenv("TEST_E2E") == "" || raceDetector {
 		return 12
 	}
 	return 150
@@ -167,6 +196,9 @@ func TestRoundTrip(t *testing.T) {
 					if err != nil || len(losses) > 0 {
 						t.Fatalf("%s to %s and back cannot go there again: %v %v\n%s", from.name, to.name, losses, err, back)
 					}
+				}
+				if to.before(from) {
+					got, want = withoutEmpty(got), withoutEmpty(want)
 				}
 				if i != j && !bytes.Equal(got, want) {
 					t.Fatalf("%s to %s and back:\n%s\nwant\n%s\nby way of\n%s", from.name, to.name, got, want, there)
@@ -257,6 +289,7 @@ func kept(values map[string]int, value string, from, to *spec, path string) bool
 	case path == "$.ignition.version",
 		from.major != to.major && (strings.HasSuffix(path, ".filesystem") || value == "root" || value == "/sysroot"),
 		from.major != to.major && strings.Contains(path, ".storage.filesystems.") && strings.HasSuffix(path, ".name"),
+		value == "" && (strings.HasSuffix(path, ".compression") || strings.HasSuffix(path, ".advertisement")),
 		value == "true" || value == "false":
 		return true
 	case strings.HasPrefix(value, "data:;base64,"):

@@ -14,7 +14,7 @@ import (
 // changedPerPair is how many values of each config are changed for each version that
 // it is converted to.
 var changedPerPair, changedConfigs = func() (int, int) {
-	if os.Getenv("GLOWPLUG_E2E") == "" || raceDetector {
+	if os.Getenv("TEST_E2E") == "" || raceDetector {
 		return 1, 8
 	}
 	return 4, 60

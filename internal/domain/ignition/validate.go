@@ -26,7 +26,7 @@ func Validate(raw []byte) (specVersion string, r report.Report) {
 	if r.HasError() {
 		return "", r
 	}
-	return s.name, r
+	return s.name, append(r, d.machineWarnings(s)...).Tidy()
 }
 
 // read parses a config within the bounds and finds its spec.
