@@ -4,4 +4,4 @@
 # root, for mount namespaces, and Debian's packages gcc, libblkid-dev and ignition.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-GLOWPLUG_E2E=1 go test -count=1 -v -run '^TestClients$' ./test/e2e -clients-report "$PWD/docs/clients.md"
+TEST_E2E=1 go test -count=1 -v -run '^TestClients$' ./test/e2e -clients-report "$PWD/docs/clients.md"

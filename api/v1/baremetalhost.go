@@ -32,14 +32,6 @@ const (
 	StateError        = "Error"
 )
 
-// ConditionIdentityUnique is False while another host claims one of this host's
-// hardware or IP addresses.
-const ConditionIdentityUnique = "IdentityUnique"
-
-// ConditionConfigReadable is False while the Ignition version in this host's image can
-// read the host's config in no spec version.
-const ConditionConfigReadable = "ConfigReadable"
-
 // BareMetalHost is a machine: its identity and what it boots.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -163,7 +155,8 @@ type BareMetalHostStatus struct {
 	// lastSeen is the time of the last request of the machine.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
-	// conditions are the conditions of the machine: IdentityUnique and ConfigReadable.
+	// conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable.
+	// A response of the API has all of them.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

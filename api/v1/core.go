@@ -34,8 +34,14 @@ type ConfigMapList struct {
 	Items []ConfigMap `json:"items"`
 }
 
-// NamespaceActive is the only phase of a namespace.
-const NamespaceActive = "Active"
+// Phases of a namespace.
+const (
+	NamespaceActive      = "Active"
+	NamespaceTerminating = "Terminating"
+)
+
+// FinalizerNamespace in spec.finalizers keeps a deleted namespace until it is empty.
+const FinalizerNamespace = "kubernetes"
 
 // NamespaceDefault is the namespace of objects that name none.
 const NamespaceDefault = "default"
@@ -48,22 +54,35 @@ type Namespace struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is empty: a namespace has no settings.
+	// spec has the finalizers. The server writes it.
 	// +optional
 	Spec NamespaceSpec `json:"spec,omitempty"`
-	// status is always Active.
+	// status has the phase, and the progress of a deletion.
 	// +optional
 	Status NamespaceStatus `json:"status,omitempty"`
 }
 
-// NamespaceSpec is empty.
-type NamespaceSpec struct{}
+// NamespaceSpec has the finalizers of a namespace.
+type NamespaceSpec struct {
+	// finalizers keep a deleted namespace. The server sets "kubernetes" and removes it when
+	// the namespace is empty.
+	// +optional
+	// +listType=atomic
+	Finalizers []string `json:"finalizers,omitempty"`
+}
 
 // NamespaceStatus is the status of a namespace.
 type NamespaceStatus struct {
-	// phase is Active.
+	// phase is Active, or Terminating while the objects of a deleted namespace are deleted.
 	// +optional
 	Phase string `json:"phase,omitempty"`
+	// conditions of a Terminating namespace say why it still exists:
+	// NamespaceContentRemaining, NamespaceFinalizersRemaining and
+	// NamespaceDeletionContentFailure.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NamespaceList is a list of Namespaces.

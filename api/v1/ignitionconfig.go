@@ -95,6 +95,12 @@ type IgnitionConfigSelector struct {
 	// matchLabels selects hosts that have all of these labels, at most 256.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// matchExpressions selects hosts for which all of these requirements hold, at most 64,
+	// as in Kubernetes: with the operators In, NotIn, Exists and DoesNotExist. If
+	// matchLabels is set too, both must hold.
+	// +optional
+	// +listType=atomic
+	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
 	// matchHostnames selects hosts by host name, at most 1,000. Upper and lower case are
 	// equal. A short name matches the first label of a fully qualified name.
 	// +optional
@@ -105,7 +111,9 @@ type IgnitionConfigSelector struct {
 	// +optional
 	// +listType=atomic
 	MatchIPs []string `json:"matchIPs,omitempty"`
-	// matchMACs selects hosts by hardware address, at most 1,000, in any common notation.
+	// matchMACs selects hosts by hardware address, at most 1,000, in any common notation, or
+	// by its first 1 to 5 bytes, such as 52:54:00:*. A whole address takes precedence over a
+	// prefix, and a longer prefix over a shorter one.
 	// +optional
 	// +listType=atomic
 	MatchMACs []string `json:"matchMACs,omitempty"`
@@ -116,7 +124,7 @@ type IgnitionConfigSelector struct {
 
 // IsEmpty reports whether the selector matches no machine.
 func (s *IgnitionConfigSelector) IsEmpty() bool {
-	return len(s.MatchLabels) == 0 && len(s.MatchHostnames) == 0 &&
+	return len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 && len(s.MatchHostnames) == 0 &&
 		len(s.MatchIPs) == 0 && len(s.MatchMACs) == 0 && !s.Default
 }
 
@@ -162,6 +170,11 @@ type IgnitionConfigStatus struct {
 	// +optional
 	// +listType=atomic
 	Servable []ServableVersion `json:"servable,omitempty"`
+	// conditions are Ready, and Stalled while phase is Error.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// hosts counts the hosts of a template and the results of rendering it for them. It is
 	// absent if the config is not a template.
 	// +optional

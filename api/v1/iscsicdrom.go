@@ -234,6 +234,13 @@ type ISCSICdromStatus struct {
 	// distro is the distribution that the server has detected.
 	// +optional
 	Distro string `json:"distro,omitempty"`
+	// architectures are those of the machines that can boot the image, such as x86_64 and
+	// aarch64. They are found in the image, or are that of the stream. A machine of another
+	// architecture gets the reason instead of the image. If the field is empty, every
+	// machine gets the image.
+	// +optional
+	// +listType=atomic
+	Architectures []string `json:"architectures,omitempty"`
 	// targetIQN is the IQN of the image's target.
 	// +optional
 	TargetIQN string `json:"targetIQN,omitempty"`
@@ -254,7 +261,7 @@ type ISCSICdromStatus struct {
 	// errorMessage is the reason why the image is not served, or not up to date.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
-	// conditions are the conditions of the image: UpToDate.
+	// conditions are Ready and, for an image of a stream, UpToDate.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

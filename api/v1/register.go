@@ -30,6 +30,7 @@ func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 		&ConfigMap{}, &ConfigMapList{},
 		&Namespace{}, &NamespaceList{},
 		&Event{}, &EventList{},
+		&UnknownMachine{}, &UnknownMachineList{},
 	)
 }
 

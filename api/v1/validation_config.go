@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,10 +46,37 @@ func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
 		versionErrs,
 		validateLayers(path.Child("layers"), config),
 		validateLabels(at.Child("matchLabels"), selector.MatchLabels),
+		validateExpressions(at.Child("matchExpressions"), selector.MatchExpressions),
 		parsedEach(at.Child("matchHostnames"), selector.MatchHostnames, netaddr.ParseHostname),
 		parsedEach(at.Child("matchIPs"), selector.MatchIPs, netaddr.ParsePrefix),
-		parsedEach(at.Child("matchMACs"), selector.MatchMACs, netaddr.ParseMAC),
+		parsedEach(at.Child("matchMACs"), selector.MatchMACs, parseMACOrPrefix),
 	)
+}
+
+// maxExpressions bounds spec.selector.matchExpressions.
+const maxExpressions = 64
+
+// validateExpressions checks requirements by the rules of Kubernetes.
+func validateExpressions(path *field.Path, expressions []metav1.LabelSelectorRequirement) field.ErrorList {
+	errs := tooMany(path, len(expressions), maxExpressions)
+	for i := range expressions[:min(len(expressions), maxExpressions)] {
+		at := path.Index(i)
+		if tooLong := tooMany(at.Child("values"), len(expressions[i].Values), MaxKeys); tooLong != nil {
+			errs = append(errs, tooLong...)
+			continue
+		}
+		errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(expressions[i],
+			metav1validation.LabelSelectorValidationOptions{}, at)...)
+	}
+	return errs
+}
+
+// parseMACOrPrefix reads a hardware address, or a prefix with a star.
+func parseMACOrPrefix(value string) (any, error) {
+	if strings.HasSuffix(value, "*") {
+		return netaddr.ParseMACPrefix(value)
+	}
+	return netaddr.ParseMAC(value)
 }
 
 // validateLayers checks the names of layers. Whether they exist is not checked here.

@@ -219,3 +219,18 @@ func (in StreamReleaseStatus) OpenAPIModelName() string {
 func (in Subscriber) OpenAPIModelName() string {
 	return "glowplug.api.v1.Subscriber"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UnknownMachine) OpenAPIModelName() string {
+	return "glowplug.api.v1.UnknownMachine"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UnknownMachineList) OpenAPIModelName() string {
+	return "glowplug.api.v1.UnknownMachineList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UnknownMachineStatus) OpenAPIModelName() string {
+	return "glowplug.api.v1.UnknownMachineStatus"
+}

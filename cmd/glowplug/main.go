@@ -5,6 +5,8 @@ package main
 import (
 	"os"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // for a machine without CA certificates, such as a container FROM scratch
+
 	"glowplug/internal/cli"
 )
 

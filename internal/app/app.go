@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -25,9 +26,11 @@ import (
 	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/controller/stream"
 	"glowplug/internal/controller/template"
+	"glowplug/internal/controller/unknown"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/image"
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
@@ -75,6 +78,7 @@ type App struct {
 	progress  *progress.Tracker
 	statuses  *host.StatusWriter
 	events    *events.Recorder
+	unknown   *unknown.Recorder
 	rendered  *rendering.Cache
 	images    *image.Library
 
@@ -84,17 +88,19 @@ type App struct {
 
 	configs         *config.Controller
 	templates       *template.Controller
-	compatibility   *host.Compatibility
+	checker         *host.Checker
 	imageController *imagecontroller.Controller
 	publisher       *stream.Controller
 
 	doors        []*door
 	creds        *credentials.Credentials
+	sharing      *sharing          // with the other servers of the store; nil: there are none
 	clientCAFile *keyfile.Follower // follows --client-ca-file; nil without it
 	api          *api.Server
 	boots        *machine.Server
 	own          *client.Client // of the API, without the listeners
 	artifacts    *os.Root       // --streams-dir; nil without it
+	assets       *os.Root       // --assets-dir; nil without it
 	// targets serves iSCSI on portalListener; both nil without an ISO directory.
 	targets        *portal.Portal
 	portalListener net.Listener
@@ -114,7 +120,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	b := builder{a}
 	b.openLog(stderr)
 	for _, open := range []func() error{
-		func() error { return b.openStore(ctx) }, b.openDoors, b.openImages, b.openDecider, b.openPortal, b.openArtifacts,
+		func() error { return b.openStore(ctx) }, b.openDoors, b.openImages, b.openDecider, b.openPortal, b.openFolders,
 		b.serveAPI, b.openPublisher, b.serveBoots,
 	} {
 		if err := open(); err != nil {
@@ -159,6 +165,9 @@ func (a builder) openStore(ctx context.Context) error {
 	a.progress = progress.New(progress.Options{Events: a.events, Host: a.host, Logger: a.log})
 	a.statuses = host.NewStatusWriter(host.StatusOptions{
 		Progress: a.progress, Host: a.host, Events: a.events, Metrics: a.controllers, Logger: a.log,
+	})
+	a.unknown = unknown.New(unknown.Options{
+		IsHost: a.isHost, Logger: a.log, Registerer: a.metrics, Metrics: a.controllers,
 	})
 	registerPending(a.metrics, a.progress, a.statuses, a.events)
 	a.inventory = snapshot.New(snapshot.Options{
@@ -213,7 +222,7 @@ func (a builder) openDecider() error {
 		Store: a.stores[kinds.IgnitionConfigs], Snapshot: a.inventory, Misread: a.decider.Misread, Recorder: a.events,
 		Metrics: a.controllers, Registerer: a.metrics, Logger: a.log,
 	})
-	a.compatibility = host.NewCompatibility(host.CompatibilityOptions{
+	a.checker = host.NewChecker(host.CheckerOptions{
 		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.loaded,
 		Metrics: a.controllers, Logger: a.log,
 	})
@@ -228,6 +237,7 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.ISCSICdroms:     {a.inventory.Images()},
 		kinds.Namespaces:      {a.inventory.Namespaces()},
 		kinds.StreamReleases:  {a.streams.Observer()},
+		kinds.UnknownMachines: {a.unknown},
 	}
 }
 
@@ -258,7 +268,8 @@ func (a builder) openDoors() error {
 	}
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
-		DataDir: s.DataDir, Server: a.kubeconfigServer(), Names: s.TLSSANs, Logger: a.log,
+		DataDir: s.DataDir, PKIDir: s.PKIDir, CertFile: s.TLSCert, KeyFile: s.TLSKey,
+		Server: a.kubeconfigServer(), Names: s.TLSSANs, Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -268,7 +279,8 @@ func (a builder) openDoors() error {
 			d.server.TLSConfig = a.creds.TLSConfig()
 		}
 	}
-	return nil
+	a.sharing, err = newSharing(a.App)
+	return err
 }
 
 // kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
@@ -296,15 +308,16 @@ func (a builder) serveAPI() error {
 	a.onClose(renderer.Close)
 	budgets := newBudgets(a.memoryLimit, a.metrics)
 	a.api, err = api.New(api.Options{
-		Stores:    stores,
-		Inventory: a.inventory,
-		Render:    renderer.Render,
-		Templates: a.rendered,
-		Conflicts: a.compatibility.HostWarnings,
+		Stores:     stores,
+		Inventory:  a.inventory,
+		Render:     renderer.Render,
+		Templates:  a.rendered,
+		HostStatus: a.checker,
+		Conflicts:  a.checker.HostWarnings,
 		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
-			return a.compatibility.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom))
+			return a.checker.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom))
 		},
-		ConfigWarnings: a.compatibility.ConfigWarnings,
+		ConfigWarnings: a.checker.ConfigWarnings,
 
 		ConfigStatus: a.configs,
 		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
@@ -337,9 +350,9 @@ func (a builder) serveAPI() error {
 
 func (a builder) serveBoots() error {
 	a.boots = machine.New(machine.Options{
-		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events}, Boot: a.bootPath(),
+		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events, a.unknown}, Boot: a.bootPath(),
 		Sources: a.sources,
-		Streams: a.streamDoor(), Ready: a.ready,
+		Streams: a.streamDoor(), Assets: a.assets, Ready: a.ready,
 		Lost: machine.Lost{
 			Images: a.lost(kinds.ISCSICdroms), Namespaces: a.lost(kinds.Namespaces),
 			Streams: a.lost(kinds.StreamReleases),
@@ -357,18 +370,32 @@ func (a *App) Metrics() *prometheus.Registry { return a.metrics }
 type notes struct {
 	*progress.Tracker
 	*events.Recorder
+	strangers
 }
+
+// strangers records the requests of unknown machines.
+type strangers interface{ Unknown(s decide.Sighting) }
 
 // changed passes a change of the snapshot on to its controllers.
 func (a *App) changed(change snapshot.Change) {
 	a.templates.Changed(change)
-	a.compatibility.Changed(change)
+	a.checker.Changed(change)
+	a.unknown.Changed(change)
 }
 
 // host returns a host; nil where there is none.
 func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	view := a.inventory.View()
 	return view.Host(ref)
+}
+
+// isHost reports whether a host has a hardware address or, where that is zero, an IP address.
+func (a *App) isHost(mac netaddr.MAC, addr netip.Addr) bool {
+	view := a.inventory.View()
+	if mac != (netaddr.MAC{}) {
+		return view.HostByMAC(mac) != nil
+	}
+	return view.HostByIP(addr) != nil
 }
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }

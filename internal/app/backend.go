@@ -326,5 +326,12 @@ func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err
 	return s.backend.keeper.Init(ctx, s.backend.js, survey)
 }
 
+// ForgetCredentials removes what the servers of the store share; see ledger.Keeper.
+func (s *Store) ForgetCredentials(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.backend.keeper.Forget(ctx, s.backend.js)
+}
+
 // Close closes the store and the data directory.
 func (s *Store) Close() { s.backend.close() }

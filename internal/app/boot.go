@@ -54,7 +54,7 @@ func (a builder) openPortal() (err error) {
 		a.targets, err = portal.New(portal.Options{
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
-			Journal: notes{a.progress, a.events}, Image: a.image, Ready: a.ready, Logger: a.log,
+			Journal: notes{a.progress, a.events, a.unknown}, Image: a.image, Ready: a.ready, Logger: a.log,
 		})
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func (a builder) image(ref snapshot.Ref) *snapshot.Image {
 func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
-		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events}},
+		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events, a.unknown}},
 		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"path/filepath"
+	"slices"
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/keyfile"
@@ -15,11 +16,43 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 		keyfile.Inner: {
 			filepath.Join(s.DataDir, "nats"), filepath.Join(s.DataDir, "ledger"), credentials.Folder(s.DataDir),
 		},
-		keyfile.Secret: append(credentials.Secrets(s.DataDir),
-			s.TokenAuthFile, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile),
-		keyfile.Trusted: append(credentials.Certificates(s.DataDir),
-			s.ClientCAFile, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
+		keyfile.Secret: append(credentials.Secrets(s.DataDir, s.PKIDir),
+			s.TokenAuthFile, s.TLSKey, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile),
+		keyfile.Trusted: append(credentials.Certificates(s.DataDir, s.PKIDir),
+			s.ClientCAFile, s.TLSCert, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
 	}
+}
+
+// privateIn returns a file or folder that must not be served to everybody, if it is in dir or
+// is a folder around dir; "" where there is none.
+func (s *settings) privateIn(dir string) string {
+	files, dir := s.keyFiles(), resolved(dir)
+	within := func(folder, path string) bool {
+		below, err := filepath.Rel(folder, path)
+		return err == nil && filepath.IsLocal(below)
+	}
+	inner := files[keyfile.Inner]
+	for _, path := range slices.Concat(files[keyfile.Folder], inner, files[keyfile.Secret], []string{s.ISODir}) {
+		if path == "" {
+			continue
+		}
+		if at := resolved(path); within(dir, at) || slices.Contains(inner, path) && within(at, dir) {
+			return path
+		}
+	}
+	return ""
+}
+
+// resolved returns an absolute path without symbolic links, as far as it exists.
+func resolved(path string) string {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(absolute); err == nil {
+		return real
+	}
+	return filepath.Join(resolved(filepath.Dir(absolute)), filepath.Base(absolute))
 }
 
 // checkAbove refuses to begin a store inside of another one's data directory: an operator

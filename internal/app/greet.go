@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"glowplug/internal/domain/decide"
@@ -22,6 +23,7 @@ type greeter struct{ *App }
 // greet waits for the store, applies the manifests, and prints the banner: where the
 // server listens, where its data is, and which commands to type next.
 func (a greeter) greet(ctx context.Context) {
+	a.notify("STATUS=Waiting for the store: " + a.backend.where)
 	if !a.awaitStore(ctx) {
 		return
 	}
@@ -46,6 +48,7 @@ func (a greeter) greet(ctx context.Context) {
 		example = a.example(count.macs)
 	}
 	a.seeded.Store(true)
+	a.notify(daemon.SdNotifyReady + "\nSTATUS=Answering machines")
 	a.sink.Flush()
 	fmt.Fprintf(&banner, "\nAsk the API:\n  %s\n", a.apiCommand())
 	if example != "" {

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/events"
 	"glowplug/internal/controller/host"
 	"glowplug/internal/store/natsd"
@@ -19,6 +20,10 @@ var (
 		"Stored objects that could not be read and are kept out of the index.", []string{"kind"}, nil)
 	indexShared = prometheus.NewDesc("glowplug_index_conflicting_hosts",
 		"Hosts that share a hardware or IP address with another.", nil, nil)
+	hostStates = prometheus.NewDesc("glowplug_baremetalhosts", "BareMetalHosts by status.state.",
+		[]string{"state"}, nil)
+	configPhases = prometheus.NewDesc("glowplug_ignitionconfigs", "IgnitionConfigs by status.phase.",
+		[]string{"phase"}, nil)
 )
 
 // inventoryCollector reads the inventory's counts when it is scraped.
@@ -84,4 +89,14 @@ func (c inventoryCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(indexBad, prometheus.GaugeValue, float64(b.Bad), kind)
 	}
 	ch <- prometheus.MustNewConstMetric(indexShared, prometheus.GaugeValue, float64(s.Conflicting))
+	view := c.inv.View()
+	states, phases := view.HostsByState(), view.ConfigsByPhase()
+	for _, state := range []string{
+		v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError,
+	} {
+		ch <- prometheus.MustNewConstMetric(hostStates, prometheus.GaugeValue, float64(states[state]), state)
+	}
+	for _, phase := range []string{v1.PhasePending, v1.PhaseReady, v1.PhaseError} {
+		ch <- prometheus.MustNewConstMetric(configPhases, prometheus.GaugeValue, float64(phases[phase]), phase)
+	}
 }

@@ -96,6 +96,7 @@ var manifestKinds = func() map[string]kvstore.Kind {
 		byName[reflect.TypeOf(kind.New()).Elem().Name()] = kind
 	}
 	delete(byName, "Event") // is no manifest
+	delete(byName, "UnknownMachine")
 	return byName
 }()
 

@@ -30,6 +30,9 @@ type Options struct {
 	Listen    []string
 	ListenTLS string
 	TLSSANs   []string
+	TLSCert   string
+	TLSKey    string
+	PKIDir    string
 	Manifests []string
 
 	NATSURL      string
@@ -61,6 +64,7 @@ type Options struct {
 	CoreOSConfigMapStream string
 	StreamsAlias          []string
 	StreamsDir            string
+	AssetsDir             string
 
 	Metrics                 string
 	MetricsListen           string
@@ -78,6 +82,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"address of plain HTTP (repeatable: port 80 on the PXE network, say)")
 	fs.StringVar(&o.ListenTLS, "listen-tls", ":8443", "address of HTTPS; empty: none")
 	fs.StringSliceVar(&o.TLSSANs, "tls-san", nil, "further name or address in the server's certificate (repeatable)")
+	fs.StringVar(&o.TLSCert, "tls-cert-file", "", "PEM file of a certificate of your own for HTTPS, followed by those "+
+		"of its CAs; read again when it changes (default: one of the server's own CA)")
+	fs.StringVar(&o.TLSKey, "tls-private-key-file", "", "PEM file of the key of --tls-cert-file")
+	fs.StringVar(&o.PKIDir, "pki-dir", "",
+		"folder of the server's own CA, which several servers on one store have to share (default: pki in --data-dir)")
 	fs.StringSliceVar(&o.Manifests, "manifests", nil,
 		"YAML or JSON file or folder applied by server-side apply at each start (repeatable)")
 	fs.StringVar(&o.NATSURL, "nats-url", "",
@@ -124,6 +133,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"further path of a stream's metadata, as /pub/openshift-v4/dependencies/rhcos-4.8.json=rhcos-4.8 (repeatable)")
 	fs.StringVar(&o.StreamsDir, "streams-dir", "",
 		"folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
+	fs.StringVar(&o.AssetsDir, "assets-dir", "", "folder of files that every machine may read, served under /assets/")
 	fs.StringVar(&o.Metrics, "metrics", "open",
 		"who may read /metrics: open (anybody) or credential (callers who may use the API)")
 	fs.StringVar(&o.MetricsListen, "metrics-listen", "",
@@ -187,24 +197,32 @@ func bad(flag, format string, args ...any) error {
 	return &OptionError{Flag: flag, Reason: fmt.Sprintf(format, args...)}
 }
 
+// Choices has the values of each flag that has a list of them.
+var Choices = map[string][]string{
+	"identity-claims": {"verify", "trust", "deny"},
+	"neighbors":       {"auto", "enforce", "off"},
+	"unknown-hosts":   {machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault},
+	"metrics":         {metricsOpen, metricsCredential},
+	"log-format":      {"text", "json"},
+	"log-level":       {"debug", "info", "warn", "error"},
+}
+
 // checkChoices checks the options that have a list of values.
 func (s *settings) checkChoices() error {
-	for _, c := range []struct {
-		flag, value string
-		values      []string
-	}{
-		{"identity-claims", s.IdentityClaims, []string{"verify", "trust", "deny"}},
-		{"neighbors", s.Neighbors, []string{"auto", "enforce", "off"}},
-		{"unknown-hosts", s.UnknownHosts, []string{machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault}},
-		{"metrics", s.Metrics, []string{metricsOpen, metricsCredential}},
-		{"log-format", s.LogFormat, []string{"text", "json"}},
+	for _, c := range []struct{ flag, value string }{
+		{"identity-claims", s.IdentityClaims},
+		{"neighbors", s.Neighbors},
+		{"unknown-hosts", s.UnknownHosts},
+		{"metrics", s.Metrics},
+		{"log-format", s.LogFormat},
+		{"log-level", strings.ToLower(s.LogLevel)},
 	} {
-		if !slices.Contains(c.values, c.value) {
-			return bad(c.flag, "%q is none of %s", c.value, strings.Join(c.values, ", "))
+		if values := Choices[c.flag]; !slices.Contains(values, c.value) {
+			return bad(c.flag, "%q is none of %s", c.value, strings.Join(values, ", "))
 		}
 	}
 	if err := s.level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return bad("log-level", "%q is none of debug, info, warn, error", s.LogLevel)
+		return bad("log-level", "%v", err)
 	}
 	s.claims, s.neighbors = claimModes[s.IdentityClaims], neighborModes[s.Neighbors]
 	return nil
@@ -235,6 +253,12 @@ func (s *settings) checkListen() error {
 		if err := checkAddress(flag, address); err != nil {
 			return err
 		}
+	}
+	switch {
+	case s.TLSCert != "" && s.TLSKey == "":
+		return bad("tls-private-key-file", "is empty, and --tls-cert-file is not: both are needed")
+	case s.TLSCert == "" && s.TLSKey != "":
+		return bad("tls-cert-file", "is empty, and --tls-private-key-file is not: both are needed")
 	}
 	if s.AdminListen != "" {
 		return checkAdmin(s.AdminListen)

@@ -62,6 +62,8 @@ func TestOptions(t *testing.T) {
 		"--streams-alias=/pub/../a.json=a":                  "streams-alias",
 		"--streams-alias=/api/v1/x=a":                       "streams-alias",
 		"--streams-alias=/pub/a=a,/pub/a=b":                 "streams-alias",
+		"--tls-cert-file=a.crt":                             "tls-private-key-file",
+		"--tls-private-key-file=a.key":                      "tls-cert-file",
 		"--coreos-configmap=":                               "",
 		"--streams-alias=/pub/a=a,/pub/b=a":                 "",
 		"--log-format=xml":                                  "log-format",

@@ -23,6 +23,9 @@ func (a *App) checks() []healthz.HealthChecker {
 	for _, kind := range kinds.All() {
 		checks = append(checks, named("store-"+kind.Resource, a.stores[kind.Resource].ReadinessCheck))
 	}
+	if a.sharing != nil {
+		checks = append(checks, named("credentials", a.sharing.check))
+	}
 	return append(checks, named("boot-log", a.bootLog.ReadinessCheck), named("manifests", a.applied))
 }
 

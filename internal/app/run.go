@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
 	"glowplug/internal/store/kinds"
@@ -21,8 +22,9 @@ func (a *App) Run(ctx context.Context) error {
 		func(ctx context.Context) { a.progress.Run(ctx, a.bootLog, a.statuses) },
 		func(ctx context.Context) { a.statuses.Run(ctx, a.stores[kinds.BareMetalHosts]) },
 		func(ctx context.Context) { a.events.Run(ctx, a.stores[kinds.Events], a.progress.Storm) },
+		func(ctx context.Context) { a.unknown.Run(ctx, a.stores[kinds.UnknownMachines], a.progress.Storm) },
 	)()
-	defer start(work, a.configs.Run, a.templates.Run, a.compatibility.Run)()
+	defer start(work, a.configs.Run, a.templates.Run, a.checker.Run)()
 	defer start(work, a.imageController.Run)()
 	return a.serve(ctx)
 }
@@ -53,6 +55,7 @@ func (a *App) background() []func(context.Context) {
 		whenUsable(func(ctx context.Context) { b.keeper.Run(ctx, b.js) }),
 		whenUsable(func(ctx context.Context) { a.bootLog.Run(ctx, b.js) }),
 		a.announceLost,
+		a.creds.FollowProvided,
 		func(ctx context.Context) { tendHeap(ctx, a.ready, a.rendered.Busy) },
 	}
 	observers := a.observers()
@@ -64,6 +67,9 @@ func (a *App) background() []func(context.Context) {
 	}
 	if b.ballast != nil {
 		parts = append(parts, whenUsable(func(ctx context.Context) { b.ballast.Run(ctx, b.js) }))
+	}
+	if a.sharing != nil {
+		parts = append(parts, whenUsable(a.sharing.run))
 	}
 	if a.clientCAFile != nil {
 		parts = append(parts, func(ctx context.Context) { a.clientCAFile.Run(ctx, a.api.RecheckCallers) })
@@ -88,6 +94,7 @@ func (a *App) serve(ctx context.Context) error {
 		return nil
 	})
 	<-ctx.Done()
+	a.notify(daemon.SdNotifyStopping)
 	a.log.Info("stopping: requests in flight finish first")
 
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -107,12 +114,21 @@ func (a *App) serve(ctx context.Context) error {
 	return nil
 }
 
+// notify tells systemd the state of the server, if systemd has started it (Type=notify).
+func (a *App) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		a.log.Warn("systemd could not be told the state of the server", "state", state, "error", err)
+	}
+}
+
 // flush makes the pending writes. A state in the boot log goes into a status, whose
 // change is an event: hence the order.
 func (a *App) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	for _, write := range []func(context.Context) error{a.progress.Shutdown, a.statuses.Shutdown, a.events.Shutdown} {
+	for _, write := range []func(context.Context) error{
+		a.progress.Shutdown, a.statuses.Shutdown, a.events.Shutdown, a.unknown.Shutdown,
+	} {
 		if err := write(ctx); err != nil {
 			a.log.Warn("stopping: not everything could be written", "error", err)
 		}

@@ -15,7 +15,7 @@ import (
 
 // taken are the first elements of paths that an alias of a stream must not have.
 var taken = []string{"api", "apis", "openapi", "version", "metrics", "livez", "readyz", "healthz", "iso", "ipxe",
-	"boot.ipxe", "streams"}
+	"boot.ipxe", "streams", "assets"}
 
 // checkStreams parses the options of the streams.
 func (s *settings) checkStreams() error {
@@ -61,18 +61,28 @@ func (a builder) openPublisher() (err error) {
 	return nil
 }
 
-// openArtifacts opens --streams-dir.
-func (a builder) openArtifacts() error {
-	if a.settings.StreamsDir == "" {
-		return nil
+// openFolders opens --streams-dir and --assets-dir.
+func (a builder) openFolders() (err error) {
+	if a.artifacts, err = a.openFolder("streams-dir", a.settings.StreamsDir); err == nil {
+		a.assets, err = a.openFolder("assets-dir", a.settings.AssetsDir)
 	}
-	root, err := os.OpenRoot(a.settings.StreamsDir)
+	return err
+}
+
+// openFolder opens the folder of a flag, whose files everybody may read; nil without one.
+func (a builder) openFolder(flag, dir string) (*os.Root, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	if inside := a.settings.privateIn(dir); inside != "" {
+		return nil, bad(flag, "everybody may read the files of %s, and %s is in it: give another folder", dir, inside)
+	}
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return bad("streams-dir", "%v", err)
+		return nil, bad(flag, "%v", err)
 	}
-	a.artifacts = root
 	a.onClose(func() { _ = root.Close() })
-	return nil
+	return root, nil
 }
 
 // streamDoor returns the streams that machines and scripts can read.

@@ -17,6 +17,7 @@ import (
 var order = []string{
 	"internal/domain/netaddr",
 	"internal/domain/fault",
+	"internal/domain/arch",
 	"internal/domain/identity",
 	"internal/version",
 	"internal/logs",
@@ -66,6 +67,7 @@ var order = []string{
 	"internal/controller/stream",
 	"internal/controller/events",
 	"internal/controller/template",
+	"internal/controller/unknown",
 	"internal/controller/host",
 	"internal/domain/iso",
 	"internal/serve/iscsi",
@@ -101,7 +103,7 @@ var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/store/kvstore", "internal/store/kinds", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
-	"internal/image", "internal/serve/api", "internal/app", "internal/cli",
+	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

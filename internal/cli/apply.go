@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -22,6 +25,7 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
+	"glowplug/internal/store/snapshot"
 )
 
 // applyManager is the field manager of apply.
@@ -29,12 +33,11 @@ const applyManager = "glowplug-apply"
 
 func newApplyCommand() *cobra.Command {
 	var (
-		options   clientOptions
-		files     []string
-		dryRun    bool
-		namespace string
-		filesDir  string
-		plain     plainOptions
+		options  clientOptions
+		files    []string
+		dryRun   bool
+		filesDir string
+		plain    plainOptions
 	)
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
@@ -57,12 +60,14 @@ Without such a flag an existing object keeps its selector.`,
 				return withHint(usagef("missing flag -f"),
 					"name the manifests or config files: glowplug apply -f PATH; - is standard input")
 			}
-			p := preparer{out: cmd.ErrOrStderr(), stdin: cmd.InOrStdin(), filesDir: filesDir, namespace: namespace, plain: plain}
+			p := preparer{
+				out: cmd.ErrOrStderr(), stdin: cmd.InOrStdin(), filesDir: filesDir, namespace: options.namespace(), plain: plain,
+			}
 			docs, err := p.prepare(files)
 			if err != nil {
 				return err
 			}
-			c, err := options.connect()
+			c, err := options.connect(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -79,7 +84,7 @@ Without such a flag an existing object keeps its selector.`,
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
 		"manifest, config file or folder; - is standard input (repeatable)")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of objects without one")
+	options.addNamespace(cmd, "namespace of objects without one")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything, and write nothing")
 	addFilesDir(cmd, &filesDir)
 	plain.addFlags(cmd)
@@ -124,19 +129,19 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 			return err
 		}
 	}
-	var written struct{ Status v1.IgnitionConfigStatus }
-	var out any
-	if p.doc.Kind == "IgnitionConfig" { // the status of other kinds has other fields
-		out = &written
+	before, err := a.stored(ctx, p.doc)
+	if err != nil {
+		return err
 	}
-	warnings, err := a.client.Apply(ctx, p.doc, applyManager, a.query, out)
+	var after unstructured.Unstructured
+	warnings, err := a.client.Apply(ctx, p.doc, applyManager, a.query, &after.Object)
 	if err != nil {
 		return remedied(err)
 	}
 	for _, warning := range warnings {
 		fmt.Fprintf(a.notes, "warning: %s\n", warning)
 	}
-	done := "applied"
+	done := doneTo(before, &after)
 	if a.query.Has("dryRun") {
 		done += " (dry run)"
 	}
@@ -147,11 +152,42 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err
 	}
-	if written.Status.Phase == v1.PhaseError {
+	phase, _, _ := unstructured.NestedString(after.Object, "status", "phase")
+	if p.doc.Kind == "IgnitionConfig" && phase == v1.PhaseError {
 		return withHint(fmt.Errorf("%s %s is stored and does not compile", strings.ToLower(p.doc.Kind), name),
 			"glowplug validate shows the place in the file")
 	}
 	return nil
+}
+
+// stored returns the object of a document as the server has it; nil: it has none.
+func (a *applier) stored(ctx context.Context, doc *manifest.Document) (*unstructured.Unstructured, error) {
+	request, err := client.RequestFor(doc)
+	if err != nil {
+		return nil, err
+	}
+	var found unstructured.Unstructured
+	_, err = a.client.Do(ctx, request, &found.Object)
+	if client.Code(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	return &found, remedied(err)
+}
+
+// doneTo returns what a write has done to an object, in the words of kubectl.
+func doneTo(before, after *unstructured.Unstructured) string {
+	if before == nil {
+		return "created"
+	}
+	for _, object := range []*unstructured.Unstructured{before, after} {
+		object.SetManagedFields(nil)
+		object.SetResourceVersion("")
+		delete(object.Object, "status")
+	}
+	if apiequality.Semantic.DeepEqual(before.Object, after.Object) {
+		return "unchanged"
+	}
+	return "configured"
 }
 
 // plainOptions are the name and the selector for a config file that is no manifest.
@@ -246,6 +282,9 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	if doc.Namespace == "" && doc.Kind != "Namespace" {
 		doc.Namespace = p.namespace
 	}
+	if p.isBroken(doc) {
+		return nil, nil
+	}
 	one := &prepared{doc: doc}
 	var object map[string]any
 	if err := sigsyaml.Unmarshal(doc.YAML, &object); err != nil {
@@ -270,6 +309,21 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	}
 	doc.YAML, one.note = text, resolved
 	return one, nil
+}
+
+// isBroken reports whether an object of a manifest has errors, which it prints as validate
+// does. Layers may be stored on the server, so they are not merged here.
+func (p *preparer) isBroken(doc *manifest.Document) bool {
+	var found bytes.Buffer
+	c := checker{
+		out: &found, stdout: io.Discard, filesDir: p.filesDir,
+		seen: map[string]string{}, configs: map[snapshot.Ref]*checkedConfig{},
+	}
+	if err := c.document(doc); err != nil || c.errors > 0 {
+		_, _ = found.WriteTo(p.out)
+		return true
+	}
+	return false
 }
 
 // resolved is the note of a config that is stored compiled.

@@ -4,12 +4,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"glowplug/internal/app"
+	"glowplug/internal/version"
 )
 
 // Main runs the program with args and returns its exit code.
@@ -51,10 +50,16 @@ serves each booting machine the right one, matched by MAC, IP, host name or labe
 Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newExplainCommand(),
-		newRenderCommand(), newISOCommand(), newCoreOSCommand(), newStoreCommand(), newVersionCommand())
+		newAdoptCommand(), newRenderCommand(), newISOCommand(), newCoreOSCommand(), newStoreCommand(),
+		newKubeconfigCommand(), newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version.Version
+	root.SetVersionTemplate(version.Line() + "\n")
 	// Called for every subcommand: flags that are not set come from the environment.
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return flagsFromEnvironment(cmd.Flags()) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		warnOfVariables(cmd)
+		return flagsFromEnvironment(cmd.Flags())
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	strictBuiltins(root)
 	return root
@@ -122,40 +127,6 @@ func checkChoice(flag, value string, choices ...string) error {
 		return nil
 	}
 	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(choices, ", "))
-}
-
-// addOutput adds the flag that chooses between text and JSON.
-func addOutput(cmd *cobra.Command, value *string) {
-	cmd.Flags().StringVarP(value, "output", "o", "text", "text or json")
-}
-
-func checkOutput(value string) error { return checkChoice("output", value, "text", "json") }
-
-func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
-// flagsFromEnvironment sets every flag that is not on the command line from GLOWPLUG_<FLAG>.
-// A repeatable flag takes a comma-separated list.
-func flagsFromEnvironment(flags *pflag.FlagSet) error {
-	var first error
-	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := os.LookupEnv(environmentName(f.Name))
-		if !ok || f.Changed || first != nil {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			first = usagef("%s: %w", environmentName(f.Name), err)
-		}
-	})
-	return first
-}
-
-// environmentName is the variable of a flag: GLOWPLUG_DATA_DIR for data-dir.
-func environmentName(flag string) string {
-	return "GLOWPLUG_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // errSilent ends a command with exit code 1 when the reason has been printed already.

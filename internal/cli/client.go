@@ -2,27 +2,24 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"glowplug/internal/client"
-	"glowplug/internal/keyfile"
 )
 
 // clientOptions are the flags that name the server.
 type clientOptions struct {
-	server, kubeconfig string
+	server, kubeconfig, context, flagNamespace string
 	// warn prints a warning with its remedy; nil: there are no warnings.
 	warn func(warning error, remedy string)
 	// connected is the client once there is one.
@@ -34,9 +31,15 @@ func (o *clientOptions) addFlags(cmd *cobra.Command) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\nhint: %s\n", warning, remedy)
 	}
 	cmd.Flags().StringVar(&o.server, "server", "",
-		"URL of the server's admin listener, which needs no credential: http://127.0.0.1:8081 or unix:PATH")
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", filepath.Join("glowplug-data", "admin.kubeconfig"),
-		"kubeconfig of the server, which its first start writes")
+		"URL of the server: its admin listener, which needs no credential (http://127.0.0.1:8081 or unix:PATH),"+
+			" or with --kubeconfig or --context another address than the kubeconfig's")
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the server (default: $KUBECONFIG, glowplug-data/admin.kubeconfig or ~/.kube/config,"+
+			" the first that exists)")
+	cmd.Flags().StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
+	if err := cmd.RegisterFlagCompletionFunc("context", o.completeContexts); err != nil {
+		panic(err) // the flag does not exist
+	}
 }
 
 // config returns the configuration of the client: --server, else the kubeconfig.
@@ -52,70 +55,44 @@ func (o *clientOptions) config() (*rest.Config, error) {
 		if err != nil || u.Host == "" {
 			return nil, usagef("--server: %q is not a URL such as http://127.0.0.1:8081", o.server)
 		}
-		return &rest.Config{Host: o.server}, nil
 	}
-	if _, err := os.Stat(o.kubeconfig); errors.Is(err, os.ErrNotExist) {
-		return nil, withHint(fmt.Errorf("no kubeconfig at %s", o.kubeconfig),
-			"name the server with --server http://127.0.0.1:8081 (if it runs with --admin-listen 127.0.0.1:8081),"+
-				" or its --kubeconfig DATA-DIR/admin.kubeconfig")
+	if o.usesKubeconfig() {
+		return o.kubeconfigClient()
 	}
-	if loose := keyfile.Loose(o.kubeconfig); loose != nil && o.warn != nil {
-		o.warn(loose, loose.Remedy)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
-	}
-	// For plain HTTP the library leaves the token out. It is sent where the request does
-	// not leave this machine, as to a server without TLS.
-	if isLocalHTTP(config.Host) {
-		config.BearerToken = tokenOf(o.kubeconfig)
-	}
-	return config, nil
+	return &rest.Config{Host: o.server}, nil
 }
 
-// isLocalHTTP reports whether a URL is of plain HTTP to this machine.
-func isLocalHTTP(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" {
-		return false
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
-}
-
-// tokenOf returns the token of the current user of a kubeconfig; "" where there is none.
-func tokenOf(kubeconfig string) string {
-	config, err := clientcmd.LoadFromFile(kubeconfig)
-	if err != nil {
-		return ""
-	}
-	if current := config.Contexts[config.CurrentContext]; current != nil {
-		if user := config.AuthInfos[current.AuthInfo]; user != nil {
-			return user.Token
-		}
-	}
-	return ""
+// usesKubeconfig reports whether a kubeconfig has the credential.
+func (o *clientOptions) usesKubeconfig() bool {
+	return o.server == "" || o.kubeconfig != "" || o.context != ""
 }
 
 // connect returns the client of the server.
-func (o *clientOptions) connect() (*client.Client, error) {
-	if o.connected == nil {
-		config, err := o.config()
-		if err != nil {
-			return nil, err
-		}
-		if o.connected, err = client.New(config); err != nil {
+func (o *clientOptions) connect(ctx context.Context) (*client.Client, error) {
+	if o.connected != nil {
+		return o.connected, nil
+	}
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config)
+	if err != nil {
+		return nil, err
+	}
+	if o.usesKubeconfig() {
+		if err := checkServer(ctx, c, config.Host); err != nil {
 			return nil, err
 		}
 	}
-	return o.connected, nil
+	o.connected = c
+	return c, nil
 }
 
 // do sends a request and reads the answer into out, as client.Client does. Its errors
 // have a remedy.
 func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error {
-	c, err := o.connect()
+	c, err := o.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,10 +102,25 @@ func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error
 
 // remedied adds a remedy to an error of the client.
 func remedied(err error) error {
+	var (
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
+		header  tls.RecordHeaderError
+	)
 	switch {
 	case client.Code(err) == http.StatusUnauthorized:
 		return withHint(err,
 			"give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or the address of its --admin-listen with --server")
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return withHint(err, "the kubeconfig has no CA, or another one than this server: copy the server's"+
+			" DATA-DIR/admin.kubeconfig again, and name it with --kubeconfig")
+	case errors.As(err, &name):
+		return withHint(err, "use a name or address that the certificate is valid for,"+
+			" or start the server with --tls-san "+name.Host)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return withHint(err, "check the clocks of this machine and of the server")
+	case errors.As(err, &header) || errors.Is(err, http.ErrSchemeMismatch):
+		return withHint(err, "this listener has no TLS: use http://, or the address of --listen-tls")
 	case errors.As(err, new(*url.Error)):
 		return withHint(err, "is the server running, and reachable from here?")
 	}

@@ -2,8 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"glowplug/internal/client"
@@ -56,5 +61,30 @@ func TestServerBySocket(t *testing.T) {
 	runServer(t, "--admin-listen", socket)
 	if err := (&clientOptions{server: socket}).do(t.Context(), client.Request{Resource: "namespaces"}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnotherServerGetsNothing: a kubeconfig may be that of a Kubernetes cluster, which
+// would take the Namespaces and ConfigMaps of a manifest.
+func TestAnotherServerGetsNothing(t *testing.T) {
+	var asked []string
+	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"namespaces"}]}`)
+	}))
+	t.Cleanup(cluster.Close)
+	file := filepath.Join(t.TempDir(), "config")
+	content := "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}]," +
+		` clusters: [{name: a, cluster: {server: "` + cluster.URL + `"}}]}`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := &clientOptions{kubeconfig: file}
+	err := options.do(t.Context(), client.Request{Method: http.MethodPost, Resource: "namespaces"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "is no glowplug server") || hintOf(err, nil) == "" {
+		t.Errorf("%v", err)
+	}
+	if !slices.Equal(asked, []string{"GET /api/v1"}) {
+		t.Errorf("asked %q", asked)
 	}
 }

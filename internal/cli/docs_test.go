@@ -21,11 +21,7 @@ func block(t *testing.T, page, from string) string {
 
 // TestLayersPage does what docs/layers.md shows.
 func TestLayersPage(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/layers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(raw)
+	page := read(t, "../../docs/layers.md")
 	file := filepath.Join(t.TempDir(), "rack7.yaml")
 	if err := os.WriteFile(file, []byte(block(t, page, "```yaml")), 0o644); err != nil {
 		t.Fatal(err)
@@ -43,4 +39,65 @@ func TestLayersPage(t *testing.T) {
 	if want := block(t, page, "…"); !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+// TestMatchboxPage does what docs/matchbox.md shows.
+func TestMatchboxPage(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/matchbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rack-7.yaml")
+	if err := os.WriteFile(file, []byte(block(t, string(raw), "```yaml")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"validate", file},
+		{"explain", "--manifests", file, "mac=52:54:00:a1:9c:ae", "--expect", "rack-7/worker"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := Main(args, strings.NewReader(""), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+			t.Errorf("%q: %d\n%s%s", args, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestExplainOutputInPages compares the outputs of explain in the pages with real ones. A line
+// "…" stands for lines that are left out.
+func TestExplainOutputInPages(t *testing.T) {
+	started := read(t, "../../docs/getting-started.md")
+	host, config := block(t, started, "```yaml"), ""
+	if _, rest, ok := strings.Cut(started, "## Write their config"); ok {
+		config = block(t, rest, "```yaml")
+	}
+	file := filepath.Join(t.TempDir(), "rack-a.yaml")
+	if err := os.WriteFile(file, []byte(host+"---\n"+config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for page, args := range map[string][]string{
+		started:                           {"rack-a/node-1"},
+		read(t, "../../docs/matching.md"): {"ip=192.168.10.102", "mac=52:54:00:12:34:56"},
+	} {
+		var stdout bytes.Buffer
+		Main(append([]string{"explain", "--manifests", file}, args...), strings.NewReader(""), &stdout, &bytes.Buffer{})
+		_, shown, ok := strings.Cut(page, "    $ glowplug explain "+strings.Join(args, " ")+"\n    client: ")
+		shown, _, end := strings.Cut("client: "+shown, "\n\n")
+		if !ok || !end {
+			t.Fatalf("the page has no output of explain %q", args)
+		}
+		for line := range strings.Lines(shown + "\n") {
+			if line = strings.TrimLeft(line, " "); line != "…\n" && !strings.Contains(stdout.String(), line) {
+				t.Errorf("explain %q: the page has %q, not in\n%s", args, line, stdout.String())
+			}
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }

@@ -2,121 +2,233 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
-	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/app"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/identity"
 )
 
+// explainer has the flags of explain.
+type explainer struct {
+	clientOptions
+	manifests                   []string
+	namespace, endpoint, as     string
+	from, accept, agent, expect string
+	isolate                     bool
+	output                      string
+}
+
 func newExplainCommand() *cobra.Command {
-	var (
-		options   clientOptions
-		manifests []string
-		output    string
-		endpoint  string
-		expect    string
-		isolate   bool
-		accept    string
-		agent     string
-	)
+	e := &explainer{}
 	cmd := &cobra.Command{
-		Use:   "explain [mac=… ip=… hostname=… uuid=… role=… spec=…]",
+		Use:   "explain [NAME | NAMESPACE/NAME | bmh/NAME] [mac=… ip=… hostname=… uuid=… role=… spec=… arch=…]",
 		Short: "Show which config a machine receives, and why",
 		Long: `Show which host a machine is, which config it receives, and why each other config
-does not match. The facts are the parameters of the serving URL: mac, ip, hostname,
-uuid, role, and spec for one Ignition version. --accept and --user-agent are the
-client's headers, which decide the Ignition version of the answer.
+does not match. NAME is the name of the BareMetalHost. The facts are the parameters of
+the serving URL: mac, ip, hostname, uuid, role, and spec for one Ignition version.
+
+The answer is the one that the machine itself receives. The request comes from --from,
+else from ip=, else from the first address of the host, and has the hardware address
+that the neighbour table of the server has for it. A host without an address counts as
+a machine on the server's own network, with the address in that table. The headers are those of the Ignition in the
+host's image if its release is known, else of a current Ignition; --accept and
+--user-agent replace them. Where another client would receive another answer, a line
+"otherwise" says so. --as believed asks as an administrator does with
+kubectl get --raw '/api/v1/ignition?mac=…': every fact is believed.
 
 With --manifests the command answers from files, before anything is applied. With
 --expect it fails unless that config wins, for use in a test.`,
-		Example: `  glowplug explain --server http://127.0.0.1:8081 mac=52:54:00:10:00:11
-  glowplug explain --manifests examples/ ip=192.168.10.20 --endpoint kickstart
+		Example: `  glowplug explain node-1
+  glowplug explain rack-a/node-1 --endpoint kickstart
+  glowplug explain --server http://127.0.0.1:8081 mac=52:54:00:10:00:11
+  glowplug explain ip=192.168.10.20 mac=52:54:00:10:00:11 --as believed
   glowplug explain --manifests rack/ mac=525400100011 --expect g10/coreos-builder`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			query, err := parseFacts(args)
-			if err != nil {
-				return err
-			}
-			err = cmp.Or(checkChoice("endpoint", endpoint, decide.Ignition, decide.Kickstart), checkOutput(output))
-			if err != nil {
-				return err
-			}
-			query.Set("accept", accept)
-			query.Set("user-agent", agent)
-			var answer *decide.Explanation
-			if len(manifests) > 0 {
-				answer, err = explainOffline(cmd.ErrOrStderr(), query, endpoint, isolate, manifests)
-			} else {
-				query.Set("endpoint", endpoint)
-				answer = &decide.Explanation{}
-				err = options.do(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
-			}
-			if err != nil {
-				return err
-			}
-			if output == "json" {
-				err = writeJSON(cmd.OutOrStdout(), answer)
-			} else {
-				err = writeExplanationText(cmd.OutOrStdout(), answer)
-			}
-			if err != nil {
-				return err
-			}
-			return checkWinner(answer, expect)
-		},
+		RunE:              e.run,
+		ValidArgsFunction: e.complete,
 	}
-	options.addFlags(cmd)
-	cmd.Flags().StringSliceVar(&manifests, "manifests", nil,
+	e.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&e.manifests, "manifests", nil,
 		"answer from these files and folders instead of a server (repeatable)")
-	cmd.Flags().BoolVar(&isolate, "isolate-namespaces", false,
+	flags.BoolVar(&e.isolate, "isolate-namespaces", false,
 		"with --manifests: answer as a server with --isolate-namespaces")
-	cmd.Flags().StringVar(&endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
-	cmd.Flags().StringVar(&accept, "accept", "", "the client's Accept header")
-	cmd.Flags().StringVar(&agent, "user-agent", "", "the client's User-Agent header")
-	addOutput(cmd, &output)
-	cmd.Flags().StringVar(&expect, "expect", "", "fail unless this config (namespace/name) wins")
+	flags.StringVarP(&e.namespace, "namespace", "n", "",
+		"namespace of the host NAME (default that of the kubeconfig, or else the only one with such a host)")
+	flags.StringVar(&e.endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
+	flags.StringVar(&e.as, "as", decide.AsMachine, "machine, or believed: ask as an administrator")
+	flags.StringVar(&e.from, "from", "", "the address that the machine asks from")
+	flags.StringVar(&e.accept, "accept", "", "the client's Accept header; '*/*' is that of curl")
+	flags.StringVar(&e.agent, "user-agent", "", "the client's User-Agent header")
+	addOutput(cmd, &e.output)
+	flags.StringVar(&e.expect, "expect", "", "fail unless this config (namespace/name) wins")
+	completeChoices(cmd, "as", decide.AsMachine, decide.AsBelieved)
+	completeChoices(cmd, "endpoint", decide.Ignition, decide.Kickstart)
 	return cmd
 }
 
-// parseFacts reads key=value arguments.
+func (e *explainer) run(cmd *cobra.Command, args []string) error {
+	query, err := parseFacts(args)
+	if err != nil {
+		return err
+	}
+	err = cmp.Or(checkChoice("endpoint", e.endpoint, decide.Ignition, decide.Kickstart),
+		checkChoice("as", e.as, decide.AsMachine, decide.AsBelieved), checkOutput(e.output))
+	if err != nil {
+		return err
+	}
+	if _, err := netip.ParseAddr(e.from); e.from != "" && err != nil {
+		return usagef("--from: %q is not an IP address", e.from)
+	}
+	for key, value := range map[string]string{
+		"endpoint": e.endpoint, "as": e.as, "from": e.from, "accept": e.accept, "user-agent": e.agent,
+	} {
+		query.Set(key, value)
+	}
+	if host := query.Get("host"); e.namespace != "" && host != "" && !strings.Contains(host, "/") {
+		query.Set("host", e.namespace+"/"+host)
+	}
+	query.Set("namespace", e.currentNamespace())
+	answer := &decide.Explanation{}
+	if len(e.manifests) > 0 {
+		answer, err = e.offline(cmd.ErrOrStderr(), query)
+	} else {
+		err = e.do(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
+	}
+	if err != nil {
+		return err
+	}
+	if e.output != outputText {
+		err = writeOutput(cmd.OutOrStdout(), e.output, answer)
+	} else {
+		err = writeExplanationText(cmd.OutOrStdout(), answer)
+	}
+	if err != nil {
+		return err
+	}
+	return checkWinner(answer, e.expect)
+}
+
+// currentNamespace returns the preferred namespace of a host that is named without one; "":
+// there is none.
+func (e *explainer) currentNamespace() string {
+	if e.namespace != "" || len(e.manifests) > 0 {
+		return e.namespace
+	}
+	return e.clientOptions.currentNamespace()
+}
+
+// facts are the keys of the arguments.
+var facts = []string{"mac", "ip", "hostname", "uuid", "role", "spec", "arch"}
+
+// parseFacts reads the name of a host and key=value arguments.
 func parseFacts(args []string) (url.Values, error) {
 	query := url.Values{}
 	for _, arg := range args {
-		key, value, ok := strings.Cut(arg, "=")
-		if !ok || !slices.Contains([]string{"mac", "ip", "hostname", "uuid", "role", "spec"}, key) {
-			return nil, usagef("%q is not a fact: want mac=…, ip=…, hostname=…, uuid=…, role=… or spec=…", arg)
+		key, value, isFact := strings.Cut(arg, "=")
+		switch {
+		case isFact && slices.Contains(facts, key):
+			query.Set(key, value)
+		case isFact:
+			return nil, usagef("%q is not a fact: want mac=…, ip=…, hostname=…, uuid=…, role=…, spec=… or arch=…", arg)
+		case query.Has("host"):
+			return nil, usagef("explain takes the name of one host, not both %q and %q", query.Get("host"), arg)
+		default:
+			query.Set("host", hostName(arg))
 		}
-		query.Set(key, value)
 	}
 	return query, nil
 }
 
-func explainOffline(stderr io.Writer, query url.Values, endpoint string, isolate bool,
-	paths []string) (*decide.Explanation, error) {
-	claims, fault := identity.ParseClaims(query.Encode())
+// hostName removes the resource in front of a name, as in bmh/node-1.
+func hostName(arg string) string {
+	if resource, name, ok := strings.Cut(arg, "/"); ok &&
+		slices.Contains([]string{"bmh", "baremetalhost", "baremetalhosts"}, strings.ToLower(resource)) {
+		return name
+	}
+	return arg
+}
+
+func (e *explainer) offline(stderr io.Writer, query url.Values) (*decide.Explanation, error) {
+	inquiry, fault := decide.ParseInquiry(query.Encode())
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)
 	}
-	decider, problems, err := app.Offline(decide.Policy{Isolate: isolate}, paths...)
+	decider, problems, err := app.Offline(decide.Policy{Isolate: e.isolate}, e.manifests...)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "warning: %v\n", p)
 	}
-	return decider.Explain(&decide.Request{Type: endpoint, Caller: identity.Caller{Believed: true}, Claims: claims,
-		Accept: query.Get("accept"), UserAgent: query.Get("user-agent")}), nil
+	answer, fault := decider.Inquire(inquiry)
+	if fault != nil {
+		return nil, fault
+	}
+	return answer, nil
+}
+
+// complete completes the name of a host, and the keys of facts.
+func (e *explainer) complete(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if strings.Contains(word, "=") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	if !slices.ContainsFunc(args, func(arg string) bool { return !strings.Contains(arg, "=") }) {
+		for _, name := range e.hostNames(cmd.Context()) {
+			if strings.HasPrefix(name, word) {
+				words = append(words, name)
+			}
+		}
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if len(words) > 0 {
+		return words, directive
+	}
+	for _, key := range facts {
+		if strings.HasPrefix(key, word) {
+			words = append(words, key+"=")
+		}
+	}
+	return words, directive | cobra.ShellCompDirectiveNoSpace
+}
+
+// hostNames returns the names of all hosts, those in the current namespace without it.
+func (e *explainer) hostNames(ctx context.Context) []string {
+	var names []string
+	current := e.currentNamespace()
+	add := func(namespace, name string) {
+		if namespace != current {
+			name = namespace + "/" + name
+		}
+		names = append(names, name)
+	}
+	if len(e.manifests) > 0 {
+		hosts, _, _ := app.ManifestHosts(e.manifests...) // completion has no errors
+		for _, h := range hosts {
+			add(h.Namespace, h.Name)
+		}
+	} else {
+		e.warn = nil // a warning would be shown amid the typed line
+		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		defer cancel()
+		hosts := &v1.BareMetalHostList{}
+		_ = e.do(ctx, client.Request{Resource: "baremetalhosts"}, hosts)
+		for i := range hosts.Items {
+			add(hosts.Items[i].Namespace, hosts.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // checkWinner returns an error where another config wins than the expected one.
@@ -129,128 +241,4 @@ func checkWinner(answer *decide.Explanation, want string) error {
 		return nil
 	}
 	return fmt.Errorf("the config is %s, expected %s", got, want)
-}
-
-// writeExplanationText writes an explanation as text: the client, its facts, the answer,
-// and a table of all candidates.
-func writeExplanationText(w io.Writer, e *decide.Explanation) error {
-	var b strings.Builder
-	line := func(name string, parts ...string) {
-		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-		if len(parts) > 0 {
-			fmt.Fprintf(&b, "%-10s %s\n", name, strings.Join(parts, ", "))
-		}
-	}
-	line("client", cmp.Or(e.Client.Address, "unknown"), prefixed("neighbour ", e.Client.Neighbor),
-		when(e.Client.Believed, "believed"))
-	if e.Host == "" {
-		line("host", "unknown")
-	} else {
-		line("host", e.Host+" (found by "+e.FoundBy+")")
-	}
-	line("mac", e.Facts.MACs...)
-	line("ip", e.Facts.IPs...)
-	line("hostname", e.Facts.Hostnames...)
-	var labels []string
-	for _, k := range slices.Sorted(maps.Keys(e.Facts.Labels)) {
-		labels = append(labels, k+"="+e.Facts.Labels[k])
-	}
-	line("labels", labels...)
-	line("role", e.Facts.Role)
-	line("image", prefixed("names ", e.Facts.ImageConfig))
-	if boot := e.Boot; boot != nil {
-		what := "its disk"
-		if !boot.Local {
-			what = strings.TrimSpace(prefixed("image ", boot.Image) + when(boot.Script, " by its own script"))
-		}
-		line("boots", what, "state "+boot.State, boot.Reason, boot.Error)
-		line("release", boot.Release, prefixed("reads Ignition spec up to ", boot.MaxIgnition))
-		line("arguments", boot.KernelArgs...)
-		line("warning", boot.Skew)
-	}
-	if winner := e.Winner; winner != nil {
-		line("winner", winner.Config+" by "+winner.Tier, rendered(winner), prefixed("spec ", winner.IgnitionVersion),
-			prefixed("given as spec ", winner.Served), winner.Hash,
-			when(winner.Stale, "stale: the newest source is not what is served"))
-		for _, layer := range winner.Layers {
-			line("layer", layerText(layer))
-		}
-	}
-	line("answer", fmt.Sprintf("%d %s", e.Status, e.Endpoint), e.Error)
-	for _, n := range e.Notices {
-		line("event", strings.TrimSpace(n.Reason+" "+n.Host)+": "+n.Message)
-	}
-	writeOrigins(&b, e.Winner)
-	writeCandidates(&b, e.Candidates)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// layerText returns a layer as text.
-func layerText(l decide.ExplainedLayer) string {
-	text := l.Name
-	if short := l.Hash; len(short) > 19 {
-		text += " (" + short[:19] + ")"
-	}
-	return text + when(l.Changed, " which has changed since") + when(l.Failing, ", its last good compilation")
-}
-
-// rendered describes the rendering of a template.
-func rendered(w *decide.Winner) string {
-	switch {
-	case !w.Template:
-		return ""
-	case w.Size == 0:
-		return "a template, not rendered"
-	}
-	return fmt.Sprintf("a template, rendered to %d bytes", w.Size)
-}
-
-// writeOrigins writes from which layer each entry of the winner came.
-func writeOrigins(b *strings.Builder, winner *decide.Winner) {
-	if winner == nil || len(winner.Origins) == 0 {
-		return
-	}
-	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\nENTRY\tFROM")
-	for _, o := range winner.Origins {
-		fmt.Fprintf(t, "%s %s\t%s\n", o.Kind, printable(o.Name), strings.Join(o.From, ", "))
-	}
-	_ = t.Flush() // a Builder never fails
-}
-
-func writeCandidates(b *strings.Builder, candidates []decide.Candidate) {
-	if len(candidates) == 0 {
-		return
-	}
-	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\nCONFIG\tTYPE\tTIER\tOUTCOME\tREASON")
-	for _, c := range candidates {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Config, c.Type, cmp.Or(c.Tier, "-"), c.Outcome, c.Reason)
-	}
-	_ = t.Flush()
-}
-
-// printable replaces what is not text on one line in a name.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return '\uFFFD'
-	}, s)
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
-}
-
-func when(cond bool, s string) string {
-	if cond {
-		return s
-	}
-	return ""
 }

@@ -63,8 +63,9 @@ func TestExplanationTextOfLayersAndImages(t *testing.T) {
 		},
 	})
 	for _, want := range []string{
-		"release    33.1, reads Ignition spec up to 3.2.0\n", "warning    host g10/a boots image g10/old\n",
-		"layer      base which has changed since\n", "layer      side, its last good compilation\n",
+		"release:   the image has release 33.1\n", "reads:     the image reads Ignition spec up to 3.2.0\n",
+		"warning:   host g10/a boots image g10/old\n",
+		"layer:     base which has changed since\n", "layer:     side, its last good compilation\n",
 		"user a\uFFFD[2J\uFFFDb  base, top\n",
 	} {
 		if !strings.Contains(got, want) {

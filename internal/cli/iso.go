@@ -40,8 +40,8 @@ func newISOInspectCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), found)
+			if output != outputText {
+				return writeOutput(cmd.OutOrStdout(), output, found)
 			}
 			return found.writeText(cmd.OutOrStdout())
 		},

@@ -31,17 +31,12 @@ func newISOListCommand() *cobra.Command {
 				return err
 			}
 			request := client.Request{Resource: cdroms, Namespace: namespace}
-			if output == "json" {
-				var body []byte
-				if err := options.do(cmd.Context(), request, &body); err != nil {
-					return err
-				}
-				_, err := cmd.OutOrStdout().Write(body)
-				return err
-			}
 			var list v1.ISCSICdromList
 			if err := options.do(cmd.Context(), request, &list); err != nil {
 				return err
+			}
+			if output != outputText {
+				return writeOutput(cmd.OutOrStdout(), output, &list)
 			}
 			return writeISOList(cmd.OutOrStdout(), list.Items)
 		},

@@ -31,9 +31,8 @@ var uploadBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6}
 
 func newISOUploadCommand() *cobra.Command {
 	var (
-		options   clientOptions
-		namespace string
-		create    bool
+		options clientOptions
+		create  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "upload NAME FILE",
@@ -51,12 +50,12 @@ After an interruption run the command again: the upload goes on where it stopped
 				return err
 			}
 			defer file.Close()
-			c, err := options.connect()
+			c, err := options.connect(cmd.Context())
 			if err != nil {
 				return err
 			}
 			u := &uploader{
-				client: c, file: file, size: img.Size(), notes: cmd.ErrOrStderr(), namespace: namespace, name: args[0],
+				client: c, file: file, size: img.Size(), notes: cmd.ErrOrStderr(), namespace: options.namespace(), name: args[0],
 			}
 			if create {
 				if err := u.create(cmd.Context()); err != nil {
@@ -71,7 +70,8 @@ After an interruption run the command again: the upload goes on where it stopped
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of the ISCSICdrom")
+	options.completeArgument(cmd, cdroms, cobra.ShellCompDirectiveNoFileComp)
+	options.addNamespace(cmd, "namespace of the ISCSICdrom")
 	cmd.Flags().BoolVar(&create, "create", false, "create the ISCSICdrom if there is none")
 	return cmd
 }

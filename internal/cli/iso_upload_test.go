@@ -192,7 +192,7 @@ func TestISOUpload(t *testing.T) {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 	if code, stdout, _ = run("iso", "list", "-n", "other", "-o", "json", "--server", s.url); code != 0 ||
-		!strings.Contains(stdout, `"items":[]`) {
+		!strings.Contains(stdout, `"items": []`) {
 		t.Errorf("%d: %s", code, stdout)
 	}
 
@@ -200,7 +200,7 @@ func TestISOUpload(t *testing.T) {
 	s.cut, s.puts = 5<<20, atomic.Int32{}
 	s.cuts.Store(1)
 	ctx, cancel := context.WithCancel(context.Background())
-	c, err := (&clientOptions{server: s.url}).connect()
+	c, err := (&clientOptions{server: s.url}).connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestISODeleteInUse(t *testing.T) {
 
 func TestISOUsage(t *testing.T) {
 	for _, args := range [][]string{{"iso", "upload"}, {"iso", "upload", "a"}, {"iso", "list", "x"}, {"iso", "list", "-o",
-		"yaml"}, {"iso", "nothing"}} {
+		"xml"}, {"iso", "nothing"}} {
 		if code, _, stderr := run(args...); code != 2 || !strings.HasPrefix(stderr, "error: ") {
 			t.Errorf("%v: %d: %s", args, code, stderr)
 		}

@@ -23,9 +23,8 @@ import (
 
 func newISOWaitCommand() *cobra.Command {
 	var (
-		options   clientOptions
-		namespace string
-		timeout   time.Duration
+		options clientOptions
+		timeout time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "wait NAME",
@@ -48,11 +47,11 @@ itself goes on trying.`,
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			c, err := options.connect()
+			c, err := options.connect(ctx)
 			if err != nil {
 				return err
 			}
-			w := waiter{client: c, namespace: namespace, name: args[0], notes: cmd.ErrOrStderr(), bar: &progress{}}
+			w := waiter{client: c, namespace: options.namespace(), name: args[0], notes: cmd.ErrOrStderr(), bar: &progress{}}
 			cdrom, err := w.run(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
 				return withHint(fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", args[0], timeout, w.last),
@@ -66,7 +65,8 @@ itself goes on trying.`,
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", v1.NamespaceDefault, "namespace of the ISCSICdrom")
+	options.completeArgument(cmd, cdroms, cobra.ShellCompDirectiveNoFileComp)
+	options.addNamespace(cmd, "namespace of the ISCSICdrom")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time (default never)")
 	return cmd
 }

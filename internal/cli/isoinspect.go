@@ -14,14 +14,16 @@ import (
 
 // inspection is the answer of iso inspect.
 type inspection struct {
-	VolumeID    string     `json:"volumeID"`
-	Distro      string     `json:"distro"`
-	Size        int64      `json:"size"`
-	Files       int        `json:"files"`
-	Boots       []bootSpot `json:"boots"`
-	Kernels     []string   `json:"kernels"`
-	Initrds     []string   `json:"initrds"`
-	DefaultArgs []string   `json:"defaultArgs"`
+	VolumeID string `json:"volumeID"`
+	Distro   string `json:"distro"`
+	// Architectures are those of the machines that can boot the image, where they are known.
+	Architectures []string   `json:"architectures"`
+	Size          int64      `json:"size"`
+	Files         int        `json:"files"`
+	Boots         []bootSpot `json:"boots"`
+	Kernels       []string   `json:"kernels"`
+	Initrds       []string   `json:"initrds"`
+	DefaultArgs   []string   `json:"defaultArgs"`
 	// Patchable are the files in which kernel arguments can be set. Refused says why
 	// there are none.
 	Patchable []string `json:"patchable"`
@@ -37,8 +39,8 @@ type bootSpot struct {
 
 func inspectISO(img *iso.Image) (*inspection, error) {
 	found := &inspection{
-		VolumeID: img.VolumeID(), Distro: img.Distro(), Size: img.Size(), Files: img.FileCount(),
-		DefaultArgs: img.DefaultArgs(""),
+		VolumeID: img.VolumeID(), Distro: img.Distro(), Architectures: img.Architectures(),
+		Size: img.Size(), Files: img.FileCount(), DefaultArgs: img.DefaultArgs(""),
 	}
 	for _, b := range img.BootImages() {
 		found.Boots = append(found.Boots, bootSpot{b.Platform, b.Off, b.Path, b.FAT})
@@ -73,6 +75,7 @@ func (f *inspection) writeText(out io.Writer) error {
 	}
 	row("volume", f.VolumeID)
 	row("distro", f.Distro)
+	row("architecture", f.Architectures...)
 	row("size", fmt.Sprintf("%s in %d files", report.Size(f.Size), f.Files))
 	for _, b := range f.Boots {
 		where := cmp.Or(b.Path, fmt.Sprintf("partition at %d", b.Offset))

@@ -15,12 +15,11 @@ import (
 
 func newRenderCommand() *cobra.Command {
 	var (
-		options   clientOptions
-		namespace string
-		spec      string
-		host      string
-		format    string
-		allow     []string
+		options clientOptions
+		spec    string
+		host    string
+		format  string
+		allow   []string
 	)
 	cmd := &cobra.Command{
 		Use:   "render NAME|FILE|-",
@@ -55,7 +54,7 @@ the machine does, where one of the configs has a newer version.`,
 				}
 				var body []byte
 				err := options.do(cmd.Context(), client.Request{
-					Resource: "ignitionconfigs", Namespace: namespace, Name: name, Subresource: "rendered", Query: query,
+					Resource: "ignitionconfigs", Namespace: options.namespace(), Name: name, Subresource: "rendered", Query: query,
 				}, &body)
 				if err != nil {
 					return err
@@ -91,10 +90,12 @@ the machine does, where one of the configs has a newer version.`,
 		},
 	}
 	options.addFlags(cmd)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of NAME")
+	options.completeArgument(cmd, "ignitionconfigs", cobra.ShellCompDirectiveDefault)
+	options.addNamespace(cmd, "namespace of NAME")
 	cmd.Flags().StringVar(&spec, "spec", "", "newest Ignition version that the machine reads, such as 3.2.0")
 	cmd.Flags().StringVar(&host, "host", "",
 		"BareMetalHost to render a template for: NAME (in the namespace of the config) or NAMESPACE/NAME")
+	options.completeFlag(cmd, "host", "baremetalhosts")
 	cmd.Flags().StringVar(&format, "format", "", "format of a FILE: butane or ignition (default: by extension)")
 	cmd.Flags().StringSliceVar(&allow, "allow-fetch", nil,
 		"for a FILE: host, *.domain, address or CIDR to fetch configs from (repeatable; default: none)")

@@ -33,5 +33,8 @@ stop it gracefully: boots in flight finish, then the store closes.`,
 		},
 	}
 	o.AddFlags(cmd.Flags())
+	for flag, choices := range app.Choices {
+		completeChoices(cmd, flag, choices...)
+	}
 	return cmd
 }

@@ -21,7 +21,7 @@ func newStoreCommand() *cobra.Command {
 uses only the store that its data directory knows. Where NATS is empty, holds another
 store, lacks a bucket or is older than it was, the operator decides.
 
-Both commands need the data directory for themselves: stop the server first.`,
+The commands need the data directory for themselves: stop the server first.`,
 		newStoreDecision("adopt", "Accept what is stored now",
 			`Accept what is stored now, whatever the data directory recorded: after the restore of
 a backup, for example, or when a server moves to another NATS. What is lost compared
@@ -38,7 +38,36 @@ refused. Of several servers one begins the store, and the others adopt it.
 
 The command is not needed where neither the data directory nor NATS know a store.`,
 			`  glowplug store init --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"begun", (*app.Store).Init))
+			"begun", (*app.Store).Init),
+		newForgetCredentials())
+}
+
+// newForgetCredentials returns the command that removes what the servers of a store share.
+func newForgetCredentials() *cobra.Command {
+	var o app.StoreOptions
+	cmd := &cobra.Command{
+		Use: "forget-credentials", Short: "Forget the CA and the admin tokens that the servers of a store share",
+		Long: `Forget the CA and the admin tokens that the servers of an external store share. Every
+server that runs records its own again within seconds, so this refuses the tokens of
+servers that no longer run. To replace the CA of all servers, stop all of them first:
+the first one that starts afterwards records its CA.`,
+		Example: `  glowplug store forget-credentials --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
+		Args:    arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := openStore(cmd, o)
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			if err := store.ForgetCredentials(cmd.Context()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "forgotten: the credentials that the servers of %s share\n", store.Where())
+			return err
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
 }
 
 // newStoreDecision returns a command that shows what is stored and then executes a

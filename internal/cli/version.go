@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -9,14 +10,27 @@ import (
 )
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  glowplug version",
-		Args:    arguments(),
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Example: `  glowplug version
+  glowplug version -o json`,
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if output != outputText {
+				return writeOutput(cmd.OutOrStdout(), output, map[string]string{
+					"version": version.Version, "commit": version.Commit(), "kubernetesVersion": version.KubernetesVersion,
+					"goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				})
+			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Line())
 			return err
 		},
 	}
+	addOutput(cmd, &output)
+	return cmd
 }

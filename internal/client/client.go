@@ -232,13 +232,8 @@ var namespaced = map[string]bool{
 	"Namespace": false,
 }
 
-// Apply writes the object of a document by server-side apply, as the field manager of
-// that name, which takes over the fields of others. The query has more parameters, such
-// as dryRun. The object as it is stored is read into out. It returns the server's
-// warnings.
-func (c *Client) Apply(
-	ctx context.Context, doc *manifest.Document, manager string, query url.Values, out any,
-) ([]string, error) {
+// RequestFor returns a request for the object of a document, to read it.
+func RequestFor(doc *manifest.Document) (*Request, error) {
 	if doc.Err != nil {
 		return nil, doc.Err
 	}
@@ -246,16 +241,29 @@ func (c *Client) Apply(
 	if !ok || doc.APIVersion != v1.SchemeGroupVersion.String() {
 		return nil, fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
 	}
-	r := Request{
-		Method: http.MethodPatch, Resource: strings.ToLower(doc.Kind) + "s", Name: doc.Name,
-		Query: url.Values{"force": {"true"}, "fieldManager": {manager}},
-		Body:  doc.YAML, Header: map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)},
-	}
-	maps.Copy(r.Query, query)
+	r := &Request{Resource: strings.ToLower(doc.Kind) + "s", Name: doc.Name}
 	if hasNamespace {
 		r.Namespace = cmp.Or(doc.Namespace, v1.NamespaceDefault)
 	}
-	header, err := c.Do(ctx, &r, out)
+	return r, nil
+}
+
+// Apply writes the object of a document by server-side apply, as the field manager of
+// that name, which takes over the fields of others. The query has more parameters, such
+// as dryRun. The object as it is stored is read into out. It returns the server's
+// warnings.
+func (c *Client) Apply(
+	ctx context.Context, doc *manifest.Document, manager string, query url.Values, out any,
+) ([]string, error) {
+	r, err := RequestFor(doc)
+	if err != nil {
+		return nil, err
+	}
+	r.Method, r.Body = http.MethodPatch, doc.YAML
+	r.Header = map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)}
+	r.Query = url.Values{"force": {"true"}, "fieldManager": {manager}}
+	maps.Copy(r.Query, query)
+	header, err := c.Do(ctx, r, out)
 	if err != nil {
 		return nil, err
 	}

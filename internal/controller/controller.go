@@ -80,7 +80,7 @@ func New[K comparable](opts Options[K]) *Controller[K] {
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	c := &Controller[K]{opts: opts, low: map[K]bool{}}
-	opts.Metrics.registerDepth(opts.Name, c.Pending)
+	opts.Metrics.register(opts.Name, c.Pending)
 	return c
 }
 
@@ -273,30 +273,43 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// registerDepth registers the gauge of the depth of a controller's queue.
-func (m *Metrics) registerDepth(name string, depth func() int) {
-	if m != nil {
-		m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "glowplug_controller_queue_depth",
-			Help:        "Keys that are queued for a controller.",
-			ConstLabels: prometheus.Labels{"controller": name},
-		}, func() float64 { return float64(depth()) }))
+// The results of reconciles.
+const (
+	resultSuccess = "success"
+	resultRequeue = "requeue_after"
+	resultError   = "error"
+	resultPanic   = "panic"
+)
+
+// register registers a controller and the depth of its queue.
+func (m *Metrics) register(name string, depth func() int) {
+	if m == nil {
+		return
 	}
+	for _, result := range []string{resultSuccess, resultRequeue, resultError, resultPanic} {
+		m.reconciles.WithLabelValues(name, result)
+	}
+	m.seconds.WithLabelValues(name)
+	m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "glowplug_controller_queue_depth",
+		Help:        "Keys that are queued for a controller.",
+		ConstLabels: prometheus.Labels{"controller": name},
+	}, func() float64 { return float64(depth()) }))
 }
 
 func (m *Metrics) reconciled(name string, took, requeueAfter time.Duration, err error) {
 	if m == nil {
 		return
 	}
-	result := "success"
+	result := resultSuccess
 	var panicked *panicError
 	switch {
 	case errors.As(err, &panicked):
-		result = "panic"
+		result = resultPanic
 	case err != nil:
-		result = "error"
+		result = resultError
 	case requeueAfter > 0:
-		result = "requeue_after"
+		result = resultRequeue
 	}
 	m.reconciles.WithLabelValues(name, result).Inc()
 	m.seconds.WithLabelValues(name).Observe(took.Seconds())

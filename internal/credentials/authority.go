@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -15,6 +16,8 @@ import (
 	"math/big"
 	"os"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 const (
@@ -22,26 +25,60 @@ const (
 	// headStart is how long before its creation a certificate is valid, for clients
 	// whose clock is behind.
 	headStart = 48 * time.Hour
+
+	// lockTimeout bounds the wait for another server that creates the CA.
+	lockTimeout = 10 * time.Second
+	lockRetry   = 10 * time.Millisecond
 )
 
 // ensureAuthority reads the CA, creates it where there is none, and renews it where it
 // is not fit for use.
 func (c *Credentials) ensureAuthority() error {
-	ca, err := readPair(c.path(caCert), c.path(caKey))
+	ca, err := c.readAuthority()
 	if err != nil {
 		return err
 	}
-	now := c.opts.Now()
 	if ca == nil {
-		c.opts.Logger.Info("creating a CA", "file", c.path(caCert))
-		template := authorityTemplate(now)
-		template.Subject = pkix.Name{CommonName: fmt.Sprintf("glowplug CA %d", now.Unix())}
-		if ca, err = issue(template, nil, c.path(caCert), c.path(caKey)); err != nil {
+		if ca, err = c.createAuthority(); err != nil {
 			return err
 		}
 	}
 	c.authority.Store(ca)
-	return c.renewAuthority(now)
+	now := c.opts.Now()
+	err = c.renewAuthority(now)
+	if err != nil && unfit(ca.Leaf, 0, now) == "" {
+		// A shared folder may be read-only. The certificate is renewed years before its end.
+		c.opts.Logger.Error("the certificate of the CA could not be renewed", "end", ca.Leaf.NotAfter, "error", err)
+		return nil
+	}
+	return err
+}
+
+func (c *Credentials) readAuthority() (*tls.Certificate, error) {
+	return readPair(c.caPath(caCert), c.caPath(caKey))
+}
+
+// createAuthority creates the CA. Servers that share its folder do so one after the other,
+// and the first one's is taken.
+func (c *Credentials) createAuthority() (*tls.Certificate, error) {
+	if err := os.MkdirAll(c.opts.PKIDir, 0o700); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
+	defer cancel()
+	lock := flock.New(c.caPath(caLock), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", c.caPath(caLock), err)
+	}
+	defer func() { _ = lock.Close() }()
+	if ca, err := c.readAuthority(); ca != nil || err != nil {
+		return ca, err
+	}
+	c.opts.Logger.Info("creating a CA", "file", c.caPath(caCert))
+	now := c.opts.Now()
+	template := authorityTemplate(now)
+	template.Subject = pkix.Name{CommonName: fmt.Sprintf("glowplug CA %d", now.Unix())}
+	return issue(template, nil, c.caPath(caCert), c.caPath(caKey))
 }
 
 // renewAuthority replaces the certificate of a CA that is not fit for use by one with
@@ -55,10 +92,10 @@ func (c *Credentials) renewAuthority(now time.Time) error {
 		return nil
 	}
 	c.opts.Logger.Warn("renewing the certificate of the CA: clients need the new admin.kubeconfig",
-		"because", why, "file", c.path(caCert), "kubeconfig", c.KubeconfigPath())
+		"because", why, "file", c.caPath(caCert), "kubeconfig", c.KubeconfigPath())
 	template := authorityTemplate(now)
 	template.RawSubject, template.SubjectKeyId = old.Leaf.RawSubject, old.Leaf.SubjectKeyId
-	ca, err := sign(template, template, old.PrivateKey, old.PrivateKey, c.path(caCert))
+	ca, err := sign(template, template, old.PrivateKey, old.PrivateKey, c.caPath(caCert))
 	if err != nil {
 		return err
 	}
@@ -92,7 +129,8 @@ func unfit(cert *x509.Certificate, life time.Duration, now time.Time) string {
 }
 
 // issue creates a key and a certificate, signed by parent or, where that is nil, by
-// itself. It writes the key first, so that a certificate always has one.
+// itself. It removes the old certificate and writes the key first: if the server is killed
+// in between, there is a key without a certificate, which is not used.
 func issue(template *x509.Certificate, parent *tls.Certificate, certPath, keyPath string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -100,6 +138,9 @@ func issue(template *x509.Certificate, parent *tls.Certificate, certPath, keyPat
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(certPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err := writeFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {

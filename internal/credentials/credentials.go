@@ -32,8 +32,9 @@ const (
 	Kubeconfig = "admin.kubeconfig"
 
 	folder    = "pki"
-	caCert    = "ca.crt"
+	caCert    = "ca.crt" // this and the next two are in Options.PKIDir
 	caKey     = "ca.key"
+	caLock    = "ca.lock"
 	serverCrt = "server.crt"
 	serverKey = "server.key"
 	tokenHash = "admin-token.sha256"
@@ -42,23 +43,31 @@ const (
 // Folder returns the folder of the keys and certificates of a data directory.
 func Folder(dataDir string) string { return filepath.Join(dataDir, folder) }
 
-// Secrets returns the files of a data directory that only the server's user may read.
-func Secrets(dataDir string) []string {
+// Secrets returns the files that only the server's user may read.
+func Secrets(dataDir, pkiDir string) []string {
 	return []string{
-		filepath.Join(dataDir, Kubeconfig), filepath.Join(dataDir, folder, caKey),
+		filepath.Join(dataDir, Kubeconfig), filepath.Join(cmp.Or(pkiDir, Folder(dataDir)), caKey),
 		filepath.Join(dataDir, folder, serverKey), filepath.Join(dataDir, folder, tokenHash),
 	}
 }
 
-// Certificates returns the files of a data directory that others may read.
-func Certificates(dataDir string) []string {
-	return []string{filepath.Join(dataDir, folder, caCert), filepath.Join(dataDir, folder, serverCrt)}
+// Certificates returns the files that others may read.
+func Certificates(dataDir, pkiDir string) []string {
+	return []string{
+		filepath.Join(cmp.Or(pkiDir, Folder(dataDir)), caCert), filepath.Join(dataDir, folder, serverCrt),
+	}
 }
 
 // Options configures Ensure.
 type Options struct {
 	// DataDir is the server's data directory, which is created if missing.
 	DataDir string
+	// PKIDir is the folder of the CA, which several servers may share; "": the folder pki
+	// of the data directory, which has the other keys and certificates.
+	PKIDir string
+	// CertFile and KeyFile are an own certificate of the operator (--tls-cert-file); "":
+	// there is none.
+	CertFile, KeyFile string
 	// Server is the URL in admin.kubeconfig, such as https://127.0.0.1:8443.
 	Server string
 	// Names are further names and addresses of the server (--tls-san), beside its
@@ -77,6 +86,9 @@ type Credentials struct {
 	token     hashedToken
 	authority atomic.Pointer[tls.Certificate]
 	serving   atomic.Pointer[tls.Certificate]
+	provided  *provided // nil without an own certificate of the operator
+	// others are the tokens of the other servers of the store.
+	others atomic.Pointer[map[hashedToken]bool]
 
 	renewing sync.Mutex
 	retryAt  time.Time // after a renewal that failed; under renewing
@@ -90,9 +102,13 @@ func Ensure(opts Options) (*Credentials, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	opts.PKIDir = cmp.Or(opts.PKIDir, Folder(opts.DataDir))
 	c := &Credentials{opts: opts}
+	c.others.Store(&map[hashedToken]bool{})
 	err := os.MkdirAll(Folder(opts.DataDir), 0o700)
-	for _, step := range []func() error{c.ensureAuthority, c.findNames, c.ensureServing, c.ensureAdmin} {
+	for _, step := range []func() error{
+		c.ensureAuthority, c.findNames, c.ensureServing, c.readProvided, c.ensureAdmin,
+	} {
 		if err == nil {
 			err = step()
 		}
@@ -111,8 +127,8 @@ func (c *Credentials) TLSConfig() *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		ClientAuth: tls.RequestClientCert,
 		NextProtos: []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return c.current(), nil
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.certificateFor(hello), nil
 		},
 	}
 }
@@ -127,13 +143,19 @@ func (c *Credentials) ClientCAs() *x509.CertPool {
 // CAPEM returns the CA's certificate, for clients.
 func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.Load().Leaf.Raw) }
 
-// IsAdminToken reports whether a bearer token is the admin's.
-func (c *Credentials) IsAdminToken(token string) bool { return c.token.matches(token) }
+// IsAdminToken reports whether a bearer token is the admin's, of this server or of another
+// one of the store.
+func (c *Credentials) IsAdminToken(token string) bool {
+	return c.token.matches(token) || (*c.others.Load())[hashOf(token)]
+}
 
 // KubeconfigPath returns the path of the admin's kubeconfig.
 func (c *Credentials) KubeconfigPath() string { return filepath.Join(c.opts.DataDir, Kubeconfig) }
 
 func (c *Credentials) path(name string) string { return filepath.Join(Folder(c.opts.DataDir), name) }
+
+// caPath returns the path of a file of the CA.
+func (c *Credentials) caPath(name string) string { return filepath.Join(c.opts.PKIDir, name) }
 
 // writeFile replaces a file with all of data or leaves it as it was. Only the owner may
 // read it.

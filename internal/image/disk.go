@@ -154,8 +154,8 @@ func (d *Disk) AppendSegments(dst []iso.Segment, off, n int64) []iso.Segment {
 	return d.overlay.AppendSegments(dst, off, n)
 }
 
-// Lookup finds a file at its place on the disk: one that is patched may be longer than in
-// the image, and be behind its end.
+// Lookup finds a file and its place on the disk. A patched file may be longer than in the
+// image, and its place may be after the end of the image.
 func (d *Disk) Lookup(path string) (iso.File, error) { return d.overlay.Image().Lookup(path) }
 
 // Args are the kernel arguments that are set.

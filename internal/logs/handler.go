@@ -37,9 +37,19 @@ func NewHandler(out io.Writer, opts Options) *Handler {
 	}
 	s, format := newSink(out, opts.Interval), &slog.HandlerOptions{Level: opts.Level}
 	if opts.JSON {
+		format.ReplaceAttr = inSeconds
 		return &Handler{s, slog.NewJSONHandler(s, format)}
 	}
 	return &Handler{s, slog.NewTextHandler(s, format)}
+}
+
+// inSeconds gives durations in seconds, and says so in their key: slog's JSON has
+// nanoseconds without a unit.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 // Flush passes on what waits.

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"strings"
@@ -89,5 +90,17 @@ func TestCloseGivesTheError(t *testing.T) {
 	slog.New(h).Info("lost")
 	if err := h.Close(); err == nil {
 		t.Error("want the error of the output")
+	}
+}
+
+// TestJSONDurationsAreSeconds: a number without a unit is read as what Prometheus has.
+func TestJSONDurationsAreSeconds(t *testing.T) {
+	for json, want := range map[bool]string{true: `"duration_seconds":0.0015`, false: "duration=1.5ms"} {
+		var out bytes.Buffer
+		h := NewHandler(&out, Options{JSON: json})
+		slog.New(h).Info("request", "duration", 1500*time.Microsecond)
+		if err := h.Close(); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v %s, without %s", err, out.String(), want)
+		}
 	}
 }

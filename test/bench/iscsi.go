@@ -65,26 +65,64 @@ func (b *bench) iscsi(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	for _, c := range []struct {
-		size, depth int // KiB, requests in flight
-		target      string
-	}{{64, 1, ">= 1.0"}, {256, 1, ">= 1.0"}, {64, 8, ">= 0.7, aim 1.0"}} {
-		var mine, other, ratios []float64
-		for range b.rounds {
-			m, err := b.iscsiPerf(ctx, ours, c.size*1024/2048, c.depth)
-			if err != nil {
-				return err
-			}
-			t, err := b.iscsiPerf(ctx, theirs, c.size*1024/512, c.depth)
-			if err != nil {
-				return err
-			}
-			mine, other, ratios = append(mine, m), append(other, t), append(ratios, m/t)
+	for _, c := range []iscsiLoad{
+		{64, 1, 0, ">= 1.0"}, {256, 1, 0, ">= 1.0"}, {64, 8, 0, ">= 0.7, aim 1.0"},
+		{64, 1, 2, ">= 1.0"}, {64, 8, 2, ">= 1.0"},
+	} {
+		if err := b.compareISCSI(ctx, c, ours, theirs); err != nil {
+			return err
 		}
-		b.add(fmt.Sprintf("iSCSI reads, %d KiB, queue depth %d", c.size, c.depth), fmt.Sprintf("%.0f MB/s", median(mine)),
-			fmt.Sprintf("tgt %.0f MB/s", median(other)), fmt.Sprintf("%.2f", median(ratios)), c.target)
 	}
 	return b.sessions(ctx, p, others)
+}
+
+// iscsiLoad is a way to read from a target.
+type iscsiLoad struct {
+	size, depth int // KiB, requests in flight
+	busy        int // loops that use the processor meanwhile
+	target      string
+}
+
+// compareISCSI reads from both targets in turn.
+func (b *bench) compareISCSI(ctx context.Context, load iscsiLoad, ours, theirs string) error {
+	stop, err := busyLoops(ctx, load.busy)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var mine, other, ratios []float64
+	for range b.rounds {
+		m, err := b.iscsiPerf(ctx, ours, load.size*1024/2048, load.depth)
+		if err != nil {
+			return err
+		}
+		t, err := b.iscsiPerf(ctx, theirs, load.size*1024/512, load.depth)
+		if err != nil {
+			return err
+		}
+		mine, other, ratios = append(mine, m), append(other, t), append(ratios, m/t)
+	}
+	name := fmt.Sprintf("iSCSI reads, %d KiB, queue depth %d", load.size, load.depth)
+	if load.busy > 0 {
+		name += fmt.Sprintf(", beside %d busy loops", load.busy)
+	}
+	b.add(name, fmt.Sprintf("%.0f MB/s", median(mine)), fmt.Sprintf("tgt %.0f MB/s", median(other)),
+		fmt.Sprintf("%.2f", median(ratios)), load.target)
+	return nil
+}
+
+// busyLoops starts processes that use as much of the processor as they get.
+func busyLoops(ctx context.Context, n int) (stop func(), err error) {
+	ctx, stop = context.WithCancel(ctx) // kills them
+	for range n {
+		loop := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		if err := loop.Start(); err != nil {
+			stop()
+			return nil, err
+		}
+		go func() { _ = loop.Wait() }()
+	}
+	return stop, nil
 }
 
 // sessions compares 200 sessions at once, on different files, with the best of

@@ -40,9 +40,9 @@ func newCluster(t *testing.T) *cluster {
 		}
 		os.RemoveAll(dir)
 	})
-	c := &cluster{t: t, dir: dir, net: newNetwork(t), history: newHistory(), seed: number("GLOWPLUG_CLUSTER_SEED",
+	c := &cluster{t: t, dir: dir, net: newNetwork(t), history: newHistory(), seed: number("TEST_CLUSTER_SEED",
 		rand.Uint64()>>32)}
-	t.Logf("GLOWPLUG_CLUSTER_SEED=%d", c.seed)
+	t.Logf("TEST_CLUSTER_SEED=%d", c.seed)
 	var nodes []node
 	for _, name := range []string{"n1", "n2", "n3"} {
 		nodes = append(nodes, c.net.addNode(name))
@@ -131,7 +131,7 @@ func TestCluster(t *testing.T) {
 		background.Go(func() { w.follow(ctx) })
 		background.Go(func() { m.boot(ctx) })
 	}
-	for pass := range int(number("GLOWPLUG_CLUSTER_PASSES", 2)) {
+	for pass := range int(number("TEST_CLUSTER_PASSES", 2)) {
 		for i, f := range faults {
 			t.Run(f.name, func(t *testing.T) {
 				c.round(t, pass*len(faults)+i, f)

@@ -5,6 +5,6 @@
 // single copy of each object could have had.
 //
 // It takes minutes and both cores of a small machine, so make test runs it by
-// itself, with GLOWPLUG_CLUSTER=1. GLOWPLUG_CLUSTER_SEED repeats a run's choices,
-// and GLOWPLUG_CLUSTER_PASSES runs the table of faults more often.
+// itself, with TEST_CLUSTER=1. TEST_CLUSTER_SEED repeats a run's choices,
+// and TEST_CLUSTER_PASSES runs the table of faults more often.
 package cluster

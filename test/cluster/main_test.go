@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if os.Getenv("GLOWPLUG_CLUSTER") == "" {
+	if os.Getenv("TEST_CLUSTER") == "" {
 		return m.Run() // the test of the cluster skips and says why
 	}
 	dir, err := os.MkdirTemp("", "glowplug-cluster")
@@ -43,8 +43,8 @@ func run(m *testing.M) int {
 // needs skips the test, with the reason, where it cannot run.
 func needs(t *testing.T) {
 	t.Helper()
-	if os.Getenv("GLOWPLUG_CLUSTER") == "" {
-		t.Skip("GLOWPLUG_CLUSTER is not set: make test runs this in a step of its own")
+	if os.Getenv("TEST_CLUSTER") == "" {
+		t.Skip("TEST_CLUSTER is not set: make test runs this in a step of its own")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for network namespaces")

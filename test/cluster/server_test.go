@@ -44,9 +44,13 @@ func (c *cluster) startServer(at node) *server {
 	argv := []string{glowplug, "serve", "--data-dir", dir, "--listen", ":8082", "--listen-tls", "", "--nats-url",
 		strings.Join(urls, ","),
 		"--allow-insecure-api", "--identity-claims", "trust", "--neighbors", "off"}
-	if help, _ := exec.Command(glowplug, "serve", "--help").CombinedOutput(); strings.Contains(string(help),
-		"--nats-replicas") {
+	// An earlier release of the program has fewer flags.
+	help, _ := exec.Command(glowplug, "serve", "--help").CombinedOutput()
+	if strings.Contains(string(help), "--nats-replicas") {
 		argv = append(argv, "--nats-replicas", fmt.Sprint(len(c.nats)))
+	}
+	if strings.Contains(string(help), "--pki-dir") {
+		argv = append(argv, "--pki-dir", filepath.Join(c.dir, "pki"))
 	}
 	s := &server{
 		process: process{t: c.t, at: at, log: filepath.Join(c.dir, at.name+".log"), argv: argv},

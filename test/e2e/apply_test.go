@@ -58,14 +58,14 @@ spec:
 			t.Errorf("apply %v: exit code %d, %q, %q; want %d, %q, %q", args, code, out, notes, wantCode, wantOut, wantNotes)
 		}
 	}
-	const config = "ignitionconfig default/node applied"
-	says(0, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n", "",
+	const local = ", with its local files, as Ignition\n"
+	says(0, "baremetalhost default/node created (dry run)\nignitionconfig default/node created (dry run)"+local, "",
 		"-f", "rack.yaml", "--files-dir", "files", "--dry-run")
 	if a := get(t, s.url("/api/v1/ignition")); a.status != 404 {
 		t.Errorf("a dry run has written: %d %s", a.status, a.body)
 	}
-	for range 2 { // again: the same
-		says(0, "baremetalhost default/node applied\n"+config+", with its local files, as Ignition\n", "", "-f", "rack.yaml",
+	for _, done := range []string{"created", "unchanged"} {
+		says(0, "baremetalhost default/node "+done+"\nignitionconfig default/node "+done+local, "", "-f", "rack.yaml",
 			"--files-dir", "files")
 	}
 	butane := exec.CommandContext(t.Context(), program, "compile", "--files-dir", "files", "-", "--format", "butane")
@@ -83,20 +83,20 @@ spec:
 	}
 
 	// A file that is no manifest, for the machines of the flags; again without them.
-	const plain = "ignitionconfig rack/plain applied, with its local files, as Ignition\n"
-	says(0, plain, "note: no machine is selected", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
-	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--label", "role=worker", "--mac",
+	const plain = "ignitionconfig rack/plain "
+	says(0, plain+"created"+local, "note: no machine is selected", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
+	says(0, plain+"configured"+local, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack", "--label", "role=worker", "--mac",
 		"52:54:00:00:00:01")
-	says(0, plain, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
+	says(0, plain+"unchanged"+local, "", "-f", "plain.bu", "--files-dir", "files", "-n", "rack")
 	if got := s.kubectl("", "get", "ignitionconfig", "-n", "rack", "plain", "-o",
 		"jsonpath={.spec.selector}"); got != `{"matchLabels":{"role":"worker"},"matchMACs":["52:54:00:00:00:01"]}` {
 		t.Errorf("the selector is %s", got)
 	}
-	says(0, "ignitionconfig rack/other applied, with its local files, as Ignition\n", "", "-f", "plain.bu", "--files-dir",
+	says(0, "ignitionconfig rack/other created"+local, "", "-f", "plain.bu", "--files-dir",
 		"files", "-n", "rack", "--name", "other", "--default")
 
-	says(1, "ignitionconfig default/broken applied\n", "is stored and does not compile\nhint: ", "-f", "broken.yaml")
-	says(1, "", ".spec.ipp: field not declared in schema", "-f", "unknown.yaml")
-	says(1, "baremetalhost default/node applied (dry run)\n"+config+" (dry run), with its local files, as Ignition\n",
-		"error: 1 object of 3 not applied", "-f", "unknown.yaml", "-f", "rack.yaml", "--files-dir", "files", "--dry-run")
+	// Nothing is sent before everything has been read and compiled.
+	for file, place := range map[string]string{"broken.yaml": "--> broken.yaml:4:", "unknown.yaml": "--> unknown.yaml:4:13"} {
+		says(1, "", place, "-f", "rack.yaml", "-f", file, "--files-dir", "files")
+	}
 }

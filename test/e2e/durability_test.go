@@ -21,6 +21,30 @@ import (
 
 var hosts = schema.GroupVersionResource{Version: "v1", Resource: "baremetalhosts"}
 
+// TestDeletionOfANamespaceSurvivesKill kills the server while it deletes the objects of a
+// namespace: the deletion is finished after the restart.
+func TestDeletionOfANamespaceSurvivesKill(t *testing.T) {
+	needs(t)
+	s := start(t)
+	for i := range 300 {
+		if err := createHost(t.Context(), s, fmt.Sprintf("h-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.kubectl("", "delete", "ns", "kill", "--wait=false")
+	s.kill()
+	s.restart()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		left := s.kubectl("", "get", "ns,bmh", "-A", "--ignore-not-found")
+		if !strings.Contains(left, "kill") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left of the deleted namespace:\n%s", left)
+		}
+	}
+}
+
 // TestKillNine kills the server under four writers, five times: every object
 // that was acknowledged is there after the restart.
 func TestKillNine(t *testing.T) {

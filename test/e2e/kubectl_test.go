@@ -88,17 +88,22 @@ spec:
 	}
 	contains("diff", out, "-  ip: 192.0.2.11", "+  ip: 192.0.2.31")
 
-	// A namespace that is not empty stays.
-	if _, errOut, err := s.tryKubectl("", "delete", "ns", "rack"); err == nil {
-		t.Error("deleting a namespace that is not empty succeeded")
-	} else {
-		contains("delete ns", errOut, "not empty")
-	}
 	watched := watchOnce(t, s)
 	contains("delete", s.kubectl("", "delete", "bmh", "-n", "rack", "one"), "deleted")
 	contains("delete from a file", s.kubectl(config, "delete", "-f", "-"), "deleted")
 	contains("get -w", watched(), "one")
+	contains("auth whoami", s.kubectl("", "auth", "whoami"), "local-admin")
+	contains("cluster-info", s.kubectl("", "cluster-info"), "is running at")
+	contains("get --raw /", s.kubectl("", "get", "--raw", "/"), `"/api/v1"`)
+
+	// A namespace is deleted with its objects.
+	s.kubectl(host, "apply", "-f", "-")
+	contains("get by field", s.kubectl("", "get", "bmh", "-A", "--field-selector",
+		"spec.bootMACAddress=52-54-00-00-00-01,status.state=Available"), "one")
 	contains("delete ns", s.kubectl("", "delete", "ns", "rack", "other"), "deleted")
+	if left := s.kubectl("", "get", "bmh,ign", "-A", "--ignore-not-found"); strings.Contains(left, "rack") {
+		t.Errorf("objects of a deleted namespace are left:\n%s", left)
+	}
 }
 
 // watchOnce starts `kubectl get -w` and gives a function that ends it and

@@ -31,7 +31,7 @@ func TestLayers(t *testing.T) {
 	needs(t)
 	nats := newNATS(t)
 	nats.start()
-	shared := []string{"--nats-url", "nats://127.0.0.1:" + nats.port}
+	shared := []string{"--nats-url", "nats://127.0.0.1:" + nats.port, "--pki-dir", filepath.Join(t.TempDir(), "pki")}
 	one, two := start(t, shared...), start(t, shared...)
 	example := layersExample(t)
 	one.kubectl(example, "apply", "-f", "-")

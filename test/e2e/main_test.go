@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if os.Getenv("GLOWPLUG_E2E") == "" {
+	if os.Getenv("TEST_E2E") == "" {
 		return m.Run() // each test skips and says why
 	}
 	dir, err := os.MkdirTemp("", "glowplug-e2e")
@@ -40,8 +40,8 @@ func run(m *testing.M) int {
 // needs skips the test, with the reason, where it cannot run.
 func needs(t *testing.T, commands ...string) {
 	t.Helper()
-	if os.Getenv("GLOWPLUG_E2E") == "" {
-		t.Skip("GLOWPLUG_E2E is not set: make test runs this")
+	if os.Getenv("TEST_E2E") == "" {
+		t.Skip("TEST_E2E is not set: make test runs this")
 	}
 	for _, c := range commands {
 		if c == "root" {

@@ -57,9 +57,9 @@ func TestFullDisk(t *testing.T) {
 func TestExternalNATS(t *testing.T) {
 	needs(t)
 	nats := newNATS(t)
-	url := "nats://127.0.0.1:" + nats.port
+	shared := []string{"--nats-url", "nats://127.0.0.1:" + nats.port, "--pki-dir", filepath.Join(t.TempDir(), "pki")}
 	one := &server{t: t, dir: filepath.Join(t.TempDir(), "one"), host: "127.0.0.1", plain: freePort(t), tls: freePort(t),
-		args: []string{"--nats-url", url}}
+		args: shared}
 	one.launch()
 	eventually(t, "the server listens although NATS is away", func() bool {
 		resp, err := http.Get(one.url("/livez"))
@@ -77,7 +77,7 @@ func TestExternalNATS(t *testing.T) {
 	}
 	nats.start()
 	one.waitReady()
-	two := start(t, "--nats-url", url)
+	two := start(t, shared...)
 
 	one.kubectl(configFor("a"), "apply", "-f", "-")
 	deadline := time.Now().Add(2 * time.Second)

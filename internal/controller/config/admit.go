@@ -23,6 +23,11 @@ const maxMergedAtOnce = 64 << 10
 // Admit does the steps of a valid config that fit into the time of its write, and sets
 // its status. old is the stored config, nil for a new one.
 func (c *Controller) Admit(ctx context.Context, config, old *v1.IgnitionConfig) {
+	c.admit(ctx, config, old)
+	setReady(config)
+}
+
+func (c *Controller) admit(ctx context.Context, config, old *v1.IgnitionConfig) {
 	if old != nil {
 		if sameCompilation(config, old) {
 			carryOver(config, old)

@@ -43,6 +43,10 @@ func newCompiler(translate func(compile.Source) (*compile.Artifact, report.Repor
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}, []string{"format", "result"}),
 	}
+	for _, format := range []string{compile.FormatButane, compile.FormatIgnition, compile.FormatKickstart} {
+		c.seconds.WithLabelValues(format, "ready")
+		c.seconds.WithLabelValues(format, "error")
+	}
 	if registerer != nil {
 		registerer.MustRegister(c.seconds)
 	}

@@ -41,7 +41,12 @@ func (c *Controller) update(ctx context.Context, ref snapshot.Ref,
 	change func(*v1.IgnitionConfig) error) (*v1.IgnitionConfig, error) {
 	config := &v1.IgnitionConfig{}
 	update := storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-		return obj, change(obj.(*v1.IgnitionConfig))
+		current := obj.(*v1.IgnitionConfig)
+		if err := change(current); err != nil {
+			return nil, err
+		}
+		setReady(current)
+		return current, nil
 	})
 	err := c.opts.Store.GuaranteedUpdate(ctx, keyOf(ref), config, false, nil, update, nil)
 	switch {

@@ -7,9 +7,16 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/store/snapshot"
 )
+
+// setReady sets the condition Ready by the phase.
+func setReady(config *v1.IgnitionConfig) {
+	s := &config.Status
+	v1.SetReady(&s.Conditions, s.Phase, controller.ClipMessage(s.ErrorMessage), true, s.ObservedGeneration, time.Now())
+}
 
 // setPending sets the status of a config whose newest source is not compiled yet.
 func setPending(config *v1.IgnitionConfig) {

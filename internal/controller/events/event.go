@@ -21,7 +21,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -31,8 +30,6 @@ const (
 	maxObjectName = 200
 	// component is the name under which events are reported.
 	component = "glowplug"
-	// unknownName stands for the machine of an event that is about no host.
-	unknownName = "unknown"
 )
 
 // Reasons of events that this package makes.
@@ -71,15 +68,15 @@ func (k *key) name() string {
 // path returns the key of the event in the store.
 func (k *key) path() string { return "/events/" + k.namespace() + "/" + k.name() }
 
-// unknownKey returns the key of an event that is about no host.
-func unknownKey(eventType, reason, text string) key {
-	object := controller.HostReference(snapshot.Ref{Namespace: v1.NamespaceDefault, Name: unknownName}, "")
-	return key{object: object, eventType: eventType, reason: reason, text: text}
-}
+// ofNobody is the object of events that are about no single object.
+var ofNobody = v1.ObjectReference{Kind: "Namespace", APIVersion: "v1", Name: v1.NamespaceDefault}
 
 // keyOf returns the key of a notice's event.
 func keyOf(n *decide.Notice) key {
-	k := unknownKey(v1.EventWarning, n.Reason, n.Key)
+	k := key{object: ofNobody, eventType: v1.EventWarning, reason: n.Reason, text: n.Key}
+	if n.Machine != "" {
+		k.object = v1.ObjectReference{Kind: "UnknownMachine", APIVersion: "v1", Name: n.Machine}
+	}
 	if n.Reason == decide.ReasonUnknownHost || n.Reason == decide.ReasonClaimIgnored {
 		k.eventType = v1.EventNormal
 	}

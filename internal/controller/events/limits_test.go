@@ -120,7 +120,7 @@ func TestOmissions(t *testing.T) {
 		r := newRig(t)
 		host := r.host("server1")
 		reported := func() (event *v1.Event, lines int) {
-			event = r.all()["EventsLeftOut default/unknown"]
+			event = r.all()["EventsLeftOut default/default"]
 			return event, strings.Count(r.logged(), "level=WARN msg=\"events were left out")
 		}
 		refuse := func(n int) {
@@ -151,7 +151,8 @@ func TestOmissions(t *testing.T) {
 		}
 		for i := range 100 {
 			r.Notice(notice(decide.ReasonClaimRefused, host, sourceN(1), 1000+i))
-			r.Notice(notice(decide.ReasonUnknownHost, nil, sourceN(1), i))
+			r.Notice(notice(decide.ReasonClaimIgnored, nil, sourceN(1), i))
+			r.Notice(notice(decide.ReasonUnknownHost, nil, sourceN(1), i)) // their list has all
 		}
 		r.stop()
 		if err := r.Shutdown(t.Context()); err != nil {

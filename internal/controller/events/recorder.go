@@ -124,6 +124,9 @@ func New(opts Options) *Recorder {
 			ConstLabels: prometheus.Labels{"kind": "event"},
 		}, []string{"cause"}),
 	}
+	for _, cause := range []string{causeLimited, causeFull, causeFailed, causeShutdown} {
+		r.dropped.WithLabelValues(cause)
+	}
 	if opts.Registerer != nil {
 		opts.Registerer.MustRegister(r.dropped)
 	}
@@ -183,7 +186,8 @@ func (r *Recorder) Notice(n decide.Notice) {
 		r.recordLocked(k, c, n.Message)
 	default:
 		r.drop(causeLimited, 1)
-		if r.limits.omit(&n) {
+		// The list of UnknownMachines has every unknown machine.
+		if n.Reason != decide.ReasonUnknownHost && r.limits.omit(&n) {
 			r.queue.EnqueueAfter(r.omissions, omissionPeriod)
 		}
 	}
@@ -314,7 +318,7 @@ func (r *Recorder) reportOmissions() {
 	for _, o := range omissions {
 		message := fmt.Sprintf(
 			"%d events %s were left out within a minute; the last one: %s", o.count, o.reason, o.last)
-		r.recordLocked(unknownKey(v1.EventWarning, ReasonEventsLeftOut, o.reason), alarms, message)
+		r.recordLocked(key{ofNobody, v1.EventWarning, ReasonEventsLeftOut, o.reason}, alarms, message)
 	}
 	r.mu.Unlock()
 	for _, o := range omissions {

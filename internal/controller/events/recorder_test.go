@@ -340,7 +340,7 @@ func TestEventShape(t *testing.T) {
 		pass(time.Hour)
 		n.Message = strings.Repeat("é", 5000)
 		r.Notice(n)
-		r.Notice(decide.Notice{Reason: decide.ReasonUnknownHost, Key: "a", Message: "who?"})
+		r.Notice(decide.Notice{Reason: decide.ReasonUnknownHost, Machine: "52-54-00-00-00-01", Message: "who?"})
 		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder",
 			ResourceVersion: "12"}, v1.EventWarning, "CompileFailed", "3:1: no")
 		r.Record(v1.ObjectReference{Kind: "IgnitionConfig", Namespace: "g10", Name: "builder",
@@ -360,7 +360,8 @@ func TestEventShape(t *testing.T) {
 			len(e.Message) > controller.MaxMessage {
 			t.Errorf("event: %+v", e)
 		}
-		if e = all["UnknownHost default/unknown"]; e == nil || e.Namespace != "default" || e.Type != v1.EventNormal {
+		if e = all["UnknownHost default/52-54-00-00-00-01"]; e == nil || e.Namespace != "default" ||
+			e.Type != v1.EventNormal || e.InvolvedObject.Kind != "UnknownMachine" {
 			t.Errorf("unknown host: %+v", e)
 		}
 		if e = all["CompileFailed g10/builder"]; e == nil || e.Count != 2 {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,12 +14,10 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// Reasons of the conditions IdentityUnique and ConfigReadable.
+// Reasons of the condition IdentityUnique.
 const (
-	reasonUnique     = "Unique"
-	reasonDuplicate  = decide.ReasonDuplicate
-	reasonReadable   = "Readable"
-	reasonUnreadable = "IgnitionTooOld"
+	reasonUnique    = "Unique"
+	reasonDuplicate = decide.ReasonDuplicate
 )
 
 // findings are the values of a host's conditions. They are immutable: a change replaces
@@ -27,9 +26,8 @@ type findings struct {
 	uid string
 	// conflicts has a sentence for each conflict of the host.
 	conflicts []string
-	// unreadable is the new value of ConfigReadable: why the image of the host cannot read
-	// its config, or "" if it can. nil: the stored condition is up to date.
-	unreadable *string
+	// changed are the other conditions that are not written yet, one of each type.
+	changed []decide.Condition
 	// pending is true until the conditions are written.
 	pending bool
 }
@@ -45,10 +43,12 @@ func (w *StatusWriter) ConflictChanged(change snapshot.ConflictChange) {
 	w.changeFindings(change.Host, func(f *findings) { f.conflicts = sentences })
 }
 
-// ConfigReadable takes a sentence that says why a host's image cannot read its config; "":
-// it can.
-func (w *StatusWriter) ConfigReadable(host *snapshot.Host, sentence string) {
-	w.changeFindings(host, func(f *findings) { f.unreadable = &sentence })
+// Condition takes the new value of a condition of a host.
+func (w *StatusWriter) Condition(host *snapshot.Host, c decide.Condition) {
+	w.changeFindings(host, func(f *findings) {
+		others := slices.DeleteFunc(slices.Clone(f.changed), func(o decide.Condition) bool { return o.Type == c.Type })
+		f.changed = append(others, c)
+	})
 }
 
 // changeFindings changes a host's findings, and queues the host.
@@ -99,35 +99,52 @@ func (w *StatusWriter) forget(ref snapshot.Ref, written *findings) {
 	w.findings[ref] = &findings{uid: written.uid, conflicts: written.conflicts}
 }
 
-// conditions returns the conditions for a status. A host has a condition once it was False.
-// Each write of the status sets IdentityUnique to True if the host has no conflict, since
-// the conflict can have ended while no server ran.
+// conditions returns the conditions for a status. The store has a condition once it was
+// False. Each write of the status sets IdentityUnique to True if the host has no conflict,
+// since the conflict can have ended while no server ran.
 func (f *findings) conditions(host *v1.BareMetalHost, isPending bool, now time.Time) (all []*metav1.Condition) {
-	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		all = append(all, &metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: controller.ClipMessage(message),
-			ObservedGeneration: host.Generation, LastTransitionTime: metav1.Time{Time: now},
-		})
-	}
 	isFalse := func(kind string) bool { return meta.IsStatusConditionFalse(host.Status.Conditions, kind) }
-	switch {
-	case f != nil && len(f.conflicts) > 0:
-		if isPending {
-			set(v1.ConditionIdentityUnique, metav1.ConditionFalse, reasonDuplicate,
-				"this host "+strings.Join(f.conflicts, "; "))
+	set := func(c decide.Condition) {
+		if !c.Met || isFalse(c.Type) {
+			all = append(all, conditionOf(&c, host.Generation, now))
 		}
-	case isFalse(v1.ConditionIdentityUnique):
-		set(v1.ConditionIdentityUnique, metav1.ConditionTrue, reasonUnique,
-			"no other host has one of this host's hardware or IP addresses")
 	}
-	switch {
-	case !isPending || f.unreadable == nil:
-	case *f.unreadable != "":
-		set(v1.ConditionConfigReadable, metav1.ConditionFalse, reasonUnreadable, *f.unreadable)
-	case isFalse(v1.ConditionConfigReadable):
-		set(v1.ConditionConfigReadable, metav1.ConditionTrue, reasonReadable, "the image of this host reads its config")
+	if f != nil && len(f.conflicts) > 0 {
+		if isPending {
+			set(identityUnique(f.conflicts))
+		}
+	} else {
+		set(identityUnique(nil))
+	}
+	if isPending {
+		for _, c := range f.changed {
+			set(c)
+		}
 	}
 	return all
+}
+
+// conditionOf returns a condition for a status.
+func conditionOf(c *decide.Condition, generation int64, now time.Time) *metav1.Condition {
+	status := metav1.ConditionFalse
+	if c.Met {
+		status = metav1.ConditionTrue
+	}
+	return &metav1.Condition{
+		Type: c.Type, Status: status, Reason: c.Reason, Message: controller.ClipMessage(c.Message),
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	}
+}
+
+// identityUnique returns the condition of a host with these conflicts.
+func identityUnique(conflicts []string) decide.Condition {
+	c := decide.Condition{Type: v1.ConditionIdentityUnique, Reason: reasonDuplicate}
+	if len(conflicts) > 0 {
+		c.Message = "this host " + strings.Join(conflicts, "; ")
+		return c
+	}
+	c.Met, c.Reason, c.Message = true, reasonUnique, "no other host has one of this host's hardware or IP addresses"
+	return c
 }
 
 // conditionEvent returns the event of a condition that changes.

@@ -285,7 +285,7 @@ func TestGoneAndRefused(t *testing.T) {
 		}
 		r.hosts.fail(errors.New("damaged"))
 		other := r.add("server2")
-		r.statuses.ConfigReadable(other, "host g10/server2 boots an old image")
+		r.statuses.Condition(other, isReadable("host g10/server2 boots an old image"))
 		r.Served(host, config)
 		pass(5 * time.Minute)
 		if _, states := r.Tracker.Pending(); states != 1 || r.statuses.Pending() != 1 {
@@ -363,12 +363,12 @@ func TestConfigReadable(t *testing.T) {
 		readable := func() *metav1.Condition {
 			return meta.FindStatusCondition(r.host("server1").Status.Conditions, v1.ConditionConfigReadable)
 		}
-		r.statuses.ConfigReadable(host, "")
+		r.statuses.Condition(host, isReadable(""))
 		pass(time.Minute)
 		if c := readable(); c != nil {
 			t.Errorf("a host that never had the trouble: %+v", c)
 		}
-		r.statuses.ConfigReadable(host, "host g10/server1 boots an old image")
+		r.statuses.Condition(host, isReadable("host g10/server1 boots an old image"))
 		pass(time.Minute)
 		c := readable()
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "IgnitionTooOld" ||
@@ -385,11 +385,20 @@ func TestConfigReadable(t *testing.T) {
 		if c := readable(); c == nil || c.Status != metav1.ConditionFalse {
 			t.Errorf("%+v", c)
 		}
-		r.statuses.ConfigReadable(host, "")
+		r.statuses.Condition(host, isReadable(""))
 		pass(time.Minute)
 		if c := readable(); c == nil || c.Status != metav1.ConditionTrue ||
 			r.allEvents()["ConfigReadable g10/server1"] == nil {
 			t.Errorf("%+v", c)
 		}
 	})
+}
+
+// isReadable is the condition ConfigReadable: False with a message, or True with none.
+func isReadable(message string) decide.Condition {
+	c := decide.ConfigReadable(nil)
+	if message != "" {
+		c.Met, c.Reason, c.Message = false, "IgnitionTooOld", message
+	}
+	return c
 }

@@ -288,6 +288,12 @@ func newMetrics(reg prometheus.Registerer, count func(phase string) int) *metric
 			Help: "Uploads and downloads: done, cut (to be resumed) or refused (no ISO, wrong digest, disk full).",
 		}, []string{"by", "result"}),
 	}
+	for _, by := range []string{byUpload, byDownload} {
+		m.received.WithLabelValues(by)
+		for _, result := range []string{resultDone, resultCut, resultRefused} {
+			m.transfers.WithLabelValues(by, result)
+		}
+	}
 	reg.MustRegister(m.received, m.transfers)
 	for _, phase := range []string{v1.PhasePending, v1.PhaseUploading, v1.PhaseReady, v1.PhaseError} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

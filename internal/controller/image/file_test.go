@@ -61,6 +61,26 @@ func TestFileBecomesReady(t *testing.T) {
 	await(t, func() bool { return slices.Equal(k.events.reasons(), []string{"ImageReady"}) })
 }
 
+// TestStatusShowsArchitectures: the architectures that are found in a file are in its status.
+func TestStatusShowsArchitectures(t *testing.T) {
+	k := newKit(t)
+	img := isoImage("TEST", 0, 0)
+	const info = "1730000000.1\nRocky Linux 9.4\naarch64\n"
+	at := bytes.Index(img, []byte("VMLINUZ.;1")) // whose record becomes that of .discinfo
+	img[at-1] = byte(copy(img[at:], ".DISCINFO"))
+	img[at-23], img[at-16] = byte(len(info)), byte(len(info))
+	copy(img[21*imagetest.Sector:], info)
+	k.write("a.iso", img)
+	k.write("b.iso", isoImage("TEST", 0, 0))
+	known := k.create("a", v1.ISCSICdromSpec{ISOFile: "a.iso"})
+	if s := k.phase(known, v1.PhaseReady); !slices.Equal(s.Architectures, []string{"aarch64"}) {
+		t.Errorf("%+v", s)
+	}
+	if s := k.phase(k.create("b", v1.ISCSICdromSpec{ISOFile: "b.iso"}), v1.PhaseReady); s.Architectures != nil {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestSegmentsAreTheDisk(t *testing.T) {
 	k := newKit(t)
 	k.write("a.iso", isoImage("TEST", 64*sector, 7))
@@ -319,8 +339,8 @@ func TestDigestIsReadOnce(t *testing.T) {
 
 // TestLargeFile needs time: it reads 5 GB of zeros.
 func TestLargeFile(t *testing.T) {
-	if os.Getenv("GLOWPLUG_E2E") != "1" {
-		t.Skip("reads 5 GB; GLOWPLUG_E2E=1 runs it")
+	if os.Getenv("TEST_E2E") != "1" {
+		t.Skip("reads 5 GB; TEST_E2E=1 runs it")
 	}
 	k := newKit(t)
 	const size = 5 << 30

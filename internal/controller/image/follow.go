@@ -124,7 +124,7 @@ func (c *Controller) OnDelete(object any) {
 	c.runtime.Enqueue(ref)
 }
 
-// endTransfers cancels the transfers of an object. Each channel is closed when one has ended.
+// endTransfers cancels the transfers of an object. The end of each closes one channel.
 func (c *Controller) endTransfers(ref Ref, uid types.UID) []<-chan struct{} {
 	c.statuses.forget(ref)
 	return append(c.uploads.cancel(ref, uid), c.downloads.cancel(ref)...)

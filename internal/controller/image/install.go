@@ -102,7 +102,7 @@ func (c *Controller) checkWanted(ctx context.Context, ref Ref, cdrom *v1.ISCSICd
 	return wanted(now)
 }
 
-// installSet makes a complete set the one that is served from now on.
+// installSet replaces the served set by a complete one.
 func (c *Controller) installSet(ctx context.Context, f *fetch) error {
 	f.state.work.Lock()
 	defer f.state.work.Unlock()

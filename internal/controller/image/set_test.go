@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,7 @@ func TestPXE(t *testing.T) {
 	ref := k.create("a", spec)
 	s := k.reaches(ref, "up to date", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "True" })
 	if s.Phase != v1.PhaseReady || len(s.Files) != 3 || s.ServedRelease != "41.20241215.3.0" || s.MaxIgnition != "3.5.0" ||
-		s.TargetIQN != "" || s.Files[2].SHA256 != digestOf(one.files[coreos.Rootfs]) {
+		!slices.Equal(s.Architectures, []string{"x86_64"}) || s.TargetIQN != "" || s.Files[2].SHA256 != digestOf(one.files[coreos.Rootfs]) {
 		t.Errorf("%+v", s)
 	}
 	version, sum := s.SHA256[:12], s.SHA256

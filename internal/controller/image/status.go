@@ -81,6 +81,7 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		if f.Set != nil {
 			s.SHA256 = f.Set.Sum
 			s.Distro = f.Set.Distro()
+			s.Architectures = streamArchitecture(cdrom)
 			for _, e := range f.Set.Files {
 				s.Files = append(s.Files, v1.ImageFile{Role: e.Role, Size: e.Size, SHA256: e.SHA256})
 				s.ISOSize += e.Size
@@ -98,6 +99,9 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		s.SHA256 = v.SHA256
 		s.VolumeID = v.Image.VolumeID()
 		s.Distro = v.Image.Distro()
+		if s.Architectures = v.Image.Architectures(); len(s.Architectures) == 0 {
+			s.Architectures = streamArchitecture(cdrom)
+		}
 	}
 	if f.overlay != nil {
 		s.KernelArgsApplied = f.overlay.Args()
@@ -108,6 +112,14 @@ func (w *statusWriter) status(cdrom *v1.ISCSICdrom, f *finding) v1.ISCSICdromSta
 		s.Subscribers = s.Subscribers[:maxSubscribers]
 	}
 	return s
+}
+
+// streamArchitecture returns the architecture of an image of a stream, none for others.
+func streamArchitecture(cdrom *v1.ISCSICdrom) []string {
+	if cdrom.Spec.Stream == nil {
+		return nil
+	}
+	return []string{cdrom.Spec.Stream.WithDefaults().Architecture}
 }
 
 func clip(message string) string {
@@ -145,8 +157,9 @@ func (w *statusWriter) write(ctx context.Context, cdrom *v1.ISCSICdrom, f *findi
 				condition.LastTransitionTime = metav1.Time{Time: w.Now()}
 				meta.SetStatusCondition(&status.Conditions, *condition)
 			} else {
-				status.Conditions = nil
+				meta.RemoveStatusCondition(&status.Conditions, v1.ConditionUpToDate)
 			}
+			v1.SetReady(&status.Conditions, status.Phase, status.ErrorMessage, false, current.Generation, w.Now())
 			if len(own.Subscribers) == 0 && last.silent && w.Shared {
 				status.Subscribers = current.Status.Subscribers
 			}

@@ -125,6 +125,8 @@ func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.Ig
 			if !sum.isOf(config) || !apply(config) {
 				return nil, errUnchanged
 			}
+			s := &config.Status
+			v1.SetReady(&s.Conditions, s.Phase, controller.ClipMessage(s.ErrorMessage), true, s.ObservedGeneration, time.Now())
 			return config, nil
 		}), nil)
 	if errors.Is(err, errUnchanged) || storage.IsNotFound(err) {

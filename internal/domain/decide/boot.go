@@ -3,7 +3,9 @@ package decide
 import (
 	"cmp"
 	"slices"
+	"strings"
 
+	"glowplug/internal/domain/arch"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
@@ -108,8 +110,9 @@ func (q *bootQuestion) boots(b *BootDecision) {
 	}
 }
 
-// image returns the image of a host, or an error where it cannot be booted.
-func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
+// storedImage returns the image of a host, or an error where the objects say that it cannot
+// be booted.
+func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 	ref := h.Image
 	if q.opts.Policy.Isolate && ref.Namespace != h.Namespace {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids;"+
@@ -121,6 +124,15 @@ func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 			"; create the ISCSICdrom or correct the host's spec.image")
 	}
 	failure := bootable(image)
+	if failure == nil {
+		failure = q.foreign(image, h)
+	}
+	return image, failure
+}
+
+// image returns the image of a host, or an error where this server cannot serve it.
+func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
+	image, failure := q.storedImage(h)
 	if failure != nil || image.External != nil || q.opts.Images == nil {
 		return image, failure
 	}
@@ -130,6 +142,20 @@ func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 		return image, &unavailable
 	}
 	return image, nil
+}
+
+// foreign returns an error where the machine has another architecture than an image. The
+// machine says it, or the label of its host.
+func (q *bootQuestion) foreign(image *snapshot.Image, h *snapshot.Host) *fault.Error {
+	machine := q.req.Claims.Arch
+	if machine == "" && h != nil {
+		machine = arch.Parse(h.Labels[arch.Label])
+	}
+	if arch.CanBoot(machine, image.Architectures) {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is for "+strings.Join(image.Architectures, " and ")+
+		", and this machine is "+machine+"; give it an image for "+machine)
 }
 
 // bootable returns an error where an image cannot be booted now.
@@ -143,15 +169,16 @@ func bootable(image *snapshot.Image) *fault.Error {
 	return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet")
 }
 
-// offer lists the images for an unknown machine. It leaves out images with access "hosts", and
-// images with a password, which the script would disclose to every client.
+// offer lists the images for an unknown machine. It leaves out images of another
+// architecture, images with access "hosts", and images with a password, which the script
+// would disclose to every client.
 func (q *bootQuestion) offer(b *BootDecision) {
 	namespace := ""
 	if q.opts.Policy.Isolate {
 		namespace = match.DefaultNamespace
 	}
 	for _, image := range q.view.Images(namespace) {
-		if image.CHAP == nil && !image.HostsOnly && bootable(image) == nil {
+		if image.CHAP == nil && !image.HostsOnly && bootable(image) == nil && q.foreign(image, nil) == nil {
 			b.Offer = append(b.Offer, image)
 		}
 	}

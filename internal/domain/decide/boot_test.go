@@ -154,6 +154,61 @@ func TestDecideBoot(t *testing.T) {
 	}
 }
 
+// TestImageOfAnotherArchitecture: a machine gets the reason instead of an image of another
+// architecture, with an event; an image or a machine of no known one is not refused.
+func TestImageOfAnotherArchitecture(t *testing.T) {
+	l := rack()
+	for _, i := range l.images {
+		switch i.Name {
+		case "live":
+			i.Status.Architectures = []string{"x86_64"}
+		case "locked":
+			i.Status.Architectures = []string{"aarch64", "x86_64"}
+		}
+	}
+	l.hosts[0].Labels = map[string]string{"kubernetes.io/arch": "arm64"}
+	d := New(Options{Inventory: l.inventory(t)})
+	for _, c := range []struct {
+		host int
+		arch string
+		want string
+	}{
+		{4, "x86_64", ""},
+		{4, "i386", ""}, // iPXE for BIOS
+		{4, "", ""},
+		{4, "aarch64", "image g10/live is for x86_64, and this machine is aarch64; give it an image for aarch64"},
+		{1, "", "image g10/live is for x86_64, and this machine is aarch64; give it an image for aarch64"},
+		{1, "x86_64", ""}, // the machine knows it better than its label
+		{17, "aarch64", ""},
+		{17, "riscv64", "image g10/locked is for aarch64 and x86_64, and this machine is riscv64; give it an image for riscv64"},
+		{13, "aarch64", ""}, // not known of an external target
+		{14, "aarch64", ""},
+		{6, "aarch64", ""}, // it boots its disk
+	} {
+		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", c.host), arch: c.arch}.request(t))
+		got := ""
+		if b.Err != nil {
+			got = b.Err.Sentence
+			if b.Err.Kind != fault.Unavailable || len(b.Notices) != 1 || b.Notices[0].Reason != ReasonImageUnavailable ||
+				b.Notices[0].Message != got {
+				t.Errorf("h%d with %q: %v, notices %v", c.host, c.arch, b.Err.Kind, b.Notices)
+			}
+		}
+		if got != c.want {
+			t.Errorf("h%d with %q: %q, want %q", c.host, c.arch, got, c.want)
+		}
+	}
+	for machine, want := range map[string]string{"": "g10/live g10/router default/rescue", "aarch64": "g10/router default/rescue"} {
+		var got []string
+		for _, i := range d.Boot(ask{endpoint: IPXE, from: "10.9.9.9", arch: machine}.request(t)).Offer {
+			got = append(got, i.Ref.String())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("an unknown machine with %q is offered %v, want %s", machine, got, want)
+		}
+	}
+}
+
 func TestNamespaceScript(t *testing.T) {
 	inv := rack().inventory(t)
 	inv.Namespaces().Load(nil)

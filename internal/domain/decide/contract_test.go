@@ -59,6 +59,7 @@ var (
 	isolate     = Policy{Isolate: true}
 	withDefault = storyAnd(func(l *lab) { l.config("default", "fallback", "ignition", sel{Default: true}) })
 	withMAC     = storyAnd(func(l *lab) { l.config("g11", "by-mac", "ignition", sel{MatchMACs: []string{macX}}) })
+	withOwnMAC  = storyAnd(func(l *lab) { l.config("g10", "by-mac", "ignition", sel{MatchMACs: []string{macX}}) })
 	withNAT     = storyAnd(func(l *lab) {
 		l.host("g11", "nat2", "ac:1f:6b:8a:a7:a0", "10.1.0.2").Spec.BootSources = []string{"172.16.0.0/24"}
 		l.config("g11", "nat-config", "ignition", sel{MatchHostnames: []string{"nat1"}})
@@ -196,7 +197,18 @@ func TestContract(t *testing.T) {
 			want: "403; host -; config -", notices: []string{"ClaimRefused g10/maconly"}},
 		{name: "verify: a claim that names nobody is ignored", lab: withMAC, ask: ask{from: "192.168.66.6", mac: macX,
 			hostname: "nobody", uuid: uuidX},
-			want: "404; host -; config -", notices: []string{"ClaimIgnored", "ClaimIgnored", "ClaimIgnored", "UnknownHost"}},
+			want: "404; host -; config -", notices: []string{"ClaimIgnored", "ClaimIgnored", "ClaimIgnored", "UnknownHost"},
+			says: "; claims ignored, since no BareMetalHost has them: mac " + macX + ", uuid " + uuidX + ", hostname nobody"},
+		{name: "a 404 of a known host names the claims that were ignored", ask: ask{endpoint: Kickstart,
+			from: "192.168.10.10", hostname: "localhost"},
+			want: "404; host g10/builder1 by address; config -", notices: []string{"ClaimIgnored g10/builder1", "NoConfig g10/builder1"},
+			says: "; claims ignored, since no BareMetalHost has them: hostname localhost"},
+		{name: "a 404 says that claims are denied", policy: deny, ask: ask{from: "192.168.66.6", mac: macA},
+			want: "404; host -; config -", notices: []string{"UnknownHost"},
+			says: "; claims ignored by the server's --identity-claims=deny: mac " + macA},
+		{name: "a 404 names the MAC that the server knows", ask: ask{from: "192.168.66.6", neighbor: macX},
+			want: "404; host -; config -", notices: []string{"UnknownHost"},
+			says: "matches 192.168.66.6 (" + macX + "), which is no known host"},
 		{name: "verify: also of a known host", ask: ask{from: "192.168.10.10", hostname: "localhost"},
 			want:    "200; host g10/builder1 by address; config g10/coreos-builder by labels",
 			notices: []string{"ClaimIgnored g10/builder1"}},
@@ -273,6 +285,27 @@ func TestContract(t *testing.T) {
 		}),
 			ask:  ask{from: "127.0.0.1", believed: true, mac: macA},
 			want: "200; host g10/builder1 by mac; config g10/coreos-builder by labels"},
+		{name: "two hosts with one MAC, believed: the younger with its own address", lab: storyAnd(func(l *lab) {
+			l.host("g10", "twin", macA, "192.168.10.12", "role", "builder")
+		}), ask: ask{from: "127.0.0.1", believed: true, mac: macA, ip: "192.168.10.12"},
+			want: "200; host g10/twin by mac; config g10/coreos-builder by labels"},
+		{name: "two hosts with one MAC, trusted: the younger from its own address", policy: trust,
+			lab:  storyAnd(func(l *lab) { l.host("g10", "twin", macA, "192.168.10.12", "role", "builder") }),
+			ask:  ask{from: "192.168.10.12", mac: macA},
+			want: "200; host g10/twin by mac; config g10/coreos-builder by labels"},
+		{name: "a found host has its own facts only: no foreign MAC", lab: withOwnMAC,
+			ask:  ask{from: "127.0.0.1", believed: true, mac: macX, hostname: "builder1"},
+			want: "200; host g10/builder1 by hostname; config g10/coreos-builder by labels"},
+		{name: "a found host has its own facts only: also found by its address", policy: trust, lab: withOwnMAC,
+			ask:  ask{from: "192.168.10.10", mac: macX},
+			want: "200; host g10/builder1 by address; config g10/coreos-builder by labels"},
+		{name: "a found host has its own facts only: no foreign hostname", policy: trust,
+			lab:  storyAnd(func(l *lab) { l.config("g10", "by-name", "ignition", sel{MatchHostnames: []string{"other"}}) }),
+			ask:  ask{from: "192.168.66.6", mac: macA, hostname: "other"},
+			want: "200; host g10/builder1 by mac; config g10/coreos-builder by labels"},
+		{name: "a found host has its own facts only: ignored claims neither", lab: withOwnMAC, ask: ask{from: "192.168.10.10",
+			mac: macX}, want: "200; host g10/builder1 by address; config g10/coreos-builder by labels",
+			notices: []string{"ClaimIgnored g10/builder1"}},
 		{name: "two of one namespace are served under isolation", policy: isolate, lab: storyAnd(func(l *lab) {
 			l.host("g10",
 				"twin", macX, "192.168.10.10")
@@ -291,11 +324,13 @@ func TestContract(t *testing.T) {
 		{name: "/kickstart gives kickstart alone", ask: ask{endpoint: Kickstart, from: "192.168.10.11"},
 			want: "200; host g10/server1 by address; config g10/fedora-server by labels"},
 		{name: "/kickstart never gives ignition", ask: ask{endpoint: Kickstart, from: "192.168.10.10"},
-			want: "404; host g10/builder1 by address; config -", says: "no kickstart config matches host g10/builder1"},
+			want: "404; host g10/builder1 by address; config -", notices: []string{"NoConfig g10/builder1"},
+			says: "no kickstart config matches host g10/builder1"},
 		{name: "/ignition gives kickstart where no ignition matches", ask: ask{from: "192.168.10.11", accept: "*/*"},
 			want: "200; host g10/server1 by address; config g10/fedora-server by labels"},
 		{name: "but not to who names an Ignition type", ask: ask{from: "192.168.10.11", accept: v34},
-			want: "404; host g10/server1 by address; config -", says: "default: true"},
+			want: "404; host g10/server1 by address; config -", notices: []string{"NoConfig g10/server1"},
+			says: "default: true"},
 		{name: "and not where an ignition default matches", lab: withDefault, ask: ask{from: "192.168.10.11"},
 			want: "200; host g10/server1 by address; config default/fallback by default"},
 		{name: "a role in the other namespaces goes before the own tiers", policy: trust,
@@ -322,7 +357,7 @@ func TestContract(t *testing.T) {
 			want: "200; host g10/booter by address; config g10/fallback by default"},
 		{name: "isolated: a known host gets nothing from others", policy: isolate, lab: withDefault,
 			ask:  ask{from: "10.1.0.1"},
-			want: "404; host g11/nat1 by address; config -"},
+			want: "404; host g11/nat1 by address; config -", notices: []string{"NoConfig g11/nat1"}},
 		{name: "isolated: an unknown one gets the default of default", policy: isolate, lab: withDefault,
 			ask:  ask{from: "192.168.66.6"},
 			want: "200; host -; config default/fallback by default", notices: []string{"UnknownHost"}},

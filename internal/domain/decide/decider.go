@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -78,6 +79,21 @@ func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) 
 	query := q.query()
 	config, _ := view.Pick(&query)
 	return config
+}
+
+// ConfigOf returns the config that a host, which need not be stored, receives without
+// claims: of type ignition or, without one, kickstart. nil: there is none.
+func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Config, match.Tier) {
+	q := configQuestion{newQuestion(d, view, &Request{})}
+	q.dec.Host = h
+	query := q.query()
+	for _, typ := range []string{Ignition, Kickstart} {
+		query.Type = typ
+		if config, tier := view.Pick(&query); config != nil {
+			return config, tier
+		}
+	}
+	return nil, match.None
 }
 
 // pick finds the host and the config.
@@ -188,15 +204,31 @@ func (q *configQuestion) accept() ignition.Accept {
 func (q *configQuestion) noMatch() *fault.Error {
 	sentence := "no " + q.req.Type + " config matches "
 	if h := q.dec.Host; h != nil {
+		q.notice(ReasonNoConfig, h, q.req.Type, q.who()+" asks for its "+q.req.Type+
+			" config, and none matches this host: it is answered 404")
 		return fault.New(fault.NoMatch, sentence+"host "+h.Ref.String()+
-			"; give one a selector that holds for it, or default: true")
+			"; give one a selector that holds for it, or default: true"+q.ignored())
 	}
-	sentence += q.client() + ", which is no known host; create a BareMetalHost with this address," +
-		" or a config with default: true"
+	sentence += q.who() + ", which is no known host; create a BareMetalHost with this address"
+	if q.neighbor != zeroMAC {
+		sentence += " or hardware address"
+	}
+	sentence += ", or a config with default: true"
 	if q.opts.Policy.Isolate {
 		sentence += " in the namespace " + match.DefaultNamespace
 	}
-	return fault.New(fault.NoMatch, sentence)
+	return fault.New(fault.NoMatch, sentence+q.ignored())
+}
+
+// ignored names the claims that were ignored and says why, for the end of a sentence.
+func (q *question) ignored() string {
+	if named := Named(&q.req.Claims); len(named) > 0 && q.opts.Policy.Claims == identity.Deny && !q.req.Caller.Believed {
+		return "; claims ignored by the server's --identity-claims=deny: " + strings.Join(named, ", ")
+	}
+	if named := q.dec.Unheld.Ignored; len(named) > 0 {
+		return "; claims ignored, since no BareMetalHost has them: " + strings.Join(named, ", ")
+	}
+	return ""
 }
 
 // zeroMAC is no hardware address.
@@ -256,8 +288,11 @@ func (q *question) who() string {
 }
 
 func (q *question) notice(reason string, h *snapshot.Host, key, message string) {
-	from := sourceOf(q.addr, q.neighbor)
-	q.dec.Notices = append(q.dec.Notices, Notice{Reason: reason, Host: h, Key: key, Message: message, From: from})
+	n := Notice{Reason: reason, Host: h, Key: key, Message: message, From: sourceOf(q.addr, q.neighbor)}
+	if h == nil {
+		n.Machine = MachineName(cmp.Or(q.neighbor, q.req.Claims.MAC), q.addr)
+	}
+	q.dec.Notices = append(q.dec.Notices, n)
 }
 
 // refuse refuses a claim: the client gets the sentence, the host an event.
@@ -281,6 +316,7 @@ func (q *question) unknown() {
 	if q.req.Type == IPXE {
 		what = "what to boot"
 	}
+	q.dec.Unknown, q.dec.Addr, q.dec.Neighbor = true, q.addr, q.neighbor
 	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" asks for "+what+
 		" and is no known host; create a BareMetalHost with its address")
 }

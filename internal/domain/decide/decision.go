@@ -24,6 +24,11 @@ type Identity struct {
 	Notices []Notice
 	// Unheld are the claims that do not hold.
 	Unheld Unheld
+	// Unknown is true for a machine that is no known host. Addr and Neighbor are then its
+	// address, or the believed one, and its entry in the neighbour table.
+	Unknown  bool
+	Addr     netip.Addr
+	Neighbor netaddr.MAC
 }
 
 // ConfigDecision is the config that a machine receives.
@@ -52,14 +57,23 @@ const (
 	ReasonNeighborChanged  = "NeighborChanged"
 	ReasonDuplicate        = "DuplicateIdentity"
 	ReasonImageUnavailable = "ImageUnavailable"
+	ReasonNoConfig         = "NoConfig"
 	ReasonClaimsLimited    = "ClaimsLimited"
 	ReasonImagesLimited    = "ImagesLimited"
 )
 
-// Notice is an event on Host, or, where Host is nil, in the namespace "default".
+// Reasons has the reason of each notice.
+var Reasons = []string{
+	ReasonUnknownHost, ReasonClaimRefused, ReasonClaimIgnored, ReasonNeighborMismatch, ReasonNeighborChanged,
+	ReasonDuplicate, ReasonImageUnavailable, ReasonNoConfig, ReasonClaimsLimited, ReasonImagesLimited,
+}
+
+// Notice is an event on Host, or, where Host is nil, on the UnknownMachine with the name
+// Machine; without both it is about no single object.
 type Notice struct {
 	Reason  string
 	Host    *snapshot.Host
+	Machine string
 	Message string
 	// Key aggregates: notices with the same Reason, Host and Key are one event.
 	Key string

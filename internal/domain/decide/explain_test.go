@@ -39,24 +39,49 @@ func TestExplanation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := New(Options{Inventory: c.lab().inventory(t), Policy: c.policy})
-			got, err := json.MarshalIndent(d.Explain(c.ask.request(t)), "", "  ")
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join("testdata", "explain", c.name+".json")
-			if os.Getenv("UPDATE_GOLDEN") == "1" {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			compareGolden(t, c.name, d.Explain(c.ask.request(t)))
 		})
+	}
+	for name, query := range map[string]string{
+		"machine":  "ip=192.168.66.6&mac=" + macA,
+		"named":    "host=server1",
+		"curl":     "host=server1&accept=*/*",
+		"maconly":  "host=g10/maconly&role=builder",
+		"believed": "as=believed&ip=192.168.66.6&mac=" + macA,
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, fault := ParseInquiry(query)
+			if fault != nil {
+				t.Fatal(fault)
+			}
+			got, fault := New(Options{Inventory: story().inventory(t)}).Inquire(in)
+			if fault != nil {
+				t.Fatal(fault)
+			}
+			compareGolden(t, name, got)
+		})
+	}
+}
+
+// compareGolden compares an explanation with a golden file.
+func compareGolden(t *testing.T, name string, e *Explanation) {
+	t.Helper()
+	got, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", "explain", name+".json")
+	if os.Getenv("UPDATE_GOLDEN") == "1" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

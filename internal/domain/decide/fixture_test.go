@@ -116,6 +116,7 @@ type ask struct {
 	mac, ip        string
 	hostname, uuid string
 	role, accept   string
+	arch           string
 	raw            bool
 }
 
@@ -138,7 +139,8 @@ func (a ask) request(t testing.TB) *Request {
 	if a.from != "" {
 		r.Caller.Addr = netip.MustParseAddr(a.from)
 	}
-	r.Claims = identity.Claims{MAC: mac(a.mac), Hostname: a.hostname, UUID: a.uuid, Role: a.role, Raw: a.raw}
+	r.Claims = identity.Claims{MAC: mac(a.mac), Hostname: a.hostname, UUID: a.uuid, Role: a.role, Raw: a.raw,
+		Arch: a.arch}
 	if a.ip != "" {
 		r.Claims.IP = netip.MustParseAddr(a.ip)
 	}

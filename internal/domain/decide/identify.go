@@ -99,25 +99,34 @@ func (q *question) believe() {
 		// From here on the request is of another machine than the neighbour entry.
 		q.addr, q.neighbor, q.former = c.IP, zeroMAC, zeroMAC
 	}
+	own, ownBy := q.ownHost()
 	for _, claim := range claims {
-		if !claim.present(c) {
-			continue
-		}
-		h := claim.host(q.view, c)
-		switch {
-		case h != nil && q.dec.Host == nil:
+		if h := q.claimed(claim, own); h != nil {
 			q.dec.Host, q.dec.FoundBy = h, claim.kind
-		case h == nil && claim.kind == byMAC:
-			q.mac = c.MAC
-		case h == nil && claim.kind == byHostname:
-			q.hostname = c.Hostname
+			break
 		}
 	}
-	if q.dec.Host == nil {
-		q.dec.Host, q.dec.FoundBy = q.ownHost()
-	} else if q.req.Caller.Believed {
+	switch {
+	case q.dec.Host != nil && q.req.Caller.Believed:
 		q.neighbor, q.former = zeroMAC, zeroMAC // of the caller, who asks for another machine
+	case q.dec.Host == nil && own != nil:
+		q.dec.Host, q.dec.FoundBy = own, ownBy
+	case q.dec.Host == nil:
+		q.mac, q.hostname = c.MAC, c.Hostname
 	}
+}
+
+// claimed returns the host with a claimed value; nil: there is none. Where several hosts
+// have it, the one that the network shows goes before the oldest.
+func (q *question) claimed(claim *claim, own *snapshot.Host) *snapshot.Host {
+	c := &q.req.Claims
+	switch {
+	case !claim.present(c):
+		return nil
+	case own != nil && claim.holds(own, c):
+		return own
+	}
+	return claim.host(q.view, c)
 }
 
 // verify believes claims as far as the network confirms them.

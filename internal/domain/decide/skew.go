@@ -69,7 +69,7 @@ func (d *Decider) isServed(config *snapshot.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {
 		return true
 	}
-	accept := ignition.ParseAccept(ignition.MediaType + ";version=" + max)
+	accept := ignition.ParseAccept(ignition.AcceptOf(max))
 	wanted, _ := ignition.Negotiate(accept, "", "", config.IgnitionVersion)
 	for _, version := range wanted {
 		if d.forms.of(config, version).Bytes != nil {

@@ -2,10 +2,12 @@
 package identity
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"strings"
 
+	"glowplug/internal/domain/arch"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/netaddr"
 )
@@ -70,6 +72,8 @@ func (c *Claims) set(key, escaped string) *fault.Error {
 		return parseInto(&c.Role, escaped, "role", badRole, parseRole)
 	case "spec":
 		return parseInto(&c.Spec, escaped, "spec", badSpec, parseSpec)
+	case "arch", "buildarch": // as iPXE calls it
+		c.Arch = cmp.Or(c.Arch, arch.Parse(escaped))
 	case "format":
 		return parseInto(&c.Raw, escaped, "format", badFormat, parseFormat)
 	}
@@ -191,6 +195,8 @@ type Claims struct {
 	Raw bool
 	// Spec is the requested Ignition spec version, such as "3.2.0".
 	Spec string
+	// Arch is the architecture of the machine, "" if it is not known. It identifies nobody.
+	Arch string
 }
 
 // Mode is the treatment of claims (--identity-claims).

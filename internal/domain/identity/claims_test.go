@@ -38,6 +38,11 @@ func TestParseClaims(t *testing.T) {
 		"spec=${spec}":                      {},
 		"format=raw&mac=ac1f6b8aa79c&ip=192.168.10.10&role=a": {MAC: testMAC, IP: ip, Role: "a", Raw: true},
 
+		"buildarch=arm64":         {Arch: "aarch64"},
+		"arch=x86_64&buildarch=":  {Arch: "x86_64"},
+		"arch=${buildarch}":       {},
+		"arch=vax&buildarch=i386": {Arch: "i386"},
+
 		// absent
 		"mac=&ip=&hostname=&uuid=&role=&format=":                  {},
 		"mac&ip&role":                                             {},
@@ -61,7 +66,7 @@ func TestParseClaims(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("ParseClaims(%q) = %+v, %v; want %+v", query, got, err, want)
 		}
-		if want.Raw, want.Spec = false, ""; got.Any() != (want != Claims{}) {
+		if want.Raw, want.Spec, want.Arch = false, "", ""; got.Any() != (want != Claims{}) {
 			t.Errorf("ParseClaims(%q): Any = %v", query, got.Any())
 		}
 	}

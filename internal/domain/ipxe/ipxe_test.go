@@ -99,6 +99,34 @@ func TestScripts(t *testing.T) {
 	golden(t, "menu-empty", must(Menu("", "", nil)))
 }
 
+// TestMenuEntriesDoNotFallThrough: after each image of the menu, whatever it boots from, the
+// script jumps away, so that an image whose boot loader exits never boots the next one.
+func TestMenuEntriesDoNotFallThrough(t *testing.T) {
+	images := []Image{
+		{Name: "a", Target: router()},
+		{Name: "b", URL: "http://192.168.200.2:8082/iso/g10/b.iso"},
+		{Name: "c", Kernel: &Kernel{URL: "http://192.168.200.2:8082/k", Initrd: "http://192.168.200.2:8082/i"}},
+		{Name: "d", Target: router()},
+	}
+	script, err := Menu("", "", images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, entries, _ := strings.Cut(script, "goto ${selected}\n:")
+	blocks := strings.Split(entries, "\n:")
+	if len(blocks) != len(images)+1 {
+		t.Fatalf("%d entries, want %d and the disk:\n%s", len(blocks), len(images), script)
+	}
+	for i, block := range blocks[:len(images)] {
+		if !strings.HasSuffix(block, "\ngoto local") {
+			t.Errorf("entry %d does not end with a goto to the disk:\n%s", i, block)
+		}
+	}
+	if last := blocks[len(images)]; last != "local\nexit\n" {
+		t.Errorf("the disk is %q", last)
+	}
+}
+
 func TestTemplate(t *testing.T) {
 	m := Machine{
 		Host: "server1", Namespace: "g10", Labels: map[string]string{"role": "builder", "rack": "7"},
@@ -182,7 +210,7 @@ func FuzzScript(f *testing.F) {
 		expect(t, Failed(machine, shown), "#!ipxe", "echo glowplug: ", "exit 1")
 		if script, err := Menu(machine, shown, []Image{*image}); err == nil {
 			lines := strings.Split(strings.TrimSuffix(script, "\n"), "\n")
-			if strings.Count(script, "${") != 1 || len(lines) < 16 || len(lines) > 18 {
+			if strings.Count(script, "${") != 1 || len(lines) < 17 || len(lines) > 19 {
 				t.Fatalf("the menu has %d lines:\n%s", len(lines), script)
 			}
 		}

@@ -203,7 +203,8 @@ func echo(s string) string { return "echo glowplug: " + text(s) + "\n" }
 const menuSeconds = 60
 
 // Menu returns the script of an unknown machine: a screen with its address and the images
-// that it may boot. Without a choice it boots the disk.
+// that it may boot. Without a choice it boots the disk. It does so, too, after the boot
+// loader of an image has exited, as "Boot from Hard Disk" in the menu of an installer does.
 func Menu(address, mac string, images []Image) (string, error) {
 	var items, targets strings.Builder
 	for n := range images {
@@ -213,7 +214,7 @@ func Menu(address, mac string, images []Image) (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(&items, "item image%d %s\n", n, text(strings.TrimSpace(image.Name+"  "+image.Version)))
-		fmt.Fprintf(&targets, ":image%d\n%s", n, lines)
+		fmt.Fprintf(&targets, ":image%d\n%sgoto local\n", n, lines)
 	}
 	head := header + "menu glowplug: this machine is not known here\n"
 	if address != "" {

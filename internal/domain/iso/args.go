@@ -51,6 +51,9 @@ func parseArguments(texts []string, baseURL string) ([]argument, error) {
 				return nil, fmt.Errorf("kernel argument %q: what follows it would be for init, not for the kernel", text)
 			case a.key() == mediaCheck:
 				return nil, fmt.Errorf("kernel argument %q: the check fails on an image whose arguments are set", text)
+			case a.key() == "initrd":
+				return nil, fmt.Errorf("kernel argument %q: it names the initial RAM disk, which the boot loader of the image"+
+					" sets itself, and a second one would replace that; leave it out", text)
 			case !slices.Contains(out, a):
 				out = append(out, a)
 			}
@@ -76,6 +79,16 @@ type edit struct {
 func (e *edit) replaces(a argument) bool {
 	key := a.key()
 	return slices.Contains(e.drop, key) || slices.ContainsFunc(e.set, func(s argument) bool { return s.key() == key })
+}
+
+// removal returns the change that only removes what this one replaces, for a command line
+// whose other part has the new arguments.
+func (e *edit) removal() *edit {
+	removal := &edit{drop: slices.Clone(e.drop)}
+	for _, a := range e.set {
+		removal.drop = append(removal.drop, a.key())
+	}
+	return removal
 }
 
 // word is an argument in a file.

@@ -54,6 +54,8 @@ type outcome struct {
 	defaults bool
 	// leans is true if one of its entries uses the arguments of such defaults.
 	leans bool
+	// other is the first command that starts something else than a Linux kernel, "": none.
+	other string
 }
 
 // change edits a configuration. On an error the text is unchanged, and the files are
@@ -88,6 +90,9 @@ func (c *editor) change(e *edit, words []word, from int, encode func(argument) (
 	c.changes = append(c.changes, changes...)
 	c.err = cmp.Or(c.err, err)
 }
+
+// sawOther notes a command that starts something else than a Linux kernel.
+func (c *editor) sawOther(command string) { c.other = cmp.Or(c.other, strings.TrimSpace(command)) }
 
 // words returns the arguments in a line.
 func (c *editor) words(line *configLine) []word {

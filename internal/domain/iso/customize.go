@@ -56,9 +56,11 @@ type customizer struct {
 	// leaning is an isolinux configuration whose entries take the arguments of
 	// another file, global one that sets arguments for entries of others.
 	leaning, global string
-	filled          []area
-	files           []*changed
-	patched         []string
+	// others are the configurations that start no Linux kernel.
+	others  []otherConfig
+	filled  []area
+	files   []*changed
+	patched []string
 }
 
 // changed is a file with new content.
@@ -146,6 +148,8 @@ func (c *customizer) editFile(p part, e *entry) error {
 	}
 	if out.kernels > 0 {
 		c.kernels[lang] += out.kernels
+	} else if out.other != "" {
+		c.others = append(c.others, otherConfig{lang, file.Path, out.other})
 	}
 	if out.defaults && !out.leans {
 		c.global = file.Path
@@ -189,13 +193,19 @@ func (c *customizer) patchable(p part, e *entry) error {
 
 func (c *customizer) checkFound() error {
 	if len(c.kernels) == 0 {
-		return fmt.Errorf("the image has no boot configuration in which a kernel's arguments can be set")
+		return c.noKernel()
 	}
 	for _, b := range c.img.boots {
 		// The areas of older CoreOS images may have no name to tell by.
-		if strings.EqualFold(path.Base(b.Path), "isolinux.bin") && c.kernels[isolinux]+c.kernels[noConfig] == 0 {
-			return refuse(b.Path, "no configuration of it has an entry whose kernel arguments can be set")
+		if !strings.EqualFold(path.Base(b.Path), "isolinux.bin") || c.kernels[isolinux]+c.kernels[noConfig] > 0 {
+			continue
 		}
+		for _, o := range c.others {
+			if o.language == isolinux {
+				return o.refusal()
+			}
+		}
+		return refuse(b.Path, "no configuration of it has an entry whose kernel arguments can be set")
 	}
 	if c.leaning != "" && c.global != "" {
 		return refuse(c.leaning, "its entries take their arguments from %s", c.global)

@@ -412,8 +412,8 @@ func TestRefusals(t *testing.T) {
 				size := int64(len(grubConfig) - 1)
 				both(image[n+8:], size)
 			}}, "a=b", "/boot/grub/grub.cfg: it shares its blocks with /zz"},
-		"isolinux by a command line": {layout{bios: "/isolinux/isolinux.bin", files: map[string]string{
-			"/isolinux/isolinux.bin": "boot", "/isolinux/isolinux.cfg": "default vmlinuz initrd=initrd.img\n",
+		"isolinux without an entry": {layout{bios: "/isolinux/isolinux.bin", files: map[string]string{
+			"/isolinux/isolinux.bin": "boot", "/isolinux/isolinux.cfg": "default install\n",
 			"/boot/grub/grub.cfg": grubConfig,
 		}}, "a=b", "/isolinux/isolinux.bin: no configuration of it has an entry"},
 		"no JSON": {layout{files: map[string]string{"/coreos/kargs.json": "{"}}, "a=b",

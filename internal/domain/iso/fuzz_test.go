@@ -83,7 +83,8 @@ func seeds(t testing.TB) [][]byte {
 // FuzzConfig edits texts in each language: a second time changes nothing, and
 // the arguments are there once.
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{grubConfig, isolinuxConfig, entryConfig, "linux /a 'b c' \\\n d # e",
+	for _, s := range []string{grubConfig, isolinuxConfig, entryConfig, xenGRUB, xenIsolinux,
+		"set a=linux\n$a /b c", "append x\ndefault /vmlinuz y", "linux /a 'b c' \\\n d # e",
 		"label a\nlinux b\nappend - --- c",
 		"linux 0 quiet&linux 0 rd.live.check quie${0000000"} {
 		f.Add(s)

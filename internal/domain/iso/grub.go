@@ -139,51 +139,6 @@ func grubDoubleQuoted(s string) (content string, n int, err error) {
 	return "", 0, errUnclosed
 }
 
-// editGRUB changes the command lines of a GRUB script.
-func (c *editor) editGRUB() {
-	commands, err := grubCommands(c.text)
-	if err != nil && strings.Contains(c.text, "linux") {
-		c.err = err
-	}
-	if err != nil {
-		return // else no script of GRUB's
-	}
-	for _, cmd := range commands {
-		name, args := cmd[0].text, cmd[1:]
-		switch {
-		case isLinuxCommand(name):
-			for len(args) > 0 && strings.HasPrefix(args[0].text, "--") {
-				args = args[1:]
-			}
-			if len(args) == 0 || isTool(args[0].text) {
-				continue
-			}
-			c.kernels++
-			c.kernelPaths = append(c.kernelPaths, grubPath(args[0].text))
-			c.change(c.edit, args[1:], args[0].end, grubQuote)
-		case strings.HasPrefix(strings.TrimLeft(name, "${"), "initrd"):
-			for _, w := range args {
-				c.initrdPaths = append(c.initrdPaths, grubPath(w.text))
-			}
-		}
-	}
-}
-
-// isLinuxCommand reports whether a command loads a Linux kernel: linux, linux16,
-// linuxefi, and the variables through which scripts select one of them.
-func isLinuxCommand(name string) bool {
-	name = strings.Trim(name, "${}")
-	rest, ok := strings.CutPrefix(name, "linux")
-	if !ok {
-		return false
-	}
-	switch rest {
-	case "", "16", "efi", "_cmd", "cmd":
-		return true
-	}
-	return strings.HasPrefix(rest, "$")
-}
-
 // isTool reports whether a program boots like a kernel, but takes no kernel arguments.
 func isTool(file string) bool {
 	base := strings.ToLower(path.Base(file))

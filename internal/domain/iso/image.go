@@ -28,6 +28,8 @@ type Image struct {
 	boots  []BootImage
 	distro string
 	files  int
+
+	architectures []string
 }
 
 // File is a file of the image. Its content is its extents, one after another.
@@ -63,7 +65,7 @@ func Open(r io.ReaderAt, size int64) (*Image, error) {
 	if err := img.survey(); err != nil {
 		return nil, err
 	}
-	img.distro = detectDistro(img)
+	img.distro, img.architectures = detectDistro(img), findArchitectures(img)
 	return img, nil
 }
 
@@ -96,6 +98,10 @@ func (img *Image) VolumeID() string { return img.volume.id }
 // Distro is what the image installs: coreos, fedora, rhel, centos, rocky,
 // almalinux, ol, debian, ubuntu, or generic.
 func (img *Image) Distro() string { return img.distro }
+
+// Architectures returns the architectures of the machines that can boot the image, in
+// order; none if the image does not name them.
+func (img *Image) Architectures() []string { return img.architectures }
 
 // FileCount is the number of files of the image.
 func (img *Image) FileCount() int { return img.files }

@@ -43,13 +43,18 @@ type isolinuxMenu struct {
 	// that have none.
 	global []*configLine
 	labels []*label
+	// commands are the command lines that isolinux runs without a choice.
+	commands []*configLine
 }
 
 // label is an entry of an isolinux menu.
 type label struct {
+	name    string
 	kernel  *configLine
 	appends []*configLine
 	tool    bool
+	// multiboot is true if the entry starts mboot.c32, which loads Xen and its modules.
+	multiboot bool
 }
 
 // editIsolinux changes the append lines of an isolinux or syslinux
@@ -58,6 +63,11 @@ func (c *editor) editIsolinux(dir string) {
 	m := isolinuxMenu{editor: c, dir: dir}
 	m.parse()
 	for _, l := range m.labels {
+		if l.multiboot {
+			for _, line := range l.appends {
+				m.editXen(line)
+			}
+		}
 		if l.kernel == nil || l.tool {
 			continue
 		}
@@ -74,11 +84,70 @@ func (c *editor) editIsolinux(dir string) {
 			c.insertLine(l.kernel, l.kernel.indent+"append")
 		}
 	}
+	for _, line := range m.commands {
+		m.editCommand(line)
+	}
 	if c.leans {
 		for _, line := range m.global {
 			m.editAppend(line)
 		}
 	}
+}
+
+// editCommand changes a command line that names a kernel instead of a label. Isolinux adds
+// the arguments of the global append lines to it.
+func (m *isolinuxMenu) editCommand(line *configLine) {
+	words := m.words(line)
+	if len(words) == 0 || !m.isKernel(words[0].text) {
+		return
+	}
+	m.kernels++
+	m.kernelPaths = append(m.kernelPaths, m.absolute(words[0].text))
+	m.findInitrds(words)
+	m.leans = true
+	do := m.edit
+	if len(m.global) > 0 {
+		do = m.edit.removal()
+	}
+	m.change(do, words[1:], words[0].end, unquoted)
+}
+
+// isKernel reports whether the first word of a command line is the file of a kernel. A word
+// without a directory may be a label of another file, unless it is a usual name of a kernel.
+func (m *isolinuxMenu) isKernel(name string) bool {
+	if slices.ContainsFunc(m.labels, func(l *label) bool { return strings.EqualFold(l.name, name) }) {
+		return false
+	}
+	return !isTool(name) && !isModule(name) && (strings.Contains(name, "/") || kindByName(name) == Kernel)
+}
+
+// editXen changes the arguments of the kernel that mboot.c32 loads as the first module of
+// Xen. The hypervisor and its modules are separated by "---".
+func (m *isolinuxMenu) editXen(line *configLine) {
+	var modules [][]word
+	rest := m.words(line)
+	for len(rest) > 0 {
+		end := slices.IndexFunc(rest, func(w word) bool { return w.text == "---" })
+		if end < 0 {
+			end = len(rest) - 1
+			modules = append(modules, rest)
+		} else {
+			modules = append(modules, rest[:end])
+		}
+		rest = rest[end+1:]
+	}
+	if len(modules) < 2 || len(modules[0]) == 0 || len(modules[1]) == 0 || !isXen(modules[0][0].text) {
+		return
+	}
+	kernel := modules[1]
+	m.kernels++
+	m.kernelPaths = append(m.kernelPaths, m.absolute(kernel[0].text))
+	for _, module := range modules[2:] {
+		if len(module) > 0 {
+			m.initrdPaths = append(m.initrdPaths, m.absolute(module[0].text))
+		}
+	}
+	m.change(m.edit, kernel[1:], kernel[0].end, unquoted)
 }
 
 // parse finds the labels, the append lines and the initrds.
@@ -92,12 +161,17 @@ func (m *isolinuxMenu) parse() {
 		case line.keyword == "text":
 			help = strings.EqualFold(line.value, "help")
 		case line.keyword == "label":
-			current = &label{}
+			current = &label{name: line.value}
 			m.labels = append(m.labels, current)
+		case line.keyword == "default" || line.keyword == "ontimeout":
+			m.commands = append(m.commands, line)
 		case line.keyword == "initrd":
 			m.initrdPaths = append(m.initrdPaths, m.absolute(line.value))
 		case current != nil:
 			current.add(line)
+			if current.tool {
+				m.sawOther(line.keyword + " " + line.value)
+			}
 		case line.keyword == "append":
 			m.global = append(m.global, line)
 		}
@@ -112,6 +186,7 @@ func (l *label) add(line *configLine) {
 		if line.value != "" {
 			l.kernel = line
 			l.tool = isTool(line.value) || line.keyword == "kernel" && isModule(line.value)
+			l.multiboot = strings.EqualFold(path.Base(line.value), "mboot.c32")
 		}
 	case "com32", "boot", "bss", "pxe", "fdimage", "localboot", "config":
 		l.tool = true
@@ -123,6 +198,16 @@ func (l *label) add(line *configLine) {
 // editAppend changes an append line, and notes the initrds in it.
 func (m *isolinuxMenu) editAppend(line *configLine) {
 	words := m.words(line)
+	m.findInitrds(words)
+	if len(words) == 1 && words[0].text == "-" { // no arguments, not even the global ones
+		m.changes = append(m.changes, splice{line.start, words[0].end, ""})
+		words = nil
+	}
+	m.change(m.edit, words, line.start, unquoted)
+}
+
+// findInitrds notes the initrds among the arguments of a kernel.
+func (m *isolinuxMenu) findInitrds(words []word) {
 	for _, w := range words {
 		if list, ok := strings.CutPrefix(w.text, "initrd="); ok {
 			for p := range strings.SplitSeq(list, ",") {
@@ -130,11 +215,6 @@ func (m *isolinuxMenu) editAppend(line *configLine) {
 			}
 		}
 	}
-	if len(words) == 1 && words[0].text == "-" { // no arguments, not even the global ones
-		m.changes = append(m.changes, splice{line.start, words[0].end, ""})
-		words = nil
-	}
-	m.change(m.edit, words, line.start, unquoted)
 }
 
 // isModule reports whether the extension of a file, by which syslinux decides, is not
@@ -179,12 +259,8 @@ func (c *editor) editEntry() {
 	if len(options) == 0 {
 		c.insertLine(linux, "options")
 	}
-	removal := edit{drop: slices.Clone(c.edit.drop)}
-	for _, a := range c.edit.set {
-		removal.drop = append(removal.drop, a.key())
-	}
 	for i, line := range options {
-		do := &removal
+		do := c.edit.removal()
 		if i == len(options)-1 {
 			do = c.edit
 		}

@@ -25,10 +25,10 @@ func tools(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err != nil {
-			if os.Getenv("GLOWPLUG_E2E") == "1" {
+			if os.Getenv("TEST_E2E") == "1" {
 				t.Fatalf("%s is not installed", name)
 			}
-			t.Skipf("%s is not installed (GLOWPLUG_E2E=1 makes that a failure)", name)
+			t.Skipf("%s is not installed (TEST_E2E=1 makes that a failure)", name)
 		}
 	}
 }
@@ -36,10 +36,10 @@ func tools(t *testing.T, names ...string) {
 func need(t *testing.T, file string) string {
 	t.Helper()
 	if _, err := os.Stat(file); err != nil {
-		if os.Getenv("GLOWPLUG_E2E") == "1" {
+		if os.Getenv("TEST_E2E") == "1" {
 			t.Fatal(err)
 		}
-		t.Skipf("%v (GLOWPLUG_E2E=1 makes that a failure)", err)
+		t.Skipf("%v (TEST_E2E=1 makes that a failure)", err)
 	}
 	return file
 }
@@ -384,8 +384,8 @@ func TestShapeSparse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("GLOWPLUG_E2E") != "1" {
-		t.Skip("writes 5 GB: GLOWPLUG_E2E=1 runs it")
+	if os.Getenv("TEST_E2E") != "1" {
+		t.Skip("writes 5 GB: TEST_E2E=1 runs it")
 	}
 	if err := big.Truncate(5 << 30); err != nil {
 		t.Fatal(err)

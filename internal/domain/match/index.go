@@ -22,10 +22,10 @@ type Index struct {
 
 type scopeKey struct{ typ, namespace string }
 
-// indexed is a rule in an Index, with the label of its selector under which scopes list it.
+// indexed is a rule in an Index, with the anchors under which scopes list it.
 type indexed struct {
-	rule   *Rule
-	anchor Label
+	rule    *Rule
+	anchors []anchor
 }
 
 // NewIndex returns an index of rules. No two rules have the same Ref.
@@ -41,7 +41,7 @@ func NewIndex(rules ...*Rule) *Index {
 func (x *Index) Set(edit *shardmap.Edit, r *Rule) {
 	x.Delete(edit, r.Ref)
 	x.countLabels(edit, r, 1)
-	added := indexed{r, x.rarestLabel(r)}
+	added := indexed{r, x.anchors(r)}
 	x.byRef.Set(edit, r.Ref, added)
 	x.setInScopes(edit, added, true)
 }
@@ -142,10 +142,10 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 	if image != nil && image.Namespace != q.Namespace {
 		ownImage = nil
 	}
-	if r, tier := own.pick(&q.Facts, ownImage); r != nil {
+	if r, tier := own.pick(q, ownImage); r != nil {
 		return r, tier
 	}
-	return all.pick(&q.Facts, image)
+	return all.pick(q, image)
 }
 
 // indexedQuery is a query with its addresses and names in maps and sorted lists, so that a
@@ -174,6 +174,18 @@ func newIndexedQuery(q *Query) *indexedQuery {
 }
 
 func (q *indexedQuery) hasMAC(m netaddr.MAC) bool { return q.macs[m] }
+
+// longestMAC returns the longest prefix of one of the machine's hardware addresses.
+func (q *indexedQuery) longestMAC(prefixes []netaddr.MACPrefix) (best netaddr.MACPrefix, found bool) {
+	for _, p := range prefixes {
+		for _, m := range q.MACs {
+			if p.Bytes > best.Bytes && m.Prefix(p.Bytes) == p {
+				best, found = p, true
+			}
+		}
+	}
+	return best, found
+}
 
 // hasHost reports whether SameHost holds for one of the machine's names.
 func (q *indexedQuery) hasHost(want string) bool {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/domain/shardmap"
 )
@@ -27,7 +29,7 @@ func some[T any](w world, one func() T) []T {
 
 func (w world) namespace() string { return pickOf(w, "default", "g10", "g11") }
 func (w world) typ() string       { return pickOf(w, "ignition", "ignition", "kickstart") }
-func (w world) mac() netaddr.MAC  { return netaddr.MAC{2, 0, 0, 0, 0, byte(w.IntN(6))} }
+func (w world) mac() netaddr.MAC  { return netaddr.MAC{2, 0, 0, 0, byte(w.IntN(2)), byte(w.IntN(6))} }
 func (w world) role() string      { return pickOf(w, "", "", "builder", "server") }
 func (w world) hostname() string {
 	return pickOf(w, "node1", "node2", "node1.lab", "node1.lab.example", "node2.lab", "lab")
@@ -54,6 +56,20 @@ func (w world) labels() map[string]string {
 	return m
 }
 
+func (w world) expression() metav1.LabelSelectorRequirement {
+	r := metav1.LabelSelectorRequirement{
+		Key: pickOf(w, "role", "rack", "site"),
+		Operator: pickOf(w, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+			metav1.LabelSelectorOpDoesNotExist),
+	}
+	if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
+		for range 1 + w.IntN(2) {
+			r.Values = append(r.Values, pickOf(w, "builder", "server", "a"))
+		}
+	}
+	return r
+}
+
 func (w world) rule(i int) *Rule {
 	r := &Rule{
 		Ref: Ref{w.namespace(), pickOf(w, fmt.Sprintf("c%d", i), fmt.Sprintf("c%d", i), "builder", "builder-target",
@@ -67,6 +83,9 @@ func (w world) rule(i int) *Rule {
 		for _, m := range some(w, w.mac) {
 			macs = append(macs, m.String())
 		}
+		for range max(0, w.IntN(6)-4) {
+			macs = append(macs, w.mac().Prefix(1+w.IntN(5)).String())
+		}
 		for _, p := range some(w, w.prefix) {
 			ips = append(ips, p.String())
 		}
@@ -75,7 +94,11 @@ func (w world) rule(i int) *Rule {
 		if w.IntN(2) == 0 {
 			labels = w.labels()
 		}
-		sel, err := ParseSelector(labels, names, ips, macs, w.IntN(6) == 0)
+		var expressions []metav1.LabelSelectorRequirement
+		if w.IntN(3) == 0 {
+			expressions = some(w, w.expression)
+		}
+		sel, err := ParseSelector(labels, expressions, names, ips, macs, w.IntN(6) == 0)
 		if err != nil {
 			panic(err)
 		}
@@ -210,6 +233,38 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}}
 	if n := testing.AllocsPerRun(100, func() { x.Pick(q) }); n != 0 {
 		t.Errorf("Pick allocates %v times", n)
+	}
+}
+
+// BenchmarkPickByExpressions is BenchmarkPick for rules with expressions and prefixes of
+// hardware addresses.
+func BenchmarkPickByExpressions(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rules := make([]*Rule, n)
+			for i := range rules {
+				rules[i] = &Rule{
+					Ref: Ref{"g10", fmt.Sprintf("c%d", i)}, Type: "ignition", Created: time.Unix(int64(i), 0),
+					Selector: Selector{
+						MACPrefixes: []netaddr.MACPrefix{netaddr.MAC{2, 0, 0, byte(i >> 8), byte(i)}.Prefix(5)},
+						Expressions: []Expression{
+							{"role", metav1.LabelSelectorOpExists, nil},
+							{"rack", metav1.LabelSelectorOpIn, []string{fmt.Sprint(i), "x"}},
+						},
+					},
+				}
+			}
+			x := NewIndex(rules...)
+			q := &Query{Type: "ignition", Namespace: "g10", Facts: Facts{
+				MACs: []netaddr.MAC{{2, 9}}, Labels: map[string]string{"role": "server", "rack": fmt.Sprint(n - 1)},
+			}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, _ := x.Pick(q); r == nil {
+					b.Fatal("no match")
+				}
+			}
+		})
 	}
 }
 

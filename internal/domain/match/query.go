@@ -36,16 +36,6 @@ func (f *Facts) Label(key string) (string, bool) {
 	return v, ok
 }
 
-// hasLabels reports whether the machine has all labels of a selector.
-func (f *Facts) hasLabels(labels []Label) bool {
-	for _, l := range labels {
-		if v, ok := f.Label(l.Key); !ok || v != l.Value {
-			return false
-		}
-	}
-	return true
-}
-
 // Offer is the set of configs that a machine may be given.
 type Offer uint8
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"glowplug/internal/domain/netaddr"
 )
 
@@ -47,35 +49,47 @@ func (r *Rule) Compare(o *Rule) int {
 	return cmp.Or(r.Created.Compare(o.Created), r.Ref.Compare(o.Ref))
 }
 
-// compareLabels is the order within the tier Labels: more labels go first.
+// compareLabels is the order within the tier Labels: more labels and expressions go first.
 func compareLabels(a, b *Rule) int {
-	return cmp.Or(len(b.Selector.Labels)-len(a.Selector.Labels), a.Compare(b))
+	return cmp.Or(b.Selector.requirements()-a.Selector.requirements(), a.Compare(b))
 }
 
 // Selector says which machines a rule is for: an OR of its fields.
 type Selector struct {
 	MACs []netaddr.MAC
+	// MACPrefixes are the beginnings of hardware addresses.
+	MACPrefixes []netaddr.MACPrefix
 	// Prefixes are masked; an address is a prefix of its full length.
 	Prefixes []netip.Prefix
 	// Hostnames are in lower case, without a trailing dot.
 	Hostnames []string
 	// Labels must all hold; sorted by key.
-	Labels  []Label
-	Default bool
+	Labels []Label
+	// Expressions must all hold, together with Labels.
+	Expressions []Expression
+	Default     bool
 }
 
 // IsEmpty reports whether the selector selects no machine at all; a rule with
 // such a selector is found by role or image only.
 func (s *Selector) IsEmpty() bool {
-	return len(s.MACs) == 0 && len(s.Prefixes) == 0 && len(s.Hostnames) == 0 && len(s.Labels) == 0 && !s.Default
+	return len(s.MACs) == 0 && len(s.MACPrefixes) == 0 && len(s.Prefixes) == 0 && len(s.Hostnames) == 0 &&
+		s.requirements() == 0 && !s.Default
 }
+
+// requirements is the number of labels and expressions.
+func (s *Selector) requirements() int { return len(s.Labels) + len(s.Expressions) }
 
 // ParseSelector reads the fields of a selector as they are written in an
 // object. The error names the field that cannot be read.
-func ParseSelector(labels map[string]string, hostnames, ips, macs []string, isDefault bool) (Selector, error) {
+func ParseSelector(labels map[string]string, expressions []metav1.LabelSelectorRequirement,
+	hostnames, ips, macs []string, isDefault bool) (Selector, error) {
 	s := Selector{Default: isDefault}
 	var err error
-	if s.MACs, err = parseAll("matchMACs", macs, netaddr.ParseMAC); err != nil {
+	if s.MACs, s.MACPrefixes, err = parseMACs(macs); err != nil {
+		return Selector{}, err
+	}
+	if s.Expressions, err = parseExpressions(expressions); err != nil {
 		return Selector{}, err
 	}
 	if s.Prefixes, err = parseAll("matchIPs", ips, netaddr.ParsePrefix); err != nil {
@@ -92,6 +106,25 @@ func ParseSelector(labels map[string]string, hostnames, ips, macs []string, isDe
 		slices.SortFunc(s.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
 	}
 	return s, nil
+}
+
+// parseMACs reads hardware addresses, and those that end with a star as prefixes.
+func parseMACs(values []string) (macs []netaddr.MAC, prefixes []netaddr.MACPrefix, err error) {
+	for i, value := range values {
+		if strings.HasSuffix(value, "*") {
+			var p netaddr.MACPrefix
+			p, err = netaddr.ParseMACPrefix(value)
+			prefixes = append(prefixes, p)
+		} else {
+			var m netaddr.MAC
+			m, err = netaddr.ParseMAC(value)
+			macs = append(macs, m)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("selector.matchMACs[%d]: %w", i, err)
+		}
+	}
+	return Unique(macs), Unique(prefixes), nil
 }
 
 // parseAll reads the values of a field, each once.

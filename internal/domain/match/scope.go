@@ -10,12 +10,15 @@ import (
 type scope struct {
 	rules    int
 	macs     shardmap.Map[netaddr.MAC, []*Rule]
+	macStems shardmap.Map[netaddr.MACPrefix, []*Rule]
 	prefixes prefixTable
 	// names has the rules by host name. stems has the rules with a full host name by its
 	// first label.
 	names, stems shardmap.Map[string, []*Rule]
-	// labels has each rule under its anchor.
+	// labels has each rule under its anchors. keys has those whose anchor is a key, under that
+	// key, and those that need no label under "".
 	labels shardmap.Map[Label, []*Rule]
+	keys   shardmap.Map[string, []*Rule]
 	// roleLabels and roleNames have the rules with an empty selector.
 	roleLabels, roleNames shardmap.Map[string, []*Rule]
 	defaults              shardmap.Map[struct{}, []*Rule]
@@ -31,6 +34,9 @@ func (s *scope) set(edit *shardmap.Edit, rule indexed, isListed bool) {
 	for _, m := range sel.MACs {
 		shardmap.SetListed(edit, &s.macs, m, r, isListed, (*Rule).Compare)
 	}
+	for _, p := range sel.MACPrefixes {
+		shardmap.SetListed(edit, &s.macStems, p, r, isListed, (*Rule).Compare)
+	}
 	for _, p := range sel.Prefixes {
 		s.prefixes.set(edit, p, r, isListed)
 	}
@@ -40,8 +46,12 @@ func (s *scope) set(edit *shardmap.Edit, rule indexed, isListed bool) {
 			byName(&s.stems, first)
 		}
 	}
-	if len(sel.Labels) > 0 {
-		shardmap.SetListed(edit, &s.labels, rule.anchor, r, isListed, compareLabels)
+	for _, a := range rule.anchors {
+		if a.hasAnyValue {
+			shardmap.SetListed(edit, &s.keys, a.Key, r, isListed, compareLabels)
+		} else {
+			shardmap.SetListed(edit, &s.labels, a.Label, r, isListed, compareLabels)
+		}
 	}
 	if sel.Default {
 		shardmap.SetListed(edit, &s.defaults, struct{}{}, r, isListed, (*Rule).Compare)
@@ -82,20 +92,20 @@ func (s *scope) pickDefault() *Rule {
 }
 
 // pick picks by the tiers from MAC to Default.
-func (s *scope) pick(f *Facts, image *Rule) (*Rule, Tier) {
+func (s *scope) pick(q *Query, image *Rule) (*Rule, Tier) {
 	if s == nil {
 		return nil, None
 	}
-	if r := s.byMAC(f); r != nil {
+	if r := s.byMAC(&q.Facts); r != nil {
 		return r, MAC
 	}
-	if r := s.prefixes.pick(f.IPs); r != nil {
+	if r := s.prefixes.pick(q.IPs); r != nil {
 		return r, IP
 	}
-	if r := s.byHostname(f); r != nil {
+	if r := s.byHostname(&q.Facts); r != nil {
 		return r, Hostname
 	}
-	if r := s.byLabels(f); r != nil {
+	if r := s.byLabels(q); r != nil {
 		return r, Labels
 	}
 	if image != nil {
@@ -110,6 +120,14 @@ func (s *scope) pick(f *Facts, image *Rule) (*Rule, Tier) {
 func (s *scope) byMAC(f *Facts) (best *Rule) {
 	for _, m := range f.MACs {
 		best = firstOf(best, s.macs.Get(m))
+	}
+	if s.macStems.Len() == 0 {
+		return best
+	}
+	for n := len(netaddr.MAC{}) - 1; n > 0 && best == nil; n-- {
+		for _, m := range f.MACs {
+			best = firstOf(best, s.macStems.Get(m.Prefix(n)))
+		}
 	}
 	return best
 }
@@ -128,25 +146,38 @@ func (s *scope) byHostname(f *Facts) (best *Rule) {
 	return best
 }
 
-func (s *scope) byLabels(f *Facts) (best *Rule) {
-	if f.Role != "" {
-		best = s.anchored(best, Label{RoleLabel, f.Role}, f)
+func (s *scope) byLabels(q *Query) (best *Rule) {
+	if q.Role != "" {
+		best = s.anchored(best, Label{RoleLabel, q.Role}, q)
 	}
-	for k, v := range f.Labels {
-		if f.Role == "" || k != RoleLabel {
-			best = s.anchored(best, Label{k, v}, f)
+	for k, v := range q.Labels {
+		if q.Role == "" || k != RoleLabel {
+			best = s.anchored(best, Label{k, v}, q)
 		}
+	}
+	if s.keys.Len() > 0 {
+		best = firstHolding(best, s.keys.Get(""), q)
 	}
 	return best
 }
 
-// anchored returns the better of best and the first rule under an anchor that matches.
-func (s *scope) anchored(best *Rule, anchor Label, f *Facts) *Rule {
-	for _, r := range s.labels.Get(anchor) {
+// anchored returns the better of best and the first matching rule whose anchor is a label, or
+// its key.
+func (s *scope) anchored(best *Rule, label Label, q *Query) *Rule {
+	best = firstHolding(best, s.labels.Get(label), q)
+	if s.keys.Len() > 0 {
+		best = firstHolding(best, s.keys.Get(label.Key), q)
+	}
+	return best
+}
+
+// firstHolding returns the better of best and the first rule of a list that matches.
+func firstHolding(best *Rule, list []*Rule, q *Query) *Rule {
+	for _, r := range list {
 		if best != nil && compareLabels(best, r) <= 0 {
 			return best
 		}
-		if f.hasLabels(r.Selector.Labels) {
+		if q.hasLabels(&r.Selector) {
 			return r
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"glowplug/internal/domain/netaddr"
 )
 
@@ -29,7 +31,7 @@ func TestParseLongSelector(t *testing.T) {
 		macs[i] = fmt.Sprintf("02:00:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255)
 	}
 	began := time.Now()
-	sel, err := ParseSelector(nil, nil, nil, macs, false)
+	sel, err := ParseSelector(nil, nil, nil, nil, macs, false)
 	if took := time.Since(began); err != nil || len(sel.MACs) != len(macs) || took > 5*time.Second {
 		t.Errorf("%d of %d after %v: %v", len(sel.MACs), len(macs), took, err)
 	}
@@ -37,7 +39,7 @@ func TestParseLongSelector(t *testing.T) {
 
 func TestParseSelector(t *testing.T) {
 	sel, err := ParseSelector(
-		map[string]string{"role": "builder", "rack": "7"},
+		map[string]string{"role": "builder", "rack": "7"}, nil,
 		[]string{"Server1.Lab.", "server1.lab"},
 		[]string{"192.168.10.10", "::ffff:192.168.10.10", "192.168.10.77/24", "fd00::1"},
 		[]string{"AC:1F:6B:8A:A7:9C", "ac1f.6b8a.a79c", "ac-1f-6b-8a-a7-9d"},
@@ -74,7 +76,7 @@ func TestParseSelectorNamesTheField(t *testing.T) {
 		{ips: []string{"10.0.0.0/33"}, field: "selector.matchIPs[0]"},
 		{hostnames: []string{"a b"}, field: "selector.matchHostnames[0]"},
 	} {
-		if _, err := ParseSelector(nil, c.hostnames, c.ips, c.macs, false); err == nil || !strings.HasPrefix(err.Error(),
+		if _, err := ParseSelector(nil, nil, c.hostnames, c.ips, c.macs, false); err == nil || !strings.HasPrefix(err.Error(),
 			c.field+": ") {
 			t.Errorf("error %v, want one of %s", err, c.field)
 		}
@@ -105,6 +107,7 @@ func TestSameHost(t *testing.T) {
 // the plain evaluation.
 func FuzzSelector(f *testing.F) {
 	f.Add("ac:1f:6b:8a:a7:9c", "192.168.10.0/24", "server1.lab", "role", "builder", "server1", "192.168.10.9")
+	f.Add("52-54-00-*,00:*", "", "", "role", "", "a", "10.0.0.1")
 	f.Add("", "::ffff:10.0.0.0/104", "*", "", "", "a", "fd00::1")
 	f.Fuzz(func(t *testing.T, mac, ip, hostname, key, value, asName, asAddr string) {
 		split := func(s string) []string {
@@ -114,7 +117,11 @@ func FuzzSelector(f *testing.F) {
 		if key != "" {
 			labels = map[string]string{key: value}
 		}
-		sel, err := ParseSelector(labels, split(hostname), split(ip), split(mac), false)
+		var expressions []metav1.LabelSelectorRequirement
+		if key != "" {
+			expressions = append(expressions, requirement(key, metav1.LabelSelectorOpIn, value, "other"))
+		}
+		sel, err := ParseSelector(labels, expressions, split(hostname), split(ip), split(mac), false)
 		if err != nil {
 			return
 		}
@@ -122,11 +129,15 @@ func FuzzSelector(f *testing.F) {
 		for _, m := range sel.MACs {
 			macs = append(macs, m.String())
 		}
+		for _, p := range sel.MACPrefixes {
+			macs = append(macs, p.String())
+		}
 		for _, p := range sel.Prefixes {
 			ips = append(ips, p.String())
 		}
-		again, err := ParseSelector(labels, sel.Hostnames, ips, macs, false)
-		if err != nil || !slices.Equal(again.MACs, sel.MACs) || !slices.Equal(again.Prefixes, sel.Prefixes) ||
+		again, err := ParseSelector(labels, expressions, sel.Hostnames, ips, macs, false)
+		if err != nil || !slices.Equal(again.MACPrefixes, sel.MACPrefixes) ||
+			!slices.Equal(again.MACs, sel.MACs) || !slices.Equal(again.Prefixes, sel.Prefixes) ||
 			!slices.Equal(again.Hostnames, sel.Hostnames) {
 			t.Fatalf("read again %+v (%v), want %+v", again, err, sel)
 		}

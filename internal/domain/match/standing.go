@@ -79,8 +79,9 @@ func (s Standing) Over(o Standing) string {
 	case s.depth != o.depth:
 		return map[Tier]string{
 			Role:   roleOrder(s.depth),
-			IP:     "the longer prefix goes first",
-			Labels: "more labels go first",
+			MAC:    macOrder(s.depth),
+			IP:     fmt.Sprintf("its prefix has fewer host bits (%d, not %d)", s.depth, o.depth),
+			Labels: labelOrder(s.Rule, o.Rule),
 		}[s.Tier]
 	case !s.Rule.Created.Equal(o.Rule.Created):
 		return "a tie: the older goes first"
@@ -94,6 +95,22 @@ func roleOrder(depth int) string {
 		return "the label role goes before the name"
 	}
 	return "the name with -target goes before the name of the role"
+}
+
+// macOrder says why a rule of a depth of the tier MAC goes before a deeper one.
+func macOrder(depth int) string {
+	if depth == 0 {
+		return "a whole address goes before a prefix"
+	}
+	return "the longer prefix goes first"
+}
+
+// labelOrder says why the rule with more labels and expressions goes first.
+func labelOrder(r, other *Rule) string {
+	if len(r.Selector.Expressions)+len(other.Selector.Expressions) > 0 {
+		return "more labels and expressions go first"
+	}
+	return "more labels go first"
 }
 
 // standing compares one rule with the query.
@@ -126,6 +143,10 @@ func (q *indexedQuery) evaluate(r *Rule, s *Standing) {
 		s.Tier, s.Reason = MAC, "matchMACs has "+sel.MACs[i].String()
 		return
 	}
+	if p, ok := q.longestMAC(sel.MACPrefixes); ok {
+		s.Tier, s.depth, s.Reason = MAC, len(netaddr.MAC{})-p.Bytes, "matchMACs has "+p.String()
+		return
+	}
 	if p, a, ok := q.longest(sel.Prefixes); ok {
 		s.Tier, s.depth = IP, hostBits(p)
 		if p.IsSingleIP() {
@@ -139,8 +160,8 @@ func (q *indexedQuery) evaluate(r *Rule, s *Standing) {
 		s.Tier, s.Reason = Hostname, "matchHostnames has "+sel.Hostnames[i]
 		return
 	}
-	if len(sel.Labels) > 0 && q.hasLabels(sel.Labels) {
-		s.Tier, s.depth, s.Reason = Labels, -len(sel.Labels), "matchLabels holds: "+joinLabels(sel.Labels)
+	if q.hasLabels(sel) {
+		s.Tier, s.depth, s.Reason = Labels, -sel.requirements(), holding(sel)
 		return
 	}
 	if q.Image != (Ref{}) && q.Image == r.Ref {
@@ -183,12 +204,12 @@ func SameHost(a, b string) bool {
 }
 
 // miss says why no field of a selector matches.
-func (f *Facts) miss(sel *Selector, empty bool) string {
+func (q *Query) miss(sel *Selector, empty bool) string {
 	if empty {
 		return "its selector is empty: it is given by role or image only"
 	}
 	var fields []string
-	if len(sel.MACs) > 0 {
+	if len(sel.MACs)+len(sel.MACPrefixes) > 0 {
 		fields = append(fields, "matchMACs has none of its MACs")
 	}
 	if len(sel.Prefixes) > 0 {
@@ -198,13 +219,39 @@ func (f *Facts) miss(sel *Selector, empty bool) string {
 		fields = append(fields, "matchHostnames has none of its names")
 	}
 	for _, l := range sel.Labels {
-		if v, ok := f.Label(l.Key); !ok {
+		if v, ok := q.Label(l.Key); !ok {
 			fields = append(fields, fmt.Sprintf("it has no label %s", l.Key))
 		} else if v != l.Value {
 			fields = append(fields, fmt.Sprintf("its label %s is %q, not %q", l.Key, v, l.Value))
 		}
 	}
+	isMissed := false
+	for i := range sel.Expressions {
+		if e := &sel.Expressions[i]; !e.holds(&q.Facts) {
+			isMissed = true
+			fields = append(fields, fmt.Sprintf("matchExpressions does not hold: %s", e))
+		}
+	}
+	if len(sel.Expressions) > 0 && len(sel.Labels) == 0 && !isMissed {
+		fields = append(fields, "matchExpressions needs no label, so it is for known hosts only")
+	}
 	return strings.Join(fields, "; ")
+}
+
+// holding says which labels and expressions hold.
+func holding(sel *Selector) string {
+	var parts []string
+	if len(sel.Labels) > 0 {
+		parts = append(parts, "matchLabels holds: "+joinLabels(sel.Labels))
+	}
+	if len(sel.Expressions) > 0 {
+		texts := make([]string, len(sel.Expressions))
+		for i := range sel.Expressions {
+			texts[i] = sel.Expressions[i].String()
+		}
+		parts = append(parts, "matchExpressions holds: "+strings.Join(texts, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func joinLabels(labels []Label) string {

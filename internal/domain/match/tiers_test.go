@@ -45,11 +45,15 @@ func TestTiers(t *testing.T) {
 			rule(t, own("i"), 9, ign, byIP("10.0.0.9/32")), rule(t, own("m"), 0, ign, byMAC)}},
 		{name: "IP before hostname", facts: host, want: "g10/i", tier: IP, rules: []*Rule{
 			rule(t, own("n"), 9, ign, byName), rule(t, own("i"), 0, ign, byIP("10.0.0.0/8"))}},
-		{name: "longest prefix first", facts: host, want: "g10/long", tier: IP, reason: "the longer prefix goes first",
+		{name: "longest prefix first", facts: host, want: "g10/long", tier: IP,
+			reason: "its prefix has fewer host bits (8, not 24)",
 			rules: []*Rule{
 				rule(t, own("short"), 9, ign, byIP("10.0.0.0/8")), rule(t, own("long"), 0, ign, byIP("10.0.0.0/24"))}},
 		{name: "an exact IPv4 address before an IPv6 prefix", facts: host, want: "g10/exact", tier: IP, rules: []*Rule{
 			rule(t, own("net"), 9, ign, byIP("fd00::/64")), rule(t, own("exact"), 0, ign, byIP("10.0.0.9/32"))}},
+		{name: "prefixes of two families: fewer host bits first", facts: host, want: "g10/four", tier: IP,
+			reason: "its prefix has fewer host bits (24, not 64)", rules: []*Rule{
+				rule(t, own("six"), 9, ign, byIP("fd00::/64")), rule(t, own("four"), 0, ign, byIP("10.0.0.0/8"))}},
 		{name: "hostname before labels", facts: host, want: "g10/n", tier: Hostname, rules: []*Rule{
 			rule(t, own("l"), 9, ign, byLabels(Label{"role", "builder"})), rule(t, own("n"), 0, ign, byName)}},
 		{name: "more labels first", facts: host, want: "g10/two", tier: Labels, reason: "more labels go first",

@@ -184,6 +184,44 @@ func (m MAC) String() string {
 	return string(b[:])
 }
 
+// MACPrefix is the first bytes of hardware addresses. The bytes after them are zero.
+type MACPrefix struct {
+	MAC   MAC
+	Bytes int
+}
+
+// ParseMACPrefix reads the first one to five bytes of a hardware address and a star, such as
+// 52:54:00:* or 52-54-00-*, in any case.
+func ParseMACPrefix(s string) (MACPrefix, error) {
+	refused := fmt.Errorf("%q is not the beginning of a hardware address: want 1 to 5 bytes and a star, such as 52:54:00:*",
+		clip(s))
+	head, isPrefix := strings.CutSuffix(s, "*")
+	if !isPrefix || len(head)%3 != 0 || head == "" || len(head) > 15 {
+		return MACPrefix{}, refused
+	}
+	p := MACPrefix{Bytes: len(head) / 3}
+	sep := head[2]
+	for i := range p.Bytes {
+		if _, err := hex.Decode(p.MAC[i:i+1], []byte(head[3*i:3*i+2])); err != nil || head[3*i+2] != sep {
+			return MACPrefix{}, refused
+		}
+	}
+	if sep != ':' && sep != '-' || p.MAC[0]&1 == 1 {
+		return MACPrefix{}, refused
+	}
+	return p, nil
+}
+
+// Prefix returns the first n bytes of the address.
+func (m MAC) Prefix(n int) MACPrefix {
+	p := MACPrefix{Bytes: n}
+	copy(p.MAC[:n], m[:n])
+	return p
+}
+
+// String returns the colon form in lower case, with a star.
+func (p MACPrefix) String() string { return p.MAC.String()[:3*p.Bytes] + "*" }
+
 // clip keeps a quoted value short enough for a log line or an error.
 func clip(s string) string {
 	if len(s) > 64 {

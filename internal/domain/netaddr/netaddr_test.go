@@ -191,3 +191,24 @@ func FuzzParseName(f *testing.F) {
 		}
 	})
 }
+
+func TestParseMACPrefix(t *testing.T) {
+	for text, want := range map[string]string{
+		"52:54:00:*": "52:54:00:*", "52-54-00-AB-*": "52:54:00:ab:*", "00:*": "00:*", "52:54:00:12:34:*": "52:54:00:12:34:*",
+	} {
+		if p, err := ParseMACPrefix(text); err != nil || p.String() != want {
+			t.Errorf("%s: %s, %v", text, p, err)
+		}
+	}
+	for _, text := range []string{
+		"", "*", "52:54:00*", "52:54:00:", "52:5*", "52.54.*", "52:54-00:*", "52:54:00:12:34:56:*", "01:*", "zz:*", "52:*:00:*", "5:2:*",
+	} {
+		if p, err := ParseMACPrefix(text); err == nil {
+			t.Errorf("%q is read as %s", text, p)
+		}
+	}
+	m := MAC{0x52, 0x54, 0, 0xab}
+	if p, _ := ParseMACPrefix("52:54:*"); m.Prefix(2) != p || m.Prefix(3) == p {
+		t.Error(m.Prefix(2), p)
+	}
+}

@@ -27,6 +27,7 @@ import (
 // audit, tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := withOther(api, s.opts.Explain, isExplain)
+	h = withReadOnly(h)
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)

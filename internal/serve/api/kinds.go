@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -9,7 +10,18 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/snapshot"
 )
+
+// HostStatus knows what hosts receive. Admit stores the conditions of a host whose spec is
+// new, and Complete sets all of them in a host that a client reads. ConfigOf returns the
+// config that a host receives, HostsOf the number of hosts that receive a config.
+type HostStatus interface {
+	Admit(host *v1.BareMetalHost)
+	Complete(host *v1.BareMetalHost)
+	ConfigOf(host *v1.BareMetalHost) string
+	HostsOf(config snapshot.Ref) int
+}
 
 // kind describes the endpoints of one kind.
 type kind[T object] struct {
@@ -17,6 +29,10 @@ type kind[T object] struct {
 	// inAll is true if kubectl get all shows the kind.
 	inAll bool
 	table rest.TableConvertor
+	// read completes an object that a client reads; nil: it is read as it is stored.
+	read func(obj T)
+	// fields select objects; nil: only metadata.name and metadata.namespace do.
+	fields selectable[T]
 	strategy[T]
 	// keepInStatus sets the fields of obj that the status endpoint does not accept from a
 	// client to those of the stored object; nil: the kind has no status endpoint.
@@ -43,7 +59,8 @@ func (k *kind[T]) statusStrategy() *strategy[T] {
 
 func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 	return &kind[*v1.IgnitionConfig]{
-		resource: kinds.IgnitionConfigs, singular: "ignitionconfig", shortName: "ign", inAll: true, table: configTable,
+		resource: kinds.IgnitionConfigs, singular: "ignitionconfig", shortName: "ign", inAll: true,
+		table: configTable(opts.HostStatus), fields: configFields,
 		strategy: strategy[*v1.IgnitionConfig]{
 			namespaced: true,
 			initial:    &v1.IgnitionConfig{},
@@ -70,15 +87,18 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 
 func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	return &kind[*v1.BareMetalHost]{
-		resource: kinds.BareMetalHosts, singular: "baremetalhost", shortName: "bmh", inAll: true, table: hostTable,
+		resource: kinds.BareMetalHosts, singular: "baremetalhost", shortName: "bmh", inAll: true,
+		table: hostTable(opts.HostStatus), fields: hostFields,
 		strategy: strategy[*v1.BareMetalHost]{
 			namespaced: true,
 			initial:    &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
 			keep:       func(host, old *v1.BareMetalHost) { host.Status = old.Status },
 			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
 			validate:   v1.ValidateBareMetalHost,
+			complete:   admitHost(opts.HostStatus),
 			warn:       opts.Conflicts,
 		},
+		read: completeHost(opts.HostStatus),
 		// A restore may set the state of a machine. Conditions are derived, and a status from a
 		// backup does not make records of the boot log new that the stored status includes.
 		keepInStatus: func(host, old *v1.BareMetalHost) {
@@ -88,9 +108,24 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	}
 }
 
+func admitHost(status HostStatus) func(context.Context, *v1.BareMetalHost, *v1.BareMetalHost) {
+	if status == nil {
+		return nil
+	}
+	return func(_ context.Context, host, _ *v1.BareMetalHost) { status.Admit(host) }
+}
+
+func completeHost(status HostStatus) func(*v1.BareMetalHost) {
+	if status == nil {
+		return nil
+	}
+	return status.Complete
+}
+
 func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 	return &kind[*v1.ISCSICdrom]{
 		resource: kinds.ISCSICdroms, singular: "iscsicdrom", shortName: "cdrom", inAll: true, table: cdromTable,
+		fields: cdromFields,
 		strategy: strategy[*v1.ISCSICdrom]{
 			namespaced: true,
 			initial:    &v1.ISCSICdrom{Status: v1.ISCSICdromStatus{Phase: v1.PhasePending}},
@@ -102,7 +137,11 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 			},
 			spec:     func(cdrom *v1.ISCSICdrom) any { return &cdrom.Spec },
 			validate: v1.ValidateISCSICdrom,
-			warn:     opts.ImageWarnings,
+			complete: func(_ context.Context, cdrom, _ *v1.ISCSICdrom) {
+				// Until the server has looked at the image of the new spec.
+				v1.SetReady(&cdrom.Status.Conditions, v1.PhasePending, "", false, cdrom.Generation, time.Now())
+			},
+			warn: opts.ImageWarnings,
 		},
 		// A restore may set the release to which an image of a stream is pinned. The server
 		// derives the rest from the file.
@@ -149,9 +188,13 @@ func configMapKind() *kind[*v1.ConfigMap] {
 func namespaceKind() *kind[*v1.Namespace] {
 	return &kind[*v1.Namespace]{
 		resource: kinds.Namespaces, singular: "namespace", shortName: "ns", table: namespaceTable,
+		fields: namespaceFields,
 		strategy: strategy[*v1.Namespace]{
-			initial:  &v1.Namespace{Status: v1.NamespaceStatus{Phase: v1.NamespaceActive}},
-			keep:     func(namespace, old *v1.Namespace) { namespace.Status = old.Status },
+			initial: newNamespace(),
+			keep: func(namespace, old *v1.Namespace) {
+				old = old.DeepCopy()
+				namespace.Spec, namespace.Status = old.Spec, old.Status
+			},
 			validate: v1.ValidateNamespace,
 		},
 	}
@@ -160,6 +203,14 @@ func namespaceKind() *kind[*v1.Namespace] {
 func eventKind() *kind[*v1.Event] {
 	return &kind[*v1.Event]{
 		resource: kinds.Events, singular: "event", shortName: "ev", table: eventTable,
+		fields:   eventFields,
 		strategy: strategy[*v1.Event]{namespaced: true, validate: v1.ValidateEvent},
+	}
+}
+
+// unknownKind describes machines that are no hosts. Only the server writes them.
+func unknownKind() *kind[*v1.UnknownMachine] {
+	return &kind[*v1.UnknownMachine]{
+		resource: kinds.UnknownMachines, singular: "unknownmachine", shortName: "um", table: unknownTable,
 	}
 }

@@ -204,7 +204,6 @@ func TestKubectl(t *testing.T) {
 	k.write("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: applied, labels: {a: c}}\n")
 	k.ok("apply -f ns.yaml", "configured")
 	k.ok("delete ns typed applied", "deleted")
-	k.fails("delete ns g10", "not empty", "1 ignitionconfigs")
 	k.ok("delete -f rack.yaml", "builder", "server1", "coreos")
 	k.ok("delete ns g10", "deleted")
 	k.fails("get ign builder -n g10", "NotFound")

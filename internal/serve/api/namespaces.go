@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,41 +10,76 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
+	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
 )
 
-// namespaces creates a namespace with the first object in it, and lets a namespace be
-// deleted when it is empty. The lock keeps the two apart: objects are created under its
-// read side.
+// namespaces creates a namespace with the first object in it. A deleted namespace is removed
+// when it is empty. The lock keeps the two apart: objects are created under its read side.
 type namespaces struct {
 	mu     sync.RWMutex
 	stores map[string]storage.Interface
 }
 
-// ensure creates a namespace if there is none of that name.
+// newNamespace has what the server sets in a new namespace.
+func newNamespace() *v1.Namespace {
+	return &v1.Namespace{
+		Spec:   v1.NamespaceSpec{Finalizers: []string{v1.FinalizerNamespace}},
+		Status: v1.NamespaceStatus{Phase: v1.NamespaceActive},
+	}
+}
+
+func namespaceKey(name string) string { return "/" + kinds.Namespaces + "/" + name }
+
+// ensure creates a namespace if there is none of that name. It fails if the namespace is
+// being deleted.
 func (n *namespaces) ensure(ctx context.Context, name string) error {
-	key := "/" + kinds.Namespaces + "/" + name
 	// The copy in memory is new enough: a second creation of a namespace changes nothing.
-	err := n.stores[kinds.Namespaces].Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, &v1.Namespace{})
+	stored := &v1.Namespace{}
+	err := n.stores[kinds.Namespaces].Get(ctx, namespaceKey(name), storage.GetOptions{ResourceVersion: "0"}, stored)
+	if err == nil && stored.DeletionTimestamp != nil {
+		return errTerminating
+	}
 	if !storage.IsNotFound(err) {
 		return err
 	}
-	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status: v1.NamespaceStatus{Phase: v1.NamespaceActive}}
+	namespace := newNamespace()
+	namespace.Name = name
 	rest.FillObjectMetaSystemFields(namespace)
-	err = n.stores[kinds.Namespaces].Create(ctx, key, namespace, &v1.Namespace{}, 0)
+	err = n.stores[kinds.Namespaces].Create(ctx, namespaceKey(name), namespace, &v1.Namespace{}, 0)
 	if storage.IsExist(err) {
 		return nil
 	}
 	return err
+}
+
+var errTerminating = errors.New("the namespace is being terminated")
+
+// ensureFor creates the namespace of an object. It answers as Kubernetes does if the
+// namespace is being deleted.
+func (n *namespaces) ensureFor(ctx context.Context, key string) error {
+	parts := strings.SplitN(key, "/", 4) // "", resource, namespace, name
+	resource, namespace, name := parts[1], parts[2], parts[3]
+	err := n.ensure(ctx, namespace)
+	if !errors.Is(err, errTerminating) {
+		return err
+	}
+	refused := apierrors.NewForbidden(v1.Resource(resource), name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: "NamespaceTerminating", Field: "metadata.namespace",
+		Message: fmt.Sprintf("namespace %s is being terminated", namespace),
+	})
+	return refused
 }
 
 // createDefault creates the namespace "default" as soon as the store answers.
@@ -64,36 +100,6 @@ func (n *namespaces) list(ctx context.Context, resource, namespace string) (runt
 	return list, n.stores[resource].GetList(ctx, "/"+resource+"/"+namespace, opts, list)
 }
 
-// contents returns what a namespace has, such as "2 baremetalhosts, 1 ignitionconfigs", and
-// "" for an empty one.
-func (n *namespaces) contents(ctx context.Context, namespace string) (string, error) {
-	var found []string
-	for _, resource := range []string{kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.ConfigMaps} {
-		list, err := n.list(ctx, resource, namespace)
-		if err != nil {
-			return "", err
-		}
-		if count := meta.LenList(list); count > 0 {
-			found = append(found, fmt.Sprintf("%d %s", count, resource))
-		}
-	}
-	return strings.Join(found, ", "), nil
-}
-
-// deleteEvents deletes the events of a deleted namespace. They would expire anyway, so
-// failures are ignored.
-func (n *namespaces) deleteEvents(ctx context.Context, namespace string) {
-	list, err := n.list(ctx, kinds.Events, namespace)
-	if err != nil {
-		return
-	}
-	for _, event := range list.(*v1.EventList).Items {
-		key := "/" + kinds.Events + "/" + namespace + "/" + event.Name
-		_ = n.stores[kinds.Events].Delete(ctx, key, &v1.Event{}, nil, rest.ValidateAllObjectFunc, nil,
-			storage.DeleteOptions{})
-	}
-}
-
 // namespacedStore creates the namespace of an object with the object.
 type namespacedStore struct {
 	storage.Interface
@@ -103,7 +109,7 @@ type namespacedStore struct {
 func (s *namespacedStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	s.namespaces.mu.RLock()
 	defer s.namespaces.mu.RUnlock()
-	if err := s.namespaces.ensure(ctx, namespaceOf(key)); err != nil {
+	if err := s.namespaces.ensureFor(ctx, key); err != nil {
 		return err
 	}
 	return s.Interface.Create(ctx, key, obj, out, ttl)
@@ -120,7 +126,7 @@ func (s *namespacedStore) GuaranteedUpdate(ctx context.Context, key string, dest
 		update = func(input runtime.Object, res storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			obj, ttl, err := tryUpdate(input, res)
 			if err == nil && res.ResourceVersion == 0 {
-				err = s.namespaces.ensure(ctx, namespaceOf(key))
+				err = s.namespaces.ensureFor(ctx, key)
 			}
 			return obj, ttl, err
 		}
@@ -128,14 +134,11 @@ func (s *namespacedStore) GuaranteedUpdate(ctx context.Context, key string, dest
 	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, cached)
 }
 
-// namespaceOf returns the namespace in "/<resource>/<namespace>/<name>".
-func namespaceOf(key string) string { return strings.SplitN(key, "/", 4)[2] }
-
-// namespaceREST is the endpoint of namespaces. It does not delete collections, and deletes
-// a namespace only if that is empty.
+// namespaceREST is the endpoint of namespaces. It does not delete collections. A deleted
+// namespace is Terminating until the terminator has deleted what is in it.
 type namespaceREST struct {
 	withoutCollections
-	namespaces *namespaces
+	storage registry.DryRunnableStorage
 }
 
 // withoutCollections has the methods of an endpoint, except DeleteCollection.
@@ -152,31 +155,44 @@ type withoutCollections interface {
 	rest.ResetFieldsStrategy
 }
 
+func newNamespaceREST(e *endpoint) *namespaceREST {
+	// The terminator alone removes a namespace.
+	e.ShouldDeleteDuringUpdate = func(context.Context, string, runtime.Object, runtime.Object) bool { return false }
+	return &namespaceREST{e, e.Storage}
+}
+
 func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if err := checkName(kinds.Namespaces, name); err != nil {
+		return nil, false, err
+	}
+	resource := v1.Resource(kinds.Namespaces)
 	if name == v1.NamespaceDefault {
-		return nil, false, apierrors.NewForbidden(v1.Resource(kinds.Namespaces), name,
-			fmt.Errorf("this namespace may not be deleted"))
+		return nil, false, apierrors.NewForbidden(resource, name, errors.New("this namespace may not be deleted"))
 	}
-	r.namespaces.mu.Lock()
-	defer r.namespaces.mu.Unlock()
-	whenEmpty := func(ctx context.Context, obj runtime.Object) error {
-		contents, err := r.namespaces.contents(ctx, name)
-		if err != nil {
-			return err
-		}
-		if contents != "" {
-			return apierrors.NewConflict(v1.Resource(kinds.Namespaces), name,
-				fmt.Errorf("it is not empty: delete its %s first", contents))
-		}
+	preconditions := &storage.Preconditions{}
+	if options.Preconditions != nil {
+		preconditions.UID, preconditions.ResourceVersion = options.Preconditions.UID, options.Preconditions.ResourceVersion
+	}
+	terminate := func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		namespace := obj.(*v1.Namespace)
 		if validate != nil {
-			return validate(ctx, obj)
+			if err := validate(ctx, namespace); err != nil {
+				return nil, nil, err
+			}
 		}
-		return nil
+		if namespace.DeletionTimestamp == nil {
+			now := metav1.Now()
+			namespace.DeletionTimestamp = &now
+		}
+		namespace.Spec, namespace.Status.Phase = newNamespace().Spec, v1.NamespaceTerminating
+		return namespace, nil, nil
 	}
-	out, gone, err := r.withoutCollections.Delete(ctx, name, whenEmpty, options)
-	if err == nil && gone && len(options.DryRun) == 0 {
-		r.namespaces.deleteEvents(ctx, name)
+	out := &v1.Namespace{}
+	err := r.storage.GuaranteedUpdate(ctx, namespaceKey(name), out, false, preconditions, terminate,
+		dryrun.IsDryRun(options.DryRun), nil)
+	if err != nil {
+		return nil, false, storeerr.InterpretDeleteError(err, resource, name)
 	}
-	return out, gone, err
+	return out, false, nil
 }

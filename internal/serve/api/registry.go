@@ -1,20 +1,17 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -75,13 +72,18 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 		ResetFieldsStrategy:       main,
 		TableConvertor:            k.table,
 	}
+	if k.read != nil {
+		store.Decorator = func(obj runtime.Object) { decorate(obj, k.read) }
+	}
 	objects := into.namespaces.stores[k.resource]
 	if k.namespaced {
 		objects = &namespacedStore{objects, into.namespaces}
 	}
 	opts := &generic.StoreOptions{RESTOptions: restOptions(k.resource, objects)}
+	if k.fields != nil {
+		opts.AttrFunc = k.fields.attributesOf
+	}
 	if k.resource == kinds.Events {
-		opts.AttrFunc = eventAttrs
 		store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return eventTTL, nil }
 	}
 	into.err = errors.Join(into.err, store.CompleteWithOptions(opts))
@@ -105,6 +107,20 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	return e
 }
 
+// decorate calls read for an object, or for each of a list.
+func decorate[T object](obj runtime.Object, read func(T)) {
+	if one, ok := obj.(T); ok {
+		read(one)
+		return
+	}
+	if meta.IsListType(obj) {
+		_ = meta.EachListItem(obj, func(item runtime.Object) error {
+			decorate(item, read)
+			return nil
+		})
+	}
+}
+
 // checkName refuses a name that no object can have, before it becomes a key.
 func checkName(resource, name string) error {
 	msgs := apivalidation.NameIsDNSSubdomain(name, false)
@@ -115,30 +131,6 @@ func checkName(resource, name string) error {
 	return apierrors.NewInvalid(groupKind(resource), shown, field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "name"), shown, strings.Join(msgs, "; ")),
 	})
-}
-
-// eventAttrs returns the labels and fields that select events.
-func eventAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
-	event, ok := obj.(*v1.Event)
-	if !ok {
-		return nil, nil, fmt.Errorf("%T is no Event", obj)
-	}
-	about := &event.InvolvedObject
-	return event.Labels, fields.Set{
-		"metadata.name":                  event.Name,
-		"metadata.namespace":             event.Namespace,
-		"involvedObject.kind":            about.Kind,
-		"involvedObject.namespace":       about.Namespace,
-		"involvedObject.name":            about.Name,
-		"involvedObject.uid":             about.UID,
-		"involvedObject.apiVersion":      about.APIVersion,
-		"involvedObject.resourceVersion": about.ResourceVersion,
-		"involvedObject.fieldPath":       about.FieldPath,
-		"reason":                         event.Reason,
-		"reportingComponent":             event.ReportingController,
-		"source":                         cmp.Or(event.Source.Component, event.ReportingController),
-		"type":                           event.Type,
-	}, nil
 }
 
 // endpoint serves the objects of a kind.

@@ -42,6 +42,7 @@ func newRendered(configs *registry.Store, opts *Options) *renderedREST {
 		Help:    "Time that rendering a config took with those that it names, by the status of the answer.",
 		Buckets: []float64{.001, .01, .1, .5, 1, 5, 10, 30},
 	}, []string{"code"})
+	seconds.WithLabelValues("200")
 	if opts.Registerer != nil {
 		opts.Registerer.MustRegister(seconds)
 	}

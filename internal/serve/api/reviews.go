@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,11 @@ func authenticatedMayAll(_ context.Context, a authorizer.Attributes) (authorizer
 
 func isAuthenticated(who user.Info) bool {
 	return who != nil && slices.Contains(who.GetGroups(), user.AllAuthenticated)
+}
+
+// isReview reports whether a request asks about its caller.
+func isReview(info *request.RequestInfo) bool {
+	return info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName
 }
 
 // accessReview answers kubectl auth can-i.
@@ -92,5 +98,24 @@ func (*rulesReview) Create(_ context.Context, obj runtime.Object, _ rest.Validat
 		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
 		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
 	}
+	return review, nil
+}
+
+// callerReview answers kubectl auth whoami.
+type callerReview struct{}
+
+func (*callerReview) New() runtime.Object     { return &authenticationv1.SelfSubjectReview{} }
+func (*callerReview) Destroy()                {}
+func (*callerReview) NamespaceScoped() bool   { return false }
+func (*callerReview) GetSingularName() string { return "selfsubjectreview" }
+
+func (*callerReview) Create(ctx context.Context, _ runtime.Object, _ rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
+	who, ok := request.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewBadRequest("no user present on request")
+	}
+	review := &authenticationv1.SelfSubjectReview{}
+	review.Status.UserInfo = authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()}
 	return review, nil
 }

@@ -3,13 +3,13 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,11 +36,18 @@ var (
 func newScheme() *runtime.Scheme {
 	s := publicScheme()
 	v1.AddKnownTypes(s, schema.GroupVersion{Group: v1.GroupName, Version: runtime.APIVersionInternal})
-	addReviewTypes(s, schema.GroupVersion{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal})
+	addServiceTypes(s, schema.GroupVersion{Group: v1.GroupName, Version: runtime.APIVersionInternal})
+	s.AddKnownTypes(schema.GroupVersion{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal},
+		accessReviewTypes...)
+	s.AddKnownTypes(schema.GroupVersion{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal},
+		&authenticationv1.SelfSubjectReview{})
 	v1.AddDefaultsToScheme(s)
 	utilruntime.Must(s.SetVersionPriority(v1.SchemeGroupVersion))
 	utilruntime.Must(s.SetVersionPriority(authorizationv1.SchemeGroupVersion))
-	utilruntime.Must(s.AddFieldLabelConversionFunc(v1.SchemeGroupVersion.WithKind("Event"), eventFieldLabels))
+	utilruntime.Must(s.SetVersionPriority(authenticationv1.SchemeGroupVersion))
+	for kind, convert := range fieldLabels {
+		utilruntime.Must(s.AddFieldLabelConversionFunc(v1.SchemeGroupVersion.WithKind(kind), convert))
+	}
 	return s
 }
 
@@ -49,22 +56,16 @@ func newScheme() *runtime.Scheme {
 func publicScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(v1.AddToScheme(s))
-	addReviewTypes(s, authorizationv1.SchemeGroupVersion)
+	addServiceTypes(s, v1.SchemeGroupVersion)
+	s.AddKnownTypes(authorizationv1.SchemeGroupVersion, accessReviewTypes...)
 	metav1.AddToGroupVersion(s, authorizationv1.SchemeGroupVersion)
+	s.AddKnownTypes(authenticationv1.SchemeGroupVersion, &authenticationv1.SelfSubjectReview{})
+	metav1.AddToGroupVersion(s, authenticationv1.SchemeGroupVersion)
 	return s
 }
 
-func addReviewTypes(s *runtime.Scheme, gv schema.GroupVersion) {
-	s.AddKnownTypes(gv, &authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{})
-}
-
-// eventFieldLabels accepts the fields that select events, as kubectl describe and kubectl
-// events do.
-func eventFieldLabels(label, value string) (string, string, error) {
-	if _, selectable, _ := eventAttrs(&v1.Event{}); selectable.Has(label) {
-		return label, value, nil
-	}
-	return "", "", fmt.Errorf("field label not supported: %s", label)
+var accessReviewTypes = []runtime.Object{
+	&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
 }
 
 // withoutProtobuf leaves out the encodings that our types do not have: a client

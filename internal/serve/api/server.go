@@ -15,12 +15,14 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/apiserver/pkg/storage"
 	restclient "k8s.io/client-go/rest"
 
@@ -49,6 +51,8 @@ type Options struct {
 	Stores map[string]storage.Interface
 	// ConfigStatus writes the status of IgnitionConfigs.
 	ConfigStatus ConfigStatus
+	// HostStatus has the conditions of BareMetalHosts; nil: they have the stored ones.
+	HostStatus HostStatus
 	// Conflicts returns a warning for each host that shares an address with a host that is
 	// written. ImageWarnings and ConfigWarnings return one for each host that cannot use the
 	// image or the config that is written.
@@ -99,6 +103,7 @@ type Server struct {
 	guard      *guard
 	authorizer authorizer.Authorizer
 	traces     *traces
+	terminator *terminator
 	// lasting are the requests that may last for hours, watches and uploads, each with the
 	// function that ends it.
 	lasting sync.Map
@@ -139,6 +144,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.generic.RunPostStartHooks(s.ctx)
 	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
+	s.background.Go(func() { s.terminator.run(s.ctx) })
 	if tokens != nil {
 		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
 	}
@@ -171,7 +177,7 @@ func (s *Server) assemble(namespaces *namespaces) error {
 	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),
 		sets.NewString(isoSubresource))
 	c.BuildHandlerChainFunc = s.chain
-	c.EnableIndex = false
+	c.EnableIndex = false // it would also answer an unknown path with the list of all paths
 	c.EnableProfiling = false
 	c.StorageObjectCountTracker = nil
 	c.HealthzChecks, c.LivezChecks, c.ReadyzChecks = nil, nil, nil
@@ -182,37 +188,43 @@ func (s *Server) assemble(namespaces *namespaces) error {
 	if err := s.installKinds(namespaces); err != nil {
 		return err
 	}
+	routes.Index{}.Install(s.generic, s.generic.Handler.NonGoRestfulMux)
 	s.generic.PrepareRun()
 	return nil
 }
 
-// installKinds serves the kinds under /api/v1 and the access reviews beside them.
+// installKinds serves the kinds under /api/v1 and the reviews of the caller beside them.
 func (s *Server) installKinds(namespaces *namespaces) error {
 	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
 	configs := install(into, configKind(&s.opts)).Store
 	reportConfigs(configs, s.opts.ConfigStatus)
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs, &s.opts)
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
-	into.storage[kinds.Namespaces] = &namespaceREST{install(into, namespaceKind()), namespaces}
+	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind()))
 	install(into, hostKind(&s.opts))
 	install(into, releaseKind())
 	install(into, configMapKind())
 	install(into, eventKind())
+	into.storage[kinds.UnknownMachines] = readOnly{install(into, unknownKind())}
 	if into.err != nil {
 		return into.err
 	}
+	into.storage["services"] = noServices{}
+	s.terminator = &terminator{namespaces, into.storage, s.opts.Logger}
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
 	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.storage
 	if err := s.generic.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
 		return err
 	}
-	reviews := genericapiserver.NewDefaultAPIGroupInfo(authorizationv1.GroupName, scheme, parameterCodec, codecs)
-	reviews.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{
+	access := genericapiserver.NewDefaultAPIGroupInfo(authorizationv1.GroupName, scheme, parameterCodec, codecs)
+	access.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{
 		"selfsubjectaccessreviews": &accessReview{s.authorizer},
 		"selfsubjectrulesreviews":  &rulesReview{},
 	}
-	return s.generic.InstallAPIGroup(&reviews)
+	caller := genericapiserver.NewDefaultAPIGroupInfo(authenticationv1.GroupName, scheme, parameterCodec, codecs)
+	caller.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{"selfsubjectreviews": &callerReview{}}
+	return s.generic.InstallAPIGroups(&access, &caller)
 }
 
 // Handler serves /api, /apis, /openapi, /version and explain. The door of a request is that of

@@ -163,8 +163,6 @@ func TestKubectlConfigMaps(t *testing.T) {
 	k.ok("annotate cm applied -n g10 who=me", "annotated")
 	k.fails("patch cm made -n g10 --type merge -p '{\"data\":{\"a b\":\"d\"}}'", "data[a b]: Invalid value")
 	k.fails("patch cm made -n g10 --type merge -p '{\"data\":{\"blob\":\"d\"}}'", "duplicate of key present in binaryData")
-	k.fails("delete ns g10", "2 configmaps")
-	k.ok("delete cm --all -n g10", "deleted")
 	k.ok("delete ns g10", "deleted")
 
 	big := &v1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},

@@ -9,13 +9,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/store/snapshot"
 )
 
 // table makes the tables of one kind for kubectl get.
@@ -74,28 +74,28 @@ func wide(column metav1.TableColumnDefinition) metav1.TableColumnDefinition {
 	return column
 }
 
-var configTable = &table[*v1.IgnitionConfig]{
-	columns: []metav1.TableColumnDefinition{
+func configTable(status HostStatus) *table[*v1.IgnitionConfig] {
+	return &table[*v1.IgnitionConfig]{columns: []metav1.TableColumnDefinition{
 		text("Name", "The config's name."),
 		text("Type", "ignition or kickstart."),
 		text("Format", "The language of the source."),
 		text("Phase", "Pending, Ready, or Error: the newest source does not compile."),
 		text("Size", "The size of what machines are served."),
 		text("Hash", "The beginning of the hash of what machines are served."),
+		text("Hosts", "The hosts that receive it. Of a template: those that it is rendered for, of all of them."),
 		text("Age", "Time since the config was created."),
-		wide(text("Hosts", "Of a template: the hosts that it is rendered for, of those that it is for.")),
 		wide(text("Match", "Which machines it is for.")),
-		wide(text("Message", "Why the newest source does not compile.")),
+		wide(text("Message", "Why the newest source does not compile, or the first warning about it.")),
 	},
-	row: func(c *v1.IgnitionConfig, now time.Time) []any {
-		return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, report.Size(c.Status.CompiledSize),
-			compile.ShortHash(c.Status.ConfigHash), age(&c.CreationTimestamp, now), renderedHosts(&c.Status),
-			matchSummary(&c.Spec.Selector), c.Status.ErrorMessage}
-	},
+		row: func(c *v1.IgnitionConfig, now time.Time) []any {
+			return []any{c.Name, c.Spec.Type, c.Spec.Format, c.Status.Phase, report.Size(c.Status.CompiledSize),
+				compile.ShortHash(c.Status.ConfigHash), hostCount(c, status), age(&c.CreationTimestamp, now),
+				matchSummary(&c.Spec.Selector), messageOf(&c.Status)}
+		}}
 }
 
-var hostTable = &table[*v1.BareMetalHost]{
-	columns: []metav1.TableColumnDefinition{
+func hostTable(status HostStatus) *table[*v1.BareMetalHost] {
+	return &table[*v1.BareMetalHost]{columns: []metav1.TableColumnDefinition{
 		text("Name", "The host's name."),
 		text("MAC", "The hardware address that it boots from."),
 		text("IP", "Its address."),
@@ -103,13 +103,20 @@ var hostTable = &table[*v1.BareMetalHost]{
 		text("State", "What it was last seen doing."),
 		text("Last-Boot", "Time since it last began to boot."),
 		text("Age", "Time since the host was created."),
-		wide(text("Config", "The config that it was last served.")),
+		wide(text("Config", "The config that it receives now.")),
+		wide(text("Last-Config", "The config that it was last served.")),
+		wide(text("Last-Seen", "Time since its last request.")),
 		wide(text("Hostname", "Its name on the network.")),
 	},
-	row: func(h *v1.BareMetalHost, now time.Time) []any {
-		return []any{h.Name, h.Spec.BootMACAddress, h.Spec.IP, h.Spec.Image, h.Status.State, age(h.Status.LastBoot, now),
-			age(&h.CreationTimestamp, now), h.Status.LastConfig, h.EffectiveHostname()}
-	},
+		row: func(h *v1.BareMetalHost, now time.Time) []any {
+			config := ""
+			if status != nil {
+				config = status.ConfigOf(h)
+			}
+			return []any{h.Name, plainAddress(fieldMAC, h.Spec.BootMACAddress), h.Spec.IP, h.Spec.Image, h.Status.State,
+				age(h.Status.LastBoot, now), age(&h.CreationTimestamp, now), config, h.Status.LastConfig,
+				age(h.Status.LastSeen, now), h.EffectiveHostname()}
+		}}
 }
 
 var cdromTable = &table[*v1.ISCSICdrom]{
@@ -121,6 +128,7 @@ var cdromTable = &table[*v1.ISCSICdrom]{
 		text("Size", "The image's size."),
 		text("Age", "Time since the image was created."),
 		wide(text("Release", "The release of the stream that is served.")),
+		wide(text("Architectures", "Those of the machines that can boot it; empty: not known.")),
 		wide(text("Target", "The iSCSI name that it is served under.")),
 		wide(text("Config", "The config of hosts that boot it and match nothing more specific.")),
 		wide(text("Message", "What is wrong with the image.")),
@@ -137,7 +145,8 @@ var cdromTable = &table[*v1.ISCSICdrom]{
 			from, target = c.Spec.External.Portal, c.Spec.External.IQN
 		}
 		return []any{c.Name, c.Status.Phase, from, c.Status.Distro, report.Size(c.Status.ISOSize),
-			age(&c.CreationTimestamp, now), c.Status.ServedRelease, target, c.Spec.IgnitionConfig, c.Status.ErrorMessage}
+			age(&c.CreationTimestamp, now), c.Status.ServedRelease,
+			strings.Join(c.Status.Architectures, ","), target, c.Spec.IgnitionConfig, c.Status.ErrorMessage}
 	},
 }
 
@@ -155,7 +164,7 @@ var configMapTable = &table[*v1.ConfigMap]{
 var namespaceTable = &table[*v1.Namespace]{
 	columns: []metav1.TableColumnDefinition{
 		text("Name", "The namespace's name."),
-		text("Status", "Active."),
+		text("Status", "Active, or Terminating: what is in it is being deleted."),
 		text("Age", "Time since the namespace was created."),
 	},
 	row: func(n *v1.Namespace, now time.Time) []any {
@@ -197,6 +206,34 @@ var eventTable = &table[*v1.Event]{
 	},
 }
 
+var unknownTable = &table[*v1.UnknownMachine]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The machine's name."),
+		text("MAC", "Its hardware address."),
+		text("Address", "The address that it last asked from."),
+		text("Product", "Its product name."),
+		text("Serial", "Its serial number."),
+		integer("Count", "How often it asked."),
+		text("Last Seen", "Time since it last asked."),
+		text("Age", "Time since the object was created."),
+		wide(text("Requests", "What it asked for.")),
+		wide(text("Manufacturer", "Its manufacturer.")),
+		wide(text("Arch", "Its architecture.")),
+		wide(text("UUID", "The UUID of its firmware.")),
+		wide(text("Hostnames", "The host names that it claims.")),
+		wide(text("Neighbor-MAC", "Its hardware address in the server's neighbour table.")),
+	},
+	row: func(m *v1.UnknownMachine, now time.Time) []any {
+		s, address := &m.Status, ""
+		if len(s.Addresses) > 0 {
+			address = s.Addresses[0]
+		}
+		return []any{m.Name, s.MAC, address, s.Product, s.Serial, s.Count, age(&s.LastSeen, now),
+			age(&m.CreationTimestamp, now), strings.Join(s.Requests, ","), s.Manufacturer, s.Architecture, s.SystemUUID,
+			strings.Join(s.Hostnames, ","), s.NeighborMAC}
+	},
+}
+
 // age returns the time since t, and "" for nil.
 func age(t *metav1.Time, now time.Time) string {
 	switch {
@@ -208,12 +245,27 @@ func age(t *metav1.Time, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(t.Time)))
 }
 
-// renderedHosts returns ready/total for a template, and "" for other configs.
-func renderedHosts(s *v1.IgnitionConfigStatus) string {
-	if s.Hosts == nil {
+// hostCount returns the number of the hosts that receive a config; for a template ready/total.
+func hostCount(c *v1.IgnitionConfig, status HostStatus) string {
+	switch {
+	case c.Status.Hosts != nil:
+		return fmt.Sprintf("%d/%d", c.Status.Hosts.Ready, c.Status.Hosts.Total)
+	case status == nil:
 		return ""
 	}
-	return fmt.Sprintf("%d/%d", s.Hosts.Ready, s.Hosts.Total)
+	return fmt.Sprint(status.HostsOf(snapshot.Ref{Namespace: c.Namespace, Name: c.Name}))
+}
+
+// messageOf returns the error of a config or, without one, its first warning.
+func messageOf(s *v1.IgnitionConfigStatus) string {
+	if s.ErrorMessage != "" || len(s.Warnings) == 0 {
+		return s.ErrorMessage
+	}
+	message := "warning: " + s.Warnings[0]
+	if more := len(s.Warnings) - 1; more > 0 {
+		message += fmt.Sprintf(" (and %d more)", more)
+	}
+	return message
 }
 
 // matchSummary returns in a few words which machines a selector selects.
@@ -229,8 +281,9 @@ func matchSummary(s *v1.IgnitionConfigSelector) string {
 	count(s.MatchMACs, "MACs")
 	count(s.MatchIPs, "IPs")
 	count(s.MatchHostnames, "hostnames")
-	if len(s.MatchLabels) > 0 {
-		parts = append(parts, labels.Set(s.MatchLabels).String())
+	if len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
+		parts = append(parts, metav1.FormatLabelSelector(
+			&metav1.LabelSelector{MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions}))
 	}
 	if s.Default {
 		parts = append(parts, "default")

@@ -30,7 +30,7 @@ func TestTables(t *testing.T) {
 		convert rest.TableConvertor
 		list    runtime.Object
 	}{
-		"ignitionconfigs": {configTable, &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
+		"ignitionconfigs": {configTable(nil), &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
 			{ObjectMeta: meta("builder"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "butane",
 				Selector: v1.IgnitionConfigSelector{
 					MatchMACs: []string{"AC:1F:6B:8A:A7:9C"}, MatchIPs: []string{"192.0.2.1", "192.0.2.2"},
@@ -42,12 +42,12 @@ func TestTables(t *testing.T) {
 				Selector: v1.IgnitionConfigSelector{MatchHostnames: []string{"a", "b", "c"}}},
 				Status: v1.IgnitionConfigStatus{Phase: "Pending"}},
 		}}},
-		"templates": {configTable, &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
+		"templates": {configTable(nil), &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
 			{ObjectMeta: meta("worker"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "butane", Template: true},
 				Status: v1.IgnitionConfigStatus{
 					Phase: "Error", ErrorMessage: "2 of 40 hosts fail", Hosts: &v1.RenderedHosts{Total: 40, Ready: 38, Failed: 2}}},
 		}}},
-		"baremetalhosts": {hostTable, &v1.BareMetalHostList{Items: []v1.BareMetalHost{
+		"baremetalhosts": {hostTable(nil), &v1.BareMetalHostList{Items: []v1.BareMetalHost{
 			{ObjectMeta: meta("server1"), Spec: v1.BareMetalHostSpec{BootMACAddress: "ac:1f:6b:8a:a7:9c", IP: "192.0.2.1",
 				Image: "coreos"}, Status: v1.BareMetalHostStatus{State: "Provisioned", LastBoot: &hour, LastConfig: "g10/builder"}},
 			{ObjectMeta: meta("server2"), Spec: v1.BareMetalHostSpec{Hostname: "two.example"},
@@ -56,7 +56,8 @@ func TestTables(t *testing.T) {
 		"iscsicdroms": {cdromTable, &v1.ISCSICdromList{Items: []v1.ISCSICdrom{
 			{ObjectMeta: meta("coreos"), Spec: v1.ISCSICdromSpec{ISOFile: "fcos.iso"},
 				Status: v1.ISCSICdromStatus{Phase: "Ready", Distro: "fcos", ISOSize: 900 << 20,
-					TargetIQN: "iqn.2000-02.com.example:coreos"}},
+					Architectures: []string{"aarch64", "x86_64"},
+					TargetIQN:     "iqn.2000-02.com.example:coreos"}},
 			{ObjectMeta: meta("router"), Spec: v1.ISCSICdromSpec{External: &v1.ExternalTarget{Portal: "192.0.2.254",
 				IQN: "iqn.2000-02.com.mikrotik:cdrom"}, IgnitionConfig: "builder"}, Status: v1.ISCSICdromStatus{Phase: "Pending"}},
 			{ObjectMeta: meta("remote"), Spec: v1.ISCSICdromSpec{URL: "https://example.org/x.iso"},
@@ -66,6 +67,13 @@ func TestTables(t *testing.T) {
 		}}},
 		"namespaces": {namespaceTable, &v1.NamespaceList{Items: []v1.Namespace{{ObjectMeta: meta("default"),
 			Status: v1.NamespaceStatus{Phase: "Active"}}}}},
+		"unknownmachines": {unknownTable, &v1.UnknownMachineList{Items: []v1.UnknownMachine{
+			{ObjectMeta: meta("52-54-00-12-34-56"), Status: v1.UnknownMachineStatus{MAC: "52:54:00:12:34:56",
+				Addresses: []string{"192.0.2.7", "192.0.2.6"}, Product: "R640", Serial: "S1", Count: 3,
+				LastSeen: ago(time.Minute), Requests: []string{"ipxe", "ignition"}, Manufacturer: "Dell",
+				Architecture: "x86_64", Hostnames: []string{"a", "b"}, NeighborMAC: "52:54:00:12:34:56"}},
+			{ObjectMeta: meta("192-0-2-9"), Status: v1.UnknownMachineStatus{Addresses: []string{"192.0.2.9"}, Count: 1}},
+		}}},
 		"events": {eventTable, &v1.EventList{Items: []v1.Event{
 			{ObjectMeta: meta("server1.1"), InvolvedObject: v1.ObjectReference{Kind: "BareMetalHost", Name: "server1"},
 				Type: "Normal", Reason: "Served", Message: "served g10/builder\n", Count: 3, FirstTimestamp: hour,
@@ -100,7 +108,7 @@ func TestTables(t *testing.T) {
 			}
 		})
 	}
-	if _, err := hostTable.ConvertToTable(t.Context(), &v1.Event{}, nil); err == nil {
+	if _, err := hostTable(nil).ConvertToTable(t.Context(), &v1.Event{}, nil); err == nil {
 		t.Error("a host's table of an event")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -113,7 +112,7 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 	refused := !seen.admitted && (status == http.StatusUnauthorized || status == http.StatusForbidden)
 	info, ok := request.RequestInfoFrom(r.Context())
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	if !refused && (reads || ok && info.APIGroup == authorizationv1.GroupName) {
+	if !refused && (reads || ok && isReview(info)) {
 		return // a review changes nothing
 	}
 	var line attributes

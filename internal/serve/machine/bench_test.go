@@ -39,6 +39,8 @@ type notes struct {
 	*events.Recorder
 }
 
+func (notes) Unknown(decide.Sighting) {}
+
 // whole is the server with the real decision over one host and one config.
 func whole(b *testing.B, level slog.Level) http.Handler {
 	inv := snapshot.New(snapshot.Options{})

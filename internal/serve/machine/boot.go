@@ -27,7 +27,7 @@ func Answers(path string) bool {
 	case PathIgnition, PathKickstart, PathScript, PathIPXE, PathComplete:
 		return true
 	}
-	return strings.HasPrefix(path, PathISO) || strings.HasPrefix(path, PathStreams)
+	return strings.HasPrefix(path, PathISO) || strings.HasPrefix(path, PathStreams) || strings.HasPrefix(path, PathAssets)
 }
 
 // Booter decides what machines boot.
@@ -115,7 +115,7 @@ func (s bootPath) serveComplete(w *response, r *http.Request, req *request) resu
 		return w.fail(result{}, failure)
 	}
 	b := s.opts.Boot.Booter.Boot(&req.Request)
-	s.record(req, &b.Identity)
+	s.record(r, req, &b.Identity)
 	res := result{ConfigDecision: decide.ConfigDecision{Identity: b.Identity}}
 	switch {
 	case b.Err != nil && (b.Err.Kind == fault.Refused || b.Err == decide.ClaimsLimited):

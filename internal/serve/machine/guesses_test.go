@@ -30,6 +30,14 @@ type neighbours map[string]netaddr.MAC
 func (n neighbours) Lookup(addr netip.Addr, _ string) peer.Neighbor {
 	return peer.Neighbor{MAC: n[addr.String()]}
 }
+func (n neighbours) AddressOf(mac netaddr.MAC) netip.Addr {
+	for addr, m := range n {
+		if m == mac {
+			return netip.MustParseAddr(addr)
+		}
+	}
+	return netip.Addr{}
+}
 func (neighbours) Close() error { return nil }
 
 // street is a server that is asked from any address, without a network between: its
@@ -319,7 +327,7 @@ func TestExplainIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, decide.Policy{})
 		decider := s.server.opts.Decider.(*decide.Decider)
-		explain := Explain(decider, s.server.opts.Resolver, func() bool { return true })
+		explain := Explain(decider, s.server.opts.Resolver.(*peer.Resolver), func() bool { return true })
 		for i := range 3 * sources.Limit {
 			req := httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/v1/explain?hostname=nobody-%d", i), nil)
 			req.RemoteAddr = stranger + ":40000"

@@ -27,7 +27,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 		return w.fail(result{}, failure)
 	}
 	b := s.opts.Boot.Booter.Boot(&req.Request)
-	s.record(req, &b.Identity)
+	s.record(r, req, &b.Identity)
 	res := result{ConfigDecision: decide.ConfigDecision{Identity: b.Identity, Err: b.Err}}
 	if res.Err == decide.ClaimsLimited { // a script would explain nothing
 		return w.fail(res, res.Err)

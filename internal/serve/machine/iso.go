@@ -87,7 +87,7 @@ func (s bootPath) decideImage(r *http.Request, req *request, ref snapshot.Ref) d
 		req.ImageLimit = limit
 	}
 	i := s.opts.Boot.Booter.Image(&req.Request, ref, false)
-	s.record(req, &i.Identity)
+	s.record(r, req, &i.Identity)
 	if i.Missed && !believed() {
 		s.opts.Sources.Missed(req.at, &req.Caller)
 	}

@@ -28,6 +28,7 @@ var rackHosts = map[string]string{
 	"g10/done":   `{"spec":{"bootMACAddress":"52:54:00:00:00:06","image":"live"},"status":{"state":"Provisioned"}}`,
 	"g10/own":    `{"spec":{"bootMACAddress":"52:54:00:00:00:07","image":"live","ipxe":"kernel {{.Server}}/k serial={{.Serial}}\n{{.Sanboot}}"}}`,
 	"g10/gone":   `{"spec":{"bootMACAddress":"52:54:00:00:00:08","image":"gone"}}`,
+	"g10/intel":  `{"spec":{"bootMACAddress":"52:54:00:00:00:0c","image":"intel"}}`,
 	"g10/pxe":    `{"spec":{"bootMACAddress":"52:54:00:00:00:09","ipxe":"kernel http://k\nboot"}}`,
 }
 
@@ -40,6 +41,7 @@ var rackImages = map[string]string{
 	"g10/locked":     `{"spec":{"chap":{"username":"node","password":"pass word"}},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:locked"}}`,
 	"g10/web":        `{"spec":{"transport":"http"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:web"}}`,
 	"g10/hidden":     `{"spec":{"menu":false},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:hidden"}}`,
+	"g10/intel":      `{"spec":{"menu":false},"status":{"phase":"Ready","architectures":["x86_64"],"targetIQN":"iqn.2026-11.dev.glowplug:g10:intel"}}`,
 	"default/rescue": `{"spec":{"default":true},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:default:rescue"}}`,
 }
 
@@ -259,6 +261,26 @@ func TestImageThatCannotBeHad(t *testing.T) {
 	}
 }
 
+// TestIPXEOfAnotherArchitecture: iPXE shows the reason, whichever name it gives the
+// architecture, and the host gets the event.
+func TestIPXEOfAnotherArchitecture(t *testing.T) {
+	for _, query := range []string{"buildarch=arm64", "arch=arm64"} {
+		r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
+		status, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-0c&"+query)
+		if status != 200 || strings.Contains(body, "sanboot") || !strings.HasSuffix(body, "\necho glowplug: "+
+			"host g10/intel: image g10/intel is for x86_64, and this machine is aarch64, give it an image for aarch64\nexit 1\n") {
+			t.Errorf("%s: %d\n%s", query, status, body)
+		}
+		if strings.Join(r.journal.served, ", ") != "g10/intel failed" ||
+			strings.Join(r.journal.notices, ", ") != decide.ReasonImageUnavailable {
+			t.Errorf("%s: noted %v, noticed %v", query, r.journal.served, r.journal.notices)
+		}
+		if _, body, _ := r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-0c&arch=x86_64"); !strings.Contains(body, "sanboot") {
+			t.Errorf("x86_64:\n%s", body)
+		}
+	}
+}
+
 func TestUnknownHosts(t *testing.T) {
 	const stranger = "/ipxe?mac=52:54:00:00:00:99&ip=10.9.9.9"
 	for mode, want := range map[string]string{
@@ -394,5 +416,28 @@ func TestComplete(t *testing.T) {
 	if status, _, _ := r.do(t, http.MethodPost, "/api/v1/boot-complete?mac=52-54-00-00-00-02"); status != 403 ||
 		len(r.journal.served) > 0 {
 		t.Errorf("for another: %d", status)
+	}
+}
+
+// TestUnknownMachineIsRecorded: an unknown machine is recorded with what it says of itself. An
+// operator who asks about a machine, and a known host, are not.
+func TestUnknownMachineIsRecorded(t *testing.T) {
+	const stranger = "/ipxe?mac=52-54-00-00-00-99&uuid=4c4c4544-0042-3510-8056-b4c04f4e3132&arch=x86_64&serial=S%201" +
+		"&manufacturer=Dell&product=R640&ip=10.9.9.9"
+	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
+	r.do(t, http.MethodGet, stranger)
+	if n := len(r.journal.unknown); n != 1 {
+		t.Fatalf("%d are recorded", n)
+	}
+	s := r.journal.unknown[0]
+	if s.Request != "ipxe" || s.MAC.String() != "52:54:00:00:00:99" || s.UUID != "4c4c4544-0042-3510-8056-b4c04f4e3132" ||
+		s.Serial != "S 1" || s.Manufacturer != "Dell" || s.Product != "R640" || s.Arch != "x86_64" || s.Addr.String() != "10.9.9.9" {
+		t.Errorf("%+v", s)
+	}
+	r.believe = true
+	r.do(t, http.MethodGet, stranger)
+	r.do(t, http.MethodGet, "/ipxe?mac=52-54-00-00-00-03")
+	if n := len(r.journal.unknown); n != 1 {
+		t.Errorf("the question of an operator is recorded: %+v", r.journal.unknown)
 	}
 }

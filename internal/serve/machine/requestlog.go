@@ -19,13 +19,13 @@ const (
 	maxCause = 512
 )
 
-// failureLevel returns the level of the line of a request that failed. A machine without
-// a config is usual.
-func failureLevel(kind fault.Kind) slog.Level {
-	switch kind {
-	case fault.Internal:
+// failureLevel returns the level of the line of a request that failed. A stranger without
+// a config is usual; for the machine of a known host a 404 is final.
+func failureLevel(kind fault.Kind, isHost bool) slog.Level {
+	switch {
+	case kind == fault.Internal:
 		return slog.LevelError
-	case fault.NoMatch:
+	case kind == fault.NoMatch && !isHost:
 		return slog.LevelInfo
 	}
 	return slog.LevelWarn
@@ -36,7 +36,7 @@ func failureLevel(kind fault.Kind) slog.Level {
 func (s *Server) log(endpoint string, w *response, r *http.Request, req *request, res *result, took time.Duration) {
 	level := slog.LevelInfo
 	if res.Err != nil {
-		level = failureLevel(res.Err.Kind)
+		level = failureLevel(res.Err.Kind, res.Host != nil)
 	}
 	// A sender with a claim and a token for it was not believed.
 	refused := len(r.Header["Authorization"]) > 0 && !req.Caller.Believed && req.Claims.Any()

@@ -122,8 +122,12 @@ func TestFailureLevel(t *testing.T) {
 		fault.NotAcceptable: slog.LevelWarn,
 		fault.Unavailable:   slog.LevelWarn,
 	} {
-		if got := failureLevel(kind); got != want {
+		if got := failureLevel(kind, false); got != want {
 			t.Errorf("kind %d: %v; want %v", kind, got, want)
+		}
+		// A 404 is final for the machine of a known host.
+		if got := failureLevel(kind, true); got != max(want, slog.LevelWarn) {
+			t.Errorf("kind %d of a host: %v", kind, got)
 		}
 	}
 }

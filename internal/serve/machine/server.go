@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -47,6 +48,8 @@ type Journal interface {
 	// Served records that a machine has a config.
 	Served(host *snapshot.Host, config *snapshot.Config)
 	Notice(n decide.Notice)
+	// Unknown records a request of a machine that is no known host.
+	Unknown(s decide.Sighting)
 	// ScriptServed records that a machine has a script that boots what, LocalBoot that
 	// it has one that boots its disk.
 	ScriptServed(host *snapshot.Host, what string, again bool)
@@ -68,6 +71,8 @@ type Options struct {
 	Boot *Boot
 	// Streams has stream metadata; nil: none is served.
 	Streams *Streams
+	// Assets is a folder of files, for PathAssets; nil: there is none.
+	Assets *os.Root
 	// Ready reports whether the store has been read; nil: it has. Until then machines
 	// are asked to retry.
 	Ready func() bool
@@ -142,6 +147,7 @@ func New(opts Options) *Server {
 	s.nothing.always, s.nothing.methods = true, nil
 	s.addRoute(PathIgnition, decide.Ignition, s.serveConfig(decide.Ignition))
 	s.addRoute(PathKickstart, decide.Kickstart, s.serveConfig(decide.Kickstart))
+	s.addRoute(PathAssets, "asset", s.serveAsset).always = true
 	if opts.Boot != nil {
 		boot := bootPath{s}
 		s.addRoute(PathScript, "boot.ipxe", boot.serveScript).always = true // iPXE retries in the script
@@ -234,12 +240,26 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 }
 
 // record passes on the notices of a decision, and counts its claims that do not hold.
-func (s *Server) record(req *request, i *decide.Identity) {
+func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
+	// A believed caller asks about a machine and is not the machine.
+	if i.Unknown && !req.Caller.Believed && s.opts.Journal != nil {
+		s.opts.Journal.Unknown(sighting(r, req, i))
+	}
 	for _, n := range i.Notices {
 		s.notify(n)
 	}
 	if i.Unheld.Any() {
 		s.opts.Sources.Guessed(req.at, &req.Caller, &i.Unheld)
+	}
+}
+
+// sighting returns what a machine says of itself. /boot.ipxe has it send this to PathIPXE.
+func sighting(r *http.Request, req *request, i *decide.Identity) decide.Sighting {
+	said, claims := r.URL.Query(), &req.Claims
+	return decide.Sighting{
+		Request: req.Type, Addr: i.Addr, Neighbor: i.Neighbor, MAC: claims.MAC,
+		UUID: claims.UUID, Hostname: claims.Hostname, Serial: said.Get("serial"),
+		Manufacturer: said.Get("manufacturer"), Product: said.Get("product"), Arch: said.Get("arch"),
 	}
 }
 
@@ -267,6 +287,7 @@ type metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	notices   *prometheus.CounterVec
+	stale     prometheus.Counter
 }
 
 // routeMetrics count the requests of a route.
@@ -278,27 +299,35 @@ type routeMetrics struct {
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	factory := promauto.With(registerer)
-	return &metrics{
+	m := &metrics{
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_requests_total",
 			Help: "Requests of machines, by endpoint, HTTP status and the tier that chose the config.",
 		}, []string{"endpoint", "code", "tier"}),
 		notices: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_notices_total",
-			Help: "Findings about machines that became events: UnknownHost, ClaimRefused, ClaimIgnored, " +
-				"NeighborMismatch, NeighborChanged, DuplicateIdentity, ImageUnavailable.",
+			Help: "Findings about machines that became events, by reason: " + strings.Join(decide.Reasons, ", ") + ".",
 		}, []string{"reason"}),
+		stale: factory.NewCounter(prometheus.CounterOpts{
+			Name: "glowplug_boot_stale_answers_total",
+			Help: "Machines that were given the last good version of a config, since the newest source does not compile.",
+		}),
 		durations: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glowplug_boot_request_duration_seconds",
 			Help:    "Time to answer a machine, by endpoint.",
 			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .005, .025, .1, .5, 2.5},
 		}, []string{"endpoint"}),
 	}
+	for _, reason := range decide.Reasons { // a rate needs the series from the start
+		m.notices.WithLabelValues(reason)
+	}
+	return m
 }
 
 // route returns the metrics of a route.
 func (m *metrics) route(name string) *routeMetrics {
 	requests := m.requests.MustCurryWith(prometheus.Labels{"endpoint": name})
+	requests.WithLabelValues("200", match.None.String())
 	return &routeMetrics{name: name, requests: requests, duration: m.durations.WithLabelValues(name)}
 }
 

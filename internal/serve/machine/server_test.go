@@ -69,6 +69,7 @@ type fakeJournal struct {
 	mu      sync.Mutex
 	served  []string
 	notices []string
+	unknown []decide.Sighting
 	failure error
 }
 
@@ -82,6 +83,12 @@ func (f *fakeJournal) Notice(n decide.Notice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.notices = append(f.notices, n.Reason)
+}
+
+func (f *fakeJournal) Unknown(s decide.Sighting) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unknown = append(f.unknown, s)
 }
 
 func (f *fakeJournal) note(format string, args ...any) {
@@ -389,19 +396,22 @@ func TestJournalAndMetrics(t *testing.T) {
 		t.Errorf("notices %q", r.journal.notices)
 	}
 	want := `
-# HELP glowplug_boot_notices_total Findings about machines that became events: UnknownHost, ` +
-		`ClaimRefused, ClaimIgnored, NeighborMismatch, NeighborChanged, DuplicateIdentity, ImageUnavailable.
-# TYPE glowplug_boot_notices_total counter
-glowplug_boot_notices_total{reason="ClaimIgnored"} 4
 # HELP glowplug_boot_requests_total Requests of machines, by endpoint, HTTP status and the tier that chose the config.
 # TYPE glowplug_boot_requests_total counter
+glowplug_boot_requests_total{code="200",endpoint="asset",tier="none"} 0
 glowplug_boot_requests_total{code="200",endpoint="ignition",tier="labels"} 3
+glowplug_boot_requests_total{code="200",endpoint="ignition",tier="none"} 0
+glowplug_boot_requests_total{code="200",endpoint="kickstart",tier="none"} 0
+glowplug_boot_requests_total{code="200",endpoint="other",tier="none"} 0
 glowplug_boot_requests_total{code="304",endpoint="ignition",tier="labels"} 1
 glowplug_boot_requests_total{code="405",endpoint="ignition",tier="none"} 1
 `
-	if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "glowplug_boot_requests_total",
-		"glowplug_boot_notices_total"); err != nil {
+	err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "glowplug_boot_requests_total")
+	if err != nil {
 		t.Error(err)
+	}
+	if n := testutil.ToFloat64(r.server.metrics.notices.WithLabelValues(decide.ReasonClaimIgnored)); n != 4 {
+		t.Errorf("%v notices of ignored claims", n)
 	}
 }
 

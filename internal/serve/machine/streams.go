@@ -1,13 +1,10 @@
 package machine
 
 import (
-	"errors"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"glowplug/internal/domain/fault"
@@ -70,54 +67,21 @@ func (s streamPath) serveStream(w *response, r *http.Request, _ *request) result
 	return res
 }
 
-// serveArtifact answers with a file of the folder of images, with ranges. Folders
-// are not listed, and unfinished downloads are not served.
+// serveArtifact answers with a file of the folder of images. Unfinished downloads are not
+// served.
 func (s streamPath) serveArtifact(w *response, r *http.Request, _ *request) result {
 	below := strings.TrimPrefix(r.URL.Path, PathArtifacts)
 	res := result{boots: "artifact " + clip(below, 128)}
 	root := s.opts.Streams.Artifacts
-	if root == nil {
+	switch {
+	case root == nil:
 		return w.fail(res, fault.New(fault.NoMatch,
 			"no images are served here; the server has to be started with --streams-dir"))
+	case slices.ContainsFunc(unfinished, func(suffix string) bool { return strings.HasSuffix(below, suffix) }):
+		return w.fail(res, fault.New(fault.NoMatch, "there is no such image"))
 	}
-	file, err := openArtifact(root, below)
-	if err != nil {
-		failure := fault.New(fault.NoMatch, "there is no such image")
-		failure.Cause = err
-		return w.fail(res, failure)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return w.fail(res, fault.Of(err))
-	}
-	h := w.Header()
-	h.Set("Etag", `"`+strconv.FormatInt(info.Size(), 16)+"-"+strconv.FormatInt(info.ModTime().UnixNano(), 16)+`"`)
-	h.Set("Content-Type", bytesType)
-	if strings.HasSuffix(below, ".json") {
-		h.Set("Content-Type", jsonType)
-	}
-	h.Set("X-Content-Type-Options", "nosniff")
-	http.ServeContent(w, r, "", info.ModTime(), file)
-	return res
+	return serveFile(w, r, root, below, res, "there is no such image")
 }
 
 // unfinished are the suffixes of files that a mirror is still downloading.
 var unfinished = []string{".part", ".part.json", ".new"}
-
-// openArtifact opens a regular file below root. A path that leads out of root, through a
-// link too, is an error.
-func openArtifact(root *os.Root, below string) (*os.File, error) {
-	if !fs.ValidPath(below) || strings.HasPrefix(below, ".") || strings.Contains(below, "/.") ||
-		slices.ContainsFunc(unfinished, func(suffix string) bool { return strings.HasSuffix(below, suffix) }) {
-		return nil, fs.ErrNotExist
-	}
-	info, err := root.Stat(below) // before it is opened: a pipe would wait for a writer
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a file")
-	}
-	return root.Open(below)
-}

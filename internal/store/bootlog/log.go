@@ -263,6 +263,8 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 			Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}, []string{"outcome"}),
 	}
+	m.seconds.WithLabelValues("ok")
+	m.seconds.WithLabelValues("error")
 	reg.MustRegister(m.records, m.lost, m.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "glowplug_boot_log_up",
 		Help: "1 while states of hosts can be written into the boot log; else a boot-complete is answered 503.",

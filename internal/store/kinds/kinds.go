@@ -24,10 +24,11 @@ const (
 	ConfigMaps      = "configmaps"
 	Namespaces      = "namespaces"
 	Events          = "events"
+	UnknownMachines = "unknownmachines"
 )
 
 // Transient are the buckets whose objects may be lost without an alarm.
-var Transient = []string{"EVENTS"}
+var Transient = []string{"EVENTS", "UNKNOWNMACHINES"}
 
 // All returns the kinds.
 func All() []kvstore.Kind {
@@ -35,6 +36,8 @@ func All() []kvstore.Kind {
 	configs.Note = snapshot.Outline
 	events := newKind[v1.Event, v1.EventList](Events)
 	events.Transient = true
+	unknown := newKind[v1.UnknownMachine, v1.UnknownMachineList](UnknownMachines)
+	unknown.Transient = true
 	return []kvstore.Kind{
 		configs,
 		newKind[v1.BareMetalHost, v1.BareMetalHostList](BareMetalHosts),
@@ -43,6 +46,7 @@ func All() []kvstore.Kind {
 		newKind[v1.ConfigMap, v1.ConfigMapList](ConfigMaps),
 		newKind[v1.Namespace, v1.NamespaceList](Namespaces),
 		events,
+		unknown,
 	}
 }
 

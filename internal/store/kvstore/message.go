@@ -132,7 +132,7 @@ func (b *bucket) readChange(subject string, header nats.Header, data []byte, seq
 	}
 	c.put = &entry{
 		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(data), Foreign: meta.write == ""},
-		uid:     strings.Clone(meta.uid), // which would keep the whole header in memory
+		uid:     strings.Clone(meta.uid), // a substring would keep the whole header in memory
 		expires: meta.expires,
 	}
 	return c, nil

@@ -34,6 +34,9 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		ConstLabels: labels,
 		Buckets:     []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 	}, []string{"outcome"})
+	for _, outcome := range []string{"ok", "conflict", "error"} {
+		m.write.WithLabelValues(outcome)
+	}
 	if reg == nil {
 		return m
 	}

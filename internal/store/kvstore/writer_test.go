@@ -69,7 +69,7 @@ func runWriter() {
 // Every acknowledged object is there after kill -9.
 func TestKill(t *testing.T) {
 	rounds, length := 1, 300*time.Millisecond
-	if os.Getenv("GLOWPLUG_E2E") == "1" {
+	if os.Getenv("TEST_E2E") == "1" {
 		rounds, length = 5, 2*time.Second
 	}
 	dir := t.TempDir()

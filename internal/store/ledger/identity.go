@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Bucket holds the identity, and nothing else.
+	// Bucket holds the identity, and the record that the servers share.
 	Bucket = "GLOWPLUG"
 
 	identityStream  = "KV_" + Bucket
@@ -31,7 +31,7 @@ const (
 
 var (
 	// errTaken says that somebody else wrote the identity first.
-	errTaken = errors.New("somebody else wrote the identity at the same time")
+	errTaken = errors.New("somebody else wrote it at the same time")
 	// errNoLeader says that the answer came from a server that cannot know.
 	errNoLeader = errors.New("the stream has no leader at the moment")
 )
@@ -65,8 +65,8 @@ type sight struct {
 	dropped  bool // the identity names buckets of which nothing is expected
 }
 
-// readIdentity reads the identity; nil where there is none.
-func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint64, error) {
+// read reads a key of the bucket; its revision is 0 where there is none.
+func read(ctx context.Context, js jetstream.JetStream, subject string) (content []byte, revision uint64, err error) {
 	stream, err := js.Stream(ctx, identityStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, 0, nil
@@ -77,16 +77,25 @@ func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint6
 	if !replicas.Led(stream.CachedInfo()) {
 		return nil, 0, errNoLeader
 	}
-	raw, err := stream.GetLastMsgForSubject(ctx, identitySubject)
+	raw, err := stream.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, nil
 	}
 	if err != nil {
 		return nil, 0, err
 	}
+	return raw.Data, raw.Sequence, nil
+}
+
+// readIdentity reads the identity; nil where there is none.
+func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint64, error) {
+	content, revision, err := read(ctx, js, identitySubject)
+	if err != nil || revision == 0 {
+		return nil, 0, err
+	}
 	var id identity
-	if err := json.Unmarshal(raw.Data, &id); err != nil || id.ID == "" {
-		return nil, raw.Sequence, &Mismatch{
+	if err := json.Unmarshal(content, &id); err != nil || id.ID == "" {
+		return nil, revision, &Mismatch{
 			Reason: fmt.Sprintf("the identity of the store, key identity of bucket %s, cannot be read", Bucket),
 			Remedy: "restore NATS from a backup; or stop the servers, delete the bucket " + Bucket +
 				" and run `glowplug store adopt`",
@@ -97,7 +106,7 @@ func readIdentity(ctx context.Context, js jetstream.JetStream) (*identity, uint6
 			"the identity of the store has version %d, this program knows %d: it was written by another release",
 			id.Version, identityVersion)
 	}
-	return &id, raw.Sequence, nil
+	return &id, revision, nil
 }
 
 // writeIdentity stores the identity if its key still has the revision expect; 0:
@@ -108,13 +117,20 @@ func writeIdentity(ctx context.Context, js jetstream.JetStream, id identity, exp
 			return fmt.Errorf("making the bucket %s: %w", Bucket, err)
 		}
 	}
-	msg := nats.NewMsg(identitySubject)
-	var err error
-	if msg.Data, err = json.Marshal(id); err != nil {
+	content, err := json.Marshal(id)
+	if err != nil {
 		return err
 	}
+	return put(ctx, js, identitySubject, content, expect)
+}
+
+// put stores a key of the bucket if it still has the revision expect; 0: if there is none.
+// errTaken says that it has not.
+func put(ctx context.Context, js jetstream.JetStream, subject string, content []byte, expect uint64) error {
+	msg := nats.NewMsg(subject)
+	msg.Data = content
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
-	_, err = js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	_, err := js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	var api *jetstream.APIError
 	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {

@@ -250,6 +250,28 @@ func TestMissingBucketIsRefused(t *testing.T) {
 	refused(t, keep(open(t, t.TempDir())).Guard(t.Context(), js), "lacks buckets that existed: A")
 }
 
+// A kind of a later release has no bucket yet, which is no reason to refuse the store. Once it
+// has one, a store without it is refused.
+func TestBucketOfALaterRelease(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	l := open(t, t.TempDir())
+	fill(t, js, l, "A", 3)
+	if err := keep(l).record(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if err := keep(l).Guard(t.Context(), js); err != nil { // which asks for B, too
+		t.Fatal(err)
+	}
+	fill(t, js, l, "B", 1)
+	if err := keep(l).record(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "KV_B"); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, keep(l).Guard(t.Context(), js), "lacks buckets that existed: B")
+}
+
 // A store of a release without identities gets one, once.
 func TestExternalStoreOfAnEarlierReleaseIsAdopted(t *testing.T) {
 	js := natstest.Start(t).JetStream()

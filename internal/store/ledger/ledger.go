@@ -204,7 +204,10 @@ func (l *Ledger) replace(next record) error {
 	if err := os.RemoveAll(l.KeyDir()); err != nil {
 		return fmt.Errorf("removing the key logs: %w", err)
 	}
-	return l.change(func(r *record) { *r = next })
+	return l.change(func(r *record) {
+		next.Server = r.Server
+		*r = next
+	})
 }
 
 func (l *Ledger) snapshot() record {

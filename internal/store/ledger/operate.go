@@ -148,7 +148,8 @@ func (k *Keeper) acceptSurvey(ctx context.Context, js jetstream.JetStream, s *Su
 	id.Buckets = revisions(s.seen)
 	err := writeIdentity(ctx, js, id, s.seen.revision, k.wanted())
 	if errors.Is(err, errTaken) {
-		return "", &Mismatch{Reason: err.Error(), Remedy: "run the command again"}
+		return "", &Mismatch{Reason: "another server wrote the identity of the store at the same time",
+			Remedy: "run the command again"}
 	}
 	if err != nil {
 		return "", err

@@ -61,6 +61,8 @@ type record struct {
 	Place Place `json:"store"`
 	// ID is the store's identity; empty until it was followed once.
 	ID string `json:"id,omitempty"`
+	// Server is the id of the server that has this directory; empty until it was needed.
+	Server string `json:"server,omitempty"`
 	// Buckets hold, or held, data.
 	Buckets []string `json:"buckets"`
 	// Revisions are the revisions that buckets had reached when they were last asked.

@@ -22,6 +22,8 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 			"(ready or error).",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"result"})}
+	m.seconds.WithLabelValues("ready")
+	m.seconds.WithLabelValues("error")
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_template_renderings_dropped_total",
 		Help: "Renderings that were asked for and not made: refused, because too many machines waited that are " +

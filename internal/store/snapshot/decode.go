@@ -52,7 +52,7 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 	h := &Host{
 		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision,
 		Labels:   in.labels(labels),
-		Progress: stored.Status.progress(),
+		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(),
 	}
 	boot := HostBoot{
 		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,
@@ -74,8 +74,8 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 		return nil, err
 	}
 	delete(meta.Annotations, v1.AnnotationLastApplied)
-	more := HostMore{Annotations: meta.Annotations, NICs: cards(spec.NICs), Unreadable: stored.Status.unreadable()}
-	if len(more.Annotations)+len(more.NICs) > 0 || more.Unreadable {
+	more := HostMore{Annotations: meta.Annotations, NICs: cards(spec.NICs)}
+	if len(more.Annotations)+len(more.NICs) > 0 {
 		h.More = &more
 	}
 	for i, s := range spec.BootSources {
@@ -95,9 +95,14 @@ func (s *hostStatus) progress() Progress {
 	}
 }
 
-// unreadable reports whether the image of the host cannot read its config.
-func (s *hostStatus) unreadable() bool {
-	return slices.Contains(s.Conditions, condition{Type: v1.ConditionConfigReadable, Status: "False"})
+// unmet returns the conditions that are False.
+func (s *hostStatus) unmet() (unmet Conditions) {
+	for _, c := range s.Conditions {
+		if c.Status == "False" {
+			unmet |= conditionNames[c.Type]
+		}
+	}
+	return unmet
 }
 
 var states = []string{v1.StateAvailable, v1.StateBooting, v1.StateProvisioning, v1.StateProvisioned, v1.StateError}
@@ -173,7 +178,8 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", clip(c.Type), v1.TypeIgnition, v1.TypeKickstart)
 	}
 	sel := &spec.Selector
-	parsed, err := match.ParseSelector(sel.MatchLabels, sel.MatchHostnames, sel.MatchIPs, sel.MatchMACs, sel.Default)
+	parsed, err := match.ParseSelector(sel.MatchLabels, sel.MatchExpressions, sel.MatchHostnames, sel.MatchIPs,
+		sel.MatchMACs, sel.Default)
 	if err != nil {
 		return nil, fmt.Errorf("spec.%w", err)
 	}
@@ -273,7 +279,8 @@ func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 		Stream: spec.Stream != nil, PXE: spec.Stream != nil && spec.Stream.Format == v1.FormatPXE,
 		Rootfs: slices.ContainsFunc(status.Files, func(f v1.ImageFile) bool { return f.Role == roleRootfs }),
 		Sum:    status.SHA256, Release: status.ServedRelease, MaxIgnition: status.MaxIgnition,
-		Phase: status.Phase, Message: status.ErrorMessage, IQN: status.TargetIQN,
+		Architectures: status.Architectures,
+		Phase:         status.Phase, Message: status.ErrorMessage, IQN: status.TargetIQN,
 	}
 }
 

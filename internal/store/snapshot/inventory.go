@@ -44,6 +44,8 @@ type Host struct {
 	More *HostMore
 	// Progress is the state of its boot by its status.
 	Progress Progress
+	// Unmet are the conditions that its status says to be False.
+	Unmet Conditions
 }
 
 // HostBoot are settings of booting that few hosts have.
@@ -60,18 +62,32 @@ type HostBoot struct {
 	Rearm string
 }
 
-// HostMore are properties that few hosts have: facts for templates, and a rare state.
+// HostMore are properties that few hosts have: facts for templates.
 type HostMore struct {
 	// Annotations are metadata.annotations, without kubectl's copy of the object.
 	Annotations map[string]string
 	// NICs are spec.nics.
 	NICs []template.NIC
-	// Unreadable is true where its status says that its image cannot read its config.
-	Unreadable bool
 }
 
-// Unreadable is true where the host's status says that its image cannot read its config.
-func (h *Host) Unreadable() bool { return h.More != nil && h.More.Unreadable }
+// Conditions is a set of the conditions of a host that depend on other objects.
+type Conditions uint8
+
+// The conditions.
+const (
+	ConfigMatched Conditions = 1 << iota
+	ImageReady
+	ConfigReadable
+)
+
+// conditionNames has the name of each in a status.
+var conditionNames = map[string]Conditions{
+	v1.ConditionConfigMatched: ConfigMatched, v1.ConditionImageReady: ImageReady,
+	v1.ConditionConfigReadable: ConfigReadable,
+}
+
+// ConditionOf returns the condition with a name in a status.
+func ConditionOf(name string) Conditions { return conditionNames[name] }
 
 // NoBoot is the HostBoot of a host that has none.
 var NoBoot = &HostBoot{}
@@ -202,6 +218,8 @@ type Image struct {
 	// Sum is the digest of the served bytes, in hex; Release is their release, and
 	// MaxIgnition the newest Ignition spec that they read, where these are known.
 	Sum, Release, MaxIgnition string
+	// Architectures are those of the machines that can boot it; empty: not known.
+	Architectures []string
 	// Phase and Message are status.phase and status.errorMessage; IQN is the name
 	// that this server offers it under.
 	Phase, Message, IQN string

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -391,4 +392,23 @@ func TestConcurrent(t *testing.T) {
 	}
 	close(done)
 	group.Wait()
+}
+
+// TestCounts: hosts by state and configs by phase, for metrics.
+func TestCounts(t *testing.T) {
+	inv := New(Options{})
+	inv.Hosts().Load([]kvstore.Item{
+		{Key: "a/new", Revision: 1, Value: []byte(`{}`)},
+		{Key: "a/old", Revision: 2, Value: []byte(`{"status":{"state":"Provisioned"}}`)},
+	})
+	inv.Configs().Load([]kvstore.Item{
+		{Key: "a/good", Revision: 3, Value: []byte(`{"spec":{"type":"ignition"},"status":{"phase":"Ready"}}`)},
+		{Key: "a/bad", Revision: 4, Value: []byte(`{"spec":{"type":"ignition"},"status":{"phase":"Error"}}`)},
+		{Key: "a/next", Revision: 5, Value: []byte(`{"spec":{"type":"ignition"},"status":{"phase":"Pending"}}`)},
+	})
+	states, phases := inv.View().HostsByState(), inv.View().ConfigsByPhase()
+	if !maps.Equal(states, map[string]int{"Available": 1, "Provisioned": 1}) ||
+		!maps.Equal(phases, map[string]int{"Ready": 1, "Error": 1, "Pending": 1}) {
+		t.Errorf("%v %v", states, phases)
+	}
 }

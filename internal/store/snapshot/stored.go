@@ -69,6 +69,7 @@ type imageStatus struct {
 	MaxIgnition   string         `json:"maxIgnition"`
 	TargetIQN     string         `json:"targetIQN"`
 	Files         []v1.ImageFile `json:"files"`
+	Architectures []string       `json:"architectures"`
 }
 
 type condition struct {

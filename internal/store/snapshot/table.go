@@ -18,7 +18,7 @@ type table[T any] struct {
 	// places has the place of each name; the first is 1.
 	places shardmap.Map[Ref, int]
 	chunks []*chunk[T]
-	// used is the number of places in use before, free those that are not any more.
+	// used is the number of places that were ever used; free are the unused ones of them.
 	used int
 	free *freePlace
 	// edit is the one that made the list of chunks, and may change it.

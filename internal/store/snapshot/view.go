@@ -1,10 +1,12 @@
 package snapshot
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/netaddr"
 )
@@ -18,6 +20,41 @@ func (v View) Host(ref Ref) *Host { return v.hosts.byRef.get(ref) }
 // Hosts returns all hosts, in no order.
 func (v View) Hosts() []*Host {
 	return slices.AppendSeq(make([]*Host, 0, v.hosts.byRef.len()), v.hosts.byRef.all())
+}
+
+// HostsByState counts the hosts by status.state. A host that has never booted is Available.
+func (v View) HostsByState() map[string]int {
+	count := map[string]int{}
+	for h := range v.hosts.byRef.all() {
+		count[cmp.Or(h.Progress.State, v1.StateAvailable)]++
+	}
+	return count
+}
+
+// ConfigsByPhase counts the configs by status.phase.
+func (v View) ConfigsByPhase() map[string]int {
+	count := map[string]int{}
+	for c := range v.configs.byRef.all() {
+		switch {
+		case c.Failing:
+			count[v1.PhaseError]++
+		case c.Pending:
+			count[v1.PhasePending]++
+		default:
+			count[v1.PhaseReady]++
+		}
+	}
+	return count
+}
+
+// HostsNamed returns the hosts with a name, of all namespaces, in no order.
+func (v View) HostsNamed(name string) (hosts []*Host) {
+	for h := range v.hosts.byRef.all() {
+		if h.Name == name {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
 }
 
 // Templates returns all configs that are rendered for each machine, in no order.

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	v1 "glowplug/api/v1"
@@ -22,14 +23,13 @@ const (
 	passPauseOfHost = 100 * time.Microsecond
 )
 
-// Journal writes the condition ConfigReadable of a host: sentence says why its image cannot
-// read its config; "": it can.
+// Journal writes a condition of a host.
 type Journal interface {
-	ConfigReadable(host *snapshot.Host, sentence string)
+	Condition(host *snapshot.Host, c decide.Condition)
 }
 
-// CompatibilityOptions are the parts of a Compatibility.
-type CompatibilityOptions struct {
+// CheckerOptions are the parts of a Checker.
+type CheckerOptions struct {
 	Inventory *snapshot.Inventory
 	Decider   *decide.Decider
 	Journal   Journal
@@ -41,34 +41,42 @@ type CompatibilityOptions struct {
 	Logger *slog.Logger
 }
 
-// Compatibility reconciles the condition ConfigReadable of hosts with their images and
-// configs: the condition is there before a machine boots an image that cannot read its
-// config.
-type Compatibility struct {
-	opts       CompatibilityOptions
+// Checker reconciles the conditions ConfigMatched, ImageReady and ConfigReadable of hosts
+// with the configs and images: an event, and a change for those who watch, are there before
+// a machine boots. A host whose conditions are all True has none of them in the store:
+// Complete adds them when a host is read.
+type Checker struct {
+	opts       CheckerOptions
 	controller *controller.Controller[snapshot.Ref]
 	// nextPass is the earliest time of the next pass over all hosts. There is one worker, so
 	// that nextPass and written need no lock.
 	nextPass time.Time
 	// written has the conditions that are False, and those whose write is not in the snapshot
 	// yet.
-	written map[snapshot.Ref]condition
+	written map[conditionKey]written
+	census  census
 }
 
-// everyHost is the key of a pass over all hosts that boot an image.
+// everyHost is the key of a pass over all hosts.
 var everyHost = snapshot.Ref{}
 
-// condition is the sentence that was written for a host, and the revision of the host.
-type condition struct {
-	sentence string
+// conditionKey is a condition of a host.
+type conditionKey struct {
+	host snapshot.Ref
+	kind snapshot.Conditions
+}
+
+// written is the message of a condition that was written, and the revision of the host.
+type written struct {
+	message  string
 	revision uint64
 }
 
-// NewCompatibility returns a Compatibility, which checks nothing before Run.
-func NewCompatibility(opts CompatibilityOptions) *Compatibility {
-	c := &Compatibility{opts: opts, written: map[snapshot.Ref]condition{}}
+// NewChecker returns a Checker, which checks nothing before Run.
+func NewChecker(opts CheckerOptions) *Checker {
+	c := &Checker{opts: opts, written: map[conditionKey]written{}}
 	c.controller = controller.New(controller.Options[snapshot.Ref]{
-		Name:      "host-compatibility",
+		Name:      "host-conditions",
 		Reconcile: c.reconcile,
 		List: func(_ context.Context, enqueue func(snapshot.Ref)) error {
 			enqueue(everyHost)
@@ -80,10 +88,10 @@ func NewCompatibility(opts CompatibilityOptions) *Compatibility {
 }
 
 // Run checks hosts until ctx ends.
-func (c *Compatibility) Run(ctx context.Context) { c.controller.Run(ctx) }
+func (c *Checker) Run(ctx context.Context) { c.controller.Run(ctx) }
 
 // Changed takes a change of the inventory. It does not block.
-func (c *Compatibility) Changed(change snapshot.Change) {
+func (c *Checker) Changed(change snapshot.Change) {
 	key := everyHost
 	switch {
 	case change.Host != nil:
@@ -92,25 +100,30 @@ func (c *Compatibility) Changed(change snapshot.Change) {
 		key = change.OldHost.Ref
 	case !change.All && imageFacts(change.Image) == imageFacts(change.OldImage) &&
 		configFacts(change.Config) == configFacts(change.OldConfig):
-		return // the change does not concern compatibility
+		return // the change does not concern conditions
 	}
 	c.controller.EnqueueAfter(key, coalescePause)
 }
 
-// facts are the parts of an image or a config that compatibility depends on. version is the
-// newest Ignition spec of an image, or the hash of a config.
+// facts are the parts of an image or a config that the conditions of hosts depend on. version
+// is the newest Ignition spec of an image, or the hash of a config.
 type facts struct {
-	uid, version, release string
-	generation            int64
-	servable              ignition.Specs
-	template              bool
+	uid, version, release, phase, message, architectures string
+	config                                               snapshot.Ref
+	generation                                           int64
+	servable                                             ignition.Specs
+	template                                             bool
 }
 
 func imageFacts(image *snapshot.Image) facts {
 	if image == nil {
 		return facts{}
 	}
-	return facts{uid: image.UID, version: image.MaxIgnition, release: image.Release}
+	return facts{
+		uid: image.UID, version: image.MaxIgnition, release: image.Release,
+		phase: image.Phase, message: image.Message, config: image.Config,
+		architectures: strings.Join(image.Architectures, ","),
+	}
 }
 
 func configFacts(config *snapshot.Config) facts {
@@ -123,62 +136,71 @@ func configFacts(config *snapshot.Config) facts {
 	}
 }
 
-func (c *Compatibility) reconcile(ctx context.Context, key snapshot.Ref) (time.Duration, error) {
+func (c *Checker) reconcile(ctx context.Context, key snapshot.Ref) (time.Duration, error) {
 	switch {
 	case !c.opts.Ready():
 		return coalescePause, nil
 	case key == everyHost:
 		return c.reconcileAll(), nil
 	}
-	view := c.opts.Inventory.View()
-	if host := view.Host(key); host != nil {
+	if host := c.opts.Inventory.View().Host(key); host != nil {
 		c.check(ctx, host)
-	} else {
-		delete(c.written, key)
+		return 0, nil
+	}
+	for _, kind := range []snapshot.Conditions{snapshot.ConfigMatched, snapshot.ImageReady, snapshot.ConfigReadable} {
+		delete(c.written, conditionKey{key, kind})
 	}
 	return 0, nil
 }
 
-// reconcileAll queues all hosts that boot an image, and those with a condition.
-func (c *Compatibility) reconcileAll() (requeueAfter time.Duration) {
+// reconcileAll checks all hosts, and queues those that boot an image: whether it reads the
+// config may take the rendering of a template.
+func (c *Checker) reconcileAll() (requeueAfter time.Duration) {
 	if wait := time.Until(c.nextPass); wait > 0 {
 		return wait
 	}
 	view := c.opts.Inventory.View()
-	hosts := view.HostsOf(func(snapshot.Ref) bool { return true }) // with any image
+	hosts := view.Hosts()
 	for _, h := range hosts {
-		c.controller.EnqueueLow(h.Ref)
-	}
-	for ref := range c.written {
-		c.controller.EnqueueLow(ref)
+		c.checkObjects(view, h)
+		if h.Image != (snapshot.Ref{}) || h.Unmet&snapshot.ConfigReadable != 0 {
+			c.controller.EnqueueLow(h.Ref)
+		}
 	}
 	c.nextPass = time.Now().Add(max(passPause, time.Duration(len(hosts))*passPauseOfHost))
 	return 0
 }
 
-// check writes the condition of a host if the stored one differs. It writes the same
+// check writes the conditions of a host where the stored ones differ.
+func (c *Checker) check(ctx context.Context, h *snapshot.Host) {
+	c.checkObjects(c.opts.Inventory.View(), h)
+	if skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done()); isKnown {
+		c.reconcileCondition(h, decide.ConfigReadable(skew))
+	}
+}
+
+// checkObjects writes the conditions that depend on stored objects alone.
+func (c *Checker) checkObjects(view snapshot.View, h *snapshot.Host) {
+	c.reconcileCondition(h, decide.ConfigMatched(c.opts.Decider, view, h))
+	c.reconcileCondition(h, decide.ImageReady(c.opts.Decider, view, h))
+}
+
+// reconcileCondition writes a condition if the stored one differs. It writes the same
 // condition once for each revision of the host.
-func (c *Compatibility) check(ctx context.Context, h *snapshot.Host) {
-	skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done())
-	if !isKnown {
-		return
-	}
-	sentence := ""
-	if skew != nil {
-		sentence = skew.String()
-	}
-	before, found := c.written[h.Ref]
-	isStored := h.Unreadable() == (sentence != "")
+func (c *Checker) reconcileCondition(h *snapshot.Host, condition decide.Condition) {
+	key := conditionKey{h.Ref, condition.Kind}
+	before, found := c.written[key]
+	isStored := (h.Unmet&condition.Kind == 0) == condition.Met
 	switch {
-	case isStored && sentence == "":
-		delete(c.written, h.Ref)
+	case isStored && condition.Met:
+		delete(c.written, key)
 		return
-	case found && before.sentence == sentence && (isStored || before.revision == h.Revision):
+	case found && before.message == condition.Message && (isStored || before.revision == h.Revision):
 		return
 	}
 	// After a start the condition can be stored already: then this write has no effect.
-	c.written[h.Ref] = condition{sentence, h.Revision}
-	c.opts.Journal.ConfigReadable(h, sentence)
+	c.written[key] = written{condition.Message, h.Revision}
+	c.opts.Journal.Condition(h, condition)
 }
 
 // maxNamed bounds the hosts that the answer to a write names.
@@ -186,7 +208,7 @@ const maxNamed = 5
 
 // HostWarnings returns the warnings for a host that a client writes: a sentence for each
 // host that shares an address with it, and one if its image cannot read its config.
-func (c *Compatibility) HostWarnings(host *v1.BareMetalHost) []string {
+func (c *Checker) HostWarnings(host *v1.BareMetalHost) []string {
 	var sentences []string
 	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {
 		sentences = append(sentences, conflict.String())
@@ -205,7 +227,7 @@ func (c *Compatibility) HostWarnings(host *v1.BareMetalHost) []string {
 
 // ImageWarnings names the hosts whose config an image that is being written cannot read.
 // maxIgnition is the newest Ignition spec version that it reads; "": that is not known.
-func (c *Compatibility) ImageWarnings(cdrom *v1.ISCSICdrom, maxIgnition string) []string {
+func (c *Checker) ImageWarnings(cdrom *v1.ISCSICdrom, maxIgnition string) []string {
 	image := snapshot.ImageFrom(cdrom)
 	if image == nil {
 		return nil
@@ -215,7 +237,7 @@ func (c *Compatibility) ImageWarnings(cdrom *v1.ISCSICdrom, maxIgnition string) 
 }
 
 // ConfigWarnings names the hosts whose image cannot read a config that is being written.
-func (c *Compatibility) ConfigWarnings(config *v1.IgnitionConfig) []string {
+func (c *Checker) ConfigWarnings(config *v1.IgnitionConfig) []string {
 	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
 		!c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
 		return nil
@@ -227,7 +249,7 @@ func (c *Compatibility) ConfigWarnings(config *v1.IgnitionConfig) []string {
 	return c.warnings(decide.Changed{Config: changed})
 }
 
-func (c *Compatibility) warnings(changed decide.Changed) []string {
+func (c *Checker) warnings(changed decide.Changed) []string {
 	var sentences []string
 	for i, skew := range c.opts.Decider.Skews(changed, maxNamed+1) {
 		if i == maxNamed {

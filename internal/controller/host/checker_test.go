@@ -24,16 +24,19 @@ type diary struct {
 	then func(host *snapshot.Host, sentence string)
 }
 
-func (d *diary) ConfigReadable(host *snapshot.Host, sentence string) {
+func (d *diary) Condition(host *snapshot.Host, c decide.Condition) {
+	if c.Kind != snapshot.ConfigReadable {
+		return
+	}
 	d.mu.Lock()
 	word := "readable"
-	if sentence != "" {
+	if !c.Met {
 		word = "unreadable"
 	}
 	d.said = append(d.said, host.Name+" "+word)
 	d.mu.Unlock()
 	if d.then != nil {
-		go d.then(host, sentence)
+		go d.then(host, c.Message)
 	}
 }
 
@@ -57,12 +60,12 @@ const (
 		`{"type":"ConfigReadable","status":"False","message":"x"}]}`
 )
 
-func TestCompatibility(t *testing.T) {
+func TestChecker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c *Compatibility
+		var c *Checker
 		inv := snapshot.New(snapshot.Options{OnChange: func(change snapshot.Change) { c.Changed(change) }})
 		d, ready := &diary{}, &atomic.Bool{}
-		c = NewCompatibility(CompatibilityOptions{
+		c = NewChecker(CheckerOptions{
 			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv}), Journal: d, Ready: ready.Load,
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -143,10 +146,10 @@ func (r *renderer) Render(config *snapshot.Config, _ *snapshot.Host, _ *template
 }
 
 // What is not known of a template leaves what was said of a host.
-func TestCompatibilityOfATemplate(t *testing.T) {
+func TestCheckerOfATemplate(t *testing.T) {
 	inv := snapshot.New(snapshot.Options{})
 	d, r := &diary{}, &renderer{}
-	c := NewCompatibility(CompatibilityOptions{
+	c := NewChecker(CheckerOptions{
 		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Renderer: r}), Journal: d,
 		Ready: func() bool { return true },
 	})

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"glowplug/internal/credentials"
+)
+
+// shareInterval is how often the record of the credentials in the store is read.
+const shareInterval = 2 * time.Second
+
+// sharing lets the servers of an external store accept each other's admin tokens.
+type sharing struct {
+	*App
+	server string // the id of this server
+
+	mu      sync.Mutex
+	problem error // why a credential of the other servers is refused here; nil: it is not
+}
+
+// newSharing returns the sharing of credentials; nil where no other server has this store.
+func newSharing(a *App) (*sharing, error) {
+	if a.backend.exclusive {
+		return nil, nil
+	}
+	id, err := a.backend.ledger.Server()
+	return &sharing{App: a, server: id, problem: errors.New("the store has not been asked yet")}, err
+}
+
+// run takes over the tokens of the other servers, and records the own one, until ctx ends.
+func (s *sharing) run(ctx context.Context) {
+	wait.UntilWithContext(ctx, s.share, shareInterval)
+}
+
+// share takes over the tokens of the other servers once. While the store does not answer,
+// those that it had before are valid.
+func (s *sharing) share(ctx context.Context) {
+	err := s.backend.keeper.Share(ctx, s.backend.js, func(record []byte) ([]byte, error) {
+		next, changed, err := s.creds.Merge(s.server, record)
+		if changed {
+			s.api.RecheckCallers()
+		}
+		return next, err
+	})
+	var problem *credentials.SharingError
+	switch {
+	case errors.As(err, &problem):
+		if s.note(problem) {
+			s.log.Error(problem.Problem, "hint", problem.Remedy)
+		}
+	case err == nil:
+		s.note(nil)
+	default:
+		s.log.Debug("the credentials are not shared with the other servers", "error", err)
+	}
+}
+
+// note records the result and reports whether it is another one.
+func (s *sharing) note(problem error) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed = problem == nil != (s.problem == nil) || problem != nil && problem.Error() != s.problem.Error()
+	s.problem = problem
+	return changed
+}
+
+// check is a part of /readyz.
+func (s *sharing) check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.problem
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
+)
+
+// adoption has the flags of adopt.
+type adoption struct {
+	namespace, name, image string
+	labels                 map[string]string
+	withIP                 bool
+	dryRun, output         string
+}
+
+func newAdoptCommand() *cobra.Command {
+	var options clientOptions
+	var a adoption
+	cmd := &cobra.Command{
+		Use:   "adopt um/MACHINE --name HOST",
+		Short: "Make a BareMetalHost of a machine that asked the server and is unknown",
+		Long: `Make a BareMetalHost of an UnknownMachine. The host has the hardware address of the
+machine as bootMACAddress and, where it is known, its systemUUID. These are what the
+machine says of itself: "kubectl describe um/MACHINE" shows all of it, and neighborMAC
+is the hardware address that the server's neighbour table shows. A machine whose
+hardware address is unknown needs --ip. The UnknownMachine is removed by the server.`,
+		Example: `  kubectl get um
+  glowplug adopt um/52-54-00-12-34-56 -n rack-a --name node-7
+  glowplug adopt 52-54-00-12-34-56 --name node-7 --image coreos --label role=builder --dry-run=client -o yaml`,
+		Args: arguments("um/MACHINE"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return completeUnknown(cmd, &options, args, typed)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.check(); err != nil {
+				return err
+			}
+			a.namespace = options.namespace()
+			return a.run(cmd, &options, args[0])
+		},
+	}
+	options.addFlags(cmd)
+	options.addNamespace(cmd, "namespace of the host")
+	flags := cmd.Flags()
+	flags.StringVar(&a.name, "name", "", "name of the host (default: that of the UnknownMachine)")
+	flags.StringVar(&a.image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: it boots its disk)")
+	flags.StringToStringVar(&a.labels, "label", nil, "label of the host, key=value (repeatable)")
+	flags.BoolVar(&a.withIP, "ip", false, "the host has the address from which the machine last asked")
+	flags.StringVar(&a.dryRun, "dry-run", "none",
+		"none; client: send nothing; server: let the server check and write nothing")
+	flags.StringVarP(&a.output, "output", "o", "", "print the host as yaml or json")
+	completeChoices(cmd, "dry-run", "none", "client", "server")
+	completeChoices(cmd, "output", outputYAML, outputJSON)
+	return cmd
+}
+
+func (a *adoption) check() error {
+	return cmp.Or(checkChoice("dry-run", a.dryRun, "none", "client", "server"),
+		checkChoice("output", a.output, "", outputYAML, outputJSON))
+}
+
+// run reads the machine and creates the host.
+func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine string) error {
+	machine, err := unknownName(machine)
+	if err != nil {
+		return err
+	}
+	var found v1.UnknownMachine
+	err = options.do(cmd.Context(), client.Request{Resource: "unknownmachines", Name: machine}, &found)
+	if client.Code(err) == http.StatusNotFound {
+		return withHint(fmt.Errorf("there is no UnknownMachine %s", machine),
+			"kubectl get um lists the machines that asked and are unknown; one goes once a BareMetalHost has its address")
+	}
+	if err != nil {
+		return err
+	}
+	host, err := a.host(&found)
+	if err != nil {
+		return err
+	}
+	done := map[string]string{
+		"none": "created", "client": "created (dry run)", "server": "created (server dry run)",
+	}[a.dryRun]
+	if a.dryRun != "client" {
+		request := client.Request{Method: http.MethodPost, Resource: "baremetalhosts", Namespace: a.namespace, Body: host,
+			Query: url.Values{"fieldManager": {"glowplug-adopt"}, "fieldValidation": {"Strict"}}}
+		if a.dryRun == "server" {
+			request.Query.Set("dryRun", "All")
+		}
+		err = options.do(cmd.Context(), request, host)
+		if client.Code(err) == http.StatusConflict {
+			return withHint(
+				fmt.Errorf("the BareMetalHost %s/%s exists already, and was not changed", host.Namespace, host.Name),
+				"choose another --name, or add the address with kubectl edit bmh "+host.Name+" -n "+host.Namespace)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.output != "" {
+		return writeObject(cmd.OutOrStdout(), a.output, host)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "baremetalhost/%s %s\n", host.Name, done)
+	return err
+}
+
+// unknownName returns the name in um/NAME, unknownmachine/NAME, unknownmachines/NAME or NAME,
+// where a hardware address may have colons.
+func unknownName(arg string) (string, error) {
+	kind, name, ok := strings.Cut(arg, "/")
+	switch {
+	case !ok:
+		name = arg
+	case kind != "um" && kind != "unknownmachine" && kind != "unknownmachines":
+		return "", usagef("%q is no UnknownMachine: want um/NAME, as kubectl get um lists them", clipped(arg))
+	}
+	return strings.ToLower(strings.ReplaceAll(name, ":", "-")), nil
+}
+
+// host returns the host that a machine becomes.
+func (a *adoption) host(machine *v1.UnknownMachine) (*v1.BareMetalHost, error) {
+	status := &machine.Status
+	host := &v1.BareMetalHost{
+		TypeMeta: metav1.TypeMeta{Kind: "BareMetalHost", APIVersion: v1.SchemeGroupVersion.String()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.namespace, Name: cmp.Or(a.name, machine.Name), Labels: maps.Clone(a.labels),
+		},
+		Spec: v1.BareMetalHostSpec{BootMACAddress: status.MAC, SystemUUID: status.SystemUUID, Image: a.image},
+	}
+	if a.withIP && len(status.Addresses) > 0 {
+		host.Spec.IP = status.Addresses[0]
+	}
+	if host.Spec.BootMACAddress == "" && host.Spec.IP == "" {
+		return nil, withHint(fmt.Errorf("the hardware address of the machine %s is unknown", machine.Name),
+			"--ip makes a host with the address from which it asked")
+	}
+	return host, nil
+}
+
+// writeObject prints an object as it is written in a manifest.
+func writeObject(w io.Writer, format string, host *v1.BareMetalHost) error {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(host)
+	if err != nil {
+		return err
+	}
+	if host.UID == "" { // it was not sent
+		delete(object, "status")
+		delete(object["metadata"].(map[string]any), "creationTimestamp")
+	}
+	return writeOutput(w, format, object)
+}
+
+// completeUnknown completes the names of unknown machines.
+func completeUnknown(cmd *cobra.Command, options *clientOptions, args []string, typed string,
+) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || flagsFromEnvironment(cmd.Flags()) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	options.warn = nil // a warning would be shown amid the typed line
+	var list v1.UnknownMachineList
+	if options.do(ctx, client.Request{Resource: "unknownmachines"}, &list) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	prefix := ""
+	if strings.HasPrefix(typed, "um/") {
+		prefix = "um/"
+	}
+	var names []string
+	for i := range list.Items {
+		machine := &list.Items[i]
+		if name := prefix + machine.Name; strings.HasPrefix(name, typed) {
+			names = append(names, name+"\t"+machine.Status.Product)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

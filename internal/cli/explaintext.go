@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"glowplug/internal/domain/decide"
+)
+
+// explanationText is the text of an explanation: lines with a name and a sentence.
+type explanationText struct{ strings.Builder }
+
+// line adds a line of the parts that are not empty, if there is one.
+func (t *explanationText) line(name string, parts ...string) {
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	if len(parts) > 0 {
+		fmt.Fprintf(t, "%-10s %s\n", name+":", strings.Join(parts, ", "))
+	}
+}
+
+// writeExplanationText writes an explanation as text: the client, its facts, the answer,
+// and a table of all candidates.
+func writeExplanationText(w io.Writer, e *decide.Explanation) error {
+	t := &explanationText{}
+	t.client(e)
+	t.facts(&e.Facts)
+	t.boot(e.Boot)
+	t.winner(e.Winner)
+	t.line("answer", whoAsks(e.As)+answerText(e))
+	for _, o := range e.Others {
+		t.line("otherwise", o.Client+otherText(&o.Answer))
+	}
+	for _, n := range e.Notices {
+		t.line("event", strings.TrimSpace(n.Reason+" "+n.Host)+": "+n.Message)
+	}
+	writeOrigins(&t.Builder, e.Winner)
+	writeCandidates(&t.Builder, e.Candidates)
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// whoAsks is the subject of the answer.
+func whoAsks(as string) string {
+	if as == decide.AsBelieved {
+		return "a believed caller"
+	}
+	return "the machine"
+}
+
+// answerText returns the answer as text, after its subject.
+func answerText(e *decide.Explanation) string {
+	text := fmt.Sprintf(" gets %d from /api/v1/%s", e.Status, e.Endpoint)
+	if e.Error == "" && e.Winner != nil {
+		text += " with config " + e.Winner.Config
+	}
+	return text + prefixed(": ", e.Error)
+}
+
+// otherText returns the answer to another client as text, after its subject.
+func otherText(a *decide.Answer) string {
+	text := fmt.Sprintf(" gets %d", a.Status) + prefixed(" with config ", a.Config)
+	return text + prefixed(", as spec ", a.IgnitionVersion) + prefixed(": ", a.Error)
+}
+
+// foundBy has the ways in which a host is found.
+var foundBy = map[string]string{
+	"address": "the client's address", "neighbor": "the client's hardware address in the neighbour table",
+	"mac": "the parameter mac", "ip": "the parameter ip", "uuid": "the parameter uuid",
+	"hostname": "the parameter hostname",
+}
+
+// client adds who asks, with which headers, and which host that is.
+func (t *explanationText) client(e *decide.Explanation) {
+	c := &e.Client
+	who := whoAsks(e.As) + " asks"
+	switch {
+	case c.Address != "":
+		who += " from " + c.Address + prefixed(", whose hardware address in the neighbour table is ", c.Neighbor)
+	case c.Neighbor != "":
+		who += " on the server's network with the hardware address " + c.Neighbor +
+			"; the server does not know its address (--from names it)"
+	case !c.Believed:
+		who += " from an unknown address (--from names it)"
+	}
+	t.line("client", who)
+	if c.Headers != "" {
+		t.line("headers", "they are those of "+c.Headers)
+	} else {
+		t.line("headers", prefixed("the client sends Accept: ", c.Accept), prefixed("the client sends User-Agent: ", c.UserAgent))
+	}
+	t.line("identity", e.Identity)
+	switch {
+	case e.Host != "":
+		t.line("host", e.Host+" is found by "+cmp.Or(foundBy[e.FoundBy], e.FoundBy))
+	case e.Named != "":
+		t.line("host", "none is found; this request does not identify "+e.Named)
+	default:
+		t.line("host", "none is found")
+	}
+}
+
+// facts adds the facts with which configs are matched.
+func (t *explanationText) facts(f *decide.Facts) {
+	t.line("mac", f.MACs...)
+	t.line("ip", f.IPs...)
+	t.line("hostname", f.Hostnames...)
+	var labels []string
+	for _, k := range slices.Sorted(maps.Keys(f.Labels)) {
+		labels = append(labels, k+"="+f.Labels[k])
+	}
+	t.line("labels", labels...)
+	t.line("role", f.Role)
+	t.line("image", prefixed("the host's image names the config ", f.ImageConfig))
+}
+
+// boot adds what the host boots.
+func (t *explanationText) boot(b *decide.ExplainedBoot) {
+	if b == nil {
+		return
+	}
+	t.line("state", prefixed("the host is ", b.State))
+	what := "its own script"
+	switch {
+	case b.Local:
+		what = "its disk"
+	case b.Image != "":
+		what = "image " + b.Image + when(b.Script, " by its own script")
+	}
+	if b.Error != "" {
+		t.line("boots", "the host boots nothing: "+b.Error)
+	} else {
+		t.line("boots", "the host boots "+what+prefixed(": ", b.Reason))
+	}
+	t.line("release", prefixed("the image has release ", b.Release))
+	t.line("reads", prefixed("the image reads Ignition spec up to ", b.MaxIgnition))
+	t.line("arguments", b.KernelArgs...)
+	t.line("warning", b.Skew)
+}
+
+// winner adds the config that was chosen.
+func (t *explanationText) winner(w *decide.Winner) {
+	if w == nil {
+		return
+	}
+	t.line("winner", w.Config+" wins by "+w.Tier, rendered(w), prefixed("spec ", w.IgnitionVersion),
+		prefixed("given as spec ", w.Served), w.Hash, when(w.Stale, "stale: the newest source is not what is served"))
+	for _, layer := range w.Layers {
+		t.line("layer", layerText(layer))
+	}
+}
+
+// layerText returns a layer as text.
+func layerText(l decide.ExplainedLayer) string {
+	text := l.Name
+	if short := l.Hash; len(short) > 19 {
+		text += " (" + short[:19] + ")"
+	}
+	return text + when(l.Changed, " which has changed since") + when(l.Failing, ", its last good compilation")
+}
+
+// rendered describes the rendering of a template.
+func rendered(w *decide.Winner) string {
+	switch {
+	case !w.Template:
+		return ""
+	case w.Size == 0:
+		return "a template, not rendered"
+	}
+	return fmt.Sprintf("a template, rendered to %d bytes", w.Size)
+}
+
+// writeOrigins writes from which layer each entry of the winner came.
+func writeOrigins(b *strings.Builder, winner *decide.Winner) {
+	if winner == nil || len(winner.Origins) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nENTRY\tFROM")
+	for _, o := range winner.Origins {
+		fmt.Fprintf(t, "%s %s\t%s\n", o.Kind, printable(o.Name), strings.Join(o.From, ", "))
+	}
+	_ = t.Flush() // a Builder never fails
+}
+
+func writeCandidates(b *strings.Builder, candidates []decide.Candidate) {
+	if len(candidates) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nCONFIG\tTYPE\tTIER\tOUTCOME\tREASON")
+	for _, c := range candidates {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Config, c.Type, cmp.Or(c.Tier, "-"), c.Outcome, c.Reason)
+	}
+	_ = t.Flush()
+}
+
+// printable replaces what is not text on one line in a name.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return '\uFFFD'
+	}, s)
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func when(cond bool, s string) string {
+	if cond {
+		return s
+	}
+	return ""
+}

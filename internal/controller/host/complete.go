@@ -1,0 +1,82 @@
+package host
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/snapshot"
+)
+
+// Admit stores the conditions that are False with a host whose spec is new, so that they need
+// no further write. It replaces nothing else in the status.
+func (c *Checker) Admit(host *v1.BareMetalHost) {
+	now := time.Now()
+	for _, found := range c.conditions(host) {
+		stored := meta.FindStatusCondition(host.Status.Conditions, found.Type)
+		if !found.Met || stored != nil {
+			meta.SetStatusCondition(&host.Status.Conditions, *conditionOf(&found, host.Generation, now))
+		}
+	}
+}
+
+// Complete sets all conditions of a host that a client reads, as they are now: they depend on
+// other objects, and most hosts have none of them in the store. A condition that becomes True
+// or False is written by the Checker, so that watches see it; a change of a message is not.
+func (c *Checker) Complete(host *v1.BareMetalHost) {
+	if host.Name == "" { // a bookmark of a watch
+		return
+	}
+	now := time.Now()
+	ready := decide.Condition{
+		Type: v1.ConditionReady, Met: true, Reason: "Ready", Message: "this host is served its config",
+	}
+	var all []metav1.Condition
+	since := host.CreationTimestamp.Time
+	for _, found := range c.conditions(host) {
+		at := host.CreationTimestamp.Time
+		if stored := meta.FindStatusCondition(host.Status.Conditions, found.Type); stored != nil {
+			at = stored.LastTransitionTime.Time
+			if (stored.Status == metav1.ConditionTrue) != found.Met { // its write is pending
+				at = now
+			}
+		} else if !found.Met {
+			at = now
+		}
+		if !found.Met && ready.Met {
+			ready.Met, ready.Reason, ready.Message = false, found.Reason, found.Message
+		}
+		if at.After(since) {
+			since = at
+		}
+		all = append(all, *conditionOf(&found, host.Generation, at))
+	}
+	host.Status.Conditions = append([]metav1.Condition{*conditionOf(&ready, host.Generation, since)}, all...)
+}
+
+// conditions returns the conditions of a host, which need not be stored, but Ready.
+func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
+	h := snapshot.HostFrom(host)
+	if h == nil { // another program wrote it, and machines are not served by it
+		return nil
+	}
+	view := c.opts.Inventory.View()
+	var conflicts []string
+	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {
+		conflicts = append(conflicts, conflict.String())
+	}
+	readable := decide.ConfigReadable(c.opts.Decider.SkewOf(h))
+	// The rendering of a template is not known here. Its condition is the stored one.
+	stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionConfigReadable)
+	if config, _ := c.opts.Decider.ConfigOf(view, h); config != nil && config.Template && readable.Met &&
+		stored != nil && stored.Status == metav1.ConditionFalse {
+		readable.Met, readable.Reason, readable.Message = false, stored.Reason, stored.Message
+	}
+	return []decide.Condition{
+		identityUnique(conflicts), decide.ConfigMatched(c.opts.Decider, view, h), decide.ImageReady(c.opts.Decider, view, h),
+		readable,
+	}
+}

@@ -1,0 +1,163 @@
+package host
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
+)
+
+// checked is a Checker over an inventory with the configs g10/worker (role: worker) and
+// g10/broken (role: broken, never compiled) and the images g10/live (ready) and g10/late.
+func checked(t *testing.T) (*Checker, *snapshot.Inventory) {
+	t.Helper()
+	inv := snapshot.New(snapshot.Options{})
+	put := func(o kvstore.Observer, key, value string) {
+		o.Put(kvstore.Item{Key: key, Revision: 2, Value: []byte(value)})
+	}
+	put(inv.Configs(), "g10/worker", `{"metadata":{"generation":1},"spec":{"type":"ignition",`+
+		`"selector":{"matchLabels":{"role":"worker"}}},"status":{"phase":"Ready"},`+
+		`"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`)
+	put(inv.Configs(), "g10/broken", `{"metadata":{"generation":1},"spec":{"type":"ignition",`+
+		`"selector":{"matchLabels":{"role":"broken"}}},"status":{"phase":"Error"}}`)
+	put(inv.Images(), "g10/live", `{"status":{"phase":"Ready"}}`)
+	put(inv.Images(), "g10/late", `{"status":{"phase":"Error","errorMessage":"the disk is full"}}`)
+	return NewChecker(CheckerOptions{
+		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv}), Journal: &diary{},
+		Ready: func() bool { return true },
+	}), inv
+}
+
+func newHost(name, role, image string) *v1.BareMetalHost {
+	return &v1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "g10", Name: name, Generation: 3, Labels: map[string]string{"role": role},
+		},
+		Spec: v1.BareMetalHostSpec{Image: image},
+	}
+}
+
+// TestConditionsAreAlwaysPresent: each condition, True or False with the reason, before the
+// host has ever booted, and of the generation that is read.
+func TestConditionsAreAlwaysPresent(t *testing.T) {
+	c, _ := checked(t)
+	for _, step := range []struct {
+		host *v1.BareMetalHost
+		// want has the reason of each condition, with "-" in front where it is False.
+		want string
+	}{
+		{newHost("a", "worker", "live"), "Ready Unique Matched Ready Readable"},
+		{newHost("a", "worker", ""), "Ready Unique Matched LocalBoot Readable"},
+		{newHost("a", "worker", "localboot"), "Ready Unique Matched LocalBoot Readable"},
+		{newHost("a", "nobody", "live"), "-NoConfig Unique -NoConfig Ready Readable"},
+		{newHost("a", "broken", "live"), "-NotCompiled Unique -NotCompiled Ready Readable"},
+		{newHost("a", "worker", "gone"), "-ImageMissing Unique Matched -ImageMissing Readable"},
+		{newHost("a", "worker", "late"), "-ImageUnavailable Unique Matched -ImageUnavailable Readable"},
+	} {
+		c.Complete(step.host)
+		var got []string
+		for _, name := range []string{
+			v1.ConditionReady, v1.ConditionIdentityUnique, v1.ConditionConfigMatched, v1.ConditionImageReady,
+			v1.ConditionConfigReadable,
+		} {
+			condition := meta.FindStatusCondition(step.host.Status.Conditions, name)
+			if condition == nil || condition.ObservedGeneration != 3 || condition.Message == "" {
+				t.Fatalf("%s: %+v", name, condition)
+			}
+			reason := condition.Reason
+			if condition.Status == metav1.ConditionFalse {
+				reason = "-" + reason
+			}
+			got = append(got, reason)
+		}
+		if text := strings.Join(got, " "); text != step.want {
+			t.Errorf("%v with image %q: %s; want %s", step.host.Labels, step.host.Spec.Image, text, step.want)
+		}
+	}
+}
+
+// TestConditionsFollowTheSpec: what a client reads right after an edit is of the edit, though
+// the stored condition is older.
+func TestConditionsFollowTheSpec(t *testing.T) {
+	c, _ := checked(t)
+	h := newHost("a", "nobody", "")
+	c.Admit(h)
+	if got := h.Status.Conditions; len(got) != 1 || got[0].Type != v1.ConditionConfigMatched ||
+		got[0].Status != metav1.ConditionFalse {
+		t.Fatalf("stored with a new host: %+v", got)
+	}
+	h.Labels["role"] = "worker"
+	c.Complete(h)
+	if !meta.IsStatusConditionTrue(h.Status.Conditions, v1.ConditionReady) {
+		t.Errorf("%+v", h.Status.Conditions)
+	}
+	healthy := newHost("b", "worker", "live")
+	if c.Admit(healthy); len(healthy.Status.Conditions) > 0 {
+		t.Errorf("stored with a healthy host: %+v", healthy.Status.Conditions)
+	}
+}
+
+// TestCheckerWritesWhatChanges: a host whose config goes gets one write for that, and one when
+// it is back.
+func TestCheckerWritesWhatChanges(t *testing.T) {
+	c, inv := checked(t)
+	log := &conditionLog{}
+	c.opts.Journal = log
+	put := func(unmet string) {
+		inv.Hosts().Put(kvstore.Item{Key: "g10/a", Revision: 5, Value: []byte(
+			`{"metadata":{"labels":{"role":"worker"}},"status":{"conditions":[` + unmet + `]}}`)})
+	}
+	check := func(want ...string) {
+		t.Helper()
+		for range 2 {
+			if _, err := c.reconcile(t.Context(), snapshot.Ref{Namespace: "g10", Name: "a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(log.all, want) {
+			t.Errorf("%q, want %q", log.all, want)
+		}
+		log.all = nil
+	}
+	put("")
+	check()
+	inv.Configs().Delete("g10/worker", 6)
+	check("ConfigMatched false")
+	put(`{"type":"ConfigMatched","status":"False"}`)
+	check()
+	inv.Configs().Put(kvstore.Item{Key: "g10/other", Revision: 7, Value: []byte(
+		`{"spec":{"type":"kickstart","selector":{"default":true}},"compiled":{"artifact":"e30="}}`)})
+	check("ConfigMatched true")
+}
+
+// TestHostsOfAConfig: the number of hosts for each config, and the config of each host.
+func TestHostsOfAConfig(t *testing.T) {
+	c, inv := checked(t)
+	for _, name := range []string{"a", "b", "c"} {
+		inv.Hosts().Put(kvstore.Item{Key: "g10/" + name, Revision: 5, Value: []byte(
+			`{"metadata":{"labels":{"role":"worker"}}}`)})
+	}
+	if n := c.HostsOf(snapshot.Ref{Namespace: "g10", Name: "worker"}); n != 3 {
+		t.Errorf("%d hosts", n)
+	}
+	if n := c.HostsOf(snapshot.Ref{Namespace: "g10", Name: "broken"}); n != 0 {
+		t.Errorf("%d hosts of a config for nobody", n)
+	}
+	if got := c.ConfigOf(newHost("a", "worker", "")); got != "g10/worker" {
+		t.Errorf("%q", got)
+	}
+}
+
+// conditionLog is the conditions that were written.
+type conditionLog struct{ all []string }
+
+func (l *conditionLog) Condition(_ *snapshot.Host, c decide.Condition) {
+	l.all = append(l.all, c.Type+map[bool]string{true: " true", false: " false"}[c.Met])
+}

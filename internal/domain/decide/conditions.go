@@ -1,0 +1,81 @@
+package decide
+
+import (
+	"glowplug/internal/store/snapshot"
+
+	v1 "glowplug/api/v1"
+)
+
+// Reasons of conditions.
+const (
+	reasonMatched      = "Matched"
+	reasonNotCompiled  = "NotCompiled"
+	reasonLocalBoot    = "LocalBoot"
+	reasonReady        = "Ready"
+	reasonMissing      = "ImageMissing"
+	reasonUnavailable  = ReasonImageUnavailable
+	reasonReadable     = "Readable"
+	reasonIgnitionLate = "IgnitionTooOld"
+)
+
+// Condition is the value of a condition of a host.
+type Condition struct {
+	// Type is the name in a status, and Kind the one in the snapshot.
+	Type string
+	Kind snapshot.Conditions
+	// Met is true where the status of the condition is True.
+	Met             bool
+	Reason, Message string
+}
+
+// ConfigMatched returns whether a host, which need not be stored, receives a config without
+// claims: an Ignition config or, without one, a kickstart.
+func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
+	c := Condition{Type: v1.ConditionConfigMatched, Kind: snapshot.ConfigMatched}
+	config, tier := d.ConfigOf(view, h)
+	switch {
+	case config == nil:
+		c.Reason = ReasonNoConfig
+		c.Message = "no IgnitionConfig matches this host; give one a selector that holds for it, or default: true"
+	case len(config.Artifact) == 0:
+		c.Reason = reasonNotCompiled
+		c.Message = "IgnitionConfig " + config.Ref.String() + " matches by " + tier.String() +
+			" and has never compiled; correct its source as its status says"
+	default:
+		c.Met, c.Reason = true, reasonMatched
+		c.Message = "IgnitionConfig " + config.Ref.String() + ", of type " + config.Type + ", matches by " + tier.String()
+	}
+	return c
+}
+
+// ImageReady returns whether a host, which need not be stored, can boot its image. It does
+// not check whether the kernel arguments of the host can be set in the image.
+func ImageReady(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
+	c := Condition{Type: v1.ConditionImageReady, Kind: snapshot.ImageReady}
+	if h.Image == (snapshot.Ref{}) {
+		c.Met, c.Reason, c.Message = true, reasonLocalBoot, "this host boots its disk or its own script"
+		return c
+	}
+	q := bootQuestion{newQuestion(d, view, &Request{})}
+	image, failure := q.storedImage(h)
+	switch {
+	case failure == nil:
+		c.Met, c.Reason, c.Message = true, reasonReady, "image "+h.Image.String()+" can be booted"
+	case image == nil:
+		c.Reason, c.Message = reasonMissing, failure.Sentence
+	default:
+		c.Reason, c.Message = reasonUnavailable, failure.Sentence
+	}
+	return c
+}
+
+// ConfigReadable returns the condition of a host with a skew; nil: there is none.
+func ConfigReadable(skew *Skew) Condition {
+	c := Condition{Type: v1.ConditionConfigReadable, Kind: snapshot.ConfigReadable}
+	if skew != nil {
+		c.Reason, c.Message = reasonIgnitionLate, skew.String()
+	} else {
+		c.Met, c.Reason, c.Message = true, reasonReadable, "the image of this host reads its config"
+	}
+	return c
+}

@@ -1,0 +1,237 @@
+package decide
+
+import (
+	"cmp"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
+)
+
+// Inquiry is the question which config a machine receives.
+type Inquiry struct {
+	// Type is the endpoint: "ignition" or "kickstart".
+	Type string
+	// As is AsMachine or AsBelieved.
+	As string
+	// Host is the name of the machine's host, and Namespace its namespace. Without a
+	// Namespace, it is the host in the namespace Preferred, or else the only one with the
+	// name. Without a Host, the claims or From name the machine.
+	Namespace, Host, Preferred string
+	// Claims are those in the machine's request.
+	Claims identity.Claims
+	// From is the address that the machine asks from; zero: that of its host.
+	From netip.Addr
+	// Accept and UserAgent are the headers of the machine; both "": those of its Ignition.
+	Accept, UserAgent string
+	// Sender sent the inquiry. It is the machine where the inquiry names none.
+	Sender identity.Caller
+	// Locate returns the client with an address, as the network shows it, and AddressOf an
+	// address with a hardware address, or zero; nil: the network is unknown.
+	Locate    func(netip.Addr) identity.Caller
+	AddressOf func(netaddr.MAC) netip.Addr
+	// Gone is closed when the sender has gone away; nil: never.
+	Gone <-chan struct{}
+}
+
+// anyType is the Accept header of a client that takes every config.
+const anyType = "*/*"
+
+// ParseInquiry reads the query of an inquiry: the claims of the serving endpoints, and
+// endpoint, as, host, namespace, from, accept and user-agent.
+func ParseInquiry(rawQuery string) (*Inquiry, *fault.Error) {
+	claims, malformed := identity.ParseClaims(rawQuery)
+	if malformed != nil {
+		return nil, malformed
+	}
+	query, _ := url.ParseQuery(rawQuery) // keys that cannot be read are ignored, as in claims
+	in := &Inquiry{
+		Type: cmp.Or(query.Get("endpoint"), Ignition), As: cmp.Or(query.Get("as"), AsMachine),
+		Host: query.Get("host"), Preferred: query.Get("namespace"), Claims: claims,
+		Accept: query.Get("accept"), UserAgent: query.Get("user-agent"),
+	}
+	if namespace, name, ok := strings.Cut(in.Host, "/"); ok {
+		in.Namespace, in.Host = namespace, name
+	}
+	from := query.Get("from")
+	switch addr, err := netaddr.ParseIP(from); {
+	case in.Type != Ignition && in.Type != Kickstart:
+		return nil, fault.New(fault.Malformed, "the parameter endpoint is malformed: want ignition or kickstart")
+	case in.As != AsMachine && in.As != AsBelieved:
+		return nil, fault.New(fault.Malformed, "the parameter as is malformed: want machine or believed")
+	case from != "" && err != nil:
+		return nil, fault.New(fault.Malformed, "the parameter from is malformed: want an IPv4 or IPv6 address")
+	case from != "":
+		in.From = addr
+	}
+	return in, nil
+}
+
+// named returns the host that the inquiry names; nil where it names none.
+func (in *Inquiry) named(view snapshot.View) (*snapshot.Host, *fault.Error) {
+	if in.Host == "" {
+		return nil, nil
+	}
+	if h := view.Host(snapshot.Ref{Namespace: cmp.Or(in.Namespace, in.Preferred), Name: in.Host}); h != nil {
+		return h, nil
+	}
+	found := view.HostsNamed(in.Host)
+	var names []string
+	for _, h := range found {
+		names = append(names, h.Ref.String())
+	}
+	slices.Sort(names)
+	switch {
+	case in.Namespace != "" && len(found) > 0:
+		return nil, fault.New(fault.NoMatch, "there is no BareMetalHost "+in.Namespace+"/"+in.Host+
+			"; another namespace has one: "+strings.Join(names, ", "))
+	case in.Namespace != "":
+		return nil, fault.New(fault.NoMatch, "there is no BareMetalHost "+in.Namespace+"/"+in.Host)
+	case len(found) == 0:
+		return nil, fault.New(fault.NoMatch, "there is no BareMetalHost "+in.Host+" in any namespace")
+	case len(found) > 1:
+		return nil, fault.New(fault.Malformed, "the name "+in.Host+" is ambiguous; name one of "+strings.Join(names, ", "))
+	}
+	return found[0], nil
+}
+
+// leavesHeaders reports whether the headers are those of the machine's Ignition.
+func (in *Inquiry) leavesHeaders() bool {
+	return in.Type == Ignition && in.Accept == "" && in.UserAgent == ""
+}
+
+// asMachine returns the request as the machine itself sends it; host is the named one or nil.
+func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) *Request {
+	return &Request{
+		Type: in.Type, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
+		Caller: in.machine(view, host),
+	}
+}
+
+// machine returns the machine as the network shows it: by From, by the claimed address, or
+// by the addresses of its host. A host without a known address is taken for one on the
+// server's own network.
+func (in *Inquiry) machine(view snapshot.View, host *snapshot.Host) identity.Caller {
+	if host == nil {
+		host = in.claimedHost(view)
+	}
+	switch {
+	case in.From.IsValid():
+		return in.locate(in.From)
+	case in.Claims.IP.IsValid():
+		return in.locate(in.Claims.IP)
+	case host != nil && len(host.IPs) > 0:
+		return in.locate(host.IPs[0])
+	case host != nil && len(host.MACs) > 0:
+		return in.onLink(host.MACs)
+	case host != nil && len(host.BootSources) > 0:
+		return in.locate(host.BootSources[0].Addr())
+	case host == nil && in.Claims.MAC != zeroMAC:
+		return in.onLink([]netaddr.MAC{in.Claims.MAC})
+	case host == nil && len(Named(&in.Claims)) == 0:
+		return in.Sender
+	}
+	return identity.Caller{}
+}
+
+// onLink returns the machine with hardware addresses on the server's own network, with its
+// address where that is known.
+func (in *Inquiry) onLink(macs []netaddr.MAC) identity.Caller {
+	for _, mac := range macs {
+		if in.AddressOf == nil {
+			break
+		}
+		if addr := in.AddressOf(mac); addr.IsValid() {
+			return in.locate(addr)
+		}
+	}
+	return identity.Caller{MAC: macs[0]}
+}
+
+// claimedHost returns the host that the claims name; nil: they name none.
+func (in *Inquiry) claimedHost(view snapshot.View) *snapshot.Host {
+	for _, claim := range claims {
+		if claim.present(&in.Claims) {
+			if h := claim.host(view, &in.Claims); h != nil {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
+	if in.Locate == nil {
+		return identity.Caller{Addr: addr}
+	}
+	return in.Locate(addr)
+}
+
+// asBelieved returns the request of a believed caller who asks for the machine; host is the
+// named one or nil.
+func (in *Inquiry) asBelieved(host *snapshot.Host) *Request {
+	req := &Request{
+		Type: in.Type, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
+		Caller: identity.Caller{Believed: true},
+	}
+	if in.leavesHeaders() {
+		req.Accept = anyType
+	}
+	c := &req.Claims
+	if !c.IP.IsValid() {
+		c.IP = in.From
+	}
+	if host != nil {
+		claimHost(c, host)
+	}
+	if !c.Any() {
+		req.Caller = in.Sender
+		req.Caller.Believed = true
+	}
+	return req
+}
+
+// claimHost adds claims that identify a host, in place of those that do not.
+func claimHost(c *identity.Claims, h *snapshot.Host) {
+	if len(h.MACs) > 0 && !slices.Contains(h.MACs, c.MAC) {
+		c.MAC = h.MACs[0]
+	}
+	if len(h.IPs) > 0 && !c.IP.IsValid() {
+		c.IP = h.IPs[0]
+	}
+	c.UUID = cmp.Or(c.UUID, h.UUID)
+	if c.Hostname == "" && len(h.Hostnames) > 0 {
+		c.Hostname = h.Hostnames[0]
+	}
+}
+
+// otherClient is another client that asks for the same machine.
+type otherClient struct {
+	// name is the subject of a sentence.
+	name string
+	req  *Request
+}
+
+// others returns the clients with whose answers the answer to an inquiry is compared.
+// installer is the machine's request at the other endpoint.
+func (in *Inquiry) others(machine, believed, installer *Request) []otherClient {
+	if in.As == AsBelieved {
+		return []otherClient{{"the machine itself", machine}}
+	}
+	curl := *machine
+	curl.Accept, curl.UserAgent = anyType, "curl"
+	name := "an installer that asks for a kickstart"
+	if installer.Type == Ignition {
+		name = "an Ignition on the machine"
+	}
+	return []otherClient{
+		{"curl on the machine", &curl},
+		{name, installer},
+		{"a believed caller (kubectl get --raw, or curl at the admin listener)", believed},
+	}
+}

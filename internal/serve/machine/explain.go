@@ -1,0 +1,57 @@
+package machine
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
+)
+
+// Locator is a Resolver that also finds machines by their hardware address.
+type Locator interface {
+	Resolver
+	// AddressOf returns an address whose neighbour entry has a hardware address; zero: there
+	// is none.
+	AddressOf(mac netaddr.MAC) netip.Addr
+}
+
+// Explain answers GET /api/v1/explain with a decision and its reasons, as JSON. The query is
+// that of decide.ParseInquiry: the decision is the one for the machine itself, unless the
+// query has as=believed. The caller of this handler authorizes the request.
+func Explain(decider *decide.Decider, resolver Locator, ready func() bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "explain is asked with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		inquiry, failure := decide.ParseInquiry(r.URL.RawQuery)
+		if failure == nil && !ready() {
+			failure = unready
+		}
+		var answer *decide.Explanation
+		if failure == nil {
+			inquiry.Sender, inquiry.Gone = resolver.Caller(r), r.Context().Done()
+			inquiry.Locate = func(addr netip.Addr) identity.Caller { return callerAt(resolver, addr) }
+			inquiry.AddressOf = resolver.AddressOf
+			answer, failure = decider.Inquire(inquiry)
+		}
+		if failure != nil {
+			http.Error(w, failure.Sentence, failure.Kind.Status())
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(answer) // the client may have gone away
+	})
+}
+
+// callerAt returns the sender of a request from an address, with its neighbour entry.
+func callerAt(resolver Resolver, addr netip.Addr) identity.Caller {
+	return resolver.Caller(&http.Request{RemoteAddr: netip.AddrPortFrom(addr, 0).String()})
+}
