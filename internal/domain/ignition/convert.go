@@ -219,7 +219,7 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 				from = text(o, origin)
 			}
 			spans := versionsWith(from)
-			place := c.inSource(from)
+			place := c.source.nearest(from)
 			reason := "spec " + c.to.name + " has no such field"
 			if place != from {
 				reason = "spec " + c.to.name + " has nothing with the same meaning: the field " + key + " would be needed"
@@ -239,14 +239,16 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 	}
 }
 
-// inSource returns a path, or the nearest one above it that the source has: fields of the
+// nearest returns a path, or the nearest one above it that the document has: fields of the
 // forms between two versions are not known to the author of the source.
-func (c *conversion) inSource(path string) string {
-	paths := map[string]bool{"$": true}
-	for i := range c.source.nodes {
-		paths[jsonscan.Fold(c.source.path(i))] = true
+func (d *document) nearest(path string) string {
+	if d.paths == nil {
+		d.paths = map[string]bool{"$": true}
+		for i := range d.nodes {
+			d.paths[jsonscan.Fold(d.path(i))] = true
+		}
 	}
-	for !paths[jsonscan.Fold(path)] {
+	for !d.paths[jsonscan.Fold(path)] {
 		at := strings.LastIndexByte(path, '.')
 		if at < 0 {
 			return "$"
@@ -290,7 +292,7 @@ func (c *conversion) verify(out []byte, root object) {
 		return
 	}
 	for _, f := range s.check(d, false).Errors() {
-		c.lose(c.inSource(source(root, cmp.Or(f.Path, "$"))), "spec %s refuses it: %s", c.to.name, f.Message)
+		c.lose(c.source.nearest(source(root, cmp.Or(f.Path, "$"))), "spec %s refuses it: %s", c.to.name, f.Message)
 	}
 }
 

@@ -35,6 +35,8 @@ type document struct {
 	nodes []jsonscan.Value
 	// lines has the offsets at which lines begin, after the first call of position.
 	lines []int
+	// paths has the paths of all values, case folded, after the first call of nearest.
+	paths map[string]bool
 	// duplicate is the first key that appears twice in its object, if any.
 	duplicate *report.Finding
 }
