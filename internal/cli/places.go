@@ -73,7 +73,7 @@ func (p *places) unreadable(err error) report.Report {
 	if m := yamlPosition.FindStringSubmatchIndex(text); m != nil {
 		line, _ := strconv.Atoi(text[m[2]:m[3]])
 		f.Line = line + p.shift
-		text = text[:m[0]] + text[m[1]:]
+		text = moveLines(text[:m[0]]+text[m[1]:], p.shift)
 	}
 	f.Message = strings.Join(strings.Fields(text), " ")
 	return report.Report{f}
@@ -95,6 +95,7 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 		switch {
 		case f.Line < 1:
 		case literal && f.Line <= len(texts) && moved.Line+f.Line <= len(p.lines):
+			moved.Message = moveLines(moved.Message, moved.Line)
 			moved.Line += f.Line
 			moved.Column = f.Column
 			line := strings.TrimSuffix(string(p.lines[moved.Line-1]), "\r")
@@ -107,6 +108,20 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 		out = append(out, moved)
 	}
 	return out
+}
+
+// otherLine finds the further line that a message of the compiler, or of a YAML library
+// about a key that is defined twice, names.
+var otherLine = regexp.MustCompile(`( defined (?:twice: first on|at) line )(\d+)$`)
+
+// moveLines moves the line that a message names.
+func moveLines(message string, by int) string {
+	m := otherLine.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	line, _ := strconv.Atoi(m[2])
+	return message[:len(message)-len(m[0])] + m[1] + strconv.Itoa(line+by)
 }
 
 // step is one part of a field path: ".name", "[3]" or "[key]".

@@ -6,11 +6,9 @@
 package butane
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/coreos/butane/config"
 	"github.com/coreos/butane/config/common"
 	vreport "github.com/coreos/vcontext/report"
+	"gopkg.in/yaml.v3"
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/report"
@@ -74,15 +73,24 @@ func (d *document) convert(found vreport.Report) report.Report {
 		case strings.HasPrefix(f.Message, "unused key "):
 			f.Hint = fmt.Sprintf("%s %s has no such key here; check the spelling and the indentation", d.variant, d.version)
 		case strings.HasPrefix(f.Message, "context tree does not match"):
-			f.Message = "an alias or a merge key cannot stand for an object here"
-			f.Hint = "write the object out: strict Butane takes aliases for scalars only"
+			d.explainMismatch(f)
 		}
 	}
 	return r
 }
 
-// yamlLine finds the position in the messages of the YAML library.
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:)?\s*line (\d+): (.*)$`)
+// explainMismatch says why the library found no object at the path of a finding: there is
+// nothing, or an alias or a merge key.
+func (d *document) explainMismatch(f *report.Finding) {
+	key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+	if n, found := d.nearest(f.Path); found && n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		f.Message = key + " is empty, and must be an object"
+		f.Hint = "indent the lines that belong to it deeper, or remove it"
+		return
+	}
+	f.Message = "an alias or a merge key cannot stand for an object here"
+	f.Hint = "write the object out: strict Butane takes aliases for scalars only"
+}
 
 // describe converts an error of the library without findings.
 func (d *document) describe(err error) report.Report {
@@ -101,7 +109,7 @@ func (d *document) describe(err error) report.Report {
 		f.Hint = "use variant: openshift"
 		return report.Report{f}
 	}
-	return yamlErrors(err)
+	return yamlErrors(d.source, err)
 }
 
 func (d *document) unknownVariant() report.Finding {
@@ -122,76 +130,6 @@ func (d *document) unknownVersion() report.Finding {
 		f.Hint = "versions of " + d.variant + " are " + strings.Join(known, ", ")
 	}
 	return f
-}
-
-// The YAML library counts lines from 0 where its grammar fails, and from 1
-// elsewhere; it leaves the first line out.
-var (
-	grammar = regexp.MustCompile(
-		`^(?:did not find expected (?:<document start>|node content|'-' indicator|key|',' or '[\]}]')|found undefined tag handle|found duplicate %(?:YAML|TAG) directive|found incompatible YAML document)$`)
-	lexical = regexp.MustCompile(
-		`^(?:did not find|could not find|found |mapping values are not allowed|block sequence entries are not allowed)`)
-)
-
-// yamlErrors splits an error of the YAML library, which may hold several lines.
-func yamlErrors(err error) report.Report {
-	var r report.Report
-	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "Error unmarshaling yaml: ")) {
-		line = strings.TrimSpace(line)
-		f := report.Finding{Severity: report.Error, Message: strings.TrimPrefix(line, "yaml: ")}
-		if m := yamlLine.FindStringSubmatch(line); m != nil {
-			f.Line, _ = strconv.Atoi(m[1])
-			f.Message = m[2]
-		}
-		switch {
-		case grammar.MatchString(f.Message):
-			f.Line++
-		case f.Line == 0 && lexical.MatchString(f.Message):
-			f.Line = 1
-		}
-		switch {
-		case f.Message == "unmarshal errors:" || f.Message == "":
-			continue
-		case strings.Contains(f.Message, "found character that cannot start any token"):
-			f.Hint = "YAML is indented with spaces, not with tabs"
-		}
-		f.Message = reworded(f.Message)
-		r = append(r, f)
-	}
-	if len(r) == 0 {
-		return report.Errorf("the YAML cannot be read")
-	}
-	return r
-}
-
-// wrongType is how the YAML library says that a value is of a wrong type.
-var wrongType = regexp.MustCompile("^cannot unmarshal !!(\\w+)( `[^`]*`)? into (.+)$")
-
-// kinds are the names of YAML's types.
-var kinds = map[string]string{
-	"str": "a string", "int": "a number", "float": "a number", "bool": "a boolean",
-	"map": "a mapping", "seq": "a list", "timestamp": "a date", "null": "null",
-}
-
-// reworded puts the words of a config for the library's words of Go.
-func reworded(message string) string {
-	m := wrongType.FindStringSubmatch(message)
-	if m == nil {
-		return message
-	}
-	found := cmp.Or(kinds[m[1]], "a value of type "+m[1])
-	expected := "a mapping"
-	switch t := strings.TrimLeft(m[3], "*"); {
-	case strings.HasPrefix(t, "[]"):
-		expected = "a list"
-	case t == "string":
-		expected = "a string"
-	case t == "bool":
-		expected = "true or false"
-	case strings.HasPrefix(t, "int"):
-		expected = "a whole number"
-	}
-	return "expected " + expected + ", found " + found + m[2]
 }
 
 func quote(s string) string { return strconv.Quote(report.Clip(s, 40)) }

@@ -1,6 +1,9 @@
 package butane
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -11,7 +14,7 @@ func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 		"tab on a later line":                 {"variant: fcos\n\tversion: 1.5.0\n", 2},
 		"flow mapping not closed, to the end": {"{variant: fcos\n", 2},
 		"flow mapping not closed, third":      {"variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: x}]\nstorage:\n", 3},
-		"key of another indentation":          {"variant: fcos\nstorage:\n  files:\n    - path: /a\n   mode: 0644\n", 3},
+		"key of another indentation":          {"variant: fcos\nstorage:\n  files:\n    - path: /a\n   mode: 0644\n", 5},
 		"two values in a line":                {"variant: a: b\n", 1},
 		"anchor without a name":               {"variant: fcos\nversion: & 1.5.0\n", 2},
 		"undefined tag handle":                {"variant: fcos\nversion: !a!b 1.5.0\n", 2},
@@ -19,6 +22,61 @@ func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 		_, r := parse([]byte(c.source))
 		if len(r) != 1 || r[0].Line != c.line {
 			t.Errorf("%s: %+v, want line %d", name, r, c.line)
+		}
+	}
+}
+
+func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
+	const head = "variant: fcos\nversion: 1.5.0\n"
+	for name, c := range map[string]struct {
+		source       string
+		line, column int
+		says         string // a part of the message and hint
+	}{
+		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 2 or 4 spaces"},
+		"between dash and key": {
+			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 4 or 6 spaces",
+		},
+		"an item left of its list": {
+			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it like the items that it belongs to: by",
+		},
+		"a key among items": {
+			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
+		},
+		"deeper than a value": {
+			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "line 5 has a value already",
+		},
+		"text that is not indented": {
+			head + "systemd:\n  units:\n    - contents: |\n      [Unit]\n      A=b\n", 6, 7, "are indented deeper than its key",
+		},
+		"after a text that looks like YAML": {
+			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4, "indent it by 2 or 4",
+		},
+		"section without content": {head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object"},
+		"key twice":               {head + "variant: fcos\n", 3, 1, `key "variant" is defined twice: first on line 1`},
+		"no variant":              {"# web\n\nversion: 1.5.0\n", 3, 1, "variant is missing"},
+		"no version":              {"variant: fcos\n", 1, 1, "version is missing"},
+		"nothing":                 {"", 1, 1, "the config is empty"},
+		"null":                    {"~\n", 1, 1, "the config is empty"},
+		"wrong type":              {head + "storage:\n  files: /a\n", 4, 3, "expected a list"},
+	} {
+		_, r := Translate([]byte(c.source))
+		if len(r) == 0 || r[0].Line != c.line || r[0].Column != c.column || !strings.Contains(r[0].Message+" "+r[0].Hint, c.says) {
+			t.Errorf("%s: %+v, want line %d:%d: %s", name, r, c.line, c.column, c.says)
+		}
+	}
+}
+
+// TestMisplacedIsSilentOnWhatFits: where the library fails for another reason, its own
+// message stays.
+func TestMisplacedIsSilentOnWhatFits(t *testing.T) {
+	for _, source := range []string{
+		"a:\n- b\n- c: d\n  e: f\ng:\n  - - h\n    - i\n  -\n    j: k\n",
+		"a: |\n  x\n   y\n  z\nb: >-\n  - q\nc: d\n",
+		"# c\n   # d\na:\n    b: 1\nc:\n  - d: |\n      x\n    e: 2\n",
+	} {
+		if line, message, _ := misplaced(strings.Split(source, "\n")); line > 0 {
+			t.Errorf("line %d of %q: %s", line, source, message)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 // document is a Butane source within the bounds.
 type document struct {
+	source           []byte
 	root             *mapping
 	variant, version string
 	// children are the configs that the source holds as text, to be merged or to
@@ -55,9 +56,9 @@ func parse(source []byte) (*document, report.Report) {
 	decoder := yaml.NewDecoder(bytes.NewReader(source))
 	var first, second yaml.Node
 	if err := decoder.Decode(&first); err != nil && !errors.Is(err, io.EOF) {
-		return nil, yamlErrors(err)
+		return nil, yamlErrors(source, err)
 	}
-	empty := report.ErrorWithHint("a Butane config begins with variant: and version:", "the config is empty")
+	empty := report.Report{report.ErrorAt(source, 0, "the config is empty", "a Butane config begins with variant: and version:")}
 	if len(first.Content) == 0 {
 		return nil, empty
 	}
@@ -75,17 +76,17 @@ func parse(source []byte) (*document, report.Report) {
 			Hint:    "remove the --- line, or store each document as a config of its own",
 		}}
 	case !errors.Is(err, io.EOF):
-		return nil, yamlErrors(err)
+		return nil, yamlErrors(source, err)
 	}
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil, empty
 	}
-	return newDocument(root)
+	return newDocument(source, root)
 }
 
 // newDocument reads the head of a document and checks the bounds of what it describes.
-func newDocument(root *yaml.Node) (*document, report.Report) {
-	d := &document{root: (*mapping)(root)}
+func newDocument(source []byte, root *yaml.Node) (*document, report.Report) {
+	d := &document{source: source, root: (*mapping)(root)}
 	if root.Kind != yaml.MappingNode {
 		f := d.finding(root, "expected a mapping at the top of the config")
 		f.Hint = "a Butane config begins with variant: and version:"
@@ -113,13 +114,29 @@ func newDocument(root *yaml.Node) (*document, report.Report) {
 	return d, d.boundChildren()
 }
 
-// finding returns an error at a node, or without a position where there is none.
+// finding returns an error at a node; where there is none, at the first key of the source.
 func (d *document) finding(n *yaml.Node, message string) report.Finding {
-	f := report.Finding{Severity: report.Error, Message: message}
-	if n != nil {
-		f.Line, f.Column = n.Line, n.Column
+	if n == nil {
+		n = (*yaml.Node)(d.root)
 	}
-	return f
+	return report.Finding{Severity: report.Error, Message: message, Line: n.Line, Column: n.Column}
+}
+
+// nearest returns the value at a path such as $.storage.files.0, or the last object on the
+// way to it and false.
+func (d *document) nearest(path string) (at *yaml.Node, found bool) {
+	at = (*yaml.Node)(d.root)
+	for _, part := range strings.Split(path, ".")[1:] {
+		next := (*mapping)(at).value(part)
+		if index, err := strconv.Atoi(part); err == nil && at.Kind == yaml.SequenceNode && index < len(at.Content) {
+			next = resolve(at.Content[index])
+		}
+		if next == nil {
+			return at, false
+		}
+		at = next
+	}
+	return at, true
 }
 
 // inlineConfigs finds the children.

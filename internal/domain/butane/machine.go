@@ -1,10 +1,7 @@
 package butane
 
 import (
-	"strconv"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/report"
@@ -23,24 +20,9 @@ func (d *document) machineWarnings(output []byte) report.Report {
 		f.Line, f.Column = 0, 0
 		f.Path = butaneKeys.Replace(f.Path)
 		if d.root.value("boot_device") == nil || !strings.HasPrefix(f.Path, "$.storage.") {
-			f.Line, f.Column = d.nearest(f.Path)
+			n, _ := d.nearest(f.Path)
+			f.Line, f.Column = n.Line, n.Column
 		}
 	}
 	return r
-}
-
-// nearest returns the position of a path, or of the last object on the way to it.
-func (d *document) nearest(path string) (line, column int) {
-	at := (*yaml.Node)(d.root)
-	for _, part := range strings.Split(path, ".")[1:] {
-		next := (*mapping)(at).value(part)
-		if index, err := strconv.Atoi(part); err == nil && at.Kind == yaml.SequenceNode && index < len(at.Content) {
-			next = resolve(at.Content[index])
-		}
-		if next == nil {
-			break
-		}
-		at = next
-	}
-	return at.Line, at.Column
 }

@@ -121,6 +121,7 @@ func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (ar
 	case FormatKickstart:
 		found = kickstart.Check(artifact.Bytes, src.KickstartVersion).Tidy()
 	}
+	found = explainMistakes(src, found)
 	if found.HasError() {
 		return nil, found
 	}
@@ -160,7 +161,7 @@ func check(src Source) report.Report {
 		return report.ErrorWithHint(fetchLarge, "the config is larger than %d bytes (2 MiB)", MaxSource)
 	}
 	if strings.TrimSpace(src.Config) == "" && src.Format == FormatKickstart {
-		return report.Errorf("the config is empty")
+		return report.Report{report.ErrorAt(nil, 0, "the config is empty", "")}
 	}
 	if at := badByte(src.Config); at >= 0 {
 		return report.Report{report.ErrorAt([]byte(src.Config), at,

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"glowplug/internal/domain/jsonscan"
 )
 
 // Loss is a field that a conversion cannot keep.
@@ -237,25 +235,6 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 			c.restrict(t.Elem(), item, fmt.Sprintf("%s.%d", path, i), root)
 		}
 	}
-}
-
-// nearest returns a path, or the nearest one above it that the document has: fields of the
-// forms between two versions are not known to the author of the source.
-func (d *document) nearest(path string) string {
-	if d.paths == nil {
-		d.paths = map[string]bool{"$": true}
-		for i := range d.nodes {
-			d.paths[jsonscan.Fold(d.path(i))] = true
-		}
-	}
-	for !d.paths[jsonscan.Fold(path)] {
-		at := strings.LastIndexByte(path, '.')
-		if at < 0 {
-			return "$"
-		}
-		path = path[:at]
-	}
-	return path
 }
 
 // dropEmpty deletes the fields that a version does not have, and whose empty value is the

@@ -209,3 +209,22 @@ func describe(kind byte) string {
 	}
 	return "a number"
 }
+
+// nearest returns a path, or the nearest one above it that the document has: fields of the
+// forms between two versions are not known to the author of the source.
+func (d *document) nearest(path string) string {
+	if d.paths == nil {
+		d.paths = map[string]bool{"$": true}
+		for i := range d.nodes {
+			d.paths[jsonscan.Fold(d.path(i))] = true
+		}
+	}
+	for !d.paths[jsonscan.Fold(path)] {
+		at := strings.LastIndexByte(path, '.')
+		if at < 0 {
+			return "$"
+		}
+		path = path[:at]
+	}
+	return path
+}

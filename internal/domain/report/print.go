@@ -80,10 +80,10 @@ func (p *printer) finding(name string, lines []string, f Finding) {
 	}
 }
 
-// excerpt prints the finding's line and, where the column is known, carets under
+// excerpt prints the finding's line, unless it is blank, and, where the column is known, carets under
 // the word at the column.
 func (p *printer) excerpt(lines []string, f Finding) {
-	if f.Line > len(lines) {
+	if f.Line > len(lines) || strings.TrimSpace(lines[f.Line-1]) == "" {
 		return
 	}
 	line := strings.TrimSuffix(lines[f.Line-1], "\r")

@@ -1,0 +1,87 @@
+package butane
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// level is a mapping or a list that encloses a line.
+type level struct {
+	// at is the offset of its keys or dashes in their lines.
+	at   int
+	list bool
+}
+
+// blockText finds a key whose text is in the lines below it.
+var blockText = regexp.MustCompile(`(^|[\s:])[|>][0-9+-]*\s*(#.*)?$`)
+
+// misplaced finds the first line whose indentation fits no mapping and no list that is
+// open at it, where the YAML library names the line at which the outer one begins. It
+// returns the number of the line, 0 for none. It reads block style only.
+func misplaced(lines []string) (number int, message, hint string) {
+	var open []level
+	text := -1 // the offset of the key whose text the lines belong to; -1 outside of one
+	for i, line := range lines {
+		trimmed, indent := strings.TrimSpace(line), indentOf(line)
+		if trimmed == "" || trimmed[0] == '#' || text >= 0 && indent > text {
+			continue
+		}
+		left := -1 // the offset of the outermost mapping or list that ends before the line
+		for len(open) > 0 && open[len(open)-1].at > indent {
+			left = open[len(open)-1].at
+			open = open[:len(open)-1]
+		}
+		dash := isItem(line[indent:])
+		if n := len(open); n > 1 && open[n-1] == (level{indent, true}) && !dash && open[n-2].at == indent {
+			open = open[:n-1]
+		}
+		n := len(open)
+		switch {
+		case left >= 0 && (n == 0 || open[n-1].at < indent):
+			hint = "indent it by " + spaces(left)
+			if n > 0 {
+				hint = fmt.Sprintf("indent it by %d or %s", open[n-1].at, spaces(left))
+			}
+			return i + 1, fmt.Sprintf("this line is indented by %s, and the lines that it could belong to are not", spaces(indent)),
+				hint + ", like the lines that it belongs to"
+		case n > 0 && open[n-1].at == indent && open[n-1].list && !dash:
+			return i + 1, "this key is indented like the items of the list above it",
+				"indent it deeper, if it belongs to the last item, or less, if it belongs beside the list"
+		case left >= 0 && open[n-1].at == indent && !open[n-1].list && dash:
+			return i + 1, "this item of a list stands where a key is expected",
+				fmt.Sprintf("indent it like the items that it belongs to: by %s", spaces(left))
+		case n == 0 || open[n-1].at < indent || dash != open[n-1].list:
+			open = append(open, level{indent, dash})
+		}
+		for at := indent; isItem(line[at:]); {
+			at += 1 + indentOf(line[at+1:])
+			open = append(open, level{at, isItem(line[at:])})
+		}
+		if text = -1; blockText.MatchString(line) {
+			text = open[len(open)-1].at
+		}
+	}
+	return 0, "", ""
+}
+
+// isItem reports whether a text begins with the dash of a list.
+func isItem(text string) bool { return text == "-" || strings.HasPrefix(text, "- ") }
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// keyOffset is the offset in a line of its key, behind the dashes of lists.
+func keyOffset(line string) int {
+	at := indentOf(line)
+	for isItem(line[at:]) {
+		at += 1 + indentOf(line[at+1:])
+	}
+	return at
+}
+
+func spaces(n int) string {
+	if n == 1 {
+		return "1 space"
+	}
+	return fmt.Sprintf("%d spaces", n)
+}
