@@ -50,7 +50,7 @@ func SetReady(conditions *[]metav1.Condition, phase, message string, isFinal boo
 	}
 	set(ConditionReady, status, message)
 	if phase == PhaseError && isFinal {
-		set(ConditionStalled, metav1.ConditionTrue, "the object has to be corrected: see the condition Ready")
+		set(ConditionStalled, metav1.ConditionTrue, message)
 	} else {
 		apimeta.RemoveStatusCondition(conditions, ConditionStalled)
 	}

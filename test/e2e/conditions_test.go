@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
 // TestConditionsByKubectl: kubectl wait and get show what a machine would get, before it has
@@ -76,4 +80,61 @@ spec:
 	}
 	wait("ign/worker", "Ready=false", "Stalled")
 	wait("bmh/one", "ConfigMatched", "Ready")
+}
+
+// TestStatusByKstatus: the library with which Flux, Argo CD and helm wait takes no object for
+// healthy that does not do what it says.
+func TestStatusByKstatus(t *testing.T) {
+	needs(t)
+	s := start(t)
+	const objects = `
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: served, namespace: rack}
+spec: {ip: 192.0.2.1, labels: {a: b}}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: unserved, namespace: rack}
+spec: {ip: 192.0.2.2}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: good, namespace: rack}
+spec: {type: ignition, format: butane, selector: {matchLabels: {a: b}}, config: "variant: fcos\nversion: 1.5.0\n"}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: broken, namespace: rack}
+spec: {type: ignition, format: butane, config: "variant: fcos\nversion: 9.9.9\n"}
+---
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: missing, namespace: rack}
+spec: {isoFile: none.iso}
+`
+	if _, stderr, err := s.tryKubectl(objects, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v %s", err, stderr)
+	}
+	for object, want := range map[string]status.Status{
+		"bmh/served":    status.CurrentStatus,
+		"bmh/unserved":  status.InProgressStatus,
+		"ign/good":      status.CurrentStatus,
+		"ign/broken":    status.FailedStatus,
+		"cdrom/missing": status.InProgressStatus,
+	} {
+		var got *status.Result
+		eventually(t, object+" is "+want.String(), func() bool {
+			var o unstructured.Unstructured
+			if err := json.Unmarshal([]byte(s.kubectl("", "get", object, "-n", "rack", "-o", "json")), &o); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if got, err = status.Compute(&o); err != nil {
+				t.Fatalf("%s: %v", object, err)
+			}
+			return got.Status == want
+		})
+		t.Logf("%s: %s: %s", object, got.Status, got.Message)
+	}
 }

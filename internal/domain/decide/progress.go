@@ -42,6 +42,7 @@ const (
 // bootMode once until it is provisioned, with forever always. A boot that has not reached
 // the config does not count.
 func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
+	const rearm = " (a new value of the annotation " + v1.AnnotationRearm + " arms it again)"
 	b := h.Booting()
 	switch {
 	case b.Forever:
@@ -49,10 +50,9 @@ func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 	case b.Rearm != "" && b.Rearm != p.Rearmed:
 		return true, "it was armed again by the annotation " + v1.AnnotationRearm
 	case p.State == v1.StateProvisioned:
-		return false, "it is provisioned, a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+		return false, "it is provisioned" + rearm
 	case p.State == v1.StateProvisioning:
-		return false, "it was given its config in an earlier boot," +
-			" a new value of the annotation " + v1.AnnotationRearm + " arms it again"
+		return false, "it was given its config in an earlier boot" + rearm
 	}
 	return true, "bootMode is once, and it is not provisioned yet"
 }

@@ -170,7 +170,7 @@ func TestIPXE(t *testing.T) {
 			[]string{"sanboot http://192.168.200.2:8082/iso/g10/web.iso?mac=52:54:00:00:00:04"}, "g10/web script image g10/web"},
 		{"/ipxe?mac=52-54-00-00-00-05", 200, []string{"exit"}, "g10/disk disk it has no image"},
 		{"/ipxe?mac=52-54-00-00-00-06", 200, []string{"exit"},
-			"g10/done disk it is provisioned, a new value of the annotation glowplug.dev/rearm arms it again"},
+			"g10/done disk it is provisioned (a new value of the annotation glowplug.dev/rearm arms it again)"},
 		{"/ipxe?mac=52-54-00-00-00-07&serial=a%0Ashell%20||%20x", 200,
 			[]string{"kernel http://192.168.200.2:8082/k serial=a_shell____x",
 				"sanboot iscsi:192.168.200.2::::iqn.2026-11.dev.glowplug:g10:live"}, "g10/own script image g10/live"},
