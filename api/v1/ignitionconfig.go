@@ -26,6 +26,11 @@ const (
 // MaxConfigBytes bounds spec.config: 2 MiB of source.
 const MaxConfigBytes = 2 << 20
 
+// AnnotationRejectBroken, "true" on an IgnitionConfig or on its Namespace, makes the server
+// refuse a write of the config whose source does not compile, with 422. Without it the source
+// is stored, with a warning, and the last good one is served.
+const AnnotationRejectBroken = "glowplug.dev/reject-broken-configs"
+
 // LabelRole is the metadata label that a ?role= request is matched with.
 const LabelRole = "role"
 

@@ -41,6 +41,7 @@ func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
 	return slices.Concat(
 		validateMeta(&config.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
 		formatErrs,
+		emptyOrOneOf(annotationPath(AnnotationRejectBroken), config.Annotations[AnnotationRejectBroken], "true", "false"),
 		required(path.Child("config"), spec.Config, "a config without a source configures nothing"),
 		tooLong(path.Child("config"), spec.Config, MaxConfigBytes),
 		versionErrs,

@@ -82,8 +82,12 @@ func ValidateConfigMapUpdate(cm, old *ConfigMap) field.ErrorList {
 
 // ValidateNamespace checks a namespace, whose name is a DNS-1123 label.
 func ValidateNamespace(namespace *Namespace) field.ErrorList {
-	return append(validateMeta(&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName),
-		parsedSecret(annotationPath(AnnotationIPXE), namespace.Annotations[AnnotationIPXE], ipxe.ParseTemplate)...)
+	annotations := namespace.Annotations
+	return slices.Concat(
+		validateMeta(&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName),
+		parsedSecret(annotationPath(AnnotationIPXE), annotations[AnnotationIPXE], ipxe.ParseTemplate),
+		emptyOrOneOf(annotationPath(AnnotationRejectBroken), annotations[AnnotationRejectBroken], "true", "false"),
+	)
 }
 
 // ValidateEvent checks an event. Its namespace must be that of its involvedObject, or

@@ -320,8 +320,11 @@ func (a builder) serveAPI() error {
 		ConfigWarnings: a.checker.ConfigWarnings,
 
 		ConfigStatus: a.configs,
-		Explain:      machine.Explain(a.decider, a.resolver, a.ready),
-		Upload:       a.imageController.Upload(),
+
+		RejectBrokenConfigs: a.settings.RejectBrokenConfigs,
+
+		Explain: machine.Explain(a.decider, a.resolver, a.ready),
+		Upload:  a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
 		},

@@ -48,7 +48,7 @@ func newOfflineConfigs(inv *snapshot.Inventory) *offlineConfigs {
 func (o *offlineConfigs) add(config *v1.IgnitionConfig, index int, place string) error {
 	ref := snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
 	one := &offlineConfig{ref: ref, place: place, item: kvstore.Item{Key: ref.String(), Revision: uint64(index + 1)}}
-	o.controller.Admit(context.Background(), config, nil)
+	_, _ = o.controller.Admit(context.Background(), config, nil, false) // the status has the errors
 	var err error
 	if one.item.Value, err = configCodec.Encode(config); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/domain/netaddr"
@@ -45,10 +46,11 @@ type Options struct {
 	ClientCAFile     string
 	TokenAuthFile    string
 
-	TrustedProxies    []string
-	IdentityClaims    string
-	Neighbors         string
-	IsolateNamespaces bool
+	TrustedProxies      []string
+	IdentityClaims      string
+	Neighbors           string
+	IsolateNamespaces   bool
+	RejectBrokenConfigs bool
 
 	AllowFetch      []string
 	AllowImageFetch []string
@@ -109,6 +111,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"how far a machine's claims (?mac=, ?hostname=, …) are believed: verify, trust or deny")
 	fs.StringVar(&o.Neighbors, "neighbors", "auto", "use of the kernel's neighbour table: auto, enforce or off")
 	fs.BoolVar(&o.IsolateNamespaces, "isolate-namespaces", false, "offer a host only the configs of its own namespace")
+	fs.BoolVar(&o.RejectBrokenConfigs, "reject-broken-configs", false, "refuse an IgnitionConfig whose source does not "+
+		"compile, instead of storing it with a warning; the annotation "+v1.AnnotationRejectBroken+" does it for one "+
+		"config or one namespace")
 	fs.StringSliceVar(&o.AllowFetch, "allow-fetch", nil,
 		"host, *.domain, address or CIDR that ignitionconfigs/NAME/rendered may fetch configs from which a config names "+
 			"(repeatable; default: nothing is fetched)")

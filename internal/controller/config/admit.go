@@ -20,33 +20,45 @@ import (
 // maxMergedAtOnce bounds the layers that are merged while a client waits, in bytes.
 const maxMergedAtOnce = 64 << 10
 
+// strictLimit is how long a write waits for its compilation where a source that does not
+// compile is refused.
+const strictLimit = 30 * time.Second
+
 // Admit does the steps of a valid config that fit into the time of its write, and sets
-// its status. old is the stored config, nil for a new one.
-func (c *Controller) Admit(ctx context.Context, config, old *v1.IgnitionConfig) {
-	c.admit(ctx, config, old)
+// its status. old is the stored config, nil for a new one. It returns the errors of the
+// source. A strict write is not stored before they are known: err is why they are not.
+func (c *Controller) Admit(ctx context.Context, config, old *v1.IgnitionConfig, strict bool) (found report.Report,
+	err error) {
+	found, err = c.admit(ctx, config, old, strict)
 	setReady(config)
+	return found, err
 }
 
-func (c *Controller) admit(ctx context.Context, config, old *v1.IgnitionConfig) {
+func (c *Controller) admit(ctx context.Context, config, old *v1.IgnitionConfig, strict bool) (report.Report, error) {
 	if old != nil {
-		if sameCompilation(config, old) {
+		if sameCompilation(config, old) && !(strict && old.Status.Phase != v1.PhaseReady) {
 			carryOver(config, old)
 			c.convertAtOnce(config)
-			return
+			return nil, nil
 		}
 		if config.Spec.Type != old.Spec.Type {
 			// The artifact is for another installer.
 			config.Status, config.Compiled = v1.IgnitionConfigStatus{}, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.AdmissionLimit)
+	limit := c.opts.AdmissionLimit
+	if strict {
+		limit = max(limit, strictLimit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	made, err := c.compiler.run(ctx, source(config))
 	if err != nil {
 		setPending(config)
-		return
+		return nil, err
 	}
 	c.set(config, made)
+	return made.report.Errors(), nil
 }
 
 // Admitted is called with a config that has been stored after Admit, and with the one that it

@@ -18,7 +18,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				config := over("x", fmt.Sprint("machine-", i))
-				if c.Admit(context.Background(), config, nil); config.Status.Phase != v1.PhaseReady {
+				if _, _ = c.Admit(context.Background(), config, nil, false); config.Status.Phase != v1.PhaseReady {
 					b.Fatal(config.Status.Phase)
 				}
 			}

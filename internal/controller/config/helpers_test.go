@@ -113,7 +113,7 @@ func (s *site) put(config *v1.IgnitionConfig) *v1.IgnitionConfig {
 				next.UID, next.CreationTimestamp = uuid.NewUUID(), metav1.Now().Rfc3339Copy()
 			}
 			if old == nil || next.Generation != old.Generation {
-				s.Admit(ctx, next, old)
+				_, _ = s.Admit(ctx, next, old, false)
 			}
 			return next, nil
 		}), nil)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -38,7 +39,7 @@ func TestTemplateAwaitsItsHosts(t *testing.T) {
 
 	// A syntax error is told at once, and the last template kept.
 	if message := s.put(templated("x", goodSource+
-		"# {{ .Name ")).Status.ErrorMessage; message != "line 3:3: unclosed action" {
+		"# {{ .Name ")).Status.ErrorMessage; !strings.HasPrefix(message, "line 3:3: unclosed action (") {
 		t.Errorf("%q", message)
 	}
 	if got = s.stored("x"); got.Status.Phase != v1.PhaseError || string(got.Compiled.Artifact) != source ||

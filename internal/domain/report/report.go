@@ -54,6 +54,14 @@ func (f Finding) String() string {
 	return text
 }
 
+// WithHint is String with the hint behind it.
+func (f Finding) WithHint() string {
+	if f.Hint == "" {
+		return f.String()
+	}
+	return f.String() + " (" + f.Hint + ")"
+}
+
 // Report is the findings of one source, in the order of the source.
 type Report []Finding
 
@@ -88,10 +96,10 @@ func (r Report) of(severity Severity) Report {
 	return slices.DeleteFunc(slices.Clone(r), func(f Finding) bool { return f.Severity != severity })
 }
 
-// Strings returns each finding as one line.
+// Strings returns each finding as one line, with its hint.
 func (r Report) Strings() (lines []string) {
 	for _, f := range r {
-		lines = append(lines, f.String())
+		lines = append(lines, f.WithHint())
 	}
 	return lines
 }
@@ -137,7 +145,7 @@ func (r Report) Summary() string {
 	var b strings.Builder
 	errors := r.Errors()
 	for i, f := range errors {
-		line := Clip(f.String(), maxSummary/2)
+		line := Clip(f.WithHint(), maxSummary/2)
 		if i > 0 {
 			if b.Len()+len(line) > maxSummary-32 {
 				fmt.Fprintf(&b, "; and %d more errors", len(errors)-i)

@@ -20,14 +20,14 @@ func render(t *testing.T, source string, facts *Facts) string {
 	t.Helper()
 	parsed, found := Parse(source)
 	if parsed == nil {
-		return found.Summary()
+		return found[0].String()
 	}
 	out, found := parsed.Render(facts)
 	if (out == nil) != found.HasError() {
 		t.Fatalf("%q: %v", out, found)
 	}
 	if out == nil {
-		return found.Summary()
+		return found[0].String()
 	}
 	return string(out)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/report"
 )
 
 // maxWarnings bounds the Warning headers of one answer.
@@ -19,8 +20,10 @@ const maxWarnings = 10
 // ConfigStatus is the controller of configs, which writes the status of IgnitionConfigs.
 type ConfigStatus interface {
 	// Admit updates the status of a valid config before the config is stored, as far as the
-	// time limit of admission allows. The config replaces old, which is nil for a new one.
-	Admit(ctx context.Context, config, old *v1.IgnitionConfig)
+	// time limit of admission allows. The config replaces old, which is nil for a new one. It
+	// returns the errors of the source; for a strict write it waits for them, and returns why
+	// they are not known.
+	Admit(ctx context.Context, config, old *v1.IgnitionConfig, strict bool) (report.Report, error)
 	// Admitted is called after a config was stored that Admit has updated.
 	Admitted(config, old *v1.IgnitionConfig)
 }
@@ -28,8 +31,10 @@ type ConfigStatus interface {
 // noConfigStatus leaves the status of configs as it is.
 type noConfigStatus struct{}
 
-func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig) {}
-func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig)                 {}
+func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig, _ bool) (report.Report, error) {
+	return nil, nil
+}
+func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig) {}
 
 // configWarnings returns the warnings of the answer to a write.
 func configWarnings(config *v1.IgnitionConfig) []string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/report"
 	"glowplug/internal/remote"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
@@ -126,17 +128,17 @@ type compiledAtOnce struct {
 	admitted []string
 }
 
-func (c *compiledAtOnce) Admit(_ context.Context, config, _ *v1.IgnitionConfig) {
+func (c *compiledAtOnce) Admit(_ context.Context, config, _ *v1.IgnitionConfig, _ bool) (report.Report, error) {
 	artifact, found := compile.Compile(compile.SourceOf(config))
 	status := &config.Status
 	status.Phase, status.ErrorMessage, status.ObservedGeneration = v1.PhaseReady, found.Summary(), config.Generation
 	switch {
 	case c.pending.Load():
 		status.Phase = v1.PhasePending
-		return
+		return nil, errors.New("the compiler is busy")
 	case artifact == nil:
 		status.Phase = v1.PhaseError
-		return
+		return found.Errors(), nil
 	case artifact.Template:
 		status.Phase = v1.PhasePending
 	default:
@@ -148,6 +150,7 @@ func (c *compiledAtOnce) Admit(_ context.Context, config, _ *v1.IgnitionConfig) 
 		Generation: config.Generation,
 		Template:   artifact.Template, Format: config.Spec.Format,
 	}
+	return nil, nil
 }
 
 func (c *compiledAtOnce) Admitted(config, old *v1.IgnitionConfig) {

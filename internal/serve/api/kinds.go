@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -69,7 +70,7 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 			},
 			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
 			validate: v1.ValidateIgnitionConfig,
-			complete: opts.ConfigStatus.Admit,
+			complete: admitConfig(opts),
 			warn: func(config *v1.IgnitionConfig) []string {
 				warnings := configWarnings(config)
 				if opts.ConfigWarnings != nil {
@@ -108,11 +109,14 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	}
 }
 
-func admitHost(status HostStatus) func(context.Context, *v1.BareMetalHost, *v1.BareMetalHost) {
+func admitHost(status HostStatus) func(context.Context, *v1.BareMetalHost, *v1.BareMetalHost) field.ErrorList {
 	if status == nil {
 		return nil
 	}
-	return func(_ context.Context, host, _ *v1.BareMetalHost) { status.Admit(host) }
+	return func(_ context.Context, host, _ *v1.BareMetalHost) field.ErrorList {
+		status.Admit(host)
+		return nil
+	}
 }
 
 func completeHost(status HostStatus) func(*v1.BareMetalHost) {
@@ -137,9 +141,10 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 			},
 			spec:     func(cdrom *v1.ISCSICdrom) any { return &cdrom.Spec },
 			validate: v1.ValidateISCSICdrom,
-			complete: func(_ context.Context, cdrom, _ *v1.ISCSICdrom) {
+			complete: func(_ context.Context, cdrom, _ *v1.ISCSICdrom) field.ErrorList {
 				// Until the server has looked at the image of the new spec.
 				v1.SetReady(&cdrom.Status.Conditions, v1.PhasePending, "", false, cdrom.Generation, time.Now())
+				return nil
 			},
 			warn: opts.ImageWarnings,
 		},
@@ -164,7 +169,10 @@ func releaseKind() *kind[*v1.StreamRelease] {
 			spec:      func(release *v1.StreamRelease) any { return &release.Spec },
 			validate:  ValidateStreamRelease,
 			immutable: v1.ValidateStreamReleaseUpdate,
-			complete:  func(_ context.Context, release, _ *v1.StreamRelease) { describeDocument(release) },
+			complete: func(_ context.Context, release, _ *v1.StreamRelease) field.ErrorList {
+				describeDocument(release)
+				return nil
+			},
 		},
 		// Whether the release is current depends on other releases: the server writes it through
 		// the API. The rest is derived from the document.

@@ -51,6 +51,8 @@ type Options struct {
 	Stores map[string]storage.Interface
 	// ConfigStatus writes the status of IgnitionConfigs.
 	ConfigStatus ConfigStatus
+	// RejectBrokenConfigs refuses every config whose source does not compile.
+	RejectBrokenConfigs bool
 	// HostStatus has the conditions of BareMetalHosts; nil: they have the stored ones.
 	HostStatus HostStatus
 	// Conflicts returns a warning for each host that shares an address with a host that is

@@ -47,8 +47,8 @@ type strategy[T object] struct {
 	// immutable checks that a new version changes no field that is immutable.
 	immutable func(obj, old T) field.ErrorList
 	// complete derives fields of a valid object whose spec is new. It replaces old, which
-	// is nil for a new object.
-	complete func(ctx context.Context, obj, old T)
+	// is nil for a new object. It returns errors that only this shows.
+	complete func(ctx context.Context, obj, old T) field.ErrorList
 	// warn returns the warnings of the answer.
 	warn func(obj T) []string
 	// reset are the fields that keep sets, for server-side apply.
@@ -92,7 +92,7 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 	errs := s.validate(obj.(T))
 	if len(errs) == 0 && s.complete != nil {
 		var none T
-		s.complete(ctx, obj.(T), none)
+		errs = s.complete(ctx, obj.(T), none)
 	}
 	return errs
 }
@@ -109,7 +109,7 @@ func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 		errs = append(errs, s.validate(updated)...)
 	}
 	if len(errs) == 0 && s.complete != nil && updated.GetGeneration() != stored.GetGeneration() {
-		s.complete(ctx, updated, stored)
+		errs = s.complete(ctx, updated, stored)
 	}
 	return errs
 }
