@@ -308,12 +308,12 @@ func (a builder) serveAPI() error {
 	a.onClose(renderer.Close)
 	budgets := newBudgets(a.memoryLimit, a.metrics)
 	a.api, err = api.New(api.Options{
-		Stores:     stores,
-		Inventory:  a.inventory,
-		Render:     renderer.Render,
-		Templates:  a.rendered,
-		HostStatus: a.checker,
-		Conflicts:  a.checker.HostWarnings,
+		Stores:       stores,
+		Inventory:    a.inventory,
+		Render:       renderer.Render,
+		Templates:    a.rendered,
+		HostStatus:   a.checker,
+		HostWarnings: a.checker.HostWarnings,
 		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
 			return a.checker.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom))
 		},

@@ -25,7 +25,6 @@ import (
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
-	"glowplug/internal/store/snapshot"
 )
 
 // applyManager is the field manager of apply.
@@ -315,10 +314,7 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 // does. Layers may be stored on the server, so they are not merged here.
 func (p *preparer) isBroken(doc *manifest.Document) bool {
 	var found bytes.Buffer
-	c := checker{
-		out: &found, stdout: io.Discard, filesDir: p.filesDir,
-		seen: map[string]string{}, configs: map[snapshot.Ref]*checkedConfig{},
-	}
+	c := newChecker(&found, io.Discard, "", p.filesDir)
 	if err := c.document(doc); err != nil || c.errors > 0 {
 		_, _ = found.WriteTo(p.out)
 		return true

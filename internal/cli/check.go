@@ -33,11 +33,22 @@ type checker struct {
 	filesDir string
 	// seen has the place of each object, by kind, namespace and name.
 	seen map[string]string
+	// docs are the valid hosts and configs, by kind, namespace and name; related has them in the
+	// order of the files.
+	docs    map[string]*manifest.Document
+	related []*manifest.Document
 	// configs are those of the files; order has them in the order of the files.
 	configs map[snapshot.Ref]*checkedConfig
 	order   []*checkedConfig
 
 	objects, errors, warnings int
+}
+
+func newChecker(out, stdout io.Writer, installer, filesDir string) *checker {
+	return &checker{
+		out: out, stdout: stdout, installer: installer, filesDir: filesDir,
+		seen: map[string]string{}, docs: map[string]*manifest.Document{}, configs: map[snapshot.Ref]*checkedConfig{},
+	}
 }
 
 func (c *checker) file(name string) error {
@@ -162,6 +173,10 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, f)
 	} else {
 		c.seen[key] = doc.String()
+		if isRelated := doc.Kind == "BareMetalHost" || doc.Kind == "IgnitionConfig"; isRelated && !found.HasError() {
+			c.docs[doc.Kind+" "+cmp.Or(doc.Namespace, v1.NamespaceDefault)+"/"+doc.Name] = doc
+			c.related = append(c.related, doc)
+		}
 	}
 	return c.print(doc.File, p.source, found.Tidy())
 }

@@ -12,7 +12,6 @@ import (
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/ignition"
-	"glowplug/internal/store/snapshot"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -28,6 +27,10 @@ fields that prevent the others. A template is rendered for the hosts in the file
 would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cfg)
 files, and YAML or JSON files with a plain Butane or Ignition config, are compiled.
 
+Warnings are also about objects that do not fit together: hosts that share an address, a
+host that no machine can be recognised as or whose image is not among the files, configs
+that match a machine equally, and a config that no host in the files receives.
+
 A config with layers is merged onto them where the files have them, in any order.
 
 Folders are searched, without hidden files, hidden folders and .cfg files.`,
@@ -42,8 +45,7 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 			if err != nil {
 				return err
 			}
-			c := checker{out: cmd.ErrOrStderr(), stdout: cmd.OutOrStdout(), installer: installer, filesDir: filesDir,
-				seen: map[string]string{}, configs: map[snapshot.Ref]*checkedConfig{}}
+			c := newChecker(cmd.ErrOrStderr(), cmd.OutOrStdout(), installer, filesDir)
 			for _, file := range files {
 				if err := c.file(file); err != nil {
 					return err
@@ -53,6 +55,9 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 				return err
 			}
 			if err := c.renderAll(files); err != nil {
+				return err
+			}
+			if err := c.advise(files); err != nil {
 				return err
 			}
 			if c.objects == 0 && c.errors == 0 {

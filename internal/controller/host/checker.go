@@ -207,20 +207,29 @@ func (c *Checker) reconcileCondition(h *snapshot.Host, condition decide.Conditio
 const maxNamed = 5
 
 // HostWarnings returns the warnings for a host that a client writes: a sentence for each
-// host that shares an address with it, and one if its image cannot read its config.
-func (c *Checker) HostWarnings(host *v1.BareMetalHost) []string {
+// host that shares an address with it, the advice about it, and one if its image cannot read
+// its config. old is the stored host, nil for a new one.
+func (c *Checker) HostWarnings(host, old *v1.BareMetalHost) []string {
 	var sentences []string
 	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {
 		sentences = append(sentences, conflict.String())
 	}
-	// Most hosts name no image; those need not be read for the decision.
-	if host.Spec.Image == "" || host.Spec.Image == v1.ImageLocalBoot {
+	h := snapshot.HostFrom(host)
+	if h == nil {
 		return sentences
 	}
-	if h := snapshot.HostFrom(host); h != nil {
-		if skew := c.opts.Decider.SkewOf(h); skew != nil {
-			sentences = append(sentences, skew.String())
-		}
+	advice := append(decide.AdviseHost(c.opts.Decider, h), decide.AdviseImage(c.opts.Inventory.View(), h, "does not exist")...)
+	if old != nil && old.Spec.Image != host.Spec.Image {
+		advice = append(advice, decide.AdviseImageChange(h)...)
+	}
+	for _, a := range advice {
+		sentences = append(sentences, a.String())
+	}
+	if h.Image == (snapshot.Ref{}) { // most hosts: the decision is not needed
+		return sentences
+	}
+	if skew := c.opts.Decider.SkewOf(h); skew != nil {
+		sentences = append(sentences, skew.String())
 	}
 	return sentences
 }
@@ -236,17 +245,22 @@ func (c *Checker) ImageWarnings(cdrom *v1.ISCSICdrom, maxIgnition string) []stri
 	return c.warnings(decide.Changed{Image: image})
 }
 
-// ConfigWarnings names the hosts whose image cannot read a config that is being written.
+// ConfigWarnings returns the advice about a config that is being written, and names the hosts
+// whose image cannot read it.
 func (c *Checker) ConfigWarnings(config *v1.IgnitionConfig) []string {
-	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
-		!c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
-		return nil
-	}
 	changed := snapshot.ConfigFrom(config)
 	if changed == nil {
 		return nil
 	}
-	return c.warnings(decide.Changed{Config: changed})
+	var sentences []string
+	for _, a := range decide.AdviseConfig(c.opts.Inventory.View(), changed) {
+		sentences = append(sentences, a.String())
+	}
+	if config.Spec.Type != v1.TypeIgnition || config.Compiled == nil ||
+		!c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
+		return sentences
+	}
+	return append(sentences, c.warnings(decide.Changed{Config: changed})...)
 }
 
 func (c *Checker) warnings(changed decide.Changed) []string {

@@ -80,6 +80,21 @@ func (s *Selector) IsEmpty() bool {
 // requirements is the number of labels and expressions.
 func (s *Selector) requirements() int { return len(s.Labels) + len(s.Expressions) }
 
+// Ties reports whether two rules match the same machines in the same way, so that only their
+// age decides between them.
+func (r *Rule) Ties(o *Rule) bool {
+	if r.Type != o.Type || r.Namespace != o.Namespace {
+		return false
+	}
+	a, b := &r.Selector, &o.Selector
+	if a.IsEmpty() && b.IsEmpty() {
+		return r.Role != "" && r.Role == o.Role
+	}
+	return a.Default == b.Default && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.MACs, b.MACs) &&
+		slices.Equal(a.MACPrefixes, b.MACPrefixes) && slices.Equal(a.Prefixes, b.Prefixes) &&
+		slices.Equal(a.Hostnames, b.Hostnames) && slices.EqualFunc(a.Expressions, b.Expressions, Expression.equal)
+}
+
 // ParseSelector reads the fields of a selector as they are written in an
 // object. The error names the field that cannot be read.
 func ParseSelector(labels map[string]string, expressions []metav1.LabelSelectorRequirement,

@@ -56,6 +56,11 @@ func (s Standing) compare(o Standing) int {
 	)
 }
 
+// Equals reports whether both match and only the age of the rules puts one first.
+func (s Standing) Equals(o Standing) bool {
+	return s.Tier != None && s.Tier == o.Tier && s.isForeign == o.isForeign && s.depth == o.depth
+}
+
 // compareBools compares two bools: false goes first.
 func compareBools(a, b bool) int {
 	switch {

@@ -144,7 +144,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 
 func TestWarningsOfConflicts(t *testing.T) {
 	a := start(t, func(opts *Options) {
-		opts.Conflicts = func(h *v1.BareMetalHost) []string {
+		opts.HostWarnings = func(h, _ *v1.BareMetalHost) []string {
 			if h.Spec.IP == "" {
 				return nil
 			}

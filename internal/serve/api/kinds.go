@@ -71,7 +71,7 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
 			validate: v1.ValidateIgnitionConfig,
 			complete: admitConfig(opts),
-			warn: func(config *v1.IgnitionConfig) []string {
+			warn: func(config, _ *v1.IgnitionConfig) []string {
 				warnings := configWarnings(config)
 				if opts.ConfigWarnings != nil {
 					warnings = append(warnings, opts.ConfigWarnings(config)...)
@@ -97,7 +97,7 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
 			validate:   v1.ValidateBareMetalHost,
 			complete:   admitHost(opts.HostStatus),
-			warn:       opts.Conflicts,
+			warn:       opts.HostWarnings,
 		},
 		read: completeHost(opts.HostStatus),
 		// A restore may set the state of a machine. Conditions are derived, and a status from a
@@ -146,7 +146,12 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 				v1.SetReady(&cdrom.Status.Conditions, v1.PhasePending, "", false, cdrom.Generation, time.Now())
 				return nil
 			},
-			warn: opts.ImageWarnings,
+			warn: func(cdrom, _ *v1.ISCSICdrom) []string {
+				if opts.ImageWarnings == nil {
+					return nil
+				}
+				return opts.ImageWarnings(cdrom)
+			},
 		},
 		// A restore may set the release to which an image of a stream is pinned. The server
 		// derives the rest from the file.

@@ -55,10 +55,9 @@ type Options struct {
 	RejectBrokenConfigs bool
 	// HostStatus has the conditions of BareMetalHosts; nil: they have the stored ones.
 	HostStatus HostStatus
-	// Conflicts returns a warning for each host that shares an address with a host that is
-	// written. ImageWarnings and ConfigWarnings return one for each host that cannot use the
-	// image or the config that is written.
-	Conflicts      func(*v1.BareMetalHost) []string
+	// HostWarnings, ImageWarnings and ConfigWarnings return the warnings for an object that is
+	// written, beside those of its status. A host replaces old, which is nil for a new one.
+	HostWarnings   func(host, old *v1.BareMetalHost) []string
 	ImageWarnings  func(*v1.ISCSICdrom) []string
 	ConfigWarnings func(*v1.IgnitionConfig) []string
 	// Render merges a config with those that it refers to (remote.Renderer), Templates renders

@@ -49,8 +49,8 @@ type strategy[T object] struct {
 	// complete derives fields of a valid object whose spec is new. It replaces old, which
 	// is nil for a new object. It returns errors that only this shows.
 	complete func(ctx context.Context, obj, old T) field.ErrorList
-	// warn returns the warnings of the answer.
-	warn func(obj T) []string
+	// warn returns the warnings of the answer. obj replaces old, which is nil for a new object.
+	warn func(obj, old T) []string
 	// reset are the fields that keep sets, for server-side apply.
 	reset *fieldpath.Set
 }
@@ -118,11 +118,15 @@ func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []
 	if s.warn == nil {
 		return nil
 	}
-	return s.warn(obj.(T))
+	var none T
+	return s.warn(obj.(T), none)
 }
 
-func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
-	return s.WarningsOnCreate(ctx, obj)
+func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	if s.warn == nil {
+		return nil
+	}
+	return s.warn(obj.(T), old.(T))
 }
 
 // ValidateDeclaratively is the last call before the library answers with a list of errors.

@@ -171,4 +171,15 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 }
 
 // Rules returns the rules of all configs, in no order.
+// Tied returns another config that matches the same machines in the same way as a config, which
+// need not be stored; nil: there is none.
+func (v View) Tied(config *Config) *Config {
+	for _, r := range v.Rules() {
+		if r.Ref != config.Ref && config.rule.Ties(r) {
+			return r.Config.(*Config)
+		}
+	}
+	return nil
+}
+
 func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"fmt"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
+)
+
+// ManifestAdvice is advice about an object of manifests.
+type ManifestAdvice struct {
+	Kind string
+	Ref  snapshot.Ref
+	decide.Advice
+}
+
+// AdviseManifests calls yield for each advice about the hosts and configs in manifests. An
+// object that a server would refuse is left out. Of images and hosts that the manifests have
+// none of, it says nothing: they are elsewhere.
+func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
+	inv, _, err := index(paths...)
+	if err != nil {
+		return err
+	}
+	view := inv.View()
+	hosts, images := view.Hosts(), view.Images("")
+	a := adviser{view, len(images) > 0, decide.New(decide.Options{Inventory: inv}), yield}
+	used := map[snapshot.Ref]bool{}
+	for _, h := range hosts {
+		a.host(h)
+		for _, typ := range []string{decide.Ignition, decide.Kickstart} {
+			if config := a.decider.Assigned(a.view, h, typ); config != nil {
+				used[config.Ref] = true
+			}
+		}
+	}
+	for _, image := range images {
+		used[image.Config] = true
+	}
+	for _, rule := range a.view.Rules() {
+		a.config(rule, len(hosts), used[rule.Ref])
+	}
+	return nil
+}
+
+type adviser struct {
+	view      snapshot.View
+	hasImages bool
+	decider   *decide.Decider
+	yield     func(ManifestAdvice)
+}
+
+func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice) {
+	for _, one := range advice {
+		a.yield(ManifestAdvice{kind, ref, one})
+	}
+}
+
+func (a *adviser) host(h *snapshot.Host) {
+	const kind = "BareMetalHost"
+	for _, conflict := range a.view.Conflicts(h) {
+		field := "spec.ip"
+		if !conflict.IP.IsValid() {
+			field = "spec.bootMACAddress"
+		}
+		a.advise(kind, h.Ref, decide.Advice{Field: field, Message: conflict.String()})
+	}
+	a.advise(kind, h.Ref, decide.AdviseHost(a.decider, h)...)
+	if a.hasImages {
+		a.advise(kind, h.Ref, decide.AdviseImage(a.view, h, "is not among these files")...)
+	}
+	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
+		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf(
+			"IgnitionConfigs %s and %s match this host equally: it receives the one that is created first", served.Ref, other.Ref)})
+	}
+}
+
+func (a *adviser) config(rule *match.Rule, hosts int, isUsed bool) {
+	const kind = "IgnitionConfig"
+	config := rule.Config.(*snapshot.Config)
+	if other := a.view.Tied(config); other != nil && other.Created.Before(config.Created) {
+		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
+	}
+	if hosts > 0 && !isUsed && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
+		a.advise(kind, config.Ref, decide.Advice{
+			Field: "spec.selector", Message: fmt.Sprintf("none of the %d hosts in these files receives this config", hosts),
+		})
+	}
+}

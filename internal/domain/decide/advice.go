@@ -1,0 +1,73 @@
+package decide
+
+import (
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
+)
+
+// Advice is about a valid object that its author probably did not mean as it is.
+type Advice struct {
+	// Field is the field that it is about, such as spec.image.
+	Field, Message string
+}
+
+func (a Advice) String() string { return a.Field + ": " + a.Message }
+
+// AdviseHost returns the advice about a host by itself: without an address every claim to be
+// this host is refused, unless all claims are believed.
+func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
+	if d.opts.Policy.Claims != identity.Trust && len(h.MACs)+len(h.IPs)+len(h.BootSources) == 0 {
+		advice = append(advice, Advice{"spec", "no machine is recognised as this host: set bootMACAddress, ip or bootSources"})
+	}
+	return advice
+}
+
+// AdviseImage returns the advice about the image of a host, which need not be stored. isMissing
+// says where there is no such image.
+func AdviseImage(view snapshot.View, h *snapshot.Host, isMissing string) (advice []Advice) {
+	if h.Image != (snapshot.Ref{}) && view.Image(h.Image) == nil {
+		advice = append(advice, Advice{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +
+			": the machine cannot boot without it"})
+	}
+	return advice
+}
+
+// AdviseImageChange returns the advice about a host whose image is another one than before:
+// what boots its disk does not boot the new image.
+func AdviseImageChange(h *snapshot.Host) (advice []Advice) {
+	if h.Image == (snapshot.Ref{}) {
+		return nil
+	}
+	if armed, reason := Armed(h, h.Progress); !armed {
+		advice = append(advice, Advice{"spec.image", "the machine goes on to boot its disk and not the new image: " + reason})
+	}
+	return advice
+}
+
+// AdviseConfig returns the advice about a config, which need not be stored: of the configs
+// of its namespace with the same selector only one is served.
+func AdviseConfig(view snapshot.View, config *snapshot.Config) (advice []Advice) {
+	if other := view.Tied(config); other != nil {
+		advice = append(advice, Advice{"spec.selector", "IgnitionConfig " + other.Ref.String() +
+			" has the same selector: a machine that both match receives the older one"})
+	}
+	return advice
+}
+
+// Tie returns two configs that a host matches equally, where their age decides; nil: it
+// receives its config for a better reason.
+func Tie(d *Decider, view snapshot.View, h *snapshot.Host) (served, other *snapshot.Config) {
+	config, _ := d.ConfigOf(view, h)
+	if config == nil {
+		return nil, nil
+	}
+	q := configQuestion{newQuestion(d, view, &Request{Type: config.Type})}
+	q.dec.Host = h
+	query := q.query()
+	ranked := match.Rank(view.Rules(), &query)
+	if len(ranked) < 2 || !ranked[0].Equals(ranked[1]) {
+		return nil, nil
+	}
+	return ranked[0].Rule.Config.(*snapshot.Config), ranked[1].Rule.Config.(*snapshot.Config)
+}
