@@ -155,7 +155,7 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 		}
 		if i == 0 {
 			reason = "the client takes spec " + strings.Join(wanted, " or ") + ", the config is of spec " +
-				config.IgnitionVersion + ", and in the way of " + version + " stands " + form.refused
+				config.IgnitionVersion + ", and it cannot be converted to spec " + version + ": " + form.refused
 		}
 	}
 	return fault.New(fault.NotAcceptable, "config "+config.Ref.String()+" cannot be given: "+reason)

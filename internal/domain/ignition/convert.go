@@ -16,7 +16,8 @@ import (
 type Loss struct {
 	// Path is the field's place in the source, such as "$.storage.luks".
 	Path string
-	// Reason says why the version cannot have it, in a sentence without a full stop.
+	// Reason says why the version cannot have it, in a sentence without a full stop. It does
+	// not name the version, so that it is the same for all versions with this reason.
 	Reason string
 }
 
@@ -220,14 +221,14 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 			}
 			spans := versionsWith(from)
 			place := c.inSource(from)
-			reason := "spec " + c.to.name + " has no such field"
-			if place != from {
-				reason = "spec " + c.to.name + " has nothing with the same meaning: the field " + key + " would be needed"
+			switch {
+			case spans == "":
+				c.lose(place, "this version has no field %s", key)
+			case place != from:
+				c.lose(place, "this version has nothing with the same meaning: it would take %s, a field of spec %s", key, spans)
+			default:
+				c.lose(place, "it is a field of spec %s", spans)
 			}
-			if spans != "" {
-				reason += ": it is one of spec " + spans
-			}
-			c.lose(place, "%s", reason)
 		}
 	case []any:
 		if t.Kind() != reflect.Slice {
@@ -290,7 +291,7 @@ func (c *conversion) verify(out []byte, root object) {
 		return
 	}
 	for _, f := range s.check(d, false).Errors() {
-		c.lose(c.inSource(source(root, cmp.Or(f.Path, "$"))), "spec %s refuses it: %s", c.to.name, f.Message)
+		c.lose(c.inSource(source(root, cmp.Or(f.Path, "$"))), "this version refuses it: %s", f.Message)
 	}
 }
 

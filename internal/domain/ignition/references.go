@@ -267,7 +267,7 @@ func (c *conversion) child(ref object) *conversion {
 	case s != c.from && c.to.reads(s.version):
 		return nil
 	case s != c.from:
-		c.lose(there, "the config in it is of spec %s, which a client of spec %s does not read", s.name, c.to.name)
+		c.lose(there, "the config in it is of spec %s, which a client of this version does not read", s.name)
 		return nil
 	case c.depth == maxChildren:
 		c.lose(there, "more than %d configs are written into one another", maxChildren)
