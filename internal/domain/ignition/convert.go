@@ -23,6 +23,21 @@ type Loss struct {
 
 func (l Loss) String() string { return l.Path + ": " + l.Reason }
 
+// maxListed bounds the losses that Listed names.
+const maxListed = 5
+
+// Listed lists the first losses, each as text says it, and how many more there are.
+func Listed(losses []Loss, text func(Loss) string) []string {
+	var all []string
+	for i, l := range losses {
+		if i == maxListed {
+			return append(all, fmt.Sprintf("and %d more fields", len(losses)-i))
+		}
+		all = append(all, text(l))
+	}
+	return all
+}
+
 // MaxConverted bounds the configs that are converted, in values. A larger one is
 // given in its own version alone.
 const MaxConverted = 10_000
