@@ -128,13 +128,14 @@ type conversion struct {
 	source *document
 }
 
-// room is how many values and bytes of further configs there may be.
+// room is how many values and bytes of further configs there may be, and how many bytes of
+// unpacked contents.
 type room struct {
-	values, bytes int
+	values, bytes, unpacked int
 }
 
 func newConversion(from, to *spec, verified bool) *conversion {
-	return &conversion{from: from, to: to, verified: verified, left: &room{MaxConverted, maxChildBytes}}
+	return &conversion{from: from, to: to, verified: verified, left: &room{MaxConverted, maxChildBytes, maxUnpackedBytes}}
 }
 
 // The pivots: within a major every version is reached by way of the newest, and
@@ -145,6 +146,7 @@ var (
 	first21 = specOf("2.1.0")
 	first22 = specOf("2.2.0")
 	first23 = specOf("2.3.0")
+	first31 = specOf("3.1.0")
 )
 
 // run returns a valid document in another version.
@@ -159,6 +161,9 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 	}
 	root := c.decode(d.raw)
 	c.source = d
+	if to.before(first31) {
+		c.unpack(root)
+	}
 	c.modes(root)
 	switch {
 	case from.major == 2 && to.major == 2:
