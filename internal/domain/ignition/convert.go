@@ -124,8 +124,10 @@ type conversion struct {
 	losses []Loss
 	// declared has the entries of the config and those written into it; nil within a major.
 	declared *declared
-	// source is the config that is converted.
+	// source is the config that is converted, and paths has those of its values, folded; nil
+	// until the first loss.
 	source *document
+	paths  map[string]bool
 }
 
 // room is how many values and bytes of further configs there may be, and how many bytes of
@@ -263,11 +265,13 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 // inSource returns a path, or the nearest one above it that the source has: fields of the
 // forms between two versions are not known to the author of the source.
 func (c *conversion) inSource(path string) string {
-	paths := map[string]bool{"$": true}
-	for i := range c.source.nodes {
-		paths[jsonscan.Fold(c.source.path(i))] = true
+	if c.paths == nil {
+		c.paths = map[string]bool{"$": true}
+		for i := range c.source.nodes {
+			c.paths[jsonscan.Fold(c.source.path(i))] = true
+		}
 	}
-	for !paths[jsonscan.Fold(path)] {
+	for !c.paths[jsonscan.Fold(path)] {
 		at := strings.LastIndexByte(path, '.')
 		if at < 0 {
 			return "$"

@@ -3,6 +3,7 @@ package ignition
 import (
 	"path"
 	"slices"
+	"strings"
 )
 
 // directoriesDown converts directories to spec 2. The create method of a directory
@@ -19,10 +20,9 @@ import (
 // (MkdirForFile of internal/exec/util/file.go, 0.6 to 0.35). So a directory of which nothing is
 // set, and that has a file or link below, is left out.
 func (c *downConversion) directoriesDown(storage object, m mounts, alone bool) {
-	all := objects(storage, "directories")
-	directories := slices.Clone(all)
+	directories := objects(storage, "directories")
 	if alone { // the directories of another config could be in one that is left out
-		directories = slices.DeleteFunc(directories, func(node object) bool { return isImplied(node, storage, all, m) })
+		directories = slices.DeleteFunc(directories, newImplied(storage, directories, m).has)
 	}
 	c.parents(directories, m)
 	for _, node := range directories {
@@ -36,24 +36,44 @@ func (c *downConversion) directoriesDown(storage object, m mounts, alone bool) {
 	setObjects(storage, "directories", directories)
 }
 
-// isImplied reports whether a directory of spec 3 is made, and stays, the same without its
-// entry. all are the directories of the config, and m has the filesystems.
-func isImplied(node, storage object, all []object, m mounts) bool {
-	if _, ok := node["mode"]; ok || hasOwner(node, "user") || hasOwner(node, "group") || isTrue(node, "overwrite") {
-		return false
+// implied has what decides whether a directory of spec 3 is made, and stays, the same without its
+// entry.
+type implied struct {
+	mounts mounts
+	// nodes are the sorted paths of files and links, by the path of their filesystem.
+	nodes map[string][]string
+	// unlike are the directories to which spec 2 would give the mode or owner of one in them.
+	unlike map[string]bool
+}
+
+func newImplied(storage object, directories []object, m mounts) *implied {
+	found := &implied{m, map[string][]string{}, map[string]bool{}}
+	for _, node := range append(objects(storage, "files"), objects(storage, "links")...) {
+		full := path.Clean(text(node, "path"))
+		on := m.covering(full).path
+		found.nodes[on] = append(found.nodes[on], full)
 	}
+	for _, paths := range found.nodes {
+		slices.Sort(paths)
+	}
+	for _, node := range directories {
+		if len(unlikeParents(node)) > 0 {
+			found.unlike[path.Dir(path.Clean(text(node, "path")))] = true
+		}
+	}
+	return found
+}
+
+func (f *implied) has(node object) bool {
+	_, mode := node["mode"]
 	full := path.Clean(text(node, "path"))
-	// Spec 2 would make it like a directory in it.
-	if slices.ContainsFunc(all, func(in object) bool {
-		return path.Dir(path.Clean(text(in, "path"))) == full && len(unlikeParents(in)) > 0
-	}) {
+	if mode || hasOwner(node, "user") || hasOwner(node, "group") || isTrue(node, "overwrite") || f.unlike[full] {
 		return false
 	}
-	below := func(in object) bool {
-		inside := path.Clean(text(in, "path"))
-		return inside != full && covers(full, inside) && m.covering(inside) == m.covering(full)
-	}
-	return slices.ContainsFunc(objects(storage, "files"), below) || slices.ContainsFunc(objects(storage, "links"), below)
+	inside := strings.TrimSuffix(full, "/") + "/"
+	paths := f.nodes[f.mounts.covering(full).path]
+	i, _ := slices.BinarySearch(paths, inside)
+	return i < len(paths) && strings.HasPrefix(paths[i], inside)
 }
 
 // keptDown refuses a directory that leaves to an existing one what spec 2 sets.
