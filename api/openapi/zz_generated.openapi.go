@@ -52,7 +52,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.NamespaceStatus{}.OpenAPIModelName():                          schema_glowplug_api_v1_NamespaceStatus(ref),
 		v1.ObjectReference{}.OpenAPIModelName():                          schema_glowplug_api_v1_ObjectReference(ref),
 		v1.RenderedHosts{}.OpenAPIModelName():                            schema_glowplug_api_v1_RenderedHosts(ref),
-		v1.ServableVersion{}.OpenAPIModelName():                          schema_glowplug_api_v1_ServableVersion(ref),
+		v1.ServableVersions{}.OpenAPIModelName():                         schema_glowplug_api_v1_ServableVersions(ref),
 		v1.StreamArchitecture{}.OpenAPIModelName():                       schema_glowplug_api_v1_StreamArchitecture(ref),
 		v1.StreamImage{}.OpenAPIModelName():                              schema_glowplug_api_v1_StreamImage(ref),
 		v1.StreamRelease{}.OpenAPIModelName():                            schema_glowplug_api_v1_StreamRelease(ref),
@@ -1834,12 +1834,12 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "servable lists the Ignition spec versions, the oldest first, and whether the config can be converted to each of them. It is empty for a kickstart, and until the conversions of the newest compilation are done.",
+							Description: "servable lists the Ignition spec versions, the oldest first, and whether the config can be converted to them: one entry for consecutive versions of one major version with the same result. It is empty for a kickstart, and until the conversions of the newest compilation are done.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1.ServableVersion{}.OpenAPIModelName()),
+										Ref: ref(v1.ServableVersions{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1896,7 +1896,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			v1.LayerStatus{}.OpenAPIModelName(), v1.RenderedHosts{}.OpenAPIModelName(), v1.ServableVersion{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1.LayerStatus{}.OpenAPIModelName(), v1.RenderedHosts{}.OpenAPIModelName(), v1.ServableVersions{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2316,16 +2316,16 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 	}
 }
 
-func schema_glowplug_api_v1_ServableVersion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_glowplug_api_v1_ServableVersions(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServableVersion is an Ignition spec version and whether a config can be converted to it.",
+				Description: "ServableVersions are Ignition spec versions and whether a config can be converted to them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"version": {
+					"versions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is the spec version, such as \"3.2.0\".",
+							Description: "versions are the first and the last spec version, such as \"3.0.0-3.6.0\", or a single one, such as \"2.2.0\".",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2338,7 +2338,7 @@ func schema_glowplug_api_v1_ServableVersion(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "blockedBy lists the fields of the compiled config that have no equivalent in this version, each with the reason. It is empty if the config can be converted.",
+							Description: "blockedBy lists the fields of the compiled config that have no equivalent in these versions, each with the reason. It is empty if the config can be converted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2351,7 +2351,7 @@ func schema_glowplug_api_v1_ServableVersion(ref common.ReferenceCallback) common
 						},
 					},
 				},
-				Required: []string{"version"},
+				Required: []string{"versions"},
 			},
 		},
 	}

@@ -1,6 +1,11 @@
 package v1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"cmp"
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Values of IgnitionConfigSpec.Type.
 const (
@@ -170,11 +175,12 @@ type IgnitionConfigStatus struct {
 	// +listType=atomic
 	Layers []LayerStatus `json:"layers,omitempty"`
 	// servable lists the Ignition spec versions, the oldest first, and whether the config
-	// can be converted to each of them. It is empty for a kickstart, and until the
-	// conversions of the newest compilation are done.
+	// can be converted to them: one entry for consecutive versions of one major version
+	// with the same result. It is empty for a kickstart, and until the conversions of the
+	// newest compilation are done.
 	// +optional
 	// +listType=atomic
-	Servable []ServableVersion `json:"servable,omitempty"`
+	Servable []ServableVersions `json:"servable,omitempty"`
 	// conditions are Ready, and Stalled while phase is Error.
 	// +optional
 	// +listType=map
@@ -227,15 +233,31 @@ type LayerStatus struct {
 	Stale bool `json:"stale,omitempty"`
 }
 
-// ServableVersion is an Ignition spec version and whether a config can be converted to it.
-type ServableVersion struct {
-	// version is the spec version, such as "3.2.0".
-	Version string `json:"version"`
-	// blockedBy lists the fields of the compiled config that have no equivalent in this
-	// version, each with the reason. It is empty if the config can be converted.
+// ServableVersions are Ignition spec versions and whether a config can be converted to them.
+type ServableVersions struct {
+	// versions are the first and the last spec version, such as "3.0.0-3.6.0", or a single
+	// one, such as "2.2.0".
+	Versions string `json:"versions"`
+	// blockedBy lists the fields of the compiled config that have no equivalent in these
+	// versions, each with the reason. It is empty if the config can be converted.
 	// +optional
 	// +listType=atomic
 	BlockedBy []string `json:"blockedBy,omitempty"`
+}
+
+// UnmarshalJSON reads entries of earlier releases too, which had a single version under the
+// key version.
+func (s *ServableVersions) UnmarshalJSON(data []byte) error {
+	var stored struct {
+		Version   string   `json:"version"`
+		Versions  string   `json:"versions"`
+		BlockedBy []string `json:"blockedBy"`
+	}
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return err
+	}
+	*s = ServableVersions{Versions: cmp.Or(stored.Versions, stored.Version), BlockedBy: stored.BlockedBy}
+	return nil
 }
 
 // Compiled is a config as it is served. It is internal: the status has its size, hash and

@@ -181,8 +181,8 @@ func (in RenderedHosts) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in ServableVersion) OpenAPIModelName() string {
-	return "glowplug.api.v1.ServableVersion"
+func (in ServableVersions) OpenAPIModelName() string {
+	return "glowplug.api.v1.ServableVersions"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

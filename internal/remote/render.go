@@ -35,7 +35,7 @@ func convert(spec string, config []byte) ([]byte, error) {
 		return nil, failf(Invalid, "%v", err)
 	}
 	if len(losses) > 0 {
-		message := fmt.Sprintf("it cannot be given in spec %s: %s", spec, losses[0])
+		message := fmt.Sprintf("it cannot be converted to spec %s: %s", spec, losses[0])
 		if len(losses) > 1 {
 			message += fmt.Sprintf("; and %d more fields", len(losses)-1)
 		}

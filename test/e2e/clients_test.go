@@ -48,9 +48,12 @@ var clients = []client{
 		stages: []string{"fetch-offline", "fetch", "files"}, newest: "3.6.0", state: true},
 }
 
+// zeros are so many that Butane compresses them.
+var zeros = strings.Repeat("0", 1000)
+
 // clientConfigs are the config everywhere, which every release of Ignition can be
 // given, and the config arguments, whose fields spec 3.3.0 and later have.
-const clientConfigs = `
+var clientConfigs = `
 apiVersion: v1
 kind: IgnitionConfig
 metadata: {name: everywhere, namespace: rack}
@@ -66,7 +69,17 @@ spec:
           mode: 0755
           user: {id: 0}
           group: {id: 0}
+        - path: /opt/data
+        - path: /etc/kept
       files:
+        - path: /etc/kept/file
+          mode: 0600
+          overwrite: true
+          contents: {inline: "kept\n"}
+        - path: /opt/data/zeros
+          mode: 0644
+          overwrite: true
+          contents: {inline: "` + zeros + `"}
         - path: /etc/motd
           mode: 0640
           overwrite: true
@@ -236,6 +249,9 @@ func (c client) boot(t *testing.T, binary, config string) booted {
 	for _, file := range []string{"passwd", "group", "shadow", "gshadow"} {
 		write(t, filepath.Join(got.root, "etc", file), "")
 	}
+	if err := os.Mkdir(filepath.Join(got.root, "etc/kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	// Debian's labels its files, with the machine's own policy.
 	write(t, filepath.Join(got.root, "etc/selinux/config"), "SELINUX=permissive\nSELINUXTYPE=targeted\n")
 	write(t, filepath.Join(got.root, "etc/selinux/targeted/contexts/files/file_contexts"),
@@ -280,6 +296,15 @@ func (c client) applied(t *testing.T, config, root string) string {
 	if info, err := os.Stat(filepath.Join(root, "opt/tools")); err != nil || info.Mode().Perm() != 0o755 || !info.IsDir() {
 		t.Errorf("/opt/tools: %v %v", info, err)
 	}
+	if text := read(t, filepath.Join(root, "opt/data/zeros")); text != zeros {
+		t.Errorf("/opt/data/zeros: %q", text)
+	}
+	// What is not set is the default of a new directory, and stays in an existing one.
+	for name, mode := range map[string]os.FileMode{"opt/data": 0o755, "etc/kept": 0o700} {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v %v, want %v", name, info, err, mode)
+		}
+	}
 	if target, err := os.Readlink(filepath.Join(root, "etc/link")); err != nil || target != "/etc/motd" {
 		t.Errorf("/etc/link: %q %v", target, err)
 	}
@@ -294,5 +319,5 @@ func (c client) applied(t *testing.T, config, root string) string {
 	if err != nil || len(preset) != 1 || !strings.Contains(read(t, preset[0]), "enable hello.service") {
 		t.Errorf("hello.service is not enabled: %v %v", preset, err)
 	}
-	return "file, directory, link, unit, drop-in, preset"
+	return "files, directories, link, unit, drop-in, preset"
 }

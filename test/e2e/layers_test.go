@@ -61,7 +61,7 @@ func TestLayers(t *testing.T) {
 	// can be given as.
 	ready := func() bool {
 		return one.kubectl("", "get", "ign", "-n", "rack7", "storage-node", "-o",
-			"jsonpath={.status.servable[11].version}") == "3.6.0"
+			"jsonpath={.status.servable[-1:].versions}") == "3.3.0-3.6.0"
 	}
 	eventually(t, "it is judged", ready)
 	was := versionOf(one, "storage-node")

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -127,24 +127,15 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 	setServed(config, merged.Artifact, now)
 }
 
-// maxBlockers bounds the fields in the status of one version.
-const maxBlockers = 5
-
 // setConverted sets the spec versions that a served config can be converted to.
 func setConverted(config *v1.IgnitionConfig) {
 	artifact := &compile.Artifact{Bytes: config.Compiled.Artifact, IgnitionVersion: config.Compiled.IgnitionVersion}
 	compile.Judge(artifact)
 	config.Status.Servable = nil
-	for _, form := range artifact.Forms {
-		version := v1.ServableVersion{Version: form.Version}
-		for i, loss := range form.Losses {
-			if i == maxBlockers {
-				version.BlockedBy = append(version.BlockedBy, fmt.Sprintf("and %d more fields", len(form.Losses)-i))
-				break
-			}
-			version.BlockedBy = append(version.BlockedBy, loss.String())
-		}
-		config.Status.Servable = append(config.Status.Servable, version)
+	for _, group := range ignition.Groups(artifact.Forms) {
+		config.Status.Servable = append(config.Status.Servable, v1.ServableVersions{
+			Versions: group.String(), BlockedBy: ignition.Listed(group.Losses, ignition.Loss.String),
+		})
 	}
 }
 

@@ -53,7 +53,7 @@ const (
 		`"status":{"servable":[{"version":"3.4.0"}]},` +
 		`"compiled":{"artifact":"e30=","hash":"sha256:a","ignitionVersion":"3.4.0","generation":1}}`
 	readable = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},` +
-		`"status":{"servable":[{"version":"3.2.0"},{"version":"3.4.0"}]},` +
+		`"status":{"servable":[{"versions":"2.4.0"},{"versions":"3.2.0-3.6.0"}]},` +
 		`"compiled":{"artifact":"e30=","hash":"sha256:b","ignitionVersion":"3.4.0","generation":1}}`
 	image    = `{"spec":{"stream":{"name":"stable"}},"status":{"phase":"Ready","maxIgnition":"3.2.0"}}`
 	falseNow = `"status":{"conditions":[{"type":"IdentityUnique","status":"False"},` +

@@ -21,7 +21,7 @@ storage:
 	want := []string{
 		"line 7:11: $.passwd.users.0.ssh_authorized_keys.0: the SSH key cannot be parsed: sshd refuses it, " +
 			"and nobody can log in with it",
-		"line 10:7: $.storage.luks.0: the LUKS device has no name: Ignition fails on the machine",
+		"line 10:7: $.storage.luks.0: the LUKS device has no name: it cannot be opened on the machine",
 	}
 	if got := found.Strings(); !slices.Equal(got, want) || found.HasError() {
 		t.Errorf("got %q, want %q", got, want)

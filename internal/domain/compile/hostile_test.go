@@ -1,6 +1,9 @@
 package compile
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"strings"
@@ -79,6 +82,11 @@ var hostile = []struct{ name, format, config string }{
 	{"json/duplicate keys", FormatIgnition, fill(ign, `,"a":0`, "}")},
 	{"json/newlines", FormatIgnition, fill("", "\n", ign+"}")},
 	{"json/case of keys", FormatIgnition, numbered(ign, `,"KſK%d":0`, "}", 49_000)},
+
+	{"json/directories and files", FormatIgnition, numbered(numbered(ign+`,"storage":{"directories":[{"path":"/d"}`,
+		`,{"path":"/d%d"}`, `],"files":[{"path":"/f"}`, 2400), `,{"path":"/f%d"}`, "]}}", 2400)},
+	{"json/packed files", FormatIgnition, numbered(ign+`,"storage":{"files":[{"path":"/f"}`,
+		`,{"path":"/f%d","contents":{"compression":"gzip","source":"data:;base64,`+packed(64<<10)+`"}}`, "]}}", 1800)},
 
 	{"json/2.4 unused keys", FormatIgnition, numbered(ign2, `,"k%d":0`, "}", 49_000)},
 	{"json/2.4 keys of other versions", FormatIgnition, numbered(ign2+`,"storage":{"files":[{}`,
@@ -221,6 +229,15 @@ func aliasBomb() string {
 		fmt.Fprintf(&b, "- &a%d [%s]\n", i, strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10))
 	}
 	return b.String()
+}
+
+// packed is so many equal bytes as a compressed resource.
+func packed(n int) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(make([]byte, n))
+	_ = w.Close()
+	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
 // noise is one inline file of text that does not compress well.

@@ -112,28 +112,13 @@ func convert(artifact []byte, version string) (form *Form) {
 	case err != nil:
 		form.refused = err.Error()
 	case len(losses) > 0:
-		form.refused = reasons(losses)
+		form.refused = strings.Join(ignition.Listed(losses, ignition.Loss.String), "; ")
 	default:
 		sum := sha256.Sum256(out)
 		form.Hash = "sha256:" + hex.EncodeToString(sum[:])
 		form.ETag = `"` + form.Hash + `"`
 	}
 	return form
-}
-
-// maxReasons bounds the fields in an answer to a client.
-const maxReasons = 5
-
-func reasons(losses []ignition.Loss) string {
-	var texts []string
-	for i, l := range losses {
-		if i == maxReasons {
-			texts = append(texts, "and more")
-			break
-		}
-		texts = append(texts, l.String())
-	}
-	return strings.Join(texts, "; ")
 }
 
 // form chooses the version of the answer: the config as it is, where the client accepts
@@ -155,7 +140,7 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 		}
 		if i == 0 {
 			reason = "the client takes spec " + strings.Join(wanted, " or ") + ", the config is of spec " +
-				config.IgnitionVersion + ", and in the way of " + version + " stands " + form.refused
+				config.IgnitionVersion + ", and it cannot be converted to spec " + version + ": " + form.refused
 		}
 	}
 	return fault.New(fault.NotAcceptable, "config "+config.Ref.String()+" cannot be given: "+reason)

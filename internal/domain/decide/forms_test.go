@@ -55,7 +55,7 @@ func TestForm(t *testing.T) {
 			version: "3.0.0"},
 		{name: "up", config: old, accept: client2_14, version: "3.3.0"},
 		{name: "a field in the way", config: newer, accept: client0_35,
-			refused: "$.kernelArguments: spec 2.2.0 has no such field: it is one of spec 3.3.0 and later"},
+			refused: "it cannot be converted to spec 2.2.0: $.kernelArguments: it is a field of spec 3.3.0 and later"},
 		{name: "asked for", config: plain, spec: "3.2.0", version: "3.2.0"},
 		{name: "asked for as it is", config: plain, spec: "3.4.0"},
 		{name: "asked for in vain", config: newer, spec: "3.2.0", refused: "$.kernelArguments"},

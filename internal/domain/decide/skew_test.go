@@ -16,9 +16,9 @@ func skewLab() *lab {
 	servable := func(c *v1.IgnitionConfig, own string, versions ...string) {
 		c.Compiled.IgnitionVersion = own
 		for _, v := range versions {
-			c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: v})
+			c.Status.Servable = append(c.Status.Servable, v1.ServableVersions{Versions: v})
 		}
-		c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: "3.0.0",
+		c.Status.Servable = append(c.Status.Servable, v1.ServableVersions{Versions: "3.0.0-3.1.0",
 			BlockedBy: []string{"storage.luks"}})
 	}
 	servable(l.config("g10", "new", v1.TypeIgnition,
@@ -95,7 +95,7 @@ func TestSkewOfWhatIsWritten(t *testing.T) {
 		c.CreationTimestamp = meta("g10", name, 100).CreationTimestamp
 		c.Compiled.IgnitionVersion = versions[0]
 		for _, v := range versions {
-			c.Status.Servable = append(c.Status.Servable, v1.ServableVersion{Version: v})
+			c.Status.Servable = append(c.Status.Servable, v1.ServableVersions{Versions: v})
 		}
 		return Changed{Config: snapshot.ConfigFrom(c)}
 	}

@@ -14,11 +14,27 @@ import (
 type Loss struct {
 	// Path is the field's place in the source, such as "$.storage.luks".
 	Path string
-	// Reason says why the version cannot have it, in a sentence without a full stop.
+	// Reason says why the version cannot have it, in a sentence without a full stop. It does
+	// not name the version, so that it is the same for all versions with this reason.
 	Reason string
 }
 
 func (l Loss) String() string { return l.Path + ": " + l.Reason }
+
+// maxListed bounds the losses that Listed names.
+const maxListed = 5
+
+// Listed lists the first losses, each as text says it, and how many more there are.
+func Listed(losses []Loss, text func(Loss) string) []string {
+	var all []string
+	for i, l := range losses {
+		if i == maxListed {
+			return append(all, fmt.Sprintf("and %d more fields", len(losses)-i))
+		}
+		all = append(all, text(l))
+	}
+	return all
+}
 
 // MaxConverted bounds the configs that are converted, in values. A larger one is
 // given in its own version alone.
@@ -110,13 +126,14 @@ type conversion struct {
 	source *document
 }
 
-// room is how many values and bytes of further configs there may be.
+// room is how many values and bytes of further configs there may be, and how many bytes of
+// unpacked contents.
 type room struct {
-	values, bytes int
+	values, bytes, unpacked int
 }
 
 func newConversion(from, to *spec, verified bool) *conversion {
-	return &conversion{from: from, to: to, verified: verified, left: &room{MaxConverted, maxChildBytes}}
+	return &conversion{from: from, to: to, verified: verified, left: &room{MaxConverted, maxChildBytes, maxUnpackedBytes}}
 }
 
 // The pivots: within a major every version is reached by way of the newest, and
@@ -127,6 +144,7 @@ var (
 	first21 = specOf("2.1.0")
 	first22 = specOf("2.2.0")
 	first23 = specOf("2.3.0")
+	first31 = specOf("3.1.0")
 )
 
 // run returns a valid document in another version.
@@ -141,6 +159,9 @@ func (c *conversion) run(d *document) ([]byte, []Loss) {
 	}
 	root := c.decode(d.raw)
 	c.source = d
+	if to.before(first31) {
+		c.unpack(root)
+	}
 	c.modes(root)
 	switch {
 	case from.major == 2 && to.major == 2:
@@ -218,14 +239,14 @@ func (c *conversion) restrict(t reflect.Type, value any, path string, root objec
 			}
 			spans := versionsWith(from)
 			place := c.source.nearest(from)
-			reason := "spec " + c.to.name + " has no such field"
-			if place != from {
-				reason = "spec " + c.to.name + " has nothing with the same meaning: the field " + key + " would be needed"
+			switch {
+			case spans == "":
+				c.lose(place, "this version has no field %s", key)
+			case place != from:
+				c.lose(place, "this version has nothing with the same meaning: it would take %s, a field of spec %s", key, spans)
+			default:
+				c.lose(place, "it is a field of spec %s", spans)
 			}
-			if spans != "" {
-				reason += ": it is one of spec " + spans
-			}
-			c.lose(place, "%s", reason)
 		}
 	case []any:
 		if t.Kind() != reflect.Slice {
@@ -271,7 +292,7 @@ func (c *conversion) verify(out []byte, root object) {
 		return
 	}
 	for _, f := range s.check(d, false).Errors() {
-		c.lose(c.source.nearest(source(root, cmp.Or(f.Path, "$"))), "spec %s refuses it: %s", c.to.name, f.Message)
+		c.lose(c.source.nearest(source(root, cmp.Or(f.Path, "$"))), "this version refuses it: %s", f.Message)
 	}
 }
 

@@ -189,8 +189,8 @@ func (c *conversion) within2(root object, from, to *spec) {
 		for _, file := range objects(sub(root, "storage"), "files") {
 			// The versions before always overwrite.
 			if overwrite, ok := file["overwrite"].(bool); ok && !overwrite {
-				c.lose(pathOf(file, "overwrite"), "without it writing a file fails where one is there; spec %s always overwrites",
-					to.name)
+				c.lose(pathOf(file, "overwrite"),
+					"without it writing a file fails where one is there; versions before 2.2.0 always overwrite")
 			}
 			delete(file, "overwrite")
 		}
@@ -223,8 +223,8 @@ func (c *conversion) refuseKept(p object, key, other string) {
 	_, has := p[key]
 	_, hasOther := p[other]
 	if !has && !hasOther {
-		c.lose(pathOf(p, key), "it is left out, which leaves an existing partition's as it is; spec %s sets it to nothing",
-			c.to.name)
+		c.lose(pathOf(p, key),
+			"it is left out, which leaves an existing partition's as it is; versions before 2.3.0 set it to nothing")
 	}
 }
 

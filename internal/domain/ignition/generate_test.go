@@ -256,6 +256,7 @@ func (g *generator) mend(o map[string]any, path string) {
 		g.onFilesystems(o)
 	case shape == "$.storage" && g.convertible:
 		delete(o, "luks")
+		g.implied(o)
 	case shape == "$.passwd.users" && g.spec.major == 2 && o["create"] != nil:
 		for key := range o {
 			if key != "name" && key != "create" && key != "passwordHash" && key != "sshAuthorizedKeys" {
@@ -270,6 +271,22 @@ func (g *generator) mend(o map[string]any, path string) {
 		delete(o, "verification")
 		if strings.HasPrefix(s, "data:") {
 			delete(o, "compression")
+		}
+	}
+}
+
+// implied makes some directories ones of which nothing is set and that have a file in them.
+func (g *generator) implied(storage map[string]any) {
+	directories, _ := storage["directories"].([]any)
+	files, _ := storage["files"].([]any)
+	for i := range min(len(directories), len(files)) {
+		if g.Intn(2) > 0 {
+			continue
+		}
+		directory, file := directories[i].(map[string]any), files[i].(map[string]any)
+		file["path"] = fmt.Sprint(directory["path"], "/", g.unique("f"))
+		for _, key := range []string{"mode", "user", "group", "overwrite"} {
+			delete(directory, key)
 		}
 	}
 }

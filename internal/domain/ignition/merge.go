@@ -47,22 +47,8 @@ func (e *PartError) Reason() string {
 	if e.Err != nil {
 		return e.Err.Error()
 	}
-	return fmt.Sprintf("it cannot be converted to spec %s: %s", e.Version, lossText(e.Losses))
-}
-
-// maxNamed bounds the fields that an error names.
-const maxNamed = 5
-
-func lossText(losses []Loss) string {
-	var all []string
-	for i, l := range losses {
-		if i == maxNamed {
-			all = append(all, fmt.Sprintf("and %d more fields", len(losses)-i))
-			break
-		}
-		all = append(all, l.String())
-	}
-	return strings.Join(all, "; ")
+	return fmt.Sprintf("it cannot be converted to spec %s: %s", e.Version,
+		strings.Join(Listed(e.Losses, Loss.String), "; "))
 }
 
 // MergeAll merges valid configs, each over those before it, by the rules of Ignition:

@@ -5,10 +5,14 @@ import (
 	"strings"
 )
 
+// The default modes, by PerformFetch and MkdirForFile of internal/exec/util/file.go. Spec 2
+// (Ignition 0.6 to 0.35) gives a new file mode 0, spec 3 (2.0 to 2.26) 0644. Both keep the
+// mode of an existing file that is appended to. So a file that need not be there, and has no
+// mode, has no equivalent: spec 2 cannot say "0644 if it is new".
 const (
 	rootMode      = 0o755 // of a directory that is made for what lies in it
 	fileMode      = 0o644 // of a new file in spec 3
-	modeless      = "an unset mode is 0 for a new file in spec 2, and 0644 in spec 3: say it"
+	modeless      = "without a mode a new file gets mode 0 in spec 2, and 0644 in spec 3: set the mode"
 	secondWritten = "it is declared twice, which spec 3 does not allow"
 )
 
@@ -38,7 +42,7 @@ func (c *upConversion) nodesUp(storage object, m mounts) {
 }
 
 // fillOwner says that a node belongs to root, which an existing directory does after
-// spec 2 and not after spec 3.
+// spec 2 and not after spec 3, see directoriesDown.
 func fillOwner(node object, key string) {
 	if !hasOwner(node, key) {
 		ensure(node, key)["id"] = number(0)
@@ -151,18 +155,10 @@ func (c *upConversion) join(file, more object) {
 }
 
 // nodesDown converts files, directories and links: each gets the filesystem that
-// its path lies in, and the defaults of spec 3 written out.
-func (c *downConversion) nodesDown(storage object, m mounts) {
-	directories := objects(storage, "directories")
-	c.parents(directories, m)
-	for _, node := range directories {
-		if isTrue(node, "overwrite") {
-			fill(node, "mode", number(rootMode))
-		} else {
-			c.keptDown(node)
-		}
-		c.placeDown(node, m, true)
-	}
+// its path lies in, and the defaults of spec 3 written out. alone is true if no other
+// config is merged with this one.
+func (c *downConversion) nodesDown(storage object, m mounts, alone bool) {
+	c.directoriesDown(storage, m, alone)
 	for _, node := range objects(storage, "links") {
 		where := c.placeDown(node, m, false)
 		if isTrue(node, "hard") {
@@ -175,20 +171,6 @@ func (c *downConversion) nodesDown(storage object, m mounts) {
 		out = append(out, c.fileDown(file)...)
 	}
 	setObjects(storage, "files", out)
-}
-
-// keptDown refuses a directory that leaves to an existing one what spec 2 sets.
-func (c *downConversion) keptDown(node object) {
-	if _, ok := node["mode"]; !ok {
-		c.lose(pathOf(node, "mode"),
-			"an unset mode keeps that of an existing directory in spec 3, and is 0 in spec 2: say it")
-	}
-	for _, key := range []string{"user", "group"} {
-		if !hasOwner(node, key) {
-			c.lose(pathOf(node, key), "an unset %s keeps that of an existing directory in spec 3, and is root in spec 2: say it",
-				key)
-		}
-	}
 }
 
 // placeDown sets the filesystem of a node, and its path there.

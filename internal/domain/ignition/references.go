@@ -226,6 +226,8 @@ const (
 	maxChildren = 8
 	// maxChildBytes bounds all such configs together, in bytes.
 	maxChildBytes = 2 << 20
+	// maxUnpackedBytes bounds all contents that are unpacked for one conversion.
+	maxUnpackedBytes = 4 << 20
 )
 
 // children converts the configs that are written into this one as data: URLs. A child of
@@ -247,7 +249,7 @@ func (c *conversion) children(root object) {
 // child converts a config that is written into this one; nil where there is none.
 func (c *conversion) child(ref object) *conversion {
 	there := pathOf(ref, "source")
-	if !strings.HasPrefix(strings.ToLower(text(ref, "source")), "data:") {
+	if !isData(text(ref, "source")) {
 		return nil
 	}
 	raw, err := content(ref, c.left.bytes+1)
@@ -267,7 +269,7 @@ func (c *conversion) child(ref object) *conversion {
 	case s != c.from && c.to.reads(s.version):
 		return nil
 	case s != c.from:
-		c.lose(there, "the config in it is of spec %s, which a client of spec %s does not read", s.name, c.to.name)
+		c.lose(there, "the config in it is of spec %s, which a client of this version does not read", s.name)
 		return nil
 	case c.depth == maxChildren:
 		c.lose(there, "more than %d configs are written into one another", maxChildren)
@@ -292,7 +294,52 @@ func (c *conversion) child(ref object) *conversion {
 	return child
 }
 
-// content returns the config in a data: URL, unpacked as far as limit.
+// unpack unpacks compressed contents of data: URLs, as Butane writes them. The Ignition of
+// the versions before 3.1.0 fails on them: fetchFromDataURL of internal/resource/url.go returns
+// ErrCompressionUnsupported in 0.17 to 0.35 and 2.0 to 2.2. The hash stays: in all releases it
+// is that of the unpacked content (decompressCopyHashAndVerify).
+func (c *conversion) unpack(value any) {
+	switch value := value.(type) {
+	case object:
+		if isData(text(value, "source")) && text(value, "compression") == "gzip" {
+			c.unpackResource(value)
+		}
+		for _, key := range sortedKeys(value) {
+			c.unpack(value[key])
+		}
+	case []any:
+		for _, item := range value {
+			c.unpack(item)
+		}
+	}
+}
+
+func (c *conversion) unpackResource(resource object) {
+	if c.left.unpacked < 0 {
+		return // refused already
+	}
+	data, err := content(resource, c.left.unpacked+1)
+	switch c.left.unpacked -= len(data); {
+	case err != nil:
+		c.lose(pathOf(resource, "source"), "its compressed content cannot be read: %s", oneLine(err.Error()))
+	case c.left.unpacked < 0:
+		c.lose(pathOf(resource, "source"),
+			"versions before 3.1.0 have no compressed data URLs, and the contents unpacked have more than %d bytes", maxUnpackedBytes)
+	default:
+		resource["source"] = dataURL(data)
+		delete(resource, "compression")
+	}
+}
+
+func isData(url string) bool { return hasScheme(url, "data") }
+
+// hasScheme reports whether a URL begins with a scheme, in any case of letters.
+func hasScheme(url, scheme string) bool {
+	n := len(scheme)
+	return len(url) > n && url[n] == ':' && strings.EqualFold(url[:n], scheme)
+}
+
+// content returns the content of a data: URL, unpacked as far as limit.
 func content(ref object, limit int) ([]byte, error) {
 	url, err := dataurl.DecodeString(text(ref, "source"))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -65,16 +66,19 @@ func leaves(raw []byte) map[string]string {
 }
 
 // explicit says a config with the defaults that a conversion writes out or leaves
-// out.
+// out, and without the directories that a file or link in them makes.
 func explicit(raw []byte) []byte {
 	var root object
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	_ = decoder.Decode(&root)
 	storage := sub(root, "storage")
+	spec2 := strings.HasPrefix(text(sub(root, "ignition"), "version"), "2")
+	setObjects(storage, "directories", slices.DeleteFunc(objects(storage, "directories"), func(node object) bool {
+		return !spec2 && node["mode"] == nil && node["user"] == nil && node["group"] == nil && node["overwrite"] != true
+	}))
 	for _, kind := range []string{"files", "directories", "links"} {
 		for _, node := range objects(storage, kind) {
-			spec2 := strings.HasPrefix(text(sub(root, "ignition"), "version"), "2")
 			if node["overwrite"] == false || kind == "files" && spec2 && node["overwrite"] == true {
 				delete(node, "overwrite")
 			}
@@ -283,6 +287,13 @@ func kept(values map[string]int, value string, from, to *spec, path string) bool
 		if v == value || strings.HasSuffix(v, value) && strings.HasPrefix(value, "/") || strings.HasSuffix(v, "/"+value) ||
 			strings.HasSuffix(value, v) && strings.HasPrefix(v, "/") {
 			return true
+		}
+	}
+	if from.major == 3 && to.major == 2 && strings.HasPrefix(path, "$.storage.directories.") {
+		for v := range values {
+			if value == "false" || strings.HasPrefix(v, value+"/") {
+				return true // the directory is made for what lies in it
+			}
 		}
 	}
 	switch {

@@ -146,7 +146,7 @@ func (c *downConversion) convert(root object) {
 		c.unitDown(unit)
 	}
 	if storage := sub(root, "storage"); storage != nil {
-		c.nodesDown(storage, c.filesystemsDown(storage))
+		c.nodesDown(storage, c.filesystemsDown(storage), len(objects(config, "append")) == 0)
 	}
 	c.bareHeaders(root)
 }

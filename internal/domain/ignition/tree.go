@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -236,30 +235,4 @@ func source(root object, path string) string {
 func sortedKeys(o object) []string {
 	keys := slices.Sorted(maps.Keys(o))
 	return slices.DeleteFunc(keys, func(key string) bool { return key == origin })
-}
-
-// parents refuses a directory whose missing parents would differ: spec 2 creates them with
-// its mode and owner, spec 3 with 0755 and root. The paths are those of spec 3.
-func (c *conversion) parents(directories []object, m mounts) {
-	declared := map[string]bool{}
-	for _, node := range directories {
-		declared[path.Clean(text(node, "path"))] = true
-	}
-	for _, node := range directories {
-		full := path.Clean(text(node, "path"))
-		above := path.Dir(full)
-		if above == "/" || declared[above] || m.mountedAt(above) || m.mountedAt(full) {
-			continue
-		}
-		const reason = "spec 2 gives it to the missing directories above as well, and spec 3 does not: declare %s too"
-		if mode, ok := integer(node, "mode"); ok && mode != rootMode {
-			c.lose(pathOf(node, "mode"), reason, above)
-		}
-		for _, key := range []string{"user", "group"} {
-			owner := sub(node, key)
-			if id, ok := integer(owner, "id"); ok && id != 0 || text(owner, "name") != "" && text(owner, "name") != "root" {
-				c.lose(pathOf(node, key), reason, above)
-			}
-		}
-	}
 }

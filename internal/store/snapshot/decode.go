@@ -203,7 +203,7 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 }
 
 // serve adopts the last successful compilation.
-func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersion) {
+func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersions) {
 	c.Artifact, c.Hash, c.IgnitionVersion = made.Artifact, made.Hash, made.IgnitionVersion
 	c.ETag = `"` + made.Hash + `"`
 	if c.Template = made.Template; made.Template && made.Format != "" {
@@ -212,9 +212,9 @@ func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersion) {
 	// A template that fails for some hosts is still the newest one for the others.
 	c.Stale = made.Generation != c.Generation || c.Failing && !c.Template
 	c.Unjudged = c.IgnitionVersion != "" && len(servable) == 0
-	for _, version := range servable {
-		if len(version.BlockedBy) == 0 {
-			c.Servable |= ignition.SpecsOf(version.Version)
+	for _, group := range servable {
+		if len(group.BlockedBy) == 0 {
+			c.Servable |= ignition.SpecsIn(group.Versions)
 		}
 	}
 	if c.Servable != 0 {

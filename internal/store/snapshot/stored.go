@@ -55,10 +55,10 @@ type hostStatus struct {
 }
 
 type configStatus struct {
-	Phase        string               `json:"phase"`
-	ErrorMessage string               `json:"errorMessage"`
-	Servable     []v1.ServableVersion `json:"servable"`
-	Layers       []v1.LayerStatus     `json:"layers"`
+	Phase        string                `json:"phase"`
+	ErrorMessage string                `json:"errorMessage"`
+	Servable     []v1.ServableVersions `json:"servable"`
+	Layers       []v1.LayerStatus      `json:"layers"`
 }
 
 type imageStatus struct {

@@ -15,6 +15,8 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/store/kvstore"
 )
 
 // FuzzStored has every string of a config come through as encoding/json writes
@@ -144,6 +146,23 @@ func TestReadLenient(t *testing.T) {
 	} {
 		if err := read([]byte(value), &storedConfig{}); err != nil {
 			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
+func TestServable(t *testing.T) {
+	for _, tt := range []struct{ servable, want string }{
+		{`[{"versions":"2.0.0-2.4.0","blockedBy":["x"]},{"versions":"3.2.0"},{"versions":"3.3.0-3.4.0"}]`, "3.2.0 3.3.0 3.4.0"},
+		// The form of earlier releases, one entry a version.
+		{`[{"version":"2.4.0","blockedBy":["x"]},{"version":"3.2.0"},{"version":"3.4.0"}]`, "3.2.0 3.4.0"},
+	} {
+		config, err := decodeConfig(kvstore.Item{Key: "a/b", Value: []byte(`{"spec":{"type":"ignition","selector":{"default":true}},` +
+			`"compiled":{"artifact":"e30=","ignitionVersion":"3.4.0"},"status":{"servable":` + tt.servable + `}}`)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Unjudged || config.Servable != ignition.SpecsOf(strings.Fields(tt.want)...) {
+			t.Errorf("%s: %v %b, want %s", tt.servable, config.Unjudged, config.Servable, tt.want)
 		}
 	}
 }
