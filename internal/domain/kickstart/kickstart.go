@@ -1,5 +1,5 @@
 // Package kickstart checks Anaconda kickstart files: sections are closed, commands are
-// known to the release of the installer. The file is served unchanged, and a finding is at
+// known to the release of the installer, and so are their options. The file is served unchanged, and a finding is at
 // most a warning, because the server does not know the release that a machine boots.
 package kickstart
 
@@ -33,7 +33,7 @@ func Check(source []byte, versionName string) report.Report {
 		return report.ErrorWithHint("versions are "+strings.Join(Versions(), ", "),
 			"there is no kickstart version %.40q", versionName)
 	}
-	c := checker{version: v}
+	c := checker{version: v, anyVersion: versionName == ""}
 	number := 0
 	for line := range bytes.Lines(source) {
 		number++
@@ -47,7 +47,10 @@ func Check(source []byte, versionName string) report.Report {
 
 type checker struct {
 	version version
-	report  report.Report
+	// anyVersion says that no version was asked for: arguments that some version takes
+	// are taken.
+	anyVersion bool
+	report     report.Report
 	// open is the section of the line, with its first line; empty
 	// between sections.
 	open     string
@@ -70,6 +73,7 @@ func (c *checker) line(number int, line string) {
 			c.unclosed()
 		}
 		c.open, c.openLine = word, number
+		c.arguments(number, line)
 	case c.open != "":
 		// The body of a section: a script, or names of packages.
 	case word[0] == '%':
@@ -78,7 +82,44 @@ func (c *checker) line(number int, line string) {
 		c.open, c.openLine = word, number
 	default:
 		c.command(number, word)
+		if c.version.commands[word] == current {
+			c.arguments(number, line)
+		}
 	}
+}
+
+// arguments checks what stands after a command or a section.
+func (c *checker) arguments(number int, line string) {
+	if c.full() {
+		return
+	}
+	words, broken := split(line)
+	if broken.column > 0 {
+		c.add(number, broken)
+		return
+	}
+	faults := checkArguments(c.version.name, words)
+	if c.anyVersion && len(faults) > 0 {
+		faults = agreed(faults, words)
+	}
+	for _, f := range faults {
+		c.add(number, f)
+	}
+}
+
+// agreed returns those of the faults of a line whose place every version objects to that
+// takes the command.
+func agreed(faults []fault, words []word) []fault {
+	for _, v := range versions {
+		if !sections[words[0].text] && v.commands[words[0].text] != current {
+			continue
+		}
+		others := checkArguments(v.name, words)
+		faults = slices.DeleteFunc(faults, func(f fault) bool {
+			return !slices.ContainsFunc(others, func(o fault) bool { return o.column == f.column })
+		})
+	}
+	return faults
 }
 
 const knownSections = "%packages, %pre, %pre-install, %post, %onerror, %traceback, %addon, %anaconda and %certificate"
@@ -106,14 +147,21 @@ func (c *checker) command(number int, word string) {
 }
 
 func (c *checker) warn(line int, message, hint string) {
-	// Whoever has more than this to mend is shown the rest next time.
-	if len(c.report) > 2*report.MaxFindings {
+	c.add(line, fault{1, message, hint})
+}
+
+func (c *checker) add(line int, f fault) {
+	if c.full() {
 		return
 	}
 	c.report = append(c.report, report.Finding{
-		Severity: report.Warning, Line: line, Column: 1, Message: message, Hint: hint,
+		Severity: report.Warning, Line: line, Column: f.column, Message: f.message, Hint: f.hint,
 	})
 }
+
+// full says that there are findings enough: whoever has more than this to mend is shown
+// the rest next time.
+func (c *checker) full() bool { return len(c.report) > 2*report.MaxFindings }
 
 // firstWord returns the first word of a line. A line that begins with a space is a
 // command as well: Anaconda strips it.
