@@ -63,7 +63,10 @@ func TestArguments(t *testing.T) {
 }
 
 // taken are kickstarts that every version takes.
-var taken = []string{"autopart --type=LVM --encrypted --passphrase=''\n", "mount /dev/sda1 / --reformat\n", `lang en_US.UTF-8 --addsupport=de_DE,fr_FR # a comment
+var taken = []string{
+	"autopart --type=LVM --encrypted --passphrase=''\n",
+	"mount /dev/sda1 / --reformat\n",
+	`lang en_US.UTF-8 --addsupport=de_DE,fr_FR # a comment
 keyboard --vckeymap=us --xlayouts='us','de (nodeadkeys)'
 timezone Europe/Berlin --utc
 rootpw --iscrypted $6$salt$hash
@@ -96,7 +99,8 @@ part / --size=big
 %end
 %post --nochroot --erroronfail --logfile=/x
 %end
-`}
+`,
+}
 
 func TestTakenArguments(t *testing.T) {
 	for _, version := range append(Versions(), "") {
