@@ -16,14 +16,14 @@ metadata: {name: plain, namespace: default}
 spec: {bootMACAddress: "02:00:00:00:00:01"}
 ---
 apiVersion: v1
-kind: BareMetalHost
-metadata: {name: imaged, namespace: default}
-spec: {bootMACAddress: "02:00:00:00:00:02", image: cd}
----
-apiVersion: v1
 kind: ISCSICdrom
 metadata: {name: cd, namespace: default}
 spec: {external: {portal: 192.0.2.1, iqn: "iqn.2020-01.example:cd"}}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: imaged, namespace: default}
+spec: {bootMACAddress: "02:00:00:00:00:02", image: cd}
 `
 
 // TestDamagedMetaFile damages the meta file of each bucket in turn, removes the

@@ -172,14 +172,14 @@ func TestRack(t *testing.T) {
 
 const rackObjects = `
 apiVersion: v1
-kind: BareMetalHost
-metadata: {name: one, namespace: rack}
-spec: {bootMACAddress: "52:54:00:00:00:01", ip: 192.0.2.11, labels: {role: worker}, image: router, bootMode: forever}
----
-apiVersion: v1
 kind: ISCSICdrom
 metadata: {name: router, namespace: rack}
 spec: {external: {portal: 192.168.10.1, iqn: "iqn.2000-02.com.mikrotik:cdrom-coreos-live"}}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: one, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:01", ip: 192.0.2.11, labels: {role: worker}, image: router, bootMode: forever}
 ---
 apiVersion: v1
 kind: BareMetalHost

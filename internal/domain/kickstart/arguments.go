@@ -24,8 +24,8 @@ func checkArguments(version string, words []word) []fault {
 	}
 	a := call{syntax: s, version: version, name: words[0], given: map[string]string{}}
 	a.read(words[1:])
-	a.count()
 	if !a.loose {
+		a.count()
 		a.require()
 		a.judge()
 	}
@@ -158,14 +158,13 @@ func (s scope) list() []string {
 func (a *call) count() {
 	n := len(a.arguments)
 	switch {
-	case a.most >= 0 && n > a.most && a.argument == "":
-		if !a.loose {
-			a.fault(a.arguments[0].column, "", "only options stand after it, which begin with --")
-		}
-	case a.most >= 0 && n > a.most && !a.loose:
-		a.fault(a.arguments[a.most].column, "a value with spaces stands in quotes", "there are too many arguments")
-	case n < a.least && !a.loose:
+	case n < a.least:
 		a.fault(a.name.column, "", "the %s is missing", a.argument)
+	case a.most < 0 || n <= a.most:
+	case a.most == 0:
+		a.fault(a.arguments[0].column, "", "only options stand after it, which begin with --")
+	default:
+		a.fault(a.arguments[a.most].column, "a value with spaces stands in quotes", "there are too many arguments")
 	}
 }
 

@@ -111,7 +111,11 @@ func (c *checker) arguments(number int, line string) {
 // takes the command.
 func agreed(faults []fault, words []word) []fault {
 	for _, v := range versions {
-		if !sections[words[0].text] && v.commands[words[0].text] != current {
+		switch state := v.commands[words[0].text]; {
+		case state == deprecated:
+			// The installer ignores the command, whatever its arguments.
+			return nil
+		case state != current && !sections[words[0].text]:
 			continue
 		}
 		others := checkArguments(v.name, words)

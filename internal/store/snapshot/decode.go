@@ -290,7 +290,11 @@ func decodeNamespace(item kvstore.Item, _ *interner) (*Namespace, error) {
 	if err := read(item.Value, &stored); err != nil {
 		return nil, err
 	}
-	return &Namespace{Name: strings.Clone(item.Key), IPXE: stored.Metadata.Annotations[v1.AnnotationIPXE]}, nil
+	annotations := stored.Metadata.Annotations
+	return &Namespace{
+		Name: strings.Clone(item.Key), IPXE: annotations[v1.AnnotationIPXE],
+		RejectsBroken: annotations[v1.AnnotationRejectBroken] == "true",
+	}, nil
 }
 
 // interner lets hosts with the same labels share one map: a map takes more room

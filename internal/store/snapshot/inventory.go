@@ -235,6 +235,8 @@ type Namespace struct {
 	Name string
 	// IPXE is the script of hosts that have none of their own, a template; "": none.
 	IPXE string
+	// RejectsBroken is true where a config whose source does not compile is refused.
+	RejectsBroken bool
 }
 
 // Options are the surroundings of an Inventory; the zero value will do.

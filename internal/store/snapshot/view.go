@@ -139,6 +139,12 @@ func (v View) Script(namespace string) string {
 	return ""
 }
 
+// RejectsBroken reports whether a namespace refuses configs whose source does not compile.
+func (v View) RejectsBroken(namespace string) bool {
+	n := v.namespaces.byRef.get(Ref{Namespace: namespace})
+	return n != nil && n.RejectsBroken
+}
+
 // Config returns a config; nil: none.
 func (v View) Config(ref Ref) *Config { return v.configs.byRef.get(ref) }
 
