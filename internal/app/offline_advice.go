@@ -39,7 +39,7 @@ func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
 		used[image.Config] = true
 	}
 	for _, rule := range a.view.Rules() {
-		a.config(rule, len(hosts), used[rule.Ref])
+		a.config(rule, len(hosts) > 0 && !used[rule.Ref] && !view.IsLayer(rule.Ref))
 	}
 	return nil
 }
@@ -60,9 +60,12 @@ func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice)
 func (a *adviser) host(h *snapshot.Host) {
 	const kind = "BareMetalHost"
 	for _, conflict := range a.view.Conflicts(h) {
-		field := "spec.ip"
-		if !conflict.IP.IsValid() {
+		field := "spec.nics"
+		switch {
+		case len(h.MACs) > 0 && conflict.MAC == h.MACs[0]:
 			field = "spec.bootMACAddress"
+		case len(h.IPs) > 0 && conflict.IP == h.IPs[0]:
+			field = "spec.ip"
 		}
 		a.advise(kind, h.Ref, decide.Advice{Field: field, Message: conflict.String()})
 	}
@@ -76,15 +79,14 @@ func (a *adviser) host(h *snapshot.Host) {
 	}
 }
 
-func (a *adviser) config(rule *match.Rule, hosts int, isUsed bool) {
+// config advises about a config. isUnused is true where there are hosts, and none receives it.
+func (a *adviser) config(rule *match.Rule, isUnused bool) {
 	const kind = "IgnitionConfig"
 	config := rule.Config.(*snapshot.Config)
 	if other := a.view.Tied(config); other != nil && other.Created.Before(config.Created) {
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
 	}
-	if hosts > 0 && !isUsed && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
-		a.advise(kind, config.Ref, decide.Advice{
-			Field: "spec.selector", Message: fmt.Sprintf("none of the %d hosts in these files receives this config", hosts),
-		})
+	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
+		a.advise(kind, config.Ref, decide.Advice{Field: "spec.selector", Message: "no host in these files receives this config"})
 	}
 }

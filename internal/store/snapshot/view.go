@@ -176,7 +176,6 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 	return r == config.rule
 }
 
-// Rules returns the rules of all configs, in no order.
 // Tied returns another config that matches the same machines in the same way as a config, which
 // need not be stored; nil: there is none.
 func (v View) Tied(config *Config) *Config {
@@ -188,4 +187,5 @@ func (v View) Tied(config *Config) *Config {
 	return nil
 }
 
+// Rules returns the rules of all configs, in no order.
 func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }
