@@ -13,13 +13,18 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/kvstore/kvtest"
 )
 
 // TestCollectionOfManyObjectsIsDeleted: one DELETE takes away more objects than the
-// library lists in a page and than a list can be continued for.
+// library lists in a page of 10,000, and than the store keeps changes of, which a list
+// needs to be continued.
 func TestCollectionOfManyObjectsIsDeleted(t *testing.T) {
-	const many = 12_000
-	a := start(t)
+	const many = 10_500
+	const short = 100 << 10 // bytes: some hundred changes
+	stores := storesOn(t, kvtest.JetStream(t), kvstore.Options{Exclusive: true, WindowBytes: short})
+	a := startOn(t, stores, Door{Admin: true, Admitted: true})
 	fill(t, a.stores[kinds.ConfigMaps], many)
 	a.must(http.StatusCreated, "POST", "/api/v1/namespaces/other/configmaps",
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays"}}`)
@@ -52,11 +57,9 @@ func TestCollectionIsDeletedByPages(t *testing.T) {
 	}
 }
 
-// fill makes n ConfigMaps in the namespace g10, whose size makes the window, which
-// is bounded in bytes as well, shorter than 10,000 changes.
+// fill makes n small ConfigMaps in the namespace g10.
 func fill(t *testing.T, store storage.Interface, n int) {
 	t.Helper()
-	filling := strings.Repeat("x", 8000)
 	var writers sync.WaitGroup
 	for w := range 64 {
 		writers.Go(func() {
@@ -64,7 +67,6 @@ func fill(t *testing.T, store storage.Interface, n int) {
 				cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cm-%05d", i)}}
 				rest.FillObjectMetaSystemFields(cm)
 				cm.Namespace = "g10"
-				cm.Data = map[string]string{"filling": filling}
 				if err := store.Create(t.Context(), "/configmaps/g10/"+cm.Name, cm, &v1.ConfigMap{}, 0); err != nil {
 					t.Error(err)
 					return

@@ -59,10 +59,10 @@ func start(t *testing.T, change ...func(*Options)) *api {
 
 func newStores(t *testing.T) map[string]storage.Interface {
 	t.Helper()
-	return storesOn(t, kvtest.JetStream(t), true)
+	return storesOn(t, kvtest.JetStream(t), kvstore.Options{Exclusive: true})
 }
 
-func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]storage.Interface {
+func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[string]storage.Interface {
 	t.Helper()
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
@@ -75,7 +75,7 @@ func storesOn(t *testing.T, js jetstream.JetStream, exclusive bool) map[string]s
 		case kinds.BareMetalHosts:
 			observers = append(observers, inv.Hosts())
 		}
-		store := kvstore.New(kind, kvstore.Options{Exclusive: exclusive}, observers...)
+		store := kvstore.New(kind, opts, observers...)
 		stores[kind.Resource] = store
 		if kind.Resource == kinds.IgnitionConfigs {
 			stores[kind.Resource] = followed{store, inv}

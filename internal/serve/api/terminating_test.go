@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 )
 
@@ -147,7 +148,7 @@ func TestADeletedNamespaceWithAnObjectIsCreatedAgain(t *testing.T) {
 func TestTwoServersDeleteANamespace(t *testing.T) {
 	js := kvtest.JetStream(t)
 	open := Door{Admin: true, Admitted: true}
-	a, b := startOn(t, storesOn(t, js, false), open), startOn(t, storesOn(t, js, false), open)
+	a, b := startOn(t, storesOn(t, js, kvstore.Options{}), open), startOn(t, storesOn(t, js, kvstore.Options{}), open)
 	for i := range 30 {
 		a.must(http.StatusCreated, "POST", hosts, host(fmt.Sprintf("h-%d", i)))
 	}
