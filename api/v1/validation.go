@@ -102,6 +102,11 @@ func oneOf(path *field.Path, value string, values ...string) field.ErrorList {
 	return emptyOrOneOf(path, value, values...)
 }
 
+// ValidateState checks the state of a host that a client writes; "" is Available.
+func ValidateState(state string, path *field.Path) field.ErrorList {
+	return emptyOrOneOf(path, state, StateAvailable, StateBooting, StateProvisioning, StateProvisioned, StateError)
+}
+
 // emptyOrOneOf checks that a value is empty or one of the allowed values.
 func emptyOrOneOf(path *field.Path, value string, values ...string) field.ErrorList {
 	if value == "" || slices.Contains(values, value) {

@@ -259,6 +259,11 @@ func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate fu
 		f.Path = err.Field
 		found = append(found, f)
 	}
+	for _, key := range v1.UnknownAnnotations(into.GetAnnotations()) {
+		f := p.finding("metadata.annotations", key+" has no effect")
+		f.Severity, f.Path, f.Hint = report.Warning, "metadata.annotations", v1.AnnotationsHint
+		found = append(found, f)
+	}
 	return into, found
 }
 

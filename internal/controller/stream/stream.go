@@ -161,11 +161,10 @@ func (c *Controller) mark(ctx context.Context, stream string) error {
 	return nil
 }
 
-// Keys of the ConfigMap, and the annotation with the name of the stream in it.
+// Keys of the ConfigMap.
 const (
-	KeyStream        = "stream"
-	KeyRelease       = "releaseVersion"
-	AnnotationStream = "glowplug.dev/stream"
+	KeyStream  = "stream"
+	KeyRelease = "releaseVersion"
 )
 
 // conflictPause is the time before a ConfigMap is read again that somebody else wrote at
@@ -191,7 +190,7 @@ func (c *Controller) publish(ctx context.Context) (requeueAfter time.Duration, e
 	}
 	current := c.opts.Library.Current(c.shown(&cm))
 	if current == nil || cm.Data[KeyStream] == string(current.Document.Raw) && cm.Data[KeyRelease] == current.Release &&
-		cm.Annotations[AnnotationStream] == current.Stream {
+		cm.Annotations[v1.AnnotationStream] == current.Stream {
 		return 0, nil // a ConfigMap outlives the releases of its stream: better old than none
 	}
 	if cm.Immutable != nil && *cm.Immutable {
@@ -232,7 +231,7 @@ func (c *Controller) shown(cm *v1.ConfigMap) string {
 	if c.opts.Stream != "" {
 		return c.opts.Stream
 	}
-	if before := cm.Annotations[AnnotationStream]; before != "" {
+	if before := cm.Annotations[v1.AnnotationStream]; before != "" {
 		return before
 	}
 	return c.opts.Library.First()
@@ -249,7 +248,7 @@ func fill(cm *v1.ConfigMap, current *streams.Stored) {
 	}
 	cm.Data[KeyStream] = string(current.Document.Raw)
 	cm.Data[KeyRelease] = current.Release
-	cm.Annotations[AnnotationStream] = current.Stream
+	cm.Annotations[v1.AnnotationStream] = current.Stream
 	delete(cm.BinaryData, KeyStream)
 	delete(cm.BinaryData, KeyRelease)
 }

@@ -293,7 +293,7 @@ func TestWhatIsPosted(t *testing.T) {
 	s.add("stable", "44", 9)    // another stream
 	s.await("status.current", func() bool { return s.current() == "rhcos-4.22-2 stable-44" })
 	first := s.configMap()
-	if first.Data["releaseVersion"] != "2" || first.Annotations[stream.AnnotationStream] != "rhcos-4.22" {
+	if first.Data["releaseVersion"] != "2" || first.Annotations[v1.AnnotationStream] != "rhcos-4.22" {
 		t.Errorf("%v %s", first.Annotations, first.Data["releaseVersion"])
 	}
 

@@ -142,6 +142,22 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
+// TestMisspelledAnnotationsAreWarnings: an annotation that has no effect does not look like
+// one that has.
+func TestMisspelledAnnotationsAreWarnings(t *testing.T) {
+	a := start(t)
+	for path, body := range map[string]string{
+		hosts: `{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"a","annotations":{"glowplug.dev/rearmm":"1"}}}`,
+		"/api/v1/namespaces": `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","annotations":` +
+			`{"glowplug.dev/reject-broken-config":"true","glowplug.dev/ipxe":"exit","example.org/rearmm":"1"}}}`,
+	} {
+		got := a.must(http.StatusCreated, "POST", path, body).warnings
+		if len(got) != 1 || !strings.Contains(got[0], " has no effect; check the spelling; the annotations of glowplug are ") {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
 func TestWarningsOfConflicts(t *testing.T) {
 	a := start(t, func(opts *Options) {
 		opts.HostWarnings = func(h, _ *v1.BareMetalHost) []string {

@@ -38,6 +38,8 @@ type kind[T object] struct {
 	// keepInStatus sets the fields of obj that the status endpoint does not accept from a
 	// client to those of the stored object; nil: the kind has no status endpoint.
 	keepInStatus func(obj, old T)
+	// validateStatus checks what a client writes to the status endpoint; nil: nothing.
+	validateStatus func(obj, old T) field.ErrorList
 }
 
 // mainStrategy is the strategy of the objects themselves.
@@ -54,7 +56,8 @@ func (k *kind[T]) mainStrategy() *strategy[T] {
 func (k *kind[T]) statusStrategy() *strategy[T] {
 	return &strategy[T]{
 		ObjectTyper: scheme, namespaced: k.namespaced, keep: k.keepInStatus, keepMeta: true,
-		reset: fieldpath.NewSet(fieldpath.MakePathOrDie("spec")),
+		immutable: k.validateStatus,
+		reset:     fieldpath.NewSet(fieldpath.MakePathOrDie("spec")),
 	}
 }
 
@@ -105,6 +108,12 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 		keepInStatus: func(host, old *v1.BareMetalHost) {
 			host.Spec = old.Spec
 			host.Status.Conditions, host.Status.BootRecord = old.Status.Conditions, old.Status.BootRecord
+		},
+		validateStatus: func(host, old *v1.BareMetalHost) field.ErrorList {
+			if host.Status.State == old.Status.State {
+				return nil
+			}
+			return v1.ValidateState(host.Status.State, field.NewPath("status", "state"))
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -89,6 +90,15 @@ func TestDerivedStatusCannotBeForged(t *testing.T) {
 	if got["state"] != v1.StateProvisioned || got["rearmed"] != "2" || got["bootCount"] != int64(3) ||
 		got["lastBoot"] != "2026-01-01T00:00:00Z" {
 		t.Errorf("the recorded state of a host is not taken: %v", got)
+	}
+	// A state that is none would let a machine be installed again.
+	refused := a.must(http.StatusUnprocessableEntity, "PATCH", hosts+"/x/status", `{"status":{"state":"provisioned"}}`,
+		"Content-Type", merge)
+	if text := string(refused.body); !strings.Contains(text, "status.state") || !strings.Contains(text, "Provisioned") {
+		t.Errorf("a state that is none: %s", text)
+	}
+	if kept := a.must(http.StatusOK, "GET", hosts+"/x", nil).object(t); !reflect.DeepEqual(kept.Object["status"], any(got)) {
+		t.Errorf("after the refused state: %v, was %v", kept.Object["status"], got)
 	}
 	got = a.must(http.StatusOK, "PATCH", cdroms+"/x/status", `{"status":{"release":"41.1"}}`, "Content-Type",
 		merge).object(t).Object["status"].(map[string]any)

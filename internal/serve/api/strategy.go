@@ -114,19 +114,29 @@ func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 	return errs
 }
 
-func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
-	if s.warn == nil {
-		return nil
+// annotationWarnings returns a sentence for each misspelled annotation of the server.
+func annotationWarnings(obj metav1.Object) (sentences []string) {
+	for _, key := range v1.UnknownAnnotations(obj.GetAnnotations()) {
+		sentences = append(sentences, "metadata.annotations: "+key+" has no effect; "+v1.AnnotationsHint)
 	}
-	var none T
-	return s.warn(obj.(T), none)
+	return sentences
+}
+
+func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	warnings := annotationWarnings(obj.(T))
+	if s.warn != nil {
+		var none T
+		warnings = append(warnings, s.warn(obj.(T), none)...)
+	}
+	return warnings
 }
 
 func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
-	if s.warn == nil {
-		return nil
+	warnings := annotationWarnings(obj.(T))
+	if s.warn != nil {
+		warnings = append(warnings, s.warn(obj.(T), old.(T))...)
 	}
-	return s.warn(obj.(T), old.(T))
+	return warnings
 }
 
 // ValidateDeclaratively is the last call before the library answers with a list of errors.
