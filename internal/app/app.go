@@ -269,7 +269,7 @@ func (a builder) openDoors() error {
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
 		DataDir: s.DataDir, PKIDir: s.PKIDir, CertFile: s.TLSCert, KeyFile: s.TLSKey,
-		Server: a.kubeconfigServer(), Names: s.TLSSANs, Logger: a.log,
+		Server: a.kubeconfigServer(), Names: append(a.listenNames(), s.TLSSANs...), Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -281,6 +281,20 @@ func (a builder) openDoors() error {
 	}
 	a.sharing, err = newSharing(a.App)
 	return err
+}
+
+// listenNames returns the address of the HTTPS listener, unless it is every address of this
+// machine. An address such as 127.0.0.2 is one of no interface.
+func (a *App) listenNames() (names []string) {
+	for _, d := range a.doors {
+		if d.name != "https" {
+			continue
+		}
+		if at, err := netip.ParseAddrPort(d.listener.Addr().String()); err == nil && !at.Addr().IsUnspecified() {
+			names = append(names, at.Addr().WithZone("").String())
+		}
+	}
+	return names
 }
 
 // kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
