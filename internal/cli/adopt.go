@@ -100,7 +100,12 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		if a.dryRun == "server" {
 			request.Query.Set("dryRun", "All")
 		}
-		err = options.do(cmd.Context(), request, host)
+		c, err := options.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		header, err := c.Do(cmd.Context(), &request, host)
+		err = remedied(err)
 		if client.Code(err) == http.StatusConflict {
 			return withHint(
 				fmt.Errorf("the BareMetalHost %s/%s exists already, and was not changed", host.Namespace, host.Name),
@@ -108,6 +113,9 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		}
 		if err != nil {
 			return err
+		}
+		for _, warning := range client.Warnings(header) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", warning)
 		}
 	}
 	if a.output != "" {

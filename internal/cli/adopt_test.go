@@ -44,6 +44,9 @@ func unknownServer(t *testing.T, created *[]v1.BareMetalHost) string {
 				return
 			}
 			*created = append(*created, host)
+			if host.Spec.Image == "nowhere" {
+				w.Header().Set("Warning", `299 - "spec.image: there is no ISCSICdrom nowhere"`)
+			}
 			host.UID = "uid-1"
 			w.WriteHeader(http.StatusCreated)
 			_ = json.NewEncoder(w).Encode(&host)
@@ -83,6 +86,9 @@ spec:
 		"its address": {"unknownmachine/52-54-00-12-34-56 --ip --image coreos --name x", 0, "baremetalhost/x created\n", "", 1,
 			v1.BareMetalHostSpec{BootMACAddress: "52:54:00:12:34:56", SystemUUID: "4c4c4544-0042-3510-8056-b4c04f4e3132",
 				IP: "192.0.2.9", Image: "coreos"}},
+		"a warning of the server": {"um/52-54-00-12-34-56 --image nowhere --name x", 0, "baremetalhost/x created\n",
+			"warning: spec.image: there is no ISCSICdrom nowhere\n", 1, v1.BareMetalHostSpec{
+				BootMACAddress: "52:54:00:12:34:56", SystemUUID: "4c4c4544-0042-3510-8056-b4c04f4e3132", Image: "nowhere"}},
 		"manifest": {"um/52-54-00-12-34-56 -n rack-a --name node-7 --image coreos --label role=builder --dry-run=client -o yaml",
 			0, manifest, "", 0, v1.BareMetalHostSpec{}},
 		"dry run": {"um/52-54-00-12-34-56 --name x --dry-run=client", 0, "baremetalhost/x created (dry run)\n", "", 0,

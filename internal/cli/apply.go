@@ -239,6 +239,7 @@ func (p *preparer) prepare(paths []string) ([]*prepared, error) {
 	}
 	switch {
 	case slices.Contains(all, nil):
+		fmt.Fprintln(p.out, "nothing was sent to the server")
 		return nil, errSilent
 	case len(all) == 0:
 		return nil, withHint(fmt.Errorf("there is no object under %s", strings.Join(paths, ", ")),

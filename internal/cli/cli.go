@@ -179,8 +179,10 @@ func fileError(err error) error {
 	var at *fs.PathError
 	switch {
 	case errors.As(err, &at) && errors.Is(err, fs.ErrNotExist):
-		return withHint(fmt.Errorf("there is no file %s", at.Path),
-			"check the path; \"-\" reads standard input where a FILE is expected")
+		if at.Path == "-" {
+			return withHint(errors.New("this command does not read standard input"), "name a file")
+		}
+		return withHint(fmt.Errorf("there is no file %s", at.Path), "check the path")
 	case errors.As(err, &at) && errors.Is(err, fs.ErrPermission):
 		return withHint(fmt.Errorf("%s may not be read", at.Path), "check the file's owner and mode")
 	}

@@ -28,8 +28,9 @@ would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cf
 files, and YAML or JSON files with a plain Butane or Ignition config, are compiled.
 
 Warnings are also about objects that do not fit together: hosts that share an address, a
-host that no machine can be recognised as or whose image is not among the files, configs
-that match a machine equally, and a config that no host in the files receives.
+host that no machine can be recognised as or whose image is not among the images in the
+files (where the files have images), configs that match a machine equally, and a config
+that no host in the files receives.
 
 A config with layers is merged onto them where the files have them, in any order.
 

@@ -120,7 +120,7 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	*apierrors.StatusError) {
 	if name == "" {
 		return nil, apierrors.NewBadRequest(config.Name +
-			" is a template: name the host to render it for, ?host=NAME or ?host=NAMESPACE/NAME")
+			" is a template: name the host to render it for with --host NAME of glowplug render, or ?host=NAME in the URL")
 	}
 	ref := snapshot.Ref{Namespace: config.Namespace, Name: name}
 	if namespace, other, ok := strings.Cut(name, "/"); ok {
