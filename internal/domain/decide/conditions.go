@@ -75,7 +75,7 @@ func ConfigReadable(skew *Skew) Condition {
 	if skew != nil {
 		c.Reason, c.Message = reasonIgnitionLate, skew.String()
 	} else {
-		c.Met, c.Reason, c.Message = true, reasonReadable, "the image of this host reads its config"
+		c.Met, c.Reason, c.Message = true, reasonReadable, "this host can read its config, as far as the server knows"
 	}
 	return c
 }
