@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -77,11 +79,23 @@ func (a greeter) apiCommand() string {
 		return "kubectl -s " + localURL(admin.name, admin.listener.Addr()) + " get ign,bmh -A"
 	}
 	if server := a.kubeconfigServer(); strings.HasPrefix(server, "http:") {
+		if !a.settings.AllowInsecureAPI && !isLoopbackURL(server) {
+			return "(plain HTTP serves the API at loopback addresses alone: it needs --listen-tls or --admin-listen)"
+		}
 		return fmt.Sprintf(`curl -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%s')" %s/api/v1/ignitionconfigs
   (kubectl sends no credential over plain HTTP: it needs --listen-tls or --admin-listen)`, a.creds.KubeconfigPath(),
 			server)
 	}
 	return "kubectl --kubeconfig " + a.creds.KubeconfigPath() + " get ign,bmh -A"
+}
+
+func isLoopbackURL(server string) bool {
+	parsed, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(parsed.Hostname())
+	return err == nil && addr.IsLoopback()
 }
 
 // adminDoor returns the admin listener; nil without one.

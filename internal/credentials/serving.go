@@ -90,7 +90,7 @@ func (c *Credentials) ensureServing() error {
 	case cert.Leaf.CheckSignatureFrom(c.authority.Load().Leaf) != nil:
 		why = "it is of another CA"
 	case !c.names.areOf(cert.Leaf):
-		why = "the names or addresses of this machine have changed"
+		why = "the names or addresses of the server have changed"
 	default:
 		c.serving.Store(cert)
 		return nil
