@@ -1731,7 +1731,7 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 					},
 					"selector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selector selects the machines that receive this config. A machine is selected if at least one field matches. An empty selector matches no machine; such a config is served for requests with ?role= alone.",
+							Description: "selector selects the machines that receive this config. A machine is selected if at least one field matches. An empty selector matches no machine; such a config is served for requests with ?role=, and to hosts whose image names it, alone.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.IgnitionConfigSelector{}.OpenAPIModelName()),
 						},

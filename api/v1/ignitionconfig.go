@@ -85,7 +85,7 @@ type IgnitionConfigSpec struct {
 	Layers []LayerReference `json:"layers,omitempty"`
 	// selector selects the machines that receive this config. A machine is selected if at
 	// least one field matches. An empty selector matches no machine; such a config is
-	// served for requests with ?role= alone.
+	// served for requests with ?role=, and to hosts whose image names it, alone.
 	// +optional
 	Selector IgnitionConfigSelector `json:"selector,omitempty"`
 }
