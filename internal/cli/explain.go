@@ -140,6 +140,8 @@ func parseFacts(args []string) (url.Values, error) {
 			query.Set(key, value)
 		case isFact:
 			return nil, usagef("%q is not a fact: want mac=…, ip=…, hostname=…, uuid=…, role=…, spec=… or arch=…", arg)
+		case strings.Contains(arg, ":"):
+			return nil, usagef("%q cannot be the name of a host: write %s=%s", arg, addressKey(arg), arg)
 		case query.Has("host"):
 			return nil, usagef("explain takes the name of one host, not both %q and %q", query.Get("host"), arg)
 		default:
@@ -147,6 +149,14 @@ func parseFacts(args []string) (url.Values, error) {
 		}
 	}
 	return query, nil
+}
+
+// addressKey is the fact that text with a colon gives.
+func addressKey(text string) string {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return "ip"
+	}
+	return "mac"
 }
 
 // hostName removes the resource in front of a name, as in bmh/node-1.
