@@ -134,6 +134,14 @@ func isSpecial(name string) bool {
 	return err == nil && !info.Mode().IsRegular()
 }
 
+// fieldOrReason names the field of a loss; the loss of the whole config has only its reason.
+func fieldOrReason(l ignition.Loss) string {
+	if l.Path == "$" {
+		return l.Reason
+	}
+	return l.Path
+}
+
 // describeForms lists the Ignition versions in which a config can be served, and the
 // fields that prevent the others; "" for a kickstart.
 func describeForms(artifact *compile.Artifact) string {
@@ -147,7 +155,7 @@ func describeForms(artifact *compile.Artifact) string {
 			servable = append(servable, group.String())
 			continue
 		}
-		fields := ignition.Listed(group.Losses, func(l ignition.Loss) string { return l.Path })
+		fields := ignition.Listed(group.Losses, fieldOrReason)
 		fmt.Fprintf(&others, "  not as %s: %s\n", group, strings.Join(fields, ", "))
 	}
 	return fmt.Sprintf("spec %s, can be given as %s\n%s", artifact.IgnitionVersion, strings.Join(servable, ", "), &others)
