@@ -141,8 +141,12 @@ func (a builder) openLog(stderr io.Writer) {
 	a.log = slog.New(a.sink)
 	a.limiter = logs.NewLimiter(a.log, a.metrics)
 	a.onClose(a.limiter.Close)
-	library := logs.Source{Kind: logs.Library, Name: "kubernetes"}
-	api.BridgeLogs(slog.New(a.limiter.Handler(a.sink, library)))
+	api.BridgeLogs(a.libraryLog("kubernetes"))
+}
+
+// libraryLog is the log of a library, whose lines are limited.
+func (a *App) libraryLog(name string) *slog.Logger {
+	return slog.New(a.limiter.Handler(a.sink, logs.Source{Kind: logs.Library, Name: name}))
 }
 
 // openStore opens the store, and makes the objects in memory and the progress of machines.

@@ -103,10 +103,29 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // MetricsHandler serves the metrics of own and those of the Kubernetes library. The library
 // has the collectors of the Go runtime and of the process, so own must not have them.
 func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{own, legacyregistry.DefaultGatherer}, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(prometheus.Gatherers{own, legacyregistry.DefaultGatherer}, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
 		ErrorLog:      slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		metrics.ServeHTTP(&scrape{ResponseWriter: w}, r)
+	})
+}
+
+// scrape is the answer to a client that may leave before its end. The library would log an
+// error for each family of metrics that is left, so that a stranger could fill the log.
+type scrape struct {
+	http.ResponseWriter
+	gone bool
+}
+
+// Write discards everything after the first error.
+func (s *scrape) Write(p []byte) (int, error) {
+	if !s.gone {
+		_, err := s.ResponseWriter.Write(p)
+		s.gone = err != nil
+	}
+	return len(p), nil
 }
 
 // Authenticated passes the requests of callers who may use the API to h, and answers all

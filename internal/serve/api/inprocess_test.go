@@ -126,6 +126,24 @@ func TestReadyAndMetrics(t *testing.T) {
 	}
 }
 
+// TestScrapeThatEndsEarlyLogsNothing: the library would log an error for each family that is
+// left, and every stranger can scrape.
+func TestScrapeThatEndsEarlyLogsNothing(t *testing.T) {
+	var log strings.Builder
+	handler := MetricsHandler(prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
+	handler.ServeHTTP(goneWriter{http.Header{}}, httptest.NewRequest("GET", "/metrics", nil))
+	if log.Len() > 0 {
+		t.Errorf("%d bytes of log: %.200s", log.Len(), log.String())
+	}
+}
+
+// goneWriter is the connection of a client that has left.
+type goneWriter struct{ header http.Header }
+
+func (w goneWriter) Header() http.Header       { return w.header }
+func (w goneWriter) WriteHeader(int)           {}
+func (w goneWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
 func TestShutdownEndsWatches(t *testing.T) {
 	stores := newStores(t)
 	server, err := New(Options{Stores: stores, IsAdminToken: func(string) bool { return true }})
