@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -258,6 +259,8 @@ type StoreOptions struct {
 	DataDir string
 	NATSURL string
 	NATS    natsd.Access
+	// Existing refuses a data directory that does not exist, instead of making it.
+	Existing bool
 }
 
 // AddFlags declares the flags with their defaults.
@@ -278,6 +281,9 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	}
 	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(o.DataDir); o.Existing && errors.Is(err, fs.ErrNotExist) {
+		return nil, bad("data-dir", "there is no folder %s: name the folder that the server has", o.DataDir)
 	}
 	s := &settings{Options: Options{DataDir: o.DataDir, NATSURL: o.NATSURL, NATS: o.NATS}}
 	if err := s.checkFiles(warn); err != nil {

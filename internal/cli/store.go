@@ -15,6 +15,9 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
+// initCommand is the name of the command that makes a data directory where there is none.
+const initCommand = "init"
+
 func newStoreCommand() *cobra.Command {
 	return newGroup("store", "Say which store a server belongs to",
 		`Say which store a server belongs to. Every store has an identity, and a server
@@ -31,7 +34,7 @@ Every server has its own data directory: run the command for each.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
 			"adopted", (*app.Store).Adopt),
-		newStoreDecision("init", "Begin a new, empty store",
+		newStoreDecision(initCommand, "Begin a new, empty store",
 			`Begin a new, empty store where nothing is stored, although the data directory knows
 of one: for example after NATS was lost without a backup. A store with objects is
 refused. Of several servers one begins the store, and the others adopt it.
@@ -54,6 +57,7 @@ the first one that starts afterwards records its CA.`,
 		Example: `  glowplug store forget-credentials --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
 		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Existing = true
 			store, err := openStore(cmd, o)
 			if err != nil {
 				return err
@@ -82,6 +86,7 @@ func newStoreDecision(name, short, long, example, done string,
 		Use: name, Short: short, Long: long, Example: example,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Existing = name != initCommand || dryRun
 			store, err := openStore(cmd, o)
 			if err != nil {
 				return err

@@ -98,8 +98,8 @@ func countObjects(ctx context.Context, js jetstream.JetStream, bucket string) (i
 
 // errNothing says that there is nothing to adopt.
 var errNothing = &Mismatch{
-	Reason: "there is nothing to adopt: NATS holds neither the identity of a store nor any of our buckets",
-	Remedy: "check that this is the right NATS; `glowplug store init` begins a new, empty store there",
+	Reason: "there is nothing to adopt: it holds neither the identity of a store nor any of our buckets",
+	Remedy: "check --data-dir and --nats-url; `glowplug store init` begins a new, empty store there",
 }
 
 // Adopt takes what is stored for the truth, whatever the data directory knew, and
