@@ -97,7 +97,11 @@ func (t *explanationText) client(e *decide.Explanation) {
 	t.line("identity", e.Identity)
 	switch {
 	case e.Host != "":
-		t.line("host", e.Host+" is found by "+cmp.Or(foundBy[e.FoundBy], e.FoundBy))
+		found := e.Host + " is found by " + cmp.Or(foundBy[e.FoundBy], e.FoundBy)
+		if e.Named != "" && e.Named != e.Host {
+			found += "; this request does not identify " + e.Named
+		}
+		t.line("host", found)
 	case e.Named != "":
 		t.line("host", "none is found; this request does not identify "+e.Named)
 	default:
@@ -133,7 +137,7 @@ func (t *explanationText) boot(b *decide.ExplainedBoot) {
 		what = "image " + b.Image + when(b.Script, " by its own script")
 	}
 	if b.Error != "" {
-		t.line("boots", "the host boots nothing: "+b.Error)
+		t.line("boots", "the boot script fails: "+b.Error)
 	} else {
 		t.line("boots", "the host boots "+what+prefixed(": ", b.Reason))
 	}

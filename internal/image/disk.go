@@ -99,16 +99,16 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 		return nil, unavailable(ref, errors.New("it has no image yet"))
 	}
 	d := &Disk{lib: l, image: im, volume: v, uid: cdrom.UID}
-	var err error
 	if !older { // one that has no name any more is not written to
-		err = l.check(im, v)
+		if err := l.check(im, v); err != nil {
+			d.Release()
+			return nil, unavailable(ref, err)
+		}
 	}
-	if err == nil {
-		d.overlay, err = l.Overlay(v, cdrom, args)
-	}
-	if err != nil {
+	var err error
+	if d.overlay, err = l.Overlay(v, cdrom, args); err != nil {
 		d.Release()
-		return nil, unavailable(ref, err)
+		return nil, unset(ref, args, err)
 	}
 	return d, nil
 }

@@ -248,6 +248,15 @@ func unavailable(ref Ref, cause error) error {
 	return fault.New(fault.Unavailable, fmt.Sprintf("the image of ISCSICdrom %s cannot be read: %v", ref, cause))
 }
 
+// unset is the error where the arguments of an image, and those of a host, cannot be set.
+func unset(ref Ref, own []string, cause error) error {
+	if len(own) == 0 {
+		return unavailable(ref, cause)
+	}
+	return fault.New(fault.Unavailable,
+		fmt.Sprintf("the kernel arguments of the host cannot be set in ISCSICdrom %s: %v", ref, cause))
+}
+
 // Journal takes the progress of boots. Its methods do not block.
 type Journal interface {
 	// KernelRead is called when a host begins to read the kernel of an image.

@@ -73,7 +73,7 @@ func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *resu
 		s.opts.Journal.LocalBoot(b.Host, b.Reason)
 	default:
 		try := r.URL.Query().Get("try")
-		s.opts.Journal.ScriptServed(b.Host, res.boots, try != "" && try != "0")
+		s.opts.Journal.ScriptServed(b.Host, scriptOf(res.boots), try != "" && try != "0")
 	}
 }
 
@@ -100,7 +100,18 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 		return script, boots, scriptFault(err)
 	}
 	script, err = s.customScript(r, b, image)
-	return script, cmp.Or(boots, "its own script"), scriptFault(err)
+	return script, cmp.Or(boots, ownScript), scriptFault(err)
+}
+
+// ownScript is what a host boots whose own script names no image.
+const ownScript = "its own script"
+
+// scriptOf names the script that boots what.
+func scriptOf(what string) string {
+	if what == ownScript {
+		return what
+	}
+	return "the script that boots " + what
 }
 
 // unknownScript makes the script of a machine that is no host.

@@ -101,7 +101,7 @@ func (f *fakeJournal) ScriptServed(host *snapshot.Host, what string, again bool)
 	if again {
 		what += " again"
 	}
-	f.note("%s script %s", host.Ref, what)
+	f.note("%s given %s", host.Ref, what)
 }
 func (f *fakeJournal) LocalBoot(host *snapshot.Host, why string) {
 	f.note("%s disk %s", host.Ref, why)

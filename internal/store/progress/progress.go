@@ -103,16 +103,16 @@ func (t *Tracker) Storm() bool {
 	return time.Now().Before(t.stormUntil)
 }
 
-// ScriptServed notes that a host was given the script that boots its image, or one of
-// its own; what names that in the event. again is true where the machine has asked
-// before in this boot.
+// ScriptServed notes that a host was given a script, which what names in the event: the
+// script that boots its image, or one of its own. again is true where the machine has
+// asked before in this boot.
 func (t *Tracker) ScriptServed(host *snapshot.Host, what string, again bool) {
 	step := decide.ImageStep
 	if again {
 		step = decide.AgainStep
 	}
 	t.advance(host, step)
-	t.record(host, ReasonScriptServed, "given the script that boots "+what)
+	t.record(host, ReasonScriptServed, "given "+what)
 }
 
 // LocalBoot notes that a host was given the script that boots its disk.
