@@ -54,8 +54,7 @@ itself goes on trying.`,
 			w := waiter{client: c, namespace: options.namespace(), name: args[0], notes: cmd.ErrOrStderr(), bar: &progress{}}
 			cdrom, err := w.run(ctx)
 			if errors.Is(err, context.DeadlineExceeded) {
-				return withHint(fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", args[0], timeout, w.last),
-					"the server itself goes on trying")
+				return w.late(timeout)
 			}
 			if err != nil {
 				return err
@@ -81,6 +80,17 @@ type waiter struct {
 	label string
 	// last is the newest known state, in words.
 	last string
+	// idle is true while the server waits for an upload.
+	idle bool
+}
+
+// late is the error for an image that is not ready in time.
+func (w *waiter) late(timeout time.Duration) error {
+	err := fmt.Errorf("ISCSICdrom %s is not ready after %s: %s", w.name, timeout, w.last)
+	if w.idle {
+		return err
+	}
+	return withHint(err, "the server itself goes on trying")
 }
 
 func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
@@ -119,6 +129,9 @@ func (w *waiter) show(cdrom *v1.ISCSICdrom) (bool, error) {
 		return done, err
 	}
 	w.last = strings.TrimSpace(cdrom.Status.Phase + " " + progressSentence(&cdrom.Status))
+	if w.idle = cdrom.Status.Phase == v1.PhasePending; w.idle {
+		w.last = cdrom.Status.Phase + prefixed(": ", cdrom.Status.ErrorMessage)
+	}
 	if d := cdrom.Status.Download; d != nil && d.Total > 0 {
 		if label := strings.TrimSpace(d.Release + " " + d.File); label != w.label {
 			w.bar.done()
@@ -140,7 +153,8 @@ func isReady(cdrom *v1.ISCSICdrom) (bool, error) {
 	case s.Phase == v1.PhaseError,
 		c != nil && c.Status == metav1.ConditionFalse && s.ErrorMessage != "":
 		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, s.ErrorMessage),
-			"the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+"` has the details")
+			"the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+prefixed(" -n ", cdrom.Namespace)+
+				"` has the details")
 	case c != nil && c.Status != metav1.ConditionTrue:
 		return false, nil
 	}

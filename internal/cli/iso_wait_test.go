@@ -41,6 +41,11 @@ func TestISOWait(t *testing.T) {
 			ErrorMessage: "spec.stream: the server answered 404 Not Found; release 43 is still served"}
 		condition(c, metav1.ConditionFalse, 2)
 	})
+	failed.Namespace = "g10"
+	idle := image(func(c *v1.ISCSICdrom) {
+		c.Status = v1.ISCSICdromStatus{Phase: v1.PhasePending,
+			ErrorMessage: "no image was uploaded yet: glowplug iso upload fcos FILE -n g10"}
+	})
 	plain := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "fcos"}, Status: v1.ISCSICdromStatus{Phase: v1.PhaseReady,
 		ISOSize: 5}}
 	for name, c := range map[string]struct {
@@ -52,7 +57,9 @@ func TestISOWait(t *testing.T) {
 		"comes": {[]*v1.ISCSICdrom{stale, coming, ready}, nil, 0, "fcos is ready, release 44, 953.7Mi\n"},
 		"fails": {[]*v1.ISCSICdrom{failed}, nil, 1,
 			"error: ISCSICdrom fcos: spec.stream: the server answered 404 Not Found; release 43 is still served\nhint: the " +
-				"server tries again"},
+				"server tries again by itself; `kubectl describe cdrom fcos -n g10` has the details\n"},
+		"needs an upload": {[]*v1.ISCSICdrom{idle}, []string{"--timeout", "100ms"}, 1, "error: ISCSICdrom fcos is not ready " +
+			"after 100ms: Pending: no image was uploaded yet: glowplug iso upload fcos FILE -n g10\n"},
 		"no stream": {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5B\n"},
 		"takes long": {[]*v1.ISCSICdrom{coming}, []string{"--timeout", "100ms"}, 1,
 			"error: ISCSICdrom fcos is not ready after 100ms: Uploading downloading 44 disk: 45% of 953.7Mi\nhint:"},
