@@ -366,7 +366,7 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 					},
 					"image": {
 						SchemaProps: spec.SchemaProps{
-							Description: "image is the ISCSICdrom that the machine boots, as \"name\" or \"namespace/name\". If it is empty or \"localboot\", the machine boots its disk.",
+							Description: "image is the ISCSICdrom that the machine boots, as \"name\" or \"namespace/name\". If it is \"localboot\", or empty and there is no script in ipxe, the machine boots its disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1620,7 +1620,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "matchIPs selects hosts by IP address or CIDR, at most 1,000. The longest prefix takes precedence.",
+							Description: "matchIPs selects hosts by IP address or CIDR, at most 1,000. The prefix with the fewest host bits takes precedence.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

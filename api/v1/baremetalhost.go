@@ -76,7 +76,7 @@ type BareMetalHostSpec struct {
 	// +listType=atomic
 	BootSources []string `json:"bootSources,omitempty"`
 	// image is the ISCSICdrom that the machine boots, as "name" or "namespace/name". If it
-	// is empty or "localboot", the machine boots its disk.
+	// is "localboot", or empty and there is no script in ipxe, the machine boots its disk.
 	// +optional
 	Image string `json:"image,omitempty"`
 	// bootMode is "once" (default) or "forever". With "once" the machine boots the image

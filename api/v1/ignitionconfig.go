@@ -116,8 +116,8 @@ type IgnitionConfigSelector struct {
 	// +optional
 	// +listType=atomic
 	MatchHostnames []string `json:"matchHostnames,omitempty"`
-	// matchIPs selects hosts by IP address or CIDR, at most 1,000. The longest prefix
-	// takes precedence.
+	// matchIPs selects hosts by IP address or CIDR, at most 1,000. The prefix with the fewest
+	// host bits takes precedence.
 	// +optional
 	// +listType=atomic
 	MatchIPs []string `json:"matchIPs,omitempty"`

@@ -62,7 +62,7 @@ func metricReference() (string, error) {
 	b.WriteString("# Metrics\n\nGenerated from the program by `make generate`. `/metrics` has these, and the " +
 		"Kubernetes API\n" +
 		"library's own `apiserver_*`, `go_*` and `process_*` families. A name in `_total` is a counter, one\n" +
-		"in `_seconds` a histogram, any other a gauge. [Operations](../monitoring.md#scrape-metrics) says\n" +
+		"in `_seconds` a histogram, any other a gauge. [Monitoring](../monitoring.md#use-the-rules-and-the-dashboard) says\n" +
 		"which are worth an alert.\n\n" +
 		"| metric | labels | meaning |\n|---|---|---|\n")
 	for _, m := range metrics {
