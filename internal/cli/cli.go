@@ -126,7 +126,8 @@ func checkChoice(flag, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(choices, ", "))
+	named := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool { return choice == "" })
+	return usagef("--%s: %q is not one of %s", flag, value, strings.Join(named, ", "))
 }
 
 // errSilent ends a command with exit code 1 when the reason has been printed already.
@@ -182,7 +183,7 @@ func fileError(err error) error {
 		if at.Path == "-" {
 			return withHint(errors.New("this command does not read standard input"), "name a file")
 		}
-		return withHint(fmt.Errorf("there is no file %s", at.Path), "check the path")
+		return withHint(fmt.Errorf("there is no file or folder %s", at.Path), "check the path")
 	case errors.As(err, &at) && errors.Is(err, fs.ErrPermission):
 		return withHint(fmt.Errorf("%s may not be read", at.Path), "check the file's owner and mode")
 	}

@@ -31,7 +31,8 @@ references, and contains the fetched certificate authorities.
 NAME is a config on the server, which fetches from the hosts of its own --allow-fetch.
 A FILE (.bu, .butane, .yaml, .yml, .ign, .json, or a path with a slash in it) is
 rendered here, and fetches from the hosts of --allow-fetch: host names, *.domain,
-addresses and CIDRs. Loopback, link-local and other special addresses need a CIDR.
+addresses and CIDRs. A name does not allow loopback, link-local and other special
+addresses: name the address or a CIDR within their range.
 
 A template on the server is rendered for the host of --host. For a template in a file
 see glowplug compile --template.

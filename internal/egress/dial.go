@@ -137,9 +137,9 @@ func Plain(err error) string {
 	case errors.As(err, &refused):
 		return refused.Error()
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "there is no such host"
+		return "the host of the URL does not exist"
 	case errors.As(err, &dns):
-		return "its name cannot be resolved"
+		return "the host name of the URL cannot be resolved"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "its certificate is signed by an unknown authority"
 	case errors.As(err, new(x509.HostnameError)):

@@ -74,7 +74,7 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	dns := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "read udp 10.0.0.2:1->10.0.0.53:53: i/o timeout", Name: "secret", Server: "10.0.0.53:53", IsTimeout: true}}
-	if got := Plain(dns); got != "its name cannot be resolved" {
+	if got := Plain(dns); got != "the host name of the URL cannot be resolved" {
 		t.Error(got)
 	}
 	refused := listed(t).unlisted("a.example")

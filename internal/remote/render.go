@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"glowplug/internal/domain/ignition"
 )
@@ -28,7 +29,7 @@ type session struct {
 // convert returns a config in a spec version, as a machine of that version is served it.
 func convert(spec string, config []byte) ([]byte, error) {
 	if !ignition.IsVersion(spec) {
-		return nil, failf(Malformed, "there is no Ignition spec %.40q: there are %v", spec, ignition.Versions())
+		return nil, failf(Malformed, "there is no Ignition spec %.40q: there are %s", spec, strings.Join(ignition.Versions(), ", "))
 	}
 	out, losses, err := ignition.Convert(config, spec)
 	if err != nil {

@@ -227,7 +227,7 @@ func (w *statusWriter) record(cdrom *v1.ISCSICdrom, status *v1.ISCSICdromStatus)
 		if len(status.Files) > 0 {
 			message = fmt.Sprintf("%d files, %d bytes", len(status.Files), status.ISOSize)
 		} else if cdrom.Spec.External == nil {
-			message = fmt.Sprintf("%s, %d bytes, %d files patched", status.Distro, status.ISOSize, len(status.PatchedFiles))
+			message = fmt.Sprintf("%s, %d bytes, patched files: %d", status.Distro, status.ISOSize, len(status.PatchedFiles))
 		}
 		w.Recorder.Record(ref, v1.EventNormal, "ImageReady", message)
 	case v1.PhaseError:

@@ -52,8 +52,8 @@ func parseArguments(texts []string, baseURL string) ([]argument, error) {
 			case a.key() == mediaCheck:
 				return nil, fmt.Errorf("kernel argument %q: the check fails on an image whose arguments are set", text)
 			case a.key() == "initrd":
-				return nil, fmt.Errorf("kernel argument %q: it names the initial RAM disk, which the boot loader of the image"+
-					" sets itself, and a second one would replace that; leave it out", text)
+				return nil, fmt.Errorf("kernel argument %q: leave it out: the boot loader of the image names the initial RAM disk"+
+					" itself, and a second one would replace that", text)
 			case !slices.Contains(out, a):
 				out = append(out, a)
 			}

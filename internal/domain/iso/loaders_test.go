@@ -166,7 +166,7 @@ func TestRefusesAnInitrd(t *testing.T) {
 		img := open(t, layout{volume: "X", rockRidge: true, files: map[string]string{file: configs[file]}}.build(t))
 		for _, arg := range []string{"initrd=/x", "quiet initrd=/x"} {
 			_, err := img.Customize(Options{Args: []string{arg}})
-			want := fmt.Sprintf("kernel argument %q: it names the initial RAM disk, which the boot loader", arg)
+			want := fmt.Sprintf("kernel argument %q: leave it out: the boot loader of the image names the initial RAM disk", arg)
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: %v", file, err)
 			}

@@ -35,7 +35,7 @@ const (
 )
 
 var (
-	errCostly = errors.New("the template goes on for too long: it has loops within loops, or includes itself")
+	errCostly = errors.New("the template goes on for too long: it has a very long loop, loops within loops, or includes itself")
 	errValue  = errors.New("a function would make a value of more than 256 KiB")
 )
 

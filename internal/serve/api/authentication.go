@@ -119,7 +119,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 		reason = door.refusal(r) + ": use the server's HTTPS address and a credential"
 	case door.NeedsLoopback && !isLoopback(r.RemoteAddr):
 		reason = "the API is not served to other machines over plain HTTP: use the server's HTTPS address; " +
-			"the paths for machines are /api/v1/ignition, /api/v1/kickstart, /boot.ipxe and /ipxe"
+			"here it has only the paths for machines, such as /api/v1/ignition, /boot.ipxe and /iso/"
 	case bringsCredential(r):
 		reason = "the credential is not valid here"
 	}

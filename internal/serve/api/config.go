@@ -45,8 +45,7 @@ func configWarnings(config *v1.IgnitionConfig) []string {
 		out = append(out, ofField(status.ErrorMessage))
 		// The other hosts of a template that fails for some hosts have the newest source.
 		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !(c.Template && c.Generation == config.Generation) {
-			out = append(out, fmt.Sprintf("spec.config: machines are still served the last good source, of generation %d",
-				config.Compiled.Generation))
+			out = append(out, stillServed(c))
 		}
 	case v1.PhasePending:
 		if config.AwaitsHosts() {
@@ -63,6 +62,15 @@ func configWarnings(config *v1.IgnitionConfig) []string {
 		out = append(out, ofField(warning))
 	}
 	return out
+}
+
+// stillServed says what machines get where the newest source has errors.
+func stillServed(c *v1.Compiled) string {
+	if c.Template {
+		return fmt.Sprintf("spec.config: hosts are still served the template of generation %d, where it renders for them",
+			c.Generation)
+	}
+	return fmt.Sprintf("spec.config: machines are still served the last good source, of generation %d", c.Generation)
 }
 
 // ofField returns a finding with the field that it is about.
