@@ -15,7 +15,7 @@ import (
 	"glowplug/internal/store/ledger"
 )
 
-// initCommand is the name of the command that makes a data directory where there is none.
+// initCommand is the name of the command that makes an embedded store where there is none.
 const initCommand = "init"
 
 func newStoreCommand() *cobra.Command {
@@ -86,7 +86,8 @@ func newStoreDecision(name, short, long, example, done string,
 		Use: name, Short: short, Long: long, Example: example,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Existing = name != initCommand || dryRun
+			// An external store may be adopted by a new server; an embedded one lies in the folder.
+			o.Existing = dryRun || name != initCommand && o.NATSURL == ""
 			store, err := openStore(cmd, o)
 			if err != nil {
 				return err

@@ -54,8 +54,7 @@ tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 		"client.key")}
 
 	store := func(args ...string) (string, error) {
-		data := filepath.Join(t.TempDir(), "data")
-		out, err := exec.Command(program, append([]string{"store", "adopt", "--dry-run", "--data-dir", data},
+		out, err := exec.Command(program, append([]string{"store", "adopt", "--dry-run", "--data-dir", t.TempDir()},
 			args...)...).CombinedOutput()
 		return string(out), err
 	}
