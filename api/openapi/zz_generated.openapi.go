@@ -215,7 +215,7 @@ func schema_glowplug_api_v1_BareMetalHost(ref common.ReferenceCallback) common.O
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the last observed state of the machine. Only the server writes it.",
+							Description: "status is the last observed state of the machine. The server writes it; an administrator can set all of it but conditions and bootRecord through the subresource.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.BareMetalHostStatus{}.OpenAPIModelName()),
 						},
@@ -1017,7 +1017,7 @@ func schema_glowplug_api_v1_ISCSICdrom(ref common.ReferenceCallback) common.Open
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the state of the image. Only the server writes it.",
+							Description: "status is the state of the image. The server writes it; an administrator can set the release of a stream's image through the subresource.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ISCSICdromStatus{}.OpenAPIModelName()),
 						},

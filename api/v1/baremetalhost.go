@@ -42,7 +42,8 @@ type BareMetalHost struct {
 	// spec is the identity of the machine and what it boots.
 	// +optional
 	Spec BareMetalHostSpec `json:"spec,omitempty"`
-	// status is the last observed state of the machine. Only the server writes it.
+	// status is the last observed state of the machine. The server writes it; an administrator
+	// can set all of it but conditions and bootRecord through the subresource.
 	// +optional
 	Status BareMetalHostStatus `json:"status,omitempty"`
 }

@@ -52,7 +52,8 @@ type ISCSICdrom struct {
 	// spec is the source of the image and how it is served.
 	// +optional
 	Spec ISCSICdromSpec `json:"spec,omitempty"`
-	// status is the state of the image. Only the server writes it.
+	// status is the state of the image. The server writes it; an administrator can set the
+	// release of a stream's image through the subresource.
 	// +optional
 	Status ISCSICdromStatus `json:"status,omitempty"`
 }

@@ -82,7 +82,8 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 	err = options.do(cmd.Context(), client.Request{Resource: "unknownmachines", Name: machine}, &found)
 	if client.Code(err) == http.StatusNotFound {
 		return withHint(fmt.Errorf("there is no UnknownMachine %s", machine),
-			"kubectl get um lists the machines that asked and are unknown; one goes once a BareMetalHost has its address")
+			"kubectl get um lists the machines that asked and are unknown; "+
+				"one goes once a BareMetalHost has its MAC, or its address if it has no MAC")
 	}
 	if err != nil {
 		return err
