@@ -38,24 +38,37 @@ func keep(l *Ledger) *Keeper {
 	return NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"}})
 }
 
+// eventually repeats what a cluster may not answer for a moment, as a stream without a
+// leader, and as a server does.
+func eventually(t testing.TB, do func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for err := do(); err != nil; err = do() {
+		if time.Now().After(deadline) || errors.As(err, new(*Mismatch)) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // fill makes a bucket with n objects, as a server does: after the guard, and
 // recorded.
 func fill(t testing.TB, js jetstream.JetStream, l *Ledger, bucket string, n int) {
 	t.Helper()
 	if l != nil {
-		if err := keep(l).Guard(t.Context(), js); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, func() error { return keep(l).Guard(t.Context(), js) })
 	}
-	kv, err := js.CreateOrUpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var kv jetstream.KeyValue
+	eventually(t, func() (err error) {
+		kv, err = js.CreateOrUpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket})
+		return err
+	})
 	var rev uint64
 	for i := range n {
-		if rev, err = kv.Put(t.Context(), fmt.Sprint("key-", i), []byte("value")); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, func() (err error) {
+			rev, err = kv.Put(t.Context(), fmt.Sprint("key-", i), []byte("value"))
+			return err
+		})
 	}
 	if l != nil {
 		if err := errors.Join(l.Add(bucket), l.Reach(bucket, rev)); err != nil {
@@ -336,13 +349,7 @@ func TestNoAnswerIsNoNews(t *testing.T) {
 	for _, n := range nodes {
 		n.Restart()
 	}
-	deadline = time.Now().Add(30 * time.Second)
-	for err := keep(known).Guard(t.Context(), js); err != nil; err = keep(known).Guard(t.Context(), js) {
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	eventually(t, func() error { return keep(known).Guard(t.Context(), js) })
 	if unused.snapshot().ID != "" {
 		t.Error("the new data directory took an identity from a cluster that did not answer")
 	}
