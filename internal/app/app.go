@@ -410,13 +410,15 @@ func (a *App) host(ref snapshot.Ref) *snapshot.Host {
 	return view.Host(ref)
 }
 
-// isHost reports whether a host has a hardware address or, where that is zero, an IP address.
+// isHost reports whether a machine with a hardware address, which may be zero, and an IP
+// address is a host. A host without hardware addresses is the machine at its address.
 func (a *App) isHost(mac netaddr.MAC, addr netip.Addr) bool {
 	view := a.inventory.View()
-	if mac != (netaddr.MAC{}) {
-		return view.HostByMAC(mac) != nil
+	if mac != (netaddr.MAC{}) && view.HostByMAC(mac) != nil {
+		return true
 	}
-	return view.HostByIP(addr) != nil
+	h := view.HostByIP(addr)
+	return h != nil && (mac == (netaddr.MAC{}) || len(h.MACs) == 0)
 }
 
 func (a *App) onClose(f func()) { a.closers = append(a.closers, f) }

@@ -30,7 +30,7 @@ func newAdoptCommand() *cobra.Command {
 	var options clientOptions
 	var a adoption
 	cmd := &cobra.Command{
-		Use:   "adopt um/MACHINE --name HOST",
+		Use:   "adopt um/MACHINE",
 		Short: "Make a BareMetalHost of a machine that asked the server and is unknown",
 		Long: `Make a BareMetalHost of an UnknownMachine. The host has the hardware address of the
 machine as bootMACAddress and, where it is known, its systemUUID. These are what the
@@ -83,7 +83,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 	if client.Code(err) == http.StatusNotFound {
 		return withHint(fmt.Errorf("there is no UnknownMachine %s", machine),
 			"kubectl get um lists the machines that asked and are unknown; "+
-				"one goes once a BareMetalHost has its MAC, or its address if it has no MAC")
+				"one goes once a BareMetalHost has its MAC, or has its address and no MAC")
 	}
 	if err != nil {
 		return err

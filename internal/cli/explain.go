@@ -39,8 +39,9 @@ the serving URL: mac, ip, hostname, uuid, role, and spec for one Ignition versio
 
 The answer is the one that the machine itself receives. The request comes from --from,
 else from ip=, else from the first address of the host, and has the hardware address
-that the neighbour table of the server has for it. A host without an address counts as
-a machine on the server's own network, with the address in that table. The headers are those of the Ignition in the
+that the neighbour table of the server has for it. A host without an address has the
+one of its MAC in that table, else the first of its bootSources; without both it counts
+as a machine on the server's own network. The headers are those of the Ignition in the
 host's image if its release is known, else of a current Ignition; --accept and
 --user-agent replace them. Where another client would receive another answer, a line
 "otherwise" says so. --as believed asks as an administrator does with

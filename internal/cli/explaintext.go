@@ -98,6 +98,9 @@ func (t *explanationText) client(e *decide.Explanation) {
 	switch {
 	case e.Host != "":
 		found := e.Host + " is found by " + cmp.Or(foundBy[e.FoundBy], e.FoundBy)
+		if e.FoundBy == "neighbor" && c.Address == "" {
+			found = e.Host + " is found by the neighbour table, if the machine is on the server's own network"
+		}
 		if e.Named != "" && e.Named != e.Host {
 			found += "; this request does not identify " + e.Named
 		}

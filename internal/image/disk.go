@@ -31,6 +31,8 @@ type Disk struct {
 	uid     types.UID // the CD-ROM's
 	reader  string
 	release sync.Once
+	// counted is true where the volume counts the disk.
+	counted bool
 	// released is set under Library.mu: there is no subscriber any more.
 	released bool
 }
@@ -110,6 +112,8 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 		d.Release()
 		return nil, unset(ref, args, err)
 	}
+	d.counted = true
+	v.disks.Add(1)
 	return d, nil
 }
 
@@ -208,6 +212,9 @@ func (d *Disk) Release() {
 			l.changed(d.image.ref, readersPause)
 		}
 		d.volume.rememberReader(d.reader, l.opts.Now())
+		if d.counted {
+			d.volume.disks.Add(-1)
+		}
 		_ = d.volume.Drop()
 	})
 }

@@ -167,7 +167,7 @@ func Cause(err error) error {
 var ErrChanging = errors.New("its file has changed and is being read again")
 
 // ErrOverwritten is the error of all reads of an image after its file was written to.
-var ErrOverwritten = errors.New("its file was overwritten while it was in use")
+var ErrOverwritten = errors.New("its file was overwritten in place")
 
 // check fails where the file of a volume is not in the state that it was opened in,
 // and lets it be read again. One that another has taken the place of, as by a rename,
@@ -181,6 +181,7 @@ func (l *Library) check(im *served, v *Volume) error {
 		return nil
 	}
 	if !v.doubted.Swap(true) {
+		v.wasRead.Store(v.disks.Load() > 0)
 		l.mu.Lock()
 		l.doubtLocked(im, v)
 		l.mu.Unlock()
@@ -193,14 +194,15 @@ func (l *Library) check(im *served, v *Volume) error {
 }
 
 // Verify reads again the files of a CD-ROM that have changed under their readers. It
-// returns the number of those that were overwritten, and when to call it again; 0: never.
+// returns the number of those that were overwritten while they were read, and when to call it
+// again; 0: never.
 func (l *Library) Verify(ctx context.Context, ref Ref) (overwritten int, again time.Duration) {
 	for _, v := range l.doubted(ref) {
 		if !l.verify(ctx, v) {
 			again = max(l.opts.Settle, minVerify)
 			continue
 		}
-		if v.spoiled.Load() {
+		if v.spoiled.Load() && v.wasRead.Load() {
 			overwritten++
 		}
 		l.trusted(ref, v)

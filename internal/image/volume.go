@@ -36,6 +36,10 @@ type Volume struct {
 	// it is delivered until its digest has been computed again. spoiled is set where
 	// that is another one; it stays.
 	doubted, spoiled atomic.Bool
+	// disks counts those that are given out. wasRead is set if there were any when the
+	// file was seen to have changed.
+	disks   atomic.Int64
+	wasRead atomic.Bool
 
 	holders
 

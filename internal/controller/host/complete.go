@@ -34,6 +34,11 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 	ready := decide.Condition{
 		Type: v1.ConditionReady, Met: true, Reason: "Ready", Message: "this host is served its config",
 	}
+	if h := snapshot.HostFrom(host); h != nil {
+		if reason := c.opts.Decider.Unrecognised(h); reason != "" {
+			ready.Met, ready.Reason, ready.Message = false, reasonUnrecognised, reason
+		}
+	}
 	var all []metav1.Condition
 	since := host.CreationTimestamp.Time
 	for _, found := range c.conditions(host) {

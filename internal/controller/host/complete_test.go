@@ -10,6 +10,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
@@ -40,7 +41,7 @@ func newHost(name, role, image string) *v1.BareMetalHost {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "g10", Name: name, Generation: 3, Labels: map[string]string{"role": role},
 		},
-		Spec: v1.BareMetalHostSpec{Image: image},
+		Spec: v1.BareMetalHostSpec{Image: image, BootMACAddress: "52:54:00:00:00:01"},
 	}
 }
 
@@ -160,4 +161,76 @@ type conditionLog struct{ all []string }
 
 func (l *conditionLog) Condition(_ *snapshot.Host, c decide.Condition) {
 	l.all = append(l.all, c.Type+map[bool]string{true: " true", false: " false"}[c.Met])
+}
+
+// TestHostThatNobodyCanBeIsNotReady: Ready is False for a host that no machine is recognised
+// as, with what to set.
+func TestHostThatNobodyCanBeIsNotReady(t *testing.T) {
+	_, inv := checked(t)
+	spec := func(mac, ip, source string) v1.BareMetalHostSpec {
+		s := v1.BareMetalHostSpec{BootMACAddress: mac, IP: ip}
+		if source != "" {
+			s.BootSources = []string{source}
+		}
+		return s
+	}
+	const mac, ip, source = "52:54:00:00:00:01", "192.0.2.1", "192.0.2.0/24"
+	off := decide.Policy{Neighbors: identity.NeighborsOff}
+	for _, c := range []struct {
+		name   string
+		policy decide.Policy
+		spec   v1.BareMetalHostSpec
+		remedy string // "": it is Ready
+	}{
+		{"nothing", decide.Policy{}, spec("", "", ""), "set bootMACAddress, ip or bootSources"},
+		{"MAC", decide.Policy{}, spec(mac, "", ""), ""},
+		{"address", decide.Policy{}, spec("", ip, ""), ""},
+		{"bootSources", decide.Policy{}, spec("", "", source), ""},
+		{"all claims are believed", decide.Policy{Claims: identity.Trust}, spec("", "", ""), ""},
+		{"MAC without the table", off, spec(mac, "", ""), "set ip or bootSources"},
+		{"MAC and bootSources without the table", off, spec(mac, "", source), ""},
+		{"bootSources without claims", decide.Policy{Claims: identity.Deny}, spec("", "", source), "set bootMACAddress or ip"},
+		{"MAC without claims", decide.Policy{Claims: identity.Deny}, spec(mac, "", ""), ""},
+		{"MAC without claims and table", decide.Policy{Claims: identity.Deny, Neighbors: identity.NeighborsOff},
+			spec(mac, "", source), "set ip ("},
+	} {
+		checker := NewChecker(CheckerOptions{
+			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Policy: c.policy}), Journal: &diary{},
+			Ready: func() bool { return true },
+		})
+		h := newHost("a", "worker", "")
+		h.Spec = c.spec
+		checker.Complete(h)
+		got := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionReady)
+		if isReady := got.Status == metav1.ConditionTrue; isReady != (c.remedy == "") || !strings.Contains(got.Message, c.remedy) ||
+			!isReady && got.Reason != "NotRecognised" {
+			t.Errorf("%s: %+v; want %q", c.name, got, c.remedy)
+		}
+	}
+}
+
+// TestConditionsNameTheUnknownAddress: where a config with matchIPs can go before the one that
+// is shown, ConfigMatched says so.
+func TestConditionsNameTheUnknownAddress(t *testing.T) {
+	c, inv := checked(t)
+	message := func(role, ip string) string {
+		h := newHost("a", role, "")
+		h.Spec.IP = ip
+		c.Complete(h)
+		return meta.FindStatusCondition(h.Status.Conditions, v1.ConditionConfigMatched).Message
+	}
+	const hint = "; the host's spec has no address, so configs that match by matchIPs are not counted"
+	if got := message("worker", ""); strings.Contains(got, hint) {
+		t.Errorf("without such a config: %s", got)
+	}
+	inv.Configs().Put(kvstore.Item{Key: "g10/net", Revision: 7, Value: []byte(
+		`{"spec":{"type":"ignition","selector":{"matchIPs":["192.0.2.0/24"]}},"compiled":{"artifact":"e30="}}`)})
+	for _, role := range []string{"worker", "nobody"} {
+		if got := message(role, ""); !strings.Contains(got, hint) {
+			t.Errorf("%s: %s", role, got)
+		}
+		if got := message(role, "198.51.100.1"); strings.Contains(got, hint) {
+			t.Errorf("%s with an address: %s", role, got)
+		}
+	}
 }

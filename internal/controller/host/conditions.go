@@ -20,6 +20,9 @@ const (
 	reasonDuplicate = decide.ReasonDuplicate
 )
 
+// reasonUnrecognised is the reason of the condition Ready of a host that no machine can be.
+const reasonUnrecognised = "NotRecognised"
+
 // findings are the values of a host's conditions. They are immutable: a change replaces
 // them.
 type findings struct {

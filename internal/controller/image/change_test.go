@@ -93,6 +93,37 @@ func TestImageOverwrittenInPlaceIsNotMixed(t *testing.T) {
 	await(t, func() bool { return slices.Contains(k.events.reasons(), "ImageOverwritten") })
 }
 
+// TestNoEventWithoutReaders: a file that was overwritten while nobody read it is a new image,
+// also where a machine that comes is the first to notice it. It needs no boot again.
+func TestNoEventWithoutReaders(t *testing.T) {
+	k := newKit(t)
+	second := isoImage("SECOND", 64*sector, 2)
+	k.write("a.iso", isoImage("FIRST", 64*sector, 1))
+	ref := k.create("a", v1.ISCSICdromSpec{ISOFile: "a.iso"})
+	k.phase(ref, v1.PhaseReady)
+	former, err := k.lib.Disk(ref, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former.Release() // it has finished before
+	overwrite(t, filepath.Join(k.dir, "a.iso"), second)
+	if d, err := k.lib.Disk(ref, nil); err == nil {
+		d.Release()
+		t.Error("the file has changed, and a disk of the former content is given")
+	}
+	k.reaches(ref, "SECOND", func(s v1.ISCSICdromStatus) bool { return s.VolumeID == "SECOND" })
+	await(t, func() bool {
+		d, err := k.lib.Disk(ref, nil)
+		if err == nil {
+			d.Release()
+		}
+		return err == nil
+	})
+	if got := k.events.reasons(); slices.Contains(got, "ImageOverwritten") {
+		t.Errorf("the events are %v", got)
+	}
+}
+
 // TestTouchedImage: what leaves the content alone ends no reading, and what hides a
 // change of it does.
 func TestTouchedImage(t *testing.T) {

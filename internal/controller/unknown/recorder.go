@@ -44,8 +44,8 @@ const (
 
 // Options are the parts of a Recorder.
 type Options struct {
-	// IsHost reports whether a host has a hardware address or, where that is zero, an IP
-	// address.
+	// IsHost reports whether a machine with a hardware address, which may be zero, and an IP
+	// address is a host.
 	IsHost func(mac netaddr.MAC, addr netip.Addr) bool
 	// Logger takes failures; Registerer takes the metrics; Metrics counts the writes. The
 	// last two may be nil.
@@ -183,6 +183,9 @@ func (r *Recorder) Changed(change snapshot.Change) {
 	}
 	for _, addr := range change.Host.IPs {
 		r.dropName(decide.MachineName(netaddr.MAC{}, addr))
+		if m := r.byAddr[addr]; m != nil && len(change.Host.MACs) == 0 {
+			r.drop(m)
+		}
 	}
 }
 

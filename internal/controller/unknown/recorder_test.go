@@ -414,3 +414,22 @@ func TestIgnitionJoinsIPXE(t *testing.T) {
 		}
 	})
 }
+
+// TestHostByAddressTakesItsMachine: a host without hardware addresses is the machine at its
+// address, so that this is no longer unknown, whatever its hardware address is. A host with
+// other hardware addresses is another machine.
+func TestHostByAddressTakesItsMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newMemory())
+		for i := range 2 {
+			r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(i), Neighbor: macN(i)})
+		}
+		pass(5 * time.Second)
+		r.Changed(snapshot.Change{Host: &snapshot.Host{IPs: []netip.Addr{addrN(0)}}})
+		r.Changed(snapshot.Change{Host: &snapshot.Host{IPs: []netip.Addr{addrN(1)}, MACs: []netaddr.MAC{macN(9)}}})
+		pass(5 * time.Second)
+		if r.Len() != 1 || r.store.get(nameN(0)) != nil || r.store.get(nameN(1)) == nil {
+			t.Errorf("%d machines; %v, %v", r.Len(), r.store.get(nameN(0)), r.store.get(nameN(1)))
+		}
+	})
+}

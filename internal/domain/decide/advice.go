@@ -14,13 +14,33 @@ type Advice struct {
 
 func (a Advice) String() string { return a.Field + ": " + a.Message }
 
-// AdviseHost returns the advice about a host by itself: without an address every claim to be
-// this host is refused, unless all claims are believed.
+// AdviseHost returns the advice about a host by itself.
 func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
-	if d.opts.Policy.Claims != identity.Trust && len(h.MACs)+len(h.IPs)+len(h.BootSources) == 0 {
-		advice = append(advice, Advice{"spec", "no machine is recognised as this host: set bootMACAddress, ip or bootSources"})
+	if reason := d.Unrecognised(h); reason != "" {
+		advice = append(advice, Advice{"spec", reason})
 	}
 	return advice
+}
+
+// Unrecognised says why no machine is recognised as a host, and what to do; "": machines can
+// be. Without an address of the host every claim to be it is refused, unless all claims are
+// believed.
+func (d *Decider) Unrecognised(h *snapshot.Host) string {
+	usesTable, ignoresClaims := d.opts.Policy.Neighbors != identity.NeighborsOff, d.opts.Policy.Claims == identity.Deny
+	if d.opts.Policy.Claims == identity.Trust || len(h.IPs) > 0 || usesTable && len(h.MACs) > 0 ||
+		!ignoresClaims && len(h.BootSources) > 0 {
+		return ""
+	}
+	text := "no machine is recognised as this host: set "
+	switch {
+	case usesTable && ignoresClaims:
+		return text + "bootMACAddress or ip (--identity-claims=deny ignores bootSources)"
+	case usesTable:
+		return text + "bootMACAddress, ip or bootSources"
+	case ignoresClaims:
+		return text + "ip (--neighbors=off and --identity-claims=deny leave nothing else)"
+	}
+	return text + "ip or bootSources (--neighbors=off shows no hardware addresses)"
 }
 
 // AdviseImage returns the advice about the image of a host, which need not be stored. isMissing

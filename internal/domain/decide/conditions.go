@@ -45,6 +45,10 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 		c.Met, c.Reason = true, reasonMatched
 		c.Message = "IgnitionConfig " + config.Ref.String() + ", of type " + config.Type + ", matches by " + tier.String()
 	}
+	if d.mayDependOnIP(view, h, config, tier) {
+		c.Message += "; the host's spec has no address, so configs that match by matchIPs are not counted," +
+			" and its machine may receive one"
+	}
 	return c
 }
 

@@ -96,6 +96,28 @@ func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Conf
 	return nil, match.None
 }
 
+// mayDependOnIP reports whether the address of a host's machine, which its spec does not have,
+// can change the result of ConfigOf.
+func (d *Decider) mayDependOnIP(view snapshot.View, h *snapshot.Host, config *snapshot.Config, tier match.Tier) bool {
+	if len(h.IPs) > 0 {
+		return false
+	}
+	query := match.Query{Namespace: h.Namespace}
+	if d.opts.Policy.Isolate {
+		query.Offer = match.OwnNamespace
+	}
+	for _, typ := range []string{Ignition, Kickstart} {
+		query.Type = typ
+		if config != nil && config.Type == typ {
+			return view.MayDependOnIP(&query, config, tier)
+		}
+		if view.MayDependOnIP(&query, nil, match.None) {
+			return true
+		}
+	}
+	return false
+}
+
 // pick finds the host and the config.
 func (q *configQuestion) pick(t *trace) {
 	q.view = q.opts.Inventory.View()

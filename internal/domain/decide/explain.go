@@ -78,6 +78,8 @@ func (d *Decider) explainIdentity(req *Request, dec *ConfigDecision) string {
 			addr.String() + ")"
 	case slices.Contains(h.IPs, addr):
 		return "verified (" + addr.String() + " is an address of the host)"
+	case slices.Contains(h.MACs, req.Caller.MAC) && !addr.IsValid():
+		return "verified if the machine is on the server's own network (its address is not known)"
 	case slices.Contains(h.MACs, req.Caller.MAC):
 		return "verified (" + req.Caller.MAC.String() + " is a hardware address of the host)"
 	}
@@ -139,7 +141,7 @@ func (d *Decider) Inquire(in *Inquiry) (*Explanation, *fault.Error) {
 	}
 	e := d.Explain(req)
 	e.Client.Headers, e.Named = headers, nameOf(host)
-	e.Others = d.otherAnswers(req, in.others(machine, believed, &installer))
+	e.Others = d.otherAnswers(req, in.others(host, machine, believed, &installer))
 	return e, nil
 }
 

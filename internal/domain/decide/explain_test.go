@@ -48,13 +48,16 @@ func TestExplanation(t *testing.T) {
 		"curl":     "host=server1&accept=*/*",
 		"maconly":  "host=g10/maconly&role=builder",
 		"believed": "as=believed&ip=192.168.66.6&mac=" + macA,
+		"sources":  "host=g10/behind",
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, fault := ParseInquiry(query)
 			if fault != nil {
 				t.Fatal(fault)
 			}
-			got, fault := New(Options{Inventory: story().inventory(t)}).Inquire(in)
+			l := story()
+			l.host("g10", "behind", "52:54:00:00:00:77", "", "role", "builder").Spec.BootSources = []string{"203.0.113.0/28"}
+			got, fault := New(Options{Inventory: l.inventory(t)}).Inquire(in)
 			if fault != nil {
 				t.Fatal(fault)
 			}

@@ -295,6 +295,10 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 				" or when this connection was made; connect again in a minute")
 		}
 	}
+	if other := q.hostOfNeighbor(h); other != nil {
+		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, which has its address, and "+
+			"host "+other.Ref.String()+" has its hardware address; delete one of the two hosts")
+	}
 	if q.opts.Policy.Isolate {
 		if c, shared := q.view.SharedAcross(h); shared {
 			q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
@@ -303,4 +307,13 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 		}
 	}
 	return nil
+}
+
+// hostOfNeighbor returns another host with the client's hardware address, if the found host
+// has none: the two are one machine.
+func (q *question) hostOfNeighbor(h *snapshot.Host) *snapshot.Host {
+	if q.neighbor == zeroMAC || len(h.MACs) > 0 || !slices.Contains(h.IPs, q.addr) {
+		return nil
+	}
+	return q.view.HostByMAC(q.neighbor)
 }

@@ -114,8 +114,8 @@ func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) *Request {
 }
 
 // machine returns the machine as the network shows it: by From, by the claimed address, or
-// by the addresses of its host. A host without a known address is taken for one on the
-// server's own network.
+// by the addresses of its host. A host without a known address is taken for one in its
+// bootSources, or without these on the server's own network.
 func (in *Inquiry) machine(view snapshot.View, host *snapshot.Host) identity.Caller {
 	if host == nil {
 		host = in.claimedHost(view)
@@ -127,20 +127,22 @@ func (in *Inquiry) machine(view snapshot.View, host *snapshot.Host) identity.Cal
 		return in.locate(in.Claims.IP)
 	case host != nil && len(host.IPs) > 0:
 		return in.locate(host.IPs[0])
-	case host != nil && len(host.MACs) > 0:
-		return in.onLink(host.MACs)
-	case host != nil && len(host.BootSources) > 0:
-		return in.locate(host.BootSources[0].Addr())
-	case host == nil && in.Claims.MAC != zeroMAC:
+	case host != nil:
+		machine := in.onLink(host.MACs)
+		if !machine.Addr.IsValid() && len(host.BootSources) > 0 {
+			return in.locate(host.BootSources[0].Addr())
+		}
+		return machine
+	case in.Claims.MAC != zeroMAC:
 		return in.onLink([]netaddr.MAC{in.Claims.MAC})
-	case host == nil && len(Named(&in.Claims)) == 0:
+	case len(Named(&in.Claims)) == 0:
 		return in.Sender
 	}
 	return identity.Caller{}
 }
 
 // onLink returns the machine with hardware addresses on the server's own network, with its
-// address where that is known.
+// address where that is known; zero for no hardware addresses.
 func (in *Inquiry) onLink(macs []netaddr.MAC) identity.Caller {
 	for _, mac := range macs {
 		if in.AddressOf == nil {
@@ -149,6 +151,9 @@ func (in *Inquiry) onLink(macs []netaddr.MAC) identity.Caller {
 		if addr := in.AddressOf(mac); addr.IsValid() {
 			return in.locate(addr)
 		}
+	}
+	if len(macs) == 0 {
+		return identity.Caller{}
 	}
 	return identity.Caller{MAC: macs[0]}
 }
@@ -218,10 +223,16 @@ type otherClient struct {
 }
 
 // others returns the clients with whose answers the answer to an inquiry is compared.
-// installer is the machine's request at the other endpoint.
-func (in *Inquiry) others(machine, believed, installer *Request) []otherClient {
+// installer is the machine's request at the other endpoint, and host the named one or nil.
+func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Request) []otherClient {
 	if in.As == AsBelieved {
 		return []otherClient{{"the machine itself", machine}}
+	}
+	var all []otherClient
+	if host != nil {
+		if claimed, ok := claiming(machine, host); ok {
+			all = append(all, claimed)
+		}
 	}
 	curl := *machine
 	curl.Accept, curl.UserAgent = anyType, "curl"
@@ -229,9 +240,32 @@ func (in *Inquiry) others(machine, believed, installer *Request) []otherClient {
 	if installer.Type == Ignition {
 		name = "an Ignition on the machine"
 	}
-	return []otherClient{
+	return append(all, []otherClient{
 		{"curl on the machine", &curl},
 		{name, installer},
 		{"a believed caller (kubectl get --raw, or curl at the admin listener)", believed},
+	}...)
+}
+
+// claiming returns the machine of a host that boots from one of its bootSources and claims to
+// be the host: the network alone does not show who it is.
+func claiming(machine *Request, host *snapshot.Host) (client otherClient, ok bool) {
+	req, addr := *machine, machine.Caller.Addr
+	inSources := slices.ContainsFunc(host.BootSources, func(p netip.Prefix) bool { return p.Contains(addr) })
+	isClaimed := req.Claims.MAC != zeroMAC || req.Claims.UUID != "" || req.Claims.Hostname != ""
+	if !inSources || isClaimed || slices.Contains(host.IPs, addr) {
+		return otherClient{}, false
 	}
+	claim := ""
+	switch {
+	case len(host.MACs) > 0:
+		req.Claims.MAC, claim = host.MACs[0], "mac="+strings.ReplaceAll(host.MACs[0].String(), ":", "-")
+	case host.UUID != "":
+		req.Claims.UUID, claim = host.UUID, "uuid="+host.UUID
+	case len(host.Hostnames) > 0:
+		req.Claims.Hostname, claim = host.Hostnames[0], "hostname="+host.Hostnames[0]
+	default:
+		return otherClient{}, false
+	}
+	return otherClient{"the machine with ?" + claim + " in its URL", &req}, true
 }

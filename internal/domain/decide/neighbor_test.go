@@ -3,6 +3,7 @@ package decide
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"glowplug/internal/domain/fault"
@@ -88,5 +89,29 @@ func TestSource(t *testing.T) {
 	}
 	if sourceOf(netip.Addr{}, zeroMAC) != (Source{}) {
 		t.Error("a client without an address is a source")
+	}
+}
+
+// TestTwoHostsOfOneMachine is a machine of which one host has the address and another the
+// hardware address: the first is served, and its event names the other.
+func TestTwoHostsOfOneMachine(t *testing.T) {
+	l := &lab{}
+	l.host("g10", "by-mac", macA, "")
+	l.host("g10", "by-ip", "", "192.0.2.1")
+	l.config("g10", "c", Ignition, sel{Default: true})
+	d := New(Options{Inventory: l.inventory(t)})
+	for _, c := range []struct {
+		neighbor string
+		want     []string
+	}{{macA, []string{ReasonDuplicate + " g10/by-ip"}}, {macX, nil}, {"", nil}} {
+		dec := d.Config(ask{from: "192.0.2.1", neighbor: c.neighbor}.request(t))
+		if dec.Err != nil || dec.Host.Name != "by-ip" || !slices.Equal(notices(dec.Notices), c.want) {
+			t.Errorf("neighbour %q: %v, %v; want %v", c.neighbor, dec.Err, notices(dec.Notices), c.want)
+		}
+		for _, n := range dec.Notices {
+			if !strings.Contains(n.Message, "host g10/by-mac has its hardware address; delete one of the two hosts") {
+				t.Errorf("the message is %q", n.Message)
+			}
+		}
 	}
 }

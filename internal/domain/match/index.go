@@ -148,6 +148,17 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 	return all.pick(q, image)
 }
 
+// MayDependOnIP reports whether an address that the query does not have can change the result
+// of Pick, which is a rule and its tier.
+func (x *Index) MayDependOnIP(q *Query, r *Rule, tier Tier) bool {
+	isBeaten := r == nil || tier > IP
+	isOwn := r != nil && r.Namespace == q.Namespace
+	if tier != Role && (isBeaten || !isOwn) && x.scopes.Get(scopeKey{q.Type, q.Namespace}).hasPrefixes() {
+		return true
+	}
+	return q.Offer == Everywhere && !isOwn && isBeaten && x.scopes.Get(scopeKey{q.Type, ""}).hasPrefixes()
+}
+
 // indexedQuery is a query with its addresses and names in maps and sorted lists, so that a
 // rule with many addresses is not compared with each address of the machine.
 type indexedQuery struct {

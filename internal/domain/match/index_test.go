@@ -208,6 +208,46 @@ func TestIndexAgreesWithRank(t *testing.T) {
 	}
 }
 
+// TestMayDependOnIP adds each address of the rules to queries without one: where one changes the
+// result, the index has said that it may.
+func TestMayDependOnIP(t *testing.T) {
+	changed, unchanged := 0, 0
+	for seed := range uint64(2000) {
+		w := world{rand.New(rand.NewPCG(seed, 2))}
+		var rules []*Rule
+		seen := map[Ref]bool{}
+		for i := range w.IntN(8) {
+			if r := w.rule(i); !seen[r.Ref] {
+				seen[r.Ref] = true
+				rules = append(rules, r)
+			}
+		}
+		x := NewIndex(rules...)
+		q := w.query(rules)
+		if q.IPs = nil; q.Namespace == "" || q.Offer == DefaultsOnly {
+			continue // not of a host
+		}
+		before, tier := x.Pick(q)
+		may := x.MayDependOnIP(q, before, tier)
+		if !may {
+			unchanged++
+		}
+		for _, r := range rules {
+			for _, p := range r.Selector.Prefixes {
+				q.IPs = []netip.Addr{p.Addr()}
+				if after, _ := x.Pick(q); after != before {
+					if changed++; !may {
+						t.Fatalf("seed %d: %s changes %s to %s", seed, p, describe(before), describe(after))
+					}
+				}
+			}
+		}
+	}
+	if changed < 200 || unchanged < 200 {
+		t.Errorf("%d results were changed and %d could not: the test proves little", changed, unchanged)
+	}
+}
+
 func values(m map[Ref]*Rule) []*Rule {
 	var out []*Rule
 	for _, r := range m {

@@ -69,6 +69,9 @@ func (s *scope) set(edit *shardmap.Edit, rule indexed, isListed bool) {
 	}
 }
 
+// hasPrefixes reports whether a rule has addresses in its selector.
+func (s *scope) hasPrefixes() bool { return s != nil && len(s.prefixes.lengths) > 0 }
+
 // pickRole picks by role, among the rules with an empty selector: by their label, then by
 // the name with "-target", then by the name.
 func (s *scope) pickRole(role string) *Rule {

@@ -158,6 +158,15 @@ func (v View) Pick(q *match.Query) (*Config, match.Tier) {
 	return r.Config.(*Config), tier
 }
 
+// MayDependOnIP reports whether a machine with an address that the query does not have could
+// receive another config than the picked one; nil: none was picked.
+func (v View) MayDependOnIP(q *match.Query, config *Config, tier match.Tier) bool {
+	if config == nil {
+		return v.configs.rules.MayDependOnIP(q, nil, match.None)
+	}
+	return v.configs.rules.MayDependOnIP(q, config.rule, tier)
+}
+
 // Alone returns an index of one config, which need not be stored; nil for none.
 func Alone(config *Config) *match.Index {
 	if config == nil {
