@@ -23,6 +23,7 @@ import (
 	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/listener"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
@@ -32,6 +33,7 @@ import (
 // more than cut bytes come is cut off there, as often as cuts says.
 type imageServer struct {
 	url       string
+	handler   http.Handler
 	cut       int64
 	cuts      atomic.Int32
 	puts      atomic.Int32
@@ -68,6 +70,7 @@ func newImageServer(t *testing.T) *imageServer {
 		t.Fatal(err)
 	}
 	handler := apiServer.Handler(api.Door{Admin: true, Admitted: true})
+	s.handler = handler
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			s.puts.Add(1)
@@ -298,6 +301,40 @@ func TestISOUploadAnsweredEarly(t *testing.T) {
 	}
 	if u.bar.now != size {
 		t.Errorf("the bar stands at %d of %d", u.bar.now, size)
+	}
+}
+
+// endless is a body without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// A client that sends a large image to a CD-ROM which takes none has the whole answer before
+// it has sent the image, over HTTP/1.1 and HTTP/2.
+func TestRefusedUploadIsAnsweredAtOnce(t *testing.T) {
+	s := newImageServer(t)
+	for _, protocol := range []int{1, 2} {
+		server := httptest.NewUnstartedServer(listener.Bodies(s.handler))
+		server.EnableHTTP2 = protocol == 2
+		server.StartTLS()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut,
+			server.URL+"/api/v1/namespaces/g10/iscsicdroms/nobody/iso", endless{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = 1 << 50
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatalf("HTTP/%d: %v", protocol, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.ProtoMajor != protocol || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("HTTP/%d: %v, %s over %s: %s", protocol, err, resp.Status, resp.Proto, body)
+		}
+		cancel()
+		server.Close()
 	}
 }
 

@@ -35,7 +35,7 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 		Type: v1.ConditionReady, Met: true, Reason: "Ready", Message: "this host is served its config",
 	}
 	if h := snapshot.HostFrom(host); h != nil {
-		if reason := c.opts.Decider.Unrecognised(h); reason != "" {
+		if reason := decide.Unrecognised(c.opts.Decider, h); reason != "" {
 			ready.Met, ready.Reason, ready.Message = false, reasonUnrecognised, reason
 		}
 	}

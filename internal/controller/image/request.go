@@ -28,17 +28,19 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
 	}
 	control := http.NewResponseController(w)
-	if r.Method == http.MethodPut {
+	// HTTP/2 ends the stream of a request by itself.
+	lingers := r.Method == http.MethodPut && r.ProtoMajor == 1
+	if lingers {
 		w.Header().Set("Connection", "close")
 		_ = control.EnableFullDuplex() // linger reads after the answer
 	}
+	answer, _ := json.Marshal(&s) // it has no type that fails
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer))) // the client does not wait for the end
 	w.WriteHeader(int(s.Code))
-	_ = json.NewEncoder(w).Encode(&s) // the client may have gone away
-	if r.Method == http.MethodPut {
-		_ = control.Flush()
-		_ = control.SetReadDeadline(time.Now().Add(linger))
-		_, _ = io.Copy(io.Discard, r.Body)
+	_, _ = w.Write(answer) // the client may have gone away
+	if lingers && control.Flush() == nil {
+		discard(r.Body)
 	}
 }
 
@@ -46,6 +48,17 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 // connection closed at once, a client that is still sending would see that
 // instead of the answer (RFC 9112 section 9.6).
 const linger = 500 * time.Millisecond
+
+// discard reads a body for the time of linger, and waits no longer for the next part of it
+// than the listener does.
+func discard(body io.Reader) {
+	buf := make([]byte, 32<<10)
+	for until := time.Now().Add(linger); time.Now().Before(until); {
+		if _, err := body.Read(buf); err != nil {
+			return
+		}
+	}
+}
 
 // statusError is an answer that apierrors has no function for.
 func statusError(code int, reason metav1.StatusReason, format string, args ...any) error {

@@ -16,7 +16,7 @@ func (a Advice) String() string { return a.Field + ": " + a.Message }
 
 // AdviseHost returns the advice about a host by itself.
 func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
-	if reason := d.Unrecognised(h); reason != "" {
+	if reason := Unrecognised(d, h); reason != "" {
 		advice = append(advice, Advice{"spec", reason})
 	}
 	return advice
@@ -25,7 +25,7 @@ func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
 // Unrecognised says why no machine is recognised as a host, and what to do; "": machines can
 // be. Without an address of the host every claim to be it is refused, unless all claims are
 // believed.
-func (d *Decider) Unrecognised(h *snapshot.Host) string {
+func Unrecognised(d *Decider, h *snapshot.Host) string {
 	usesTable, ignoresClaims := d.opts.Policy.Neighbors != identity.NeighborsOff, d.opts.Policy.Claims == identity.Deny
 	if d.opts.Policy.Claims == identity.Trust || len(h.IPs) > 0 || usesTable && len(h.MACs) > 0 ||
 		!ignoresClaims && len(h.BootSources) > 0 {

@@ -27,7 +27,7 @@ var readAll = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 // and way to announce a body, whether the handler reads it or not.
 func TestBodyThatNeverComesEndsTheConnection(t *testing.T) {
 	for name, handler := range map[string]http.Handler{"read": readAll, "not read": answerOK} {
-		for scheme, server := range servers(t, bodies{next: handler, patience: patience}) {
+		for scheme, server := range servers(t, bodies{next: handler, patience: patience, pause: time.Minute}) {
 			for _, method := range []string{"GET", "HEAD", "POST", "DELETE"} {
 				for announced, head := range map[string]string{
 					"a length": "Content-Length: 10", "chunks": "Transfer-Encoding: chunked",
@@ -57,9 +57,32 @@ func TestBodyThatNeverComesEndsTheConnection(t *testing.T) {
 	}
 }
 
+// TestBodyThatStallsEndsTheConnection: what a client sent fast before does not let it keep a
+// connection for hours.
+func TestBodyThatStallsEndsTheConnection(t *testing.T) {
+	for scheme, server := range servers(t, bodies{next: readAll, patience: time.Hour, pause: patience}) {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			conn := server.dial(t)
+			if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n"+
+				strings.Repeat("x", 1<<20)); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusRequestTimeout {
+				t.Error(resp.Status)
+			}
+		})
+	}
+}
+
 // TestBodyByByteEndsTheConnection: a byte now and then does not keep a connection.
 func TestBodyByByteEndsTheConnection(t *testing.T) {
-	server := serve(t, bodies{next: readAll, patience: patience}, nil, nil)
+	server := serve(t, bodies{next: readAll, patience: patience, pause: time.Minute}, nil, nil)
 	conn := server.dial(t)
 	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -89,7 +112,7 @@ func TestBodyByByteEndsTheConnection(t *testing.T) {
 // TestSteadyBodyIsRead: a body that takes longer than the patience, and comes
 // steadily, is read to its end; the connection then takes the next request.
 func TestSteadyBodyIsRead(t *testing.T) {
-	server := serve(t, bodies{next: readAll, patience: patience}, nil, nil)
+	server := serve(t, bodies{next: readAll, patience: patience, pause: time.Minute}, nil, nil)
 	conn := server.dial(t)
 	piece := strings.Repeat("x", 1<<10)
 	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8192\r\n\r\n"); err != nil {
@@ -154,7 +177,7 @@ func TestLongAnswerOutlivesTheBodysDeadline(t *testing.T) {
 			_, _ = io.WriteString(w, "event")
 		}
 	})
-	for scheme, server := range servers(t, bodies{patience: patience, next: watch}) {
+	for scheme, server := range servers(t, bodies{patience: patience, pause: time.Minute, next: watch}) {
 		t.Run(scheme, func(t *testing.T) {
 			conn := server.dial(t)
 			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"); err != nil {

@@ -128,6 +128,8 @@ const (
 	bodyPatience = 20 * time.Second
 	// bodyRate is the least that a client has to send, in bytes a second.
 	bodyRate = 1 << 10
+	// bodyPause bounds the wait for the next part of a body, however much came before.
+	bodyPause = time.Minute
 	// leftoverWait bounds the wait for the rest of a body that the handler did not read.
 	leftoverWait = 500 * time.Millisecond
 )
@@ -139,12 +141,12 @@ var errSlowBody = errors.New("the request's body did not arrive in time: send at
 // does not arrive. The body of a GET or HEAD request is not read: its connection ends
 // with the answer.
 func Bodies(next http.Handler) http.Handler {
-	return bodies{next: next, patience: bodyPatience}
+	return bodies{next: next, patience: bodyPatience, pause: bodyPause}
 }
 
 type bodies struct {
-	next     http.Handler
-	patience time.Duration
+	next            http.Handler
+	patience, pause time.Duration
 }
 
 // ServeHTTP implements http.Handler.
@@ -166,7 +168,7 @@ func (b bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.next.ServeHTTP(w, &inner)
 		return
 	}
-	body := &timedBody{ReadCloser: r.Body, control: control, left: b.patience}
+	body := &timedBody{ReadCloser: r.Body, control: control, left: b.patience, pause: b.pause}
 	body.setDeadline()
 	inner.Body = body
 	defer body.leave()
@@ -178,11 +180,12 @@ type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration // what the client may still take, reads in sum
+	pause   time.Duration // what it may take for the next part
 	ended   bool
 }
 
 // setDeadline sets the deadline of the connection, or of the stream in HTTP/2.
-func (b *timedBody) setDeadline() { _ = b.control.SetReadDeadline(time.Now().Add(b.left)) }
+func (b *timedBody) setDeadline() { _ = b.control.SetReadDeadline(time.Now().Add(min(b.left, b.pause))) }
 
 // Read reads what has arrived, or fails once the client has been too slow.
 func (b *timedBody) Read(p []byte) (int, error) {
