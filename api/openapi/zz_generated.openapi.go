@@ -2881,7 +2881,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 					},
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "count is the number of requests.",
+							Description: "count is the number of requests for a boot script or a config, without those that were refused (403 and 503).",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

@@ -40,7 +40,8 @@ type UnknownMachineStatus struct {
 	// lastSeen is the time of the last request.
 	// +optional
 	LastSeen metav1.Time `json:"lastSeen,omitempty"`
-	// count is the number of requests.
+	// count is the number of requests for a boot script or a config, without those that were
+	// refused (403 and 503).
 	// +optional
 	Count int64 `json:"count,omitempty"`
 	// requests are the endpoints that the machine asked: ipxe, ignition, kickstart.

@@ -33,7 +33,7 @@ with the record is shown, and given up.
 Every server has its own data directory: run the command for each.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"adopted", (*app.Store).Adopt),
+			"adopted", (*ledger.Survey).CheckAdopt, (*app.Store).Adopt),
 		newStoreDecision(initCommand, "Begin a new, empty store",
 			`Begin a new, empty store where nothing is stored, although the data directory knows
 of one: for example after NATS was lost without a backup. A store with objects is
@@ -41,7 +41,7 @@ refused. Of several servers one begins the store, and the others adopt it.
 
 The command is not needed where neither the data directory nor NATS know a store.`,
 			`  glowplug store init --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"begun", (*app.Store).Init),
+			"begun", (*ledger.Survey).CheckInit, (*app.Store).Init),
 		newForgetCredentials())
 }
 
@@ -63,6 +63,10 @@ the first one that starts afterwards records its CA.`,
 				return err
 			}
 			defer store.Close()
+			if o.NATSURL == "" {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "nothing to forget: only the servers of an external store share credentials")
+				return err
+			}
 			if err := store.ForgetCredentials(cmd.Context()); err != nil {
 				return err
 			}
@@ -75,9 +79,10 @@ the first one that starts afterwards records its CA.`,
 }
 
 // newStoreDecision returns a command that shows what is stored and then executes a
-// decision about it.
+// decision about it. check returns the reason why the decision is refused, for --dry-run too.
 func newStoreDecision(name, short, long, example, done string,
-	decide func(*app.Store, context.Context, *ledger.Survey) (string, error)) *cobra.Command {
+	check func(*ledger.Survey) error, decide func(*app.Store, context.Context, *ledger.Survey) (string, error),
+) *cobra.Command {
 	var (
 		o      app.StoreOptions
 		dryRun bool
@@ -101,8 +106,11 @@ func newStoreDecision(name, short, long, example, done string,
 				return withHint(err, "is NATS running with JetStream, reachable from here, and are the credentials right?")
 			}
 			out := cmd.OutOrStdout()
-			if err := writeSurvey(out, store.Where(), survey); err != nil || dryRun {
+			if err := writeSurvey(out, store.Where(), survey); err != nil {
 				return err
+			}
+			if dryRun {
+				return check(survey)
 			}
 			id, err := decide(store, cmd.Context(), survey)
 			if err != nil {
@@ -113,7 +121,7 @@ func newStoreDecision(name, short, long, example, done string,
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what is stored, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what is stored and whether the command would be refused, and change nothing")
 	return cmd
 }
 

@@ -185,7 +185,9 @@ type timedBody struct {
 }
 
 // setDeadline sets the deadline of the connection, or of the stream in HTTP/2.
-func (b *timedBody) setDeadline() { _ = b.control.SetReadDeadline(time.Now().Add(min(b.left, b.pause))) }
+func (b *timedBody) setDeadline() {
+	_ = b.control.SetReadDeadline(time.Now().Add(min(b.left, b.pause)))
+}
 
 // Read reads what has arrived, or fails once the client has been too slow.
 func (b *timedBody) Read(p []byte) (int, error) {

@@ -107,10 +107,18 @@ var errNothing = &Mismatch{
 // older one or one that lacks buckets, gets a new identity: writes from now on are
 // another history, and every server has to learn that.
 func (k *Keeper) Adopt(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
-	if s.seen.identity == nil && existing(s.seen) == 0 {
-		return "", errNothing
+	if err := s.CheckAdopt(); err != nil {
+		return "", err
 	}
 	return k.acceptSurvey(ctx, js, s)
+}
+
+// CheckAdopt returns the reason why Adopt refuses what is stored.
+func (s *Survey) CheckAdopt() error {
+	if s.seen.identity == nil && existing(s.seen) == 0 {
+		return errNothing
+	}
+	return nil
 }
 
 // isWhole reports whether a store has an identity and all that was ever known of it.
@@ -125,17 +133,26 @@ func (k *Keeper) isWhole(s *Survey) bool {
 // Init begins a new store where nothing is stored, and returns its identity. One
 // that another server has begun, and that is still empty, is joined.
 func (k *Keeper) Init(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
-	if n := s.Objects(); n > 0 {
-		m := &Mismatch{
-			Reason: fmt.Sprintf("this is no place for a new store: there are %d objects", n),
-			Remedy: "`glowplug store adopt` takes them as they are; delete the KV buckets by hand if they are worth nothing",
-		}
-		if s.Mismatch == nil {
-			m.Remedy = "it is what the server expects to find: start it"
-		}
-		return "", m
+	if err := s.CheckInit(); err != nil {
+		return "", err
 	}
 	return k.acceptSurvey(ctx, js, s)
+}
+
+// CheckInit returns the reason why Init refuses what is stored.
+func (s *Survey) CheckInit() error {
+	n := s.Objects()
+	if n == 0 {
+		return nil
+	}
+	m := &Mismatch{
+		Reason: fmt.Sprintf("this is no place for a new store: there are %d objects", n),
+		Remedy: "`glowplug store adopt` takes them as they are; delete the KV buckets by hand if they are worth nothing",
+	}
+	if s.Mismatch == nil {
+		m.Remedy = "it is what the server expects to find: start it"
+	}
+	return m
 }
 
 // acceptSurvey writes the identity of a whole store, else a new one, with the buckets
