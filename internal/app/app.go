@@ -159,7 +159,7 @@ func (a builder) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, false); err != nil {
+	if a.backend, err = openBackend(ctx, s, a.log, a.metrics, toServe); err != nil {
 		return err
 	}
 	a.onClose(a.backend.close)

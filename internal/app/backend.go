@@ -51,16 +51,27 @@ type backend struct {
 	close     func()
 }
 
-// openBackend opens the data directory and the store. With repair, for an operator who
-// decides which is right, a ledger that does not agree with the data is no error.
+// purpose says what a backend is opened for.
+type purpose int
+
+const (
+	// toServe refuses a ledger that does not agree with the data.
+	toServe purpose = iota
+	// toDecide is for an operator who decides which of the two is right.
+	toDecide
+	// toLook is for an operator who looks at both, and changes nothing.
+	toLook
+)
+
+// openBackend opens the data directory and the store.
 func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics prometheus.Registerer,
-	repair bool) (*backend, error) {
+	purpose purpose) (*backend, error) {
 	var b *backend
 	var err error
 	if s.NATSURL != "" {
-		b, err = dialBackend(s, log, repair)
+		b, err = dialBackend(s, log, purpose)
 	} else {
-		b, err = startBackend(ctx, s, log, repair)
+		b, err = startBackend(ctx, s, log, purpose)
 	}
 	if err != nil {
 		return nil, err
@@ -93,9 +104,10 @@ func (b *backend) setAside(bucket string) bool {
 	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool { return d.Bucket == bucket })
 }
 
-func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair bool) (*backend, error) {
-	server, err := natsd.Start(ctx, natsd.Options{DataDir: s.DataDir, Logger: log, Repair: repair,
-		Transient: kinds.Transient})
+func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose purpose) (*backend, error) {
+	server, err := natsd.Start(ctx, natsd.Options{
+		DataDir: s.DataDir, Logger: log, Repair: purpose == toDecide, Look: purpose == toLook, Transient: kinds.Transient,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +136,8 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, repair boo
 	return b, nil
 }
 
-func dialBackend(s *settings, log *slog.Logger, repair bool) (*backend, error) {
-	known, err := ledger.Open(s.DataDir, ledger.Options{Repair: repair})
+func dialBackend(s *settings, log *slog.Logger, purpose purpose) (*backend, error) {
+	known, err := ledger.Open(s.DataDir, ledger.Options{Repair: purpose != toServe})
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +273,8 @@ type StoreOptions struct {
 	NATS    natsd.Access
 	// Existing refuses a data directory that does not exist, instead of making it.
 	Existing bool
+	// Look opens both without changing anything: only Survey can be called.
+	Look bool
 }
 
 // AddFlags declares the flags with their defaults.
@@ -289,7 +303,11 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	if err := s.checkFiles(warn); err != nil {
 		return nil, err
 	}
-	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, true)
+	purpose := toDecide
+	if o.Look {
+		purpose = toLook
+	}
+	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, purpose)
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,7 @@ func newStoreDecision(name, short, long, example, done string,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// An external store may be adopted by a new server; an embedded one lies in the folder.
+			o.Look = dryRun
 			o.Existing = dryRun || name != initCommand && o.NATSURL == ""
 			store, err := openStore(cmd, o)
 			if err != nil {
@@ -110,7 +111,15 @@ func newStoreDecision(name, short, long, example, done string,
 				return err
 			}
 			if dryRun {
-				return check(survey)
+				if err := check(survey); err != nil {
+					return err
+				}
+				identity := "a store with a new identity"
+				if survey.Kept {
+					identity = "store " + survey.Found
+				}
+				_, err := fmt.Fprintf(out, "would be %s: %s would belong to %s; nothing was changed\n", done, o.DataDir, identity)
+				return err
 			}
 			id, err := decide(store, cmd.Context(), survey)
 			if err != nil {
@@ -140,7 +149,7 @@ func writeSurvey(w io.Writer, where string, s *ledger.Survey) error {
 	fmt.Fprintf(w, "store: %s\nidentity found: %s\nidentity expected: %s\n", where, cmp.Or(s.Found, "none"),
 		cmp.Or(s.Expected, "none"))
 	if s.Mismatch != nil {
-		fmt.Fprintf(w, "refused by the server: %s\n", s.Mismatch.Reason)
+		fmt.Fprintf(w, "the server refuses this store: %s\n", s.Mismatch.Reason)
 	}
 	if len(s.Buckets) == 0 {
 		_, err := fmt.Fprintln(w, "buckets: none")
@@ -153,7 +162,11 @@ func writeSurvey(w io.Writer, where string, s *ledger.Survey) error {
 		if !b.Exists {
 			objects, revision = "missing", "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", b.Name, objects, revision, b.Reached)
+		reached := "-"
+		if b.Reached > 0 {
+			reached = strconv.FormatUint(b.Reached, 10)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", b.Name, objects, revision, reached)
 	}
 	return table.Flush()
 }

@@ -20,6 +20,8 @@ type Survey struct {
 	Buckets []SurveyedBucket
 	// Mismatch is why a server would refuse the store; nil where it would not.
 	Mismatch *Mismatch
+	// Kept is whether Adopt and Init keep the identity Found.
+	Kept bool
 
 	seen sight
 }
@@ -54,6 +56,7 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 		s.Found = seen.identity.ID
 	}
 	_, s.Mismatch = judge(known, k.ledger.place, seen)
+	s.Kept = k.isWhole(s)
 	reached := expectations(known, seen)
 	for _, name := range slices.Sorted(maps.Keys(seen.buckets)) {
 		f := seen.buckets[name]
@@ -159,7 +162,7 @@ func (s *Survey) CheckInit() error {
 // as they are, first to the store and then to the data directory.
 func (k *Keeper) acceptSurvey(ctx context.Context, js jetstream.JetStream, s *Survey) (string, error) {
 	id := newIdentity()
-	if k.isWhole(s) {
+	if s.Kept {
 		id = *s.seen.identity
 	}
 	id.Buckets = revisions(s.seen)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -183,24 +184,14 @@ func (d *Damage) Error() string {
 // that nothing takes its place, unless it is among transient.
 func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *slog.Logger) ([]*Damage, error) {
 	streams := streamsOf(storeDir)
-	entries, err := os.ReadDir(streams)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking for damaged buckets: %w", err)
+	damaged, err := damagedStreams(streams)
+	if err != nil {
+		return nil, err
 	}
 	reasons := map[string]error{}
-	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a dot marks a folder during its removal
-			continue
-		}
-		_, reason := readMeta(filepath.Join(streams, e.Name()), e.Name())
-		if reason == nil {
-			continue
-		}
-		bucket, ours := ledger.NameOf(e.Name())
-		if !ours {
-			bucket = e.Name()
-		}
-		err := restoreMeta(filepath.Join(streams, e.Name()), copyOf(l, e.Name()), e.Name())
+	for _, stream := range slices.Sorted(maps.Keys(damaged)) {
+		reason, bucket := damaged[stream], bucketOf(stream)
+		err := restoreMeta(filepath.Join(streams, stream), copyOf(l, stream), stream)
 		if err == nil {
 			log.Error("the description of a bucket was damaged, or half written when the server was killed. "+
 				"It was restored from a copy, and nothing is lost. If this comes again without a kill, look at the disk", "bucket",
@@ -215,7 +206,7 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 				return nil, err
 			}
 		}
-		to, err := moveAside(filepath.Join(streams, e.Name()), filepath.Join(dir, asideDir))
+		to, err := moveAside(filepath.Join(streams, stream), filepath.Join(dir, asideDir))
 		if err != nil {
 			return nil, fmt.Errorf("the bucket %s is damaged: %w; it cannot be set aside: %w", bucket, reason, err)
 		}
@@ -227,6 +218,32 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		log.Error(d.Error(), "bucket", d.Bucket)
 	}
 	return damages, err
+}
+
+// damagedStreams returns the streams whose meta files cannot be used, each with the reason.
+func damagedStreams(streams string) (map[string]error, error) {
+	entries, err := os.ReadDir(streams)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking for damaged buckets: %w", err)
+	}
+	damaged := map[string]error{}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // a dot marks a folder during its removal
+			continue
+		}
+		if _, err := readMeta(filepath.Join(streams, e.Name()), e.Name()); err != nil {
+			damaged[e.Name()] = err
+		}
+	}
+	return damaged, nil
+}
+
+// bucketOf is the name of a stream's bucket; of a stream that is none of ours, its own name.
+func bucketOf(stream string) string {
+	if bucket, ours := ledger.NameOf(stream); ours {
+		return bucket
+	}
+	return stream
 }
 
 // moveAside moves a folder into another under a name that nothing has there.

@@ -39,6 +39,9 @@ type Options struct {
 	// Repair starts although the data and the ledger do not agree, for an operator
 	// who says what is right.
 	Repair bool
+	// Look starts as Repair does and changes nothing that a server or an operator made: no
+	// record, no copy and no bucket. NATS may write its indexes anew.
+	Look bool
 	// Transient are the buckets that hold nothing lasting: where one is damaged, an
 	// empty one takes its place.
 	Transient []string
@@ -49,10 +52,12 @@ type Server struct {
 	*ledger.Ledger
 	nats     *server.Server
 	storeDir string
-	room     room
-	damages  []*Damage
-	log      *slog.Logger
-	copying  sync.Mutex // of the streams' meta files
+	// scratch is the empty folder that Look makes where nothing is stored; else "".
+	scratch string
+	room    room
+	damages []*Damage
+	log     *slog.Logger
+	copying sync.Mutex // of the streams' meta files
 
 	mu    sync.Mutex
 	conns []*nats.Conn
@@ -68,21 +73,30 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	s := &Server{storeDir: filepath.Join(dir, "nats"), log: logger}
-	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair}); err != nil {
+	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair || opts.Look}); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, dir, opts.Transient); err != nil {
+	if opts.Look {
+		err = s.look()
+	} else {
+		s.damages, err = setAside(dir, s.storeDir, s.Ledger, opts.Transient, s.log)
+	}
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
+		s.removeScratch()
 		s.Ledger.Close()
 		return nil, err
+	}
+	if !opts.Look {
+		s.keepAll()
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, dir string, transient []string) error {
+func (s *Server) start(ctx context.Context) error {
 	var err error
-	if s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, s.log); err != nil {
-		return err
-	}
 	s.nats, err = server.NewServer(&server.Options{
 		ServerName:        serverName,
 		DontListen:        true,
@@ -103,7 +117,6 @@ func (s *Server) start(ctx context.Context, dir string, transient []string) erro
 		s.nats.WaitForShutdown()
 		return fmt.Errorf("embedded NATS server on %s: %w", s.storeDir, err)
 	}
-	s.keepAll()
 	return nil
 }
 
@@ -158,6 +171,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	select {
 	case <-stopped:
+		s.removeScratch()
 		s.Ledger.Close()
 		return nil
 	case <-ctx.Done():

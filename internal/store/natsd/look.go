@@ -1,0 +1,60 @@
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+)
+
+// look takes the place of setAside for an operator who only looks. A damaged bucket, which
+// a start mends or sets aside, is an error. Where nothing is stored, the server starts on
+// an empty folder of its own, since it makes folders where it starts.
+func (s *Server) look() error {
+	damaged, err := damagedStreams(streamsOf(s.storeDir))
+	if err != nil {
+		return err
+	}
+	if len(damaged) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(damaged)))
+		return &damagedError{bucket: bucketOf(first), reason: damaged[first]}
+	}
+	entries, err := os.ReadDir(s.storeDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("embedded store: %w", err)
+	}
+	if len(entries) > 0 {
+		return nil
+	}
+	s.scratch, err = os.MkdirTemp("", "glowplug-store-")
+	s.storeDir = s.scratch
+	return err
+}
+
+// removeScratch removes the folder that look has made.
+func (s *Server) removeScratch() {
+	if s.scratch == "" {
+		return
+	}
+	if err := os.RemoveAll(s.scratch); err != nil {
+		s.log.Warn("removing an empty store", "error", err)
+	}
+}
+
+// damagedError says that a store has a damaged bucket, and was therefore not opened.
+type damagedError struct {
+	bucket string
+	reason error
+}
+
+func (e *damagedError) Error() string {
+	return fmt.Sprintf("the bucket %s is damaged: %v", e.bucket, e.reason)
+}
+
+// Hint is what to do about it.
+func (e *damagedError) Hint() string {
+	return "nothing was changed; the next start of the server, and this command without --dry-run, restores the files" +
+		" of the bucket from their copy or, without a good copy, moves its folder unchanged to damaged/"
+}
