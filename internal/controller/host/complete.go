@@ -32,7 +32,8 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 	}
 	now := time.Now()
 	ready := decide.Condition{
-		Type: v1.ConditionReady, Met: true, Reason: "Ready", Message: "this host is served its config",
+		Type: v1.ConditionReady, Met: true, Reason: "Ready",
+		Message: "all conditions of this host are True; glowplug explain shows the answer to its machine",
 	}
 	if h := snapshot.HostFrom(host); h != nil {
 		if reason := decide.Unrecognised(c.opts.Decider, h); reason != "" {
