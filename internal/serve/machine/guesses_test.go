@@ -194,6 +194,27 @@ glowplug_boot_limited_requests_total{of="images"} 0
 	})
 }
 
+// TestCredentialCountsWithoutClaim: who has a credential reads every image and is no unknown
+// machine, whether or not the request claims an identity.
+func TestCredentialCountsWithoutClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreet(t, decide.Policy{})
+		for _, claim := range []string{"", "?hostname=nobody"} {
+			s.believe = false
+			s.want(403, stranger, PathISO+"g10/private.iso"+claim)
+			if s.want(404, stranger, PathIgnition+claim); len(s.journal.unknown) == 0 {
+				t.Errorf("%q without a credential: no unknown machine", claim)
+			}
+			s.journal.unknown = nil
+			s.believe = true
+			s.want(200, stranger, PathISO+"g10/private.iso"+claim)
+			if s.want(404, stranger, PathIgnition+claim); len(s.journal.unknown) > 0 {
+				t.Errorf("%q with a credential: an unknown machine", claim)
+			}
+		}
+	})
+}
+
 // A host that guesses is told no more than a stranger, and boots all the same.
 func TestKnownHostCannotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,6 +40,8 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
 	}
+	// A credential counts for images also where the request claims nothing.
+	req.Caller.Believed = req.Caller.Believed || s.opts.Believe(r)
 	if s.opts.Lost.Images {
 		return w.fail(result{}, lost)
 	}
@@ -81,14 +83,12 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 
 // decideImage decides whether the machine may read an image, and counts it if not.
 func (s bootPath) decideImage(r *http.Request, req *request, ref snapshot.Ref) decide.ImageDecision {
-	// The sender may be believed also where it claims nothing.
-	believed := func() bool { return req.Caller.Believed || !req.Claims.Any() && s.opts.Believe(r) }
-	if limit := s.opts.Sources.Images(req.at, &req.Caller); limit != decide.Unlimited && !believed() {
-		req.ImageLimit = limit
+	if !req.Caller.Believed {
+		req.ImageLimit = s.opts.Sources.Images(req.at, &req.Caller)
 	}
 	i := s.opts.Boot.Booter.Image(&req.Request, ref, false)
 	s.record(r, req, &i.Identity)
-	if i.Missed && !believed() {
+	if i.Missed && !req.Caller.Believed {
 		s.opts.Sources.Missed(req.at, &req.Caller)
 	}
 	return i

@@ -241,8 +241,8 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 
 // record passes on the notices of a decision, and counts its claims that do not hold.
 func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
-	// A believed caller asks about a machine and is not the machine.
-	if i.Unknown && !req.Caller.Believed && s.opts.Journal != nil {
+	// Who has a credential is no machine, whether or not he claims to be one.
+	if i.Unknown && s.opts.Journal != nil && !req.Caller.Believed && !s.opts.Believe(r) {
 		s.opts.Journal.Unknown(sighting(r, req, i))
 	}
 	for _, n := range i.Notices {
