@@ -22,7 +22,7 @@ func unknownServer(t *testing.T, created *[]v1.BareMetalHost) string {
 		{ObjectMeta: metav1.ObjectMeta{Name: "192-0-2-20"}, Status: v1.UnknownMachineStatus{
 			Addresses: []string{"192.0.2.20"}}},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(asGlowplug(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		name, isMachine := strings.CutPrefix(r.URL.Path, "/api/v1/unknownmachines/")
 		for i := range machines {

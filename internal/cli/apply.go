@@ -145,8 +145,8 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 		done += " (dry run)"
 	}
 	name := p.doc.Name
-	if p.doc.Kind != "Namespace" {
-		name = cmp.Or(p.doc.Namespace, v1.NamespaceDefault) + "/" + name
+	if namespace := after.GetNamespace(); namespace != "" {
+		name = namespace + "/" + name
 	}
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err

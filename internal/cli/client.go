@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -67,32 +68,50 @@ func (o *clientOptions) usesKubeconfig() bool {
 	return o.server == "" || o.kubeconfig != "" || o.context != ""
 }
 
-// connect returns the client of the server.
+// connect returns the client of the server, once that is known to be glowplug.
 func (o *clientOptions) connect(ctx context.Context) (*client.Client, error) {
 	if o.connected != nil {
 		return o.connected, nil
 	}
-	config, err := o.config()
+	c, address, err := o.dial()
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(config)
-	if err != nil {
+	if err := checkServer(ctx, c, address, o.usesKubeconfig()); err != nil {
 		return nil, err
-	}
-	if o.usesKubeconfig() {
-		if err := checkServer(ctx, c, config.Host); err != nil {
-			return nil, err
-		}
 	}
 	o.connected = c
 	return c, nil
+}
+
+// dial returns a client of whatever server is at the address.
+func (o *clientOptions) dial() (c *client.Client, address string, err error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err = client.New(config)
+	return c, cmp.Or(o.server, config.Host), err
 }
 
 // do sends a request and reads the answer into out, as client.Client does. Its errors
 // have a remedy.
 func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error {
 	c, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.Do(ctx, &r, out)
+	return remedied(err)
+}
+
+// read reads what a server gives to everybody, such as the metadata of a stream: from
+// --server alone no credential is sent, and none is needed.
+func (o *clientOptions) read(ctx context.Context, r client.Request, out any) error {
+	if o.usesKubeconfig() {
+		return o.do(ctx, r, out)
+	}
+	c, _, err := o.dial()
 	if err != nil {
 		return err
 	}

@@ -88,3 +88,43 @@ func TestAnotherServerGetsNothing(t *testing.T) {
 		t.Errorf("asked %q", asked)
 	}
 }
+
+// asGlowplug answers the question whether a server is glowplug, before a handler.
+func asGlowplug(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1" {
+			h(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"ignitionconfigs"}]}`)
+	}
+}
+
+// TestNothingIsSentToAnotherServer: a command asks what a server is before it sends an object.
+func TestNothingIsSentToAnotherServer(t *testing.T) {
+	var asked []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		http.Error(w, "<html>not found</html>", http.StatusNotFound)
+	}))
+	t.Cleanup(web.Close)
+	file := filepath.Join(t.TempDir(), "map.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"apply", "-f", file}, {"adopt", "um/52-54-00-12-34-56", "--name", "n"}, {"render", "worker"}, {"iso", "list"},
+		{"coreos", "import", "testdata/rhcos-amd64.json"}, {"explain", "mac=52:54:00:12:34:56"},
+	} {
+		asked = nil
+		var out, errs strings.Builder
+		code := Main(append(args, "--server", web.URL), strings.NewReader(""), &out, &errs)
+		if want := "error: " + web.URL + " is no glowplug server: it has no ignitionconfigs\nhint: name "; code != 1 ||
+			!strings.HasPrefix(errs.String(), want) {
+			t.Errorf("%s: %d\n%s", args, code, errs.String())
+		}
+		if !slices.Equal(asked, []string{"GET /api/v1"}) {
+			t.Errorf("%s asked %q", args, asked)
+		}
+	}
+}

@@ -162,15 +162,18 @@ func (o *clientOptions) currentNamespace() string {
 	return ""
 }
 
-// checkServer refuses a server that is another one than glowplug. The kubeconfig may
-// be that of a Kubernetes cluster, which would take Namespaces and ConfigMaps.
-func checkServer(ctx context.Context, c *client.Client, address string) error {
+// checkServer refuses a server that is another one than glowplug: the API of a Kubernetes
+// cluster would take Namespaces and ConfigMaps.
+func checkServer(ctx context.Context, c *client.Client, address string, byKubeconfig bool) error {
 	var list metav1.APIResourceList
 	_, err := c.Do(ctx, &client.Request{Path: "/api/v1"}, &list)
 	known := func(r metav1.APIResource) bool { return r.Name == "ignitionconfigs" }
-	if client.Code(err) == http.StatusNotFound || err == nil && !slices.ContainsFunc(list.APIResources, known) {
-		return withHint(fmt.Errorf("%s is no glowplug server: it has no ignitionconfigs", address),
-			"name another context of the kubeconfig with --context, or the server's --kubeconfig DATA-DIR/admin.kubeconfig")
+	if client.Code(err) != http.StatusNotFound && (err != nil || slices.ContainsFunc(list.APIResources, known)) {
+		return remedied(err)
 	}
-	return remedied(err)
+	remedy := "name the server's admin listener with --server, or its --kubeconfig DATA-DIR/admin.kubeconfig"
+	if byKubeconfig {
+		remedy = "name another context of the kubeconfig with --context, or the server's --kubeconfig DATA-DIR/admin.kubeconfig"
+	}
+	return withHint(fmt.Errorf("%s is no glowplug server: it has no ignitionconfigs", address), remedy)
 }

@@ -103,7 +103,7 @@ func serverMetadata(ctx context.Context, options *clientOptions, stream, release
 		request.Query = url.Values{"release": {release}}
 	}
 	var data []byte
-	err := options.do(ctx, request, &data)
+	err := options.read(ctx, request, &data)
 	if client.Code(err) == http.StatusNotFound {
 		err = withHint(err, "kubectl get streamreleases lists the streams; glowplug coreos import adds one")
 	}

@@ -210,6 +210,10 @@ type mirror struct {
 	bar     *progress
 }
 
+// downloadsRest is the remedy of downloads that failed.
+const downloadsRest = "run the command again: it downloads the rest, and goes on where a download stopped;" +
+	" a wrong SHA-256 or signature is an error of the stream's metadata or of the web server, and stays"
+
 // run downloads one file after the other. After the failure of one it goes on with the
 // others; the error names each.
 func (m *mirror) run(ctx context.Context) error {
@@ -242,10 +246,10 @@ func (m *mirror) run(ctx context.Context) error {
 	case 0:
 		return nil
 	case 1:
-		return withHint(failed[0], goesOn)
+		return withHint(failed[0], downloadsRest)
 	}
 	err = fmt.Errorf("%d of %d files are missing:\n%w", len(failed), len(m.plan), errors.Join(failed...))
-	return withHint(err, goesOn)
+	return withHint(err, downloadsRest)
 }
 
 // ensure makes sure that a file and its signature are in the folder and valid.

@@ -176,7 +176,7 @@ func (e *explainer) offline(stderr io.Writer, query url.Values) (*decide.Explana
 	}
 	decider, problems, err := app.Offline(decide.Policy{Isolate: e.isolate}, e.manifests...)
 	if err != nil {
-		return nil, err
+		return nil, fileError(err)
 	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "warning: %v\n", p)

@@ -58,7 +58,7 @@ func TestExplanationTextOfLayersAndImages(t *testing.T) {
 		Boot: &decide.ExplainedBoot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
 			Skew: "host g10/a boots image g10/old"},
 		Winner: &decide.Winner{
-			Layers:  []decide.ExplainedLayer{{Name: "base", Changed: true}, {Name: "side", Failing: true}},
+			Layers:  []decide.ExplainedLayer{{Name: "base", Changed: true}, {Name: "side", Failing: true}, {Name: "gone", Missing: true}},
 			Origins: []ignition.Origin{{Kind: "user", Name: "a\x1b[2J\nb", From: []string{"base", "top"}}},
 		},
 	})
@@ -66,6 +66,7 @@ func TestExplanationTextOfLayersAndImages(t *testing.T) {
 		"release:   the image has release 33.1\n", "reads:     the image reads Ignition spec up to 3.2.0\n",
 		"warning:   host g10/a boots image g10/old\n",
 		"layer:     base which has changed since\n", "layer:     side, its last good compilation\n",
+		"layer:     gone, which no longer exists\n",
 		"user a\uFFFD[2J\uFFFDb  base, top\n",
 	} {
 		if !strings.Contains(got, want) {

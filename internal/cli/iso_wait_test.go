@@ -68,7 +68,7 @@ func TestISOWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(imageStates(c.answers))
+			server := httptest.NewServer(asGlowplug(imageStates(c.answers)))
 			defer server.Close()
 			var out, errs strings.Builder
 			code := Main(append([]string{"iso", "wait", "fcos", "-n", "g10", "--server", server.URL}, c.args...),

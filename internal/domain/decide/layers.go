@@ -13,8 +13,9 @@ type ExplainedLayer struct {
 	Name string `json:"name"`
 	// Hash is that of the layer at the time of the merge.
 	Hash string `json:"hash"`
-	// Changed is true where the layer has changed since.
+	// Changed is true where the layer has changed since, and Missing where it no longer exists.
 	Changed bool `json:"changed,omitempty"`
+	Missing bool `json:"missing,omitempty"`
 	// Failing is true where the layer did not compile, and its last good compilation was merged.
 	Failing bool `json:"failing,omitempty"`
 }
@@ -40,7 +41,8 @@ func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLa
 	for _, merged := range c.Stack.Merged {
 		now := view.Config(snapshot.Ref{Namespace: c.Namespace, Name: merged.Name})
 		layers = append(layers, ExplainedLayer{
-			Name: merged.Name, Hash: merged.Hash, Failing: merged.Stale, Changed: now == nil || now.Hash != merged.Hash,
+			Name: merged.Name, Hash: merged.Hash, Failing: merged.Stale, Missing: now == nil,
+			Changed: now != nil && now.Hash != merged.Hash,
 		})
 	}
 	t := &tracer{view: view, traced: map[string]map[entry][]string{}}
