@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -152,7 +153,7 @@ func (a *App) libraryLog(name string) *slog.Logger {
 // openStore opens the store, and makes the objects in memory and the progress of machines.
 func (a builder) openStore(ctx context.Context) error {
 	s := a.settings
-	if err := s.checkAbove(); err != nil {
+	if err := errors.Join(s.checkAbove(), s.checkPublic()); err != nil {
 		return err
 	}
 	err := s.checkFiles(func(message, remedy string) { a.log.Warn(message, "hint", remedy) })

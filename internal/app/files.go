@@ -23,6 +23,21 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 	}
 }
 
+// checkPublic refuses folders whose files everybody may read, and that hold something private.
+// It comes before the server makes any file.
+func (s *settings) checkPublic() error {
+	for _, folder := range []struct{ flag, path string }{{"streams-dir", s.StreamsDir}, {"assets-dir", s.AssetsDir}} {
+		if folder.path == "" {
+			continue
+		}
+		if inside := s.privateIn(folder.path); inside != "" {
+			return bad(folder.flag, "everybody may read the files of %s, and %s, which is private, is the same folder, in it or "+
+				"around it: give another folder", folder.path, inside)
+		}
+	}
+	return nil
+}
+
 // privateIn returns a file or folder that must not be served to everybody, if it is in dir or
 // is a folder around dir; "" where there is none.
 func (s *settings) privateIn(dir string) string {

@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +29,28 @@ func TestPrivateFilesAreNoAssets(t *testing.T) {
 	} {
 		if got := s.privateIn(filepath.Join(dir, folder)); (got != "") != private {
 			t.Errorf("%q: %q", folder, got)
+		}
+	}
+}
+
+// TestPublicFoldersAreCheckedFirst: a refused start leaves no key in a folder that everybody
+// may read.
+func TestPublicFoldersAreCheckedFirst(t *testing.T) {
+	dir := t.TempDir()
+	assets := filepath.Join(dir, "assets")
+	if err := os.Mkdir(assets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{AssetsDir: assets}, {StreamsDir: assets}} {
+		o.DataDir, o.PKIDir = filepath.Join(dir, "data"), assets
+		b := builder{App: &App{settings: &settings{Options: o}}}
+		if err := b.openStore(t.Context()); err == nil || !strings.Contains(err.Error(), "everybody may read the files of "+assets) {
+			t.Errorf("%+v: %v", o, err)
+		}
+		for _, folder := range []string{assets, filepath.Join(dir, "data")} {
+			if made, _ := os.ReadDir(folder); len(made) > 0 {
+				t.Errorf("%s has %v", folder, made)
+			}
 		}
 	}
 }

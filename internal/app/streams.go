@@ -74,10 +74,6 @@ func (a builder) openFolder(flag, dir string) (*os.Root, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	if inside := a.settings.privateIn(dir); inside != "" {
-		return nil, bad(flag, "everybody may read the files of %s, and %s, which is private, is the same folder, in it or "+
-			"around it: give another folder", dir, inside)
-	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, bad(flag, "%v", err)

@@ -128,7 +128,7 @@ func New(opts Options) (*Server, error) {
 	if opts.TokenFile != "" {
 		var err error
 		if tokens, err = openTokens(opts.TokenFile, opts.Logger); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
 	s := &Server{
