@@ -1135,7 +1135,7 @@ func schema_glowplug_api_v1_ISCSICdromSpec(ref common.ReferenceCallback) common.
 					},
 					"readOnly": {
 						SchemaProps: spec.SchemaProps{
-							Description: "readOnly is always true: initiators cannot write to an image.",
+							Description: "readOnly is true by default. Initiators cannot write to an image, whatever it says.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

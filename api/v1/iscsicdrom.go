@@ -83,7 +83,7 @@ type ISCSICdromSpec struct {
 	// version is the version of the image, any text.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// readOnly is always true: initiators cannot write to an image.
+	// readOnly is true by default. Initiators cannot write to an image, whatever it says.
 	// +optional
 	ReadOnly *bool `json:"readOnly,omitempty"`
 	// kernelArgs are the kernel arguments that the server writes into the boot entries of
