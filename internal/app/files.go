@@ -31,8 +31,8 @@ func (s *settings) checkPublic() error {
 			continue
 		}
 		if inside := s.privateIn(folder.path); inside != "" {
-			return bad(folder.flag, "everybody may read the files of %s, and %s, which is private, is the same folder, in it or "+
-				"around it: give another folder", folder.path, inside)
+			return bad(folder.flag, "everybody may read the files of %s, and %s, which is private, is the same folder, "+
+				"in it or around it: give another folder", folder.path, inside)
 		}
 	}
 	return nil

@@ -44,7 +44,8 @@ func TestPublicFoldersAreCheckedFirst(t *testing.T) {
 	for _, o := range []Options{{AssetsDir: assets}, {StreamsDir: assets}} {
 		o.DataDir, o.PKIDir = filepath.Join(dir, "data"), assets
 		b := builder{App: &App{settings: &settings{Options: o}}}
-		if err := b.openStore(t.Context()); err == nil || !strings.Contains(err.Error(), "everybody may read the files of "+assets) {
+		err := b.openStore(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "everybody may read the files of "+assets) {
 			t.Errorf("%+v: %v", o, err)
 		}
 		for _, folder := range []string{assets, filepath.Join(dir, "data")} {

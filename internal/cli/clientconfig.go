@@ -173,7 +173,8 @@ func checkServer(ctx context.Context, c *client.Client, address string, byKubeco
 	}
 	remedy := "name the server's admin listener with --server, or its --kubeconfig DATA-DIR/admin.kubeconfig"
 	if byKubeconfig {
-		remedy = "name another context of the kubeconfig with --context, or the server's --kubeconfig DATA-DIR/admin.kubeconfig"
+		remedy = "name another context of the kubeconfig with --context, or the server's" +
+			" --kubeconfig DATA-DIR/admin.kubeconfig"
 	}
 	return withHint(fmt.Errorf("%s is no glowplug server: it has no ignitionconfigs", address), remedy)
 }

@@ -168,7 +168,8 @@ func layerText(l decide.ExplainedLayer) string {
 	if short := l.Hash; len(short) > 19 {
 		text += " (" + short[:19] + ")"
 	}
-	return text + when(l.Changed, " which has changed since") + when(l.Missing, ", which no longer exists") + when(l.Failing, ", its last good compilation")
+	return text + when(l.Changed, " which has changed since") + when(l.Missing, ", which no longer exists") +
+		when(l.Failing, ", its last good compilation")
 }
 
 // rendered describes the rendering of a template.

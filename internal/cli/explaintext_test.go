@@ -58,7 +58,9 @@ func TestExplanationTextOfLayersAndImages(t *testing.T) {
 		Boot: &decide.ExplainedBoot{Image: "g10/old", Release: "33.1", MaxIgnition: "3.2.0",
 			Skew: "host g10/a boots image g10/old"},
 		Winner: &decide.Winner{
-			Layers:  []decide.ExplainedLayer{{Name: "base", Changed: true}, {Name: "side", Failing: true}, {Name: "gone", Missing: true}},
+			Layers: []decide.ExplainedLayer{
+				{Name: "base", Changed: true}, {Name: "side", Failing: true}, {Name: "gone", Missing: true},
+			},
 			Origins: []ignition.Origin{{Kind: "user", Name: "a\x1b[2J\nb", From: []string{"base", "top"}}},
 		},
 	})

@@ -91,7 +91,8 @@ func remove(t *testing.T, path string) {
 // spoilSum damages the checksum of the bucket HOSTS.
 func spoilSum(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(bucketFolder(dir, "HOSTS"), sumFile), []byte("0000000000000000"), 0o600); err != nil {
+	path := filepath.Join(bucketFolder(dir, "HOSTS"), sumFile)
+	if err := os.WriteFile(path, []byte("0000000000000000"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
