@@ -54,6 +54,8 @@ func (o *clientOptions) loadKubeconfig() (clientcmd.ClientConfig, error) {
 		return nil, withHint(fmt.Errorf("no kubeconfig at %s", rules.ExplicitPath), remedy)
 	case err != nil:
 		return nil, fmt.Errorf("the kubeconfig cannot be read: %w", err)
+	case clientcmdapi.IsConfigEmpty(raw) && rules.ExplicitPath != "":
+		return nil, withHint(fmt.Errorf("the kubeconfig %s is empty, or names no server", rules.ExplicitPath), remedy)
 	case clientcmdapi.IsConfigEmpty(raw) && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
 		return nil, withHint(fmt.Errorf("$KUBECONFIG names %s, which does not exist or is empty",
 			os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), remedy)

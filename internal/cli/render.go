@@ -37,8 +37,9 @@ addresses: name the address or a CIDR within their range.
 A template on the server is rendered for the host of --host. For a template in a file
 see glowplug compile --template.
 
---spec is the newest Ignition version that the machine reads. The command fails, as
-the machine does, where one of the configs has a newer version.`,
+--spec is the newest Ignition version that the machine reads. The config itself is
+converted to it, as the server does; a config that it names is not: the command fails,
+as the machine does, where one of those has a newer version.`,
 		Example: `  glowplug render worker -n rack-a
   glowplug render worker-template -n rack-a --host node-7
   glowplug render worker.bu --allow-fetch config.example.com,10.0.0.0/8
