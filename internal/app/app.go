@@ -142,11 +142,11 @@ func (a builder) openLog(stderr io.Writer) {
 	a.log = slog.New(a.sink)
 	a.limiter = logs.NewLimiter(a.log, a.metrics)
 	a.onClose(a.limiter.Close)
-	api.BridgeLogs(a.libraryLog("kubernetes"))
+	api.BridgeLogs(a.logOf("kubernetes"))
 }
 
-// libraryLog is the log of a library, whose lines are limited.
-func (a *App) libraryLog(name string) *slog.Logger {
+// logOf is the log of a library, whose lines are limited.
+func (a *App) logOf(name string) *slog.Logger {
 	return slog.New(a.limiter.Handler(a.sink, logs.Source{Kind: logs.Library, Name: name}))
 }
 

@@ -243,7 +243,7 @@ func (a *App) health() http.Handler {
 
 // metricsHandler serves /metrics to every caller, or to those who may use the API.
 func (a *App) metricsHandler() http.Handler {
-	metrics := api.MetricsHandler(a.metrics, a.libraryLog("prometheus"))
+	metrics := api.MetricsHandler(a.metrics, a.logOf("prometheus"))
 	if a.settings.Metrics == metricsCredential {
 		return a.api.Authenticated(metrics)
 	}

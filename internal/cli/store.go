@@ -64,7 +64,8 @@ the first one that starts afterwards records its CA.`,
 			}
 			defer store.Close()
 			if o.NATSURL == "" {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), "nothing to forget: only the servers of an external store share credentials")
+				_, err = fmt.Fprintln(cmd.OutOrStdout(),
+					"nothing to forget: only the servers of an external store share credentials")
 				return err
 			}
 			if err := store.ForgetCredentials(cmd.Context()); err != nil {
@@ -130,7 +131,8 @@ func newStoreDecision(name, short, long, example, done string,
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what is stored and whether the command would be refused, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false,
+		"show what is stored and whether the command would be refused, and change nothing")
 	return cmd
 }
 

@@ -194,8 +194,8 @@ glowplug_boot_limited_requests_total{of="images"} 0
 	})
 }
 
-// TestCredentialCountsWithoutClaim: who has a credential reads every image and is no unknown
-// machine, whether or not the request claims an identity.
+// TestCredentialCountsWithoutClaim: a caller with a credential reads every image and is no
+// unknown machine, whether or not the request claims an identity.
 func TestCredentialCountsWithoutClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, decide.Policy{})

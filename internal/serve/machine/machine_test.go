@@ -42,7 +42,7 @@ var rackImages = map[string]string{
 	"g10/web":        `{"spec":{"transport":"http"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:web"}}`,
 	"g10/hidden":     `{"spec":{"menu":false},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:hidden"}}`,
 	"g10/intel":      `{"spec":{"menu":false},"status":{"phase":"Ready","architectures":["x86_64"],"targetIQN":"iqn.2026-11.dev.glowplug:g10:intel"}}`,
-	"g10/private":    `{"spec":{"menu":false,"access":"hosts"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:g10:private"}}`,
+	"g10/private":    `{"spec":{"menu":false,"access":"hosts"},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev:private"}}`,
 	"default/rescue": `{"spec":{"default":true},"status":{"phase":"Ready","targetIQN":"iqn.2026-11.dev.glowplug:default:rescue"}}`,
 }
 

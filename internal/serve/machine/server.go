@@ -241,7 +241,7 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 
 // record passes on the notices of a decision, and counts its claims that do not hold.
 func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
-	// Who has a credential is no machine, whether or not he claims to be one.
+	// A caller with a credential is no machine, whether or not the request claims an identity.
 	if i.Unknown && s.opts.Journal != nil && !req.Caller.Believed && !s.opts.Believe(r) {
 		s.opts.Journal.Unknown(sighting(r, req, i))
 	}

@@ -114,7 +114,7 @@ func (l *Ledger) open(opts Options) error {
 
 // checkData compares the record with the folder of an embedded store.
 func (l *Ledger) checkData(data string, state record, missing bool) error {
-	holdsData, err := notEmpty(data)
+	holdsData, err := NotEmpty(data)
 	switch {
 	case err != nil:
 		return err
@@ -140,7 +140,8 @@ func (l *Ledger) checkData(data string, state record, missing bool) error {
 	}
 }
 
-func notEmpty(dir string) (bool, error) {
+// NotEmpty reports whether a folder exists and has something in it.
+func NotEmpty(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

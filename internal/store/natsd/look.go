@@ -1,12 +1,12 @@
 package natsd
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
+
+	"glowplug/internal/store/ledger"
 )
 
 // look takes the place of setAside for an operator who only looks. A damaged bucket, which
@@ -21,11 +21,11 @@ func (s *Server) look() error {
 		first := slices.Min(slices.Collect(maps.Keys(damaged)))
 		return &damagedError{bucket: bucketOf(first), reason: damaged[first]}
 	}
-	entries, err := os.ReadDir(s.storeDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	holdsData, err := ledger.NotEmpty(s.storeDir)
+	if err != nil {
 		return fmt.Errorf("embedded store: %w", err)
 	}
-	if len(entries) > 0 {
+	if holdsData {
 		return nil
 	}
 	s.scratch, err = os.MkdirTemp("", "glowplug-store-")
