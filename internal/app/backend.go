@@ -311,6 +311,12 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	if err != nil {
 		return nil, err
 	}
+	for _, d := range b.damages {
+		if d.Lost {
+			warn(d.Error(), "`glowplug store` leaves that folder as it is, and the bucket stays missing; to give the bucket up, "+
+				"remove the folder and run `glowplug store adopt`")
+		}
+	}
 	return &Store{backend: b}, nil
 }
 
@@ -330,10 +336,30 @@ func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 	if wait.PollUntilContextCancel(ctx, storeRetry, true, answered) == nil {
 		return survey, err
 	}
-	if conn := s.backend.js.Conn(); !conn.IsConnected() && conn.LastError() != nil {
-		err = conn.LastError()
+	if conn := s.backend.js.Conn(); !conn.IsConnected() {
+		err = errors.New("there is no connection")
+		if last := conn.LastError(); last != nil && !errors.Is(last, nats.ErrReconnectBufExceeded) {
+			err = last
+		}
 	}
 	return nil, fmt.Errorf("%s does not answer: %w", s.backend.where, err)
+}
+
+// CheckAdopt returns the reason why Adopt refuses what is stored.
+func (s *Store) CheckAdopt(survey *ledger.Survey) error { return survey.CheckAdopt() }
+
+// CheckInit returns the reason why Init refuses what is stored: the folder of a bucket that
+// was set aside has objects, too.
+func (s *Store) CheckInit(survey *ledger.Survey) error {
+	for _, d := range s.backend.damages {
+		if d.Lost {
+			return &ledger.Mismatch{
+				Reason: fmt.Sprintf("this is no place for a new store: the bucket %s was set aside as %s", d.Bucket, d.Aside),
+				Remedy: "restore the bucket, or move that folder away",
+			}
+		}
+	}
+	return survey.CheckInit()
 }
 
 // Adopt records what is stored now as the truth; see ledger.Keeper.
@@ -345,6 +371,9 @@ func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, er
 
 // Init begins a new store where nothing is stored; see ledger.Keeper.
 func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err error) {
+	if err := s.CheckInit(survey); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return s.backend.keeper.Init(ctx, s.backend.js, survey)

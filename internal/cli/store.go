@@ -28,12 +28,13 @@ The commands need the data directory for themselves: stop the server first.`,
 		newStoreDecision("adopt", "Accept what is stored now",
 			`Accept what is stored now, whatever the data directory recorded: after the restore of
 a backup, for example, or when a server moves to another NATS. What is lost compared
-with the record is shown, and given up.
+with the record is shown, and given up. A damaged bucket that was set aside stays
+missing: restore it, or remove its folder in damaged/ to give it up as well.
 
 Every server has its own data directory: run the command for each.`,
 			`  glowplug store adopt --data-dir /var/lib/glowplug
   glowplug store adopt --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"adopted", (*ledger.Survey).CheckAdopt, (*app.Store).Adopt),
+			"adopted", (*app.Store).CheckAdopt, (*app.Store).Adopt),
 		newStoreDecision(initCommand, "Begin a new, empty store",
 			`Begin a new, empty store where nothing is stored, although the data directory knows
 of one: for example after NATS was lost without a backup. A store with objects is
@@ -41,7 +42,7 @@ refused. Of several servers one begins the store, and the others adopt it.
 
 The command is not needed where neither the data directory nor NATS know a store.`,
 			`  glowplug store init --data-dir /var/lib/glowplug --nats-url nats://nats.example:4222`,
-			"begun", (*ledger.Survey).CheckInit, (*app.Store).Init),
+			"begun", (*app.Store).CheckInit, (*app.Store).Init),
 		newForgetCredentials())
 }
 
@@ -82,7 +83,7 @@ the first one that starts afterwards records its CA.`,
 // newStoreDecision returns a command that shows what is stored and then executes a
 // decision about it. check returns the reason why the decision is refused, for --dry-run too.
 func newStoreDecision(name, short, long, example, done string,
-	check func(*ledger.Survey) error, decide func(*app.Store, context.Context, *ledger.Survey) (string, error),
+	check func(*app.Store, *ledger.Survey) error, decide func(*app.Store, context.Context, *ledger.Survey) (string, error),
 ) *cobra.Command {
 	var (
 		o      app.StoreOptions
@@ -112,7 +113,7 @@ func newStoreDecision(name, short, long, example, done string,
 				return err
 			}
 			if dryRun {
-				if err := check(survey); err != nil {
+				if err := check(store, survey); err != nil {
 					return err
 				}
 				identity := "a store with a new identity"

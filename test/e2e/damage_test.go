@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -137,6 +138,61 @@ func TestDamagedMetaFile(t *testing.T) {
 	}
 	if out := s.kubectl("", "get", "bmh,ign,cdrom", "-o", "name"); strings.Count(out, "\n") != 4 {
 		t.Errorf("after all was put back there is: %s", out)
+	}
+}
+
+// TestAdoptGivesUpNoDamagedBucket: who adopts the rest of a store does not lose the bucket
+// that is damaged. It stays missing, machines are told to wait, and it can be put back.
+func TestAdoptGivesUpNoDamagedBucket(t *testing.T) {
+	needs(t)
+	s := start(t)
+	s.kubectl(damageObjects+"---\n"+configFor("a"), "apply", "-f", "-")
+	if code := s.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	home := filepath.Join(s.dir, "nats", "jetstream", "$G", "streams", "KV_BAREMETALHOSTS")
+	good := map[string]string{}
+	for _, name := range []string{"meta.inf", "meta.sum"} {
+		good[name] = read(t, filepath.Join(home, name))
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "ledger", "meta")); err != nil {
+		t.Fatal(err)
+	}
+	flipByte(t, filepath.Join(home, "meta.inf"))
+	for range 2 { // the first sets the bucket aside
+		if out, err := exec.Command(program, "store", "adopt", "--data-dir", s.dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	s.launch()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		a := getOrNothing(s.admin("/api/v1/ignition?mac=02:00:00:00:00:01"))
+		if a.status == http.StatusServiceUnavailable && strings.Contains(s.log.String(), "damaged/KV_BAREMETALHOSTS-") {
+			break
+		}
+		if a.status == http.StatusOK || a.status == http.StatusNotFound || time.Now().After(deadline) {
+			t.Fatalf("a machine is answered %d without the bucket of hosts", a.status)
+		}
+	}
+	if a := get(t, s.admin("/api/v1/baremetalhosts")); a.status != http.StatusServiceUnavailable {
+		t.Errorf("the API answers %d: %s", a.status, a.body)
+	}
+	if code := s.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	aside, _ := filepath.Glob(filepath.Join(s.dir, "damaged", "KV_BAREMETALHOSTS-*"))
+	if len(aside) != 1 {
+		t.Fatalf("set aside: %v", aside)
+	}
+	for name, content := range good {
+		write(t, filepath.Join(aside[0], name), content)
+	}
+	if err := os.Rename(aside[0], home); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	if a := get(t, s.admin("/api/v1/ignition?mac=02:00:00:00:00:01")); a.status != http.StatusOK {
+		t.Errorf("after it was put back: %d %s", a.status, a.body)
 	}
 }
 

@@ -149,7 +149,11 @@ func TestInitRefusesWhereThereAreObjects(t *testing.T) {
 	js, own, other := natstest.Start(t).JetStream(), open(t, t.TempDir()), open(t, t.TempDir())
 	fill(t, js, own, "A", 3)
 	fill(t, natstest.Start(t).JetStream(), other, "A", 1)
-	for l, remedy := range map[*Ledger]string{own: "start it", other: "glowplug store adopt"} {
+	// A server whose record is lost does not start on what it finds.
+	lost := open(t, t.TempDir())
+	for l, remedy := range map[*Ledger]string{
+		own: "start it", other: "glowplug store adopt", lost: "glowplug store adopt",
+	} {
 		before := l.snapshot().ID
 		_, _, err := decide(t, l, js, func(k *Keeper, s *Survey) (string, error) { return k.Init(t.Context(), js, s) })
 		refused(t, err, "3 objects", remedy)

@@ -156,12 +156,41 @@ func TestTransientBucketIsSetAsideForGood(t *testing.T) {
 	if s.Has("EVENTS") || s.Lost("EVENTS") != nil || !s.Has("HOSTS") {
 		t.Errorf("EVENTS is recorded: %v, lost: %v; HOSTS is recorded: %v", s.Has("EVENTS"), s.Lost("EVENTS"), s.Has("HOSTS"))
 	}
-	if d := s.Damages(); len(d) != 1 || d[0].Bucket != "EVENTS" || !strings.Contains(d[0].Error(), "made anew") {
+	if d := s.Damages(); len(d) != 1 || d[0].Bucket != "EVENTS" || !strings.Contains(d[0].Error(), "takes its place") {
 		t.Errorf("the damages: %v", d)
 	} else if blocks, err := os.ReadDir(filepath.Join(d[0].Aside, "msgs")); err != nil || len(blocks) == 0 {
 		t.Errorf("what was set aside: %v, %v", blocks, err)
 	}
 	wantValue(t, connected(t, s), "HOSTS")
+}
+
+// TestBucketThatWasSetAsideStaysLost: nothing takes the place of a damaged bucket, also
+// after an operator has adopted the rest of the store, which empties the record.
+func TestBucketThatWasSetAsideStaysLost(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "CONFIGS", "HOSTS")
+	dropCopies(t, dir)
+	spoilSum(t, dir)
+	stop(t, start(t, dir))
+	remove(t, filepath.Join(dir, "store.json"))
+
+	looked, err := Start(t.Context(), Options{DataDir: dir, Look: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := looked.Damages(); len(d) != 1 || !d[0].Lost || looked.Has("HOSTS") {
+		t.Errorf("an operator who looks sees %v; the record has the bucket: %v", d, looked.Has("HOSTS"))
+	}
+	stop(t, looked)
+
+	s, err := Start(t.Context(), Options{DataDir: dir, Repair: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	if s.Lost("HOSTS") == nil || !s.Has("HOSTS") {
+		t.Errorf("lost: %v; the record has the bucket: %v", s.Lost("HOSTS"), s.Has("HOSTS"))
+	}
 }
 
 func wantValue(t *testing.T, js jetstream.JetStream, bucket string) {

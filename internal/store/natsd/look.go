@@ -12,9 +12,12 @@ import (
 // look takes the place of setAside for an operator who only looks. A damaged bucket, which
 // a start mends or sets aside, is an error. Where nothing is stored, the server starts on
 // an empty folder of its own, since it makes folders where it starts.
-func (s *Server) look() error {
+func (s *Server) look(dir string, transient []string) error {
 	damaged, err := damagedStreams(streamsOf(s.storeDir))
 	if err != nil {
+		return err
+	}
+	if s.damages, err = listAside(dir, streamsOf(s.storeDir), transient); err != nil {
 		return err
 	}
 	if len(damaged) > 0 {

@@ -155,8 +155,8 @@ type Damage struct {
 	Reason error
 	// Aside is where the folder is now, and Home where it belongs.
 	Aside, Home string
-	// Lost is true where the bucket is missing now. A bucket that holds nothing
-	// lasting is made anew instead.
+	// Lost is true where the bucket is missing now, until its folder is put back or is
+	// removed and the loss adopted. A transient bucket is made anew instead.
 	Lost bool
 }
 
@@ -169,7 +169,8 @@ func (d *Damage) Error() string {
 		what += " at a former start; its folder is " + d.Aside
 	}
 	if !d.Lost {
-		return what + ". The bucket holds nothing lasting and is made anew; remove that folder to end this warning"
+		return what + ". Another bucket takes its place; remove that folder, once nothing in it is needed, to end" +
+			" this warning"
 	}
 	return what + fmt.Sprintf(". What needs it is answered 503. To get it back: stop the server; put %s and %s into"+
 		" that folder, both from a backup of this data directory or both from the same folder of a new, empty data"+
@@ -180,8 +181,8 @@ func (d *Damage) Error() string {
 // setAside looks at the folders of all streams before the server does: it waits
 // for ever for a stream whose meta file is damaged. Where there is a copy of the
 // file, it takes its place. Without one the folder is moved away, and is never
-// changed or removed. A bucket that was recorded stays recorded, so
-// that nothing takes its place, unless it is among transient.
+// changed or removed. The bucket stays recorded, so that nothing takes its place, unless
+// it is among transient.
 func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *slog.Logger) ([]*Damage, error) {
 	streams := streamsOf(storeDir)
 	damaged, err := damagedStreams(streams)
@@ -212,10 +213,13 @@ func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *s
 		}
 		reasons[to] = reason
 	}
-	damages, err := listAside(dir, streams, l)
+	damages, err := listAside(dir, streams, transient)
 	for _, d := range damages {
 		d.Reason = reasons[d.Aside]
 		log.Error(d.Error(), "bucket", d.Bucket)
+		if d.Lost { // an operator who adopts the rest of the store has removed it from the record
+			err = errors.Join(err, l.Add(d.Bucket))
+		}
 	}
 	return damages, err
 }
@@ -267,8 +271,9 @@ func moveAside(from, into string) (to string, err error) {
 	return to, errors.Join(ledger.SyncDir(into), ledger.SyncDir(filepath.Dir(from)))
 }
 
-// listAside returns what was ever set aside and is still there.
-func listAside(dir, streams string, l *ledger.Ledger) ([]*Damage, error) {
+// listAside returns what was ever set aside and is still there. A bucket that is not
+// among transient is lost until it is back at its place.
+func listAside(dir, streams string, transient []string) ([]*Damage, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, asideDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for damaged buckets: %w", err)
@@ -284,7 +289,7 @@ func listAside(dir, streams string, l *ledger.Ledger) ([]*Damage, error) {
 		_, err := os.Stat(home)
 		damages = append(damages, &Damage{
 			Bucket: bucket, Aside: filepath.Join(dir, asideDir, e.Name()), Home: home,
-			Lost: l.Has(bucket) && errors.Is(err, fs.ErrNotExist),
+			Lost: errors.Is(err, fs.ErrNotExist) && !slices.Contains(transient, bucket),
 		})
 	}
 	return damages, nil

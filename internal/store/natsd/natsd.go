@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ type Options struct {
 	// record, no copy and no bucket. NATS may write its indexes anew.
 	Look bool
 	// Transient are the buckets that hold nothing lasting: where one is damaged, an
-	// empty one takes its place.
+	// empty one takes its place. All others stay missing until they are restored.
 	Transient []string
 }
 
@@ -76,10 +77,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if s.Ledger, err = ledger.Open(dir, ledger.Options{Data: s.storeDir, Repair: opts.Repair || opts.Look}); err != nil {
 		return nil, err
 	}
+	transient := append(slices.Clone(opts.Transient), ledger.Bucket) // the identity is written again
 	if opts.Look {
-		err = s.look()
+		err = s.look(dir, transient)
 	} else {
-		s.damages, err = setAside(dir, s.storeDir, s.Ledger, opts.Transient, s.log)
+		s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, s.log)
 	}
 	if err == nil {
 		err = s.start(ctx)
