@@ -127,3 +127,12 @@ func TestBounds(t *testing.T) {
 		})
 	}
 }
+
+// TestConfigMapNamesTheFieldThatIsTooLarge: the values of a ConfigMap have a size together.
+func TestConfigMapNamesTheFieldThatIsTooLarge(t *testing.T) {
+	cm := &ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
+		Data: map[string]string{"a": strings.Repeat("x", MaxConfigMapBytes), "b": "x"}}
+	if errs := ValidateConfigMap(cm); len(errs) != 1 || errs[0].Field != "data" {
+		t.Errorf("%v", errs)
+	}
+}

@@ -46,7 +46,7 @@ func ValidateConfigMap(cm *ConfigMap) field.ErrorList {
 		errs = append(errs, validateConfigMapKey(binaryData.Key(key), key)...)
 	}
 	if size > MaxConfigMapBytes {
-		errs = append(errs, field.TooLong(field.NewPath(""), "", MaxConfigMapBytes))
+		errs = append(errs, field.TooLong(data, "", MaxConfigMapBytes))
 	}
 	return errs
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -108,6 +109,8 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 		keepInStatus: func(host, old *v1.BareMetalHost) {
 			host.Spec = old.Spec
 			host.Status.Conditions, host.Status.BootRecord = old.Status.Conditions, old.Status.BootRecord
+			// Without a state a provisioned machine would be installed again.
+			host.Status.State = cmp.Or(host.Status.State, old.Status.State)
 		},
 		validateStatus: func(host, old *v1.BareMetalHost) field.ErrorList {
 			if host.Status.State == old.Status.State {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -99,6 +100,13 @@ func TestDerivedStatusCannotBeForged(t *testing.T) {
 	}
 	if kept := a.must(http.StatusOK, "GET", hosts+"/x", nil).object(t); !reflect.DeepEqual(kept.Object["status"], any(got)) {
 		t.Errorf("after the refused state: %v, was %v", kept.Object["status"], got)
+	}
+	// So would no state: it is kept.
+	for _, none := range []string{`{"status":{"state":""}}`, `{"status":{"state":null}}`} {
+		kept := a.must(http.StatusOK, "PATCH", hosts+"/x/status", none, "Content-Type", merge).object(t)
+		if state, _, _ := unstructured.NestedString(kept.Object, "status", "state"); state != v1.StateProvisioned {
+			t.Errorf("after %s the state is %q", none, state)
+		}
 	}
 	got = a.must(http.StatusOK, "PATCH", cdroms+"/x/status", `{"status":{"release":"41.1"}}`, "Content-Type",
 		merge).object(t).Object["status"].(map[string]any)
