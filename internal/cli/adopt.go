@@ -59,16 +59,16 @@ hardware address is unknown needs --ip. The UnknownMachine is removed by the ser
 	flags.StringVar(&a.image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: it boots its disk)")
 	flags.StringToStringVar(&a.labels, "label", nil, "label of the host, key=value (repeatable)")
 	flags.BoolVar(&a.withIP, "ip", false, "the host has the address from which the machine last asked")
-	flags.StringVar(&a.dryRun, "dry-run", "none",
+	flags.StringVar(&a.dryRun, "dry-run", dryRunNone,
 		"none; client: send nothing; server: let the server check and write nothing")
 	flags.StringVarP(&a.output, "output", "o", "", "print the host as yaml or json")
-	completeChoices(cmd, "dry-run", "none", "client", "server")
+	completeChoices(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 	completeChoices(cmd, "output", outputYAML, outputJSON)
 	return cmd
 }
 
 func (a *adoption) check() error {
-	return cmp.Or(checkChoice("dry-run", a.dryRun, "none", "client", "server"),
+	return cmp.Or(checkChoice("dry-run", a.dryRun, dryRunNone, dryRunClient, dryRunServer),
 		checkChoice("output", a.output, "", outputYAML, outputJSON))
 }
 
@@ -93,12 +93,12 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		return err
 	}
 	done := map[string]string{
-		"none": "created", "client": "created (dry run)", "server": "created (server dry run)",
+		dryRunNone: "created", dryRunClient: "created (dry run)", dryRunServer: "created (server dry run)",
 	}[a.dryRun]
-	if a.dryRun != "client" {
+	if a.dryRun != dryRunClient {
 		request := client.Request{Method: http.MethodPost, Resource: "baremetalhosts", Namespace: a.namespace, Body: host,
 			Query: url.Values{"fieldManager": {"glowplug-adopt"}, "fieldValidation": {"Strict"}}}
-		if a.dryRun == "server" {
+		if a.dryRun == dryRunServer {
 			request.Query.Set("dryRun", "All")
 		}
 		c, err := options.connect(cmd.Context())
@@ -135,6 +135,9 @@ func unknownName(arg string) (string, error) {
 		name = arg
 	case kind != "um" && kind != "unknownmachine" && kind != "unknownmachines":
 		return "", usagef("%q is no UnknownMachine: want um/NAME, as kubectl get um lists them", clipped(arg))
+	}
+	if name == "" {
+		return "", usagef("the name of the UnknownMachine is empty: want um/NAME, as kubectl get um lists them")
 	}
 	return strings.ToLower(strings.ReplaceAll(name, ":", "-")), nil
 }

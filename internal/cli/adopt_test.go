@@ -102,8 +102,9 @@ spec:
 			"error: the hardware address of the machine 192-0-2-20 is unknown\nhint: --ip", 0, v1.BareMetalHostSpec{}},
 		"by address": {"um/192-0-2-20 --ip", 0, "baremetalhost/192-0-2-20 created\n", "", 1,
 			v1.BareMetalHostSpec{IP: "192.0.2.20"}},
-		"another kind": {"bmh/x", 2, "", `error: "bmh/x" is no UnknownMachine`, 0, v1.BareMetalHostSpec{}},
-		"no name":      {"", 2, "", "error: missing argument um/MACHINE", 0, v1.BareMetalHostSpec{}},
+		"another kind":  {"bmh/x", 2, "", `error: "bmh/x" is no UnknownMachine`, 0, v1.BareMetalHostSpec{}},
+		"an empty name": {"um/", 2, "", "error: the name of the UnknownMachine is empty", 0, v1.BareMetalHostSpec{}},
+		"no name":       {"", 2, "", "error: missing argument um/MACHINE", 0, v1.BareMetalHostSpec{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var created []v1.BareMetalHost

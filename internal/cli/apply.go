@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
@@ -27,6 +29,19 @@ import (
 	"glowplug/internal/manifest"
 )
 
+// Values of --dry-run, as kubectl has them.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// How long, and how often, apply looks whether a config is merged over a new layer.
+const (
+	mergeTimeout  = 3 * time.Second
+	mergeInterval = 100 * time.Millisecond
+)
+
 // applyManager is the field manager of apply.
 const applyManager = "glowplug-apply"
 
@@ -34,7 +49,7 @@ func newApplyCommand() *cobra.Command {
 	var (
 		options  clientOptions
 		files    []string
-		dryRun   bool
+		dryRun   string
 		filesDir string
 		plain    plainOptions
 	)
@@ -45,7 +60,7 @@ func newApplyCommand() *cobra.Command {
 Butane configs: a config that names local files or trees is compiled here, with the
 files below --files-dir, and stored as an Ignition config (format ignition). All other
 configs are stored as they are. Everything is read and compiled before the first
-object is sent.
+object is sent, and a layer is sent before the configs that are merged over it.
 
 A Butane, Ignition or kickstart file that is no manifest (.bu, .ign, .ks) is stored as
 an IgnitionConfig with the name of the file, for the machines that the flags select.
@@ -58,6 +73,9 @@ Without such a flag an existing object keeps its selector.`,
 			if len(files) == 0 {
 				return withHint(usagef("missing flag -f"),
 					"name the manifests or config files: glowplug apply -f PATH; - is standard input")
+			}
+			if err := checkChoice("dry-run", dryRun, dryRunNone, dryRunServer); err != nil {
+				return withHint(err, "glowplug validate checks files without a server")
 			}
 			p := preparer{
 				out: cmd.ErrOrStderr(), stdin: cmd.InOrStdin(), filesDir: filesDir, namespace: options.namespace(), plain: plain,
@@ -74,20 +92,57 @@ Without such a flag an existing object keeps its selector.`,
 				out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), client: c, selector: plain.selector,
 				query: url.Values{"fieldValidation": {"Strict"}},
 			}
-			if dryRun {
+			if dryRun == dryRunServer {
 				a.query.Set("dryRun", "All")
 			}
-			return a.all(cmd.Context(), docs)
+			return a.all(cmd.Context(), lowestFirst(docs))
 		},
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
 		"manifest, config file or folder; - is standard input (repeatable)")
 	options.addNamespace(cmd, "namespace of objects without one")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check everything, and write nothing")
+	cmd.Flags().StringVar(&dryRun, "dry-run", dryRunNone,
+		"none; server, also without a value: let the server check everything, and write nothing")
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunServer
+	completeChoices(cmd, "dry-run", dryRunNone, dryRunServer)
 	addFilesDir(cmd, &filesDir)
 	plain.addFlags(cmd)
 	return cmd
+}
+
+// lowestFirst orders objects so that each layer goes before the configs that are merged
+// over it, which do not compile without it. All others keep their order.
+func lowestFirst(docs []*prepared) []*prepared {
+	configs := map[string]*prepared{}
+	for _, p := range docs {
+		if p.doc.Kind == "IgnitionConfig" {
+			configs[p.doc.Namespace+"/"+p.doc.Name] = p
+		}
+	}
+	ordered := make([]*prepared, 0, len(docs))
+	seen := map[*prepared]bool{}
+	var add func(p *prepared)
+	add = func(p *prepared) {
+		if seen[p] {
+			return
+		}
+		seen[p] = true
+		var config v1.IgnitionConfig
+		if p.doc.Kind == "IgnitionConfig" && sigsyaml.Unmarshal(p.doc.YAML, &config) == nil {
+			for _, layer := range config.Spec.Layers {
+				if lower := configs[p.doc.Namespace+"/"+layer.Name]; lower != nil {
+					p.layered = true
+					add(lower)
+				}
+			}
+		}
+		ordered = append(ordered, p)
+	}
+	for _, p := range docs {
+		add(p)
+	}
+	return ordered
 }
 
 // applier sends objects to a server.
@@ -117,7 +172,7 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%s of %d not applied", count(failed, "object", "objects"), len(docs))
+		return fmt.Errorf("errors in %s of %d", count(failed, "object", "objects"), len(docs))
 	}
 	return nil
 }
@@ -137,11 +192,17 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return remedied(err)
 	}
+	dryRun := a.query.Has("dryRun")
+	phase := phaseOf(&after)
+	if p.layered && phase == v1.PhaseError && !dryRun && a.isMended(ctx, p.doc) {
+		phase = v1.PhaseReady
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "spec.layers:") })
+	}
 	for _, warning := range warnings {
 		fmt.Fprintf(a.notes, "warning: %s\n", warning)
 	}
 	done := doneTo(before, &after)
-	if a.query.Has("dryRun") {
+	if dryRun {
 		done += " (dry run)"
 	}
 	name := p.doc.Name
@@ -151,12 +212,34 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err
 	}
-	phase, _, _ := unstructured.NestedString(after.Object, "status", "phase")
-	if p.doc.Kind == "IgnitionConfig" && phase == v1.PhaseError {
-		return withHint(fmt.Errorf("%s %s is stored and does not compile", strings.ToLower(p.doc.Kind), name),
+	switch {
+	case p.doc.Kind != "IgnitionConfig" || phase != v1.PhaseError:
+		return nil
+	case dryRun && p.layered:
+		fmt.Fprintf(a.notes, "note: %s has layers among these objects, which are not stored in a dry run; "+
+			"glowplug validate merges them\n", name)
+		return nil
+	case dryRun:
+		return withHint(fmt.Errorf("%s %s does not compile", strings.ToLower(p.doc.Kind), name),
 			"glowplug validate shows the place in the file")
 	}
-	return nil
+	return withHint(fmt.Errorf("%s %s is stored and does not compile", strings.ToLower(p.doc.Kind), name),
+		"the warning above has the reason; glowplug validate shows the place in files that have all layers")
+}
+
+func phaseOf(object *unstructured.Unstructured) string {
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	return phase
+}
+
+// isMended reports whether a stored config in error compiles after all, because its layer
+// was written a moment ago: the server merges it again in the background.
+func (a *applier) isMended(ctx context.Context, doc *manifest.Document) bool {
+	err := wait.PollUntilContextTimeout(ctx, mergeInterval, mergeTimeout, true, func(ctx context.Context) (bool, error) {
+		object, err := a.stored(ctx, doc)
+		return object != nil && phaseOf(object) != v1.PhaseError, err
+	})
+	return err == nil
 }
 
 // stored returns the object of a document as the server has it; nil: it has none.
@@ -216,6 +299,8 @@ type prepared struct {
 	spec map[string]any
 	// note is printed when it is applied.
 	note string
+	// layered says that one of its layers is among the objects.
+	layered bool
 }
 
 // preparer makes objects of files. It resolves local parts, and refuses configs that do

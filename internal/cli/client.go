@@ -36,7 +36,7 @@ func (o *clientOptions) addFlags(cmd *cobra.Command) {
 			" or with --kubeconfig or --context another address than the kubeconfig's")
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the server (default: $KUBECONFIG, glowplug-data/admin.kubeconfig or ~/.kube/config,"+
-			" the first that exists)")
+			" the first of them that is set or exists)")
 	cmd.Flags().StringVar(&o.context, "context", "", "context of the kubeconfig (default: its current one)")
 	if err := cmd.RegisterFlagCompletionFunc("context", o.completeContexts); err != nil {
 		panic(err) // the flag does not exist
@@ -131,7 +131,7 @@ func remedied(err error) error {
 		return withHint(err,
 			"give the server's --kubeconfig DATA-DIR/admin.kubeconfig, or the address of its --admin-listen with --server")
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return withHint(err, "the kubeconfig has no CA, or another one than this server: copy the server's"+
+		return withHint(err, "the CA of this server is not known here, or has changed: copy the server's"+
 			" DATA-DIR/admin.kubeconfig again, and name it with --kubeconfig")
 	case errors.As(err, &name):
 		return withHint(err, "use a name or address that the certificate is valid for,"+

@@ -72,6 +72,7 @@ refuses them; glowplug apply --files-dir stores such a config compiled.`,
 	}
 	cmd.Flags().StringVar(&format, "format", "",
 		"format of the source: butane, ignition or kickstart (default: by extension)")
+	completeChoices(cmd, "format", compile.FormatButane, compile.FormatIgnition, compile.FormatKickstart)
 	addKickstartVersion(cmd, &installer)
 	addFilesDir(cmd, &filesDir)
 	cmd.Flags().BoolVar(&template, "template", false, "the file is a template")
@@ -83,6 +84,7 @@ refuses them; glowplug apply --files-dir stores such a config compiled.`,
 func addKickstartVersion(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "kickstart-version", "", "installer that kickstarts are checked for: "+
 		strings.Join(kickstart.Versions(), ", ")+" (default: the last)")
+	completeChoices(cmd, "kickstart-version", kickstart.Versions()...)
 }
 
 func checkKickstartVersion(name string) error {

@@ -16,7 +16,8 @@ func newCoreOSPrintCommand() *cobra.Command {
 		Use:   "print-stream-json [FILE-or-URL]",
 		Short: "Print the metadata of a CoreOS stream as JSON",
 		Long: `Print the metadata of a stream's current release as the server has it, exactly as it
-was imported, or the checked contents of a file or URL.
+was imported, or the checked contents of a file or URL. An imported rhcos.json is
+printed in the form of stream metadata.
 
 --legacy prints the older rhcos.json form of one architecture, for programs that do
 not read stream metadata yet.`,

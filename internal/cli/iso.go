@@ -68,7 +68,7 @@ Without --karg the distro's default is set: CoreOS fetches its Ignition config,
 and Fedora and its relatives their kickstart, from the server at --http-url; both
 find the image again over iSCSI, or over HTTP below --files-url.
 
-OUT is created when the copy is complete; after an error there is none.`,
+OUT is created or replaced when the copy is complete; an error leaves it as it was.`,
 		Example: `  glowplug iso customize fcos.iso -o node.iso --http-url http://192.168.10.1:8082
   glowplug iso customize fcos.iso -o node.iso --karg ignition.config.url=http://192.168.10.1/node.ign --karg console=ttyS0`,
 		Args: arguments("FILE"),

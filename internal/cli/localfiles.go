@@ -24,7 +24,7 @@ const (
 
 func addFilesDir(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "files-dir", "",
-		"folder of the files and trees that Butane configs name as local:")
+		"folder of the files and trees that Butane configs name as local")
 }
 
 // compileLocal compiles a source with its local parts below filesDir. A template is

@@ -58,6 +58,31 @@ spec:
 			t.Errorf("apply %v: exit code %d, %q, %q; want %d, %q, %q", args, code, out, notes, wantCode, wantOut, wantNotes)
 		}
 	}
+	// The order of the files does not matter for layers, and a config that is stored and does
+	// not compile is an error each time.
+	layered := func(name, layer, storage string) string {
+		return "apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: " + name + ", namespace: layers}\nspec:\n" +
+			"  type: ignition\n  format: ignition\n  layers: [" + layer + "]\n" +
+			"  config: '{\"ignition\":{\"version\":\"3.4.0\"},\"storage\":" + storage + "}'\n---\n"
+	}
+	write(t, filepath.Join(dir, "layers.yaml"), layered("upper", "{name: lower}", "{}")+layered("lower", "", "{}"))
+	write(t, filepath.Join(dir, "conflict.yaml"),
+		layered("upper", "{name: lower}", `{"files":[{"path":"/etc/d/f"}]}`)+
+			layered("lower", "", `{"links":[{"path":"/etc/d","target":"/x"}]}`))
+	says(0, "ignitionconfig layers/lower created (dry run)\nignitionconfig layers/upper created (dry run)\n",
+		"note: layers/upper has layers among these objects", "-f", "layers.yaml", "--dry-run=server")
+	says(0, "ignitionconfig layers/lower created\nignitionconfig layers/upper created\n", "", "-f", "layers.yaml")
+	for _, done := range []string{"configured", "unchanged"} {
+		says(1, "ignitionconfig layers/lower "+done+"\nignitionconfig layers/upper "+done+"\n",
+			"ignitionconfig layers/upper is stored and does not compile\nerror: errors in 1 object of 2\n", "-f", "conflict.yaml")
+	}
+	// A layer that comes later mends the config that is in error for want of it.
+	write(t, filepath.Join(dir, "alone.yaml"), layered("waits", "{name: late}", "{}"))
+	write(t, filepath.Join(dir, "late.yaml"), layered("waits", "{name: late}", "{}")+layered("late", "", "{}"))
+	says(1, "ignitionconfig layers/waits created\n", "error: ignitionconfig layers/waits is stored and does not compile\n",
+		"-f", "alone.yaml")
+	says(0, "ignitionconfig layers/late created\nignitionconfig layers/waits unchanged\n", "", "-f", "late.yaml")
+	says(2, "", `error: --dry-run: "client" is not one of none, server`, "-f", "layers.yaml", "--dry-run=client")
 	const local = ", with its local files, as Ignition\n"
 	says(0, "baremetalhost default/node created (dry run)\nignitionconfig default/node created (dry run)"+local, "",
 		"-f", "rack.yaml", "--files-dir", "files", "--dry-run")

@@ -190,7 +190,7 @@ func (s *Server) routeOf(path string) *route {
 
 // unready is the answer until the store has been read.
 var unready = fault.New(fault.Unavailable,
-	"the server is not ready yet: its store has not been read; ask again in a moment")
+	"the server is not ready yet: its store has not been read; ask again in a moment; if this lasts, its log says why")
 
 // ServeHTTP answers a machine, counts the request and logs it.
 func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
