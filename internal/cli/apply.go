@@ -100,7 +100,7 @@ Without such a flag an existing object keeps its selector.`,
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
-		"manifest, config file or folder; - is standard input (repeatable)")
+		"manifest, config file or folder; - is a manifest from standard input (repeatable)")
 	options.addNamespace(cmd, "namespace of objects without one")
 	cmd.Flags().StringVar(&dryRun, "dry-run", dryRunNone,
 		"none; server, also without a value: let the server check everything, and write nothing")

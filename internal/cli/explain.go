@@ -251,5 +251,9 @@ func checkWinner(answer *decide.Explanation, want string) error {
 	if want == "" || want == got {
 		return nil
 	}
-	return fmt.Errorf("the config is %s, expected %s", got, want)
+	err := fmt.Errorf("the config is %s, expected %s", got, want)
+	if !strings.Contains(want, "/") {
+		return withHint(err, "--expect takes NAMESPACE/NAME")
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/client"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 )
@@ -58,6 +59,9 @@ as the machine does, where one of those has a newer version.`,
 				err := options.do(cmd.Context(), client.Request{
 					Resource: "ignitionconfigs", Namespace: options.namespace(), Name: name, Subresource: "rendered", Query: query,
 				}, &body)
+				if err != nil && len(allow) > 0 {
+					return withHint(err, "this --allow-fetch is for a FILE; the server fetches from the hosts of its own")
+				}
 				if err != nil {
 					return err
 				}
@@ -70,9 +74,12 @@ as the machine does, where one of those has a newer version.`,
 			if err != nil {
 				return usagef("--allow-fetch: %v", err)
 			}
+			if err := checkChoice("format", format, "", compile.FormatButane, compile.FormatIgnition); err != nil {
+				return err
+			}
 			src, err := sourceOf(name, format)
 			if err != nil {
-				return err
+				return withHint(err, "name it: --format butane or ignition; a config on the server is NAME, with -n NAMESPACE")
 			}
 			if name, err = readSource(&src, name, cmd.InOrStdin()); err != nil {
 				return err

@@ -25,7 +25,7 @@ func TestWarningsOfWhatDoesNotFit(t *testing.T) {
 		"Warning: spec: no machine is recognised as this host: set bootMACAddress, ip or bootSources")
 	const host = "kind: BareMetalHost\nmetadata: {name: one, namespace: rack}\nspec: {ip: 192.0.2.1, image: IMAGE}"
 	apply(strings.ReplaceAll(host, "IMAGE", "missing"),
-		"Warning: spec.image: ISCSICdrom rack/missing does not exist: the machine cannot boot without it")
+		"Warning: spec.image: ISCSICdrom rack/missing does not exist: the machine cannot boot it until it exists")
 
 	// A new image of a machine that is installed is not booted.
 	apply("kind: ISCSICdrom\nmetadata: {name: fcos, namespace: rack}\nspec: {isoFile: fcos.iso}", "")

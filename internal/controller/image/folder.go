@@ -164,7 +164,7 @@ func (f *folder) reportStrays(known map[string]bool) {
 		return
 	}
 	f.Logger.Warn("files of images that the store does not have take up room; "+
-		"where it is the right store they can be removed", "directory", filepath.Join(f.Dir, image.OwnDir),
+		"where it is the right store, and no image was restored from an export, they can be removed", "directory", filepath.Join(f.Dir, image.OwnDir),
 		"folders", folders[:min(len(folders), maxStrays)], "count", len(folders), "bytes", size)
 }
 

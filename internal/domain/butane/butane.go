@@ -68,8 +68,8 @@ func (d *document) convert(found vreport.Report) report.Report {
 		switch {
 		case f.Message == common.ErrNoFilesDir.Error():
 			f.Message = "local files and trees are not on the server"
-			f.Hint = "glowplug apply --files-dir DIR reads them where they are and stores the result; or write the text " +
-				"inline (contents.inline)"
+			f.Hint = "glowplug apply, compile and validate read them with --files-dir DIR, and apply stores the result; " +
+				"or write their text into the config"
 		case strings.HasPrefix(f.Message, "unused key "):
 			f.Hint = fmt.Sprintf("%s %s has no such key here; check the spelling and the indentation", d.variant, d.version)
 		case strings.HasPrefix(f.Message, "context tree does not match"):

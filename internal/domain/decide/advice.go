@@ -48,7 +48,7 @@ func Unrecognised(d *Decider, h *snapshot.Host) string {
 func AdviseImage(view snapshot.View, h *snapshot.Host, isMissing string) (advice []Advice) {
 	if h.Image != (snapshot.Ref{}) && view.Image(h.Image) == nil {
 		advice = append(advice, Advice{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +
-			": the machine cannot boot without it"})
+			": the machine cannot boot it until it exists"})
 	}
 	return advice
 }

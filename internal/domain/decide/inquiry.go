@@ -236,14 +236,17 @@ func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Req
 	}
 	curl := *machine
 	curl.Accept, curl.UserAgent = anyType, "curl"
-	name := "an installer that asks for a kickstart"
+	name, believer := "an installer that asks for a kickstart", "a believed caller"
+	if !in.Claims.IP.IsValid() && believed.Claims.IP.IsValid() && believed.Claims.IP == in.From {
+		believer += " with ip=" + in.From.String()
+	}
 	if installer.Type == Ignition {
 		name = "an Ignition on the machine"
 	}
 	return append(all, []otherClient{
 		{"curl on the machine", &curl},
 		{name, installer},
-		{"a believed caller (kubectl get --raw, or curl at the admin listener)", believed},
+		{believer + " (kubectl get --raw, or curl at the admin listener)", believed},
 	}...)
 }
 

@@ -216,11 +216,12 @@ func TestExplainShowsOtherClients(t *testing.T) {
 		"ip=192.0.2.9&mac=52:54:00:00:00:01": believed + "200 g10/worker",
 		"host=ks": "curl on the machine 200 g10/ks; an installer that asks for a kickstart 200 g10/ks; " +
 			believed + "200 g10/ks",
-		"host=ks&endpoint=kickstart":                     "",
-		"host=ks&as=believed":                            "the machine itself 404 ",
-		"ip=192.0.2.9&mac=525400000001&as=believed":      "the machine itself 403 ",
-		"host=node&as=believed":                          "",
-		"mac=02:00:00:00:00:99&from=192.0.2.9":           believed + "200 g10/foreign",
+		"host=ks&endpoint=kickstart":                "",
+		"host=ks&as=believed":                       "the machine itself 404 ",
+		"ip=192.0.2.9&mac=525400000001&as=believed": "the machine itself 403 ",
+		"host=node&as=believed":                     "",
+		"mac=02:00:00:00:00:99&from=192.0.2.9": "a believed caller with ip=192.0.2.9 (kubectl get --raw, or curl at the" +
+			" admin listener) 200 g10/foreign",
 		"host=node&endpoint=kickstart&accept=text/plain": "an Ignition on the machine 200 g10/worker",
 	} {
 		var got []string
