@@ -433,7 +433,7 @@ func (p *preparer) config(file, format string) (*prepared, error) {
 	name := cmp.Or(p.plain.name, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, withHint(usagef("%q is no name of an object", clipped(name)),
-			"names have only small letters, digits, - and .: give one with --name")
+			"names have only small letters, digits, - and .: give such a name with --name")
 	}
 	artifact, found := p.compile(format, string(source))
 	if artifact == nil {

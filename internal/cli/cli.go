@@ -60,7 +60,13 @@ GLOWPLUG_DATA_DIR.`,
 		warnOfVariables(cmd)
 		return flagsFromEnvironment(cmd.Flags())
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// An unknown subcommand is the mistake, not the flags that it was given.
+		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+			return showHelp(cmd, args)
+		}
+		return usageError{err}
+	})
 	strictBuiltins(root)
 	return root
 }

@@ -142,7 +142,7 @@ func parseFacts(args []string) (url.Values, error) {
 		case isFact:
 			return nil, usagef("%q is not a fact: want mac=…, ip=…, hostname=…, uuid=…, role=…, spec=… or arch=…", arg)
 		case strings.Contains(arg, ":"):
-			return nil, usagef("%q cannot be the name of a host: write %s=%s", arg, addressKey(arg), arg)
+			return nil, usagef("%q cannot be the name of a host: write %s", arg, factOf(arg))
 		case query.Has("host"):
 			return nil, usagef("explain takes the name of one host, not both %q and %q", query.Get("host"), arg)
 		default:
@@ -152,12 +152,15 @@ func parseFacts(args []string) (url.Values, error) {
 	return query, nil
 }
 
-// addressKey is the fact that text with a colon gives.
-func addressKey(text string) string {
-	if _, err := netip.ParseAddr(text); err == nil {
-		return "ip"
+// factOf is the argument that text with a colon was meant as.
+func factOf(text string) string {
+	if key, value, _ := strings.Cut(text, ":"); slices.Contains(facts, key) {
+		return key + "=" + value
 	}
-	return "mac"
+	if _, err := netip.ParseAddr(text); err == nil {
+		return "ip=" + text
+	}
+	return "mac=" + text
 }
 
 // hostName removes the resource in front of a name, as in bmh/node-1.
