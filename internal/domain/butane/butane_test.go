@@ -12,6 +12,8 @@ func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 	}{
 		"tab on the first line":               {"\tvariant: fcos\n", 1},
 		"tab on a later line":                 {"variant: fcos\n\tversion: 1.5.0\n", 2},
+		"tab below a value":                   {"variant: fcos\nversion: 1.5.0\n\tsystemd: {}\n", 3},
+		"tab after an empty line":             {"variant: fcos\nversion: 1.5.0\nsystemd:\n  units:\n    - name: x\n\n\t  enabled: true\n", 7},
 		"flow mapping not closed, to the end": {"{variant: fcos\n", 2},
 		"flow mapping not closed, third":      {"variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: x}]\nstorage:\n", 3},
 		"key of another indentation":          {"variant: fcos\nstorage:\n  files:\n    - path: /a\n   mode: 0644\n", 5},

@@ -68,7 +68,13 @@ func columnOf(lines []string, line int) int {
 func explainSyntax(f *report.Finding, lines []string) {
 	switch message := f.Message; {
 	case strings.Contains(message, "found character that cannot start any token"):
-		f.Hint = "YAML is indented with spaces, not with tabs"
+		f.Hint = tabHint
+	case strings.HasPrefix(message, "found a tab character"):
+		// The library names the line of the value before the tab.
+		f.Hint = tabHint
+		if line := tabbed(lines, f.Line); line > 0 {
+			f.Line, f.Column = line, strings.IndexByte(lines[line-1], '\t')+1
+		}
 	case message == "did not find expected key" || message == "did not find expected '-' indicator":
 		// The library names the line where the mapping or list begins.
 		if line, message, hint := misplaced(lines); line > 0 {
@@ -84,6 +90,19 @@ func explainSyntax(f *report.Finding, lines []string) {
 	case message == "could not find expected ':'":
 		f.Hint = "the line has no key; the lines of a text after | are indented deeper than its key"
 	}
+}
+
+const tabHint = "YAML is indented with spaces, not with tabs"
+
+// tabbed returns the first line from line on that is indented with a tab; 0: there is none.
+func tabbed(lines []string, line int) int {
+	for i := max(line, 1); i <= len(lines); i++ {
+		text := strings.TrimLeft(lines[i-1], " \t")
+		if text != "" && strings.Contains(strings.TrimSuffix(lines[i-1], text), "\t") {
+			return i
+		}
+	}
+	return 0
 }
 
 // wrongType is how the YAML library says that a value is of a wrong type.
