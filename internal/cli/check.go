@@ -162,7 +162,7 @@ func (c *checker) document(doc *manifest.Document) error {
 	case known:
 		found = append(found, check(p, doc)...)
 	default:
-		f := p.finding("kind", fmt.Sprintf("kind %q is not served", doc.Kind))
+		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
 		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap and Namespace"
 		found = append(found, f)
 	}

@@ -35,9 +35,9 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 		line, column int
 		says         string // a part of the message and hint
 	}{
-		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 2 or 4 spaces"},
+		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 2 or 6 spaces"},
 		"between dash and key": {
-			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 4 or 6 spaces",
+			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 2 or 6 spaces",
 		},
 		"an item left of its list": {
 			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it like the items that it belongs to: by",
@@ -52,7 +52,7 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "systemd:\n  units:\n    - contents: |\n      [Unit]\n      A=b\n", 6, 7, "are indented deeper than its key",
 		},
 		"after a text that looks like YAML": {
-			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4, "indent it by 2 or 4",
+			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4, "indent it by 2 or 6",
 		},
 		"section without content": {head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object"},
 		"key twice":               {head + "variant: fcos\n", 3, 1, `key "variant" is defined twice: first on line 1`},

@@ -27,21 +27,28 @@ func misplaced(lines []string) (number int, message, hint string) {
 		if trimmed == "" || trimmed[0] == '#' || text >= 0 && indent > text {
 			continue
 		}
-		left := -1 // the offset of the outermost mapping or list that ends before the line
+		dash := isItem(line[indent:])
+		left := -1   // the offset of the outermost mapping or list that ends before the line
+		deeper := -1 // that of the outermost one that the line can be in
 		for len(open) > 0 && open[len(open)-1].at > indent {
 			left = open[len(open)-1].at
+			if open[len(open)-1].list == dash {
+				deeper = left
+			}
 			open = open[:len(open)-1]
 		}
-		dash := isItem(line[indent:])
+		if deeper < 0 {
+			deeper = left
+		}
 		if n := len(open); n > 1 && open[n-1] == (level{indent, true}) && !dash && open[n-2].at == indent {
 			open = open[:n-1]
 		}
 		n := len(open)
 		switch {
 		case left >= 0 && (n == 0 || open[n-1].at < indent):
-			hint = "indent it by " + spaces(left)
+			hint = "indent it by " + spaces(deeper)
 			if n > 0 {
-				hint = fmt.Sprintf("indent it by %d or %s", open[n-1].at, spaces(left))
+				hint = fmt.Sprintf("indent it by %d or %s", outer(open, dash), spaces(deeper))
 			}
 			return i + 1, fmt.Sprintf("this line is indented by %s, and the lines that it could belong to are not", spaces(indent)),
 				hint + ", like the lines that it belongs to"
@@ -63,6 +70,17 @@ func misplaced(lines []string) (number int, message, hint string) {
 		}
 	}
 	return 0, "", ""
+}
+
+// outer returns the offset of the innermost open mapping, or list for an item: a key is not
+// indented like the items of a list.
+func outer(open []level, dash bool) int {
+	for i := len(open) - 1; i >= 0; i-- {
+		if open[i].list == dash {
+			return open[i].at
+		}
+	}
+	return open[len(open)-1].at
 }
 
 // isItem reports whether a text begins with the dash of a list.
