@@ -21,10 +21,11 @@ func newValidateCommand() *cobra.Command {
 		Short: "Check manifests and config files, as the server would",
 		Long: `Check files and folders without a server. Manifests (YAML or JSON, with one or more
 objects) are checked by the rules of the API, and the config in an IgnitionConfig is
-compiled. Errors and warnings have their line and column in the manifest. For each
-config the command shows the Ignition versions in which it can be served, and the
-fields that prevent the others. A template is rendered for the hosts in the files that
-would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cfg)
+compiled. Errors and warnings have their line in the manifest, and the column where it
+is known; for a file that is no YAML the line is the one where the YAML library failed.
+For each config the command shows the Ignition versions in which it can be served, and
+the fields that prevent the others. A template is rendered for the hosts in the files
+that would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cfg)
 files, and YAML or JSON files with a plain Butane or Ignition config, are compiled.
 
 Warnings are also about objects that do not fit together: hosts that share an address, a

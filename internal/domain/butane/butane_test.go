@@ -13,7 +13,7 @@ func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 		"tab on the first line":               {"\tvariant: fcos\n", 1},
 		"tab on a later line":                 {"variant: fcos\n\tversion: 1.5.0\n", 2},
 		"tab below a value":                   {"variant: fcos\nversion: 1.5.0\n\tsystemd: {}\n", 3},
-		"tab after an empty line":             {"variant: fcos\nversion: 1.5.0\nsystemd:\n  units:\n    - name: x\n\n\t  enabled: true\n", 7},
+		"tab after an empty line":             {"variant: fcos\nsystemd:\n  units:\n    - name: x\n\n\t  enabled: true\n", 6},
 		"flow mapping not closed, to the end": {"{variant: fcos\n", 2},
 		"flow mapping not closed, third":      {"variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: x}]\nstorage:\n", 3},
 		"key of another indentation":          {"variant: fcos\nstorage:\n  files:\n    - path: /a\n   mode: 0644\n", 5},
@@ -42,6 +42,9 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 		"an item left of its list": {
 			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it like the items that it belongs to: by",
 		},
+		"an item left of the mapping of its list": {
+			head + "storage:\n  files:\n    - path: /a\n- path: /b\n", 6, 1, "indent it like the items that it belongs to: by 4",
+		},
 		"a key among items": {
 			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
 		},
@@ -52,7 +55,8 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "systemd:\n  units:\n    - contents: |\n      [Unit]\n      A=b\n", 6, 7, "are indented deeper than its key",
 		},
 		"after a text that looks like YAML": {
-			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4, "indent it by 2 or 6",
+			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4,
+			"indent it by 2 or 6",
 		},
 		"section without content": {head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object"},
 		"key twice":               {head + "variant: fcos\n", 3, 1, `key "variant" is defined twice: first on line 1`},

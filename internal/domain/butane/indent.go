@@ -28,24 +28,21 @@ func misplaced(lines []string) (number int, message, hint string) {
 			continue
 		}
 		dash := isItem(line[indent:])
-		left := -1   // the offset of the outermost mapping or list that ends before the line
-		deeper := -1 // that of the outermost one that the line can be in
+		// The offset of the outermost mapping that ends before the line, or list for an item;
+		// where none of this kind ends, of the outermost one.
+		deeper, fits := -1, false
 		for len(open) > 0 && open[len(open)-1].at > indent {
-			left = open[len(open)-1].at
-			if open[len(open)-1].list == dash {
-				deeper = left
+			if last := open[len(open)-1]; last.list == dash || !fits {
+				deeper, fits = last.at, last.list == dash
 			}
 			open = open[:len(open)-1]
-		}
-		if deeper < 0 {
-			deeper = left
 		}
 		if n := len(open); n > 1 && open[n-1] == (level{indent, true}) && !dash && open[n-2].at == indent {
 			open = open[:n-1]
 		}
 		n := len(open)
 		switch {
-		case left >= 0 && (n == 0 || open[n-1].at < indent):
+		case deeper >= 0 && (n == 0 || open[n-1].at < indent):
 			hint = "indent it by " + spaces(deeper)
 			if n > 0 {
 				hint = fmt.Sprintf("indent it by %d or %s", outer(open, dash), spaces(deeper))
@@ -55,9 +52,9 @@ func misplaced(lines []string) (number int, message, hint string) {
 		case n > 0 && open[n-1].at == indent && open[n-1].list && !dash:
 			return i + 1, "this key is indented like the items of the list above it",
 				"indent it deeper, if it belongs to the last item, or less, if it belongs beside the list"
-		case left >= 0 && open[n-1].at == indent && !open[n-1].list && dash:
+		case deeper >= 0 && open[n-1].at == indent && !open[n-1].list && dash:
 			return i + 1, "this item of a list stands where a key is expected",
-				fmt.Sprintf("indent it like the items that it belongs to: by %s", spaces(left))
+				fmt.Sprintf("indent it like the items that it belongs to: by %s", spaces(deeper))
 		case n == 0 || open[n-1].at < indent || dash != open[n-1].list:
 			open = append(open, level{indent, dash})
 		}
