@@ -39,7 +39,8 @@ func main() {
 func commandReference() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\nGenerated from the program by `make generate`. " +
-		"Every flag is also an environment variable; repeatable flags take a comma-separated list there, but --karg one argument. " +
+		"Every flag is also an environment variable; repeatable flags take a comma-separated list there, " +
+		"but --karg one argument. " +
 		"Exit codes: 0 success, 1 the command failed, 2 wrong usage.\n")
 	writeCommands(&b, cli.Root())
 	return b.String()

@@ -313,8 +313,8 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	}
 	for _, d := range b.damages {
 		if d.Lost {
-			warn(d.Error(), "`glowplug store` leaves that folder as it is, and the bucket stays missing; to give the bucket up, "+
-				"remove the folder and run `glowplug store adopt`")
+			warn(d.Error(), "`glowplug store` leaves that folder as it is, and the bucket stays missing; "+
+				"to give the bucket up, remove the folder and run `glowplug store adopt`")
 		}
 	}
 	return &Store{backend: b}, nil

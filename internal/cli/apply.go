@@ -128,13 +128,10 @@ func lowestFirst(docs []*prepared) []*prepared {
 			return
 		}
 		seen[p] = true
-		var config v1.IgnitionConfig
-		if p.doc.Kind == "IgnitionConfig" && sigsyaml.Unmarshal(p.doc.YAML, &config) == nil {
-			for _, layer := range config.Spec.Layers {
-				if lower := configs[p.doc.Namespace+"/"+layer.Name]; lower != nil {
-					p.layered = true
-					add(lower)
-				}
+		for _, name := range p.layers {
+			if lower := configs[p.doc.Namespace+"/"+name]; lower != nil {
+				p.layered = true
+				add(lower)
 			}
 		}
 		ordered = append(ordered, p)
@@ -299,6 +296,8 @@ type prepared struct {
 	spec map[string]any
 	// note is printed when it is applied.
 	note string
+	// layers are the names of a config's layers.
+	layers []string
 	// layered says that one of its layers is among the objects.
 	layered bool
 }
@@ -371,15 +370,24 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 		return nil, nil
 	}
 	one := &prepared{doc: doc}
+	if doc.Kind != "IgnitionConfig" {
+		return one, nil
+	}
 	var object map[string]any
 	if err := sigsyaml.Unmarshal(doc.YAML, &object); err != nil {
 		return nil, fmt.Errorf("%s: %w", doc.String(), err)
 	}
 	spec, _ := object["spec"].(map[string]any)
 	source, _ := spec["config"].(string)
+	layers, _ := spec["layers"].([]any)
+	for _, layer := range layers {
+		named, _ := layer.(map[string]any)
+		if name, _ := named["name"].(string); name != "" {
+			one.layers = append(one.layers, name)
+		}
+	}
 	// A template is rendered by the server, which refuses its local parts.
-	if doc.Kind != "IgnitionConfig" || spec["template"] == true || spec["format"] != compile.FormatButane ||
-		len(butane.Locals([]byte(source))) == 0 {
+	if spec["template"] == true || spec["format"] != compile.FormatButane || len(butane.Locals([]byte(source))) == 0 {
 		return one, nil
 	}
 	artifact, found := p.compile(compile.FormatButane, source)

@@ -156,7 +156,8 @@ func (t *explanationText) winner(w *decide.Winner) {
 		return
 	}
 	t.line("winner", w.Config+" wins by "+w.Tier, rendered(w), prefixed("spec ", w.IgnitionVersion),
-		prefixed("given as spec ", w.Served), w.Hash, when(w.Stale, "stale: an older source or rendering than the newest is served"))
+		prefixed("given as spec ", w.Served), w.Hash,
+		when(w.Stale, "stale: an older source or rendering than the newest is served"))
 	for _, layer := range w.Layers {
 		t.line("layer", layerText(layer))
 	}

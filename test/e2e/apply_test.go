@@ -74,7 +74,8 @@ spec:
 	says(0, "ignitionconfig layers/lower created\nignitionconfig layers/upper created\n", "", "-f", "layers.yaml")
 	for _, done := range []string{"configured", "unchanged"} {
 		says(1, "ignitionconfig layers/lower "+done+"\nignitionconfig layers/upper "+done+"\n",
-			"ignitionconfig layers/upper is stored and does not compile\nerror: errors in 1 object of 2\n", "-f", "conflict.yaml")
+			"ignitionconfig layers/upper is stored and does not compile\nerror: errors in 1 object of 2\n",
+			"-f", "conflict.yaml")
 	}
 	// A layer that comes later mends the config that is in error for want of it.
 	write(t, filepath.Join(dir, "alone.yaml"), layered("waits", "{name: late}", "{}"))

@@ -164,8 +164,8 @@ func (f *folder) reportStrays(known map[string]bool) {
 		return
 	}
 	f.Logger.Warn("files of images that the store does not have take up room; "+
-		"where it is the right store, and no image was restored from an export, they can be removed", "directory", filepath.Join(f.Dir, image.OwnDir),
-		"folders", folders[:min(len(folders), maxStrays)], "count", len(folders), "bytes", size)
+		"where it is the right store, and no image was restored from an export, they can be removed",
+		"directory", filepath.Join(f.Dir, image.OwnDir), "folders", folders[:min(len(folders), maxStrays)], "count", len(folders), "bytes", size)
 }
 
 // maxEntries is the number of releases in a manifest: the current one, and the one that it

@@ -237,7 +237,7 @@ func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Req
 	curl := *machine
 	curl.Accept, curl.UserAgent = anyType, "curl"
 	name, believer := "an installer that asks for a kickstart", "a believed caller"
-	if !in.Claims.IP.IsValid() && believed.Claims.IP.IsValid() && believed.Claims.IP == in.From {
+	if in.From.IsValid() && !in.Claims.IP.IsValid() { // asBelieved claims it
 		believer += " with ip=" + in.From.String()
 	}
 	if installer.Type == Ignition {

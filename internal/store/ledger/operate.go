@@ -150,8 +150,8 @@ func (s *Survey) CheckInit() error {
 	}
 	m := &Mismatch{
 		Reason: fmt.Sprintf("this is no place for a new store: there are %d objects", n),
-		Remedy: "`glowplug store adopt` takes them as they are; if they are worth nothing, remove the data directory's nats/, " +
-			"or delete the KV buckets of an external NATS",
+		Remedy: "`glowplug store adopt` takes them as they are; if they are worth nothing, remove the data directory's " +
+			"nats/, or delete the KV buckets of an external NATS",
 	}
 	if s.Mismatch == nil && s.Expected == s.Found {
 		m.Remedy = "it is what the server expects to find: start it"
