@@ -473,8 +473,8 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 		selector = stored.Spec.Selector
 	}
 	if selector.IsEmpty() {
-		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served only for ?role=%s and to hosts "+
-			"whose image names it; --mac, --ip, --hostname, --label and --default select machines\n", p.doc.Name)
+		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served only to hosts that ask with ?role=%s and may "+
+			"(a label role of their own has this value), and to hosts whose image names it; --mac, --ip, --hostname, --label and --default select machines\n", p.doc.Name)
 	} else {
 		p.spec["selector"] = selector
 	}

@@ -16,6 +16,7 @@ import (
 	"glowplug/internal/app"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/netaddr"
 )
 
 // explainer has the flags of explain.
@@ -106,7 +107,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 		err = e.do(cmd.Context(), client.Request{Path: "/api/v1/explain", Query: query}, answer)
 	}
 	if err != nil {
-		return err
+		return hintOfFact(err, query.Get("host"))
 	}
 	if e.output != outputText {
 		err = writeOutput(cmd.OutOrStdout(), e.output, answer)
@@ -157,10 +158,30 @@ func factOf(text string) string {
 	if key, value, _ := strings.Cut(text, ":"); slices.Contains(facts, key) {
 		return key + "=" + value
 	}
-	if _, err := netip.ParseAddr(text); err == nil {
+	return cmp.Or(addressFact(text), "mac="+text)
+}
+
+// addressFact is the argument that an address or a UUID was meant as; "" for any other text.
+func addressFact(text string) string {
+	if _, err := netaddr.ParseIP(text); err == nil {
 		return "ip=" + text
 	}
-	return "mac=" + text
+	if _, err := netaddr.ParseMAC(text); err == nil {
+		return "mac=" + text
+	}
+	if _, err := netaddr.ParseUUID(text); err == nil {
+		return "uuid=" + text
+	}
+	return ""
+}
+
+// hintOfFact adds a remedy to the error of a host that does not exist, where its name was
+// meant as a fact.
+func hintOfFact(err error, host string) error {
+	if fact := addressFact(host); fact != "" {
+		return withHint(err, fmt.Sprintf("%s is taken for the name of a host; write %s", host, fact))
+	}
+	return err
 }
 
 // hostName removes the resource in front of a name, as in bmh/node-1.
