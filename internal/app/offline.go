@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller/template"
@@ -113,8 +113,8 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 		return nil
 	}
 	obj := kind.New()
-	if err := yaml.UnmarshalStrict(doc.YAML, obj); err != nil {
-		return err
+	if strict, err := doc.Decode(obj); err != nil || len(strict) > 0 {
+		return cmp.Or(err, errors.Join(strict...))
 	}
 	object, err := meta.Accessor(obj)
 	if err != nil {

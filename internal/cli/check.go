@@ -12,7 +12,6 @@ import (
 	"gopkg.in/yaml.v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
@@ -232,17 +231,12 @@ func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate fu
 	into P, found report.Report,
 ) {
 	into = new(T)
-	text, err := sigsyaml.YAMLToJSONStrict(doc.YAML)
-	if err != nil {
-		return into, p.unreadable(err)
-	}
-	strict, err := json.UnmarshalStrict(text, into)
+	strict, err := doc.Decode(into)
 	if err != nil {
 		if m := structField.FindStringSubmatch(err.Error()); m != nil {
-			return into, report.Report{p.finding(m[2], fmt.Sprintf("expected %s, found a value of type %s", nameOfType(m[3]),
-				strings.Fields(m[1])[0]))}
+			return into, report.Report{p.wrongType(m[2], strings.Fields(m[1])[0], nameOfType(m[3]))}
 		}
-		return into, report.Report{p.finding("", err.Error())}
+		return into, p.unreadable(err)
 	}
 	for _, err := range strict {
 		path := ""

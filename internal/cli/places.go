@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
@@ -64,6 +65,42 @@ func (p *places) finding(path, message string) report.Finding {
 		f.Message = p.object + ": " + message
 	}
 	return f
+}
+
+// wrongType returns the error of a field whose value has another type than it should.
+func (p *places) wrongType(path, found, expected string) report.Finding {
+	f := p.finding(path, fmt.Sprintf("expected %s, found a value of type %s", expected, found))
+	if p.root == nil || expected != "a string" {
+		return f
+	}
+	if node := unquoted(locate(p.root, path)); node != nil {
+		f.Line, f.Column = node.Line+p.shift, node.Column
+		f.Hint = fmt.Sprintf("YAML reads %s without quotes as a %s: write \"%s\"", node.Value, found, node.Value)
+	}
+	return f
+}
+
+// unquoted returns the first value without quotes that YAML does not read as a string: node
+// itself, or an item of it; nil where there is none.
+func unquoted(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.ScalarNode {
+		var value any
+		if err := sigsyaml.Unmarshal([]byte(node.Value), &value); err != nil || node.Style != 0 {
+			return nil
+		}
+		if _, isString := value.(string); isString {
+			return nil
+		}
+		return node
+	}
+	for i, item := range node.Content {
+		if isKey := node.Kind == yaml.MappingNode && i%2 == 0; !isKey && item.Kind == yaml.ScalarNode {
+			if found := unquoted(item); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
 }
 
 // unreadable returns the error of a document that is no object.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -32,6 +33,16 @@ type Document struct {
 
 // String returns the place of the document, for messages: "hosts.yaml:12".
 func (d *Document) String() string { return fmt.Sprintf("%s:%d", d.File, d.Line) }
+
+// Decode reads the object as strictly as the API does: a value is not converted to the type
+// of its field. strict are the fields that into does not have, and those that are there twice.
+func (d *Document) Decode(into any) (strict []error, err error) {
+	text, err := yaml.YAMLToJSONStrict(d.YAML)
+	if err != nil {
+		return nil, err
+	}
+	return json.UnmarshalStrict(text, into)
+}
 
 // Files returns the manifest files of the paths, in the order of the paths. A folder stands
 // for its .yaml, .yml and .json files, sorted by name, with those of its subfolders; hidden
