@@ -51,8 +51,14 @@ func (c *Controller) checkArguments(ref Ref, cdrom *v1.ISCSICdrom, v *image.Volu
 	if now := c.images.Cdrom(ref); now != nil && now.UID == cdrom.UID {
 		cdrom = now
 	}
-	if _, err := c.images.Overlay(v, cdrom, nil); err != nil {
+	after, err := c.images.Overlay(v, cdrom, nil)
+	if err != nil {
 		return download.Permanent("its kernel arguments cannot be set: %w", err)
+	}
+	before, err := c.images.Overlay(current.Volume, cdrom, nil)
+	if err == nil && len(before.Args()) > 0 && len(after.Args()) == 0 {
+		return download.Permanent("its kernel arguments cannot be set: the image is of no distribution with default "+
+			"arguments (%s), and the one that is served has some; set spec.kernelArgs", v.Image.Distro())
 	}
 	return nil
 }

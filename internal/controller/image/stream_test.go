@@ -453,3 +453,20 @@ func TestReleaseWithoutRoomForItsArguments(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// The same holds for default arguments: an image without any does not replace one that
+// machines find their config with.
+func TestReleaseWithoutDefaultArguments(t *testing.T) {
+	good, bad := isoImage("Fedora-1", 50*sector, 1), isoImage("NEW", 60*sector, 5)
+	k, cat := streamKit(t)
+	cat.publish("1", disk(good, newMirror(t, good, well).URL))
+	ref := k.create("a", follow())
+	if s := k.phase(ref, v1.PhaseReady); len(s.KernelArgsApplied) == 0 {
+		t.Fatalf("the first image has no arguments: %+v", s)
+	}
+	k.move(cat, "2", disk(bad, newMirror(t, bad, well).URL))
+	s := k.reaches(ref, "failed", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "DownloadFailed" })
+	if s.Phase != v1.PhaseReady || s.ServedRelease != "1" || !strings.Contains(s.ErrorMessage, "set spec.kernelArgs") {
+		t.Errorf("%+v", s)
+	}
+}
