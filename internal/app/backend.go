@@ -250,6 +250,27 @@ func checkNATS(urls string, a natsd.Access) error {
 	case a.UserFile != "" && natsd.HoldsSecret(urls):
 		return bad("nats-user-file", "cannot be used with a user in --nats-url")
 	}
+	for _, given := range []struct{ flag, file string }{
+		{"nats-creds", a.Creds}, {"nats-user-file", a.UserFile}, {"nats-ca-file", a.CAFile}, {"nats-cert-file", a.CertFile},
+	} {
+		if urls == "" && given.file != "" {
+			return bad(given.flag, "%s", needsURL)
+		}
+	}
+	return nil
+}
+
+// needsURL is the reason against an option of an external store where there is none.
+const needsURL = "is for an external store: give --nats-url too"
+
+// checkDataDir refuses what cannot be a data directory. It may not exist yet.
+func checkDataDir(dir string) error {
+	if dir == "" {
+		return bad("data-dir", "is empty: name the folder that holds the store")
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return bad("data-dir", "%s is a file: name a folder", dir)
+	}
 	return nil
 }
 
@@ -290,8 +311,8 @@ type Store struct{ backend *backend }
 // OpenStore opens the data directory and the store, whether or not they belong together.
 // It calls warn for each file or option that is not safe.
 func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy string)) (*Store, error) {
-	if o.DataDir == "" {
-		return nil, bad("data-dir", "is empty: name the folder that the server has")
+	if err := checkDataDir(o.DataDir); err != nil {
+		return nil, err
 	}
 	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
 		return nil, err
@@ -336,13 +357,18 @@ func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
 	if wait.PollUntilContextCancel(ctx, storeRetry, true, answered) == nil {
 		return survey, err
 	}
+	return nil, s.unanswered(err)
+}
+
+// unanswered is the error of a store that does not answer.
+func (s *Store) unanswered(err error) error {
 	if conn := s.backend.js.Conn(); !conn.IsConnected() {
 		err = errors.New("there is no connection")
 		if last := conn.LastError(); last != nil && !errors.Is(last, nats.ErrReconnectBufExceeded) {
 			err = last
 		}
 	}
-	return nil, fmt.Errorf("%s does not answer: %w", s.backend.where, err)
+	return fmt.Errorf("%s does not answer: %w", s.backend.where, err)
 }
 
 // CheckAdopt returns the reason why Adopt refuses what is stored.
@@ -383,7 +409,11 @@ func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err
 func (s *Store) ForgetCredentials(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.backend.keeper.Forget(ctx, s.backend.js)
+	err := s.backend.keeper.Forget(ctx, s.backend.js)
+	if err != nil && !s.backend.js.Conn().IsConnected() {
+		return s.unanswered(err)
+	}
+	return err
 }
 
 // Close closes the store and the data directory.

@@ -3,11 +3,13 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -235,8 +237,12 @@ func (s *settings) checkChoices() error {
 
 // checkAddress checks an address to listen on.
 func checkAddress(flag, address string) error {
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
 		return bad(flag, "%q is not an address: want host:port or :port", address)
+	}
+	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > math.MaxUint16) {
+		return bad(flag, "%q: there is no port %s", address, port)
 	}
 	return nil
 }
@@ -259,6 +265,15 @@ func (s *settings) checkListen() error {
 			return err
 		}
 	}
+	for _, name := range s.TLSSANs {
+		_, ipErr := netaddr.ParseIP(name)
+		if _, err := netaddr.ParseHostname(strings.TrimPrefix(name, "*.")); err != nil && ipErr != nil {
+			return bad("tls-san", "%q is neither an address nor a host name", name)
+		}
+	}
+	if _, err := os.Stat(s.TokenAuthFile); s.TokenAuthFile != "" && err != nil {
+		return bad("token-auth-file", "%v", err)
+	}
 	switch {
 	case s.TLSCert != "" && s.TLSKey == "":
 		return bad("tls-private-key-file", "is empty, and --tls-cert-file is not: both are needed")
@@ -273,8 +288,8 @@ func (s *settings) checkListen() error {
 
 // checkStore checks the options of the store and of what is applied to it.
 func (s *settings) checkStore() error {
-	if s.DataDir == "" {
-		return bad("data-dir", "is empty: name the folder that holds the store")
+	if err := checkDataDir(s.DataDir); err != nil {
+		return err
 	}
 	for _, p := range s.Manifests {
 		if _, err := os.Stat(p); err != nil {
@@ -293,6 +308,11 @@ func (s *settings) checkStore() error {
 			return bad("nats-max-bytes", "%q is not a size such as 2Gi, or is less than 16Mi", s.NATSMaxBytes)
 		}
 		s.natsMaxBytes = quantity.Value()
+	}
+	for flag, isGiven := range map[string]bool{"nats-replicas": s.NATSReplicas != 0, "nats-max-bytes": s.NATSMaxBytes != ""} {
+		if isGiven && s.NATSURL == "" {
+			return bad(flag, "%s", needsURL)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strconv"
 	"text/tabwriter"
 
@@ -46,6 +48,14 @@ The command is not needed where neither the data directory nor NATS know a store
 		newForgetCredentials())
 }
 
+// withRemedy adds a remedy to an error of a store; a Mismatch has its own.
+func withRemedy(err error) error {
+	if errors.As(err, new(*ledger.Mismatch)) {
+		return err
+	}
+	return withHint(err, "is NATS running with JetStream, reachable from here, and are the credentials right?")
+}
+
 // newForgetCredentials returns the command that removes what the servers of a store share.
 func newForgetCredentials() *cobra.Command {
 	var o app.StoreOptions
@@ -70,7 +80,7 @@ the first one that starts afterwards records its CA.`,
 				return err
 			}
 			if err := store.ForgetCredentials(cmd.Context()); err != nil {
-				return err
+				return withRemedy(err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "forgotten: the credentials that the servers of %s share\n", store.Where())
 			return err
@@ -94,22 +104,32 @@ func newStoreDecision(name, short, long, example, done string,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// An external store may be adopted by a new server; an embedded one lies in the folder.
-			o.Look = dryRun
-			o.Existing = dryRun || name != initCommand && o.NATSURL == ""
+			o.Look, o.Existing = dryRun, name != initCommand && o.NATSURL == ""
+			dataDir, isNew := o.DataDir, false
+			if _, err := os.Stat(dataDir); dryRun && !o.Existing && errors.Is(err, fs.ErrNotExist) {
+				// An empty folder elsewhere stands for the one that the command would make.
+				empty, err := os.MkdirTemp("", "glowplug-store-*")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(empty)
+				o.DataDir, isNew = empty, true
+			}
 			store, err := openStore(cmd, o)
 			if err != nil {
 				return err
 			}
 			defer store.Close()
+			where := store.Where()
+			if isNew && o.NATSURL == "" {
+				where = dataDir + ", which does not exist yet"
+			}
 			survey, err := store.Survey(cmd.Context())
-			switch {
-			case errors.As(err, new(*ledger.Mismatch)):
-				return err
-			case err != nil:
-				return withHint(err, "is NATS running with JetStream, reachable from here, and are the credentials right?")
+			if err != nil {
+				return withRemedy(err)
 			}
 			out := cmd.OutOrStdout()
-			if err := writeSurvey(out, store.Where(), survey); err != nil {
+			if err := writeSurvey(out, where, survey); err != nil {
 				return err
 			}
 			if dryRun {
@@ -120,14 +140,14 @@ func newStoreDecision(name, short, long, example, done string,
 				if survey.Kept {
 					identity = "store " + survey.Found
 				}
-				_, err := fmt.Fprintf(out, "would be %s: %s would belong to %s; nothing was changed\n", done, o.DataDir, identity)
+				_, err := fmt.Fprintf(out, "would be %s: %s would belong to %s; nothing was changed\n", done, dataDir, identity)
 				return err
 			}
 			id, err := decide(store, cmd.Context(), survey)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%s: %s belongs to store %s from now on\n", done, o.DataDir, id)
+			_, err = fmt.Fprintf(out, "%s: %s belongs to store %s from now on\n", done, dataDir, id)
 			return err
 		},
 	}

@@ -233,7 +233,7 @@ func (k *Keeper) refuse(m *Mismatch, since time.Time) error {
 	if time.Since(k.since) >= alarmAfter && k.alarmed != m.Reason {
 		k.alarmed = m.Reason
 		k.opts.Logger.Error("the store is not followed, and nothing is written: "+m.Reason, "dir", k.ledger.dir, "remedy",
-			m.Remedy)
+			m.Hint())
 	}
 	return m
 }

@@ -293,4 +293,9 @@ type Mismatch struct {
 func (m *Mismatch) Error() string { return m.Reason }
 
 // Hint is what to do about it.
-func (m *Mismatch) Hint() string { return m.Remedy }
+func (m *Mismatch) Hint() string {
+	if strings.Contains(m.Remedy, "`glowplug store ") {
+		return m.Remedy + " (give the command the --data-dir and --nats-url of the server)"
+	}
+	return m.Remedy
+}
