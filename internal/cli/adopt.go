@@ -60,7 +60,8 @@ hardware address is unknown needs --ip. The UnknownMachine is removed by the ser
 	flags.StringToStringVar(&a.labels, "label", nil, "label of the host, key=value (repeatable)")
 	flags.BoolVar(&a.withIP, "ip", false, "the host has the address from which the machine last asked")
 	flags.StringVar(&a.dryRun, "dry-run", dryRunNone,
-		"none; client: send nothing; server: let the server check and write nothing")
+		"none; client, also without a value: send nothing; server: let the server check and write nothing")
+	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	flags.StringVarP(&a.output, "output", "o", "", "print the host as yaml or json")
 	completeChoices(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 	completeChoices(cmd, "output", outputYAML, outputJSON)

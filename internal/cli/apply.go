@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ Without such a flag an existing object keeps its selector.`,
 	}
 	options.addFlags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil,
-		"manifest, config file or folder; - is a manifest from standard input (repeatable)")
+		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
 	options.addNamespace(cmd, "namespace of objects without one")
 	cmd.Flags().StringVar(&dryRun, "dry-run", dryRunNone,
 		"none; server, also without a value: let the server check everything, and write nothing")
@@ -346,6 +347,9 @@ func (p *preparer) path(path string) ([]*prepared, error) {
 		one, err := p.config(path, format)
 		return []*prepared{one}, err
 	}
+	if err := p.noteLeftOut(path); err != nil {
+		return nil, err
+	}
 	var all []*prepared
 	for i := range docs {
 		one, err := p.document(&docs[i])
@@ -355,6 +359,23 @@ func (p *preparer) path(path string) ([]*prepared, error) {
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// noteLeftOut names the config files of a folder, of which only the manifests are applied.
+func (p *preparer) noteLeftOut(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	files, err := sourceFiles([]string{path})
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if !hasExtension(name, manifestFiles...) {
+			fmt.Fprintf(p.out, "note: %s is no manifest and is left out; apply -f with the file itself stores it\n", name)
+		}
+	}
+	return nil
 }
 
 // document prepares an object of a manifest.

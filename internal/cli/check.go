@@ -243,8 +243,7 @@ func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate fu
 		if m := quoted.FindStringSubmatch(err.Error()); m != nil {
 			path = m[1]
 		}
-		f := p.finding(path, err.Error())
-		f.Hint = "the field is not part of the kind; check the spelling and the indentation"
+		f := p.unknownField(path, err.Error())
 		found = append(found, f)
 	}
 	into.SetNamespace(cmp.Or(into.GetNamespace(), v1.NamespaceDefault))

@@ -104,6 +104,9 @@ func strictBuiltins(root *cobra.Command) {
 			}
 		case "completion":
 			c.Args, c.RunE = cobra.ArbitraryArgs, showHelp
+			for _, shell := range c.Commands() {
+				shell.Args = arguments()
+			}
 		}
 	}
 }
@@ -176,6 +179,9 @@ func hintOf(err error, cmd *cobra.Command) string {
 			" for root and the user that the server runs as"
 	}
 	if isUsage(err) {
+		if cmd.Name() == "help" {
+			cmd = cmd.Root()
+		}
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())
 	}
 	return ""
@@ -187,7 +193,7 @@ func fileError(err error) error {
 	switch {
 	case errors.As(err, &at) && errors.Is(err, fs.ErrNotExist):
 		if at.Path == "-" {
-			return withHint(errors.New("this command does not read standard input"), "name a file")
+			return withHint(usagef("this command does not read standard input"), "name a file")
 		}
 		return withHint(fmt.Errorf("there is no file or folder %s", at.Path), "check the path")
 	case errors.As(err, &at) && errors.Is(err, fs.ErrPermission):

@@ -212,7 +212,8 @@ type mirror struct {
 
 // downloadsRest is the remedy of downloads that failed.
 const downloadsRest = "run the command again: it downloads the rest, and goes on where a download stopped;" +
-	" a wrong SHA-256 or signature is an error of the stream's metadata or of the web server, and stays"
+	" a file that is not there (404), a wrong SHA-256 or signature is an error of the stream's metadata or of the web" +
+	" server, and stays"
 
 // run downloads one file after the other. After the failure of one it goes on with the
 // others; the error names each.

@@ -36,7 +36,8 @@ func newExplainCommand() *cobra.Command {
 		Short: "Show which config a machine receives, and why",
 		Long: `Show which host a machine is, which config it receives, and why each other config
 does not match. NAME is the name of the BareMetalHost. The facts are the parameters of
-the serving URL: mac, ip, hostname, uuid, role, and spec for one Ignition version.
+the serving URL: mac, ip, hostname, uuid, role, spec for one Ignition version, and arch
+for the architecture that /ipxe is told.
 
 The answer is the one that the machine itself receives. The request comes from --from,
 else from ip=, else from the first address of the host, and has the hardware address
@@ -87,6 +88,12 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 		checkChoice("as", e.as, decide.AsMachine, decide.AsBelieved), checkOutput(e.output))
 	if err != nil {
 		return err
+	}
+	switch flags := cmd.Flags(); {
+	case flags.Changed("expect") && e.expect == "":
+		return usagef("--expect: the name of the config is empty: want NAMESPACE/NAME, or none for no config")
+	case e.isolate && len(e.manifests) == 0:
+		return usagef("--isolate-namespaces is for --manifests: a server has its own")
 	}
 	if _, err := netip.ParseAddr(e.from); e.from != "" && err != nil {
 		return usagef("--from: %q is not an IP address", e.from)

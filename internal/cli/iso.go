@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,8 +76,16 @@ OUT is created or replaced when the copy is complete; an error leaves it as it w
   glowplug iso customize fcos.iso -o node.iso --karg ignition.config.url=http://192.168.10.1/node.ign --karg console=ttyS0`,
 		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if out == "" {
+			switch {
+			case out == "":
 				return usagef("missing flag -o OUT")
+			case out == "-":
+				return withHint(usagef("--output: a copy is not written to standard output"), "name a file")
+			case slices.Contains(kargs, ""):
+				return usagef("--karg: the argument is empty; without --karg the default of the distro is set")
+			}
+			if err := cmp.Or(checkURL("http-url", baseURL), checkURL("files-url", files)); err != nil {
+				return err
 			}
 			file, img, err := openISO(args[0])
 			if err != nil {
@@ -117,6 +128,14 @@ OUT is created or replaced when the copy is complete; an error leaves it as it w
 	cmd.Flags().StringVar(&files, "files-url", "",
 		"URL below which the files of the image are served (default: they are found over iSCSI)")
 	return cmd
+}
+
+// checkURL refuses the value of a flag that machines could not use as a URL; "" is none.
+func checkURL(flag, value string) error {
+	if u, err := url.Parse(value); value != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return usagef("--%s: not a URL such as http://192.168.10.2:8082", flag)
+	}
+	return nil
 }
 
 // openISO opens an image file and reads its structure.

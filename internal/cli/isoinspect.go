@@ -76,7 +76,7 @@ func (f *inspection) writeText(out io.Writer) error {
 	row("volume", f.VolumeID)
 	row("distro", f.Distro)
 	row("architecture", f.Architectures...)
-	row("size", fmt.Sprintf("%s in %d files", report.Size(f.Size), f.Files))
+	row("size", report.Size(f.Size)+" in "+count(f.Files, "file", "files"))
 	for _, b := range f.Boots {
 		where := cmp.Or(b.Path, fmt.Sprintf("partition at %d", b.Offset))
 		if b.FAT {

@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"glowplug/internal/domain/butane"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
 )
@@ -67,6 +68,29 @@ func (p *places) finding(path, message string) report.Finding {
 	return f
 }
 
+// unknownField returns the error of a field that its kind does not have, at its key.
+func (p *places) unknownField(path, message string) report.Finding {
+	f := p.finding(path, message)
+	f.Hint = "the field is not part of the kind; check the spelling and the indentation"
+	parent, name := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		parent, name = path[:i], path[i+1:]
+	}
+	if p.root == nil {
+		return f
+	}
+	at := p.root
+	if parent != "" {
+		at = locate(at, parent)
+	}
+	for i := 0; at.Kind == yaml.MappingNode && i+1 < len(at.Content); i += 2 {
+		if key := at.Content[i]; key.Value == name {
+			f.Line, f.Column = key.Line+p.shift, key.Column
+		}
+	}
+	return f
+}
+
 // wrongType returns the error of a field whose value has another type than it should.
 func (p *places) wrongType(path, found, expected string) report.Finding {
 	f := p.finding(path, fmt.Sprintf("expected %s, found a value of type %s", expected, found))
@@ -113,16 +137,21 @@ func (p *places) unreadable(err error) report.Report {
 		text = moveLines(text[:m[0]]+text[m[1]:], p.shift)
 	}
 	f.Message = strings.Join(strings.Fields(text), " ")
+	if line := f.Line; strings.Contains(text, " tab ") || line >= 1 && line <= len(p.lines) &&
+		bytes.ContainsRune(p.lines[line-1], '\t') {
+		f.Hint = butane.TabHint
+	}
 	return report.Report{f}
 }
 
 // inConfig moves findings of a config to their place in the manifest, if the config is a
 // literal block. Otherwise the line and column in the config are part of the message.
 func (p *places) inConfig(found report.Report, config string) report.Report {
-	literal := false
+	literal, folded := false, false
 	if p.root != nil {
 		node := locate(p.root, "spec.config")
 		literal = node.Kind == yaml.ScalarNode && node.Style&yaml.LiteralStyle != 0
+		folded = node.Kind == yaml.ScalarNode && node.Style&yaml.FoldedStyle != 0
 	}
 	texts := strings.Split(config, "\n")
 	var out report.Report
@@ -141,6 +170,9 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 			}
 		default:
 			moved.Message += fmt.Sprintf(" (at %d:%d of the config)", f.Line, f.Column)
+			if folded {
+				moved.Hint = "config: > joins the lines of the text into one: write config: |"
+			}
 		}
 		out = append(out, moved)
 	}

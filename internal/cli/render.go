@@ -10,6 +10,7 @@ import (
 
 	"glowplug/internal/client"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/ignition"
 	"glowplug/internal/egress"
 	"glowplug/internal/remote"
 )
@@ -47,6 +48,9 @@ as the machine does, where one of those has a newer version.`,
   glowplug render worker.ign --spec 3.2.0`,
 		Args: arguments("NAME or FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if spec != "" && !ignition.IsVersion(spec) {
+				return usagef("--spec: there is no Ignition spec %q: there are %s", spec, strings.Join(ignition.Versions(), ", "))
+			}
 			name := args[0]
 			if name != "-" && !strings.Contains(name, "/") && formatOf(name) == "" {
 				query := url.Values{}

@@ -22,7 +22,8 @@ func newValidateCommand() *cobra.Command {
 		Long: `Check files and folders without a server. Manifests (YAML or JSON, with one or more
 objects) are checked by the rules of the API, and the config in an IgnitionConfig is
 compiled. Errors and warnings have their line in the manifest, and the column where it
-is known; for a file that is no YAML the line is the one where the YAML library failed.
+is known; for a file that is no YAML the line is the one where the YAML library failed,
+and for an object in a List the line of the List.
 For each config the command shows the Ignition versions in which it can be served, and
 the fields that prevent the others. A template is rendered for the hosts in the files
 that would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cfg)
@@ -64,7 +65,7 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 			}
 			if c.objects == 0 && c.errors == 0 {
 				return withHint(fmt.Errorf("there is nothing to check under %s", strings.Join(args, ", ")),
-					"manifests end in .yaml, .yml or .json, configs in .bu, .butane, .ign or .ks")
+					"manifests end in .yaml, .yml or .json, configs in .bu, .butane, .ign or .ks; an empty file has no object")
 			}
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s checked: %s, %s\n",
 				count(c.objects, "config or object", "configs and objects"), count(len(files), "file", "files"),

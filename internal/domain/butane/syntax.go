@@ -68,10 +68,10 @@ func columnOf(lines []string, line int) int {
 func explainSyntax(f *report.Finding, lines []string) {
 	switch message := f.Message; {
 	case strings.Contains(message, "found character that cannot start any token"):
-		f.Hint = tabHint
+		f.Hint = TabHint
 	case strings.HasPrefix(message, "found a tab character"):
 		// The library names the line of the value before the tab.
-		f.Hint = tabHint
+		f.Hint = TabHint
 		if line := tabbed(lines, f.Line); line > 0 {
 			f.Line, f.Column = line, strings.IndexByte(lines[line-1], '\t')+1
 		}
@@ -92,7 +92,8 @@ func explainSyntax(f *report.Finding, lines []string) {
 	}
 }
 
-const tabHint = "YAML is indented with spaces, not with tabs"
+// TabHint is the hint for a line that is indented with a tab.
+const TabHint = "YAML is indented with spaces, not with tabs"
 
 // tabbed returns the first line from line on that is indented with a tab; 0: there is none.
 func tabbed(lines []string, line int) int {

@@ -17,11 +17,11 @@ var foreignFormats = []struct {
 }{
 	{
 		"butane kickstart", regexp.MustCompile(`^\s*\{\s*"ignition"`),
-		"an Ignition config in JSON", "set type: ignition and format: ignition",
+		"an Ignition config in JSON", "set type: ignition and format: ignition; a file of its own ends in .ign, or has --format ignition",
 	},
 	{
 		"ignition kickstart", regexp.MustCompile(`(?m)\A(?:\s*#.*\n|\s*\n|---\s*\n)*(?:variant|version): *["']?[a-z0-9.]+["']?\s*\n(?:variant|version): `),
-		"a Butane config", "set type: ignition and format: butane",
+		"a Butane config", "set type: ignition and format: butane; a file of its own ends in .bu, or has --format butane",
 	},
 	{
 		"butane ignition kickstart", regexp.MustCompile(`^\s*#cloud-config`),
@@ -34,7 +34,7 @@ var foreignFormats = []struct {
 	},
 	{
 		"butane ignition kickstart", regexp.MustCompile(`^(?:\s*#.*\n|\s*\n|---\s*\n)*(?:apiVersion|kind): `),
-		"a Kubernetes manifest", "spec.config contains the source alone",
+		"a Kubernetes manifest", "spec.config contains the source alone; glowplug validate and glowplug apply take manifests",
 	},
 	{
 		"butane ignition kickstart", regexp.MustCompile(`(?m)^d-i +[a-z]`),

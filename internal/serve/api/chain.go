@@ -129,11 +129,12 @@ func (s *scrape) Write(p []byte) (int, error) {
 }
 
 // Authenticated passes the requests of callers who may use the API to h, and answers all
-// others 401.
+// others 401, with a log line as the API has it.
 func (s *Server) Authenticated(h http.Handler) http.Handler {
+	refused := s.traces.filter(http.HandlerFunc(s.guard.refuse))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isAuthenticated(r) {
-			s.guard.refuse(w, r)
+			refused.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -154,6 +154,23 @@ func TestRefusedCredentialsLeaveALine(t *testing.T) {
 	}
 }
 
+// So does one that is refused in front of another handler than the API's, such as /metrics.
+func TestRefusedCredentialElsewhereLeavesALine(t *testing.T) {
+	a, lines := traced(t, Door{})
+	metrics := a.server.Authenticated(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a request without a valid credential is answered")
+	}))
+	r := httptest.NewRequest("GET", "/metrics", nil)
+	r.Header.Set("Authorization", "Bearer s3cret")
+	answer := httptest.NewRecorder()
+	metrics.ServeHTTP(answer, r)
+	want := `credential="bearer token" method=GET path=/metrics status=401`
+	if got := lines("a credential was refused"); answer.Code != http.StatusUnauthorized || len(got) != 1 ||
+		!strings.Contains(got[0], want) {
+		t.Errorf("%d %s", answer.Code, got)
+	}
+}
+
 // Who has a credential and may not do what it asks for leaves a line, too.
 func TestForbiddenRequestsLeaveALine(t *testing.T) {
 	a, lines := traced(t, Door{})
