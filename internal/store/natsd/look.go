@@ -24,6 +24,12 @@ func (s *Server) look(dir string, transient []string) error {
 		first := slices.Min(slices.Collect(maps.Keys(damaged)))
 		return &damagedError{bucket: bucketOf(first), reason: damaged[first]}
 	}
+	err = eachDamagedBlock(s.storeDir, func(b *damagedBlock) error {
+		return &damagedError{bucket: bucketOf(b.stream), reason: fmt.Errorf("%s in its file %s", b.count(), b.path), byRecord: true}
+	})
+	if err != nil {
+		return err
+	}
 	holdsData, err := ledger.NotEmpty(s.storeDir)
 	if err != nil {
 		return fmt.Errorf("embedded store: %w", err)
@@ -50,6 +56,8 @@ func (s *Server) removeScratch() {
 type damagedError struct {
 	bucket string
 	reason error
+	// byRecord is true where single records are damaged, and the bucket can be read.
+	byRecord bool
 }
 
 func (e *damagedError) Error() string {
@@ -58,6 +66,10 @@ func (e *damagedError) Error() string {
 
 // Hint is what to do about it.
 func (e *damagedError) Hint() string {
+	if e.byRecord {
+		return "nothing was changed; the next start of the server, and this command without --dry-run, marks the damaged" +
+			" records as erased, so that those behind them can be read; the log of the server then names the lost objects"
+	}
 	return "nothing was changed; the next start of the server, and this command without --dry-run, restores the files" +
 		" of the bucket from their copy or, without a good copy, moves its folder unchanged to damaged/"
 }

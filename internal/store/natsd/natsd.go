@@ -57,6 +57,8 @@ type Server struct {
 	scratch string
 	room    room
 	damages []*Damage
+	// erased are the damaged records that the start has marked, by bucket and subject.
+	erased  map[string]map[string]uint64
 	log     *slog.Logger
 	copying sync.Mutex // of the streams' meta files
 
@@ -82,6 +84,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		err = s.look(dir, transient)
 	} else {
 		s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, s.log)
+		if err == nil {
+			s.erased, err = mendBlocks(s.storeDir, s.log)
+		}
 	}
 	if err == nil {
 		err = s.start(ctx)
