@@ -207,8 +207,8 @@ func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
 	case q.req.Claims.Raw:
 		return nil
 	case len(config.Artifact) == 0:
-		return fault.New(fault.Unavailable, "config "+config.Ref.String()+
-			" has never compiled; correct its source as its status says, and this machine is served when it asks again")
+		return fault.New(fault.Unavailable, "config "+config.Ref.String()+" "+uncompiled(config)+
+			", and this machine is served when it asks again")
 	case config.Type == Ignition && !config.Template:
 		return q.form(accept)
 	}
