@@ -177,6 +177,31 @@ func TestEachUnknownMachineIsAnObject(t *testing.T) {
 	})
 }
 
+// TestAdoptCommand: a machine without a known hardware address becomes a host by its IP address
+// alone. Once the hardware address is known, it is another object with another command.
+func TestAdoptCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newMemory())
+		byAddr := decide.MachineName(netaddr.MAC{}, addrN(1))
+		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})
+		pass(time.Minute)
+		if m := r.store.get(byAddr); m == nil || m.Status.Adopt !=
+			"glowplug adopt um/10-0-0-1 -n NAMESPACE --name HOST --ip" {
+			t.Errorf("without a hardware address: %+v", m)
+		}
+		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(1), Neighbor: macN(1)})
+		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})
+		pass(time.Minute)
+		if m := r.store.get(nameN(1)); m == nil || m.Status.Adopt !=
+			"glowplug adopt um/"+nameN(1)+" -n NAMESPACE --name HOST" {
+			t.Errorf("with a hardware address: %+v", m)
+		}
+		if m := r.store.get(byAddr); m != nil {
+			t.Errorf("it is there twice: %+v", m)
+		}
+	})
+}
+
 // TestStrangerDoesNotPushOutOthers has one address claim 20,000 hardware addresses.
 func TestStrangerDoesNotPushOutOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
