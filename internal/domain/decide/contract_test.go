@@ -223,8 +223,10 @@ func TestContract(t *testing.T) {
 		{name: "verify: another role", ask: ask{from: "192.168.10.11", role: "builder"},
 			want: "403; host g10/server1 by address; config -", notices: []string{"ClaimRefused g10/server1"},
 			says: "set the label"},
-		{name: "verify: an unknown client claims no role", ask: ask{from: "192.168.66.6", role: "builder"},
-			want: "403; host -; config -", notices: []string{"UnknownHost", "ClaimRefused"}, says: "create a BareMetalHost"},
+		{name: "verify: an unknown client may not claim a role", ask: ask{from: "192.168.66.6", role: "builder"},
+			want: "403; host -; config -", notices: []string{"UnknownHost", "ClaimRefused"},
+			says: "an unknown machine may not claim a role; create a BareMetalHost with the address 192.168.66.6 and the label" +
+				" role=builder, or leave the parameter role out"},
 
 		// Claims, believed or ignored.
 		{name: "trust: another host's mac", policy: trust, ask: ask{from: "192.168.66.6", mac: macA},
