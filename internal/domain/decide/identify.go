@@ -256,8 +256,8 @@ func (q *question) admit() *fault.Error {
 	}
 	switch {
 	case h == nil:
-		return q.refuse(nil, "role", "an unknown machine may not claim a role; create a BareMetalHost with the address "+q.client()+
-			" and the label role="+role+", or leave the parameter role out")
+		return q.refuse(nil, "role", "an unknown machine may not claim a role; "+q.hostWithRole(role)+
+			", or leave the parameter role out")
 	case h.Labels[match.RoleLabel] != role:
 		return q.refuse(h, "role", "the claimed role is not the label role of host "+h.Ref.String()+
 			"; set the label, or leave the parameter role out")

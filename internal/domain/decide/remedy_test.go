@@ -91,3 +91,46 @@ func TestRemediesOfClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestRemediesWithoutAddress: an inquiry may be about a machine whose address is not known. The
+// answer does not tell to create a host with it.
+func TestRemediesWithoutAddress(t *testing.T) {
+	l := story()
+	l.host("g10", "bare", "", "").Spec.Hostname = "bare"
+	d := New(Options{Inventory: l.inventory(t)})
+	for _, c := range []struct {
+		ask     ask
+		says    string
+		notices []string
+	}{
+		{ask{role: "builder"}, "an unknown machine may not claim a role; name the address of the machine, as with --from of" +
+			" glowplug explain, or leave the parameter role out", []string{"a machine whose address is not known asks for its" +
+			" ignition config and is no known host; name the address of the machine, as with --from of glowplug explain"}},
+		{ask{role: "builder", neighbor: macX}, "an unknown machine may not claim a role; create a BareMetalHost with the" +
+			" hardware address " + macX + " and the label role=builder, or leave the parameter role out",
+			[]string{"a machine with the hardware address " + macX + " asks for its ignition config and is no known host;" +
+				" create a BareMetalHost with its hardware address"}},
+		{ask{}, "no ignition config matches a machine whose address is not known; name the address of the machine, as with" +
+			" --from of glowplug explain, or create a config with default: true", nil},
+		{ask{neighbor: macX}, "no ignition config matches a machine with the hardware address " + macX +
+			", which is no known host; create a BareMetalHost with this hardware address, or a config with default: true", nil},
+		{ask{believed: true, mac: macX}, "no ignition config matches a machine with the hardware address " + macX +
+			", which is no known host; create a BareMetalHost with this hardware address, or a config with default: true", nil},
+		{ask{believed: true, from: "127.0.0.1", mac: macX}, "no ignition config matches 127.0.0.1 (" + macX + "), which is no" +
+			" known host; create a BareMetalHost with this address or hardware address, or a config with default: true", nil},
+		{ask{hostname: "bare"}, "the claimed hostname is that of a host, and no machine is recognised as this host:" +
+			" set bootMACAddress, ip or bootSources", nil},
+		{ask{mac: macA}, "the claimed mac is that of a host, and it is not known where the machine asks from; leave the" +
+			" parameter out, or name the address of the machine, as with --from of glowplug explain", nil},
+	} {
+		dec := d.Config(c.ask.request(t))
+		if dec.Err == nil || dec.Err.Sentence != c.says {
+			t.Errorf("%+v: got  %v\nwant %s", c.ask, dec.Err, c.says)
+		}
+		for i, message := range c.notices {
+			if dec.Notices[i].Message != message {
+				t.Errorf("%+v: got  %s\nwant %s", c.ask, dec.Notices[i].Message, message)
+			}
+		}
+	}
+}
