@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs/logstest"
@@ -173,6 +174,9 @@ func TestEachUnknownMachineIsAnObject(t *testing.T) {
 		if s.Serial != "S7" || s.Count != 1 || s.MAC != macN(7).String() || s.NeighborMAC != s.MAC || s.LastSeen.IsZero() ||
 			s.Adopt != "glowplug adopt um/"+nameN(7)+" -n NAMESPACE --name HOST" || s.Addresses[0] != addrN(7).String() {
 			t.Errorf("status: %+v", s)
+		}
+		if uid := string(r.store.get(nameN(7)).UID); uid != controller.MachineReference(nameN(7)).UID {
+			t.Errorf("kubectl describe looks for events about %s", uid)
 		}
 	})
 }
