@@ -2733,7 +2733,7 @@ func schema_glowplug_api_v1_UnknownMachine(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "UnknownMachine is a machine that asked the server and is no BareMetalHost. The server writes it, and clients may only read and delete it. Its name is the hardware address of the machine with hyphens, or its IP address where no hardware address is known. It is removed when a BareMetalHost has that address. All values are what the machine says of itself.",
+				Description: "UnknownMachine is a machine that asked the server and is no BareMetalHost. The server writes it, and clients may only read and delete it. Its name is the hardware address of the machine, or its IP address where no hardware address is known, with hyphens: 52-54-00-12-34-56, 192-0-2-7. It is removed when a BareMetalHost has that address, or has its IP address and no hardware address. The machine says of itself claimedMACs, hostnames, systemUUID, serial, manufacturer, product and architecture, and mac if neighborMAC is empty. All other values are what the server observes.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2855,7 +2855,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "addresses are the newest addresses from which the machine asked, the newest first.",
+							Description: "addresses are the newest addresses from which the machine asked, or which it claimed and --identity-claims=trust accepts, the newest first.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2881,7 +2881,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 					},
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "count is the number of requests for a boot script or a config, without those that were refused (403 and 503).",
+							Description: "count is the number of requests for a boot script or a config, and of reports to boot-complete, whatever the answer. A request is not counted if its mac, ip, uuid or hostname was refused (403), nor if it was answered before the server looked for the machine: 400, and 503 because of too many claims or before the server was ready. A refused role is counted.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

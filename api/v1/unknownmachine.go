@@ -4,8 +4,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // UnknownMachine is a machine that asked the server and is no BareMetalHost. The server
 // writes it, and clients may only read and delete it. Its name is the hardware address of the
-// machine with hyphens, or its IP address where no hardware address is known. It is removed
-// when a BareMetalHost has that address. All values are what the machine says of itself.
+// machine, or its IP address where no hardware address is known, with hyphens:
+// 52-54-00-12-34-56, 192-0-2-7. It is removed when a BareMetalHost has that address, or has its
+// IP address and no hardware address. The machine says of itself claimedMACs, hostnames,
+// systemUUID, serial, manufacturer, product and architecture, and mac if neighborMAC is empty.
+// All other values are what the server observes.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type UnknownMachine struct {
@@ -30,7 +33,8 @@ type UnknownMachineStatus struct {
 	// If it is empty, mac is only a claim of the machine.
 	// +optional
 	NeighborMAC string `json:"neighborMAC,omitempty"`
-	// addresses are the newest addresses from which the machine asked, the newest first.
+	// addresses are the newest addresses from which the machine asked, or which it claimed and
+	// --identity-claims=trust accepts, the newest first.
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
@@ -40,8 +44,11 @@ type UnknownMachineStatus struct {
 	// lastSeen is the time of the last request.
 	// +optional
 	LastSeen metav1.Time `json:"lastSeen,omitempty"`
-	// count is the number of requests for a boot script or a config, without those that were
-	// refused (403 and 503).
+	// count is the number of requests for a boot script or a config, and of reports to
+	// boot-complete, whatever the answer. A request is not counted if its mac, ip, uuid or
+	// hostname was refused (403), nor if it was answered before the server looked for the
+	// machine: 400, and 503 because of too many claims or before the server was ready. A
+	// refused role is counted.
 	// +optional
 	Count int64 `json:"count,omitempty"`
 	// requests are the endpoints that the machine asked: ipxe, ignition, kickstart.

@@ -33,9 +33,9 @@ func newAdoptCommand() *cobra.Command {
 		Use:   "adopt um/MACHINE",
 		Short: "Make a BareMetalHost of a machine that asked the server and is unknown",
 		Long: `Make a BareMetalHost of an UnknownMachine. The host has the hardware address of the
-machine as bootMACAddress and, where it is known, its systemUUID. These are what the
-machine says of itself: "kubectl describe um/MACHINE" shows all of it, and neighborMAC
-is the hardware address that the server's neighbour table shows. A machine whose
+machine as bootMACAddress and, where it is known, its systemUUID. The UUID is what the
+machine says of itself, and so is the hardware address if "kubectl describe um/MACHINE"
+shows no neighborMAC, which is from the server's neighbour table. A machine whose
 hardware address is unknown needs --ip. The UnknownMachine is removed by the server.`,
 		Example: `  kubectl get um
   glowplug adopt um/52-54-00-12-34-56 -n rack-a --name node-7

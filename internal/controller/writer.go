@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
@@ -52,6 +55,23 @@ func ConfigReference(config *v1.IgnitionConfig) v1.ObjectReference {
 		Kind: "IgnitionConfig", APIVersion: v1.SchemeGroupVersion.String(),
 		Namespace: config.Namespace, Name: config.Name, UID: string(config.UID),
 	}
+}
+
+// MachineReference returns the reference of an Event to an UnknownMachine.
+func MachineReference(name string) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: "UnknownMachine", APIVersion: v1.SchemeGroupVersion.String(), Name: name, UID: string(MachineUID(name)),
+	}
+}
+
+// MachineUID returns the UID of the UnknownMachine with a name. It is always the same one:
+// kubectl describe finds the events of an object without a namespace by its UID, and the
+// events of a machine are written before its object, and outlast it.
+func MachineUID(name string) types.UID {
+	sum := sha256.Sum256([]byte("UnknownMachine " + name))
+	sum[6] = sum[6]&0x0f | 0x80 // version 8 of RFC 9562
+	sum[8] = sum[8]&0x3f | 0x80 // and its variant
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
 // MaxMessage bounds the message of an Event or of a condition, in bytes.

@@ -26,6 +26,9 @@ func TestUnknownMachines(t *testing.T) {
 	eventually(t, "a request without a hardware address joins its machine", func() bool {
 		return strings.Contains(s.kubectl("", "get", "um", "52-54-00-00-01-06", "-o", "wide"), "ipxe,ignition")
 	})
+	eventually(t, "describe shows its events", func() bool {
+		return strings.Contains(s.kubectl("", "describe", "um", "52-54-00-00-01-06"), "UnknownHost")
+	})
 	s.kill()
 	s.restart()
 	if n := lines(); n != 200 {

@@ -126,7 +126,7 @@ func TestLayersThatCannotBeMerged(t *testing.T) {
 	broken := over("base", "one")
 	broken.Spec.Config = badSource
 	s.put(broken)
-	await(t, func() bool { return s.fails("x", "base has never compiled: x → base; base: line 3:1") })
+	await(t, func() bool { return s.fails("x", "base has no compiled result: x → base; base: line 3:1") })
 	// It comes right, and so does what is above.
 	s.put(over("base", "one"))
 	await(t, func() bool { return s.holds("x", "/etc/base") && s.stored("x").Status.Phase == v1.PhaseReady })
@@ -183,7 +183,7 @@ func TestCauseOfALayerChanges(t *testing.T) {
 	s.delete("base")
 	await(t, warns("there is no config base"))
 	s.put(plain("base", badSource))
-	await(t, warns("base has never compiled"))
+	await(t, warns("base has no compiled result"))
 }
 
 func TestCirclesOfLayers(t *testing.T) {

@@ -45,7 +45,8 @@ type key struct {
 	eventType, reason, text string
 }
 
-// namespace returns the event's namespace, which is that of its object.
+// namespace returns the event's namespace: that of its object or, if that has none, as for an
+// event of Kubernetes about a Node, "default".
 func (k *key) namespace() string {
 	if k.object.Namespace == "" {
 		return v1.NamespaceDefault
@@ -75,7 +76,7 @@ var ofNobody = v1.ObjectReference{Kind: "Namespace", APIVersion: "v1", Name: v1.
 func keyOf(n *decide.Notice) key {
 	k := key{object: ofNobody, eventType: v1.EventWarning, reason: n.Reason, text: n.Key}
 	if n.Machine != "" {
-		k.object = v1.ObjectReference{Kind: "UnknownMachine", APIVersion: "v1", Name: n.Machine}
+		k.object = controller.MachineReference(n.Machine)
 	}
 	if n.Reason == decide.ReasonUnknownHost || n.Reason == decide.ReasonClaimIgnored {
 		k.eventType = v1.EventNormal
@@ -112,15 +113,13 @@ func (o *occurrences) write(ctx context.Context, store controller.Store, k *key,
 	update := func(input runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		e, ttl := input.(*v1.Event), eventSeconds
 		if e.Name == "" {
-			object := k.object
-			object.Namespace = k.namespace()
 			*e = v1.Event{
 				TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: k.namespace(), Name: k.name(), UID: uuid.NewUUID(),
 					CreationTimestamp: metav1.Time{Time: o.first},
 				},
-				InvolvedObject: object, Reason: k.reason, Type: k.eventType,
+				InvolvedObject: k.object, Reason: k.reason, Type: k.eventType,
 				FirstTimestamp: metav1.Time{Time: o.first}, Source: v1.EventSource{Component: component},
 				ReportingController: component,
 			}

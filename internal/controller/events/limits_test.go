@@ -120,7 +120,7 @@ func TestOmissions(t *testing.T) {
 		r := newRig(t)
 		host := r.host("server1")
 		reported := func() (event *v1.Event, lines int) {
-			event = r.all()["EventsLeftOut default/default"]
+			event = r.all()["EventsLeftOut /default"]
 			return event, strings.Count(r.logged(), "level=WARN msg=\"events were left out")
 		}
 		refuse := func(n int) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/controller"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/logs/logstest"
@@ -173,6 +174,34 @@ func TestEachUnknownMachineIsAnObject(t *testing.T) {
 		if s.Serial != "S7" || s.Count != 1 || s.MAC != macN(7).String() || s.NeighborMAC != s.MAC || s.LastSeen.IsZero() ||
 			s.Adopt != "glowplug adopt um/"+nameN(7)+" -n NAMESPACE --name HOST" || s.Addresses[0] != addrN(7).String() {
 			t.Errorf("status: %+v", s)
+		}
+		if uid := string(r.store.get(nameN(7)).UID); uid != controller.MachineReference(nameN(7)).UID {
+			t.Errorf("kubectl describe looks for events about %s", uid)
+		}
+	})
+}
+
+// TestAdoptCommand: a machine without a known hardware address becomes a host by its IP address
+// alone. Once the hardware address is known, it is another object with another command.
+func TestAdoptCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newMemory())
+		byAddr := decide.MachineName(netaddr.MAC{}, addrN(1))
+		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})
+		pass(time.Minute)
+		if m := r.store.get(byAddr); m == nil || m.Status.Adopt !=
+			"glowplug adopt um/10-0-0-1 -n NAMESPACE --name HOST --ip" {
+			t.Errorf("without a hardware address: %+v", m)
+		}
+		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(1), Neighbor: macN(1)})
+		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})
+		pass(time.Minute)
+		if m := r.store.get(nameN(1)); m == nil || m.Status.Adopt !=
+			"glowplug adopt um/"+nameN(1)+" -n NAMESPACE --name HOST" {
+			t.Errorf("with a hardware address: %+v", m)
+		}
+		if m := r.store.get(byAddr); m != nil {
+			t.Errorf("it is there twice: %+v", m)
 		}
 	})
 }

@@ -33,6 +33,8 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 	s.Adopt = "glowplug adopt um/" + name + " -n NAMESPACE --name HOST"
 	if mac != (netaddr.MAC{}) {
 		s.MAC = mac.String()
+	} else {
+		s.Adopt += " --ip" // a host needs one of the two
 	}
 	if seen.Neighbor != (netaddr.MAC{}) {
 		s.NeighborMAC = seen.Neighbor.String()

@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -148,9 +147,10 @@ func adding(name string, count int64, status *v1.UnknownMachineStatus) storage.U
 		object := input.(*v1.UnknownMachine)
 		if object.Name == "" {
 			*object = v1.UnknownMachine{ObjectMeta: metav1.ObjectMeta{
-				Name: name, UID: uuid.NewUUID(), CreationTimestamp: status.FirstSeen,
+				Name: name, CreationTimestamp: status.FirstSeen,
 			}}
 		}
+		object.UID = controller.MachineUID(name) // also of an object that an earlier release wrote
 		merged := status.DeepCopy()
 		merge(merged, &object.Status)
 		merged.Count = object.Status.Count + count

@@ -27,8 +27,8 @@ type Layer struct {
 	Name string
 	// Type is "ignition"; a kickstart is no layer.
 	Type string
-	// Bytes is what the layer is served as, its own layers included; nil where it
-	// never compiled. Hash is that of Bytes.
+	// Bytes is what the layer is served as, its own layers included; nil where it has no
+	// compiled result. Hash is that of Bytes.
 	Bytes []byte
 	Hash  string
 	// Template is true where Bytes is a template, which is no layer.
@@ -76,7 +76,7 @@ func Stack(name string, layers []string, find func(name string) *Layer) (stack [
 		case layer.Bytes == nil && layer.Pending:
 			pending = true
 		case layer.Bytes == nil:
-			refuse("%s has never compiled: %s%s", each, way, cause(layer))
+			refuse("%s has no compiled result: %s%s", each, way, cause(layer))
 		case layer.Failing:
 			found = append(found, report.Finding{Severity: report.Warning, Path: layersPath,
 				Message: fmt.Sprintf("%s has an error, and its last good compilation is used%s", each, cause(layer))})

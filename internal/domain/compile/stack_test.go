@@ -74,7 +74,7 @@ func TestStack(t *testing.T) {
 		{"missing", []string{"a"}, "a gone", "there is no config gone in this namespace: x → gone"},
 		{"a kickstart", []string{"k kickstart"}, "k",
 			"k is a kickstart, and only a config of type ignition is a layer: x → k"},
-		{"never compiled", []string{"a never"}, "a", "a has never compiled: x → a; a: line 3:1: wrong"},
+		{"never compiled", []string{"a never"}, "a", "a has no compiled result: x → a; a: line 3:1: wrong"},
 		{"failing", []string{"a failing", "b"}, "a b",
 			"a b; warning: a has an error, and its last good compilation is used; a: line 3:1: wrong"},
 		{"compiled for the first time", []string{"a pending", "b"}, "a b", "pending"},

@@ -40,7 +40,7 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 	case len(config.Artifact) == 0:
 		c.Reason = reasonNotCompiled
 		c.Message = "IgnitionConfig " + config.Ref.String() + " matches by " + tier.String() +
-			" and has never compiled; correct its source as its status says"
+			" and " + uncompiled(config)
 	default:
 		c.Met, c.Reason = true, reasonMatched
 		c.Message = "IgnitionConfig " + config.Ref.String() + ", of type " + config.Type + ", matches by " + tier.String()
@@ -50,6 +50,15 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 			" and its machine may receive one"
 	}
 	return c
+}
+
+// uncompiled says why a config without an artifact has none, as the predicate of a sentence. A
+// config that has changed its type may have compiled before: that result is for another installer.
+func uncompiled(config *snapshot.Config) string {
+	if config.Pending {
+		return "is still being compiled"
+	}
+	return "has no compiled result of type " + config.Type + "; correct its source as its status says"
 }
 
 // ImageReady returns whether a host, which need not be stored, can boot its image. It does

@@ -223,8 +223,10 @@ func TestContract(t *testing.T) {
 		{name: "verify: another role", ask: ask{from: "192.168.10.11", role: "builder"},
 			want: "403; host g10/server1 by address; config -", notices: []string{"ClaimRefused g10/server1"},
 			says: "set the label"},
-		{name: "verify: an unknown client claims no role", ask: ask{from: "192.168.66.6", role: "builder"},
-			want: "403; host -; config -", notices: []string{"UnknownHost", "ClaimRefused"}, says: "create a BareMetalHost"},
+		{name: "verify: an unknown client may not claim a role", ask: ask{from: "192.168.66.6", role: "builder"},
+			want: "403; host -; config -", notices: []string{"UnknownHost", "ClaimRefused"},
+			says: "an unknown machine may not claim a role; create a BareMetalHost with the address 192.168.66.6 and the label" +
+				" role=builder, or leave the parameter role out"},
 
 		// Claims, believed or ignored.
 		{name: "trust: another host's mac", policy: trust, ask: ask{from: "192.168.66.6", mac: macA},
@@ -380,7 +382,13 @@ func TestContract(t *testing.T) {
 			want: "200; host g10/builder1 by address; config g10/coreos-builder by labels"},
 		{name: "a config that never compiled", lab: storyAnd(func(l *lab) { l.configs[0].Compiled = nil }),
 			ask:  ask{from: "192.168.10.10"},
-			want: "503; host g10/builder1 by address; config g10/coreos-builder by labels", says: "never compiled"},
+			want: "503; host g10/builder1 by address; config g10/coreos-builder by labels",
+			says: "config g10/coreos-builder has no compiled result of type ignition; correct its source as its status says, and"},
+		{name: "a config that is being compiled", lab: storyAnd(func(l *lab) {
+			l.configs[0].Compiled, l.configs[0].Status.Phase = nil, v1.PhasePending
+		}), ask: ask{from: "192.168.10.10"},
+			want: "503; host g10/builder1 by address; config g10/coreos-builder by labels",
+			says: "config g10/coreos-builder is still being compiled, and this machine is served when it asks again"},
 		{name: "its source may still be had", lab: storyAnd(func(l *lab) { l.configs[0].Compiled = nil }),
 			ask:  ask{from: "192.168.10.10", raw: true},
 			want: "200; host g10/builder1 by address; config g10/coreos-builder by labels"},

@@ -207,8 +207,8 @@ func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
 	case q.req.Claims.Raw:
 		return nil
 	case len(config.Artifact) == 0:
-		return fault.New(fault.Unavailable, "config "+config.Ref.String()+
-			" has never compiled; correct its source as its status says, and this machine is served when it asks again")
+		return fault.New(fault.Unavailable, "config "+config.Ref.String()+" "+uncompiled(config)+
+			", and this machine is served when it asks again")
 	case config.Type == Ignition && !config.Template:
 		return q.form(accept)
 	}
@@ -231,11 +231,7 @@ func (q *configQuestion) noMatch() *fault.Error {
 		return fault.New(fault.NoMatch, sentence+"host "+h.Ref.String()+
 			"; give one a selector that holds for it, or default: true"+q.ignored())
 	}
-	sentence += q.who() + ", which is no known host; create a BareMetalHost with this address"
-	if q.neighbor != zeroMAC {
-		sentence += " or hardware address"
-	}
-	sentence += ", or a config with default: true"
+	sentence += q.noHost()
 	if q.opts.Policy.Isolate {
 		sentence += " in the namespace " + match.DefaultNamespace
 	}
@@ -296,17 +292,14 @@ func newQuestion(d *Decider, view snapshot.View, req *Request) question {
 // client returns the client's address for a sentence.
 func (q *question) client() string {
 	if !q.addr.IsValid() {
-		return "a client without an address"
+		return "an unknown address"
 	}
 	return q.addr.String()
 }
 
 // who names the client in the message of an event.
 func (q *question) who() string {
-	if q.neighbor == zeroMAC {
-		return q.client()
-	}
-	return q.client() + " (" + q.neighbor.String() + ")"
+	return machineAt(q.addr, q.neighbor)
 }
 
 func (q *question) notice(reason string, h *snapshot.Host, key, message string) {
@@ -340,7 +333,7 @@ func (q *question) unknown() {
 	}
 	q.dec.Unknown, q.dec.Addr, q.dec.Neighbor = true, q.addr, q.neighbor
 	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" asks for "+what+
-		" and is no known host; create a BareMetalHost with its address")
+		" and is no known host; "+q.hostWithAddress())
 }
 
 // NeighborChanged returns the notice that the hardware address behind the address of a

@@ -121,8 +121,8 @@ func convert(artifact []byte, version string) (form *Form) {
 	return form
 }
 
-// form chooses the version of the answer: the config as it is, where the client accepts
-// that, else the first accepted version to which it can be converted.
+// form chooses the version of the answer: the config as it is, where any entry of the client's
+// header accepts that, else the first accepted version to which it can be converted.
 func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 	config, req := q.dec.Config, q.req
 	if req.Claims.Spec == "" && !ignition.Misleads(req.UserAgent) && accept.IsTaken(config.IgnitionVersion) {

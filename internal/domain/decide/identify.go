@@ -192,7 +192,7 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 		return false, q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
 			", which this client is; leave the parameter out or correct the host")
 	case !q.mayBe(h, ownBy):
-		return false, q.refuse(h, kind, "the claimed "+kind+" is that of a host which "+q.whyNot(h))
+		return false, q.refuse(h, kind, "the claimed "+kind+" is "+q.whyNot(kind, h, own, ownBy))
 	}
 	dec.Host, dec.FoundBy = h, kind
 	return false, nil
@@ -223,16 +223,6 @@ func (q *question) contradicts(h *snapshot.Host) bool {
 // isSource reports whether the client's address is a boot source of a host.
 func (q *question) isSource(h *snapshot.Host) bool {
 	return slices.ContainsFunc(h.BootSources, func(p netip.Prefix) bool { return p.Contains(q.addr) })
-}
-
-// whyNot returns the reason why the client may not claim to be a host, and the remedy.
-func (q *question) whyNot(h *snapshot.Host) string {
-	if q.contradicts(h) && q.isSource(h) {
-		return "has other hardware addresses than this client, which is on the server's own network and so is no NAT;" +
-			" leave the parameter out, or correct the host's spec.nics"
-	}
-	return "does not boot from " + q.client() +
-		"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources"
 }
 
 // byNetwork reports whether the network, and not only a claim, identifies the client as a
@@ -266,7 +256,7 @@ func (q *question) admit() *fault.Error {
 	}
 	switch {
 	case h == nil:
-		return q.refuse(nil, "role", "an unknown machine claims no role; create a BareMetalHost with the address "+q.client()+
+		return q.refuse(nil, "role", "an unknown machine may not claim a role; "+q.hostWithRole(role)+
 			", or leave the parameter role out")
 	case h.Labels[match.RoleLabel] != role:
 		return q.refuse(h, "role", "the claimed role is not the label role of host "+h.Ref.String()+

@@ -15,7 +15,7 @@ const (
 	Refused                   // 403: a claim that does not hold
 	NoMatch                   // 404: no config for this machine
 	NotAcceptable             // 406: no form that this client reads
-	Unavailable               // 503 + Retry-After: not ready, never compiled, store never reached
+	Unavailable               // 503 + Retry-After: not ready, config not compiled, store never reached
 )
 
 // Error is a failed request.

@@ -22,7 +22,7 @@ func (c *Claims) Any() bool {
 var (
 	badMAC      = malformed("mac", "want six bytes such as ac:1f:6b:8a:a7:9c")
 	badIP       = malformed("ip", "want an IPv4 or IPv6 address")
-	badHostname = malformed("hostname", "want letters, digits, hyphens and dots")
+	badHostname = malformed("hostname", "want letters, digits, hyphens, underscores and dots")
 	badUUID     = malformed("uuid", "want the form 4c4c4544-0042-3510-8056-b4c04f4e3132")
 	badRole     = malformed("role", "want at most 63 letters, digits, hyphens, underscores and dots")
 	badFormat   = malformed("format", "want raw")

@@ -123,6 +123,14 @@ func TestParseClaimsMalformed(t *testing.T) {
 	}
 }
 
+// TestBadHostname: the sentence names every character that ParseHostname allows.
+func TestBadHostname(t *testing.T) {
+	_, err := ParseClaims("hostname=a+b")
+	if err == nil || !strings.HasSuffix(err.Sentence, ": want letters, digits, hyphens, underscores and dots") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestParseClaimsLong(t *testing.T) {
 	long := strings.Repeat("x=1&", 2048) + "mac=ac1f6b8aa79c" + strings.Repeat("&token=hunter2", 600)
 	if got, err := ParseClaims(long); err != nil || got.MAC != testMAC {

@@ -168,6 +168,8 @@ func (a Accept) Takes(specVersion string) (ok bool, reason string) {
 		return false, "the client refuses Ignition configs of spec " + specVersion
 	case a.namesVersion():
 		return false, fmt.Sprintf("the client reads Ignition spec %s and the config is of spec %s", a.named(), specVersion)
+	case a.n > 0:
+		return false, "the client's Accept header has no entry for an Ignition config with a q above 0"
 	}
 	return false, "the client's Accept header has no entry for an Ignition config"
 }

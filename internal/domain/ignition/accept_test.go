@@ -80,6 +80,24 @@ func TestAcceptReasonNamesThePreferredFirst(t *testing.T) {
 	}
 }
 
+// TestAcceptReasonOfQ0: a header with entries for an Ignition config does not lack them.
+func TestAcceptReasonOfQ0(t *testing.T) {
+	const none, refused = "the client's Accept header has no entry for an Ignition config", " with a q above 0"
+	for header, want := range map[string]string{
+		"text/html":                         none,
+		"*/*;q=0":                           none + refused,
+		"text/html, application/json;q=0":   none + refused,
+		MediaType + ";version=3.2.0;q=0":    none + refused,
+		MediaType + ";version=3.4.0;q=0":    "the client refuses Ignition configs of spec 3.4.0",
+		MediaType + ";q=0":                  "the client refuses Ignition configs of spec 3.4.0",
+		MediaType + ";q=0, " + "text/plain": "the client refuses Ignition configs of spec 3.4.0",
+	} {
+		if _, reason := ParseAccept(header).Takes("3.4.0"); reason != want {
+			t.Errorf("%q: got %q, want %q", header, reason, want)
+		}
+	}
+}
+
 func TestAcceptDoesNotAllocate(t *testing.T) {
 	for header, version := range map[string]string{client0_34: "2.2.0", client2_14: "3.3.0", installer: "3.6.0",
 		"": "3.6.0"} {

@@ -105,6 +105,10 @@ func TestFaultUnsetModeChanges(t *testing.T) {
 	becomes(t, "3.2.0", "2.4.0",
 		`"storage":{"files":[{"path":"/a"}],"directories":[{"path":"/b","user":{"id":0},"group":{"id":0}}]}`,
 		"$.storage.directories.0.mode $.storage.files.0.mode")
+	for _, contents := range []string{"", `,"contents":{"source":"data:,a"}`} {
+		becomes(t, "2.4.0", "3.1.0", `"storage":{"files":[{"filesystem":"root","path":"/a","append":true`+contents+`}]}`,
+			"$.storage.files.0.mode")
+	}
 }
 
 func TestFaultFileWithoutContentsIsDropped(t *testing.T) {

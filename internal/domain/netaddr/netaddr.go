@@ -57,7 +57,7 @@ func ParseHostname(s string) (string, error) {
 			return "", fmt.Errorf("%q is not a host name: each part has 1 to 63 characters and no hyphen at its ends", clip(s))
 		}
 		if strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return "", fmt.Errorf("%q is not a host name: only letters, digits, hyphens and dots", clip(s))
+			return "", fmt.Errorf("%q is not a host name: only letters, digits, hyphens, underscores and dots", clip(s))
 		}
 	}
 	return name, nil

@@ -94,6 +94,9 @@ func TestParseHostname(t *testing.T) {
 			t.Errorf("ParseHostname(%q) = %q; want an error", s, got)
 		}
 	}
+	if _, err := ParseHostname("a$b"); err == nil || !strings.Contains(err.Error(), "hyphens, underscores and dots") {
+		t.Errorf("ParseHostname(a$b) = %v; want all characters that are allowed", err)
+	}
 	if got := FirstLabel("server1.g10.lo"); got != "server1" {
 		t.Errorf("FirstLabel = %q", got)
 	}

@@ -74,8 +74,8 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is a %s: only a config of type %s names others", name,
 			config.Spec.Type, v1.TypeIgnition))
 	case !compiled && config.Status.Phase == v1.PhaseError:
-		return nil, failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the config has never been ready: "+
-			config.Status.ErrorMessage)
+		return nil, failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"the config has no compiled result of type "+config.Spec.Type+": "+config.Status.ErrorMessage)
 	case !compiled:
 		return nil, apierrors.NewServiceUnavailable("spec.config is still compiling: ask again in a moment")
 	}

@@ -94,7 +94,7 @@ func TestRendered(t *testing.T) {
 	}{
 		{"none/rendered", 404, metav1.StatusReasonNotFound, `"none" not found`},
 		{"ks/rendered", 400, metav1.StatusReasonBadRequest, "ks is a kickstart"},
-		{"broken/rendered", 422, metav1.StatusReasonInvalid, "the config has never been ready: line 3:1"},
+		{"broken/rendered", 422, metav1.StatusReasonInvalid, "the config has no compiled result of type ignition: line 3:1"},
 		{"plain/rendered?spec=x", 400, metav1.StatusReasonBadRequest, `there is no Ignition spec "x"`},
 		{"missing/rendered", 502, "FetchFailed", "g10/missing → " + pages.URL + "/none: the server answered 404 Not Found"},
 		{"busy/rendered", 504, metav1.StatusReasonTimeout, "503 Service Unavailable"},

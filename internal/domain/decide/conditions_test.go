@@ -1,0 +1,27 @@
+package decide
+
+import (
+	"testing"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/snapshot"
+)
+
+// TestNotCompiled: the condition of a host whose config has no artifact. The config may have
+// compiled before its type changed, so the message does not deny it.
+func TestNotCompiled(t *testing.T) {
+	for phase, want := range map[string]string{
+		v1.PhasePending: "is still being compiled",
+		v1.PhaseError:   "has no compiled result of type ignition; correct its source as its status says",
+	} {
+		l := story()
+		l.configs[0].Compiled, l.configs[0].Status.Phase = nil, phase
+		d := New(Options{Inventory: l.inventory(t)})
+		view := d.opts.Inventory.View()
+		got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "g10", Name: "builder1"}))
+		if got.Met || got.Reason != "NotCompiled" ||
+			got.Message != "IgnitionConfig g10/coreos-builder matches by labels and "+want {
+			t.Errorf("%s: %+v", phase, got)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package decide
+
+import (
+	"cmp"
+	"net/netip"
+
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
+)
+
+// unnamed is the advice about a client whose address and hardware address are not known. Only
+// an inquiry can be about one.
+const unnamed = "name the address of the machine, as with --from of glowplug explain"
+
+// machineAt returns a machine for a sentence. Its address and its hardware address may be zero.
+func machineAt(addr netip.Addr, mac netaddr.MAC) string {
+	switch {
+	case !addr.IsValid() && mac == zeroMAC:
+		return "a machine whose address is not known"
+	case !addr.IsValid():
+		return "a machine with the hardware address " + mac.String()
+	case mac == zeroMAC:
+		return addr.String()
+	}
+	return addr.String() + " (" + mac.String() + ")"
+}
+
+// noHost says that the client is no host, and the remedies, as the end of a sentence. A MAC
+// that a believed caller claims counts as known.
+func (q *question) noHost() string {
+	mac := cmp.Or(q.mac, q.neighbor)
+	who, host := machineAt(q.addr, mac), "create a BareMetalHost with this "
+	switch {
+	case q.addr.IsValid() && mac != zeroMAC:
+		host += "address or hardware address, or"
+	case q.addr.IsValid():
+		host += "address, or"
+	case mac != zeroMAC:
+		host += "hardware address, or"
+	default:
+		return who + "; " + unnamed + ", or create a config with default: true"
+	}
+	return who + ", which is no known host; " + host + " a config with default: true"
+}
+
+// hostWithAddress returns the advice to make the client a host.
+func (q *question) hostWithAddress() string {
+	switch {
+	case q.addr.IsValid():
+		return "create a BareMetalHost with its address"
+	case q.neighbor != zeroMAC:
+		return "create a BareMetalHost with its hardware address"
+	}
+	return unnamed
+}
+
+// hostWithRole returns the advice to make the client a host that may claim a role.
+func (q *question) hostWithRole(role string) string {
+	fact := "the address " + q.addr.String()
+	switch {
+	case q.addr.IsValid():
+	case q.neighbor != zeroMAC:
+		fact = "the hardware address " + q.neighbor.String()
+	default:
+		return unnamed
+	}
+	return "create a BareMetalHost with " + fact + " and the label role=" + role
+}
+
+// whyNot returns the reason why the client may not claim to be a host, as the end of a
+// sentence, and the remedies. Each of them is enough by itself: bootSources count only for
+// a client that the network does not show to be another machine. own and ownBy are as in
+// verifyClaim.
+func (q *question) whyNot(kind string, h, own *snapshot.Host, ownBy string) string {
+	switch contradicts := q.contradicts(h); {
+	case own != nil:
+		fact, moved := "address", q.addr.String()
+		switch {
+		case ownBy == byNeighbor:
+			fact, moved = "hardware address", q.neighbor.String()
+		case contradicts:
+			moved += " and the hardware address " + q.neighbor.String()
+		}
+		return "not that of host " + own.Ref.String() + ", which this client is by its " + fact +
+			"; leave the parameter out, or move " + moved + " to the host with this " + kind
+	case contradicts:
+		return "that of a host which has other hardware addresses than this client, which is on the server's own network" +
+			" and so is no NAT; leave the parameter out, or add " + q.neighbor.String() +
+			" to the spec.nics of the host if this is its machine"
+	case !q.addr.IsValid():
+		if reason := Unrecognised(q.Decider, h); reason != "" {
+			return "that of a host, and " + reason
+		}
+		return "that of a host, and it is not known where the machine asks from; leave the parameter out, or " + unnamed
+	}
+	return "that of a host which does not boot from " + q.client() +
+		"; leave the parameter out, or add this address to the host's spec.ip or spec.bootSources"
+}
