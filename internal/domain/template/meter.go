@@ -91,7 +91,11 @@ func (m *meter) functions(t *Template) text.FuncMap {
 		weighName: func(v any) (any, error) { return v, m.spend(m.size(reflect.ValueOf(v))) },
 	}
 	for name := range t.named {
-		if f, ok := functions[name]; ok {
+		f, ok := functions[name]
+		if name == "printf" {
+			f = reflect.ValueOf(m.printf)
+		}
+		if ok {
 			bound[name] = m.metered(name, f)
 		}
 	}
@@ -224,32 +228,6 @@ func estimate(name string, args []reflect.Value, size int) int {
 		}
 	case "splitList":
 		return 16*strings.Count(str(1), str(0)) + size
-	case "printf":
-		return formatted(str(0), size)
 	}
 	return 0
-}
-
-// maxWidth bounds the width and precision in a format, in digits.
-const maxWidth = 3
-
-// formatted bounds what a format makes of arguments of a size.
-func formatted(format string, size int) int {
-	verbs, digits := 0, 0
-	for i := range len(format) {
-		c := format[i]
-		switch {
-		case c == '%':
-			verbs, digits = verbs+1, 0
-		case c == '*':
-			return maxValue + 1
-		case c >= '0' && c <= '9':
-			if digits++; digits > maxWidth && verbs > 0 {
-				return maxValue + 1
-			}
-		default:
-			digits = 0
-		}
-	}
-	return len(format) + verbs*(size+1000)
 }
