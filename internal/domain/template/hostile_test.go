@@ -43,6 +43,16 @@ var hostile = []struct {
 		crowd(2000)},
 	{"verbs of nothing", `{{range 1000000}}{{$x := printf "` + repeat("%[1]s", 50_000) + `" ""}}{{end}}`, nil},
 	{"many floats", `{{range 1000000}}{{$x := printf "` + repeat("%[1]f", 400_000) + `" 1e308}}{{end}}`, nil},
+	{"lists of floats of many digits", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := printf `%.30g` $l}}{{end}}", nil},
+	{"a list of floats of too many digits", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := printf `%.999g` $l}}{{end}}", nil},
+	{"lists of floats as text", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := print $l}}{{end}}", nil},
+	{"lists of floats as JSON", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := toJson $l}}{{$x = join `` $l}}{{end}}", nil},
+	{"lists of complex numbers", "{{$l := list" + repeat(" 1.5e-300i", 7_000) +
+		"}}{{range 1000000}}{{$x := printf `%.10f` $l}}{{end}}", nil},
 	{"a deep indent", `{{"x" | indent 2000000000}}`, nil},
 	{"a negative indent", `{{"x" | indent -5}}`, nil},
 	{"indents of lines", `{{$x := "\n\n\n\n\n\n\n\n"}}{{range 60}}{{$x = $x | indent 100}}{{end}}`, nil},

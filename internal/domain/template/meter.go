@@ -25,6 +25,8 @@ const (
 	// callCost is what {{template}} costs: it takes stack, and bounds the depth of a
 	// template that includes itself.
 	callCost = 400 * stepCost
+	// floatCost is what printf costs for a float: up to 20 µs for one that is close to 0.
+	floatCost = 64 * stepCost
 	// searchPart is how many pairs of bytes are compared at the cost of one byte, where
 	// all of a text may be looked for at each place of another.
 	searchPart = 64

@@ -84,6 +84,9 @@ func (f *formatting) write(v verb) error {
 	if n.padded*v.width > maxValue || n.extended*v.precision > maxValue {
 		return f.meter.fail(errValue, -1)
 	}
+	if err := f.meter.spend(n.floats * floatCost); err != nil {
+		return err
+	}
 	// The index keeps apart what is before the letter, which may be a flag without it.
 	text := fmt.Sprintf("%s[%d]%c", v.text, len(v.stars)+1, v.letter)
 	f.out = fmt.Appendf(f.out, text, append(v.stars, arg)...)
@@ -197,8 +200,8 @@ func number(text string) (n int, rest string) {
 }
 
 // counts are numbers of the values in an argument: of those that have at least the width in
-// bytes, and of those that have at least the precision.
-type counts struct{ padded, extended int }
+// bytes, of those that have at least the precision, and of the floats.
+type counts struct{ padded, extended, floats int }
 
 // count counts the values in an argument.
 func (v *verb) count(value reflect.Value) (n counts) {
@@ -224,6 +227,9 @@ func (v *verb) count(value reflect.Value) (n counts) {
 			n.padded++
 			if v.extends(value) {
 				n.extended++
+			}
+			if value.CanFloat() || value.CanComplex() {
+				n.floats++
 			}
 		}
 	}
