@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 )
+
+var errAddress = errors.New("%p writes an address in memory, which is another one each time")
 
 // formatting is a call of printf. It writes what fmt.Sprintf writes, but verb by verb: a width
 // or a precision, which an argument can have too (%[2]*[1]d), makes a long text of a
@@ -77,6 +80,9 @@ func (f *formatting) write(v verb) error {
 	arg := f.args[f.next]
 	f.next++
 	value := reflect.ValueOf(arg)
+	if v.letter == 'p' && (value.Kind() == reflect.Map || value.Kind() == reflect.Slice) {
+		return errAddress
+	}
 	if err := f.meter.spend(stepCost + f.meter.size(value)); err != nil {
 		return err
 	}
