@@ -102,6 +102,30 @@ func TestErrorsHaveAPlace(t *testing.T) {
 	}
 }
 
+func TestValuesUpToTheLimit(t *testing.T) {
+	half := repeat("x", 128<<10)
+	for _, c := range []struct{ name, source, want string }{
+		{"indent", `{{indent 262143 "x" | len}}`, "262144"},
+		{"more indent", `{{indent 262144 "x" | len}}`, "line 1:3: " + tooLong},
+		{"a negative indent", `{{indent -5 "x"}}`, "line 1:3: error calling indent: strings: negative Repeat count"},
+		{"nindent", `{{nindent 262142 "x" | len}}`, "262144"},
+		{"replace by as much", `{{replace "xxxx" "yyyy" "` + half + `" | len}}`, "131072"},
+		{"replace by more", `{{replace "xxxx" "yyyyyyyyyy" "` + half + `" | len}}`, "line 1:3: " + tooLong},
+		{"join", `{{splitList "," "` + repeat("x,", 7000) + `" | join "xxxxxxxxxx" | len}}`, "77000"},
+		{"join with more", `{{splitList "," "` + repeat("x,", 7000) + `" | join "` + repeat("x", 40) + `" | len}}`,
+			"line 1:14022: " + tooLong},
+		{"splitList", `{{splitList "xxxx" "` + half + `" | len}}`, "line 1:3: " + tooLong},
+		{"splitList of less", `{{splitList "xxxxxxxxxxxxxxxx" "` + half + `" | len}}`, "8193"},
+		{"splitList everywhere", `{{splitList "" "` + repeat("x", 15_000) + `" | len}}`, "15000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := render(t, c.source, full()); got != c.want {
+				t.Errorf("%.200s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestWhatIsNotKnownIsAnError(t *testing.T) {
 	for _, fact := range []string{"Hostname", "IP", "MAC", "Namespace", "Name"} {
 		if got := render(t, "{{."+fact+"}}", &Facts{}); got != "line 1:3: the host has no "+fact {
