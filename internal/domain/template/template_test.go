@@ -126,6 +126,40 @@ func TestValuesUpToTheLimit(t *testing.T) {
 	}
 }
 
+// hint returns the hint of the first finding of a template.
+func hint(t *testing.T, source string, facts *Facts) string {
+	t.Helper()
+	parsed, found := Parse(source)
+	if parsed != nil {
+		_, found = parsed.Render(facts)
+	}
+	if len(found) == 0 {
+		t.Fatal("no finding")
+	}
+	return found[0].Hint
+}
+
+func TestLimitsSayWhatToDo(t *testing.T) {
+	for _, c := range []struct{ name, source, message, hint string }{
+		{"a long value", `{{indent 999999 "x"}}`, "line 1:3: a function would make a value of more than 256 KiB",
+			"write it in parts, with an action each, or let the machine fetch large files by URL"},
+		{"a long text", `{{range 9}}{{indent 262100 "x"}}{{end}}`, "the rendered text is longer than 2 MiB",
+			"let the machine fetch large files by URL"},
+		{"a long loop", `{{range 999999999}}{{end}}`,
+			"line 1:9: the template goes on for too long: it has a very long loop, loops within loops, or includes itself",
+			"a template is for a few values of a host: let it loop over less"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := render(t, c.source, full()); got != c.message {
+				t.Errorf("%.200s, want %s", got, c.message)
+			}
+			if got := hint(t, c.source, full()); got != c.hint {
+				t.Errorf("hint %s, want %s", got, c.hint)
+			}
+		})
+	}
+}
+
 func TestWhatIsNotKnownIsAnError(t *testing.T) {
 	for _, fact := range []string{"Hostname", "IP", "MAC", "Namespace", "Name"} {
 		if got := render(t, "{{."+fact+"}}", &Facts{}); got != "line 1:3: the host has no "+fact {
