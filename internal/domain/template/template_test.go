@@ -141,6 +141,8 @@ func hint(t *testing.T, source string, facts *Facts) string {
 
 func TestLimitsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct{ name, source, message, hint string }{
+		{"many actions", repeat("{{1}}", 20_001), "the template has 20001 actions ({{…}}), more than 20000",
+			"write what repeats once, in a {{range}} or a {{define}}"},
 		{"a long value", `{{indent 999999 "x"}}`, "line 1:3: a function would make a value of more than 256 KiB",
 			"write it in parts, with an action each, or let the machine fetch large files by URL"},
 		{"a long text", `{{range 9}}{{indent 262100 "x"}}{{end}}`, "the rendered text is longer than 2 MiB",
