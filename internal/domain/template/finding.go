@@ -129,8 +129,11 @@ func (t *Template) runFinding(err error) report.Finding {
 			f.Line, f.Column = report.Position([]byte(t.source), stop.at)
 		}
 		f.Hint = "a template is for a few values of a host: let it loop over less"
+		if stop.error == errValue {
+			f.Hint = "write it in parts, with an action each, or let the machine fetch large files by URL"
+		}
 	case errors.Is(err, errLong):
-		f.Message, f.Hint = errLong.Error(), "let the machine fetch large files by URL (contents.source)"
+		f.Message, f.Hint = errLong.Error(), "let the machine fetch large files by URL"
 	case missing.MatchString(f.Message):
 		f = t.missing(f, missing.FindStringSubmatch(f.Message)[1], m[3])
 	default:

@@ -36,6 +36,23 @@ var hostile = []struct {
 	{"a wide format", `{{range 1000000}}{{$x := printf "%999999d" 1}}{{end}}`, nil},
 	{"a width as an argument", `{{$x := printf "%*d" 999999 1}}`, nil},
 	{"wide formats within the limit", `{{range 1000000}}{{$x := printf "` + repeat("%999d", 200) + `" 1}}{{end}}`, nil},
+	{"a width as an argument by index", `{{$x := printf "%[2]*[1]d" 1 999999}}`, nil},
+	{"widths of all elements", elements + `{{range 1000000}}{{$x := printf "%20s" $l}}{{end}}`, nil},
+	{"too wide for all elements", elements + `{{range 1000000}}{{$x := printf "%9999s" $l}}{{end}}`, nil},
+	{"nothing of many elements", `{{range 1000000}}{{$x := printf "` + repeat("%[1].0s", 30) + `" $.Labels}}{{end}}`,
+		crowd(2000)},
+	{"verbs of nothing", `{{range 1000000}}{{$x := printf "` + repeat("%[1]s", 50_000) + `" ""}}{{end}}`, nil},
+	{"many floats", `{{range 1000000}}{{$x := printf "` + repeat("%[1]f", 400_000) + `" 1e308}}{{end}}`, nil},
+	{"lists of floats of many digits", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := printf `%.30g` $l}}{{end}}", nil},
+	{"a list of floats of too many digits", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := printf `%.999g` $l}}{{end}}", nil},
+	{"lists of floats as text", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := print $l}}{{end}}", nil},
+	{"lists of floats as JSON", "{{$l := list" + repeat(" 1.5e-300", 7_000) +
+		"}}{{range 1000000}}{{$x := toJson $l}}{{$x = join `` $l}}{{end}}", nil},
+	{"lists of complex numbers", "{{$l := list" + repeat(" 1.5e-300i", 7_000) +
+		"}}{{range 1000000}}{{$x := printf `%.10f` $l}}{{end}}", nil},
 	{"a deep indent", `{{"x" | indent 2000000000}}`, nil},
 	{"a negative indent", `{{"x" | indent -5}}`, nil},
 	{"indents of lines", `{{$x := "\n\n\n\n\n\n\n\n"}}{{range 60}}{{$x = $x | indent 100}}{{end}}`, nil},
@@ -126,6 +143,9 @@ var hostile = []struct {
 		nil},
 	{"many definitions", definitions(9_000), nil},
 }
+
+// elements declares a list of 9,999 texts.
+const elements = `{{$l := splitList "" (printf "%09999d" 1)}}`
 
 // spaced is such that a text of it is looked for in full at each of its places.
 const spaced = "abxxxxxxxxxxxxxxx"

@@ -25,6 +25,8 @@ const (
 	// callCost is what {{template}} costs: it takes stack, and bounds the depth of a
 	// template that includes itself.
 	callCost = 400 * stepCost
+	// floatCost is what printf costs for a float: up to 20 µs for one that is close to 0.
+	floatCost = 64 * stepCost
 	// searchPart is how many pairs of bytes are compared at the cost of one byte, where
 	// all of a text may be looked for at each place of another.
 	searchPart = 64
@@ -91,7 +93,11 @@ func (m *meter) functions(t *Template) text.FuncMap {
 		weighName: func(v any) (any, error) { return v, m.spend(m.size(reflect.ValueOf(v))) },
 	}
 	for name := range t.named {
-		if f, ok := functions[name]; ok {
+		f, ok := functions[name]
+		if name == "printf" {
+			f = reflect.ValueOf(m.printf)
+		}
+		if ok {
 			bound[name] = m.metered(name, f)
 		}
 	}
@@ -123,14 +129,13 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		for _, a := range flat {
 			cost += m.size(a)
 		}
-		size := cost
 		if name == "toYaml" {
 			cost *= yamlFactor
 		}
 		if err := m.spend(cost + search(name, flat)); err != nil {
 			return failed(err)
 		}
-		if estimate(name, flat, size) > maxValue {
+		if estimate(name, flat) > maxValue {
 			return failed(m.fail(errValue, -1))
 		}
 		call := f.Call
@@ -141,7 +146,7 @@ func (m *meter) metered(name string, f reflect.Value) any {
 		if len(out) == 2 && !out[1].IsNil() {
 			return failed(out[1].Interface().(error))
 		}
-		size = m.size(out[0])
+		size := m.size(out[0])
 		if size > maxValue {
 			return failed(m.fail(errValue, -1))
 		}
@@ -197,9 +202,9 @@ func search(name string, args []reflect.Value) int {
 	return 0
 }
 
-// estimate bounds from above what a function that can make much of little would
-// make; 0 for the others. size is that of its arguments.
-func estimate(name string, args []reflect.Value, size int) int {
+// estimate is the least size of what a function makes that can make much of little; 0 for the
+// others.
+func estimate(name string, args []reflect.Value) int {
 	str := func(i int) string {
 		if i < len(args) && args[i].Kind() == reflect.String {
 			return args[i].String()
@@ -208,48 +213,27 @@ func estimate(name string, args []reflect.Value, size int) int {
 	}
 	switch name {
 	case "indent", "nindent":
-		if spaces := args[0].Int(); spaces < 0 || spaces > maxValue {
+		spaces := args[0].Int()
+		if spaces > maxValue {
 			return maxValue + 1
 		}
-		return int(args[0].Int())*(strings.Count(str(1), "\n")+1) + size
+		return int(max(spaces, 0))*(strings.Count(str(1), "\n")+1) + len(str(1))
 	case "replace":
-		return (strings.Count(str(2), str(0)) * len(str(1))) + size
+		return strings.Count(str(2), str(0))*(len(str(1))-len(str(0))) + len(str(2))
 	case "join":
 		list := args[1]
 		if list.Kind() == reflect.Interface {
 			list = list.Elem()
 		}
 		if list.Kind() == reflect.Slice {
-			return list.Len()*len(str(0)) + size
+			return (list.Len() - 1) * len(str(0))
 		}
 	case "splitList":
-		return 16*strings.Count(str(1), str(0)) + size
-	case "printf":
-		return formatted(str(0), size)
+		found := strings.Count(str(1), str(0))
+		if str(0) == "" { // it is found at both ends, too
+			found -= 2
+		}
+		return 16*(found+1) + len(str(1)) - found*len(str(0))
 	}
 	return 0
-}
-
-// maxWidth bounds the width and precision in a format, in digits.
-const maxWidth = 3
-
-// formatted bounds what a format makes of arguments of a size.
-func formatted(format string, size int) int {
-	verbs, digits := 0, 0
-	for i := range len(format) {
-		c := format[i]
-		switch {
-		case c == '%':
-			verbs, digits = verbs+1, 0
-		case c == '*':
-			return maxValue + 1
-		case c >= '0' && c <= '9':
-			if digits++; digits > maxWidth && verbs > 0 {
-				return maxValue + 1
-			}
-		default:
-			digits = 0
-		}
-	}
-	return len(format) + verbs*(size+1000)
 }

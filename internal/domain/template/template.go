@@ -49,7 +49,7 @@ type Template struct {
 // Parse reads a template. It is nil exactly where the report holds an error.
 func Parse(source string) (*Template, report.Report) {
 	if n := strings.Count(source, "{{"); n > maxActions {
-		return nil, report.ErrorWithHint("split the config: ignition.config.merge fetches further ones",
+		return nil, report.ErrorWithHint("write what repeats once, in a {{range}} or a {{define}}",
 			"the template has %d actions ({{…}}), more than %d", n, maxActions)
 	}
 	if lookups(source) > maxLookups {

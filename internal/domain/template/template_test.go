@@ -102,6 +102,66 @@ func TestErrorsHaveAPlace(t *testing.T) {
 	}
 }
 
+func TestValuesUpToTheLimit(t *testing.T) {
+	half := repeat("x", 128<<10)
+	for _, c := range []struct{ name, source, want string }{
+		{"indent", `{{indent 262143 "x" | len}}`, "262144"},
+		{"more indent", `{{indent 262144 "x" | len}}`, "line 1:3: " + tooLong},
+		{"a negative indent", `{{indent -5 "x"}}`, "line 1:3: error calling indent: strings: negative Repeat count"},
+		{"nindent", `{{nindent 262142 "x" | len}}`, "262144"},
+		{"replace by as much", `{{replace "xxxx" "yyyy" "` + half + `" | len}}`, "131072"},
+		{"replace by more", `{{replace "xxxx" "yyyyyyyyyy" "` + half + `" | len}}`, "line 1:3: " + tooLong},
+		{"join", `{{splitList "," "` + repeat("x,", 7000) + `" | join "xxxxxxxxxx" | len}}`, "77000"},
+		{"join with more", `{{splitList "," "` + repeat("x,", 7000) + `" | join "` + repeat("x", 40) + `" | len}}`,
+			"line 1:14022: " + tooLong},
+		{"splitList", `{{splitList "xxxx" "` + half + `" | len}}`, "line 1:3: " + tooLong},
+		{"splitList of less", `{{splitList "xxxxxxxxxxxxxxxx" "` + half + `" | len}}`, "8193"},
+		{"splitList everywhere", `{{splitList "" "` + repeat("x", 15_000) + `" | len}}`, "15000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := render(t, c.source, full()); got != c.want {
+				t.Errorf("%.200s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// hint returns the hint of the first finding of a template.
+func hint(t *testing.T, source string, facts *Facts) string {
+	t.Helper()
+	parsed, found := Parse(source)
+	if parsed != nil {
+		_, found = parsed.Render(facts)
+	}
+	if len(found) == 0 {
+		t.Fatal("no finding")
+	}
+	return found[0].Hint
+}
+
+func TestLimitsSayWhatToDo(t *testing.T) {
+	for _, c := range []struct{ name, source, message, hint string }{
+		{"many actions", repeat("{{1}}", 20_001), "the template has 20001 actions ({{…}}), more than 20000",
+			"write what repeats once, in a {{range}} or a {{define}}"},
+		{"a long value", `{{indent 999999 "x"}}`, "line 1:3: a function would make a value of more than 256 KiB",
+			"write it in parts, with an action each, or let the machine fetch large files by URL"},
+		{"a long text", `{{range 9}}{{indent 262100 "x"}}{{end}}`, "the rendered text is longer than 2 MiB",
+			"let the machine fetch large files by URL"},
+		{"a long loop", `{{range 999999999}}{{end}}`,
+			"line 1:9: the template goes on for too long: it has a very long loop, loops within loops, or includes itself",
+			"a template is for a few values of a host: let it loop over less"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := render(t, c.source, full()); got != c.message {
+				t.Errorf("%.200s, want %s", got, c.message)
+			}
+			if got := hint(t, c.source, full()); got != c.hint {
+				t.Errorf("hint %s, want %s", got, c.hint)
+			}
+		})
+	}
+}
+
 func TestWhatIsNotKnownIsAnError(t *testing.T) {
 	for _, fact := range []string{"Hostname", "IP", "MAC", "Namespace", "Name"} {
 		if got := render(t, "{{."+fact+"}}", &Facts{}); got != "line 1:3: the host has no "+fact {
