@@ -12,53 +12,65 @@ import (
 // ofCard are what a template can name of a network card.
 var ofCard = []string{"MAC", "IP", "Hostname"}
 
+// maxExpression bounds the expressions that hints have, in bytes.
+const maxExpression = 100
+
 // describe says what is missing, of what, and what to do.
 func (l *lookup) describe(f *report.Finding) {
-	key, card := clip(l.key), l.card()
-	isHost, isLabels, isAnnotations := same(l.in, l.data), same(l.in, l.data["Labels"]), same(l.in, l.data["Annotations"])
+	f.Message, f.Hint = l.message(""), ""
+	label := "set it on the host" + or(", or let the template do without: ", l.get())
 	isKnown := slices.Contains(known, l.key)
-	f.Message = fmt.Sprintf("%s: there is no %q", clip(l.context), key)
+	card := l.card()
+	isOfCard := card >= 0 && slices.Contains(ofCard, l.key)
 	switch {
-	case isHost && isKnown:
-		f.Message = fmt.Sprintf("the host has no %s", key)
-	case isHost:
-		f.Message = fmt.Sprintf("there is no .%s", key)
-	case card >= 0 && slices.Contains(ofCard, l.key):
-		f.Message = fmt.Sprintf("the network card spec.nics[%d] has no %s", card, key)
+	case same(l.in, l.data):
+		f.Message, f.Hint = l.ofHost(isKnown)
+		return
+	case isOfCard:
+		f.Message = fmt.Sprintf("the network card spec.nics[%d] has no %s", card, l.key)
+		f.Hint = fmt.Sprintf("set spec.nics[%d].%s of the host", card, strings.ToLower(l.key)) + or(", or write ", l.get())
 	case card >= 0:
-		f.Message = fmt.Sprintf("a network card has no .%s", key)
-	case isLabels && !strings.HasSuffix(l.of, "Labels"):
-		f.Message = fmt.Sprintf("%s: there is no label %q", clip(l.context), key)
-	case isAnnotations && !strings.HasSuffix(l.of, "Annotations"):
-		f.Message = fmt.Sprintf("%s: there is no annotation %q", clip(l.context), key)
-	}
-	get := ""
-	if l.in != nil && l.of != "" && len(l.of) <= maxExpression && !strings.Contains(l.of, "\n") && key == l.key {
-		get = fmt.Sprintf(`{{ get %s %q | default "…" }}`, l.of, key)
-	}
-	switch f.Hint = ""; {
-	case isHost && isKnown:
-		f.Hint = "set it on the host" + or(", or write ", get)
-	case isHost:
-		f.Hint = "a template can name " + names(l.of, known)
-	case card >= 0 && slices.Contains(ofCard, l.key):
-		f.Hint = fmt.Sprintf("set spec.nics[%d].%s of the host", card, strings.ToLower(key)) + or(", or write ", get)
-	case l.in != nil && l.isRoot && l.of == "." && isKnown:
-		f.Hint = fmt.Sprintf("write $.%s for that of the host: . is not the host here", key)
-	case card >= 0:
+		f.Message = fmt.Sprintf("a network card has no .%s", clip(l.key))
 		f.Hint = "a network card has " + names(l.of, ofCard)
 		if l.isRoot {
 			f.Hint += "; the host has " + names("$", known)
 		}
-	case isLabels, isAnnotations:
-		f.Hint = "set it on the host" + or(", or let the template do without: ", get)
+	case same(l.in, l.data["Labels"]):
+		f.Message, f.Hint = l.message("label"), label
+	case same(l.in, l.data["Annotations"]):
+		f.Message, f.Hint = l.message("annotation"), label
 	default:
-		f.Hint = or("let the template do without: ", get)
+		f.Hint = or("let the template do without: ", l.get())
+	}
+	if l.in != nil && l.isRoot && l.of == "." && isKnown && !isOfCard {
+		f.Hint = fmt.Sprintf("write $.%s for that of the host: . is not the host here", l.key)
 	}
 }
 
-// maxExpression bounds the expressions that hints have, in bytes.
-const maxExpression = 100
+// ofHost is the message and the hint about a key of the host.
+func (l *lookup) ofHost(isKnown bool) (message, hint string) {
+	if !isKnown {
+		return fmt.Sprintf("there is no .%s", clip(l.key)), "a template can name " + names(l.of, known)
+	}
+	return fmt.Sprintf("the host has no %s", l.key), "set it on the host" + or(", or write ", l.get())
+}
+
+// message says that a key is missing in an expression, with the name of what the key is where
+// the expression does not name it.
+func (l *lookup) message(what string) string {
+	if what != "" && !strings.HasSuffix(strings.ToLower(l.of), what+"s") {
+		return fmt.Sprintf("%s: there is no %s %q", clip(l.context), what, clip(l.key))
+	}
+	return fmt.Sprintf("%s: there is no %q", clip(l.context), clip(l.key))
+}
+
+// get is the action that does without the key; "" where none can be given.
+func (l *lookup) get() string {
+	if l.in == nil || l.of == "" || len(l.of) > maxExpression || strings.Contains(l.of, "\n") || clip(l.key) != l.key {
+		return ""
+	}
+	return fmt.Sprintf(`{{ get %s %q | default "…" }}`, l.of, l.key)
+}
 
 // card returns the number of the network card that has no such key, -1 of another map.
 func (l *lookup) card() int {
