@@ -217,7 +217,8 @@ func (a builder) openDecider() error {
 		Policy: decide.Policy{
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 		},
-		Progress: a.progress, Images: a.images, Lost: &lostObjects{stores: a.stores}, Renderer: a.rendered,
+		Progress: a.progress, Images: a.images, Renderer: a.rendered,
+		Lost: &lostObjects{stores: a.stores, allImages: a.lost(kinds.ISCSICdroms)},
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,

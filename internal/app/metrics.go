@@ -70,7 +70,7 @@ func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {
 	gauge := promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "glowplug_store_set_aside",
-		Help: "Folders of damaged buckets that were set aside and are still there; no series where there is none.",
+		Help: "Folders of damaged buckets that were set aside and were still there at the start of the server; no series where there is none.",
 	}, []string{"bucket"})
 	for _, d := range damages {
 		gauge.WithLabelValues(d.Bucket).Inc()

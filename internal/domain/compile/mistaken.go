@@ -50,6 +50,11 @@ var foreignFormats = []struct {
 // other facts are those of Podman's and Docker's own templates, too.
 var fact = regexp.MustCompile(`\{\{-? *(?:(?:if|with|range) +)?\.(?:Hostname|IP|MAC|NICs|Namespace)\b[^}]*\}\}`)
 
+// noTemplate is the hint about a fact in a source that is no template. The source is of an object,
+// or of a plain file, which has no manifest.
+const noTemplate = "to have it rendered for each machine set spec.template: true in the IgnitionConfig; " +
+	"a plain file is rendered by glowplug compile --template --host HOST.yaml"
+
 // explainMistakes says what the source is, where it is of another format than its own, or
 // a template that is not said to be one. What a wrong format cannot read is not listed.
 func explainMistakes(src Source, found report.Report) report.Report {
@@ -70,7 +75,7 @@ func explainMistakes(src Source, found report.Report) report.Report {
 	}
 	if at := fact.FindStringIndex(src.Config); at != nil {
 		f := report.ErrorAt([]byte(src.Config), at[0], src.Config[at[0]:min(at[1], at[0]+80)]+
-			" is served as it is written: the config is no template", "set spec.template: true in its manifest to have it rendered for each machine")
+			" is served as it is written: the config is no template", noTemplate)
 		if !found.HasError() {
 			f.Severity = report.Warning
 		}

@@ -131,7 +131,10 @@ func (q *configQuestion) pick(t *trace) {
 		dec.Err = q.choose(&query, t)
 	}
 	if lost, ok := q.lostObjects(dec.Err); ok {
-		dec.Err = cmp.Or(q.doubtHost(&lost), q.doubtConfig(&lost, &query), dec.Err)
+		if doubt := cmp.Or(q.doubtHost(&lost), q.doubtConfig(&lost, &query)); doubt != nil {
+			dec.Err = doubt
+			dec.Notices = slices.DeleteFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
+		}
 	}
 }
 

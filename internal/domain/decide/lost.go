@@ -12,6 +12,8 @@ import (
 type Lost struct {
 	Hosts, Images, Namespaces []string
 	Configs                   []LostConfig
+	// AllImages is true where the bucket of the images is missing as a whole.
+	AllImages bool
 }
 
 // LostConfig is a config that can no longer be read.
@@ -22,7 +24,19 @@ type LostConfig struct {
 }
 
 func (l *Lost) none() bool {
-	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0
+	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 && !l.AllImages
+}
+
+// image returns the error of a host whose image is lost; nil: it is not.
+func (l *Lost) image(h *snapshot.Host) *fault.Error {
+	switch {
+	case l.AllImages:
+		return fault.New(fault.Unavailable, "the server's store is damaged, and lacks the image "+h.Image.String()+
+			" of this machine; restore the bucket that the log names")
+	case slices.Contains(l.Images, h.Image.String()):
+		return lostObject("image", h.Image.String(), "it is the one of this machine")
+	}
+	return nil
 }
 
 // LostObjects returns the lost objects of the store, for each decision. A machine whose
@@ -58,10 +72,10 @@ func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
 		}
 	}
 	h := q.dec.Host
-	if h != nil && slices.Contains(lost.Images, h.Image.String()) && (q.dec.Config == nil || q.dec.Tier == match.Default) {
-		return lostObject("image", h.Image.String(), "it may name the config of this machine")
+	if h == nil || h.Image == (snapshot.Ref{}) || q.dec.Config != nil && q.dec.Tier != match.Default {
+		return nil
 	}
-	return nil
+	return lost.image(h) // which may name the config of this machine
 }
 
 // couldWin reports whether a lost config could have been preferred to the chosen one.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -88,6 +89,49 @@ func TestLostObjectsHoldUpOnlyWhatTheyCouldHaveChanged(t *testing.T) {
 			}
 			if dec := losing(inv, Lost{}).Config(c.ask.request(t)); dec.Err != nil {
 				t.Errorf("with nothing lost: %v", dec.Err)
+			}
+		})
+	}
+}
+
+// Without the bucket of the images a host with an image gets no config that its image could
+// have replaced, and neither an event nor a condition says that there is none.
+func TestLostImagesHoldUpTheConfigsTheyCouldName(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost     Lost
+		selector *v1.IgnitionConfigSelector
+		image    bool
+		status   int
+		reason   string
+	}{
+		"the config for all":        {Lost{AllImages: true}, &v1.IgnitionConfigSelector{Default: true}, true, 503, "Matched"},
+		"none":                      {Lost{AllImages: true}, nil, true, 503, "ConfigLost"},
+		"none, one image is lost":   {Lost{Images: []string{"rack-a/iso"}}, nil, true, 503, "ConfigLost"},
+		"none, another one is":      {Lost{Images: []string{"rack-a/other"}}, nil, true, 404, "NoConfig"},
+		"one that goes before it":   {Lost{AllImages: true}, &v1.IgnitionConfigSelector{MatchIPs: []string{"192.0.2.1"}}, true, 200, "Matched"},
+		"none, without an image":    {Lost{AllImages: true}, nil, false, 404, "NoConfig"},
+		"for all, without an image": {Lost{AllImages: true}, &v1.IgnitionConfigSelector{Default: true}, false, 200, "Matched"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l lab
+			h := l.host("rack-a", "node", "52:54:00:00:00:01", "192.0.2.1")
+			if c.image {
+				h.Spec.Image = "iso"
+			}
+			if c.selector != nil {
+				l.config("rack-a", "config", v1.TypeIgnition, *c.selector)
+			}
+			d := losing(l.inventory(t), c.lost)
+			dec := d.Config(ask{from: "192.0.2.1"}.request(t))
+			status := 200
+			if dec.Err != nil {
+				status = dec.Err.Kind.Status()
+			}
+			view := d.opts.Inventory.View()
+			matched := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "rack-a", Name: "node"}))
+			noConfig := slices.ContainsFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
+			if status != c.status || matched.Reason != c.reason || noConfig != (status == 404) {
+				t.Errorf("%d %v, %+v, notices %v", status, dec.Err, matched, dec.Notices)
 			}
 		})
 	}

@@ -2,9 +2,7 @@ package template
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -111,7 +109,7 @@ func column(source string, line int, message string) int {
 }
 
 // runFinding makes a finding of an error of Execute.
-func (t *Template) runFinding(err error) report.Finding {
+func (t *Template) runFinding(err error, failed *execution) report.Finding {
 	f := report.Finding{Severity: report.Error}
 	m := runError.FindStringSubmatch(err.Error())
 	f.Message = strings.TrimPrefix(err.Error(), "template: ")
@@ -134,31 +132,10 @@ func (t *Template) runFinding(err error) report.Finding {
 		}
 	case errors.Is(err, errLong):
 		f.Message, f.Hint = errLong.Error(), "let the machine fetch large files by URL"
-	case missing.MatchString(f.Message):
-		f = t.missing(f, missing.FindStringSubmatch(f.Message)[1], m[3])
+	case m != nil && missing.MatchString(f.Message):
+		t.missing(&f, err, missing.FindStringSubmatch(f.Message)[1], m[3], failed)
 	default:
 		f.Message = clip(f.Message)
-	}
-	return f
-}
-
-// missing says which fact a host lacks, or that there is no such fact.
-func (t *Template) missing(f report.Finding, key, context string) report.Finding {
-	switch {
-	case strings.HasPrefix(strings.TrimPrefix(context, "$"), "."+key) && !slices.Contains(known, key):
-		f.Message = fmt.Sprintf("there is no .%s", clip(key))
-		f.Hint = "a template can name ." + strings.Join(known, ", .")
-	case context == "."+key || context == "$."+key:
-		f.Message = fmt.Sprintf("the host has no %s", key)
-		f.Hint = fmt.Sprintf(`set it on the host, or write {{ get . %q | default "…" }}`, key)
-	default:
-		f.Message = fmt.Sprintf("%s: there is no %q", clip(context), clip(key))
-		from := ".Labels"
-		if parent, ok := strings.CutSuffix(context, "."+key); ok && strings.HasPrefix(parent, ".") {
-			from = clip(parent)
-		}
-		f.Hint = fmt.Sprintf(`set it on the host, or let the template do without: {{ get %s %q | default "…" }}`, from,
-			clip(key))
 	}
 	return f
 }

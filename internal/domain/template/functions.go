@@ -52,7 +52,8 @@ var functions = func() map[string]reflect.Value {
 // declared is what a template is parsed with; no name is called before it has
 // been bound to a meter.
 var declared = func() text.FuncMap {
-	m := text.FuncMap{chargeName: func(int, int) string { return "" }, weighName: func(v any) any { return v }}
+	same := func(v any) any { return v }
+	m := text.FuncMap{chargeName: func(int, int) string { return "" }, weighName: same, probeName: same}
 	for name, f := range functions {
 		m[name] = f.Interface()
 	}
@@ -61,7 +62,7 @@ var declared = func() text.FuncMap {
 
 // index is text/template's, where a missing key is an error too.
 func index(item any, keys ...any) (any, error) {
-	for _, key := range keys {
+	for position, key := range keys {
 		v := reflect.ValueOf(item)
 		switch v.Kind() {
 		case reflect.Map:
@@ -71,7 +72,7 @@ func index(item any, keys ...any) (any, error) {
 			}
 			found := v.MapIndex(k)
 			if !found.IsValid() {
-				return nil, fmt.Errorf("map has no entry for key %q", key)
+				return nil, &absent{item, k.String(), position}
 			}
 			item = found.Interface()
 		case reflect.Slice, reflect.String:

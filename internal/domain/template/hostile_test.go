@@ -141,6 +141,15 @@ var hostile = []struct {
 		"` 1.234567e-300}}{{end}}", nil},
 	{"floats as YAML", "{{$l := list" + repeat(" 1.5e-300", 7_000) + "}}{{range 1000000000}}{{$x := toYaml $l}}{{end}}",
 		nil},
+	{"a missing key after half of the budget",
+		`{{$d := dict "a" 1}}{{range 45000}}{{if $d.a}}{{end}}{{end}}{{.Foo}}`, nil},
+	{"a missing key at the end of a loop",
+		`{{range $i, $l := list .Labels}}{{range 10000}}{{if eq . 9999}}{{$l = dict}}` +
+			`{{end}}{{if $l.role}}{{end}}{{end}}{{end}}`, nil},
+	{"a missing key after many actions", repeat("{{.Name}}", 19_000) + "{{.Foo}}", nil},
+	{"a missing key in a long command", "{{print" + repeat(" ($.Name)", 60_000) + " .Foo}}", nil},
+	{"a missing key behind a long text", "{{print `" + repeat("x", 1_900_000) + "` .Foo}}", nil},
+	{"a missing key in a long expression", "{{(dict" + repeat(" `a` 1", 40_000) + ").Foo}}", nil},
 	{"many definitions", definitions(9_000), nil},
 }
 

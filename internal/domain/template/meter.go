@@ -78,6 +78,8 @@ func (s *stopped) Unwrap() error { return s.error }
 const (
 	chargeName = "glowplugCharge"
 	weighName  = "glowplugWeigh"
+	// probeName notes a value where a rendering that has failed is repeated.
+	probeName = "glowplugProbe"
 )
 
 // functions binds all functions to the meter.

@@ -91,15 +91,16 @@ func parseSource(source string) (*text.Template, error) {
 func (t *Template) Render(facts *Facts) ([]byte, report.Report) {
 	m := &meter{left: budget}
 	out := &output{}
+	data := facts.data()
 	run, err := t.parsed.Clone()
 	if err == nil {
-		err = run.Funcs(m.functions(t)).Execute(out, facts.data())
+		err = run.Funcs(m.functions(t)).Execute(out, data)
+	}
+	if err == nil {
+		err = m.err // and and or keep an error of an argument to themselves
 	}
 	if err != nil {
-		return nil, report.Report{t.runFinding(err)}
-	}
-	if m.err != nil { // and and or keep an error of an argument to themselves
-		return nil, report.Report{t.runFinding(m.err)}
+		return nil, report.Report{t.runFinding(err, &execution{facts, data, m.left})}
 	}
 	return append([]byte{}, out.Bytes()...), nil
 }

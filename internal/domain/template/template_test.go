@@ -73,7 +73,7 @@ func TestErrorsHaveAPlace(t *testing.T) {
 		{"no such label by index", "{{index .Labels \"x/y\"}}", `line 1:3: index .Labels "x/y": there is no "x/y"`},
 		{"no such annotation", "{{.Annotations.a}}", `line 1:15: .Annotations.a: there is no "a"`},
 		{"no such fact", "{{.BMC.password}}", `line 1:7: there is no .BMC`},
-		{"not known of the card", "{{range .NICs}}{{.IP}}{{end}}", `line 1:18: the host has no IP`},
+		{"not known of the card", "{{range .NICs}}{{.IP}}{{end}}", `line 1:18: the network card spec.nics[1] has no IP`},
 		{"no such card", "{{index .NICs 7}}", `line 1:3: error calling index: there is no element 7: there are 2`},
 		{"no such label, compared", "a\n{{if eq .Labels.rack \"x\"}}{{end}}", `line 2:16: .Labels.rack: there is no "rack"`},
 		{"not to be compared", "a\n{{if eq .Name 1}}{{end}}",

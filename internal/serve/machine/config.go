@@ -22,9 +22,6 @@ func (s *Server) serveConfig(typ string) handler {
 		req.Gone = r.Context().Done()
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
-		if s.opts.Lost.changesConfig(&res.ConfigDecision) {
-			res.Err = lost
-		}
 		if res.Err != nil {
 			return w.fail(res, res.Err)
 		}

@@ -40,8 +40,8 @@ func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.lost.fromConfig(c.b.Host); got != c.config {
-				t.Errorf("its config: %v", got)
+			if got := c.lost.hasImage(c.b.Host); got != c.config {
+				t.Errorf("its image: %v", got)
 			}
 			if got := c.lost.fromBoot(&c.b, c.menu); got != c.boot {
 				t.Errorf("its boot: %v", got)

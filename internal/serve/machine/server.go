@@ -344,18 +344,9 @@ type Lost struct{ Images, Namespaces, Streams bool }
 var lost = fault.New(fault.Unavailable,
 	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
 
-// fromConfig reports whether a host's config may depend on what is missing: its image
-// may name one.
-func (l Lost) fromConfig(h *snapshot.Host) bool {
+// hasImage reports whether the image of a host is among what is missing.
+func (l Lost) hasImage(h *snapshot.Host) bool {
 	return l.Images && h != nil && h.Image != (snapshot.Ref{})
-}
-
-// changesConfig reports whether a decision may be wrong because a whole bucket is
-// missing: no config was found, or only a default one.
-func (l Lost) changesConfig(d *decide.ConfigDecision) bool {
-	nothing := d.Err != nil && d.Err.Kind == fault.NoMatch
-	fallback := d.Err == nil && d.Tier == match.Default
-	return (nothing || fallback) && l.fromConfig(d.Host)
 }
 
 // fromBoot reports whether what a machine boots may depend on what is missing: its
@@ -368,5 +359,5 @@ func (l Lost) fromBoot(b *decide.BootDecision, menu bool) bool {
 	case b.Host == nil:
 		return l.Images && menu
 	}
-	return l.fromConfig(b.Host) || l.Namespaces && b.Host.Booting().IPXE == ""
+	return l.hasImage(b.Host) || l.Namespaces && b.Host.Booting().IPXE == ""
 }
