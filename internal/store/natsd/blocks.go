@@ -4,18 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"hash"
-	"io/fs"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/minio/highwayhash"
-
-	"glowplug/internal/store/ledger"
 )
 
 // A block file of a stream is a row of records. Each begins with a header in little endian:
@@ -25,8 +17,10 @@ import (
 //
 // When the NATS server reads such a file anew, it stops at the first record whose checksum
 // does not hold: all records behind it are lost, those that were written and acknowledged
-// after the damage included. So a damaged record is marked as erased before the server reads
-// the file. What the record held is lost in either case, and the key log names it.
+// after the damage included. With its index it believes lengths and sequences without a
+// checksum, and one flipped bit in them can cost it all memory. So damaged records are marked
+// as erased before the server reads the file. What they held is lost in either case, and the
+// key log names it.
 const (
 	recordHeader   = 22
 	recordChecksum = 8
@@ -35,130 +29,120 @@ const (
 	hasHeaders  = 1 << 31 // of the length
 	isErased    = 1 << 63 // of the sequence
 	isTombstone = 1 << 62 // of the sequence
-
-	// indexFile is what the server knows of all blocks of a stream; it makes it anew from them.
-	indexFile = "index.db"
+	// maxSequence is more than any bucket reaches.
+	maxSequence = 1 << 48
 )
 
-// damagedRecord is a record that the server cannot read, before one that it can.
-type damagedRecord struct {
+// damagedPart is what is between two whole records, or behind the last one.
+type damagedPart struct {
 	at, length int
-	// sequence is that of the record; 0 where it is damaged, too.
+	// sequence is the last one of the part; 0 where that is not known.
 	sequence uint64
+	// time is that of the record before.
+	time uint64
+	// lost are the records of the part, as far as their headers can be read.
+	lost []lostRecord
+}
+
+// lostRecord is a record that cannot be read. Its sequence is 0 where that is damaged, too.
+type lostRecord struct {
 	subject  string
+	sequence uint64
 }
 
-// damagedBlock is a block file with damaged records.
-type damagedBlock struct {
-	path, stream string
-	content      []byte
-	records      []damagedRecord
-	sum          hash.Hash
-}
-
-func (b *damagedBlock) count() string {
-	if len(b.records) == 1 {
-		return "there is a damaged record"
-	}
-	return fmt.Sprintf("there are %d damaged records", len(b.records))
-}
-
-// mendBlocks marks the damaged records of all buckets as erased. It is safe to interrupt: a
-// record that is half marked is damaged, and is marked again at the next start. erased has
-// the sequences of the records by bucket and subject.
-func mendBlocks(storeDir string, log *slog.Logger) (erased map[string]map[string]uint64, err error) {
-	erased = map[string]map[string]uint64{}
-	err = eachDamagedBlock(storeDir, func(b *damagedBlock) error {
-		bucket := bucketOf(b.stream)
-		if erased[bucket] == nil {
-			erased[bucket] = map[string]uint64{}
-		}
-		for _, r := range b.records {
-			erased[bucket][r.subject] = r.sequence
-			log.Error("a record of the store is damaged and is marked as erased, so that those behind it can be read. "+
-				"If its object is lost, a line of its own names it", "bucket", bucket, "revision", r.sequence,
-				"subject", r.subject)
-		}
-		if err := b.erase(); err != nil {
-			return fmt.Errorf("marking the damaged records of %s as erased: %w", b.path, err)
-		}
-		return nil
-	})
-	return erased, err
-}
-
-// Erased returns the subjects of the damaged records of a bucket that this start has marked as
-// erased, with their sequences; one of 0 is not known.
-func (s *Server) Erased(bucket string) map[string]uint64 { return s.erased[bucket] }
-
-// eachDamagedBlock calls act for the block files of all buckets that have damaged records.
-func eachDamagedBlock(storeDir string, act func(*damagedBlock) error) error {
-	paths, err := filepath.Glob(filepath.Join(streamsOf(storeDir), "KV_*", "msgs", "*.blk"))
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		folder := filepath.Dir(filepath.Dir(path))
-		if _, err := os.Stat(filepath.Join(folder, keyFile)); err == nil {
-			continue // encrypted: the server alone can read it
-		}
-		b := &damagedBlock{path: path, stream: filepath.Base(folder)}
-		if b.content, err = os.ReadFile(path); err != nil {
-			return fmt.Errorf("looking for damaged records: %w", err)
-		}
-		if b.sum, err = blockHash(b.stream, strings.TrimSuffix(filepath.Base(path), ".blk")); err != nil {
-			return err
-		}
-		if b.records = damagedRecords(b.content, b.sum); len(b.records) == 0 {
+// damagedParts lists the damaged parts of a block, and its last whole sequence. tail is true
+// where nothing whole is behind the last part.
+func damagedParts(block []byte, sum hash.Hash) (parts []damagedPart, last uint64, tail bool) {
+	var time uint64
+	for at := 0; at < len(block); {
+		if record := recordAt(block, at); record != nil && isWhole(record, sum) {
+			if sequence := binary.LittleEndian.Uint64(record[4:]); sequence&isTombstone == 0 {
+				last = max(last, sequence&^isErased)
+			}
+			time = binary.LittleEndian.Uint64(record[12:])
+			at += len(record)
 			continue
 		}
-		if err := act(b); err != nil {
-			return err
-		}
+		next, bound := nextWhole(block, at+1, sum)
+		part := damagedPart{at: at, length: next - at, time: time, lost: recordsIn(block[at:next])}
+		part.number(last, bound)
+		parts, last, tail = append(parts, part), max(last, part.sequence), next == len(block)
+		at = next
 	}
-	return nil
+	return parts, last, tail
+}
+
+// number takes the sequences of the part from the headers that can be true: they are between
+// those of the whole records around it. A bound of 0 is not known.
+func (p *damagedPart) number(last, bound uint64) {
+	if bound == 0 {
+		bound = last + uint64(len(p.lost)) + 1
+	}
+	for i := range p.lost {
+		r := &p.lost[i]
+		if r.sequence &^= isErased; r.sequence <= max(last, p.sequence) || r.sequence >= bound {
+			r.sequence = 0
+			continue
+		}
+		p.sequence = r.sequence
+	}
+}
+
+// recordAt returns the record that begins at a place, as its length says; nil: it cannot.
+func recordAt(block []byte, at int) []byte {
+	if at+recordHeader+recordChecksum > len(block) {
+		return nil
+	}
+	length := int(binary.LittleEndian.Uint32(block[at:]) &^ hasHeaders)
+	if length < recordHeader+recordChecksum || length > min(maxRecord, len(block)-at) {
+		return nil
+	}
+	return block[at : at+length]
+}
+
+// nextWhole returns where the next whole record begins; the end of the block if there is
+// none. The length of a damaged record may be what is damaged, so each place is tried. The
+// sequence is 0 for that of a tombstone, which is older than those around it.
+func nextWhole(block []byte, from int, sum hash.Hash) (at int, sequence uint64) {
+	for at := from; at < len(block); at++ {
+		record := recordAt(block, at)
+		if record == nil {
+			continue
+		}
+		sequence := binary.LittleEndian.Uint64(record[4:])
+		if sequence&^(isErased|isTombstone) >= maxSequence || !isWhole(record, sum) {
+			continue
+		}
+		if sequence&isTombstone != 0 {
+			return at, 0
+		}
+		return at, sequence &^ isErased
+	}
+	return len(block), 0
+}
+
+// recordsIn lists the records of a damaged part, up to one whose length cannot be true.
+func recordsIn(part []byte) (records []lostRecord) {
+	for at := 0; at+recordHeader <= len(part); {
+		header := part[at:]
+		records = append(records, lostRecord{
+			subject: subjectOf(header), sequence: binary.LittleEndian.Uint64(header[4:]),
+		})
+		record := recordAt(part, at)
+		if record == nil {
+			break
+		}
+		at += len(record)
+	}
+	return records
 }
 
 // blockHash is the checksum of the records in a block.
-func blockHash(stream, block string) (hash.Hash, error) {
-	key := sha256.Sum256([]byte(stream + "-" + block))
-	return highwayhash.NewDigest64(key[:])
-}
+func blockHash(stream, block string) (hash.Hash, error) { return hashOf(stream + "-" + block) }
 
-// damagedRecords lists the damaged records that have a whole one behind them. One at the end
-// is left: it may be a write that was never acknowledged, and the server cuts it off.
-func damagedRecords(block []byte, sum hash.Hash) []damagedRecord {
-	var damaged, open []damagedRecord
-	var last uint64
-	for at := 0; at+recordHeader+recordChecksum <= len(block); {
-		length := int(binary.LittleEndian.Uint32(block[at:]) &^ hasHeaders)
-		if length < recordHeader+recordChecksum || length > maxRecord || at+length > len(block) {
-			break // where the next record begins is not known
-		}
-		record := block[at : at+length]
-		sequence := binary.LittleEndian.Uint64(record[4:])
-		if !isWhole(record, sum) {
-			open = append(open, damagedRecord{at: at, length: length, sequence: sequence, subject: subjectOf(record)})
-			at += length
-			continue
-		}
-		next := sequence &^ isErased
-		if sequence&isTombstone != 0 {
-			next = last + uint64(len(open)) + 1
-		}
-		for _, r := range open {
-			if r.sequence &^= isErased; r.sequence <= last || r.sequence >= next {
-				r.sequence = 0
-			}
-			damaged, last = append(damaged, r), max(last, r.sequence)
-		}
-		open = nil
-		if sequence&isTombstone == 0 {
-			last = max(last, next)
-		}
-		at += length
-	}
-	return damaged
+func hashOf(name string) (hash.Hash, error) {
+	key := sha256.Sum256([]byte(name))
+	return highwayhash.NewDigest64(key[:])
 }
 
 // isWhole reports whether the checksum of a record holds.
@@ -181,40 +165,19 @@ func isWhole(record []byte, sum hash.Hash) bool {
 
 // subjectOf returns the subject of a record, as far as it can be printed.
 func subjectOf(record []byte) string {
-	n := min(int(binary.LittleEndian.Uint16(record[20:])), len(record)-recordHeader-recordChecksum, 256)
+	n := min(int(binary.LittleEndian.Uint16(record[20:])), len(record)-recordHeader, 1100)
 	return strings.ToValidUTF8(string(record[recordHeader:recordHeader+n]), "?")
 }
 
-// erase marks the damaged records as erased, each with a checksum that holds. The index of
-// the stream is removed first, since it counts them.
-func (b *damagedBlock) erase() error {
-	folder := filepath.Dir(b.path)
-	if err := os.Remove(filepath.Join(folder, indexFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := ledger.SyncDir(folder); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(b.path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	for _, r := range b.records {
-		record, end := b.content[r.at:r.at+r.length], r.length-recordChecksum
-		binary.LittleEndian.PutUint32(record, uint32(r.length))
-		binary.LittleEndian.PutUint64(record[4:], r.sequence|isErased)
-		binary.LittleEndian.PutUint16(record[20:], 0)
-		b.sum.Reset()
-		_, _ = b.sum.Write(record[4:20])
-		_, _ = b.sum.Write(record[recordHeader:end])
-		copy(record[end:], b.sum.Sum(nil))
-		_, err := file.WriteAt(record[:recordHeader], int64(r.at))
-		if err == nil {
-			_, err = file.WriteAt(record[end:], int64(r.at+end))
-		}
-		if err != nil {
-			return errors.Join(err, file.Close())
-		}
-	}
-	return errors.Join(file.Sync(), file.Close())
+// erase makes one erased record of a part, with a checksum that holds.
+func (p *damagedPart) erase(block []byte, sum hash.Hash) {
+	record, end := block[p.at:p.at+p.length], p.length-recordChecksum
+	binary.LittleEndian.PutUint32(record, uint32(p.length))
+	binary.LittleEndian.PutUint64(record[4:], p.sequence|isErased)
+	binary.LittleEndian.PutUint64(record[12:], p.time)
+	binary.LittleEndian.PutUint16(record[20:], 0)
+	sum.Reset()
+	_, _ = sum.Write(record[4:20])
+	_, _ = sum.Write(record[recordHeader:end])
+	copy(record[end:], sum.Sum(nil))
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // look takes the place of setAside for an operator who only looks. A damaged bucket, which
-// a start mends or sets aside, is an error. Where nothing is stored, the server starts on
-// an empty folder of its own, since it makes folders where it starts.
+// a start mends or sets aside, is an error. Where single records are damaged, the server starts
+// on a mended copy. Where nothing is stored, it starts on an empty folder of its own, since it
+// makes folders where it starts.
 func (s *Server) look(dir string, transient []string) error {
 	damaged, err := damagedStreams(streamsOf(s.storeDir))
 	if err != nil {
@@ -24,11 +25,12 @@ func (s *Server) look(dir string, transient []string) error {
 		first := slices.Min(slices.Collect(maps.Keys(damaged)))
 		return &damagedError{bucket: bucketOf(first), reason: damaged[first]}
 	}
-	err = eachDamagedBlock(s.storeDir, func(b *damagedBlock) error {
-		return &damagedError{bucket: bucketOf(b.stream), reason: fmt.Errorf("%s in its file %s", b.count(), b.path), byRecord: true}
-	})
+	blocks, err := damagedBlocks(s.storeDir)
 	if err != nil {
 		return err
+	}
+	if len(blocks) > 0 {
+		return s.lookAtCopy()
 	}
 	holdsData, err := ledger.NotEmpty(s.storeDir)
 	if err != nil {
@@ -39,6 +41,21 @@ func (s *Server) look(dir string, transient []string) error {
 	}
 	s.scratch, err = os.MkdirTemp("", "glowplug-store-")
 	s.storeDir = s.scratch
+	return err
+}
+
+// lookAtCopy mends a copy of the store: the NATS server would cut the files themselves off at
+// the damage.
+func (s *Server) lookAtCopy() (err error) {
+	if s.scratch, err = os.MkdirTemp("", "glowplug-store-"); err != nil {
+		return err
+	}
+	if err := os.CopyFS(s.scratch, os.DirFS(s.storeDir)); err != nil {
+		return fmt.Errorf("copying the store, which has damaged records, to look at it: %w. Name a folder with more room in "+
+			"TMPDIR", err)
+	}
+	s.storeDir = s.scratch
+	s.erased, err = mendBlocks(s.storeDir, s.log)
 	return err
 }
 
@@ -56,8 +73,6 @@ func (s *Server) removeScratch() {
 type damagedError struct {
 	bucket string
 	reason error
-	// byRecord is true where single records are damaged, and the bucket can be read.
-	byRecord bool
 }
 
 func (e *damagedError) Error() string {
@@ -66,10 +81,6 @@ func (e *damagedError) Error() string {
 
 // Hint is what to do about it.
 func (e *damagedError) Hint() string {
-	if e.byRecord {
-		return "nothing was changed; the next start of the server, and this command without --dry-run, marks the damaged" +
-			" records as erased, so that those behind them can be read; the log of the server then names the lost objects"
-	}
 	return "nothing was changed; the next start of the server, and this command without --dry-run, restores the files" +
 		" of the bucket from their copy or, without a good copy, moves its folder unchanged to damaged/"
 }

@@ -51,6 +51,9 @@ func TestLookChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ""},
+		{"a damaged record", func(t *testing.T, dir string) { spoilRecord(t, dir, "KV_HOSTS", 0, 40, false) }, ""},
+		{"a damaged record, after a kill",
+			func(t *testing.T, dir string) { spoilRecord(t, dir, "KV_HOSTS", 0, 40, true) }, ""},
 		{"a damaged bucket that has a copy", spoilSum, "the bucket HOSTS is damaged: its file "},
 		{"a damaged bucket", func(t *testing.T, dir string) { dropCopies(t, dir); spoilSum(t, dir) },
 			"the bucket HOSTS is damaged: its file "},

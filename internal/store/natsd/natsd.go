@@ -53,7 +53,8 @@ type Server struct {
 	*ledger.Ledger
 	nats     *server.Server
 	storeDir string
-	// scratch is the empty folder that Look makes where nothing is stored; else "".
+	// scratch is the folder that Look makes: empty where nothing is stored, with a mended copy of a
+	// store with damaged records; else "".
 	scratch string
 	room    room
 	damages []*Damage
