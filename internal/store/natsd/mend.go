@@ -32,7 +32,7 @@ type damagedBlock struct {
 	last uint64
 }
 
-// mendBlocks marks the damaged records of all streams as erased. It is safe to interrupt: a
+// mendBlocks marks the damaged records of all buckets as erased. It is safe to interrupt: a
 // file is replaced in one step, and the next start does the rest. erased has the sequences of
 // the records by bucket and subject.
 func mendBlocks(storeDir string, log *slog.Logger) (erased map[string]map[string]uint64, err error) {
@@ -70,17 +70,14 @@ func mendBlocks(storeDir string, log *slog.Logger) (erased map[string]map[string
 // erased, with their sequences; one of 0 is not known.
 func (s *Server) Erased(bucket string) map[string]uint64 { return s.erased[bucket] }
 
-// damagedBlocks lists the block files of all buckets, and of the boot log, that have damaged
-// parts.
+// damagedBlocks lists the block files of all buckets that have damaged parts. The boot log is
+// left out: no key log names what it has lost, so it is refused where its end is missing.
 func damagedBlocks(storeDir string) (damaged []*damagedBlock, err error) {
-	folders, err := filepath.Glob(filepath.Join(streamsOf(storeDir), "*"))
+	folders, err := filepath.Glob(filepath.Join(streamsOf(storeDir), "KV_*"))
 	if err != nil {
 		return nil, err
 	}
 	for _, folder := range folders {
-		if _, ours := ledger.NameOf(filepath.Base(folder)); !ours {
-			continue
-		}
 		if _, err := os.Stat(filepath.Join(folder, keyFile)); err == nil {
 			continue // encrypted: the server alone can read it
 		}
