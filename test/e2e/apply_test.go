@@ -122,7 +122,7 @@ spec:
 		"files", "-n", "rack", "--name", "other", "--default")
 
 	// Nothing is sent before everything has been read and compiled.
-	for file, place := range map[string]string{"broken.yaml": "--> broken.yaml:4:", "unknown.yaml": "--> unknown.yaml:4:13"} {
+	for file, place := range map[string]string{"broken.yaml": "--> broken.yaml:4:", "unknown.yaml": "--> unknown.yaml:4:8"} {
 		says(1, "", place, "-f", "rack.yaml", "-f", file, "--files-dir", "files")
 	}
 }
