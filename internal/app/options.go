@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/credentials"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ipxe"
 	"glowplug/internal/domain/netaddr"
@@ -266,9 +267,8 @@ func (s *settings) checkListen() error {
 		}
 	}
 	for _, name := range s.TLSSANs {
-		_, ipErr := netaddr.ParseIP(name)
-		if _, err := netaddr.ParseHostname(strings.TrimPrefix(name, "*.")); err != nil && ipErr != nil {
-			return bad("tls-san", "%q is neither an address nor a host name", name)
+		if _, _, err := credentials.ParseName(name); err != nil {
+			return bad("tls-san", "%v", err)
 		}
 	}
 	if _, err := os.Stat(s.TokenAuthFile); s.TokenAuthFile != "" && err != nil {

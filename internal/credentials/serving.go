@@ -24,6 +24,22 @@ type names struct {
 	ips []netip.Addr
 }
 
+// ParseName reads a name for the server's certificate: an address, or a host name, which may
+// begin with "*.".
+func ParseName(name string) (ip netip.Addr, host string, err error) {
+	if ip, err := netaddr.ParseIP(name); err == nil {
+		return ip, "", nil
+	}
+	host, wildcard := strings.CutPrefix(name, "*.")
+	if host, err = netaddr.ParseHostname(host); err != nil {
+		return ip, "", fmt.Errorf("%q is neither an address nor a host name", name)
+	}
+	if wildcard {
+		host = "*." + host
+	}
+	return ip, host, nil
+}
+
 // findNames collects localhost, the host name, all addresses of this machine, and the
 // names and addresses of the options.
 func (c *Credentials) findNames() error {
@@ -34,19 +50,15 @@ func (c *Credentials) findNames() error {
 		}
 	}
 	for _, name := range c.opts.Names {
-		if ip, err := netaddr.ParseIP(name); err == nil {
+		ip, host, err := ParseName(name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--tls-san %w", err)
+		case ip.IsValid():
 			n.ips = append(n.ips, ip)
-			continue
+		default:
+			n.dns = append(n.dns, host)
 		}
-		host, wildcard := strings.CutPrefix(name, "*.")
-		host, err := netaddr.ParseHostname(host)
-		if err != nil {
-			return fmt.Errorf("--tls-san %q is neither an address nor a host name", name)
-		}
-		if wildcard {
-			host = "*." + host
-		}
-		n.dns = append(n.dns, host)
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -57,8 +57,8 @@ func (c *Controller) checkArguments(ref Ref, cdrom *v1.ISCSICdrom, v *image.Volu
 	}
 	before, err := c.images.Overlay(current.Volume, cdrom, nil)
 	if err == nil && len(before.Args()) > 0 && len(after.Args()) == 0 {
-		return download.Permanent("its kernel arguments cannot be set: the image is of no distribution with default "+
-			"arguments (%s), and the one that is served has some; set spec.kernelArgs", v.Image.Distro())
+		return download.Permanent("its kernel arguments cannot be set: the distribution of the image (%s) has no "+
+			"default arguments, and the served image has some; set spec.kernelArgs", v.Image.Distro())
 	}
 	return nil
 }

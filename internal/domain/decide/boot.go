@@ -119,12 +119,10 @@ func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Er
 			" put it into "+h.Namespace)
 	}
 	image := q.view.Image(ref)
-	if image == nil && q.opts.Lost != nil {
-		if lost := q.opts.Lost.Lost(); lost.image(h) != nil {
-			return nil, lost.image(h)
-		}
-	}
 	if image == nil {
+		if failure := lostImage(q.opts.Lost, h); failure != nil {
+			return nil, failure
+		}
 		return nil, fault.New(fault.Unavailable, "there is no image "+ref.String()+
 			"; create the ISCSICdrom or correct the host's spec.image")
 	}

@@ -27,6 +27,16 @@ func (l *Lost) none() bool {
 	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 && !l.AllImages
 }
 
+// lostImage returns the error of a host whose image is among the lost objects; nil: it is not,
+// or nothing is known of lost objects.
+func lostImage(objects LostObjects, h *snapshot.Host) *fault.Error {
+	if objects == nil {
+		return nil
+	}
+	lost := objects.Lost()
+	return lost.image(h)
+}
+
 // image returns the error of a host whose image is lost; nil: it is not.
 func (l *Lost) image(h *snapshot.Host) *fault.Error {
 	switch {

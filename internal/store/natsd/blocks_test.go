@@ -70,15 +70,7 @@ func openStream(t *testing.T, dir, stream string) (*Server, jetstream.Stream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
+	opened, err := connected(t, s).CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
 		Name: stream, Subjects: []string{"records.>"}, MaxMsgsPerSubject: 1,
 	})
 	if err != nil {
@@ -91,14 +83,7 @@ func openStream(t *testing.T, dir, stream string) (*Server, jetstream.Stream) {
 func putRecords(t *testing.T, dir, stream string, from, to int) {
 	t.Helper()
 	s, _ := openStream(t, dir, stream)
-	conn, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := connected(t, s)
 	for i := from; i < to; i++ {
 		msg := nats.NewMsg(subjectNumber(i))
 		msg.Data = bytes.Repeat([]byte{'x'}, 256-recordHeader-recordChecksum-len(msg.Subject))
