@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/ledger"
@@ -43,6 +45,8 @@ type backend struct {
 	// lost returns why a bucket of the embedded store is missing; nil: it is not.
 	lost    func(bucket string) error
 	damages []*natsd.Damage
+	// erased are the damaged records of the embedded store that were marked as erased now.
+	erased map[string]map[string]uint64
 	// conn is to an external store; nil for the embedded one.
 	conn      *nats.Conn
 	exclusive bool
@@ -82,6 +86,7 @@ func openBackend(ctx context.Context, s *settings, log *slog.Logger, metrics pro
 	}
 	b.keeper = ledger.NewKeeper(b.ledger, ledger.KeeperOptions{
 		Buckets: buckets, Replicas: b.replicas, Logger: log, Registerer: metrics, Exempt: b.setAside,
+		Former: b.former(log),
 	})
 	if b.quota != nil {
 		b.ballast = natsd.NewBallast(natsd.BallastOptions{
@@ -99,6 +104,25 @@ func (b *backend) release() func(context.Context, jetstream.JetStream, int) bool
 	return b.ballast.Release
 }
 
+// former returns what the key logs in the data directory say of a bucket.
+func (b *backend) former(log *slog.Logger) func(bucket string) ledger.Former {
+	return func(bucket string) ledger.Former {
+		f, err := ledger.Former{}, error(nil)
+		if bucket == bootlog.Stream {
+			f, err = bootlog.Former(b.ledger.KeyDir())
+		}
+		for _, kind := range kinds.All() {
+			if kind.Bucket == bucket {
+				f, err = kvstore.Former(kind, b.ledger.KeyDir())
+			}
+		}
+		if err != nil {
+			log.Warn("what the data directory knows of a bucket cannot be read", "bucket", bucket, "error", err)
+		}
+		return f
+	}
+}
+
 // setAside reports whether the damaged folder of a bucket was set aside.
 func (b *backend) setAside(bucket string) bool {
 	return slices.ContainsFunc(b.damages, func(d *natsd.Damage) bool { return d.Bucket == bucket })
@@ -113,7 +137,7 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose pu
 	}
 	b := &backend{
 		ledger: server.Ledger, buckets: server, room: func(string) func(int) error { return server.Room }, lost: server.Lost,
-		damages: server.Damages(), exclusive: true, replicas: 1,
+		damages: server.Damages(), erased: server.AllErased(), exclusive: true, replicas: 1,
 	}
 	b.close = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -336,6 +360,13 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 		if d.Lost {
 			warn(d.Error(), "`glowplug store` leaves that folder as it is, and the bucket stays missing; "+
 				"to give the bucket up, remove the folder and run `glowplug store adopt`")
+		}
+	}
+	for _, bucket := range slices.Sorted(maps.Keys(b.erased)) {
+		if n := len(b.erased[bucket]); n > 0 {
+			warn(fmt.Sprintf("damaged records in %s: %d. A start of the server, and this command without --dry-run, marks them "+
+				"as erased, so that those behind them can be read", bucket, n),
+				"the lost objects are listed below; apply them again, and look at the disk")
 		}
 	}
 	return &Store{backend: b}, nil

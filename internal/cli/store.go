@@ -49,9 +49,13 @@ The command is not needed where neither the data directory nor NATS know a store
 }
 
 // withRemedy adds a remedy to an error of a store; a Mismatch has its own.
-func withRemedy(err error) error {
+func withRemedy(err error, o app.StoreOptions) error {
 	if errors.As(err, new(*ledger.Mismatch)) {
 		return err
+	}
+	if o.NATSURL == "" {
+		return withHint(err, "the store is embedded: look whether the disk works and has room; if it does, restore the data "+
+			"directory from a backup")
 	}
 	return withHint(err, "is NATS running with JetStream, reachable from here, and are the credentials right?")
 }
@@ -80,7 +84,7 @@ the first one that starts afterwards records its CA.`,
 				return err
 			}
 			if err := store.ForgetCredentials(cmd.Context()); err != nil {
-				return withRemedy(err)
+				return withRemedy(err, o)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "forgotten: the credentials that the servers of %s share\n", store.Where())
 			return err
@@ -126,7 +130,7 @@ func newStoreDecision(name, short, long, example, done string,
 			}
 			survey, err := store.Survey(cmd.Context())
 			if err != nil {
-				return withRemedy(err)
+				return withRemedy(err, o)
 			}
 			out := cmd.OutOrStdout()
 			if err := writeSurvey(out, where, survey); err != nil {
@@ -191,5 +195,24 @@ func writeSurvey(w io.Writer, where string, s *ledger.Survey) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", b.Name, objects, revision, reached)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, b := range s.Buckets {
+		writeLost(w, "lost", b.Name, b.Lost)
+		writeLost(w, "older than it was", b.Name, b.Older)
+	}
+	return nil
 }
+
+func writeLost(w io.Writer, what, bucket string, keys []string) {
+	for _, key := range keys[:min(maxLost, len(keys))] {
+		fmt.Fprintf(w, "%s: %s %s\n", what, bucket, key)
+	}
+	if more := len(keys) - maxLost; more > 0 {
+		fmt.Fprintf(w, "%s: %d more of %s\n", what, more, bucket)
+	}
+}
+
+// maxLost is how many lost objects of a bucket are named.
+const maxLost = 50

@@ -10,6 +10,7 @@ import (
 
 	"glowplug/internal/store/keylog"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/ledger"
 )
 
 const (
@@ -43,6 +44,13 @@ func newKeys(dir string) *keylog.Log {
 		return keylog.New("")
 	}
 	return keylog.New(filepath.Join(dir, Stream+".keys"))
+}
+
+// Former returns what the file in a folder says of the stream.
+func Former(dir string) (ledger.Former, error) {
+	keys := newKeys(dir)
+	err := keys.Read()
+	return ledger.Former{Created: keys.Created(), Revision: keys.Revision(), Floor: keys.Get(floorKey).Revision}, err
 }
 
 // existed reports whether this server has used the stream before.

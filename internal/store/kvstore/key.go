@@ -9,6 +9,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/storage"
+
+	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/ledger"
 )
 
 // maxSubjectKey bounds an encoded key, in bytes. A server closes the connection
@@ -105,6 +108,20 @@ func decodeKey(encoded string) (string, error) {
 
 // maxNamed is how many lost objects the log names.
 const maxNamed = 20
+
+// Former returns what the key log in a folder says of the bucket of a kind. Of transient
+// objects none counts as lost.
+func Former(kind Kind, dir string) (ledger.Former, error) {
+	keys := keylog.New(filepath.Join(dir, kind.Bucket+".keys"))
+	err := keys.Read()
+	f := ledger.Former{Created: keys.Created(), Revision: keys.Revision(), Objects: map[string]uint64{}}
+	for key, r := range keys.Keys() {
+		if !r.Deleted && !kind.Transient {
+			f.Objects[encodeKey(key)] = r.Revision
+		}
+	}
+	return f, err
+}
 
 // keyPath is the file of the key log; "" for none.
 func (s *contents) keyPath() string {

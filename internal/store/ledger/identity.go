@@ -55,6 +55,7 @@ type found struct {
 	unknown  bool // no server that could know has answered
 	revision uint64
 	messages uint64
+	created  time.Time
 }
 
 // sight is what NATS holds.
@@ -184,8 +185,8 @@ func ask(ctx context.Context, js jetstream.JetStream, bucket string) found {
 	case err != nil || !replicas.Led(stream.CachedInfo()):
 		return found{unknown: true}
 	}
-	state := stream.CachedInfo().State
-	return found{exists: true, revision: state.LastSeq, messages: state.Msgs}
+	info := stream.CachedInfo()
+	return found{exists: true, revision: info.State.LastSeq, messages: info.State.Msgs, created: info.Created}
 }
 
 // verdict is what to do with a store that nothing speaks against.

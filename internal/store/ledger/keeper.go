@@ -45,6 +45,9 @@ type KeeperOptions struct {
 	// Exempt reports whether a bucket is known to be missing, or was created again: nothing
 	// is expected of it. Nil: none is.
 	Exempt func(bucket string) bool
+	// Former returns what the files of the data directory say of a bucket, for Survey. Nil:
+	// nothing is known.
+	Former func(bucket string) Former
 	// Replicas is how many servers of a cluster hold the identity; 0: the default.
 	Replicas int
 	// Logger takes the alarm. Nil discards it.

@@ -30,17 +30,22 @@ type Survey struct {
 type SurveyedBucket struct {
 	Name   string
 	Exists bool
-	// Objects are the keys that have a value.
+	// Objects are the keys that have a value which can be read.
 	Objects int
+	// Unreadable is how many keys NATS lists and cannot read.
+	Unreadable int
+	// Lost are the keys of objects that cannot be read, or that the data directory knows and
+	// that are missing; of those in Older a former value is there.
+	Lost, Older []string
 	// Revision is the one that it has, Reached the highest that was recorded.
 	Revision, Reached uint64
 }
 
-// Objects counts the objects of all buckets.
+// Objects counts the objects of all buckets, those that cannot be read included.
 func (s *Survey) Objects() int {
 	n := 0
 	for _, b := range s.Buckets {
-		n += b.Objects
+		n += b.Objects + b.Unreadable
 	}
 	return n
 }
@@ -58,6 +63,7 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 	_, s.Mismatch = judge(known, k.ledger.place, seen)
 	s.Kept = k.isWhole(s)
 	reached := expectations(known, seen)
+	entries := map[string]map[string]lastMessage{}
 	for _, name := range slices.Sorted(maps.Keys(seen.buckets)) {
 		f := seen.buckets[name]
 		if f.unknown {
@@ -65,38 +71,29 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 		}
 		b := SurveyedBucket{Name: name, Exists: f.exists, Revision: f.revision, Reached: reached[name]}
 		if f.messages > 0 && !strings.HasPrefix(name, StreamPrefix) {
-			if b.Objects, err = countObjects(ctx, js, name); err != nil {
+			has, unreadable, err := readEntries(ctx, js, name)
+			if err != nil {
 				return nil, fmt.Errorf("counting the objects of %s: %w", name, err)
 			}
+			b.count(has, unreadable)
+			entries[name] = has
 		}
 		_, recorded := reached[name]
 		if f.exists || recorded {
 			s.Buckets = append(s.Buckets, b)
 		}
 	}
-	return s, nil
+	return s, k.compareFormer(ctx, js, s, entries)
 }
 
-// plainPrefix begins the keys of messages in a bucket that are no objects. A store
-// writes one to learn the last revision of a cluster, and before a cleaning.
-const plainPrefix = "="
-
-func countObjects(ctx context.Context, js jetstream.JetStream, bucket string) (int, error) {
-	kv, err := js.KeyValue(ctx, bucket)
-	if err != nil {
-		return 0, err
-	}
-	keys, err := kv.ListKeys(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for key := range keys.Keys() {
-		if !strings.HasPrefix(key, plainPrefix) {
-			n++
+// count counts the objects of a bucket.
+func (b *SurveyedBucket) count(has map[string]lastMessage, unreadable []string) {
+	for _, e := range has {
+		if !e.deleted {
+			b.Objects++
 		}
 	}
-	return n, ctx.Err()
+	b.Unreadable, b.Lost = len(unreadable), unreadable
 }
 
 // errNothing says that there is nothing to adopt.

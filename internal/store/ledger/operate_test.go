@@ -1,11 +1,14 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -200,5 +203,89 @@ func TestAdoptForgetsTheKeyLogs(t *testing.T) {
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the key log is still there: %v", err)
+	}
+}
+
+// A survey shows what the key logs know, since a server refuses a bucket by them, too.
+func TestSurveyShowsWhatTheServerRefusesBy(t *testing.T) {
+	js, l := natstest.Start(t).JetStream(), open(t, t.TempDir())
+	fill(t, js, l, "A", 3) // at the revisions 1 to 3
+	stream, err := js.Stream(t.Context(), StreamOf("A"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		former      Former
+		reason      string
+		lost, older []string
+	}{
+		"nothing is known": {Former{}, "", nil, nil},
+		"what is there":    {Former{Revision: 3, Objects: map[string]uint64{"key-0": 1, "key-2": 3}}, "", nil, nil},
+		"an object is lost": {Former{Revision: 3, Objects: map[string]uint64{"key-0": 1, "key-9": 2}}, "",
+			[]string{"key-9"}, nil},
+		"an object is older": {Former{Revision: 3, Objects: map[string]uint64{"key-0": 2}}, "", nil,
+			[]string{"key-0"}},
+		"the bucket is older": {Former{Revision: 6}, "A is at revision 3, and this server has seen 6", nil, nil},
+		"another bucket": {Former{Created: time.Now().Add(-time.Hour), Revision: 3},
+			"A was deleted and made anew by somebody else", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.former.Created.IsZero() && test.former.Revision > 0 {
+				test.former.Created = stream.CachedInfo().Created
+			}
+			k := NewKeeper(l, KeeperOptions{Buckets: []string{"A", "B"}, Former: func(bucket string) Former {
+				if bucket == "A" {
+					return test.former
+				}
+				return Former{}
+			}})
+			s, err := k.Survey(t.Context(), js)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := s.Buckets[0]; a.Reached != max(3, test.former.Revision) || !slices.Equal(a.Lost, test.lost) ||
+				!slices.Equal(a.Older, test.older) {
+				t.Errorf("the bucket is %+v", a)
+			}
+			if s.Kept != (test.reason == "") {
+				t.Errorf("the identity is kept: %v", s.Kept)
+			}
+			if test.reason == "" && s.Mismatch == nil {
+				return
+			}
+			refused(t, s.Mismatch, test.reason, "glowplug store adopt")
+		})
+	}
+}
+
+// A watch that comes upon a damaged record waits for ever. What can be read is counted, and what
+// cannot is named.
+func TestSurveyCountsWhatCanBeRead(t *testing.T) {
+	server, l := natstest.Start(t), open(t, t.TempDir())
+	fill(t, server.JetStream(), l, "A", 3)
+	server.Stop()
+	dir := server.Copy()
+	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream/*/streams/KV_A/msgs/*.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatal(blocks, err)
+	}
+	block, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	block[bytes.Index(block, []byte("key-1"))+len("key-1")+3] ^= 1
+	if err := os.WriteFile(blocks[0], block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.Use(dir)
+	server.Restart()
+	s, id, err := decide(t, l, server.JetStream(), func(k *Keeper, s *Survey) (string, error) {
+		return k.Adopt(t.Context(), server.JetStream(), s)
+	})
+	if err != nil || id == "" {
+		t.Fatal(id, err)
+	}
+	if a := s.Buckets[0]; a.Objects != 2 || a.Unreadable != 1 || !slices.Equal(a.Lost, []string{"key-1"}) {
+		t.Errorf("the bucket is %+v", a)
 	}
 }

@@ -59,8 +59,14 @@ func (s *Server) lookAtCopy() (err error) {
 	return err
 }
 
-// removeScratch removes the folder that look has made.
+// removeScratch removes the folder that look has made, and the one of a store that was not
+// begun: an operator was refused where nothing was stored. One with a stream stays.
 func (s *Server) removeScratch() {
+	if s.unbegun {
+		if holdsStreams, err := ledger.NotEmpty(streamsOf(s.storeDir)); err == nil && !holdsStreams {
+			s.scratch = s.storeDir
+		}
+	}
 	if s.scratch == "" {
 		return
 	}

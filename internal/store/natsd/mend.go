@@ -70,6 +70,9 @@ func mendBlocks(storeDir string, log *slog.Logger) (erased map[string]map[string
 // erased, with their sequences; one of 0 is not known.
 func (s *Server) Erased(bucket string) map[string]uint64 { return s.erased[bucket] }
 
+// AllErased returns the same of all buckets.
+func (s *Server) AllErased() map[string]map[string]uint64 { return s.erased }
+
 // damagedBlocks lists the block files of all buckets that have damaged parts. The boot log is
 // left out: no key log names what it has lost, so it is refused where its end is missing.
 func damagedBlocks(storeDir string) (damaged []*damagedBlock, err error) {

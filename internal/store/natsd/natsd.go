@@ -13,7 +13,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,6 +58,8 @@ type Server struct {
 	// scratch is the folder that Look makes: empty where nothing is stored, with a mended copy of a
 	// store with damaged records; else "".
 	scratch string
+	// unbegun is true where an operator decides about a store that had no folder.
+	unbegun bool
 	room    room
 	damages []*Damage
 	// erased are the damaged records that the start has marked, by bucket and subject.
@@ -84,6 +88,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Look {
 		err = s.look(dir, transient)
 	} else {
+		_, missing := os.Stat(s.storeDir)
+		s.unbegun = opts.Repair && errors.Is(missing, fs.ErrNotExist)
 		s.damages, err = setAside(dir, s.storeDir, s.Ledger, transient, s.log)
 		if err == nil {
 			s.erased, err = mendBlocks(s.storeDir, s.log)
