@@ -200,7 +200,7 @@ func (a builder) openStore(ctx context.Context) error {
 	})
 	a.sources = sources.New(sources.Options{Notice: a.events.Notice, Logger: a.log, Registerer: a.metrics})
 	registerMetrics(a.metrics, a.inventory)
-	registerDamages(a.metrics, a.backend.damages)
+	a.metrics.MustRegister(damageCollector(a.backend.damages))
 	a.resolver = peer.NewResolver(peer.ResolverOptions{
 		TrustedProxies: a.settings.proxies, Neighbors: a.settings.neighbors, Logger: a.log,
 	})

@@ -81,7 +81,8 @@ func (a *App) announceLost(ctx context.Context) {
 				if name := kind.Resource + "/" + key; !announced[name] {
 					announced[name] = true
 					a.events.Record(reference(reflect.TypeOf(kind.New()).Elem().Name(), key), v1.EventWarning, reasonLost,
-						"the stored object is lost or damaged; apply it again, or restore the store from a backup")
+						strings.TrimSpace("The stored object is lost or damaged. Apply it again, or restore the store from a backup. "+
+							kind.Restored))
 				}
 			}
 		}

@@ -24,6 +24,9 @@ var (
 		[]string{"state"}, nil)
 	configPhases = prometheus.NewDesc("glowplug_ignitionconfigs", "IgnitionConfigs by status.phase.",
 		[]string{"phase"}, nil)
+	asideFolders = prometheus.NewDesc("glowplug_store_set_aside",
+		"Folders of damaged buckets that were set aside, until they are removed; of a bucket that is missing, until the "+
+			"next start. No series where there is none.", []string{"bucket"}, nil)
 )
 
 // inventoryCollector reads the inventory's counts when it is scraped.
@@ -66,14 +69,22 @@ func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 	}, []string{"listener"})
 }
 
-// registerDamages counts the buckets that were set aside.
-func registerDamages(r prometheus.Registerer, damages []*natsd.Damage) {
-	gauge := promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "glowplug_store_set_aside",
-		Help: "Folders of damaged buckets that were set aside and were still there at the start of the server; no series where there is none.",
-	}, []string{"bucket"})
-	for _, d := range damages {
-		gauge.WithLabelValues(d.Bucket).Inc()
+// damageCollector counts the buckets that are set aside when it is scraped.
+type damageCollector []*natsd.Damage
+
+// Describe implements prometheus.Collector.
+func (damageCollector) Describe(ch chan<- *prometheus.Desc) { ch <- asideFolders }
+
+// Collect implements prometheus.Collector.
+func (c damageCollector) Collect(ch chan<- prometheus.Metric) {
+	folders := map[string]float64{}
+	for _, d := range c {
+		if d.Lasts() {
+			folders[d.Bucket]++
+		}
+	}
+	for bucket, n := range folders {
+		ch <- prometheus.MustNewConstMetric(asideFolders, prometheus.GaugeValue, n, bucket)
 	}
 }
 

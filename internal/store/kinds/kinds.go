@@ -30,8 +30,14 @@ const (
 // Transient are the buckets whose objects may be lost without an alarm.
 var Transient = []string{"EVENTS", "UNKNOWNMACHINES"}
 
+// restoredHost is the second step for a host that was lost: its status is lost as well.
+const restoredHost = "If its machine was provisioned, say so before it boots, or it may be installed again: " +
+	`kubectl patch bmh NAME -n NAMESPACE --subresource=status --type=merge -p '{"status":{"state":"Provisioned"}}'`
+
 // All returns the kinds.
 func All() []kvstore.Kind {
+	hosts := newKind[v1.BareMetalHost, v1.BareMetalHostList](BareMetalHosts)
+	hosts.Restored = restoredHost
 	configs := newKind[v1.IgnitionConfig, v1.IgnitionConfigList](IgnitionConfigs)
 	configs.Note = snapshot.Outline
 	events := newKind[v1.Event, v1.EventList](Events)
@@ -40,7 +46,7 @@ func All() []kvstore.Kind {
 	unknown.Transient = true
 	return []kvstore.Kind{
 		configs,
-		newKind[v1.BareMetalHost, v1.BareMetalHostList](BareMetalHosts),
+		hosts,
 		newKind[v1.ISCSICdrom, v1.ISCSICdromList](ISCSICdroms),
 		newKind[v1.StreamRelease, v1.StreamReleaseList](StreamReleases),
 		newKind[v1.ConfigMap, v1.ConfigMapList](ConfigMaps),

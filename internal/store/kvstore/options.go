@@ -101,6 +101,8 @@ type Kind struct {
 	New, NewList func() runtime.Object
 	// Transient marks a kind whose objects may be lost without an alarm, such as events.
 	Transient bool
+	// Restored says what to do, beside applying it again, once a lost object is back; "": nothing.
+	Restored string
 	// Note returns what has to be known of an object that is lost, of its stored value;
 	// nil: nothing.
 	Note func(value []byte) string

@@ -81,16 +81,20 @@ func (l *loading) markErased() {
 
 // alarmDamaged reports an object whose record is damaged.
 func (l *loading) alarmDamaged(key string) {
-	l.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. Apply it again, or restore it "+
-		"from a backup", "object", l.kind.Resource+"/"+key)
+	l.opts.Logger.Error("a stored object cannot be read any more: its record is damaged. "+l.remedy(), "object",
+		l.kind.Resource+"/"+key)
+}
+
+// remedy says what to do about a lost object.
+func (b *bucket) remedy() string {
+	return strings.TrimSpace("Apply it again, or restore the store from a backup. " + b.kind.Restored)
 }
 
 // alarmLost reports objects that were stored and are no more.
 func (l *loading) alarmLost(keys []string) {
 	slices.Sort(keys)
 	for _, key := range keys[:min(maxNamed, len(keys))] {
-		l.opts.Logger.Error("a stored object is lost: its file is damaged. Apply it again, or restore the store from a backup",
-			"object", l.kind.Resource+"/"+key)
+		l.opts.Logger.Error("a stored object is lost: its file is damaged. "+l.remedy(), "object", l.kind.Resource+"/"+key)
 	}
 	if len(keys) > maxNamed {
 		l.opts.Logger.Error("more stored objects are lost", "bucket", l.kind.Bucket, "lost", len(keys))

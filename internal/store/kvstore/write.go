@@ -326,8 +326,7 @@ func (s *contents) alarm(c change) {
 }
 
 func (s *contents) logDamaged(c change) {
-	s.opts.Logger.Error("a stored object is damaged: its checksum does not agree. Apply it again, or restore it from a "+
-		"backup",
+	s.opts.Logger.Error("a stored object is damaged: its checksum does not agree. "+s.remedy(),
 		"object", s.kind.Resource+"/"+c.key, "revision", c.rev)
 }
 

@@ -162,6 +162,14 @@ func TestTransientBucketIsSetAsideForGood(t *testing.T) {
 		t.Errorf("what was set aside: %v, %v", blocks, err)
 	}
 	wantValue(t, connected(t, s), "HOSTS")
+	for _, d := range s.Damages() {
+		if !d.Lasts() {
+			t.Error("the damage ends while the folder is there")
+		}
+		if remove(t, d.Aside); d.Lasts() {
+			t.Error("the damage lasts after the folder was removed")
+		}
+	}
 }
 
 // TestBucketThatWasSetAsideStaysLost: nothing takes the place of a damaged bucket, also

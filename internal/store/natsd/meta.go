@@ -178,6 +178,16 @@ func (d *Damage) Error() string {
 		metaFile, sumFile, d.Home)
 }
 
+// Lasts reports whether the damage is still one: the bucket is missing until the server starts
+// again, or the folder is still there.
+func (d *Damage) Lasts() bool {
+	if d.Lost {
+		return true
+	}
+	_, err := os.Stat(d.Aside)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // setAside looks at the folders of all streams before the server does: it waits
 // for ever for a stream whose meta file is damaged. Where there is a copy of the
 // file, it takes its place. Without one the folder is moved away, and is never
