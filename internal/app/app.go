@@ -397,7 +397,9 @@ type notes struct {
 }
 
 // strangers records the requests of unknown machines.
-type strangers interface{ Unknown(s decide.Sighting) }
+type strangers interface {
+	Unknown(s decide.Sighting) (name string)
+}
 
 // changed passes a change of the snapshot on to its controllers.
 func (a *App) changed(change snapshot.Change) {

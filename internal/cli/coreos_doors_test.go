@@ -118,6 +118,11 @@ func TestCoreOSDoors(t *testing.T) {
 	_, doors["print-stream-json --release"], _ = run("coreos", "print-stream-json", "--server", server, "--release",
 		"48.83.202103221318-0")
 	_, doors["offline"], _ = run("coreos", "print-stream-json", file)
+	_, doors["offline --stream"], _ = run("coreos", "print-stream-json", file, "--stream", "rhcos-4.8")
+	if code, _, stderr := run("coreos", "print-stream-json", file, "--stream", "stable"); code != 1 || !strings.Contains(stderr,
+		"is of the stream rhcos-4.8, and --stream is stable") {
+		t.Errorf("%d %s", code, stderr)
+	}
 	for door, got := range doors {
 		if got != document {
 			t.Errorf("%s: other bytes (%d for %d)", door, len(got), len(document))

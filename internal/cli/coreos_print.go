@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"glowplug/internal/domain/coreos"
@@ -36,6 +38,9 @@ not read stream metadata yet.`,
 					return usagef("--release is for a stream of the server, and %s is given", args[0])
 				}
 				doc, err = readMetadata(cmd.Context(), cmd.InOrStdin(), stream, args[0])
+				if err == nil && stream != "" && doc.Stream.Stream != stream {
+					err = fmt.Errorf("%s is of the stream %s, and --stream is %s", shown(args[0]), doc.Stream.Stream, stream)
+				}
 			} else {
 				doc, _, err = serverMetadata(cmd.Context(), &client, stream, release)
 			}

@@ -152,9 +152,11 @@ func isReady(cdrom *v1.ISCSICdrom) (bool, error) {
 		return false, nil // not reconciled yet
 	case s.Phase == v1.PhaseError,
 		c != nil && c.Status == metav1.ConditionFalse && s.ErrorMessage != "":
-		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, s.ErrorMessage),
-			"the server tries again by itself; `kubectl describe cdrom "+cdrom.Name+prefixed(" -n ", cdrom.Namespace)+
-				"` has the details")
+		hint := "`kubectl describe cdrom " + cdrom.Name + prefixed(" -n ", cdrom.Namespace) + "` has the details"
+		if cdrom.Spec.Stream != nil {
+			hint = "the server tries again by itself; " + hint
+		}
+		return false, withHint(fmt.Errorf("ISCSICdrom %s: %s", cdrom.Name, s.ErrorMessage), hint)
 	case c != nil && c.Status != metav1.ConditionTrue:
 		return false, nil
 	}

@@ -46,6 +46,8 @@ func TestISOWait(t *testing.T) {
 		c.Status = v1.ISCSICdromStatus{Phase: v1.PhasePending,
 			ErrorMessage: "no image was uploaded yet: glowplug iso upload fcos FILE -n g10"}
 	})
+	unreadable := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "fcos"}, Status: v1.ISCSICdromStatus{
+		Phase: v1.PhaseError, ErrorMessage: "a.iso: no such file"}}
 	plain := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "fcos"}, Status: v1.ISCSICdromStatus{Phase: v1.PhaseReady,
 		ISOSize: 5}}
 	for name, c := range map[string]struct {
@@ -58,6 +60,8 @@ func TestISOWait(t *testing.T) {
 		"fails": {[]*v1.ISCSICdrom{failed}, nil, 1,
 			"error: ISCSICdrom fcos: spec.stream: the server answered 404 Not Found; release 43 is still served\nhint: the " +
 				"server tries again by itself; `kubectl describe cdrom fcos -n g10` has the details\n"},
+		"cannot be read": {[]*v1.ISCSICdrom{unreadable}, nil, 1,
+			"error: ISCSICdrom fcos: a.iso: no such file\nhint: `kubectl describe cdrom fcos` has the details\n"},
 		"needs an upload": {[]*v1.ISCSICdrom{idle}, []string{"--timeout", "100ms"}, 1, "error: ISCSICdrom fcos is not ready " +
 			"after 100ms: Pending: no image was uploaded yet: glowplug iso upload fcos FILE -n g10\n"},
 		"no stream": {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5B\n"},

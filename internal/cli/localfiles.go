@@ -122,7 +122,7 @@ func (c *localChecker) tree(local butane.Local, name string) {
 func (c *localChecker) file(local butane.Local, name string, info fs.FileInfo) {
 	c.files++
 	c.bytes += info.Size()
-	const remedy = "let the machine fetch large files by URL (contents.source)"
+	const remedy = "let the machine fetch files by URL (contents.source), the large ones first"
 	switch {
 	case !info.Mode().IsRegular():
 		c.fail(local, "only regular files, folders and symbolic links are allowed", "%q is no file", clipped(name))

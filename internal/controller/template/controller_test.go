@@ -333,7 +333,7 @@ func TestUnknownMachine(t *testing.T) {
 	s.send("PATCH", "namespaces/default/ignitionconfigs/any", "application/merge-patch+json", map[string]any{
 		"spec": map[string]any{"selector": map[string]any{"default": true}}})
 	checkRefused(t, s.ask("192.0.2.7"), fault.Unavailable,
-		"cannot be rendered for 192.0.2.7, which is no known host: line 7:20: the host has no Name")
+		"cannot be rendered for 192.0.2.7, which is no known host: line 7:20: the machine has no Name")
 }
 
 func TestRenderedFormsAreNegotiated(t *testing.T) {

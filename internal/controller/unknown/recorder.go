@@ -100,8 +100,9 @@ func (r *Recorder) Len() int {
 	return len(r.byName)
 }
 
-// Unknown records a request of a machine that is no known host. It does not block.
-func (r *Recorder) Unknown(s decide.Sighting) {
+// Unknown records a request of a machine that is no known host, and returns the name of its
+// UnknownMachine. It does not block.
+func (r *Recorder) Unknown(s decide.Sighting) string {
 	now, mac := time.Now(), s.Neighbor
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,6 +133,7 @@ func (r *Recorder) Unknown(s decide.Sighting) {
 	m.unwritten++
 	m.changed = see(&m.status, m.name, mac, &s, now) || m.changed
 	r.schedule(m, now)
+	return m.name
 }
 
 // mayClaim reports whether a client without an entry in the neighbour table may be the machine

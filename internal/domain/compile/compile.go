@@ -19,7 +19,10 @@ import (
 // MaxSource bounds a source, in bytes.
 const MaxSource = 2 << 20
 
-const fetchLarge = "let the machine fetch large files by URL (contents.source)"
+const (
+	fetchLarge = "let the machine fetch files by URL (contents.source), the large ones first"
+	fetchParts = "let the script of %post fetch large parts by URL"
+)
 
 // Types and formats of a Source.
 const (
@@ -159,7 +162,11 @@ func check(src Source) report.Report {
 			"format %.40q does not go with type %.40q", src.Format, src.Type)
 	}
 	if len(src.Config) > MaxSource {
-		return report.ErrorWithHint(fetchLarge, "the config is larger than %d bytes (2 MiB)", MaxSource)
+		hint := fetchLarge
+		if src.Format == FormatKickstart {
+			hint = fetchParts
+		}
+		return report.ErrorWithHint(hint, "the config is larger than %d bytes (2 MiB)", MaxSource)
 	}
 	if strings.TrimSpace(src.Config) == "" && src.Format == FormatKickstart {
 		return report.Report{report.ErrorAt(nil, 0, "the config is empty", "")}

@@ -226,7 +226,7 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 	}
 	if size > MaxMerged {
 		return nil, refusal("together with its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
-			"large files by URL (contents.source)", MaxMerged)
+			"files by URL (contents.source), the large ones first", MaxMerged)
 	}
 	merged, err := ignition.MergeAll(append(parts, ignition.Part{Name: name, Config: own}))
 	var part *ignition.PartError
@@ -239,7 +239,7 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 		return nil, refusal("%v", err)
 	case len(merged.Config) > MaxMerged:
 		return nil, refusal("merged over its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
-			"large files by URL (contents.source)", MaxMerged)
+			"files by URL (contents.source), the large ones first", MaxMerged)
 	}
 	found = checkFetched(stack, merged.Version)
 	for _, f := range merged.Validate().Errors() {

@@ -18,7 +18,7 @@ const maxExpression = 100
 // describe says what is missing, of what, and what to do.
 func (l *lookup) describe(f *report.Finding) {
 	f.Message, f.Hint = l.message(""), ""
-	label := "set it on the host" + or(", or let the template do without: ", l.get())
+	label := l.set() + or(", or let the template do without: ", l.get())
 	isKnown := slices.Contains(known, l.key)
 	card := l.card()
 	isOfCard := card >= 0 && slices.Contains(ofCard, l.key)
@@ -52,8 +52,23 @@ func (l *lookup) ofHost(isKnown bool) (message, hint string) {
 	if !isKnown {
 		return fmt.Sprintf("there is no .%s", clip(l.key)), "a template can name " + names(l.of, known)
 	}
-	return fmt.Sprintf("the host has no %s", l.key), "set it on the host" + or(", or write ", l.get())
+	who := "the host has no "
+	if l.isUnknown() {
+		who = "the machine has no "
+	}
+	return who + l.key, l.set() + or(", or write ", l.get())
 }
+
+// set says where a fact has to be set.
+func (l *lookup) set() string {
+	if l.isUnknown() {
+		return "add a BareMetalHost for the machine"
+	}
+	return "set it on the host"
+}
+
+// isUnknown reports whether the machine is no known host: each of these has a name.
+func (l *lookup) isUnknown() bool { return l.data["Name"] == nil }
 
 // message says that a key is missing in an expression, with the name of what the key is where
 // the expression does not name it.

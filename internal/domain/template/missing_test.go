@@ -114,6 +114,24 @@ func TestMissingKeys(t *testing.T) {
 	}
 }
 
+// An unknown machine has no host on which a fact could be set.
+func TestMissingKeysOfUnknownMachine(t *testing.T) {
+	unknown := &Facts{IP: "10.0.0.2"}
+	for _, c := range []struct{ source, message, hint string }{
+		{"{{.Name}}", "line 1:3: the machine has no Name",
+			`add a BareMetalHost for the machine, or write {{ get . "Name" | default "…" }}`},
+		{"{{.Labels.site}}", `line 1:10: .Labels.site: there is no "site"`,
+			`add a BareMetalHost for the machine, or let the template do without: {{ get .Labels "site" | default "…" }}`},
+	} {
+		if got := render(t, c.source, unknown); got != c.message {
+			t.Errorf("%s, want %s", got, c.message)
+		}
+		if got := hint(t, c.source, unknown); got != c.hint {
+			t.Errorf("hint %s, want %s", got, c.hint)
+		}
+	}
+}
+
 // A hint is followed to the letter.
 func TestHintsOfMissingKeysWork(t *testing.T) {
 	for _, c := range []struct{ before, action, after, want string }{

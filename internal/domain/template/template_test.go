@@ -164,7 +164,7 @@ func TestLimitsSayWhatToDo(t *testing.T) {
 
 func TestWhatIsNotKnownIsAnError(t *testing.T) {
 	for _, fact := range []string{"Hostname", "IP", "MAC", "Namespace", "Name"} {
-		if got := render(t, "{{."+fact+"}}", &Facts{}); got != "line 1:3: the host has no "+fact {
+		if got := render(t, "{{."+fact+"}}", &Facts{}); got != "line 1:3: the machine has no "+fact {
 			t.Errorf("%s: %s", fact, got)
 		}
 	}

@@ -39,7 +39,7 @@ type notes struct {
 	*events.Recorder
 }
 
-func (notes) Unknown(decide.Sighting) {}
+func (notes) Unknown(decide.Sighting) string { return "" }
 
 // whole is the server with the real decision over one host and one config.
 func whole(b *testing.B, level slog.Level) http.Handler {

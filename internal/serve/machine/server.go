@@ -49,7 +49,7 @@ type Journal interface {
 	Served(host *snapshot.Host, config *snapshot.Config)
 	Notice(n decide.Notice)
 	// Unknown records a request of a machine that is no known host.
-	Unknown(s decide.Sighting)
+	Unknown(s decide.Sighting) (name string)
 	// ScriptServed records that a machine has a script that boots what, LocalBoot that
 	// it has one that boots its disk.
 	ScriptServed(host *snapshot.Host, what string, again bool)
@@ -241,11 +241,15 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 
 // record passes on the notices of a decision, and counts its claims that do not hold.
 func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
+	machine := "" // the name that the journal knows the machine by, also from an earlier request
 	// A caller with a credential is no machine, whether or not the request claims an identity.
 	if i.Unknown && s.opts.Journal != nil && !req.Caller.Believed && !s.opts.Believe(r) {
-		s.opts.Journal.Unknown(sighting(r, req, i))
+		machine = s.opts.Journal.Unknown(sighting(r, req, i))
 	}
 	for _, n := range i.Notices {
+		if n.Machine != "" && machine != "" {
+			n.Machine = machine
+		}
 		s.notify(n)
 	}
 	if i.Unheld.Any() {

@@ -70,7 +70,10 @@ type fakeJournal struct {
 	served  []string
 	notices []string
 	unknown []decide.Sighting
-	failure error
+	// name is what the journal calls unknown machines, machines are those of the notices.
+	name     string
+	machines []string
+	failure  error
 }
 
 func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
@@ -83,12 +86,14 @@ func (f *fakeJournal) Notice(n decide.Notice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.notices = append(f.notices, n.Reason)
+	f.machines = append(f.machines, n.Machine)
 }
 
-func (f *fakeJournal) Unknown(s decide.Sighting) {
+func (f *fakeJournal) Unknown(s decide.Sighting) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unknown = append(f.unknown, s)
+	return f.name
 }
 
 func (f *fakeJournal) note(format string, args ...any) {

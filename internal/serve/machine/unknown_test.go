@@ -1,12 +1,26 @@
 package machine
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/serve/sources"
 )
+
+// TestEventsOfUnknownMachineNameItsObject: the object of a machine may be from an earlier
+// request, which had its hardware address.
+func TestEventsOfUnknownMachineNameItsObject(t *testing.T) {
+	s := newStreet(t, decide.Policy{})
+	s.journal.name = "52-54-00-00-00-09"
+	s.want(404, stranger, PathIgnition+"?hostname=nobody")
+	if got := s.journal.machines; len(got) == 0 || slices.ContainsFunc(got, func(name string) bool {
+		return name != s.journal.name
+	}) {
+		t.Errorf("the events are on %q", got)
+	}
+}
 
 // TestCountOfUnknownMachine has the requests of status.count of an UnknownMachine, as
 // api/v1 describes it.

@@ -270,7 +270,9 @@ func Dial(url string, logger *slog.Logger, extra ...nats.Option) (*nats.Conn, er
 		nats.ConnectHandler(connected),
 		nats.ReconnectHandler(connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			logger.Warn("NATS is away", "error", err)
+			if err != nil { // nil: closed from here
+				logger.Warn("NATS is away", "error", err)
+			}
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { failed.add(err) }),
 		// A password that is exchanged may be right a moment later.
