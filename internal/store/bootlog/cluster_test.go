@@ -146,8 +146,8 @@ func TestOlderAnswerIsDoubted(t *testing.T) {
 				}
 			}}, opts)
 			eventually(t, "the answer is judged", func() bool {
-				return l.Loaded() || errors.Is(l.ReadinessCheck(),
-					errReplaced)
+				// The line of the log follows the state.
+				return l.Loaded() || errors.Is(l.ReadinessCheck(), errReplaced) && strings.Contains(lines(), "level=ERROR")
 			})
 			if l.Loaded() == c.refused || strings.Contains(lines(), "level=ERROR") != c.refused {
 				t.Errorf("loaded %v, after:\n%s", l.Loaded(), lines())
