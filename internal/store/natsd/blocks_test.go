@@ -7,25 +7,28 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"glowplug/internal/store/ledger"
 )
 
 // TestRecordsBehindADamagedOneSurvive flips a bit in each part of a record, its length included,
-// in a bucket: what is behind it, and what is written later, can be read after every start, with the index of a
-// clean stop and without one, as a kill leaves it.
+// in a bucket and in the boot log: what is behind it, and what is written later, can be read
+// after every start, with the index of a clean stop and without one, as a kill leaves it.
 func TestRecordsBehindADamagedOneSurvive(t *testing.T) {
 	const records = 8
 	for part, offset := range map[string]int{
 		"length": 0, "length by a record": 1, "length beyond the file": 2, "sequence": 4, "high bits of the sequence": 11,
 		"time": 12, "length of the subject": 20, "subject": 24, "value": 60, "checksum": -1,
 	} {
-		for _, stream := range []string{"KV_HOSTS"} {
+		for _, stream := range []string{"KV_HOSTS", bootStates} {
 			for _, damaged := range []int{0, 3, records - 1} {
 				for _, killed := range []bool{false, true} {
-					if damaged == records-1 && (killed || part == "checksum") {
+					if damaged == records-1 && (killed || part == "checksum" || stream == bootStates) {
 						continue // the server cuts off what may be a write that was never acknowledged
 					}
 					t.Run(fmt.Sprintf("%s of %d in %s, killed=%v", part, damaged, stream, killed), func(t *testing.T) {
@@ -54,6 +57,36 @@ func TestRecordsBehindADamagedOneSurvive(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// bootStates is the stream of the boot log.
+const bootStates = ledger.StreamPrefix + "BOOTSTATES"
+
+// TestEndOfBootLogIsNotMended: without its end the boot log has to be refused, and a record that
+// is marked as erased would look like one.
+func TestEndOfBootLogIsNotMended(t *testing.T) {
+	const records = 8
+	for _, damaged := range [][]int{{records - 1}, {3, records - 1}} {
+		dir := t.TempDir()
+		putRecords(t, dir, bootStates, 0, records)
+		for _, number := range damaged {
+			spoilRecord(t, dir, bootStates, number, 60, false)
+		}
+		s, js := openStream(t, dir, bootStates)
+		if n := len(s.Erased(bootStates)); n != len(damaged)-1 {
+			t.Errorf("%d records are marked as erased", n)
+		}
+		if _, err := js.GetMsg(t.Context(), records); err == nil {
+			t.Error("the damaged end can be read")
+		}
+		for i := range records - 1 {
+			_, err := js.GetLastMsgForSubject(t.Context(), subjectNumber(i))
+			if (err != nil) != slices.Contains(damaged, i) {
+				t.Errorf("record %d: %v", i, err)
+			}
+		}
+		stop(t, s)
 	}
 }
 

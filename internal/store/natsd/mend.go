@@ -32,7 +32,7 @@ type damagedBlock struct {
 	last uint64
 }
 
-// mendBlocks marks the damaged records of all buckets as erased. It is safe to interrupt: a
+// mendBlocks marks the damaged records of all buckets and of the boot log as erased. It is safe to interrupt: a
 // file is replaced in one step, and the next start does the rest. erased has the sequences of
 // the records by bucket and subject.
 func mendBlocks(storeDir string, log *slog.Logger) (erased map[string]map[string]uint64, err error) {
@@ -73,14 +73,17 @@ func (s *Server) Erased(bucket string) map[string]uint64 { return s.erased[bucke
 // AllErased returns the same of all buckets.
 func (s *Server) AllErased() map[string]map[string]uint64 { return s.erased }
 
-// damagedBlocks lists the block files of all buckets that have damaged parts. The boot log is
-// left out: no key log names what it has lost, so it is refused where its end is missing.
+// damagedBlocks lists the block files of all buckets, and of the boot log, that have damaged
+// parts.
 func damagedBlocks(storeDir string) (damaged []*damagedBlock, err error) {
-	folders, err := filepath.Glob(filepath.Join(streamsOf(storeDir), "KV_*"))
+	folders, err := filepath.Glob(filepath.Join(streamsOf(storeDir), "*"))
 	if err != nil {
 		return nil, err
 	}
 	for _, folder := range folders {
+		if _, ours := ledger.NameOf(filepath.Base(folder)); !ours {
+			continue
+		}
 		if _, err := os.Stat(filepath.Join(folder, keyFile)); err == nil {
 			continue // encrypted: the server alone can read it
 		}
@@ -133,8 +136,9 @@ func (b *damagedBlock) read() error {
 func (b *damagedBlock) mend() error {
 	index := filepath.Join(filepath.Dir(b.path), indexFile)
 	withTail := b.tail && b.newest
-	if withTail && !b.completeTail(index) {
-		// It may be a write that was never acknowledged, and the server cuts it off.
+	if withTail && (!b.isOfBucket() || !b.completeTail(index)) {
+		// It may be a write that was never acknowledged, and the server cuts it off. The boot log
+		// is refused without its end, since no key log says what that held.
 		b.parts = b.parts[:len(b.parts)-1]
 		withTail = false
 	}
@@ -157,6 +161,8 @@ func (b *damagedBlock) mend() error {
 	}
 	return removeIndex(index)
 }
+
+func (b *damagedBlock) isOfBucket() bool { return !strings.HasPrefix(b.stream, ledger.StreamPrefix) }
 
 func (b *damagedBlock) replace() error {
 	sum, err := blockHash(b.stream, blockName(b.path))
