@@ -2893,7 +2893,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "requests are the endpoints that the machine asked: ipxe, ignition, kickstart.",
+							Description: "requests are the endpoints that the machine asked: ipxe, ignition, kickstart, boot-complete.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -51,7 +51,7 @@ type UnknownMachineStatus struct {
 	// refused role is counted.
 	// +optional
 	Count int64 `json:"count,omitempty"`
-	// requests are the endpoints that the machine asked: ipxe, ignition, kickstart.
+	// requests are the endpoints that the machine asked: ipxe, ignition, kickstart, boot-complete.
 	// +optional
 	// +listType=atomic
 	Requests []string `json:"requests,omitempty"`

@@ -366,7 +366,8 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 		if n := len(b.erased[bucket]); n > 0 {
 			warn(fmt.Sprintf("damaged records in %s: %d. A start of the server, and this command without --dry-run, marks them "+
 				"as erased, so that those behind them can be read", bucket, n),
-				"the lost objects are listed below; apply them again, and look at the disk")
+				"the objects that are lost, or have an older value left, are listed below; apply them again, and look at the "+
+					"disk")
 		}
 	}
 	return &Store{backend: b}, nil

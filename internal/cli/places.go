@@ -137,8 +137,8 @@ func (p *places) unreadable(err error) report.Report {
 		text = moveLines(text[:m[0]]+text[m[1]:], p.shift)
 	}
 	f.Message = strings.Join(strings.Fields(text), " ")
-	if line := f.Line; strings.Contains(text, " tab ") || line >= 1 && line <= len(p.lines) &&
-		bytes.ContainsRune(p.lines[line-1], '\t') {
+	if line := f.Line; strings.Contains(text, " tab ") || !strings.Contains(text, "control characters") && line >= 1 &&
+		line <= len(p.lines) && bytes.ContainsRune(p.lines[line-1], '\t') {
 		f.Hint = butane.TabHint
 	}
 	return report.Report{f}

@@ -330,12 +330,15 @@ func (q *question) ignore(claim *claim) {
 
 // unknown adds the notice of a machine that is no host.
 func (q *question) unknown() {
-	what := "its " + q.req.Type + " config"
-	if q.req.Type == IPXE {
-		what = "what to boot"
+	does := "asks for its " + q.req.Type + " config"
+	switch q.req.Type {
+	case IPXE:
+		does = "asks for what to boot"
+	case Complete:
+		does = "reports that it is provisioned"
 	}
 	q.dec.Unknown, q.dec.Addr, q.dec.Neighbor = true, q.addr, q.neighbor
-	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" asks for "+what+
+	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" "+does+
 		" and is no known host; "+q.hostWithAddress())
 }
 

@@ -113,12 +113,16 @@ const (
 	AllLimited
 )
 
-// IPXE is the Type of a Request for a script or an image.
-const IPXE = "ipxe"
+// Types of a Request that is not for a config: IPXE is for a script or an image, and with
+// Complete the machine reports that it is provisioned.
+const (
+	IPXE     = "ipxe"
+	Complete = "boot-complete"
+)
 
 // Request is the request of one machine.
 type Request struct {
-	// Type is the endpoint: "ignition", "kickstart" or "ipxe".
+	// Type is the endpoint: "ignition", "kickstart", "ipxe" or "boot-complete".
 	Type   string
 	Caller identity.Caller
 	Claims identity.Claims

@@ -114,6 +114,7 @@ func (s bootPath) serveComplete(w *response, r *http.Request, req *request) resu
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
 	}
+	req.Type = decide.Complete
 	b := s.opts.Boot.Booter.Boot(&req.Request)
 	s.record(r, req, &b.Identity)
 	res := result{ConfigDecision: decide.ConfigDecision{Identity: b.Identity}}

@@ -1,7 +1,9 @@
 package machine
 
 import (
+	"path"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -47,6 +49,10 @@ func TestCountOfUnknownMachine(t *testing.T) {
 			s.want(c.status, stranger, c.path)
 			if counts := len(s.journal.unknown) > 0; counts != c.counts {
 				t.Errorf("%s: it counts: %v", c.path, counts)
+			}
+			endpoint, _, _ := strings.Cut(path.Base(c.path), "?")
+			if c.counts && s.journal.unknown[0].Request != endpoint {
+				t.Errorf("%s: it is called %s", c.path, s.journal.unknown[0].Request)
 			}
 		}
 		for range sources.Limit {

@@ -27,18 +27,21 @@ type Former struct {
 // that was made anew, one that is older than what was seen, and objects that are lost.
 func (k *Keeper) compareFormer(ctx context.Context, js jetstream.JetStream, s *Survey,
 	entries map[string]map[string]lastMessage) error {
-	if k.opts.Former == nil || s.Expected != "" && s.Expected != s.Found {
+	if k.opts.Former == nil || s.Expected != "" && s.Found != "" && s.Expected != s.Found {
 		return nil // the files are of another store
 	}
 	var reasons []string
 	for i := range s.Buckets {
 		b := &s.Buckets[i]
 		f := k.opts.Former(b.Name)
-		if f.Created.IsZero() || !b.Exists {
+		if f.Created.IsZero() {
 			continue
 		}
 		b.Reached = max(b.Reached, f.Revision)
 		b.lose(f, entries[b.Name])
+		if !b.Exists {
+			continue // that is a Mismatch, or the bucket was set aside
+		}
 		cut, err := isCut(ctx, js, b, f)
 		switch {
 		case err != nil:

@@ -258,6 +258,25 @@ func TestSurveyShowsWhatTheServerRefusesBy(t *testing.T) {
 	}
 }
 
+// What a missing bucket had is lost as well, and so is the boot log, whose keys are no objects.
+func TestSurveyNamesWhatAMissingBucketHad(t *testing.T) {
+	js, l := natstest.Start(t).JetStream(), open(t, t.TempDir())
+	fill(t, js, l, "A", 3)
+	former := Former{Created: time.Now(), Revision: 5, Objects: map[string]uint64{"key-0": 1, "key-2": 3}}
+	k := NewKeeper(l, KeeperOptions{Buckets: []string{"A"}, Former: func(string) Former { return former }})
+	if err := js.DeleteKeyValue(t.Context(), "A"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Survey(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Buckets[0]; a.Exists || a.Reached != 5 || !slices.Equal(a.Lost, []string{"key-0", "key-2"}) {
+		t.Errorf("the bucket is %+v", a)
+	}
+	refused(t, s.Mismatch, "lacks buckets that existed: A", "glowplug store adopt")
+}
+
 // A watch that comes upon a damaged record waits for ever. What can be read is counted, and what
 // cannot is named.
 func TestSurveyCountsWhatCanBeRead(t *testing.T) {
