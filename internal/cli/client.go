@@ -105,6 +105,14 @@ func (o *clientOptions) do(ctx context.Context, r client.Request, out any) error
 	return remedied(err)
 }
 
+// inNamespace adds to the answer that an object is not there where it was looked for.
+func inNamespace(err error, namespace string) error {
+	if client.Code(err) != http.StatusNotFound {
+		return err
+	}
+	return withHint(err, "it was looked for in the namespace "+namespace+": -n names another one")
+}
+
 // read reads what a server gives to everybody, such as the metadata of a stream: from
 // --server alone no credential is sent, and none is needed.
 func (o *clientOptions) read(ctx context.Context, r client.Request, out any) error {

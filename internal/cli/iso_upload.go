@@ -119,7 +119,8 @@ func (u *uploader) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	// Unlike the answer to a HEAD, an error of a GET has a message.
 	if _, err := u.client.Do(ctx, u.request(http.MethodGet, ""), nil); err != nil {
 		if client.Code(err) == http.StatusNotFound {
-			return nil, withHint(err, "--create creates the ISCSICdrom; or apply a manifest first")
+			return nil, withHint(err, "it was looked for in the namespace "+u.namespace+": -n names another one, and --create "+
+				"creates it there")
 		}
 		return nil, remedied(err)
 	}

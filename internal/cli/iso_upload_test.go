@@ -163,7 +163,7 @@ func TestISOUpload(t *testing.T) {
 	name := writeTestISO(t, size)
 
 	code, _, stderr := run("iso", "upload", "coreos", name, "-n", "g10", "--server", s.url)
-	if code != 1 || !strings.Contains(stderr, "404") || !strings.Contains(stderr, "hint: --create") {
+	if code != 1 || !strings.Contains(stderr, "404") || !strings.Contains(stderr, "--create creates it there") {
 		t.Errorf("without an object: %d: %s", code, stderr)
 	}
 	code, _, stderr = run("iso", "upload", "coreos", filepath.Join(filepath.Dir(name), "none.iso"), "--server", s.url)

@@ -119,7 +119,7 @@ func (w *waiter) run(ctx context.Context) (*v1.ISCSICdrom, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return cdrom, remedied(err)
+	return cdrom, inNamespace(remedied(err), w.namespace)
 }
 
 // show shows the state of the image, and reports whether it is ready.

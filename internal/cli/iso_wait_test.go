@@ -67,7 +67,7 @@ func TestISOWait(t *testing.T) {
 		"no stream": {[]*v1.ISCSICdrom{plain}, nil, 0, "fcos is ready, 5B\n"},
 		"takes long": {[]*v1.ISCSICdrom{coming}, []string{"--timeout", "100ms"}, 1,
 			"error: ISCSICdrom fcos is not ready after 100ms: Uploading downloading 44 disk: 45% of 953.7Mi\nhint:"},
-		"is none":   {nil, nil, 1, "error: the server answered 404"},
+		"is none":   {nil, nil, 1, "\nhint: it was looked for in the namespace g10: -n names another one\n"},
 		"backwards": {nil, []string{"--timeout", "-1s"}, 2, "--timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {

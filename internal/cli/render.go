@@ -67,7 +67,7 @@ as the machine does, where one of those has a newer version.`,
 					return withHint(err, "this --allow-fetch is for a FILE; the server fetches from the hosts of its own")
 				}
 				if err != nil {
-					return err
+					return inNamespace(err, options.namespace())
 				}
 				return writeRendered(cmd.OutOrStdout(), body)
 			}
