@@ -481,7 +481,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, a read of its image, or a report that it is done.",
+							Description: "lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or a report that it is done. It follows within seconds.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

@@ -153,8 +153,8 @@ type BareMetalHostStatus struct {
 	// includes, so that the server never applies a record twice.
 	// +optional
 	BootRecord int64 `json:"bootRecord,omitempty"`
-	// lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, a read
-	// of its image, or a report that it is done.
+	// lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or
+	// a report that it is done. It follows within seconds.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 	// conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable.

@@ -59,10 +59,10 @@ func metricReference() (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nGenerated from the program by `make generate`. `/metrics` has these, and the " +
-		"Kubernetes API\n" +
-		"library's own `apiserver_*`, `go_*` and `process_*` families. A name in `_total` is a counter, one\n" +
-		"in `_seconds` a histogram, any other a gauge. [Monitoring](../monitoring.md#use-the-rules-and-the-dashboard) says\n" +
+	b.WriteString("# Metrics\n\nGenerated from the program by `make generate`. `/metrics` has these, and the families of Go and\n" +
+		"of the Kubernetes API library: `go_*`, `process_*`, `apiserver_*`, and some without a common prefix,\n" +
+		"such as `authentication_attempts`. A name in `_total` is a counter, one in `_seconds` a histogram,\n" +
+		"any other a gauge. [Monitoring](../monitoring.md#use-the-rules-and-the-dashboard) says\n" +
 		"which are worth an alert.\n\n" +
 		"| metric | labels | meaning |\n|---|---|---|\n")
 	for _, m := range metrics {

@@ -159,7 +159,19 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	return rigOver(t, newMemory(), newMemory(), nil)
+	hosts := newMemory()
+	return rigOver(t, hosts, newMemory(), hosts.find)
+}
+
+// find returns a host as the snapshot has it.
+func (m *memory) find(ref snapshot.Ref) *snapshot.Host {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	host, ok := m.objects["/baremetalhosts/"+ref.String()].(*v1.BareMetalHost)
+	if !ok {
+		return nil
+	}
+	return &snapshot.Host{Ref: ref, UID: string(host.UID), Progress: progressOf(&host.Status)}
 }
 
 // rigOver starts a rig over stores that there are. find returns hosts as the snapshot

@@ -160,7 +160,7 @@ func (w *StatusWriter) write(ctx context.Context, ref snapshot.Ref) error {
 // includes reports whether the status of a host in the snapshot includes the state of the
 // boot log: another server may have written it.
 func (w *StatusWriter) includes(m *progress.Machine) bool {
-	if w.opts.Host == nil || !m.Logged {
+	if w.opts.Host == nil || !m.Logged || m.Stepped {
 		return false
 	}
 	host := w.opts.Host(m.Ref)

@@ -21,6 +21,33 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
+// TestLastConfigOfTheSameBoot: neither a config that replaces the one before, in the same boot
+// and second, nor a report that changes no state is left out of the status.
+func TestLastConfigOfTheSameBoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		host := r.add("server1")
+		r.Served(host, config)
+		synctest.Wait()
+		r.Served(host, &snapshot.Config{Ref: snapshot.Ref{Namespace: "g10", Name: "other"}, Hash: "sha256:def"})
+		pass(seenGap)
+		if s := r.host("server1").Status; s.LastConfig != "g10/other" || s.LastConfigHash != "sha256:def" {
+			t.Errorf("after the second: %+v", s)
+		}
+		for range 2 {
+			time.Sleep(time.Hour)
+			if err := r.Complete(t.Context(), host); err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
+			pass(seenGap)
+			if s := r.host("server1").Status; !s.LastSeen.Time.Equal(now) || s.State != v1.StateProvisioned {
+				t.Errorf("after the report: %+v", s)
+			}
+		}
+	})
+}
+
 func TestServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

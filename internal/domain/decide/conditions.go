@@ -72,7 +72,7 @@ func uncompiled(config *snapshot.Config) string {
 	if config.Pending {
 		return "is still being compiled"
 	}
-	return "has no compiled result of type " + config.Type + "; correct its source as its status says"
+	return "has no compiled result of type " + config.Type + "; correct what its status names"
 }
 
 // ImageReady returns whether a host, which need not be stored, can boot its image. It does

@@ -12,7 +12,7 @@ import (
 func TestNotCompiled(t *testing.T) {
 	for phase, want := range map[string]string{
 		v1.PhasePending: "is still being compiled",
-		v1.PhaseError:   "has no compiled result of type ignition; correct its source as its status says",
+		v1.PhaseError:   "has no compiled result of type ignition; correct what its status names",
 	} {
 		l := story()
 		l.configs[0].Compiled, l.configs[0].Status.Phase = nil, phase

@@ -23,6 +23,9 @@ type Machine struct {
 	// Logged is true where the part of Progress that decides the next boot is in the boot
 	// log.
 	Logged bool
+	// Stepped is true where the machine took a step at this server that its status may lack: no
+	// position of the boot log says so where the step changes only the time and the config.
+	Stepped bool
 	// Config is the config that the machine was given last, and Hash that of its bytes.
 	Config snapshot.Ref
 	Hash   string
@@ -172,8 +175,9 @@ func (t *Tracker) BeginWrite(ref snapshot.Ref) (m Machine, isUnwritten bool) {
 	if known == nil || !known.unwritten {
 		return Machine{}, false
 	}
-	known.unwritten = false
-	return known.Machine, true
+	m = known.Machine
+	known.unwritten, known.Stepped = false, false
+	return m, true
 }
 
 // EndWrite takes the error of the write that BeginWrite began: ErrGone where the host is
@@ -187,7 +191,7 @@ func (t *Tracker) EndWrite(written *Machine, err error) {
 	case errors.Is(err, ErrGone):
 		t.dropLocked(m)
 	case err != nil:
-		m.unwritten = true
+		m.unwritten, m.Stepped = true, m.Stepped || written.Stepped
 	case written.Progress.Position >= m.Progress.Position:
 		m.oldest = 0
 	}

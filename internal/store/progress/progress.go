@@ -204,7 +204,7 @@ func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *sna
 		m.Config, m.Hash = config.Ref, config.Hash
 	}
 	isSeen := !m.unwritten && !isChanged // a change is written into the status after the boot log
-	m.unwritten = true
+	m.unwritten, m.Stepped = true, true
 	isFirst := false
 	if isChanged {
 		m.Logged, m.after = false, before.Position

@@ -147,7 +147,7 @@ func (l *Library) Resolve(stream, release, architecture, artifact, format string
 	case len(all) > 0:
 		return coreos.Release{}, fmt.Errorf("there is no stream %s, only %s", stream, coreos.Few(all))
 	}
-	return coreos.Release{}, fmt.Errorf("there is no stream %s: import one with glowplug coreos import", stream)
+	return coreos.Release{}, fmt.Errorf("there is no stream %s: import it with glowplug coreos import FILE-or-URL", stream)
 }
 
 // Observer returns the observer that fills the Library.

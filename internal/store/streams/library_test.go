@@ -126,7 +126,7 @@ func TestUnreadableReleasesAreLeftOut(t *testing.T) {
 func TestResolve(t *testing.T) {
 	l := streams.NewLibrary(nil)
 	if _, err := l.Resolve("stable", "", "x86_64", "metal", "iso"); err == nil ||
-		err.Error() != "there is no stream stable: import one with glowplug coreos import" {
+		err.Error() != "there is no stream stable: import it with glowplug coreos import FILE-or-URL" {
 		t.Error(err)
 	}
 	l.Observer().Put(stored(t, "stable", "1", 1, 1))
