@@ -1797,7 +1797,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"compiledGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "compiledGeneration is the metadata.generation of the source that is served. It is lower than observedGeneration while an older compilation is served.",
+							Description: "compiledGeneration is the metadata.generation of the source that is served. It is lower than observedGeneration while an older source is served.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

@@ -163,7 +163,7 @@ type IgnitionConfigStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// compiledGeneration is the metadata.generation of the source that is served. It is
-	// lower than observedGeneration while an older compilation is served.
+	// lower than observedGeneration while an older source is served.
 	// +optional
 	CompiledGeneration int64 `json:"compiledGeneration,omitempty"`
 	// ignitionVersion is the Ignition spec version of the compiled config.

@@ -157,7 +157,7 @@ func (t *explanationText) winner(w *decide.Winner) {
 	}
 	t.line("winner", w.Config+" wins by "+w.Tier, rendered(w), prefixed("spec ", w.IgnitionVersion),
 		prefixed("given as spec ", w.Served), w.Hash,
-		when(w.Stale, "stale: an older source or rendering than the newest is served"))
+		when(w.Stale, "stale: an older result is served, since the newest source or layers give none"))
 	for _, layer := range w.Layers {
 		t.line("layer", layerText(layer))
 	}

@@ -96,7 +96,7 @@ func compileTemplate(stdout, stderr io.Writer, name, hostFile string, src compil
 		return errSilent
 	}
 	if hostFile == "" {
-		_, err := fmt.Fprintf(stderr, "%s: a valid template; --host HOST.yaml renders it for a host\n", name)
+		_, err := fmt.Fprintf(stderr, "%s: a template with valid syntax; --host HOST.yaml renders it for a host\n", name)
 		return err
 	}
 	host, err := hostOf(hostFile)

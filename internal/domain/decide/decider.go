@@ -229,8 +229,10 @@ func (q *configQuestion) accept() ignition.Accept {
 func (q *configQuestion) noMatch() *fault.Error {
 	sentence := "no " + q.req.Type + " config matches "
 	if h := q.dec.Host; h != nil {
-		q.notice(ReasonNoConfig, h, q.req.Type, q.who()+" asks for its "+q.req.Type+
-			" config, and none matches this host: it is answered 404")
+		if !q.req.Caller.Believed { // see unknown
+			q.notice(ReasonNoConfig, h, q.req.Type, q.who()+" asks for its "+q.req.Type+
+				" config, and none matches this host: it is answered 404")
+		}
 		return fault.New(fault.NoMatch, sentence+"host "+h.Ref.String()+
 			"; give one a selector that holds for it, or default: true"+q.ignored())
 	}
@@ -338,6 +340,9 @@ func (q *question) unknown() {
 		does = "reports that it is provisioned"
 	}
 	q.dec.Unknown, q.dec.Addr, q.dec.Neighbor = true, q.addr, q.neighbor
+	if q.req.Caller.Believed {
+		return // who asks for another machine is not that machine
+	}
 	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" "+does+
 		" and is no known host; "+q.hostWithAddress())
 }

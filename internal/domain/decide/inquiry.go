@@ -215,6 +215,22 @@ func claimHost(c *identity.Claims, h *snapshot.Host) {
 	}
 }
 
+// addedClaims returns the claims of a believed caller that the inquiry does not have, as the
+// parameters of a URL: the address, and what identifies a named host beside it.
+func (in *Inquiry) addedClaims(c *identity.Claims) string {
+	added := "ip=" + c.IP.String()
+	switch {
+	case c.MAC != in.Claims.MAC:
+		return "mac=" + c.MAC.String() + "&" + added
+	case in.Claims.MAC != zeroMAC: // it identifies the host
+	case c.UUID != in.Claims.UUID:
+		return "uuid=" + c.UUID + "&" + added
+	case c.Hostname != in.Claims.Hostname:
+		return "hostname=" + c.Hostname + "&" + added
+	}
+	return added
+}
+
 // otherClient is another client that asks for the same machine.
 type otherClient struct {
 	// name is the subject of a sentence.
@@ -238,7 +254,7 @@ func (in *Inquiry) others(host *snapshot.Host, machine, believed, installer *Req
 	curl.Accept, curl.UserAgent = anyType, "curl"
 	name, believer := "an installer that asks for a kickstart", "a believed caller"
 	if in.From.IsValid() && !in.Claims.IP.IsValid() { // asBelieved claims it
-		believer += " with ip=" + in.From.String()
+		believer += " with " + in.addedClaims(&believed.Claims)
 	}
 	if installer.Type == Ignition {
 		name = "an Ignition on the machine"

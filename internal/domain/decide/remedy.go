@@ -28,12 +28,15 @@ func machineAt(addr netip.Addr, mac netaddr.MAC) string {
 // noHost says that the client is no host, and the remedies, as the end of a sentence. A MAC
 // that a believed caller claims counts as known.
 func (q *question) noHost() string {
-	mac := cmp.Or(q.mac, q.neighbor)
-	who, host := machineAt(q.addr, mac), "create a BareMetalHost with this "
+	mac, addr := cmp.Or(q.mac, q.neighbor), q.addr
+	if q.req.Caller.Believed && q.mac != zeroMAC && !q.req.Claims.IP.IsValid() {
+		addr = netip.Addr{} // it is the caller's
+	}
+	who, host := machineAt(addr, mac), "create a BareMetalHost with this "
 	switch {
-	case q.addr.IsValid() && mac != zeroMAC:
+	case addr.IsValid() && mac != zeroMAC:
 		host += "address or hardware address, or"
-	case q.addr.IsValid():
+	case addr.IsValid():
 		host += "address, or"
 	case mac != zeroMAC:
 		host += "hardware address, or"

@@ -92,6 +92,26 @@ func TestRemediesOfClaims(t *testing.T) {
 	}
 }
 
+// TestBelievedCallerIsNoMachine: the question of an operator for a machine that gets 404 leaves
+// no event that says that the machine has asked. The question of the machine does.
+func TestBelievedCallerIsNoMachine(t *testing.T) {
+	l := &lab{}
+	l.host("g10", "idle", macA, "192.168.10.10")
+	d := New(Options{Inventory: l.inventory(t)})
+	for from, mac := range map[string]string{"192.168.10.10": macA, "192.168.10.66": macX} {
+		for _, believed := range []bool{false, true} {
+			a := ask{from: from, neighbor: mac}
+			if believed {
+				a = ask{from: "127.0.0.1", mac: mac, believed: true}
+			}
+			dec := d.Config(a.request(t))
+			if dec.Err == nil || dec.Err.Kind != fault.NoMatch || (len(dec.Notices) == 0) != believed {
+				t.Errorf("%+v: %v, notices %q", a, dec.Err, notices(dec.Notices))
+			}
+		}
+	}
+}
+
 // TestRemediesWithoutAddress: an inquiry may be about a machine whose address is not known. The
 // answer does not tell to create a host with it.
 func TestRemediesWithoutAddress(t *testing.T) {
@@ -116,8 +136,9 @@ func TestRemediesWithoutAddress(t *testing.T) {
 			", which is no known host; create a BareMetalHost with this hardware address, or a config with default: true", nil},
 		{ask{believed: true, mac: macX}, "no ignition config matches a machine with the hardware address " + macX +
 			", which is no known host; create a BareMetalHost with this hardware address, or a config with default: true", nil},
-		{ask{believed: true, from: "127.0.0.1", mac: macX}, "no ignition config matches 127.0.0.1 (" + macX + "), which is no" +
-			" known host; create a BareMetalHost with this address or hardware address, or a config with default: true", nil},
+		{ask{believed: true, from: "127.0.0.1", mac: macX}, "no ignition config matches a machine with the hardware" +
+			" address " + macX + ", which is no known host; create a BareMetalHost with this hardware address, or a config" +
+			" with default: true", nil},
 		{ask{hostname: "bare"}, "the claimed hostname is that of a host, and no machine is recognised as this host:" +
 			" set bootMACAddress, ip or bootSources", nil},
 		{ask{mac: macA}, "the claimed mac is that of a host, and it is not known where the machine asks from; leave the" +

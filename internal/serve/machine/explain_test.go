@@ -222,6 +222,8 @@ func TestExplainShowsOtherClients(t *testing.T) {
 		"host=node&as=believed":                     "",
 		"mac=02:00:00:00:00:99&from=192.0.2.9": "a believed caller with ip=192.0.2.9 (kubectl get --raw, or curl at the" +
 			" admin listener) 200 g10/foreign",
+		"host=node&from=192.0.2.77": "a believed caller with mac=52:54:00:00:00:01&ip=192.0.2.77 (kubectl get --raw, or" +
+			" curl at the admin listener) 200 g10/worker",
 		"host=node&endpoint=kickstart&accept=text/plain": "an Ignition on the machine 200 g10/worker",
 	} {
 		var got []string
