@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"glowplug/internal/client"
 )
@@ -97,6 +101,28 @@ func asGlowplug(h http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		fmt.Fprint(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"ignitionconfigs"}]}`)
+	}
+}
+
+// TestRenderSaysWhatIsMissing: -n moves the config, and --host names the namespace of the host.
+func TestRenderSaysWhatIsMissing(t *testing.T) {
+	for resource, hint := range map[string]string{
+		"ignitionconfigs": "it was looked for in the namespace rack-a: -n names another one",
+		"baremetalhosts":  "--host NAMESPACE/NAME names a host of another namespace than the config's",
+	} {
+		server := httptest.NewServer(asGlowplug(func(w http.ResponseWriter, _ *http.Request) {
+			missing := apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "x").Status()
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_ = json.NewEncoder(w).Encode(&missing)
+		}))
+		t.Cleanup(server.Close)
+		var out, errs strings.Builder
+		code := Main([]string{"render", "x", "-n", "rack-a", "--host", "x", "--server", server.URL}, strings.NewReader(""), &out,
+			&errs)
+		if code != 1 || !strings.HasSuffix(errs.String(), "\nhint: "+hint+"\n") {
+			t.Errorf("%s: %d\n%s", resource, code, errs.String())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -65,6 +66,9 @@ as the machine does, where one of those has a newer version.`,
 				}, &body)
 				if err != nil && len(allow) > 0 {
 					return withHint(err, "this --allow-fetch is for a FILE; the server fetches from the hosts of its own")
+				}
+				if client.Code(err) == http.StatusNotFound && strings.Contains(err.Error(), "baremetalhosts ") {
+					return withHint(err, "--host NAMESPACE/NAME names a host of another namespace than the config's")
 				}
 				if err != nil {
 					return inNamespace(err, options.namespace())

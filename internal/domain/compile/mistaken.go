@@ -75,7 +75,7 @@ func explainMistakes(src Source, found report.Report) report.Report {
 	}
 	if at := fact.FindStringIndex(src.Config); at != nil {
 		f := report.ErrorAt([]byte(src.Config), at[0], src.Config[at[0]:min(at[1], at[0]+80)]+
-			" is served as it is written: the config is no template", noTemplate)
+			" is not rendered: the config is no template", noTemplate)
 		if !found.HasError() {
 			f.Severity = report.Warning
 		}
