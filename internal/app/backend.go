@@ -364,10 +364,13 @@ func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy st
 	}
 	for _, bucket := range slices.Sorted(maps.Keys(b.erased)) {
 		if n := len(b.erased[bucket]); n > 0 {
+			hint := "the objects that are lost, or have an older value left, are listed below; apply them again, and look at " +
+				"the disk"
+			if bucket == bootlog.Stream { // its records are no objects
+				hint = "look at hosts whose status.state is not Provisioned although they are, and at the disk"
+			}
 			warn(fmt.Sprintf("damaged records in %s: %d. A start of the server, and this command without --dry-run, marks them "+
-				"as erased, so that those behind them can be read", bucket, n),
-				"the objects that are lost, or have an older value left, are listed below; apply them again, and look at the "+
-					"disk")
+				"as erased, so that those behind them can be read", bucket, n), hint)
 		}
 	}
 	return &Store{backend: b}, nil

@@ -118,8 +118,8 @@ func TestRenderSaysWhatIsMissing(t *testing.T) {
 		}))
 		t.Cleanup(server.Close)
 		var out, errs strings.Builder
-		code := Main([]string{"render", "x", "-n", "rack-a", "--host", "x", "--server", server.URL}, strings.NewReader(""), &out,
-			&errs)
+		args := []string{"render", "x", "-n", "rack-a", "--host", "x", "--server", server.URL}
+		code := Main(args, strings.NewReader(""), &out, &errs)
 		if code != 1 || !strings.HasSuffix(errs.String(), "\nhint: "+hint+"\n") {
 			t.Errorf("%s: %d\n%s", resource, code, errs.String())
 		}

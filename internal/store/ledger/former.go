@@ -23,8 +23,9 @@ type Former struct {
 	Objects map[string]uint64
 }
 
-// compareFormer adds to a survey what the stores compare at the start of a server: a bucket
-// that was made anew, one that is older than what was seen, and objects that are lost.
+// compareFormer adds the comparisons to a survey that a server makes when it starts. It reports
+// a bucket that was deleted and created again, a bucket with a lower revision than this server
+// has seen, and lost objects.
 func (k *Keeper) compareFormer(ctx context.Context, js jetstream.JetStream, s *Survey,
 	entries map[string]map[string]lastMessage) error {
 	if k.opts.Former == nil || s.Expected != "" && s.Found != "" && s.Expected != s.Found {

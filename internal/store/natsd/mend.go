@@ -32,9 +32,9 @@ type damagedBlock struct {
 	last uint64
 }
 
-// mendBlocks marks the damaged records of all buckets and of the boot log as erased. It is safe to interrupt: a
-// file is replaced in one step, and the next start does the rest. erased has the sequences of
-// the records by bucket and subject.
+// mendBlocks marks the damaged records of all buckets and of the boot log as erased. It is safe
+// to interrupt: a file is replaced in one step, and the next start does the rest. erased has the
+// sequences of the records by bucket and subject.
 func mendBlocks(storeDir string, log *slog.Logger) (erased map[string]map[string]uint64, err error) {
 	blocks, err := damagedBlocks(storeDir)
 	if err != nil {
