@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -67,7 +66,7 @@ as the machine does, where one of those has a newer version.`,
 				if err != nil && len(allow) > 0 {
 					return withHint(err, "this --allow-fetch is for a FILE; the server fetches from the hosts of its own")
 				}
-				if client.Code(err) == http.StatusNotFound && strings.Contains(err.Error(), "baremetalhosts ") {
+				if client.IsMissing(err, "baremetalhosts") {
 					return withHint(err, "--host NAMESPACE/NAME names a host of another namespace than the config's")
 				}
 				if err != nil {

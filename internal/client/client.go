@@ -187,6 +187,8 @@ type Refused struct {
 	Code int
 	// Message is the server's sentence.
 	Message string
+	// Resource is what the answer is about, such as baremetalhosts; "" where it names none.
+	Resource string
 	// retryAfter reports whether the server asks for another try.
 	retryAfter bool
 }
@@ -196,12 +198,15 @@ func (e *Refused) Error() string {
 }
 
 func refused(resp *http.Response, answer []byte) error {
-	message := strings.TrimSpace(string(answer))
+	e := &Refused{Code: resp.StatusCode, Message: strings.TrimSpace(string(answer)), retryAfter: resp.Header.Get("Retry-After") != ""}
 	var status metav1.Status
 	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
-		message = status.Message
+		e.Message = status.Message
+		if status.Details != nil {
+			e.Resource = status.Details.Kind
+		}
 	}
-	return &Refused{Code: resp.StatusCode, Message: message, retryAfter: resp.Header.Get("Retry-After") != ""}
+	return e
 }
 
 // Code returns the HTTP status of an error that is an answer of the server, and 0 of any
@@ -212,6 +217,13 @@ func Code(err error) int {
 		return refused.Code
 	}
 	return 0
+}
+
+// IsMissing reports whether an error is the server's answer that it has no such object of a
+// resource.
+func IsMissing(err error, resource string) bool {
+	var refused *Refused
+	return errors.As(err, &refused) && refused.Code == http.StatusNotFound && refused.Resource == resource
 }
 
 // MayRetry reports whether the same request may succeed later: it had no answer, or one of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -43,7 +42,7 @@ func newKeys(dir string) *keylog.Log {
 	if dir == "" {
 		return keylog.New("")
 	}
-	return keylog.New(filepath.Join(dir, Stream+".keys"))
+	return keylog.New(ledger.KeyFile(dir, Stream))
 }
 
 // Former returns what the file in a folder says of the stream.

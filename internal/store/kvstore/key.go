@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,7 +111,7 @@ const maxNamed = 20
 // Former returns what the key log in a folder says of the bucket of a kind. Of transient
 // objects none counts as lost.
 func Former(kind Kind, dir string) (ledger.Former, error) {
-	keys := keylog.New(filepath.Join(dir, kind.Bucket+".keys"))
+	keys := keylog.New(ledger.KeyFile(dir, kind.Bucket))
 	err := keys.Read()
 	f := ledger.Former{Created: keys.Created(), Revision: keys.Revision(), Objects: map[string]uint64{}}
 	for key, r := range keys.Keys() {
@@ -128,7 +127,7 @@ func (s *contents) keyPath() string {
 	if s.opts.KeyDir == "" {
 		return ""
 	}
-	return filepath.Join(s.opts.KeyDir, s.kind.Bucket+".keys")
+	return ledger.KeyFile(s.opts.KeyDir, s.kind.Bucket)
 }
 
 // remember brings a change into the key log.

@@ -83,7 +83,7 @@ func (b *SurveyedBucket) lose(f Former, has map[string]lastMessage) {
 
 // isCut reports whether the newest message of a stream that is no bucket is damaged.
 func isCut(ctx context.Context, js jetstream.JetStream, b *SurveyedBucket, f Former) (bool, error) {
-	if !strings.HasPrefix(b.Name, StreamPrefix) || f.Floor >= f.Revision || b.Revision == 0 {
+	if IsBucket(b.Name) || f.Floor >= f.Revision || b.Revision == 0 {
 		return false, nil
 	}
 	stream, err := js.Stream(ctx, StreamOf(b.Name))

@@ -168,7 +168,7 @@ func (l *Ledger) Add(bucket string) error {
 
 // Forget takes a bucket out, durably: an empty one takes its place.
 func (l *Ledger) Forget(bucket string) error {
-	if err := os.Remove(filepath.Join(l.KeyDir(), bucket+".keys")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(KeyFile(l.KeyDir(), bucket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the key log of %s: %w", bucket, err)
 	}
 	return l.change(func(next *record) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -70,7 +69,7 @@ func (k *Keeper) Survey(ctx context.Context, js jetstream.JetStream) (*Survey, e
 			return nil, fmt.Errorf("bucket %s does not answer", name)
 		}
 		b := SurveyedBucket{Name: name, Exists: f.exists, Revision: f.revision, Reached: reached[name]}
-		if f.messages > 0 && !strings.HasPrefix(name, StreamPrefix) {
+		if f.messages > 0 && IsBucket(name) {
 			has, unreadable, err := readEntries(ctx, js, name)
 			if err != nil {
 				return nil, fmt.Errorf("counting the objects of %s: %w", name, err)

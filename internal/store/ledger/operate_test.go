@@ -191,7 +191,7 @@ func TestAdoptForgetsTheKeyLogs(t *testing.T) {
 	if err := os.MkdirAll(l.KeyDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(l.KeyDir(), "A.keys")
+	file := KeyFile(l.KeyDir(), "A")
 	if err := os.WriteFile(file, []byte("what it knew"), 0o600); err != nil {
 		t.Fatal(err)
 	}

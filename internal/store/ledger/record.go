@@ -27,9 +27,15 @@ const StreamPrefix = "GLOWPLUG_"
 // kvPrefix begins the name of the stream of a KV bucket.
 const kvPrefix = "KV_"
 
+// IsBucket reports whether a name, or the name of a stream, is that of a KV bucket.
+func IsBucket(name string) bool { return !strings.HasPrefix(name, StreamPrefix) }
+
+// KeyFile is the file in a folder of key logs that belongs to a name.
+func KeyFile(dir, name string) string { return filepath.Join(dir, name+".keys") }
+
 // StreamOf is the name of the stream of what is recorded under a name.
 func StreamOf(name string) string {
-	if strings.HasPrefix(name, StreamPrefix) {
+	if !IsBucket(name) {
 		return name
 	}
 	return kvPrefix + name
@@ -37,7 +43,7 @@ func StreamOf(name string) string {
 
 // NameOf is the inverse of StreamOf; ok is false for a stream that is none of ours.
 func NameOf(stream string) (name string, ok bool) {
-	if strings.HasPrefix(stream, StreamPrefix) {
+	if !IsBucket(stream) {
 		return stream, true
 	}
 	return strings.CutPrefix(stream, kvPrefix)

@@ -162,7 +162,7 @@ func (b *damagedBlock) mend() error {
 	return removeIndex(index)
 }
 
-func (b *damagedBlock) isOfBucket() bool { return !strings.HasPrefix(b.stream, ledger.StreamPrefix) }
+func (b *damagedBlock) isOfBucket() bool { return ledger.IsBucket(b.stream) }
 
 func (b *damagedBlock) replace() error {
 	sum, err := blockHash(b.stream, blockName(b.path))
