@@ -182,6 +182,9 @@ func hintOf(err error, cmd *cobra.Command) string {
 		if cmd.Name() == "help" {
 			cmd = cmd.Root()
 		}
+		if variable := variableOf(cmd.Flags(), err); variable != "" {
+			return "the value is that of the variable " + variable
+		}
 		return fmt.Sprintf("'%s --help' lists the arguments and flags", cmd.CommandPath())
 	}
 	return ""

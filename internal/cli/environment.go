@@ -28,9 +28,28 @@ func flagsFromEnvironment(flags *pflag.FlagSet) error {
 		}
 		if err := flags.Set(f.Name, value); err != nil {
 			first = usagef("%s: %w", environmentName(f.Name), err)
+			return
 		}
+		_ = flags.SetAnnotation(f.Name, fromEnvironment, nil)
 	})
 	return first
+}
+
+// fromEnvironment annotates a flag that has its value from its variable.
+const fromEnvironment = "from-environment"
+
+// variableOf returns the variable that gave a flag the value that an error is about, whose
+// text begins with the flag; "" for none.
+func variableOf(flags *pflag.FlagSet, err error) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "--"), ":")
+	f := flags.Lookup(name)
+	if f == nil {
+		return ""
+	}
+	if _, ok := f.Annotations[fromEnvironment]; !ok {
+		return ""
+	}
+	return environmentName(name)
 }
 
 // environmentName is the variable of a flag: GLOWPLUG_DATA_DIR for data-dir.
