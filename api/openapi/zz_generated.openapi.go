@@ -1754,7 +1754,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Pending (the newest source is not compiled yet), Ready, or Error (the newest source does not compile, or cannot be merged onto its layers; the last successful compilation is still served). A template is Pending until it has been rendered for all of its hosts, and Error if rendering fails for one of them; the other hosts are served.",
+							Description: "phase is Pending (the newest source is not compiled yet), Ready, or Error (the newest source does not compile, or cannot be merged over its layers; the last successful compilation is still served). A template is Pending until it has been rendered for all of its hosts, and Error if rendering fails for one of them; the other hosts are served.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1783,7 +1783,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "errorMessage is the reason why the newest source does not compile, with line:column.",
+							Description: "errorMessage is the reason why the newest source does not compile, with line:column, or cannot be merged over its layers.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

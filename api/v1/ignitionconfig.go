@@ -141,7 +141,7 @@ func (s *IgnitionConfigSelector) IsEmpty() bool {
 // IgnitionConfigStatus is the result of compiling a config.
 type IgnitionConfigStatus struct {
 	// phase is Pending (the newest source is not compiled yet), Ready, or Error (the
-	// newest source does not compile, or cannot be merged onto its layers; the last
+	// newest source does not compile, or cannot be merged over its layers; the last
 	// successful compilation is still served). A template is Pending until it has been
 	// rendered for all of its hosts, and Error if rendering fails for one of them; the
 	// other hosts are served.
@@ -156,7 +156,8 @@ type IgnitionConfigStatus struct {
 	// lastCompiled is the time at which the served config was compiled, in RFC 3339.
 	// +optional
 	LastCompiled string `json:"lastCompiled,omitempty"`
-	// errorMessage is the reason why the newest source does not compile, with line:column.
+	// errorMessage is the reason why the newest source does not compile, with line:column, or
+	// cannot be merged over its layers.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
 	// observedGeneration is the metadata.generation that phase and errorMessage describe.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "glowplug/api/v1"
@@ -122,7 +123,7 @@ func lowestFirst(docs []*prepared) []*prepared {
 		seen[p] = true
 		for _, name := range p.layers {
 			if lower := configs[p.doc.Namespace+"/"+name]; lower != nil {
-				p.layered = true
+				p.below = append(p.below, lower)
 				add(lower)
 			}
 		}
@@ -183,14 +184,18 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	}
 	dryRun := a.query.Has("dryRun")
 	phase := phaseOf(&after)
-	if p.layered && phase == v1.PhaseError && !dryRun && a.isMended(ctx, p.doc) {
+	failure, hint, ofLayers := failureOf(&after)
+	if len(p.below) > 0 && phase == v1.PhaseError && !dryRun && a.isMended(ctx, p.doc) {
 		phase = v1.PhaseReady
-		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "spec.layers:") })
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, layersPrefix) })
 	}
 	for _, warning := range warnings {
 		fmt.Fprintf(a.notes, "warning: %s\n", warning)
 	}
 	done := doneTo(before, &after)
+	isChanged := func(lower *prepared) bool { return lower.changed }
+	overChanged := slices.ContainsFunc(p.below, isChanged)
+	p.changed = done != unchanged || overChanged
 	if dryRun {
 		done += " (dry run)"
 	}
@@ -201,19 +206,36 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err
 	}
-	switch {
-	case p.doc.Kind != "IgnitionConfig" || phase != v1.PhaseError:
+	if p.doc.Kind != "IgnitionConfig" || phase != v1.PhaseError {
 		return nil
-	case dryRun && p.layered:
-		fmt.Fprintf(a.notes, "note: %s has layers among these objects, which are not stored in a dry run; "+
-			"glowplug validate merges them\n", name)
-		return nil
-	case dryRun:
-		return withHint(fmt.Errorf("%s %s does not compile", strings.ToLower(p.doc.Kind), name),
-			"glowplug validate shows the place in the file")
 	}
-	return withHint(fmt.Errorf("%s %s is stored and does not compile", strings.ToLower(p.doc.Kind), name),
-		"the warning above has the reason; glowplug validate shows the place in files that have all layers")
+	if ofLayers && dryRun && overChanged {
+		fmt.Fprintf(a.notes, "note: a dry run does not store the layers of %s that these objects change, and the warning is "+
+			"about the stored ones; glowplug validate merges those that are among the files\n", name)
+		return nil
+	}
+	if !dryRun {
+		failure = "is stored, and " + failure
+	}
+	return withHint(fmt.Errorf("%s %s %s", strings.ToLower(p.doc.Kind), name, failure), hint)
+}
+
+// layersPrefix begins what the server says about the layers of a config.
+const layersPrefix = "spec.layers: "
+
+// failureOf says in the words of a predicate what is wrong with a config in phase Error, and what
+// to do. ofLayers reports that its source is good.
+func failureOf(object *unstructured.Unstructured) (failure, hint string, ofLayers bool) {
+	var config v1.IgnitionConfig
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config)
+	status := &config.Status
+	switch {
+	case strings.HasPrefix(status.ErrorMessage, layersPrefix):
+		return "cannot be merged over its layers", "the warning above names the layer to correct", true
+	case status.Hosts != nil && status.Hosts.Failed > 0:
+		return "fails for " + count(int(status.Hosts.Failed), "host", "hosts"), "its status.hosts.failures has the reasons", false
+	}
+	return "does not compile", "the warning above has the reason; glowplug validate shows the place in the file", false
 }
 
 func phaseOf(object *unstructured.Unstructured) string {
@@ -245,6 +267,9 @@ func (a *applier) stored(ctx context.Context, doc *manifest.Document) (*unstruct
 	return &found, remedied(err)
 }
 
+// unchanged is what a write has done that has changed nothing.
+const unchanged = "unchanged"
+
 // doneTo returns what a write has done to an object, in the words of kubectl.
 func doneTo(before, after *unstructured.Unstructured) string {
 	if before == nil {
@@ -256,7 +281,7 @@ func doneTo(before, after *unstructured.Unstructured) string {
 		delete(object.Object, "status")
 	}
 	if apiequality.Semantic.DeepEqual(before.Object, after.Object) {
-		return "unchanged"
+		return unchanged
 	}
 	return "configured"
 }

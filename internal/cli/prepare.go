@@ -31,8 +31,11 @@ type prepared struct {
 	note string
 	// layers are the names of a config's layers.
 	layers []string
-	// layered says that one of its layers is among the objects.
-	layered bool
+	// below are the objects that are its layers.
+	below []*prepared
+	// changed says that this apply has changed it, or one of those below it. In a dry run the
+	// server then merges over other layers than those of the files.
+	changed bool
 }
 
 // preparer makes objects of files. It resolves local parts, and refuses configs that do

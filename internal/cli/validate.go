@@ -34,7 +34,7 @@ host that no machine can be recognised as or whose image is not among the images
 files (where the files have images), configs that match a machine equally, and a config
 that no host in the files receives (for a template the output says so, without a warning).
 
-A config with layers is merged onto them where the files have them, in any order.
+A config with layers is merged over them where the files have them, in any order.
 
 Folders are searched, without hidden files, hidden folders and .cfg files.`,
 		Example: `  glowplug validate examples/

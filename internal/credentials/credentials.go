@@ -71,7 +71,7 @@ type Options struct {
 	// Server is the URL in admin.kubeconfig, such as https://127.0.0.1:8443.
 	Server string
 	// Names are further names and addresses of the server (--tls-san), beside its
-	// host name, localhost and all addresses of its network cards.
+	// host name, localhost and all addresses of its network cards but link-local ones.
 	Names []string
 	// Logger logs what is created or renewed; nil: there is no log.
 	Logger *slog.Logger

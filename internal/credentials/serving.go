@@ -40,8 +40,8 @@ func ParseName(name string) (ip netip.Addr, host string, err error) {
 	return ip, host, nil
 }
 
-// findNames collects localhost, the host name, all addresses of this machine, and the
-// names and addresses of the options.
+// findNames collects localhost, the host name, all addresses of this machine but
+// link-local ones, and the names and addresses of the options.
 func (c *Credentials) findNames() error {
 	n := names{dns: []string{"localhost"}, ips: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}}
 	if host, err := os.Hostname(); err == nil {

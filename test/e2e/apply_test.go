@@ -70,18 +70,23 @@ spec:
 		layered("upper", "{name: lower}", `{"files":[{"path":"/etc/d/f"}]}`)+
 			layered("lower", "", `{"links":[{"path":"/etc/d","target":"/x"}]}`))
 	says(0, "ignitionconfig layers/lower created (dry run)\nignitionconfig layers/upper created (dry run)\n",
-		"note: layers/upper has layers among these objects", "-f", "layers.yaml", "--dry-run=server")
+		"note: a dry run does not store the layers of layers/upper that these objects change", "-f", "layers.yaml", "--dry-run=server")
 	says(0, "ignitionconfig layers/lower created\nignitionconfig layers/upper created\n", "", "-f", "layers.yaml")
 	for _, done := range []string{"configured", "unchanged"} {
 		says(1, "ignitionconfig layers/lower "+done+"\nignitionconfig layers/upper "+done+"\n",
-			"ignitionconfig layers/upper is stored and does not compile\nerror: errors in 1 object of 2\n",
+			"ignitionconfig layers/upper is stored, and cannot be merged over its layers\nerror: errors in 1 object of 2\n",
 			"-f", "conflict.yaml")
 	}
 	// A layer that comes later mends the config that is in error for want of it.
 	write(t, filepath.Join(dir, "alone.yaml"), layered("waits", "{name: late}", "{}"))
 	write(t, filepath.Join(dir, "late.yaml"), layered("waits", "{name: late}", "{}")+layered("late", "", "{}"))
-	says(1, "ignitionconfig layers/waits created\n", "error: ignitionconfig layers/waits is stored and does not compile\n",
+	says(1, "ignitionconfig layers/waits created\n", "error: ignitionconfig layers/waits is stored, and cannot be merged over its layers\n",
 		"-f", "alone.yaml")
+	// A dry run says the same while no object here would change that.
+	write(t, filepath.Join(dir, "half.yaml"), layered("waits", "{name: lower}, {name: late}", "{}")+
+		layered("lower", "", `{"links":[{"path":"/etc/d","target":"/x"}]}`))
+	says(1, "ignitionconfig layers/lower unchanged (dry run)\nignitionconfig layers/waits configured (dry run)\n",
+		"ignitionconfig layers/waits cannot be merged over its layers\n", "-f", "half.yaml", "--dry-run")
 	says(0, "ignitionconfig layers/late created\nignitionconfig layers/waits unchanged\n", "", "-f", "late.yaml")
 	says(2, "", `error: --dry-run: "client" is not one of none, server`, "-f", "layers.yaml", "--dry-run=client")
 	const local = ", with its local files, as Ignition\n"

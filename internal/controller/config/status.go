@@ -30,7 +30,7 @@ func setPending(config *v1.IgnitionConfig) {
 // setCompiled sets the result of compiling the newest source. After an error the last
 // successful compilation stays, and the status goes on to describe it: size, hash and
 // version are always those of the served bytes. A config with layers is Pending until it
-// is merged onto them.
+// is merged over them.
 func setCompiled(config *v1.IgnitionConfig, made *compilation, now time.Time) {
 	status := &config.Status
 	status.ObservedGeneration = config.Generation
@@ -190,7 +190,7 @@ type Phase string
 const (
 	// Pending is a config whose source is not compiled yet.
 	Pending Phase = "Pending"
-	// Compiled is a config that is not merged onto its layers yet. A config without layers
+	// Compiled is a config that is not merged over its layers yet. A config without layers
 	// is Merged at the same time.
 	Compiled Phase = "Compiled"
 	// Merged is a config that machines are served.

@@ -77,6 +77,13 @@ func TestWarningsOfAConfig(t *testing.T) {
 			Compiled: &v1.Compiled{Artifact: []byte("{}"), Generation: 2},
 		}, []string{
 			"spec.layers: the layers go in a circle: a → b → a",
+			"spec.layers: machines are still served the former config, with the source of generation 2",
+		}},
+		{"an error in the source, over a good one", v1.IgnitionConfig{
+			Status:   v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: "line 3:1: x"},
+			Compiled: &v1.Compiled{Artifact: []byte("{}"), Generation: 2},
+		}, []string{
+			"spec.config: line 3:1: x",
 			"spec.config: machines are still served the last good source, of generation 2",
 		}},
 		{"warnings", v1.IgnitionConfig{Status: v1.IgnitionConfigStatus{Phase: v1.PhaseReady, Warnings: []string{"a",

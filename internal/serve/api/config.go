@@ -45,7 +45,7 @@ func configWarnings(config *v1.IgnitionConfig) []string {
 		out = append(out, ofField(status.ErrorMessage))
 		// The other hosts of a template that fails for some hosts have the newest source.
 		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !(c.Template && c.Generation == config.Generation) {
-			out = append(out, stillServed(c))
+			out = append(out, stillServed(c, status.ErrorMessage))
 		}
 	case v1.PhasePending:
 		if config.AwaitsHosts() {
@@ -64,18 +64,26 @@ func configWarnings(config *v1.IgnitionConfig) []string {
 	return out
 }
 
-// stillServed says what machines get where the newest source has errors.
-func stillServed(c *v1.Compiled) string {
-	if c.Template {
+// stillServed says what machines get where the newest source, or its merge over its layers, has
+// an error.
+func stillServed(c *v1.Compiled, message string) string {
+	switch {
+	case c.Template:
 		return fmt.Sprintf("spec.config: hosts are still served the template of generation %d, where it renders for them",
+			c.Generation)
+	case strings.HasPrefix(message, ofLayers):
+		return fmt.Sprintf("%smachines are still served the former config, with the source of generation %d", ofLayers,
 			c.Generation)
 	}
 	return fmt.Sprintf("spec.config: machines are still served the last good source, of generation %d", c.Generation)
 }
 
+// ofLayers begins a finding about the layers of a config.
+const ofLayers = "spec.layers: "
+
 // ofField returns a finding with the field that it is about.
 func ofField(message string) string {
-	if strings.HasPrefix(message, "spec.layers: ") {
+	if strings.HasPrefix(message, ofLayers) {
 		return message
 	}
 	return "spec.config: " + message

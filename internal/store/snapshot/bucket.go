@@ -81,7 +81,7 @@ func (inv *Inventory) Configs() kvstore.Observer {
 			inv.opts.OnChange(Change{Config: c, OldConfig: old})
 		},
 		loaded: func(_, after *state) {
-			// A config with layers may have been merged onto others than are there now, and a
+			// A config with layers may have been merged over others than are there now, and a
 			// foreign one was written by another program.
 			for _, c := range after.unsure() {
 				after.callFollowers(nil, c)
