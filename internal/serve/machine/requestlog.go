@@ -38,8 +38,8 @@ func (s *Server) log(endpoint string, w *response, r *http.Request, req *request
 	if res.Err != nil {
 		level = failureLevel(res.Err.Kind, res.Host != nil)
 	}
-	// A sender with a claim and a token for it was not believed.
-	refused := len(r.Header["Authorization"]) > 0 && !req.Caller.Believed && req.Claims.Any()
+	// Whether a sender is believed is known already where the request has claims.
+	refused := len(r.Header["Authorization"]) > 0 && !req.Caller.Believed && (req.Claims.Any() || !s.opts.Believe(r))
 	alarm := alarmOf(w, res)
 	if refused || alarm != "" {
 		level = max(level, slog.LevelWarn)

@@ -102,14 +102,16 @@ func TestFloodOfRequestsLeavesFewLines(t *testing.T) {
 	})
 }
 
-// A token that is not valid is seen where it was brought for a claim, and is not told.
+// A token that is not valid is seen, with a claim and without, and is not told.
 func TestRefusedTokenOfAMachineIsSeen(t *testing.T) {
-	r := newRig(t, found(testConfig))
-	do(t, r, "GET", PathIgnition+"?mac=52:54:00:00:00:01", http.Header{"Authorization": {"Bearer s3cret-t0ken"}})
-	got := r.logged()
-	if !strings.Contains(got, "level=WARN") || !strings.Contains(got, " credential=refused ") || strings.Contains(got,
-		"s3cret") {
-		t.Error(got)
+	for _, path := range []string{PathIgnition + "?mac=52:54:00:00:00:01", PathIgnition, PathIPXE, PathStreams + "x.json"} {
+		r := newRig(t, found(testConfig))
+		do(t, r, "GET", path, http.Header{"Authorization": {"Bearer s3cret-t0ken"}})
+		got := r.logged()
+		if !strings.Contains(got, "level=WARN") || !strings.Contains(got, " credential=refused ") || strings.Contains(got,
+			"s3cret") {
+			t.Errorf("%s: %s", path, got)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ type Options struct {
 	Sources *sources.Guard
 	// Believe reports whether all claims of the sender of a request are believed: at the
 	// admin listener, or after authentication; nil: none are. It is called for requests
-	// with claims, and for images that do not exist.
+	// with claims or a token, and for images that do not exist.
 	Believe func(r *http.Request) bool
 	// Enforce makes an answer end before its last byte where the neighbour entry of the
 	// client changes meanwhile (--neighbors=enforce); otherwise that is only an event.
