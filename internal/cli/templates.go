@@ -80,7 +80,7 @@ func (k *checkedConfig) addRendering(r *app.HostRendering) {
 		return
 	}
 	f := k.places.finding("spec.config", host+r.Message())
-	f.Hint = "glowplug compile --template --host shows the rendered text"
+	f.Hint = "glowplug compile --template --host, with a file of the template alone, shows the line of the rendered text"
 	t.found = append(t.found, f)
 }
 

@@ -322,6 +322,36 @@ func TestTemplateOverLayers(t *testing.T) {
 	})
 }
 
+// TestDeletedLayerIsAnEvent: also where the template fails for a host before and after that.
+func TestDeletedLayerIsAnEvent(t *testing.T) {
+	s := start(t, decide.Policy{})
+	s.worker("a", 1)
+	s.worker("a", 2, "rack", "r2")
+	s.base("base", butane("base"))
+	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Labels.rack }}"))
+	s.layers("worker", "base")
+	failures := func() int {
+		s.events.mu.Lock()
+		defer s.events.mu.Unlock()
+		n := 0
+		for _, each := range s.events.all {
+			if each == "worker Warning RenderFailed" {
+				n++
+			}
+		}
+		return n
+	}
+	s.settled("a", "worker", "Error 1/1/2")
+	s.await("the event of the host", func() bool { return failures() > 0 })
+	before := failures()
+	s.send("DELETE", "namespaces/a/ignitionconfigs/base", "", nil)
+	s.settled("a", "worker", "Error 0/2/2")
+	s.await("the event of the layer", func() bool { return failures() == before+1 })
+	s.base("base", butane("base"))
+	s.settled("a", "worker", "Error 1/1/2")
+	check(t, "number of events", failures(), before+1)
+}
+
 func TestUnknownMachine(t *testing.T) {
 	s := start(t, decide.Policy{})
 	s.put("default", "any", v1.TypeIgnition, v1.FormatButane, butane("{{ .IP }}"))

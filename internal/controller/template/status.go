@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -20,6 +21,9 @@ import (
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/snapshot"
 )
+
+// layersPrefix begins a message about the layers of a template.
+const layersPrefix = "spec.layers: "
 
 const (
 	// maxFailures bounds the hosts, and maxWarnings the warnings, in a status.
@@ -96,14 +100,14 @@ func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duratio
 	sum := s.summaryLocked()
 	c.mu.Unlock()
 
-	config, phase, err := c.update(ctx, sum, sum.applyTo)
+	config, before, err := c.update(ctx, sum, sum.applyTo)
 	switch {
 	case apierrors.IsRequestEntityTooLargeError(err):
 		return refusedPause, c.refused(ctx, sum, err)
 	case err != nil:
 		return 0, err
 	}
-	c.recordPhase(config, phase)
+	c.report(config, before)
 	if sum.pending > 0 {
 		return c.pauses.progress, nil
 	}
@@ -114,14 +118,14 @@ func (c *Controller) reconcileStatus(ctx context.Context, ref Ref) (time.Duratio
 var errUnchanged = errors.New("the status is up to date, or that of another template")
 
 // update writes the status of a summary's template where apply reports a change. It returns
-// the written template, or nil, and the phase that it had before.
+// the written template, or nil, and the result that it had before.
 func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.IgnitionConfig) bool) (
-	out *v1.IgnitionConfig, phase string, err error) {
+	out *v1.IgnitionConfig, before result, err error) {
 	out = &v1.IgnitionConfig{}
 	err = c.opts.Store.GuaranteedUpdate(ctx, "/ignitionconfigs/"+sum.config.Ref.String(), out, false, nil,
 		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
 			config := obj.(*v1.IgnitionConfig)
-			phase = config.Status.Phase
+			before = result{config.Status.Phase, config.Status.ErrorMessage}
 			if !sum.isOf(config) || !apply(config) {
 				return nil, errUnchanged
 			}
@@ -130,15 +134,15 @@ func (c *Controller) update(ctx context.Context, sum *summary, apply func(*v1.Ig
 			return config, nil
 		}), nil)
 	if errors.Is(err, errUnchanged) || storage.IsNotFound(err) {
-		return nil, phase, nil
+		return nil, before, nil
 	}
-	return out, phase, err
+	return out, before, err
 }
 
 // refused writes a short status, which says that the store refuses the whole one.
 func (c *Controller) refused(ctx context.Context, sum *summary, cause error) error {
 	message := fmt.Sprintf("its status cannot be stored: %v: %s, or make the template smaller", cause, natsd.PayloadRemedy)
-	config, phase, err := c.update(ctx, sum, func(config *v1.IgnitionConfig) bool {
+	config, before, err := c.update(ctx, sum, func(config *v1.IgnitionConfig) bool {
 		status := &config.Status
 		if status.Phase == v1.PhaseError && status.ErrorMessage == message {
 			return false
@@ -154,7 +158,7 @@ func (c *Controller) refused(ctx context.Context, sum *summary, cause error) err
 		config = &v1.IgnitionConfig{Status: v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: message}}
 		config.Namespace, config.Name, config.UID = sum.config.Namespace, sum.config.Name, types.UID(sum.config.UID)
 	}
-	c.recordPhase(config, phase)
+	c.report(config, before)
 	return nil
 }
 
@@ -214,9 +218,17 @@ func (s *summary) failures() string {
 	return text
 }
 
-// recordPhase makes an event of a phase that has changed.
-func (c *Controller) recordPhase(config *v1.IgnitionConfig, before string) {
-	if c.opts.Recorder == nil || config == nil || config.Status.Phase == before {
+// result is what a status says of a rendering for all hosts.
+type result struct{ phase, message string }
+
+// report makes an event of a phase that has changed, and of an error of the layers, which ends
+// the rendering for every host. The number of hosts that fail is no event.
+func (c *Controller) report(config *v1.IgnitionConfig, before result) {
+	if c.opts.Recorder == nil || config == nil {
+		return
+	}
+	now := result{config.Status.Phase, config.Status.ErrorMessage}
+	if now.phase == before.phase && (now.message == before.message || !strings.HasPrefix(now.message, layersPrefix)) {
 		return
 	}
 	object := controller.ConfigReference(config)
