@@ -181,8 +181,9 @@ func TestEachUnknownMachineIsAnObject(t *testing.T) {
 	})
 }
 
-// TestAdoptCommand: a machine without a known hardware address becomes a host by its IP address
-// alone. Once the hardware address is known, it is another object with another command.
+// TestAdoptCommand: a machine that is not in the neighbour table becomes a host by its IP address,
+// also where it claims a hardware address. Once its entry is known, it is another object with
+// another command.
 func TestAdoptCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newMemory())
@@ -192,6 +193,12 @@ func TestAdoptCommand(t *testing.T) {
 		if m := r.store.get(byAddr); m == nil || m.Status.Adopt !=
 			"glowplug adopt um/10-0-0-1 -n NAMESPACE --name HOST --ip" {
 			t.Errorf("without a hardware address: %+v", m)
+		}
+		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(2), MAC: macN(2)})
+		pass(time.Minute)
+		if m := r.store.get(nameN(2)); m == nil || m.Status.Adopt !=
+			"glowplug adopt um/"+nameN(2)+" -n NAMESPACE --name HOST --ip" {
+			t.Errorf("with a claimed hardware address: %+v", m)
 		}
 		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(1), Neighbor: macN(1)})
 		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})

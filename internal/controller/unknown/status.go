@@ -33,11 +33,12 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 	s.Adopt = "glowplug adopt um/" + name + " -n NAMESPACE --name HOST"
 	if mac != (netaddr.MAC{}) {
 		s.MAC = mac.String()
-	} else {
-		s.Adopt += " --ip" // a host needs one of the two
 	}
 	if seen.Neighbor != (netaddr.MAC{}) {
 		s.NeighborMAC = seen.Neighbor.String()
+	}
+	if s.NeighborMAC == "" {
+		s.Adopt += " --ip" // the machine is behind a router, and recognised by its address alone
 	}
 	if seen.MAC != (netaddr.MAC{}) && seen.MAC != mac {
 		s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.MAC.String())
