@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/manifest"
 )
 
@@ -29,10 +31,11 @@ const (
 	dryRunServer = "server"
 )
 
-// How long, and how often, apply looks whether a config is merged over a new layer.
+// How long, and how often, apply looks whether the server has mended a config in the background,
+// after a change of a layer or a host.
 const (
-	mergeTimeout  = 3 * time.Second
-	mergeInterval = 100 * time.Millisecond
+	mendTimeout  = 3 * time.Second
+	mendInterval = 100 * time.Millisecond
 )
 
 // applyManager is the field manager of apply.
@@ -142,24 +145,34 @@ type applier struct {
 	// selector is for an object made of a config file.
 	selector v1.IgnitionConfigSelector
 	query    url.Values
+	// late are configs with an error that another one of the objects may mend.
+	late []*prepared
 }
 
 // all applies every object, also after the failure of another one.
 func (a *applier) all(ctx context.Context, docs []*prepared) error {
+	if len(docs) == 1 {
+		return a.one(ctx, docs[0], true)
+	}
 	failed := 0
-	for _, doc := range docs {
+	tell := func(p *prepared, err error) {
+		if err != nil {
+			failed++
+			fmt.Fprintf(a.notes, "error: %s: %s %s: %v\n", p.doc.String(), p.doc.Kind, p.doc.Name, err)
+		}
+	}
+	for _, p := range docs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := a.one(ctx, doc)
-		switch {
-		case err == nil:
-		case len(docs) == 1:
-			return err
-		default:
-			failed++
-			fmt.Fprintf(a.notes, "error: %s: %s %s: %v\n", doc.doc.String(), doc.doc.Kind, doc.doc.Name, err)
-		}
+		tell(p, a.one(ctx, p, false))
+	}
+	isChanged := func(p *prepared) bool { return p.changed }
+	if slices.ContainsFunc(docs, isChanged) {
+		a.awaitMended(ctx)
+	}
+	for _, p := range a.late {
+		tell(p, a.again(ctx, p))
 	}
 	if failed > 0 {
 		return fmt.Errorf("errors in %s of %d", count(failed, "object", "objects"), len(docs))
@@ -167,7 +180,8 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 	return nil
 }
 
-func (a *applier) one(ctx context.Context, p *prepared) error {
+// one applies an object. Where it is not alone, and may be mended, it is judged later.
+func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
 	if p.spec != nil {
 		if err := a.encodePlain(ctx, p); err != nil {
 			return err
@@ -183,14 +197,10 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 		return remedied(err)
 	}
 	dryRun := a.query.Has("dryRun")
-	phase := phaseOf(&after)
-	failure, hint, ofLayers := failureOf(&after)
-	if len(p.below) > 0 && phase == v1.PhaseError && !dryRun && a.isMended(ctx, p.doc) {
-		phase = v1.PhaseReady
-		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, layersPrefix) })
-	}
-	for _, warning := range warnings {
-		fmt.Fprintf(a.notes, "warning: %s\n", warning)
+	failure := failureOf(&after)
+	isLate := !alone && !dryRun && failure != nil && failure.mendable
+	if !isLate {
+		a.warn(warnings)
 	}
 	done := doneTo(before, &after)
 	isChanged := func(lower *prepared) bool { return lower.changed }
@@ -206,51 +216,92 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err
 	}
-	if p.doc.Kind != "IgnitionConfig" || phase != v1.PhaseError {
+	switch {
+	case failure == nil:
 		return nil
-	}
-	if ofLayers && dryRun && overChanged {
+	case isLate:
+		a.late = append(a.late, p)
+		return nil
+	case dryRun && failure.ofLayers && overChanged:
 		fmt.Fprintf(a.notes, "note: a dry run does not store the layers of %s that these objects change, and the warning is "+
 			"about the stored ones; glowplug validate merges those that are among the files\n", name)
 		return nil
 	}
+	return failure.error(name, dryRun)
+}
+
+// again judges a stored config as the server has it now. A dry run is answered with its warnings.
+func (a *applier) again(ctx context.Context, p *prepared) error {
+	query := maps.Clone(a.query)
+	query.Set("dryRun", "All")
+	var after unstructured.Unstructured
+	warnings, err := a.client.Apply(ctx, p.doc, applyManager, query, &after.Object)
+	if err != nil {
+		return remedied(err)
+	}
+	a.warn(warnings)
+	if failure := failureOf(&after); failure != nil {
+		return failure.error(after.GetNamespace()+"/"+p.doc.Name, false)
+	}
+	return nil
+}
+
+func (a *applier) warn(warnings []string) {
+	for _, warning := range warnings {
+		fmt.Fprintf(a.notes, "warning: %s\n", warning)
+	}
+}
+
+// failure is what is wrong with a config in phase Error.
+type failure struct {
+	// predicate is that of a sentence about the config, and hint what to do.
+	predicate, hint string
+	// ofLayers reports that its source is good.
+	ofLayers bool
+	// mendable reports that a change of another object may mend it.
+	mendable bool
+}
+
+// error is the failure of a config that was sent.
+func (f *failure) error(name string, dryRun bool) error {
+	predicate := f.predicate
 	if !dryRun {
-		failure = "is stored, and " + failure
+		predicate = "is stored, and " + predicate
 	}
-	return withHint(fmt.Errorf("%s %s %s", strings.ToLower(p.doc.Kind), name, failure), hint)
+	return withHint(fmt.Errorf("ignitionconfig %s %s", name, predicate), f.hint)
 }
 
-// layersPrefix begins what the server says about the layers of a config.
-const layersPrefix = "spec.layers: "
-
-// failureOf says in the words of a predicate what is wrong with a config in phase Error, and what
-// to do. ofLayers reports that its source is good.
-func failureOf(object *unstructured.Unstructured) (failure, hint string, ofLayers bool) {
+// failureOf returns the failure of an object; nil: there is none.
+func failureOf(object *unstructured.Unstructured) *failure {
 	var config v1.IgnitionConfig
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config)
-	status := &config.Status
-	switch {
-	case strings.HasPrefix(status.ErrorMessage, layersPrefix):
-		return "cannot be merged over its layers", "the warning above names the layer to correct", true
-	case status.Hosts != nil && status.Hosts.Failed > 0:
-		return "fails for " + count(int(status.Hosts.Failed), "host", "hosts"), "its status.hosts.failures has the reasons", false
+	if object.GetKind() != "IgnitionConfig" ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config) != nil {
+		return nil
 	}
-	return "does not compile", "the warning above has the reason; glowplug validate shows the place in the file", false
+	switch status := &config.Status; {
+	case status.Phase != v1.PhaseError:
+		return nil
+	case compile.IsOfLayers(status.ErrorMessage):
+		return &failure{"cannot be merged over its layers", "the warning above names the layer to correct", true, true}
+	case status.Hosts != nil && status.Hosts.Failed > 0:
+		return &failure{"fails for " + count(int(status.Hosts.Failed), "host", "hosts"),
+			"its status.hosts.failures has the reasons", false, true}
+	}
+	return &failure{"does not compile", "the warning above has the reason; glowplug validate shows the place in the file",
+		false, false}
 }
 
-func phaseOf(object *unstructured.Unstructured) string {
-	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
-	return phase
-}
-
-// isMended reports whether a stored config in error compiles after all, because its layer
-// was written a moment ago: the server merges it again in the background.
-func (a *applier) isMended(ctx context.Context, doc *manifest.Document) bool {
-	err := wait.PollUntilContextTimeout(ctx, mergeInterval, mergeTimeout, true, func(ctx context.Context) (bool, error) {
-		object, err := a.stored(ctx, doc)
-		return object != nil && phaseOf(object) != v1.PhaseError, err
+// awaitMended waits until the server has mended the configs that are late, as far as they can be.
+func (a *applier) awaitMended(ctx context.Context) {
+	isMended := func(p *prepared) bool {
+		object, err := a.stored(ctx, p.doc)
+		return err == nil && object != nil && failureOf(object) == nil
+	}
+	left := slices.Clone(a.late)
+	_ = wait.PollUntilContextTimeout(ctx, mendInterval, mendTimeout, true, func(context.Context) (bool, error) {
+		left = slices.DeleteFunc(left, isMended)
+		return len(left) == 0, nil
 	})
-	return err == nil
 }
 
 // stored returns the object of a document as the server has it; nil: it has none.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/app"
@@ -64,7 +63,7 @@ func (c *checker) renderAll(files []string) error {
 func (k *checkedConfig) addRendering(r *app.HostRendering) {
 	t := &k.rendering
 	t.hosts++
-	if r.Artifact != nil || k.partial && strings.HasPrefix(r.Message(), "spec.layers: ") {
+	if r.Artifact != nil || k.partial && compile.IsOfLayers(r.Message()) {
 		return
 	}
 	if t.failing++; t.failing > maxFailing {

@@ -88,6 +88,24 @@ spec:
 	says(1, "ignitionconfig layers/lower unchanged (dry run)\nignitionconfig layers/waits configured (dry run)\n",
 		"ignitionconfig layers/waits cannot be merged over its layers\n", "-f", "half.yaml", "--dry-run")
 	says(0, "ignitionconfig layers/late created\nignitionconfig layers/waits unchanged\n", "", "-f", "late.yaml")
+	// A host or a layer that mends a template is followed before the template is judged.
+	const templated = "apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: made, namespace: layers}\nspec:\n" +
+		"  {type: ignition, format: butane, template: true, selector: {matchLabels: {role: made}}, layers: [{name: under}],\n" +
+		"  config: \"variant: fcos\\nversion: 1.5.0\\nstorage: {files: [{path: /r, contents: {inline: " +
+		"'{{ .Labels.rack }}'}}]}\"}\n---\n"
+	host := func(name, labels string) string {
+		return "apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: " + name + ", namespace: layers, labels: {role: made" +
+			labels + "}}\nspec: {bootMACAddress: \"52:54:00:00:77:0" + name[1:] + "\"}\n---\n"
+	}
+	write(t, filepath.Join(dir, "bad.yaml"), templated+layered("under", "", "{}")+host("m1", "")+host("m2", ", rack: r2"))
+	write(t, filepath.Join(dir, "mended.yaml"), templated+host("m1", ", rack: r1"))
+	_, _, _ = apply("-f", "bad.yaml")
+	eventually(t, "the template fails for a host", func() bool {
+		_, notes, code := apply("-f", "bad.yaml")
+		return code == 1 && strings.Contains(notes, "warning: spec.config: when it was last rendered: 1 of 2 hosts fails: ") &&
+			strings.Contains(notes, "IgnitionConfig made: ignitionconfig layers/made is stored, and fails for 1 host\n")
+	})
+	says(0, "ignitionconfig layers/made unchanged\nbaremetalhost layers/m1 configured\n", "", "-f", "mended.yaml")
 	says(2, "", `error: --dry-run: "client" is not one of none, server`, "-f", "layers.yaml", "--dry-run=client")
 	const local = ", with its local files, as Ignition\n"
 	says(0, "baremetalhost default/node created (dry run)\nignitionconfig default/node created (dry run)"+local, "",

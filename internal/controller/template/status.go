@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -18,12 +17,10 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/controller"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/snapshot"
 )
-
-// layersPrefix begins a message about the layers of a template.
-const layersPrefix = "spec.layers: "
 
 const (
 	// maxFailures bounds the hosts, and maxWarnings the warnings, in a status.
@@ -228,7 +225,7 @@ func (c *Controller) report(config *v1.IgnitionConfig, before result) {
 		return
 	}
 	now := result{config.Status.Phase, config.Status.ErrorMessage}
-	if now.phase == before.phase && (now.message == before.message || !strings.HasPrefix(now.message, layersPrefix)) {
+	if now.phase == before.phase && (now.message == before.message || !compile.IsOfLayers(now.message)) {
 		return
 	}
 	object := controller.ConfigReference(config)

@@ -19,6 +19,12 @@ const MaxDepth = 16
 // layersPath is the field that findings of merging are about.
 const layersPath = "spec.layers"
 
+// OfLayers begins a message about the layers of a config.
+const OfLayers = layersPath + ": "
+
+// IsOfLayers reports whether a message is about the layers of a config, and its source is good.
+func IsOfLayers(message string) bool { return strings.HasPrefix(message, OfLayers) }
+
 // MaxUnder bounds how many configs lie under one in all.
 const MaxUnder = 256
 

@@ -92,10 +92,32 @@ func TestWarningsOfAConfig(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := configWarnings(&c.config); !slices.Equal(got, c.want) {
+			if got := configWarnings(&c.config, nil); !slices.Equal(got, c.want) {
 				t.Errorf("%q; want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestErrorsOfUnchangedConfigsAreDated: the status follows a change of a layer or a host, so the
+// answer to a write of the config right after that does not tell the former error as a new one.
+func TestErrorsOfUnchangedConfigsAreDated(t *testing.T) {
+	template := &v1.Compiled{Template: true}
+	for _, c := range []struct {
+		message  string
+		compiled *v1.Compiled
+		want     string
+	}{
+		{"spec.layers: there is no config b", nil, "spec.layers: when it was last merged: there is no config b"},
+		{"1 of 2 hosts fails: x", template, "spec.config: when it was last rendered: 1 of 2 hosts fails: x"},
+		{"spec.layers: there is no config b", template, "spec.layers: when it was last rendered: there is no config b"},
+		{"line 3:1: x", nil, "spec.config: line 3:1: x"},
+	} {
+		config := &v1.IgnitionConfig{Compiled: c.compiled,
+			Status: v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: c.message}}
+		if got := configWarnings(config, config); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%q; want %q", got, c.want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
 )
 
@@ -36,13 +37,18 @@ func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig, _ bool) 
 }
 func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig) {}
 
-// configWarnings returns the warnings of the answer to a write.
-func configWarnings(config *v1.IgnitionConfig) []string {
+// configWarnings returns the warnings of the answer to a write of a config that replaces old, nil
+// for a new one.
+func configWarnings(config, old *v1.IgnitionConfig) []string {
 	status := &config.Status
 	var out []string
 	switch status.Phase {
 	case v1.PhaseError:
-		out = append(out, ofField(status.ErrorMessage))
+		message := ofField(status.ErrorMessage)
+		if old != nil && old.Generation == config.Generation {
+			message = dated(message, config)
+		}
+		out = append(out, message)
 		// The other hosts of a template that fails for some hosts have the newest source.
 		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !(c.Template && c.Generation == config.Generation) {
 			out = append(out, stillServed(c, status.ErrorMessage))
@@ -64,6 +70,22 @@ func configWarnings(config *v1.IgnitionConfig) []string {
 	return out
 }
 
+// dated adds to the error of a config that this write has not changed when it was found: the status
+// follows a change of a layer or a host a moment later.
+func dated(message string, config *v1.IgnitionConfig) string {
+	c := config.Compiled
+	isTemplate := c != nil && c.Template && c.Generation == config.Generation
+	if !isTemplate && !compile.IsOfLayers(message) {
+		return message
+	}
+	field, reason, _ := strings.Cut(message, ": ")
+	done := "merged"
+	if isTemplate {
+		done = "rendered"
+	}
+	return fmt.Sprintf("%s: when it was last %s: %s", field, done, reason)
+}
+
 // stillServed says what machines get where the newest source, or its merge over its layers, has
 // an error.
 func stillServed(c *v1.Compiled, message string) string {
@@ -71,19 +93,16 @@ func stillServed(c *v1.Compiled, message string) string {
 	case c.Template:
 		return fmt.Sprintf("spec.config: hosts are still served the template of generation %d, where it renders for them",
 			c.Generation)
-	case strings.HasPrefix(message, ofLayers):
-		return fmt.Sprintf("%smachines are still served the former config, with the source of generation %d", ofLayers,
+	case compile.IsOfLayers(message):
+		return fmt.Sprintf("%smachines are still served the former config, with the source of generation %d", compile.OfLayers,
 			c.Generation)
 	}
 	return fmt.Sprintf("spec.config: machines are still served the last good source, of generation %d", c.Generation)
 }
 
-// ofLayers begins a finding about the layers of a config.
-const ofLayers = "spec.layers: "
-
 // ofField returns a finding with the field that it is about.
 func ofField(message string) string {
-	if strings.HasPrefix(message, ofLayers) {
+	if compile.IsOfLayers(message) {
 		return message
 	}
 	return "spec.config: " + message

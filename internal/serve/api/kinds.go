@@ -75,8 +75,8 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
 			validate: v1.ValidateIgnitionConfig,
 			complete: admitConfig(opts),
-			warn: func(config, _ *v1.IgnitionConfig) []string {
-				warnings := configWarnings(config)
+			warn: func(config, old *v1.IgnitionConfig) []string {
+				warnings := configWarnings(config, old)
 				if opts.ConfigWarnings != nil {
 					warnings = append(warnings, opts.ConfigWarnings(config)...)
 				}

@@ -63,7 +63,7 @@ func TestTemplateIsRenderedForAHost(t *testing.T) {
 	relabelled := templated("x", goodSource+"# {{ .Name }}\n")
 	relabelled.Labels = map[string]string{"site": "a"}
 	if got := a.must(http.StatusOK, "PUT", configs+"/x", relabelled).warnings; len(got) != 1 ||
-		got[0] != "spec.config: 1 of 3 hosts fails" {
+		got[0] != "spec.config: when it was last rendered: 1 of 3 hosts fails" {
 		t.Errorf("%q", got)
 	}
 	a.must(http.StatusNotFound, "GET", configs+"/x/rendered?host=other/good", nil)

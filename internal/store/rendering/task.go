@@ -37,7 +37,7 @@ func (c *Cache) Task(config *snapshot.Config) Task {
 	stack, pending, found := compile.Stack(config.Name, config.Stack.Layers, view.Layers(config.Namespace))
 	t.stack, t.Failure, t.Warnings = stack, found.Summary(), found.Warnings().Strings()
 	if pending {
-		t.Failure = "spec.layers: a layer is still being compiled"
+		t.Failure = compile.OfLayers + "a layer is still being compiled"
 	}
 	var b strings.Builder
 	b.WriteString(t.Source)
