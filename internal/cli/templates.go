@@ -42,8 +42,11 @@ func (c *checker) renderAll(files []string) error {
 	for _, k := range templates {
 		r := &k.rendering
 		what := fmt.Sprintf("a template, rendered for %s", count(r.hosts, "host", "hosts"))
-		if r.hosts == 0 {
+		switch {
+		case r.hosts == 0:
 			what = "a template, for none of the hosts in these files"
+		case r.failing > 0:
+			what = fmt.Sprintf("a template, rendered for %d of %s", r.hosts-r.failing, count(r.hosts, "host", "hosts"))
 		}
 		if _, err := fmt.Fprintf(c.stdout, "%s: %s\n", k.doc.String(), what); err != nil {
 			return err
