@@ -155,9 +155,13 @@ func (t *explanationText) winner(w *decide.Winner) {
 	if w == nil {
 		return
 	}
+	cause := "the newest source or layers give none"
+	if w.Template {
+		cause = "the template gives none for this host now"
+	}
 	t.line("winner", w.Config+" wins by "+w.Tier, rendered(w), prefixed("spec ", w.IgnitionVersion),
 		prefixed("given as spec ", w.Served), w.Hash,
-		when(w.Stale, "stale: an older result is served, since the newest source or layers give none"))
+		when(w.Stale, "stale: an older result is served, since "+cause))
 	for _, layer := range w.Layers {
 		t.line("layer", layerText(layer))
 	}
