@@ -218,7 +218,9 @@ func (a builder) openDecider() error {
 			Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
 		},
 		Progress: a.progress, Images: a.images, Renderer: a.rendered,
-		Lost: &lostObjects{stores: a.stores, allImages: a.lost(kinds.ISCSICdroms)},
+		Lost: &lostObjects{
+			stores: a.stores, allConfigs: a.lost(kinds.IgnitionConfigs), allImages: a.lost(kinds.ISCSICdroms),
+		},
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,

@@ -31,8 +31,8 @@ const (
 // lostObjects implements decide.LostObjects.
 type lostObjects struct {
 	stores map[string]*kvstore.Store
-	// allImages is true where the bucket of the images is missing as a whole.
-	allImages bool
+	// allConfigs and allImages are true where the bucket of that kind is missing as a whole.
+	allConfigs, allImages bool
 
 	mu      sync.Mutex
 	keys    []string // of configs
@@ -46,6 +46,7 @@ func (l *lostObjects) Lost() decide.Lost {
 		Configs:    l.lostConfigs(),
 		Images:     l.stores[kinds.ISCSICdroms].Lost(),
 		Namespaces: l.stores[kinds.Namespaces].Lost(),
+		AllConfigs: l.allConfigs,
 		AllImages:  l.allImages,
 	}
 }

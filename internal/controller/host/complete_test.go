@@ -84,6 +84,39 @@ func TestConditionsAreAlwaysPresent(t *testing.T) {
 	}
 }
 
+// lost are the lost objects of a store.
+type lost decide.Lost
+
+func (l lost) Lost() decide.Lost { return decide.Lost(l) }
+
+// TestConditionsOfADamagedStore: without the bucket of the configs neither a stored nor a new
+// host is said to lack one.
+func TestConditionsOfADamagedStore(t *testing.T) {
+	inv := snapshot.New(snapshot.Options{})
+	c := NewChecker(CheckerOptions{
+		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost{AllConfigs: true}}),
+	})
+	for what, complete := range map[string]func(*v1.BareMetalHost){"stored": c.Complete, "applied": c.Admit} {
+		h := newHost("a", "worker", "")
+		complete(h)
+		found := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionConfigMatched)
+		if found == nil || found.Reason != "ConfigLost" || !strings.Contains(found.Message, "lacks the configs") {
+			t.Errorf("%s: %+v", what, found)
+		}
+		if ready := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionReady); ready != nil &&
+			(ready.Status != metav1.ConditionFalse || ready.Reason != "ConfigLost" || ready.Message != found.Message) {
+			t.Errorf("%s: %+v", what, ready)
+		}
+	}
+	h := newHost("a", "worker", "")
+	if warnings := c.HostWarnings(h, nil); len(warnings) > 0 {
+		t.Errorf("a write has the warnings %q", warnings)
+	}
+	if config := c.ConfigOf(h); config != "" {
+		t.Errorf("it receives the config %s", config)
+	}
+}
+
 // TestConditionsFollowTheSpec: what a client reads right after an edit is of the edit, though
 // the stored condition is older.
 func TestConditionsFollowTheSpec(t *testing.T) {

@@ -34,11 +34,14 @@ type Condition struct {
 func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 	c := Condition{Type: v1.ConditionConfigMatched, Kind: snapshot.ConfigMatched}
 	config, tier := d.ConfigOf(view, h)
+	lost := ""
+	if config == nil && d.opts.Lost != nil {
+		objects := d.opts.Lost.Lost()
+		lost = objects.whyNoConfig(h)
+	}
 	switch {
-	case config == nil && mayBeLost(d.opts.Lost, h):
-		c.Reason = reasonConfigLost
-		c.Message = "the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
-			"the events with the reason ObjectLost and the log of the server name them"
+	case lost != "":
+		c.Reason, c.Message = reasonConfigLost, lost
 	case config == nil:
 		c.Reason = ReasonNoConfig
 		c.Message = "no IgnitionConfig matches this host; give one a selector that holds for it, or default: true"
@@ -55,15 +58,6 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 			" and its machine may receive one"
 	}
 	return c
-}
-
-// mayBeLost reports whether a host without a config may lack it because objects are lost.
-func mayBeLost(objects LostObjects, h *snapshot.Host) bool {
-	if objects == nil {
-		return false
-	}
-	lost := objects.Lost()
-	return len(lost.Configs) > 0 || h.Image != (snapshot.Ref{}) && lost.image(h) != nil
 }
 
 // uncompiled says why a config without an artifact has none, as the predicate of a sentence. A

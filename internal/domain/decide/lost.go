@@ -12,8 +12,8 @@ import (
 type Lost struct {
 	Hosts, Images, Namespaces []string
 	Configs                   []LostConfig
-	// AllImages is true where the bucket of the images is missing as a whole.
-	AllImages bool
+	// AllConfigs and AllImages are true where the bucket of that kind is missing as a whole.
+	AllConfigs, AllImages bool
 }
 
 // LostConfig is a config that can no longer be read.
@@ -24,7 +24,8 @@ type LostConfig struct {
 }
 
 func (l *Lost) none() bool {
-	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 && !l.AllImages
+	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 &&
+		!l.AllConfigs && !l.AllImages
 }
 
 // lostImage returns the error of a host whose image is among the lost objects; nil: it is not,
@@ -41,8 +42,7 @@ func lostImage(objects LostObjects, h *snapshot.Host) *fault.Error {
 func (l *Lost) image(h *snapshot.Host) *fault.Error {
 	switch {
 	case l.AllImages:
-		return fault.New(fault.Unavailable, "the server's store is damaged, and lacks the image "+h.Image.String()+
-			" of this machine; restore the bucket that the log names")
+		return lostBucket("the image " + h.Image.String() + " of this machine")
 	case slices.Contains(l.Images, h.Image.String()):
 		return lostObject("image", h.Image.String(), "it is the one of this machine")
 	}
@@ -76,6 +76,9 @@ func (q *question) doubtHost(lost *Lost) *fault.Error {
 
 // doubtConfig returns an error where a lost config could have been chosen.
 func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
+	if lost.AllConfigs {
+		return lostBucket("the configs")
+	}
 	for i := range lost.Configs {
 		if c := &lost.Configs[i]; q.couldWin(c, *query) {
 			return lostObject("config", c.Ref.String(), "it may be the one of this machine")
@@ -129,6 +132,28 @@ func (q *question) doubtScript(lost *Lost) *fault.Error {
 		return nil
 	}
 	return lostObject("namespace", h.Namespace, "it may have a boot script for this machine")
+}
+
+// whyNoConfig says why a host without a config may lack it because objects are lost; "": none
+// is lost that it could have.
+func (l *Lost) whyNoConfig(h *snapshot.Host) string {
+	const until = "; until then the machine of this host gets 503"
+	switch hasImage := h.Image != (snapshot.Ref{}); {
+	case l.AllConfigs:
+		return lostBucket("the configs").Sentence + until
+	case hasImage && l.AllImages:
+		return lostBucket("the image "+h.Image.String()+" of this machine, which may name its config").Sentence + until
+	case len(l.Configs) > 0 || hasImage && l.image(h) != nil:
+		return "the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
+			"the events with the reason ObjectLost and the log of the server name them"
+	}
+	return ""
+}
+
+// lostBucket returns the error of a machine that needs what was in a bucket that is missing.
+func lostBucket(what string) *fault.Error {
+	return fault.New(fault.Unavailable, "the server's store is damaged, and lacks "+what+
+		"; restore the bucket that the log names")
 }
 
 func lostObject(kind, key, why string) *fault.Error {

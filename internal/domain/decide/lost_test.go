@@ -111,6 +111,7 @@ func TestLostImagesHoldUpTheConfigsTheyCouldName(t *testing.T) {
 		"one that goes before it":   {Lost{AllImages: true}, &v1.IgnitionConfigSelector{MatchIPs: []string{"192.0.2.1"}}, true, 200, "Matched"},
 		"none, without an image":    {Lost{AllImages: true}, nil, false, 404, "NoConfig"},
 		"for all, without an image": {Lost{AllImages: true}, &v1.IgnitionConfigSelector{Default: true}, false, 200, "Matched"},
+		"all configs are lost":      {Lost{AllConfigs: true}, nil, false, 503, "ConfigLost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l lab
@@ -134,6 +135,28 @@ func TestLostImagesHoldUpTheConfigsTheyCouldName(t *testing.T) {
 				t.Errorf("%d %v, %+v, notices %v", status, dec.Err, matched, dec.Notices)
 			}
 		})
+	}
+}
+
+// A condition names what is missing and the remedy. The events and the log name single objects;
+// of a bucket that is missing as a whole the log alone says something.
+func TestConfigLostSaysWhatIsMissing(t *testing.T) {
+	var l lab
+	l.host("rack-a", "node", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
+	for want, lost := range map[string]Lost{
+		"the server's store is damaged, and lacks the configs; restore the bucket that the log names; " +
+			"until then the machine of this host gets 503": {AllConfigs: true},
+		"the server's store is damaged, and lacks the image rack-a/iso of this machine, which may name its config; " +
+			"restore the bucket that the log names; until then the machine of this host gets 503": {AllImages: true},
+		"the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
+			"the events with the reason ObjectLost and the log of the server name them": {Images: []string{"rack-a/iso"}},
+	} {
+		d := losing(l.inventory(t), lost)
+		view := d.opts.Inventory.View()
+		got := ConfigMatched(d, view, view.Host(snapshot.Ref{Namespace: "rack-a", Name: "node"}))
+		if got.Reason != "ConfigLost" || got.Met || got.Message != want {
+			t.Errorf("%+v\nwant %s", got, want)
+		}
 	}
 }
 
