@@ -71,7 +71,7 @@ func (a *adviser) host(h *snapshot.Host) {
 	}
 	a.advise(kind, h.Ref, decide.AdviseHost(a.decider, h)...)
 	if a.hasImages {
-		a.advise(kind, h.Ref, decide.AdviseImage(a.view, h, "is not among these files")...)
+		a.advise(kind, h.Ref, decide.AdviseImage(a.decider, a.view, h, "is not among these files")...)
 	}
 	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
 		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf(

@@ -218,7 +218,8 @@ func (c *Checker) HostWarnings(host, old *v1.BareMetalHost) []string {
 	if h == nil {
 		return sentences
 	}
-	advice := append(decide.AdviseHost(c.opts.Decider, h), decide.AdviseImage(c.opts.Inventory.View(), h, "does not exist")...)
+	d := c.opts.Decider
+	advice := append(decide.AdviseHost(d, h), decide.AdviseImage(d, c.opts.Inventory.View(), h, "does not exist")...)
 	if old != nil && old.Spec.Image != host.Spec.Image {
 		advice = append(advice, decide.AdviseImageChange(h)...)
 	}
@@ -228,7 +229,7 @@ func (c *Checker) HostWarnings(host, old *v1.BareMetalHost) []string {
 	if h.Image == (snapshot.Ref{}) { // most hosts: the decision is not needed
 		return sentences
 	}
-	if skew := c.opts.Decider.SkewOf(h); skew != nil {
+	if skew := d.SkewOf(h); skew != nil {
 		sentences = append(sentences, skew.String())
 	}
 	return sentences

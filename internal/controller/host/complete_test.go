@@ -117,6 +117,30 @@ func TestConditionsOfADamagedStore(t *testing.T) {
 	}
 }
 
+// TestWarningsOfADamagedStore: a write of a host with an image that the store has lost has the
+// warning that its condition has; a host without an image has none.
+func TestWarningsOfADamagedStore(t *testing.T) {
+	for what, objects := range map[string]decide.Lost{
+		"the bucket": {AllImages: true}, "the image": {Images: []string{"g10/live"}},
+	} {
+		inv := snapshot.New(snapshot.Options{})
+		c := NewChecker(CheckerOptions{
+			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost(objects)}),
+		})
+		h := newHost("a", "worker", "live")
+		warnings := c.HostWarnings(h, nil)
+		c.Complete(h)
+		ready := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionImageReady)
+		if ready == nil || !slices.Equal(warnings, []string{"spec.image: " + ready.Message}) ||
+			strings.Contains(ready.Message, "exist") {
+			t.Errorf("%s is lost: warnings %q, condition %+v", what, warnings, ready)
+		}
+		if warnings := c.HostWarnings(newHost("a", "worker", ""), nil); len(warnings) > 0 {
+			t.Errorf("%s is lost: a host without an image has the warnings %q", what, warnings)
+		}
+	}
+}
+
 // TestConditionsFollowTheSpec: what a client reads right after an edit is of the edit, though
 // the stored condition is older.
 func TestConditionsFollowTheSpec(t *testing.T) {

@@ -44,13 +44,17 @@ func Unrecognised(d *Decider, h *snapshot.Host) string {
 }
 
 // AdviseImage returns the advice about the image of a host, which need not be stored. isMissing
-// says where there is no such image.
-func AdviseImage(view snapshot.View, h *snapshot.Host, isMissing string) (advice []Advice) {
-	if h.Image != (snapshot.Ref{}) && view.Image(h.Image) == nil {
-		advice = append(advice, Advice{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +
-			": the machine cannot boot it until it exists"})
+// says where there is no such image. Of an image that the store has lost it says the same as the
+// condition ImageReady.
+func AdviseImage(d *Decider, view snapshot.View, h *snapshot.Host, isMissing string) []Advice {
+	if h.Image == (snapshot.Ref{}) || view.Image(h.Image) != nil {
+		return nil
 	}
-	return advice
+	if failure := lostImage(d.opts.Lost, h); failure != nil {
+		return []Advice{{"spec.image", failure.Sentence}}
+	}
+	return []Advice{{"spec.image", "ISCSICdrom " + h.Image.String() + " " + isMissing +
+		": the machine cannot boot it until it exists"}}
 }
 
 // AdviseImageChange returns the advice about a host whose image is another one than before:
