@@ -47,7 +47,8 @@ func (a builder) openPortal() (err error) {
 	s := a.settings
 	options := imagecontroller.Options{
 		Library: a.images, Dir: s.ISODir, Store: a.stores[kinds.ISCSICdroms], Portal: a.portal(),
-		Allow: s.allowImages, Streams: a.streams, StreamsRead: a.stores[kinds.StreamReleases].Loaded, Keyring: s.keyring,
+		Allow: s.allowImages, Streams: a.streams, Keyring: s.keyring,
+		StreamsRead: a.stores[kinds.StreamReleases].Loaded, StreamsLost: a.lost(kinds.StreamReleases),
 		Shared: s.NATSURL != "", Recorder: a.events, Metrics: a.controllers, Logger: a.log, Registerer: a.metrics,
 	}
 	if a.portalListener != nil {

@@ -74,6 +74,8 @@ type Options struct {
 	Streams Streams
 	// StreamsRead reports whether Streams have been read; nil: they have.
 	StreamsRead func() bool
+	// StreamsLost is true where Streams cannot be read, since their bucket is damaged.
+	StreamsLost bool
 	// Keyring has the keys that images of streams have to be signed with; nil: their
 	// digest is enough.
 	Keyring *download.Keyring
@@ -175,7 +177,7 @@ func New(opts Options) *Controller {
 	}
 	c := &Controller{
 		opts: opts, images: opts.Library, pace: usualPace(),
-		orders: orders{opts.Streams, opts.StreamsRead},
+		orders: orders{opts.Streams, opts.StreamsRead, opts.StreamsLost},
 		states: map[Ref]*state{}, put: make(chan struct{}),
 	}
 	c.statuses = &statusWriter{Options: &c.opts, last: map[Ref]written{}}

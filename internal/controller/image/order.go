@@ -26,6 +26,7 @@ type Streams interface {
 type orders struct {
 	streams Streams
 	read    func() bool // nil: streams have been read
+	lost    bool        // streams cannot be read
 }
 
 // order is the download of an image: one file, or all files of a release.
@@ -67,6 +68,11 @@ func (o origin) sameSeries(other origin) bool {
 // errUnread is for streams that have not been read yet.
 var errUnread = errors.New("the stream releases have not been read yet")
 
+// errLost is for streams whose bucket is damaged: they are read once an operator has restored it
+// and started the server again.
+var errLost = errors.New("the server's store is damaged, and lacks the stream releases; " +
+	"restore the bucket that the log names")
+
 // of returns what a CD-ROM wants to be fetched; nil where it wants nothing. The
 // error says why that cannot be told.
 func (from orders) of(cdrom *v1.ISCSICdrom) (*order, error) {
@@ -89,6 +95,9 @@ func (from orders) resolve(cdrom *v1.ISCSICdrom) (*order, error) {
 		return nil, errors.New("this server keeps no streams")
 	}
 	if from.read != nil && !from.read() {
+		if from.lost {
+			return nil, errLost
+		}
 		return nil, errUnread
 	}
 	s := cdrom.Spec.Stream.WithDefaults()

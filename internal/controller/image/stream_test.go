@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -376,6 +377,41 @@ func TestStreamsThatAreAway(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	k.phase(k.create("c", follow()), v1.PhasePending)
+}
+
+// Without the bucket of the streams an image that is there is served, another one fails, both say
+// what is missing and the remedy, and both go on once the bucket is back.
+func TestStreamsThatAreLost(t *testing.T) {
+	img := isoImage("LOST", 50*sector, 1)
+	m := newMirror(t, img, well)
+	var lost atomic.Bool
+	k, c := streamKit(t, func(_ *Controller, o *kitOptions) {
+		o.StreamsLost = lost.Load()
+		o.StreamsRead = func() bool { return !lost.Load() }
+	})
+	c.publish("1", disk(img, m.URL))
+	old := k.create("a", pin(""))
+	k.phase(old, v1.PhaseReady)
+	lost.Store(true)
+	k.restart()
+	const want = "spec.stream: the server's store is damaged, and lacks the stream releases; " +
+		"restore the bucket that the log names"
+	added := k.create("b", follow())
+	if s := k.phase(added, v1.PhaseError); s.ErrorMessage != want || upToDate(s) != "NotResolved" {
+		t.Errorf("a new image: %+v", s)
+	}
+	s := k.reaches(old, "unresolved", func(s v1.ISCSICdromStatus) bool { return upToDate(s) == "NotResolved" })
+	if s.Phase != v1.PhaseReady || s.Release != "1" || s.ServedRelease != "1" ||
+		s.ErrorMessage != want+"; release 1 is still served" {
+		t.Errorf("an image that is there: %+v", s)
+	}
+	lost.Store(false)
+	k.restart()
+	for _, ref := range []Ref{old, added} {
+		k.reaches(ref, "Ready again", func(s v1.ISCSICdromStatus) bool {
+			return s.Phase == v1.PhaseReady && s.ErrorMessage == "" && upToDate(s) == "True"
+		})
+	}
 }
 
 func TestFullDiskOfAStream(t *testing.T) {
