@@ -220,6 +220,7 @@ func (a builder) openDecider() error {
 		Progress: a.progress, Images: a.images, Renderer: a.rendered,
 		Lost: &lostObjects{
 			stores: a.stores, allConfigs: a.lost(kinds.IgnitionConfigs), allImages: a.lost(kinds.ISCSICdroms),
+			allNamespaces: a.lost(kinds.Namespaces),
 		},
 	})
 	a.templates = template.New(template.Options{
@@ -378,10 +379,7 @@ func (a builder) serveBoots() error {
 		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events, a.unknown}, Boot: a.bootPath(),
 		Sources: a.sources,
 		Streams: a.streamDoor(), Assets: a.assets, Ready: a.ready,
-		Lost: machine.Lost{
-			Images: a.lost(kinds.ISCSICdroms), Namespaces: a.lost(kinds.Namespaces),
-			Streams: a.lost(kinds.StreamReleases),
-		},
+		Lost:    machine.Lost{Images: a.lost(kinds.ISCSICdroms), Streams: a.lost(kinds.StreamReleases)},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
 		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})

@@ -31,8 +31,9 @@ const (
 // lostObjects implements decide.LostObjects.
 type lostObjects struct {
 	stores map[string]*kvstore.Store
-	// allConfigs and allImages are true where the bucket of that kind is missing as a whole.
-	allConfigs, allImages bool
+	// allConfigs, allImages and allNamespaces are true where the bucket of that kind is missing as
+	// a whole.
+	allConfigs, allImages, allNamespaces bool
 
 	mu      sync.Mutex
 	keys    []string // of configs
@@ -42,12 +43,13 @@ type lostObjects struct {
 // Lost returns the objects that the store has lost and that decide about machines.
 func (l *lostObjects) Lost() decide.Lost {
 	return decide.Lost{
-		Hosts:      l.stores[kinds.BareMetalHosts].Lost(),
-		Configs:    l.lostConfigs(),
-		Images:     l.stores[kinds.ISCSICdroms].Lost(),
-		Namespaces: l.stores[kinds.Namespaces].Lost(),
-		AllConfigs: l.allConfigs,
-		AllImages:  l.allImages,
+		Hosts:         l.stores[kinds.BareMetalHosts].Lost(),
+		Configs:       l.lostConfigs(),
+		Images:        l.stores[kinds.ISCSICdroms].Lost(),
+		Namespaces:    l.stores[kinds.Namespaces].Lost(),
+		AllConfigs:    l.allConfigs,
+		AllImages:     l.allImages,
+		AllNamespaces: l.allNamespaces,
 	}
 }
 

@@ -51,8 +51,10 @@ type Images interface {
 func (d *Decider) Boot(req *Request) BootDecision {
 	q := bootQuestion{newQuestion(d, d.opts.Inventory.View(), req)}
 	err := q.identifyAndAdmit()
+	var doubt *fault.Error
 	if lost, ok := q.lostObjects(err); ok {
-		err = cmp.Or(q.doubtHost(&lost), q.doubtScript(&lost), err)
+		doubt = q.doubtHost(&lost)
+		err = cmp.Or(doubt, err)
 	}
 	b := BootDecision{Identity: q.dec.Identity, Err: err}
 	if b.Host != nil {
@@ -63,6 +65,8 @@ func (d *Decider) Boot(req *Request) BootDecision {
 		}
 	}
 	switch {
+	case doubt != nil && b.Host != nil:
+		b.Notices = append(b.Notices, BootUnavailable(&b, doubt))
 	case err != nil:
 	case b.Host == nil:
 		q.offer(&b)
@@ -75,6 +79,14 @@ func (d *Decider) Boot(req *Request) BootDecision {
 // ImageUnavailable returns the notice that a host cannot have its image.
 func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
 	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
+}
+
+// BootUnavailable returns the notice that a known host cannot boot what a decision says.
+func BootUnavailable(b *BootDecision, failure *fault.Error) Notice {
+	if b.Image != nil {
+		return ImageUnavailable(b.Host, b.Image.Ref, failure)
+	}
+	return Notice{Reason: ReasonScriptUnavailable, Host: b.Host, Message: failure.Sentence}
 }
 
 // withoutIgnored removes the notices of claims that no host has: our own script sends all
@@ -101,6 +113,10 @@ func (q *bootQuestion) boots(b *BootDecision) {
 		return
 	}
 	if b.Script = own.IPXE; b.Script == "" {
+		if b.Err = lostScript(q.opts.Lost, h); b.Err != nil {
+			b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
+			return
+		}
 		b.Script = q.view.Script(h.Namespace)
 	}
 	if imaged {

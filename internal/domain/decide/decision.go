@@ -57,15 +57,18 @@ const (
 	ReasonNeighborChanged  = "NeighborChanged"
 	ReasonDuplicate        = "DuplicateIdentity"
 	ReasonImageUnavailable = "ImageUnavailable"
-	ReasonNoConfig         = "NoConfig"
-	ReasonClaimsLimited    = "ClaimsLimited"
-	ReasonImagesLimited    = "ImagesLimited"
+	// ReasonScriptUnavailable is for a boot script that is not known or cannot be made.
+	ReasonScriptUnavailable = "ScriptUnavailable"
+	ReasonNoConfig          = "NoConfig"
+	ReasonClaimsLimited     = "ClaimsLimited"
+	ReasonImagesLimited     = "ImagesLimited"
 )
 
 // Reasons has the reason of each notice.
 var Reasons = []string{
 	ReasonUnknownHost, ReasonClaimRefused, ReasonClaimIgnored, ReasonNeighborMismatch, ReasonNeighborChanged,
-	ReasonDuplicate, ReasonImageUnavailable, ReasonNoConfig, ReasonClaimsLimited, ReasonImagesLimited,
+	ReasonDuplicate, ReasonImageUnavailable, ReasonScriptUnavailable, ReasonNoConfig, ReasonClaimsLimited,
+	ReasonImagesLimited,
 }
 
 // Notice is an event on Host, or, where Host is nil, on the UnknownMachine with the name

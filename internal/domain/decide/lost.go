@@ -12,8 +12,9 @@ import (
 type Lost struct {
 	Hosts, Images, Namespaces []string
 	Configs                   []LostConfig
-	// AllConfigs and AllImages are true where the bucket of that kind is missing as a whole.
-	AllConfigs, AllImages bool
+	// AllConfigs, AllImages and AllNamespaces are true where the bucket of that kind is missing as
+	// a whole.
+	AllConfigs, AllImages, AllNamespaces bool
 }
 
 // LostConfig is a config that can no longer be read.
@@ -25,7 +26,7 @@ type LostConfig struct {
 
 func (l *Lost) none() bool {
 	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 &&
-		!l.AllConfigs && !l.AllImages
+		!l.AllConfigs && !l.AllImages && !l.AllNamespaces
 }
 
 // lostImage returns the error of a host whose image is among the lost objects; nil: it is not,
@@ -125,13 +126,19 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	return ref.Namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
 }
 
-// doubtScript returns an error where the script of the host's namespace may be lost.
-func (q *question) doubtScript(lost *Lost) *fault.Error {
-	h := q.dec.Host
-	if h == nil || h.Booting().IPXE != "" || !slices.Contains(lost.Namespaces, h.Namespace) {
+// lostScript returns the error of a host whose namespace is lost, and with it perhaps its boot
+// script; nil: it is not, or nothing is known of lost objects.
+func lostScript(objects LostObjects, h *snapshot.Host) *fault.Error {
+	if objects == nil {
 		return nil
 	}
-	return lostObject("namespace", h.Namespace, "it may have a boot script for this machine")
+	switch lost := objects.Lost(); {
+	case lost.AllNamespaces:
+		return lostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
+	case slices.Contains(lost.Namespaces, h.Namespace):
+		return lostObject("namespace", h.Namespace, "it may have a boot script for this machine")
+	}
+	return nil
 }
 
 // whyNoConfig says why a host without a config may lack it because objects are lost; "": none

@@ -163,9 +163,12 @@ func TestConfigLostSaysWhatIsMissing(t *testing.T) {
 // Nor does it boot what its own record, or its namespace's script, could have changed.
 func TestLostObjectsHoldUpBootScripts(t *testing.T) {
 	var l lab
-	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1")
+	l.host("rack-a", "known", "52:54:00:00:00:01", "192.0.2.1").Spec.Image = "iso"
+	l.host("rack-a", "disk", "52:54:00:00:00:02", "192.0.2.2")
+	l.image("rack-a", "iso", "")
+	l.images[0].Status.Phase = v1.PhaseReady
 	inv := l.inventory(t)
-	stranger, known := ask{from: "192.0.2.99"}, ask{from: "192.0.2.1"}
+	stranger, known, disk := ask{from: "192.0.2.99"}, ask{from: "192.0.2.1"}, ask{from: "192.0.2.2"}
 	ask := func(a ask, lost Lost) bool {
 		return losing(inv, lost).Boot(a.request(t)).Err == nil
 	}
@@ -175,5 +178,20 @@ func TestLostObjectsHoldUpBootScripts(t *testing.T) {
 	}
 	if ask(known, Lost{Namespaces: []string{"rack-a"}}) || !ask(known, Lost{Namespaces: []string{"rack-b"}}) {
 		t.Error("a host boots without the script of its namespace, or waits for another's")
+	}
+	for _, lost := range []Lost{{Namespaces: []string{"rack-a"}}, {AllNamespaces: true}} {
+		if !ask(disk, lost) {
+			t.Error("a host that boots its disk waits for the script of its namespace")
+		}
+	}
+	b := losing(inv, Lost{AllNamespaces: true}).Boot(known.request(t))
+	if b.Err == nil || len(b.Notices) != 1 || b.Notices[0].Reason != ReasonScriptUnavailable ||
+		b.Notices[0].Message != b.Err.Sentence {
+		t.Errorf("%v, notices %+v", b.Err, b.Notices)
+	}
+	known.mac = "52:54:00:00:00:99" // it may be the lost host
+	b = losing(inv, Lost{Hosts: hosts}).Boot(known.request(t))
+	if said := notices(b.Notices); b.Err == nil || !slices.Contains(said, ReasonScriptUnavailable+" rack-a/known") {
+		t.Errorf("%v, notices %q", b.Err, said)
 	}
 }

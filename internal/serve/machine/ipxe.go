@@ -32,14 +32,14 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	if res.Err == decide.ClaimsLimited { // a script would explain nothing
 		return w.fail(res, res.Err)
 	}
-	if s.opts.Lost.fromBoot(&b, s.opts.Boot.Unknown != UnknownExit) {
+	if s.opts.Boot.Unknown != UnknownExit && s.opts.Lost.fromMenu(&b) {
 		res.Err = lost
 	}
 	script := ""
 	if res.Err == nil {
 		script, res.boots, res.Err = s.bootScript(r, req, &b)
-		if res.Err != nil && b.Image != nil {
-			s.notify(decide.ImageUnavailable(b.Host, b.Image.Ref, res.Err))
+		if res.Err != nil && b.Host != nil {
+			s.notify(decide.BootUnavailable(&b, res.Err))
 		}
 	}
 	if res.Err != nil {

@@ -340,28 +340,15 @@ func (m *routeMetrics) request(status int, tier match.Tier, took time.Duration) 
 	m.duration.Observe(took.Seconds())
 }
 
-// Lost are the kinds of objects whose bucket is damaged. Requests that depend on them are
-// answered 503; others are served.
-type Lost struct{ Images, Namespaces, Streams bool }
+// Lost are the kinds of objects whose bucket is damaged. Requests that depend on them and are
+// not for a known host are answered 503; for hosts the Decider knows what is lost.
+type Lost struct{ Images, Streams bool }
 
 // lost is the answer to machines that need what is missing.
 var lost = fault.New(fault.Unavailable,
 	"the server's store is damaged, and lacks what this machine needs; restore the bucket that its log names")
 
-// hasImage reports whether the image of a host is among what is missing.
-func (l Lost) hasImage(h *snapshot.Host) bool {
-	return l.Images && h != nil && h.Image != (snapshot.Ref{})
-}
-
-// fromBoot reports whether what a machine boots may depend on what is missing: its
-// image, or the script of its namespace. menu reports whether unknown machines are
-// offered images.
-func (l Lost) fromBoot(b *decide.BootDecision, menu bool) bool {
-	switch refused := b.Err != nil && b.Err.Kind != fault.Unavailable; {
-	case refused || b.Local:
-		return false
-	case b.Host == nil:
-		return l.Images && menu
-	}
-	return l.hasImage(b.Host) || l.Namespaces && b.Host.Booting().IPXE == ""
+// fromMenu reports whether the menu of an unknown machine lacks what is missing.
+func (l Lost) fromMenu(b *decide.BootDecision) bool {
+	return l.Images && b.Host == nil && (b.Err == nil || b.Err.Kind == fault.Unavailable)
 }

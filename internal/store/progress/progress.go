@@ -121,8 +121,7 @@ func (t *Tracker) LocalBoot(host *snapshot.Host, why string) {
 	t.record(host, ReasonLocalBoot, "given the script that boots the disk: "+why)
 }
 
-// Failed notes that a host was shown why it cannot boot: a notice of the image says
-// the same.
+// Failed notes that a host was shown why it cannot boot: a notice says the same.
 func (t *Tracker) Failed(host *snapshot.Host) { t.advance(host, decide.FailStep) }
 
 // TargetLogin notes that a host has logged in to the target of an image. iPXE does so
