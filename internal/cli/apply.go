@@ -145,8 +145,24 @@ type applier struct {
 	// selector is for an object made of a config file.
 	selector v1.IgnitionConfigSelector
 	query    url.Values
-	// late are configs with an error that another one of the objects may mend.
-	late []*prepared
+	// late are configs that are judged after all objects were sent.
+	late []*lateConfig
+}
+
+// lateConfig is a config with an error that another one of the objects may mend.
+type lateConfig struct {
+	*prepared
+	// name has the namespace. warnings are those of the answer.
+	name     string
+	warnings []string
+	failure  *failure
+}
+
+// mayMend reports whether a change of one of the objects may end the failure.
+func (l *lateConfig) mayMend(docs []*prepared) bool {
+	return slices.ContainsFunc(docs, func(p *prepared) bool {
+		return p.changed && (slices.Contains(l.below, p) || p.doc.Kind == "BareMetalHost" && !l.failure.ofLayers)
+	})
 }
 
 // all applies every object, also after the failure of another one.
@@ -167,12 +183,11 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 		}
 		tell(p, a.one(ctx, p, false))
 	}
-	isChanged := func(p *prepared) bool { return p.changed }
-	if slices.ContainsFunc(docs, isChanged) {
-		a.awaitMended(ctx)
+	if !a.isDryRun() {
+		a.awaitMended(ctx, docs)
 	}
-	for _, p := range a.late {
-		tell(p, a.again(ctx, p))
+	for _, l := range a.late {
+		tell(l.prepared, a.judge(ctx, l, l.mayMend(docs)))
 	}
 	if failed > 0 {
 		return fmt.Errorf("errors in %s of %d", count(failed, "object", "objects"), len(docs))
@@ -196,17 +211,15 @@ func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
 	if err != nil {
 		return remedied(err)
 	}
-	dryRun := a.query.Has("dryRun")
 	failure := failureOf(&after)
-	isLate := !alone && !dryRun && failure != nil && failure.mendable
+	isLate := !alone && failure != nil && failure.mendable
 	if !isLate {
 		a.warn(warnings)
 	}
 	done := doneTo(before, &after)
 	isChanged := func(lower *prepared) bool { return lower.changed }
-	overChanged := slices.ContainsFunc(p.below, isChanged)
-	p.changed = done != unchanged || overChanged
-	if dryRun {
+	p.changed = done != unchanged || slices.ContainsFunc(p.below, isChanged)
+	if a.isDryRun() {
 		done += " (dry run)"
 	}
 	name := p.doc.Name
@@ -220,30 +233,38 @@ func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
 	case failure == nil:
 		return nil
 	case isLate:
-		a.late = append(a.late, p)
-		return nil
-	case dryRun && failure.ofLayers && overChanged:
-		fmt.Fprintf(a.notes, "note: a dry run does not store the layers of %s that these objects change, and the warning is "+
-			"about the stored ones; glowplug validate merges those that are among the files\n", name)
+		a.late = append(a.late, &lateConfig{p, name, warnings, failure})
 		return nil
 	}
-	return failure.error(name, dryRun)
+	return failure.error(name, a.isDryRun())
 }
 
-// again judges a stored config as the server has it now. A dry run is answered with its warnings.
-func (a *applier) again(ctx context.Context, p *prepared) error {
-	query := maps.Clone(a.query)
-	query.Set("dryRun", "All")
-	var after unstructured.Unstructured
-	warnings, err := a.client.Apply(ctx, p.doc, applyManager, query, &after.Object)
-	if err != nil {
-		return remedied(err)
+func (a *applier) isDryRun() bool { return a.query.Has("dryRun") }
+
+// judge returns the error of a config after all objects were sent. mended says that one of them
+// may have mended it.
+func (a *applier) judge(ctx context.Context, l *lateConfig, mended bool) error {
+	if mended && !a.isDryRun() {
+		// A dry run is answered with the warnings of what the server has now.
+		query := maps.Clone(a.query)
+		query.Set("dryRun", "All")
+		var now unstructured.Unstructured
+		var err error
+		if l.warnings, err = a.client.Apply(ctx, l.doc, applyManager, query, &now.Object); err != nil {
+			return remedied(err)
+		}
+		l.failure = failureOf(&now)
 	}
-	a.warn(warnings)
-	if failure := failureOf(&after); failure != nil {
-		return failure.error(after.GetNamespace()+"/"+p.doc.Name, false)
+	a.warn(l.warnings)
+	switch {
+	case l.failure == nil:
+		return nil
+	case mended && a.isDryRun():
+		fmt.Fprintf(a.notes, "note: the warning is about %s over the hosts and layers that are stored, and a dry run does not "+
+			"store those of these objects; glowplug validate checks the files together\n", l.name)
+		return nil
 	}
-	return nil
+	return l.failure.error(l.name, a.isDryRun())
 }
 
 func (a *applier) warn(warnings []string) {
@@ -291,13 +312,14 @@ func failureOf(object *unstructured.Unstructured) *failure {
 		false, false}
 }
 
-// awaitMended waits until the server has mended the configs that are late, as far as they can be.
-func (a *applier) awaitMended(ctx context.Context) {
-	isMended := func(p *prepared) bool {
-		object, err := a.stored(ctx, p.doc)
+// awaitMended waits until the server has mended the configs that the objects may mend.
+func (a *applier) awaitMended(ctx context.Context, docs []*prepared) {
+	isOver := func(l *lateConfig) bool { return !l.mayMend(docs) }
+	isMended := func(l *lateConfig) bool {
+		object, err := a.stored(ctx, l.doc)
 		return err == nil && object != nil && failureOf(object) == nil
 	}
-	left := slices.Clone(a.late)
+	left := slices.DeleteFunc(slices.Clone(a.late), isOver)
 	_ = wait.PollUntilContextTimeout(ctx, mendInterval, mendTimeout, true, func(context.Context) (bool, error) {
 		left = slices.DeleteFunc(left, isMended)
 		return len(left) == 0, nil

@@ -70,7 +70,7 @@ spec:
 		layered("upper", "{name: lower}", `{"files":[{"path":"/etc/d/f"}]}`)+
 			layered("lower", "", `{"links":[{"path":"/etc/d","target":"/x"}]}`))
 	says(0, "ignitionconfig layers/lower created (dry run)\nignitionconfig layers/upper created (dry run)\n",
-		"note: a dry run does not store the layers of layers/upper that these objects change", "-f", "layers.yaml", "--dry-run=server")
+		"note: the warning is about layers/upper over the hosts and layers that are stored", "-f", "layers.yaml", "--dry-run=server")
 	says(0, "ignitionconfig layers/lower created\nignitionconfig layers/upper created\n", "", "-f", "layers.yaml")
 	for _, done := range []string{"configured", "unchanged"} {
 		says(1, "ignitionconfig layers/lower "+done+"\nignitionconfig layers/upper "+done+"\n",
@@ -105,6 +105,8 @@ spec:
 		return code == 1 && strings.Contains(notes, "warning: spec.config: when it was last rendered: 1 of 2 hosts fails: ") &&
 			strings.Contains(notes, "IgnitionConfig made: ignitionconfig layers/made is stored, and fails for 1 host\n")
 	})
+	says(0, "ignitionconfig layers/made unchanged (dry run)\nbaremetalhost layers/m1 configured (dry run)\n",
+		"note: the warning is about layers/made over the hosts and layers that are stored", "-f", "mended.yaml", "--dry-run")
 	says(0, "ignitionconfig layers/made unchanged\nbaremetalhost layers/m1 configured\n", "", "-f", "mended.yaml")
 	says(2, "", `error: --dry-run: "client" is not one of none, server`, "-f", "layers.yaml", "--dry-run=client")
 	const local = ", with its local files, as Ignition\n"
