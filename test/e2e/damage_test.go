@@ -27,6 +27,13 @@ metadata: {name: imaged, namespace: default}
 spec: {bootMACAddress: "02:00:00:00:00:02", image: cd}
 `
 
+// damageSays has, for a damaged bucket, a path of the admin listener and what its answer says.
+var damageSays = map[string][2]string{
+	"IGNITIONCONFIGS": {"/api/v1/namespaces/default/baremetalhosts/plain", "lacks the configs; restore the bucket"},
+	"ISCSICDROMS":     {"/api/v1/explain?host=default/imaged", "lacks the image default/cd of this machine"},
+	"NAMESPACES":      {"/api/v1/explain?host=default/imaged", "lacks the namespace default, which may have a boot script"},
+}
+
 // TestDamagedMetaFile damages the meta file of each bucket in turn, removes the
 // copies, and restarts: the server starts at once, names file, bucket and remedy, answers the machines
 // that it can answer and no other, refuses to write what is lost, and has all of
@@ -100,6 +107,11 @@ func TestDamagedMetaFile(t *testing.T) {
 				if a := get(t, s.admin("/ipxe?mac=02:00:00:00:00:02")); !strings.Contains(a.body, c.script) {
 					t.Errorf("the boot script has no %q: %d %s", c.script, a.status, a.body)
 				}
+			}
+			if says, ok := damageSays[c.bucket]; ok {
+				eventually(t, says[0]+" says "+says[1], func() bool {
+					return strings.Contains(get(t, s.admin(says[0])).body, says[1])
+				})
 			}
 			for _, want := range []string{c.bucket, "meta.inf"} {
 				if !strings.Contains(s.log.String(), want) {
