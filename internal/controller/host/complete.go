@@ -15,7 +15,7 @@ import (
 // no further write. It replaces nothing else in the status.
 func (c *Checker) Admit(host *v1.BareMetalHost) {
 	now := time.Now()
-	for _, found := range c.conditions(host) {
+	for _, found := range append(c.conditions(host), c.recognised(host)) {
 		stored := meta.FindStatusCondition(host.Status.Conditions, found.Type)
 		if !found.Met || stored != nil {
 			meta.SetStatusCondition(&host.Status.Conditions, *conditionOf(&found, host.Generation, now))
@@ -35,13 +35,14 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 		Type: v1.ConditionReady, Met: true, Reason: "Ready",
 		Message: "all conditions of this host are True; glowplug explain shows the answer to its machine",
 	}
-	if h := snapshot.HostFrom(host); h != nil {
-		if reason := decide.Unrecognised(c.opts.Decider, h); reason != "" {
-			ready.Met, ready.Reason, ready.Message = false, reasonUnrecognised, reason
-		}
-	}
 	var all []metav1.Condition
 	since := host.CreationTimestamp.Time
+	if found := c.recognised(host); !found.Met {
+		ready.Met, ready.Reason, ready.Message = false, found.Reason, found.Message
+	}
+	if stored := meta.FindStatusCondition(host.Status.Conditions, conditionRecognised); stored != nil {
+		since = stored.LastTransitionTime.Time
+	}
 	for _, found := range c.conditions(host) {
 		at := host.CreationTimestamp.Time
 		if stored := meta.FindStatusCondition(host.Status.Conditions, found.Type); stored != nil {
@@ -61,6 +62,17 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 		all = append(all, *conditionOf(&found, host.Generation, at))
 	}
 	host.Status.Conditions = append([]metav1.Condition{*conditionOf(&ready, host.Generation, since)}, all...)
+}
+
+// recognised returns whether a machine can be recognised as a host.
+func (c *Checker) recognised(host *v1.BareMetalHost) decide.Condition {
+	found := decide.Condition{Type: conditionRecognised, Met: true, Reason: conditionRecognised}
+	if h := snapshot.HostFrom(host); h != nil {
+		if reason := decide.Unrecognised(c.opts.Decider, h); reason != "" {
+			found.Met, found.Reason, found.Message = false, reasonUnrecognised, reason
+		}
+	}
+	return found
 }
 
 // conditions returns the conditions of a host, which need not be stored, but Ready.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -268,6 +269,42 @@ func TestHostThatNobodyCanBeIsNotReady(t *testing.T) {
 
 // TestConditionsNameTheUnknownAddress: where a config with matchIPs can go before the one that
 // is shown, ConfigMatched says so.
+// TestTimeOfNotRecognised: Ready has the time of the write that took the last identity of a host,
+// and of the one that gave it back.
+func TestTimeOfNotRecognised(t *testing.T) {
+	c, _ := checked(t)
+	stored := newHost("a", "worker", "")
+	created := time.Now().Add(-time.Hour).Truncate(time.Second)
+	stored.CreationTimestamp = metav1.NewTime(created)
+	readyOf := func() *metav1.Condition {
+		read := stored.DeepCopy()
+		c.Complete(read)
+		for _, condition := range read.Status.Conditions {
+			if condition.Type == conditionRecognised {
+				t.Errorf("a client reads %+v", condition)
+			}
+		}
+		return meta.FindStatusCondition(read.Status.Conditions, v1.ConditionReady)
+	}
+	c.Admit(stored)
+	if ready := readyOf(); ready.Status != metav1.ConditionTrue || !ready.LastTransitionTime.Time.Equal(created) {
+		t.Errorf("before: %+v", ready)
+	}
+	for _, step := range []struct {
+		mac  string
+		want metav1.ConditionStatus
+	}{{"", metav1.ConditionFalse}, {"52:54:00:00:00:01", metav1.ConditionTrue}} {
+		for i := range stored.Status.Conditions { // some time passes
+			stored.Status.Conditions[i].LastTransitionTime = metav1.NewTime(created)
+		}
+		stored.Spec.BootMACAddress = step.mac
+		c.Admit(stored)
+		if ready := readyOf(); ready.Status != step.want || time.Since(ready.LastTransitionTime.Time) > time.Minute {
+			t.Errorf("with the hardware address %q: %+v", step.mac, ready)
+		}
+	}
+}
+
 func TestConditionsNameTheUnknownAddress(t *testing.T) {
 	c, inv := checked(t)
 	message := func(role, ip string) string {

@@ -20,6 +20,9 @@ const (
 	reasonDuplicate = decide.ReasonDuplicate
 )
 
+// conditionRecognised is stored for its time alone: clients read it as a part of Ready.
+const conditionRecognised = "Recognised"
+
 // reasonUnrecognised is the reason of the condition Ready of a host that no machine can be.
 const reasonUnrecognised = "NotRecognised"
 

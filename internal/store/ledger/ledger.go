@@ -135,7 +135,7 @@ func (l *Ledger) checkData(data string, state record, missing bool) error {
 		}
 	}
 	return &Mismatch{
-		Reason: fmt.Sprintf("%s says that %v were stored, but %s is empty", l.path(), state.Buckets, data),
+		Reason: fmt.Sprintf("%s says that %v were stored, but %s is empty or missing", l.path(), state.Buckets, data),
 		Remedy: "restore it from a backup; or `glowplug store init` begins a new, empty store",
 	}
 }
