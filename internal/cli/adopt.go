@@ -35,9 +35,10 @@ func newAdoptCommand() *cobra.Command {
 		Long: `Make a BareMetalHost of an UnknownMachine. The host has the hardware address of the
 machine as bootMACAddress and, where it is known, its systemUUID. The UUID is what the
 machine says of itself, and so is the hardware address if "kubectl describe um/MACHINE"
-shows no neighborMAC, which is from the server's neighbour table. Such a machine is
-recognised as the host only from an address of the host, which --ip sets, or from one in
-spec.bootSources. The UnknownMachine is removed by the server.`,
+shows no neighborMAC, which is from the server's neighbour table. Unless the server runs
+with --identity-claims=trust, such a machine is recognised as the host only from an
+address of the host, which --ip sets, or from one in spec.bootSources. A machine whose
+hardware address is unknown needs --ip. The server removes the UnknownMachine.`,
 		Example: `  kubectl get um
   glowplug adopt um/52-54-00-12-34-56 -n rack-a --name node-7
   glowplug adopt 52-54-00-12-34-56 --name node-7 --image coreos --label role=builder --dry-run=client -o yaml`,
@@ -85,8 +86,8 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 	if client.Code(err) == http.StatusNotFound {
 		return withHint(fmt.Errorf("there is no UnknownMachine %s", machine),
 			"kubectl get um lists the machines that asked and are unknown; "+
-				"one goes once a BareMetalHost has its MAC, or has its address and no MAC; "+
-				"one that is named by an address also goes once the machine has asked with its MAC")
+				"the server removes one when a BareMetalHost has its MAC, or has its address and no MAC; "+
+				"if its name is an address, also when the machine asks with its MAC")
 	}
 	if err != nil {
 		return err

@@ -260,8 +260,8 @@ func (a *applier) judge(ctx context.Context, l *lateConfig, mended bool) error {
 	case l.failure == nil:
 		return nil
 	case mended && a.isDryRun():
-		fmt.Fprintf(a.notes, "note: the warning is about %s over the hosts and layers that are stored, and a dry run does not "+
-			"store those of these objects; glowplug validate checks the files together\n", l.name)
+		fmt.Fprintf(a.notes, "note: the warning is about %s over the hosts and layers that are stored, and a dry run does "+
+			"not store those of these objects; glowplug validate checks the files together\n", l.name)
 		return nil
 	}
 	return l.failure.error(l.name, a.isDryRun())
@@ -303,13 +303,20 @@ func failureOf(object *unstructured.Unstructured) *failure {
 	case status.Phase != v1.PhaseError:
 		return nil
 	case compile.IsOfLayers(status.ErrorMessage):
-		return &failure{"cannot be merged over its layers", "the warning above names the layer to correct", true, true}
+		return &failure{
+			predicate: "cannot be merged over its layers",
+			hint:      "the warning above names the layer to correct", ofLayers: true, mendable: true,
+		}
 	case status.Hosts != nil && status.Hosts.Failed > 0:
-		return &failure{"fails for " + count(int(status.Hosts.Failed), "host", "hosts"),
-			"its status.hosts.failures has the reasons", false, true}
+		return &failure{
+			predicate: "fails for " + count(int(status.Hosts.Failed), "host", "hosts"),
+			hint:      "its status.hosts.failures has the reasons", mendable: true,
+		}
 	}
-	return &failure{"does not compile", "the warning above has the reason; glowplug validate shows the place in the file",
-		false, false}
+	return &failure{
+		predicate: "does not compile",
+		hint:      "the warning above has the reason; glowplug validate shows the place in the file",
+	}
 }
 
 // awaitMended waits until the server has mended the configs that the objects may mend.

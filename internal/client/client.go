@@ -198,7 +198,10 @@ func (e *Refused) Error() string {
 }
 
 func refused(resp *http.Response, answer []byte) error {
-	e := &Refused{Code: resp.StatusCode, Message: strings.TrimSpace(string(answer)), retryAfter: resp.Header.Get("Retry-After") != ""}
+	e := &Refused{
+		Code: resp.StatusCode, Message: strings.TrimSpace(string(answer)),
+		retryAfter: resp.Header.Get("Retry-After") != "",
+	}
 	var status metav1.Status
 	if json.Unmarshal(answer, &status) == nil && status.Message != "" {
 		e.Message = status.Message

@@ -70,7 +70,8 @@ spec:
 		layered("upper", "{name: lower}", `{"files":[{"path":"/etc/d/f"}]}`)+
 			layered("lower", "", `{"links":[{"path":"/etc/d","target":"/x"}]}`))
 	says(0, "ignitionconfig layers/lower created (dry run)\nignitionconfig layers/upper created (dry run)\n",
-		"note: the warning is about layers/upper over the hosts and layers that are stored", "-f", "layers.yaml", "--dry-run=server")
+		"note: the warning is about layers/upper over the hosts and layers that are stored", "-f", "layers.yaml",
+		"--dry-run=server")
 	says(0, "ignitionconfig layers/lower created\nignitionconfig layers/upper created\n", "", "-f", "layers.yaml")
 	for _, done := range []string{"configured", "unchanged"} {
 		says(1, "ignitionconfig layers/lower "+done+"\nignitionconfig layers/upper "+done+"\n",
@@ -80,7 +81,8 @@ spec:
 	// A layer that comes later mends the config that is in error for want of it.
 	write(t, filepath.Join(dir, "alone.yaml"), layered("waits", "{name: late}", "{}"))
 	write(t, filepath.Join(dir, "late.yaml"), layered("waits", "{name: late}", "{}")+layered("late", "", "{}"))
-	says(1, "ignitionconfig layers/waits created\n", "error: ignitionconfig layers/waits is stored, and cannot be merged over its layers\n",
+	says(1, "ignitionconfig layers/waits created\n",
+		"error: ignitionconfig layers/waits is stored, and cannot be merged over its layers\n",
 		"-f", "alone.yaml")
 	// A dry run says the same while no object here would change that.
 	write(t, filepath.Join(dir, "half.yaml"), layered("waits", "{name: lower}, {name: late}", "{}")+
@@ -90,7 +92,8 @@ spec:
 	says(0, "ignitionconfig layers/late created\nignitionconfig layers/waits unchanged\n", "", "-f", "late.yaml")
 	// A host or a layer that mends a template is followed before the template is judged.
 	const templated = "apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: made, namespace: layers}\nspec:\n" +
-		"  {type: ignition, format: butane, template: true, selector: {matchLabels: {role: made}}, layers: [{name: under}],\n" +
+		"  {type: ignition, format: butane, template: true, selector: {matchLabels: {role: made}},\n" +
+		"  layers: [{name: under}],\n" +
 		"  config: \"variant: fcos\\nversion: 1.5.0\\nstorage: {files: [{path: /r, contents: {inline: " +
 		"'{{ .Labels.rack }}'}}]}\"}\n---\n"
 	host := func(name, labels string) string {
@@ -102,7 +105,8 @@ spec:
 	_, _, _ = apply("-f", "bad.yaml")
 	eventually(t, "the template fails for a host", func() bool {
 		_, notes, code := apply("-f", "bad.yaml")
-		return code == 1 && strings.Contains(notes, "warning: spec.config: when it was last rendered: 1 of 2 hosts fails: ") &&
+		return code == 1 &&
+			strings.Contains(notes, "warning: spec.config: when it was last rendered: 1 of 2 hosts fails: ") &&
 			strings.Contains(notes, "IgnitionConfig made: ignitionconfig layers/made is stored, and fails for 1 host\n")
 	})
 	says(0, "ignitionconfig layers/made unchanged (dry run)\nbaremetalhost layers/m1 configured (dry run)\n",

@@ -31,7 +31,8 @@ spec: {bootMACAddress: "02:00:00:00:00:02", image: cd}
 var damageSays = map[string][2]string{
 	"IGNITIONCONFIGS": {"/api/v1/namespaces/default/baremetalhosts/plain", "lacks the configs; restore the bucket"},
 	"ISCSICDROMS":     {"/api/v1/explain?host=default/imaged", "lacks the image default/cd of this machine"},
-	"NAMESPACES":      {"/api/v1/explain?host=default/imaged", "lacks the namespace default, which may have a boot script"},
+	"NAMESPACES": {"/api/v1/explain?host=default/imaged",
+		"lacks the namespace default, which may have a boot script"},
 }
 
 // TestDamagedMetaFile damages the meta file of each bucket in turn, removes the

@@ -10,6 +10,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/coreos"
+	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/image"
 	"glowplug/internal/image/download"
@@ -70,8 +71,7 @@ var errUnread = errors.New("the stream releases have not been read yet")
 
 // errLost is for streams whose bucket is damaged: they are read once an operator has restored it
 // and started the server again.
-var errLost = errors.New("the server's store is damaged, and lacks the stream releases; " +
-	"restore the bucket that the log names")
+var errLost error = fault.LostBucket("the stream releases")
 
 // of returns what a CD-ROM wants to be fetched; nil where it wants nothing. The
 // error says why that cannot be told.

@@ -45,15 +45,18 @@ func TestMistakesSayWhatTheSourceIs(t *testing.T) {
 		},
 		"an action in quotes": {
 			FormatButane, head + "storage:\n  files:\n    - path: /etc/hostname\n      contents:\n        inline: \"{{ .Hostname }}\"\n",
-			"line 7:18: {{ .Hostname }} is not rendered: the config is no template", "set spec.template: true in the IgnitionConfig; a plain file is",
+			"line 7:18: {{ .Hostname }} is not rendered: the config is no template",
+			"set spec.template: true in the IgnitionConfig; a plain file is",
 		},
 		"an action without quotes": {
 			FormatButane, head + "storage:\n  files:\n    - path: {{ .Hostname }}\n",
-			"line 5:13: {{ .Hostname }} is not rendered: the config is no template", "set spec.template: true in the IgnitionConfig; a plain file is",
+			"line 5:13: {{ .Hostname }} is not rendered: the config is no template",
+			"set spec.template: true in the IgnitionConfig; a plain file is",
 		},
 		"an action in a kickstart": {
 			FormatKickstart, "network --hostname={{ .Hostname }}\n",
-			"line 1:20: {{ .Hostname }} is not rendered: the config is no template", "set spec.template: true in the IgnitionConfig; a plain file is",
+			"line 1:20: {{ .Hostname }} is not rendered: the config is no template",
+			"set spec.template: true in the IgnitionConfig; a plain file is",
 		},
 	} {
 		src := Source{Type: TypeIgnition, Format: c.format, Config: c.source}

@@ -66,7 +66,8 @@ func uncompiled(config *snapshot.Config) string {
 	if config.Pending {
 		return "is still being compiled"
 	}
-	return "has no compiled result of type " + config.Type + "; correct the error that its status or glowplug validate names"
+	return "has no compiled result of type " + config.Type +
+		"; correct the error that its status or glowplug validate names"
 }
 
 // ImageReady returns whether a host, which need not be stored, can boot its image. It does

@@ -12,7 +12,8 @@ import (
 func TestNotCompiled(t *testing.T) {
 	for phase, want := range map[string]string{
 		v1.PhasePending: "is still being compiled",
-		v1.PhaseError:   "has no compiled result of type ignition; correct the error that its status or glowplug validate names",
+		v1.PhaseError: "has no compiled result of type ignition; correct the error that its status or glowplug " +
+			"validate names",
 	} {
 		l := story()
 		l.configs[0].Compiled, l.configs[0].Status.Phase = nil, phase

@@ -383,7 +383,8 @@ func TestContract(t *testing.T) {
 		{name: "a config that never compiled", lab: storyAnd(func(l *lab) { l.configs[0].Compiled = nil }),
 			ask:  ask{from: "192.168.10.10"},
 			want: "503; host g10/builder1 by address; config g10/coreos-builder by labels",
-			says: "config g10/coreos-builder has no compiled result of type ignition; correct the error that its status or glowplug validate names, and"},
+			says: "config g10/coreos-builder has no compiled result of type ignition; correct the error that its status or " +
+				"glowplug validate names, and"},
 		{name: "a config that is being compiled", lab: storyAnd(func(l *lab) {
 			l.configs[0].Compiled, l.configs[0].Status.Phase = nil, v1.PhasePending
 		}), ask: ask{from: "192.168.10.10"},

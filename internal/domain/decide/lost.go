@@ -43,7 +43,7 @@ func lostImage(objects LostObjects, h *snapshot.Host) *fault.Error {
 func (l *Lost) image(h *snapshot.Host) *fault.Error {
 	switch {
 	case l.AllImages:
-		return lostBucket("the image " + h.Image.String() + " of this machine")
+		return fault.LostBucket("the image " + h.Image.String() + " of this machine")
 	case slices.Contains(l.Images, h.Image.String()):
 		return lostObject("image", h.Image.String(), "it is the one of this machine")
 	}
@@ -78,7 +78,7 @@ func (q *question) doubtHost(lost *Lost) *fault.Error {
 // doubtConfig returns an error where a lost config could have been chosen.
 func (q *question) doubtConfig(lost *Lost, query *match.Query) *fault.Error {
 	if lost.AllConfigs {
-		return lostBucket("the configs")
+		return fault.LostBucket("the configs")
 	}
 	for i := range lost.Configs {
 		if c := &lost.Configs[i]; q.couldWin(c, *query) {
@@ -134,7 +134,7 @@ func lostScript(objects LostObjects, h *snapshot.Host) *fault.Error {
 	}
 	switch lost := objects.Lost(); {
 	case lost.AllNamespaces:
-		return lostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
+		return fault.LostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
 	case slices.Contains(lost.Namespaces, h.Namespace):
 		return lostObject("namespace", h.Namespace, "it may have a boot script for this machine")
 	}
@@ -147,20 +147,14 @@ func (l *Lost) whyNoConfig(h *snapshot.Host) string {
 	const until = "; until then the machine of this host gets 503"
 	switch hasImage := h.Image != (snapshot.Ref{}); {
 	case l.AllConfigs:
-		return lostBucket("the configs").Sentence + until
+		return fault.LostBucket("the configs").Sentence + until
 	case hasImage && l.AllImages:
-		return lostBucket("the image "+h.Image.String()+" of this machine, which may name its config").Sentence + until
+		return fault.LostBucket("the image "+h.Image.String()+" of this machine, which may name its config").Sentence + until
 	case len(l.Configs) > 0 || hasImage && l.image(h) != nil:
 		return "the store has lost objects, and with them perhaps the config of this host: its machine gets 503; " +
 			"the events with the reason ObjectLost and the log of the server name them"
 	}
 	return ""
-}
-
-// lostBucket returns the error of a machine that needs what was in a bucket that is missing.
-func lostBucket(what string) *fault.Error {
-	return fault.New(fault.Unavailable, "the server's store is damaged, and lacks "+what+
-		"; restore the bucket that the log names")
 }
 
 func lostObject(kind, key, why string) *fault.Error {

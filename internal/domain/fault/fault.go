@@ -30,6 +30,11 @@ type Error struct {
 // New returns an error with the sentence for the client.
 func New(kind Kind, sentence string) *Error { return &Error{Kind: kind, Sentence: sentence} }
 
+// LostBucket returns the error of a request that needs what was in a bucket that is missing.
+func LostBucket(what string) *Error {
+	return New(Unavailable, "the server's store is damaged, and lacks "+what+"; restore the bucket that the log names")
+}
+
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return e.Sentence + ": " + e.Cause.Error()

@@ -50,7 +50,7 @@ func configWarnings(config, old *v1.IgnitionConfig) []string {
 		}
 		out = append(out, message)
 		// The other hosts of a template that fails for some hosts have the newest source.
-		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !(c.Template && c.Generation == config.Generation) {
+		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !isTemplate(config) {
 			out = append(out, stillServed(c, status.ErrorMessage))
 		}
 	case v1.PhasePending:
@@ -73,17 +73,22 @@ func configWarnings(config, old *v1.IgnitionConfig) []string {
 // dated adds to the error of a config that this write has not changed when it was found: the status
 // follows a change of a layer or a host a moment later.
 func dated(message string, config *v1.IgnitionConfig) string {
-	c := config.Compiled
-	isTemplate := c != nil && c.Template && c.Generation == config.Generation
-	if !isTemplate && !compile.IsOfLayers(message) {
+	rendered := isTemplate(config)
+	if !rendered && !compile.IsOfLayers(message) {
 		return message
 	}
 	field, reason, _ := strings.Cut(message, ": ")
 	done := "merged"
-	if isTemplate {
+	if rendered {
 		done = "rendered"
 	}
 	return fmt.Sprintf("%s: when it was last %s: %s", field, done, reason)
+}
+
+// isTemplate reports whether the newest source of a config is a template that can be rendered.
+func isTemplate(config *v1.IgnitionConfig) bool {
+	c := config.Compiled
+	return c != nil && c.Template && c.Generation == config.Generation
 }
 
 // stillServed says what machines get where the newest source, or its merge over its layers, has
@@ -94,8 +99,8 @@ func stillServed(c *v1.Compiled, message string) string {
 		return fmt.Sprintf("spec.config: hosts are still served the template of generation %d, where it renders for them",
 			c.Generation)
 	case compile.IsOfLayers(message):
-		return fmt.Sprintf("%smachines are still served the former config, with the source of generation %d", compile.OfLayers,
-			c.Generation)
+		return fmt.Sprintf("%smachines are still served the former config, with the source of generation %d",
+			compile.OfLayers, c.Generation)
 	}
 	return fmt.Sprintf("spec.config: machines are still served the last good source, of generation %d", c.Generation)
 }

@@ -104,7 +104,8 @@ func TestFloodOfRequestsLeavesFewLines(t *testing.T) {
 
 // A token that is not valid is seen, with a claim and without, and is not told.
 func TestRefusedTokenOfAMachineIsSeen(t *testing.T) {
-	for _, path := range []string{PathIgnition + "?mac=52:54:00:00:00:01", PathIgnition, PathIPXE, PathStreams + "x.json"} {
+	paths := []string{PathIgnition + "?mac=52:54:00:00:00:01", PathIgnition, PathIPXE, PathStreams + "x.json"}
+	for _, path := range paths {
 		r := newRig(t, found(testConfig))
 		do(t, r, "GET", path, http.Header{"Authorization": {"Bearer s3cret-t0ken"}})
 		got := r.logged()

@@ -314,7 +314,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"reason"}),
 		stale: factory.NewCounter(prometheus.CounterOpts{
 			Name: "glowplug_boot_stale_answers_total",
-			Help: "Machines that were given the last good version of a config, since the newest source, its layers or the host give none.",
+			Help: "Machines that were given the last good version of a config, since the newest source, its layers or the " +
+				"host give none.",
 		}),
 		durations: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glowplug_boot_request_duration_seconds",
