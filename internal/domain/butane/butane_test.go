@@ -35,28 +35,34 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 		line, column int
 		says         string // a part of the message and hint
 	}{
-		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 2 or 6 spaces"},
+		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 3 spaces more, or by 1 space less"},
 		"between dash and key": {
-			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 2 or 6 spaces",
+			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 1 space more, or by 3 spaces less",
 		},
 		"an item left of its list": {
-			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it like the items that it belongs to: by",
+			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it like the items that it belongs to: by 1 space more",
 		},
 		"an item left of the mapping of its list": {
-			head + "storage:\n  files:\n    - path: /a\n- path: /b\n", 6, 1, "indent it like the items that it belongs to: by 4",
+			head + "storage:\n  files:\n    - path: /a\n- path: /b\n", 6, 1, "indent it like the items that it belongs to: by 4 spaces more",
 		},
 		"a key among items": {
 			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
 		},
 		"deeper than a value": {
-			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "line 5 has a value already",
+			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "line above has a value already; if this line belongs beside it, indent it by 1 space less",
 		},
+		"two values below a key without one": {
+			head + "storage:\n  files:\n    - path: /a\n      contents:\n        inline: a: b\n", 7, 9, `": " is quoted`,
+		},
+		"two values in an item":     {head + "storage:\n  disks:\n    - device: /dev/sda: x\n", 5, 7, `": " is quoted`},
+		"two values below a text":   {head + "a: |\n  b\nc:\n  d: e: f\n", 6, 3, `": " is quoted`},
+		"two values below an empty": {head + "a:\n\n  # c: d\n  d: e: f\n", 6, 3, `": " is quoted`},
 		"text that is not indented": {
 			head + "systemd:\n  units:\n    - contents: |\n      [Unit]\n      A=b\n", 6, 7, "are indented deeper than its key",
 		},
 		"after a text that looks like YAML": {
 			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4,
-			"indent it by 2 or 6",
+			"indent it by 3 spaces more, or by 1 space less",
 		},
 		"section without content": {head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object"},
 		"key twice":               {head + "variant: fcos\n", 3, 1, `key "variant" is defined twice: first on line 1`},

@@ -18,7 +18,9 @@ var blockText = regexp.MustCompile(`(^|[\s:])[|>][0-9+-]*\s*(#.*)?$`)
 
 // misplaced finds the first line whose indentation fits no mapping and no list that is
 // open at it, where the YAML library names the line at which the outer one begins. It
-// returns the number of the line, 0 for none. It reads block style only.
+// returns the number of the line, 0 for none. It reads block style only. The hint counts
+// spaces from the line itself, so that it holds in a manifest, too, where the config is
+// indented.
 func misplaced(lines []string) (number int, message, hint string) {
 	var open []level
 	text := -1 // the offset of the key whose text the lines belong to; -1 outside of one
@@ -43,18 +45,18 @@ func misplaced(lines []string) (number int, message, hint string) {
 		n := len(open)
 		switch {
 		case deeper >= 0 && (n == 0 || open[n-1].at < indent):
-			hint = "indent it by " + spaces(deeper)
+			hint = "indent it by " + spaces(deeper-indent) + " more"
 			if n > 0 {
-				hint = fmt.Sprintf("indent it by %d or %s", outer(open, dash), spaces(deeper))
+				hint += ", or by " + spaces(indent-outer(open, dash)) + " less"
 			}
-			return i + 1, fmt.Sprintf("this line is indented by %s, and the lines that it could belong to are not", spaces(indent)),
+			return i + 1, "this line is indented like none of the lines that it could belong to",
 				hint + ", like the lines that it belongs to"
 		case n > 0 && open[n-1].at == indent && open[n-1].list && !dash:
 			return i + 1, "this key is indented like the items of the list above it",
 				"indent it deeper, if it belongs to the last item, or less, if it belongs beside the list"
 		case deeper >= 0 && open[n-1].at == indent && !open[n-1].list && dash:
 			return i + 1, "this item of a list stands where a key is expected",
-				fmt.Sprintf("indent it like the items that it belongs to: by %s", spaces(deeper))
+				fmt.Sprintf("indent it like the items that it belongs to: by %s more", spaces(deeper-indent))
 		case n == 0 || open[n-1].at < indent || dash != open[n-1].list:
 			open = append(open, level{indent, dash})
 		}

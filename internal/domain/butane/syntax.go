@@ -83,13 +83,35 @@ func explainSyntax(f *report.Finding, lines []string) {
 		}
 	case strings.HasPrefix(message, "mapping values are not allowed"):
 		f.Hint = `a text that contains ": " is quoted`
-		if at := f.Line - 1; at > 0 && at < len(lines) && indentOf(lines[at]) > keyOffset(lines[at-1]) {
-			f.Hint = fmt.Sprintf("line %d has a value already; if this line belongs beside it, indent it by %s", at,
-				spaces(keyOffset(lines[at-1])))
+		if deeper := besideValue(lines, f.Line); deeper > 0 {
+			f.Hint = "the line above has a value already; if this line belongs beside it, indent it by " +
+				spaces(deeper) + " less"
 		}
 	case message == "could not find expected ':'":
 		f.Hint = "the line has no key; the lines of a text after | are indented deeper than its key"
 	}
+}
+
+// withoutValue finds a key that has no value on its own line.
+var withoutValue = regexp.MustCompile(`:\s*([#|>&!].*)?$`)
+
+// besideValue returns how many spaces deeper a line is indented than the key of the line
+// above it, if that has a value on its line; else 0. Blank lines and comments do not count.
+func besideValue(lines []string, line int) int {
+	if line > len(lines) {
+		return 0
+	}
+	for i := line - 2; i >= 0; i-- {
+		above := strings.TrimSpace(lines[i])
+		if above == "" || above[0] == '#' {
+			continue
+		}
+		if withoutValue.MatchString(above) {
+			return 0
+		}
+		return max(0, indentOf(lines[line-1])-keyOffset(lines[i]))
+	}
+	return 0
 }
 
 // TabHint is the hint for a line that is indented with a tab.
