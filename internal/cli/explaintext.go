@@ -80,6 +80,9 @@ func (t *explanationText) client(e *decide.Explanation) {
 	c := &e.Client
 	who := whoAsks(e.As) + " asks"
 	switch {
+	case len(c.Addresses) > 0:
+		who = fmt.Sprintf("%s is taken to ask from %s; the neighbour table has %s for its hardware address %s"+
+			" (--from names one of them)", whoAsks(e.As), c.Address, strings.Join(c.Addresses, " and "), c.Neighbor)
 	case c.Address != "":
 		who += " from " + c.Address + prefixed(", whose hardware address in the neighbour table is ", c.Neighbor)
 	case c.Neighbor != "":

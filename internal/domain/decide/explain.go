@@ -124,7 +124,8 @@ func (d *Decider) Inquire(in *Inquiry) (*Explanation, *fault.Error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, believed := in.asMachine(view, host), in.asBelieved(host)
+	machine, addresses := in.asMachine(view, host)
+	believed := in.asBelieved(host)
 	headers := ""
 	if in.leavesHeaders() {
 		headers = d.giveHeaders(machine, host)
@@ -137,10 +138,15 @@ func (d *Decider) Inquire(in *Inquiry) (*Explanation, *fault.Error) {
 	}
 	req := machine
 	if in.As == AsBelieved {
-		req, headers = believed, ""
+		req, addresses, headers = believed, nil, ""
 	}
 	e := d.Explain(req)
 	e.Client.Headers, e.Named = headers, nameOf(host)
+	if len(addresses) > 1 {
+		for _, addr := range addresses {
+			e.Client.Addresses = append(e.Client.Addresses, addr.String())
+		}
+	}
 	e.Others = d.otherAnswers(req, in.others(host, machine, believed, &installer))
 	return e, nil
 }

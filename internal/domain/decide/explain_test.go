@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
 )
 
 // TestExplanation compares explanations with golden files, which the test of their text
@@ -49,6 +52,7 @@ func TestExplanation(t *testing.T) {
 		"maconly":  "host=g10/maconly&role=builder",
 		"believed": "as=believed&ip=192.168.66.6&mac=" + macA,
 		"sources":  "host=g10/behind",
+		"moved":    "host=g10/moved",
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, fault := ParseInquiry(query)
@@ -57,12 +61,33 @@ func TestExplanation(t *testing.T) {
 			}
 			l := story()
 			l.host("g10", "behind", "52:54:00:00:00:77", "", "role", "builder").Spec.BootSources = []string{"203.0.113.0/28"}
+			in.AddressesOf, in.Locate = moved(l.host("g10", "moved", "52:54:00:00:00:78", ""))
 			got, fault := New(Options{Inventory: l.inventory(t)}).Inquire(in)
 			if fault != nil {
 				t.Fatal(fault)
 			}
 			compareGolden(t, name, got)
 		})
+	}
+}
+
+// moved returns a network in which a host without an address has two entries in the
+// neighbour table: that of its former address, and that of its address.
+func moved(h *v1.BareMetalHost) (addressesOf func(netaddr.MAC) []netip.Addr, locate func(netip.Addr) identity.Caller) {
+	addresses := []netip.Addr{netip.MustParseAddr("192.168.10.88"), netip.MustParseAddr("192.168.10.99")}
+	mac, _ := netaddr.ParseMAC(h.Spec.BootMACAddress)
+	addressesOf = func(of netaddr.MAC) []netip.Addr {
+		if of != mac {
+			return nil
+		}
+		return addresses
+	}
+	return addressesOf, func(addr netip.Addr) identity.Caller {
+		caller := identity.Caller{Addr: addr}
+		if slices.Contains(addresses, addr) {
+			caller.MAC = mac
+		}
+		return caller
 	}
 }
 

@@ -82,6 +82,10 @@ type ExplainedBoot struct {
 type Client struct {
 	// Address is the client's, as the network shows it.
 	Address string `json:"address,omitempty"`
+	// Addresses are those that the neighbour table has for the hardware address of the
+	// machine, where these are several and nothing else says which one it asks from. Address
+	// is the first of them.
+	Addresses []string `json:"addresses,omitempty"`
 	// Neighbor is its hardware address in the neighbour table.
 	Neighbor string `json:"neighbor,omitempty"`
 	// Believed is true where all claims of the caller hold.

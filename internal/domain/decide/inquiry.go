@@ -31,10 +31,10 @@ type Inquiry struct {
 	Accept, UserAgent string
 	// Sender sent the inquiry. It is the machine where the inquiry names none.
 	Sender identity.Caller
-	// Locate returns the client with an address, as the network shows it, and AddressOf an
-	// address with a hardware address, or zero; nil: the network is unknown.
-	Locate    func(netip.Addr) identity.Caller
-	AddressOf func(netaddr.MAC) netip.Addr
+	// Locate returns the client with an address, as the network shows it, and AddressesOf the
+	// addresses with a hardware address, lowest first; nil: the network is unknown.
+	Locate      func(netip.Addr) identity.Caller
+	AddressesOf func(netaddr.MAC) []netip.Addr
 	// Gone is closed when the sender has gone away; nil: never.
 	Gone <-chan struct{}
 }
@@ -106,56 +106,58 @@ func (in *Inquiry) leavesHeaders() bool {
 }
 
 // asMachine returns the request as the machine itself sends it; host is the named one or nil.
-func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) *Request {
+// addresses are those of machine.
+func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) (req *Request, addresses []netip.Addr) {
+	caller, addresses := in.machine(view, host)
 	return &Request{
-		Type: in.Type, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
-		Caller: in.machine(view, host),
-	}
+		Type: in.Type, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Caller: caller,
+	}, addresses
 }
 
 // machine returns the machine as the network shows it: by From, by the claimed address, or
 // by the addresses of its host. A host without a known address is taken for one in its
-// bootSources, or without these on the server's own network.
-func (in *Inquiry) machine(view snapshot.View, host *snapshot.Host) identity.Caller {
+// bootSources, or without these on the server's own network. addresses are those that the
+// neighbour table has for its hardware address, where the machine is found by that: it is
+// taken for the one with the first.
+func (in *Inquiry) machine(view snapshot.View, host *snapshot.Host) (machine identity.Caller, addresses []netip.Addr) {
 	if host == nil {
 		host = in.claimedHost(view)
 	}
 	switch {
 	case in.From.IsValid():
-		return in.locate(in.From)
+		return in.locate(in.From), nil
 	case in.Claims.IP.IsValid():
-		return in.locate(in.Claims.IP)
+		return in.locate(in.Claims.IP), nil
 	case host != nil && len(host.IPs) > 0:
-		return in.locate(host.IPs[0])
+		return in.locate(host.IPs[0]), nil
 	case host != nil:
-		machine := in.onLink(host.MACs)
-		if !machine.Addr.IsValid() && len(host.BootSources) > 0 {
-			return in.locate(host.BootSources[0].Addr())
+		if machine, addresses = in.onLink(host.MACs); addresses == nil && len(host.BootSources) > 0 {
+			machine = in.locate(host.BootSources[0].Addr())
 		}
-		return machine
+		return machine, addresses
 	case in.Claims.MAC != zeroMAC:
 		return in.onLink([]netaddr.MAC{in.Claims.MAC})
 	case len(Named(&in.Claims)) == 0:
-		return in.Sender
+		return in.Sender, nil
 	}
-	return identity.Caller{}
+	return identity.Caller{}, nil
 }
 
-// onLink returns the machine with hardware addresses on the server's own network, with its
-// address where that is known; zero for no hardware addresses.
-func (in *Inquiry) onLink(macs []netaddr.MAC) identity.Caller {
+// onLink returns the machine with hardware addresses on the server's own network, with the
+// first of its addresses where these are known; zero for no hardware addresses.
+func (in *Inquiry) onLink(macs []netaddr.MAC) (machine identity.Caller, addresses []netip.Addr) {
 	for _, mac := range macs {
-		if in.AddressOf == nil {
+		if in.AddressesOf == nil {
 			break
 		}
-		if addr := in.AddressOf(mac); addr.IsValid() {
-			return in.locate(addr)
+		if addresses = in.AddressesOf(mac); len(addresses) > 0 {
+			return in.locate(addresses[0]), addresses
 		}
 	}
 	if len(macs) == 0 {
-		return identity.Caller{}
+		return identity.Caller{}, nil
 	}
-	return identity.Caller{MAC: macs[0]}
+	return identity.Caller{MAC: macs[0]}, nil
 }
 
 // claimedHost returns the host that the claims name; nil: they name none.

@@ -40,8 +40,8 @@ func (f *flipTable) Lookup(netip.Addr, string) peer.Neighbor {
 	return f.entry
 }
 
-func (f *flipTable) AddressOf(netaddr.MAC) netip.Addr { return netip.Addr{} }
-func (f *flipTable) Close() error                     { return nil }
+func (f *flipTable) AddressesOf(netaddr.MAC) []netip.Addr { return nil }
+func (f *flipTable) Close() error                         { return nil }
 
 func (f *flipTable) set(mac, former netaddr.MAC) {
 	f.mu.Lock()

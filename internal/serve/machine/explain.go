@@ -13,9 +13,9 @@ import (
 // Locator is a Resolver that also finds machines by their hardware address.
 type Locator interface {
 	Resolver
-	// AddressOf returns an address whose neighbour entry has a hardware address; zero: there
-	// is none.
-	AddressOf(mac netaddr.MAC) netip.Addr
+	// AddressesOf returns the addresses whose neighbour entry has a hardware address, lowest
+	// first.
+	AddressesOf(mac netaddr.MAC) []netip.Addr
 }
 
 // Explain answers GET /api/v1/explain with a decision and its reasons, as JSON. The query is
@@ -36,7 +36,7 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool) http.
 		if failure == nil {
 			inquiry.Sender, inquiry.Gone = resolver.Caller(r), r.Context().Done()
 			inquiry.Locate = func(addr netip.Addr) identity.Caller { return callerAt(resolver, addr) }
-			inquiry.AddressOf = resolver.AddressOf
+			inquiry.AddressesOf = resolver.AddressesOf
 			answer, failure = decider.Inquire(inquiry)
 		}
 		if failure != nil {

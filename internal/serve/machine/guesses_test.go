@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -30,13 +31,13 @@ type neighbours map[string]netaddr.MAC
 func (n neighbours) Lookup(addr netip.Addr, _ string) peer.Neighbor {
 	return peer.Neighbor{MAC: n[addr.String()]}
 }
-func (n neighbours) AddressOf(mac netaddr.MAC) netip.Addr {
-	for addr, m := range n {
-		if m == mac {
-			return netip.MustParseAddr(addr)
+func (n neighbours) AddressesOf(mac netaddr.MAC) (addresses []netip.Addr) {
+	for _, addr := range slices.Sorted(maps.Keys(n)) {
+		if n[addr] == mac {
+			addresses = append(addresses, netip.MustParseAddr(addr))
 		}
 	}
-	return netip.Addr{}
+	return addresses
 }
 func (neighbours) Close() error { return nil }
 

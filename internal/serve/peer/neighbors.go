@@ -2,6 +2,7 @@ package peer
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -118,19 +119,19 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 	return t.ask(missed[:min(maxQueries, len(missed))])
 }
 
-// AddressOf returns the lowest address whose entry has a hardware address, so that IPv4 goes
-// before IPv6; zero: there is none. Link-local addresses do not count: they can be those of
-// several machines.
-func (t *neighborTable) AddressOf(mac netaddr.MAC) (lowest netip.Addr) {
+// AddressesOf returns the addresses whose entry has a hardware address, lowest first, so that
+// IPv4 goes before IPv6. A machine that has changed its address has several for a time.
+// Link-local addresses do not count: they can be those of several machines.
+func (t *neighborTable) AddressesOf(mac netaddr.MAC) (addresses []netip.Addr) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for key, entry := range t.entries {
-		isBetter := !lowest.IsValid() || key.addr.Less(lowest)
-		if entry.mac == mac && isBetter && !key.addr.IsLinkLocalUnicast() {
-			lowest = key.addr
+		if entry.mac == mac && !key.addr.IsLinkLocalUnicast() {
+			addresses = append(addresses, key.addr)
 		}
 	}
-	return lowest
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return slices.Compact(addresses) // two interfaces can have one address
 }
 
 // scope returns the index of the interface that a zone names, and reports whether there

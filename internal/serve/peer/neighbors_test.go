@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -72,11 +73,12 @@ func TestNeighborAddress(t *testing.T) {
 	}
 	table.put(neighborKey{2, netip.MustParseAddr("192.168.10.9")}, netaddr.MAC{2})
 	resolver := NewResolver(ResolverOptions{Table: &kernelless{table}})
-	if got := resolver.AddressOf(testMAC).String(); got != "192.168.10.10" {
-		t.Errorf("the address is %s", got)
+	table.put(neighborKey{3, netip.MustParseAddr("192.168.10.12")}, testMAC)
+	if got := fmt.Sprint(resolver.AddressesOf(testMAC)); got != "[192.168.10.10 192.168.10.12 2001:db8::1]" {
+		t.Errorf("the addresses are %s", got)
 	}
-	if got := resolver.AddressOf(netaddr.MAC{4}); got.IsValid() {
-		t.Errorf("the address of an unknown machine is %s", got)
+	if got := resolver.AddressesOf(netaddr.MAC{4}); len(got) > 0 {
+		t.Errorf("the addresses of an unknown machine are %s", got)
 	}
 }
 

@@ -33,8 +33,8 @@ type Neighbors interface {
 	// Lookup returns the entry of addr, which has no zone; zone is the interface
 	// of a link-local address. It never blocks for long.
 	Lookup(addr netip.Addr, zone string) Neighbor
-	// AddressOf returns an address whose entry has a hardware address; zero: there is none.
-	AddressOf(mac netaddr.MAC) netip.Addr
+	// AddressesOf returns the addresses whose entry has a hardware address, lowest first.
+	AddressesOf(mac netaddr.MAC) []netip.Addr
 	Close() error
 }
 
@@ -108,13 +108,12 @@ func (r *Resolver) Peer(remote netip.AddrPort) identity.Caller {
 	return caller
 }
 
-// AddressOf returns an address whose neighbour entry has a hardware address; zero: there is
-// none.
-func (r *Resolver) AddressOf(mac netaddr.MAC) netip.Addr {
+// AddressesOf returns the addresses whose neighbour entry has a hardware address, lowest first.
+func (r *Resolver) AddressesOf(mac netaddr.MAC) []netip.Addr {
 	if r.neighbors == nil {
-		return netip.Addr{}
+		return nil
 	}
-	return r.neighbors.AddressOf(mac)
+	return r.neighbors.AddressesOf(mac)
 }
 
 // neighbor returns the entry of a peer that is not on this machine.

@@ -27,8 +27,8 @@ func (f *fakeNeighbors) Lookup(addr netip.Addr, zone string) Neighbor {
 	return Neighbor{MAC: f.macs[key]}
 }
 
-func (f *fakeNeighbors) AddressOf(netaddr.MAC) netip.Addr { return netip.Addr{} }
-func (f *fakeNeighbors) Close() error                     { return nil }
+func (f *fakeNeighbors) AddressesOf(netaddr.MAC) []netip.Addr { return nil }
+func (f *fakeNeighbors) Close() error                         { return nil }
 
 func TestCaller(t *testing.T) {
 	proxies := []netip.Prefix{
