@@ -94,6 +94,18 @@ type occurrences struct {
 	message     string
 }
 
+// combinedPrefix begins the message of an event whose occurrences had different messages, as
+// it does in the events of Kubernetes: the count is that of all, the message of the last one.
+const combinedPrefix = "(combined from similar events): "
+
+// combine returns the message of an event after one more occurrence.
+func combine(former, newest string) string {
+	if former == "" || former == newest {
+		return newest
+	}
+	return controller.ClipMessage(combinedPrefix + strings.TrimPrefix(newest, combinedPrefix))
+}
+
 // add adds later occurrences.
 func (o *occurrences) add(later occurrences) {
 	switch {
@@ -102,7 +114,7 @@ func (o *occurrences) add(later occurrences) {
 		*o = later
 	default:
 		o.count = saturated(o.count, later.count)
-		o.last, o.message = later.last, later.message
+		o.last, o.message = later.last, combine(o.message, later.message)
 	}
 }
 
@@ -126,7 +138,7 @@ func (o *occurrences) write(ctx context.Context, store controller.Store, k *key,
 		}
 		e.ReportingInstance, e.Source.Host = instance, instance
 		e.Count = saturated(e.Count, o.count)
-		e.LastTimestamp, e.Message = metav1.Time{Time: o.last}, o.message
+		e.LastTimestamp, e.Message = metav1.Time{Time: o.last}, combine(e.Message, o.message)
 		return e, &ttl, nil
 	}
 	return store.GuaranteedUpdate(ctx, k.path(), &v1.Event{}, true, nil, update, nil)

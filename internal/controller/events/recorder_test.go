@@ -246,7 +246,7 @@ func TestStoreAway(t *testing.T) {
 		r.store.fail(nil)
 		pass(time.Minute)
 		e := r.all()["ClaimRefused g10/server1"]
-		if e == nil || e.Count != 2 || e.Message != "two" || !e.FirstTimestamp.Time.Equal(start) ||
+		if e == nil || e.Count != 2 || e.Message != "(combined from similar events): two" || !e.FirstTimestamp.Time.Equal(start) ||
 			e.LastTimestamp.Sub(start) != 10*time.Minute {
 			t.Errorf("event: %+v", e)
 		}
@@ -404,11 +404,37 @@ func TestLoginRefused(t *testing.T) {
 		pass(time.Minute)
 		e := r.all()["LoginRefused g10/live"]
 		if e == nil || e.Count != 5000 || e.Type != v1.EventWarning || e.InvolvedObject.Kind != "ISCSICdrom" ||
-			e.InvolvedObject.UID != "uid-live" || e.Message != "a login from 192.168.10.249" {
+			e.InvolvedObject.UID != "uid-live" || e.Message != "(combined from similar events): a login from 192.168.10.249" {
 			t.Errorf("%+v", e)
 		}
 		if objects, _ := r.store.count(); objects > ofHosts.burst+ofHosts.perMinute+2 {
 			t.Errorf("%d events", objects)
+		}
+	})
+}
+
+// TestCountIsOfTheMessage: an event that counts occurrences with other messages says so, as
+// in Kubernetes, whether these were written before or not.
+func TestCountIsOfTheMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := decide.Notice{Reason: decide.ReasonNoConfig, Host: r.host("server1"), Key: "ignition"}
+		for _, step := range []struct{ message, want string }{
+			{"10.0.0.1 asks", "10.0.0.1 asks"},
+			{"10.0.0.1 asks", "10.0.0.1 asks"},
+			{"10.0.0.2 asks", combinedPrefix + "10.0.0.2 asks"},
+			{"10.0.0.2 asks", combinedPrefix + "10.0.0.2 asks"},
+		} {
+			n.Message = step.message
+			r.Notice(n)
+			r.Notice(n)
+			pass(time.Minute)
+			if e := r.all()["NoConfig g10/server1"]; e == nil || e.Message != step.want {
+				t.Fatalf("after %q: %+v", step.message, e)
+			}
+		}
+		if e := r.all()["NoConfig g10/server1"]; e.Count != 8 {
+			t.Errorf("%d occurrences", e.Count)
 		}
 	})
 }

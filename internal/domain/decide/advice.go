@@ -74,7 +74,7 @@ func AdviseImageChange(h *snapshot.Host) (advice []Advice) {
 func AdviseConfig(view snapshot.View, config *snapshot.Config) (advice []Advice) {
 	if other := view.Tied(config); other != nil {
 		advice = append(advice, Advice{"spec.selector", "IgnitionConfig " + other.Ref.String() +
-			" has the same selector: a machine that both match receives the older one"})
+			" has the same selector: for a machine that both match the older one counts"})
 	}
 	return advice
 }

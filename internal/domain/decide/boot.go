@@ -78,7 +78,9 @@ func (d *Decider) Boot(req *Request) BootDecision {
 
 // ImageUnavailable returns the notice that a host cannot have its image.
 func ImageUnavailable(h *snapshot.Host, image snapshot.Ref, failure *fault.Error) Notice {
-	return Notice{Reason: ReasonImageUnavailable, Host: h, Key: image.String(), Message: failure.Sentence}
+	return Notice{
+		Reason: ReasonImageUnavailable, Host: h, Key: image.String() + " " + failure.Sentence, Message: failure.Sentence,
+	}
 }
 
 // BootUnavailable returns the notice that a known host cannot boot what a decision says.
@@ -86,7 +88,7 @@ func BootUnavailable(b *BootDecision, failure *fault.Error) Notice {
 	if b.Image != nil {
 		return ImageUnavailable(b.Host, b.Image.Ref, failure)
 	}
-	return Notice{Reason: ReasonScriptUnavailable, Host: b.Host, Message: failure.Sentence}
+	return Notice{Reason: ReasonScriptUnavailable, Host: b.Host, Key: failure.Sentence, Message: failure.Sentence}
 }
 
 // withoutIgnored removes the notices of claims that no host has: our own script sends all

@@ -332,19 +332,12 @@ func (q *question) ignore(claim *claim) {
 
 // unknown adds the notice of a machine that is no host.
 func (q *question) unknown() {
-	does := "asks for its " + q.req.Type + " config"
-	switch q.req.Type {
-	case IPXE:
-		does = "asks for what to boot"
-	case Complete:
-		does = "reports that it is provisioned"
-	}
 	q.dec.Unknown, q.dec.Addr, q.dec.Neighbor = true, q.addr, q.neighbor
 	if q.req.Caller.Believed {
 		return // who asks for another machine is not that machine
 	}
-	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" "+does+
-		" and is no known host; "+q.hostWithAddress())
+	// The message is the same for all that a machine asks for: it is one event.
+	q.notice(ReasonUnknownHost, nil, q.who(), q.who()+" asks this server and is no known host; "+q.hostWithAddress())
 }
 
 // NeighborChanged returns the notice that the hardware address behind the address of a

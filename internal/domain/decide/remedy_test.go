@@ -124,11 +124,11 @@ func TestRemediesWithoutAddress(t *testing.T) {
 		notices []string
 	}{
 		{ask{role: "builder"}, "an unknown machine may not claim a role; name the address of the machine, as with --from of" +
-			" glowplug explain, or leave the parameter role out", []string{"a machine whose address is not known asks for its" +
-			" ignition config and is no known host; name the address of the machine, as with --from of glowplug explain"}},
+			" glowplug explain, or leave the parameter role out", []string{"a machine whose address is not known asks" +
+			" this server and is no known host; name the address of the machine, as with --from of glowplug explain"}},
 		{ask{role: "builder", neighbor: macX}, "an unknown machine may not claim a role; create a BareMetalHost with the" +
 			" hardware address " + macX + " and the label role=builder, or leave the parameter role out",
-			[]string{"a machine with the hardware address " + macX + " asks for its ignition config and is no known host;" +
+			[]string{"a machine with the hardware address " + macX + " asks this server and is no known host;" +
 				" create a BareMetalHost with its hardware address"}},
 		{ask{}, "no ignition config matches a machine whose address is not known; name the address of the machine, as with" +
 			" --from of glowplug explain, or create a config with default: true", nil},
