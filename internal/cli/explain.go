@@ -226,9 +226,10 @@ func (e *explainer) complete(cmd *cobra.Command, args []string, word string) ([]
 	}
 	var words []string
 	if !slices.ContainsFunc(args, func(arg string) bool { return !strings.Contains(arg, "=") }) {
-		for _, name := range e.hostNames(cmd.Context()) {
-			if strings.HasPrefix(name, word) {
-				words = append(words, name)
+		typed := hostName(word)
+		for _, name := range e.hostNames(cmd.Context(), typed != "") {
+			if strings.HasPrefix(name, typed) {
+				words = append(words, strings.TrimSuffix(word, typed)+name)
 			}
 		}
 	}
@@ -244,11 +245,14 @@ func (e *explainer) complete(cmd *cobra.Command, args []string, word string) ([]
 	return words, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// hostNames returns the names of all hosts, those in the current namespace without it.
-func (e *explainer) hostNames(ctx context.Context) []string {
+// hostNames returns the names of all hosts, those in the current namespace without it. With
+// short it also returns the names without a namespace that one host alone has.
+func (e *explainer) hostNames(ctx context.Context, short bool) []string {
 	var names []string
+	hostsOf := make(map[string]int)
 	current := e.currentNamespace()
 	add := func(namespace, name string) {
+		hostsOf[name]++
 		if namespace != current {
 			name = namespace + "/" + name
 		}
@@ -269,8 +273,13 @@ func (e *explainer) hostNames(ctx context.Context) []string {
 			add(hosts.Items[i].Namespace, hosts.Items[i].Name)
 		}
 	}
+	for name, hosts := range hostsOf {
+		if short && hosts == 1 {
+			names = append(names, name)
+		}
+	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // checkWinner returns an error where another config wins than the expected one.
