@@ -40,10 +40,10 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 1 space more, or by 3 spaces less",
 		},
 		"an item left of its list": {
-			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it like the items that it belongs to: by 1 space more",
+			head + "storage:\n  directories:\n   - path: /b\n  - path: /c\n", 6, 3, "indent it by 1 space more, like",
 		},
 		"an item left of the mapping of its list": {
-			head + "storage:\n  files:\n    - path: /a\n- path: /b\n", 6, 1, "indent it like the items that it belongs to: by 4 spaces more",
+			head + "storage:\n  files:\n    - path: /a\n- path: /b\n", 6, 1, "indent it by 4 spaces more, like",
 		},
 		"a key among items": {
 			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
@@ -61,7 +61,7 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "systemd:\n  units:\n    - contents: |\n      [Unit]\n      A=b\n", 6, 7, "are indented deeper than its key",
 		},
 		"after a text that looks like YAML": {
-			head + "systemd:\n  units:\n    - contents: |\n          a:\n         b: c\n\n   name: a\n", 9, 4,
+			head + "systemd:\n  units:\n    - contents: |\n          a:\n           b: c\n\n   name: a\n", 9, 4,
 			"indent it by 3 spaces more, or by 1 space less",
 		},
 		"section without content": {head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object"},
@@ -79,12 +79,61 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 	}
 }
 
+// TestSyntaxErrorsAreTrue has the mistakes behind an error of the YAML library that names
+// another line or says nothing of the mistake.
+func TestSyntaxErrorsAreTrue(t *testing.T) {
+	const (
+		head  = "variant: fcos\nversion: 1.5.0\n"
+		units = head + "systemd:\n  units:\n"
+		text  = units + "    - name: a\n      contents: |\n        [Unit]\n"
+	)
+	for name, c := range map[string]struct {
+		source       string
+		line, column int
+		says         string
+	}{
+		"at sign":     {head + "storage:\n  files:\n    - path: @a\n", 5, 13, "begins with @ is quoted"},
+		"percent":     {head + "a:\n  - %wheel ALL\n", 4, 5, "begins with % is quoted"},
+		"backtick":    {head + "a: `date`\n", 3, 4, "begins with ` is quoted"},
+		"alias":       {head + "a:\n  b: *foo\n", 4, 6, "begins with * is quoted"},
+		"merge":       {head + "a:\n  <<: *foo\n", 4, 7, "begins with * is quoted"},
+		"colon":       {units + "    - name a\n      enabled: true\n", 5, 7, "this line has no key"},
+		"no space":    {units + "    - name:a\n      enabled: true\n", 5, 7, "this line has no key"},
+		"first colon": {"variant fcos\nversion: 1.5.0\n", 1, 1, "this line has no key"},
+		"section":     {head + "systemd:\n  units\n    - name: a\n", 4, 3, "this line has no key"},
+		"dash":        {units + "    -name: a\n      enabled: true\n", 5, 5, "a space is missing behind the dash"},
+		"key in a list of texts": {
+			head + "passwd:\n  users:\n    - name: a\n      groups:\n        - wheel\n          shell: /bin/sh\n",
+			8, 11, "the line above is a text, to which no keys belong",
+		},
+		"two keys in a line": {head + "storage:\n  files:\n    - path: /a\n      contents: inline: b\n", 6, 7, "a line of its own"},
+		"an apostrophe":      {head + "a: 'don't: do'\n", 3, 1, "an apostrophe is doubled"},
+		"items of one list":  {units + "    - name: a\n      enabled: true\n   - name: b\n", 7, 4, "indent it by 1 space more, like"},
+		"and too deep":       {units + "    - name: a\n      enabled: true\n     - name: b\n", 7, 6, "indent it by 1 space less, like"},
+		"like a key":         {units + "    - name: a\n      enabled: true\n      - name: b\n", 7, 7, "indent it by 2 spaces less, like"},
+		"an item at the top": {head + "storage:\n  files:\n  - path: /a\n    mode: 1\n - path: /b\n", 7, 2, "indent it by 1 space more, like"},
+		"key behind a text":  {text + "       enabled: true\n", 8, 8, "by 1 space more, like the text, or by 1 space less, like the key"},
+		"comment in a text":  {text + "# a comment\n        A=b\n", 8, 1, "this comment ends the text above it"},
+		"text not aligned":   {text + "          A=b\n       B=c\n", 9, 8, "indented less than the first line of the text"},
+		"a dash alone":       {head + "storage:\n  files:\n    -\n      path: /b\n     mode: 1\n", 7, 6, "indent it by 1 space more"},
+		"first line":         {" variant: fcos\nversion: 1.5.0\n", 1, 2, "indent it by 1 space less"},
+		"a mapping as text":  {head + "kernel_arguments:\n  should_exist:\n    - foo: bar\n", 5, 7, "expected a string, found a mapping"},
+		"a list as text":     {head + "kernel_arguments:\n  should_exist:\n    - [foo]\n", 5, 7, "expected a string, found a list"},
+	} {
+		_, r := Translate([]byte(c.source))
+		if len(r) == 0 || r[0].Line != c.line || r[0].Column != c.column || !strings.Contains(r[0].Message+": "+r[0].Hint, c.says) {
+			t.Errorf("%s: %+v, want line %d:%d: %s", name, r, c.line, c.column, c.says)
+		}
+	}
+}
+
 // TestMisplacedIsSilentOnWhatFits: where the library fails for another reason, its own
 // message stays.
 func TestMisplacedIsSilentOnWhatFits(t *testing.T) {
 	for _, source := range []string{
 		"a:\n- b\n- c: d\n  e: f\ng:\n  - - h\n    - i\n  -\n    j: k\n",
 		"a: |\n  x\n   y\n  z\nb: >-\n  - q\nc: d\n",
+		"a:\n  - b: |2\n        x\n      y\n    # z\n    c: d\n  # e\n  - b: |\n      f\n# g\n\n  - b: h\n",
 		"# c\n   # d\na:\n    b: 1\nc:\n  - d: |\n      x\n    e: 2\n",
 	} {
 		if line, message, _ := misplaced(strings.Split(source, "\n")); line > 0 {

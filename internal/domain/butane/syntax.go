@@ -68,7 +68,7 @@ func columnOf(lines []string, line int) int {
 func explainSyntax(f *report.Finding, lines []string) {
 	switch message := f.Message; {
 	case strings.Contains(message, "found character that cannot start any token"):
-		f.Hint = TabHint
+		explainCharacter(f, lines)
 	case strings.HasPrefix(message, "found a tab character"):
 		// The library names the line of the value before the tab.
 		f.Hint = TabHint
@@ -81,37 +81,113 @@ func explainSyntax(f *report.Finding, lines []string) {
 			f.Line, f.Column = line, indentOf(lines[line-1])+1
 			f.Message, f.Hint = message, hint
 		}
-	case strings.HasPrefix(message, "mapping values are not allowed"):
-		f.Hint = `a text that contains ": " is quoted`
-		if deeper := besideValue(lines, f.Line); deeper > 0 {
-			f.Hint = "the line above has a value already; if this line belongs beside it, indent it by " +
-				spaces(deeper) + " less"
+	case message == "did not find expected <document start>":
+		// The library names the first line that is indented less than the one before.
+		if line, deeper := above(lines, f.Line); line > 0 && deeper > 0 && line < f.Line {
+			f.Line, f.Message = line, "this line is indented, and the lines below are not"
+			f.Hint = "indent it by " + spaces(deeper) + " less"
 		}
+	case strings.HasPrefix(message, "mapping values are not allowed"):
+		explainValue(f, lines)
 	case message == "could not find expected ':'":
 		f.Hint = "the line has no key; the lines of a text after | are indented deeper than its key"
+	case strings.HasPrefix(message, "unknown anchor "):
+		f.Line, f.Column = aliased(lines, message)
+		f.Hint = `a text that begins with * is quoted`
 	}
 }
 
-// withoutValue finds a key that has no value on its own line.
-var withoutValue = regexp.MustCompile(`:\s*([#|>&!].*)?$`)
+// explainCharacter explains a character with which no text begins.
+func explainCharacter(f *report.Finding, lines []string) {
+	if f.Line < 1 || f.Line > len(lines) {
+		return
+	}
+	if m := reserved.FindStringSubmatchIndex(lines[f.Line-1]); m != nil {
+		f.Column = m[2] + 1
+		f.Hint = "a text that begins with " + lines[f.Line-1][m[2]:m[3]] + " is quoted"
+		return
+	}
+	if line := lines[f.Line-1]; strings.Contains(line, "\t") {
+		f.Hint = TabHint
+	}
+}
 
-// besideValue returns how many spaces deeper a line is indented than the key of the line
-// above it, if that has a value on its line; else 0. Blank lines and comments do not count.
-func besideValue(lines []string, line int) int {
-	if line > len(lines) {
-		return 0
+// reserved finds a text that begins with a character with which none begins in YAML.
+var reserved = regexp.MustCompile("^(?:\\s*-)*(?:[^#\"']*?:)?\\s+([@%`])")
+
+// oneKey finds the keys of a line: a colon at its end or before a space.
+var oneKey = regexp.MustCompile(`:(?:\s|$)`)
+
+// explainValue says what is wrong with a line in which YAML finds a key within a text: the
+// text is on the line itself, or it begins on the line above.
+func explainValue(f *report.Finding, lines []string) {
+	if f.Line < 1 || f.Line > len(lines) {
+		return
 	}
-	for i := line - 2; i >= 0; i-- {
-		above := strings.TrimSpace(lines[i])
-		if above == "" || above[0] == '#' {
-			continue
+	own := lines[f.Line-1]
+	line, before := above(lines, f.Line)
+	inside := strings.TrimSpace(own[keyOffset(own):])
+	switch {
+	case len(oneKey.FindAllString(inside, -1)) > 1:
+		f.Hint = `a text that contains ": " is quoted, and a second key is on a line of its own`
+		if strings.Contains(inside, ": '") {
+			f.Hint += "; in single quotes an apostrophe is doubled"
 		}
-		if withoutValue.MatchString(above) {
-			return 0
-		}
-		return max(0, indentOf(lines[line-1])-keyOffset(lines[i]))
+	case line == 0:
+		f.Hint = `a text that contains ": " is quoted`
+	case noSpace.MatchString(lines[line-1]):
+		f.Line, f.Column = line, indentOf(lines[line-1])+1
+		f.Message, f.Hint = "a space is missing behind the dash of this item", "write - and a space"
+	case withoutKey(lines[line-1]) && !isWord.MatchString(lines[line-1]):
+		f.Line, f.Column = line, before+1
+		f.Message, f.Hint = "this line has no key", "a key ends with a colon, and a space or a new line behind that"
+	case withoutKey(lines[line-1]):
+		f.Hint = "the line above is a text, to which no keys belong; indent this line less, if it belongs beside its list"
+	case !withoutValue.MatchString(lines[line-1]) && indentOf(own) > before:
+		f.Hint = "the line above has a value already; if this line belongs beside it, indent it by " +
+			spaces(indentOf(own)-before) + " less"
 	}
-	return 0
+}
+
+var (
+	// noSpace finds an item with a key and no space behind its dash.
+	noSpace = regexp.MustCompile(`^\s*-[^\s-][^:]*:(\s|$)`)
+	// isWord finds an item that is one word, as in a list of texts.
+	isWord = regexp.MustCompile(`^\s*-\s+[^\s:]+\s*$`)
+	// withoutValue finds a key that has no value on its own line.
+	withoutValue = regexp.MustCompile(`:\s*([#|>&!].*)?$`)
+)
+
+// withoutKey reports whether a line is a text without a key.
+func withoutKey(line string) bool { return !oneKey.MatchString(line) }
+
+// above returns the number of the line before a line, without blank lines and comments, and
+// the offset of its key or text; zero: there is none.
+func above(lines []string, line int) (number, offset int) {
+	for i := min(line, len(lines)) - 1; i > 0; i-- {
+		if text := strings.TrimSpace(lines[i-1]); text != "" && text[0] != '#' {
+			return i, keyOffset(lines[i-1])
+		}
+	}
+	return 0, 0
+}
+
+// anchor finds the name of an alias.
+var anchor = regexp.MustCompile(`^unknown anchor '([^']*)' referenced`)
+
+// aliased returns the line and column of the alias that has no anchor; zero: it is not found.
+func aliased(lines []string, message string) (line, column int) {
+	m := anchor.FindStringSubmatch(message)
+	if m == nil {
+		return 0, 0
+	}
+	alias := regexp.MustCompile(`(?:^|[\s,\[{])(\*` + regexp.QuoteMeta(m[1]) + `)(?:$|[\s,\]}])`)
+	for i, text := range lines {
+		if at := alias.FindStringSubmatchIndex(text); at != nil {
+			return i + 1, at[2] + 1
+		}
+	}
+	return 0, 0
 }
 
 // TabHint is the hint for a line that is indented with a tab.
@@ -130,6 +206,9 @@ func tabbed(lines []string, line int) int {
 
 // wrongType is how the YAML library says that a value is of a wrong type.
 var wrongType = regexp.MustCompile("^cannot unmarshal !!(\\w+)( `[^`]*`)? into (.+)$")
+
+// stringType finds the types of Butane that are strings.
+var stringType = regexp.MustCompile(`\.(Device|Group|KernelArgument|SSHAuthorizedKey)$`)
 
 // definedTwice is how it says that a mapping has a key twice.
 var definedTwice = regexp.MustCompile(`^mapping key (".*") already defined at line (\d+)$`)
@@ -154,7 +233,7 @@ func reworded(message string) string {
 	switch t := strings.TrimLeft(m[3], "*"); {
 	case strings.HasPrefix(t, "[]"):
 		expected = "a list"
-	case t == "string":
+	case t == "string" || stringType.MatchString(t):
 		expected = "a string"
 	case t == "bool":
 		expected = "true or false"
