@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
@@ -113,23 +114,71 @@ func ofField(message string) string {
 	return "spec.config: " + message
 }
 
-// reportConfigs reports the configs that a store has written.
-func reportConfigs(store *registry.Store, configs ConfigStatus) {
-	finish := func(obj, old runtime.Object, dryRun []string) registry.FinishFunc {
-		return func(_ context.Context, success bool) {
-			config, _ := obj.(*v1.IgnitionConfig)
-			before, _ := old.(*v1.IgnitionConfig)
-			if success && !dryrun.IsDryRun(dryRun) && (before == nil || config.Generation != before.Generation) {
-				configs.Admitted(config, before)
-			}
-		}
+// configREST serves configs, and reports those that it has stored.
+type configREST struct {
+	*endpoint
+	status ConfigStatus
+}
+
+func newConfigREST(e *endpoint, status ConfigStatus) *configREST {
+	e.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc, error) {
+		note(ctx, obj, nil, options.DryRun)
+		return func(context.Context, bool) {}, nil
 	}
-	store.BeginCreate = func(_ context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc,
+	e.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, options *metav1.UpdateOptions) (registry.FinishFunc,
 		error) {
-		return finish(obj, nil, options.DryRun), nil
+		note(ctx, obj, old, options.DryRun)
+		return func(context.Context, bool) {}, nil
 	}
-	store.BeginUpdate = func(_ context.Context, obj, old runtime.Object,
-		options *metav1.UpdateOptions) (registry.FinishFunc, error) {
-		return finish(obj, old, options.DryRun), nil
+	return &configREST{e, status}
+}
+
+// Create stores a new config.
+func (r *configREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
+	ctx, a := withAttempt(ctx)
+	out, err := r.endpoint.Create(ctx, obj, validate, options)
+	if err == nil {
+		a.report(r.status)
+	}
+	return out, err
+}
+
+// Update stores a config in place of another one, or a new one.
+func (r *configREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	ctx, a := withAttempt(ctx)
+	out, created, err := r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
+	if err == nil {
+		a.report(r.status)
+	}
+	return out, created, err
+}
+
+// attempt is the last attempt of a request to store a config. The library calls its hooks
+// before an object is stored, and again where the store has another one by then, as after a
+// delete: only the last attempt was stored.
+type attempt struct{ config, old *v1.IgnitionConfig }
+
+type attemptKey struct{}
+
+func withAttempt(ctx context.Context) (context.Context, *attempt) {
+	a := &attempt{}
+	return context.WithValue(ctx, attemptKey{}, a), a
+}
+
+// note keeps an attempt, unless it is a dry run.
+func note(ctx context.Context, obj, old runtime.Object, dryRun []string) {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok && !dryrun.IsDryRun(dryRun) {
+		a.config, _ = obj.(*v1.IgnitionConfig)
+		a.old, _ = old.(*v1.IgnitionConfig)
+	}
+}
+
+// report reports the config of an attempt that was stored, if it is another one than before.
+func (a *attempt) report(status ConfigStatus) {
+	if a.config != nil && (a.old == nil || a.config.Generation != a.old.Generation) {
+		status.Admitted(a.config, a.old)
 	}
 }

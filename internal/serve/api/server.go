@@ -197,9 +197,9 @@ func (s *Server) assemble(namespaces *namespaces) error {
 // installKinds serves the kinds under /api/v1 and the reviews of the caller beside them.
 func (s *Server) installKinds(namespaces *namespaces) error {
 	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
-	configs := install(into, configKind(&s.opts)).Store
-	reportConfigs(configs, s.opts.ConfigStatus)
-	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs, &s.opts)
+	configs := newConfigREST(install(into, configKind(&s.opts)), s.opts.ConfigStatus)
+	into.storage[kinds.IgnitionConfigs] = configs
+	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs.Store, &s.opts)
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind()))
 	install(into, hostKind(&s.opts))
