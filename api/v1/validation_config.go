@@ -77,7 +77,11 @@ func parseMACOrPrefix(value string) (any, error) {
 	if strings.HasSuffix(value, "*") {
 		return netaddr.ParseMACPrefix(value)
 	}
-	return netaddr.ParseMAC(value)
+	mac, err := netaddr.ParseMAC(value)
+	if err != nil {
+		return nil, fmt.Errorf("%w, or a prefix with a star such as aa:bb:cc:*", err)
+	}
+	return mac, nil
 }
 
 // validateLayers checks the names of layers. Whether they exist is not checked here.

@@ -27,12 +27,13 @@ type places struct {
 	// first is the line of the file at which the object begins. shift is added to a line
 	// of the document for the line of the file.
 	first, shift int
-	// object names the object where its place is not known.
+	// object names the object where its place is not known, and text is its YAML.
 	object string
+	text   []byte
 }
 
 func newPlaces(doc *manifest.Document) *places {
-	p := &places{first: doc.Line, object: doc.Kind + " " + doc.Name}
+	p := &places{first: doc.Line, object: doc.Kind + " " + doc.Name, text: doc.YAML}
 	p.source, _ = os.ReadFile(doc.File)
 	p.lines = bytes.Split(p.source, []byte("\n"))
 	if !bytes.Contains(p.source, doc.YAML) {
@@ -94,41 +95,72 @@ func (p *places) unknownField(path, message string) report.Finding {
 // wrongType returns the error of a field whose value has another type than it should.
 func (p *places) wrongType(path, found, expected string) report.Finding {
 	f := p.finding(path, fmt.Sprintf("expected %s, found a value of type %s", expected, found))
-	if p.root == nil || expected != "a string" {
+	if p.root == nil {
 		return f
 	}
-	if node := unquoted(locate(p.root, path)); node != nil {
-		f.Line, f.Column = node.Line+p.shift, node.Column
+	node := ofType(locate(p.root, path), found)
+	if node == nil {
+		return f
+	}
+	f.Line, f.Column = node.Line+p.shift, node.Column
+	if expected == "a string" && node.Kind == yaml.ScalarNode {
 		f.Hint = fmt.Sprintf("YAML reads %s without quotes as a %s: write \"%s\"", node.Value, found, node.Value)
 	}
 	return f
 }
 
-// unquoted returns the first value without quotes that YAML does not read as a string: node
-// itself, or an item of it; nil where there is none.
-func unquoted(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.ScalarNode {
-		var value any
-		if err := sigsyaml.Unmarshal([]byte(node.Value), &value); err != nil || node.Style != 0 {
-			return nil
-		}
-		if _, isString := value.(string); isString {
-			return nil
-		}
+// ofType returns the first value of a type of JSON: node itself, or an item of it; nil where
+// there is none.
+func ofType(node *yaml.Node, name string) *yaml.Node {
+	if jsonType(node) == name {
 		return node
 	}
 	for i, item := range node.Content {
-		if isKey := node.Kind == yaml.MappingNode && i%2 == 0; !isKey && item.Kind == yaml.ScalarNode {
-			if found := unquoted(item); found != nil {
-				return found
-			}
+		if isKey := node.Kind == yaml.MappingNode && i%2 == 0; !isKey && jsonType(item) == name {
+			return item
 		}
 	}
 	return nil
 }
 
-// unreadable returns the error of a document that is no object.
+// jsonType returns the type of a value as the decoder of JSON names it.
+func jsonType(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "object"
+	case yaml.SequenceNode:
+		return "array"
+	case yaml.ScalarNode:
+		var value any
+		if node.Style != 0 || sigsyaml.Unmarshal([]byte(node.Value), &value) != nil {
+			return "string"
+		}
+		switch value.(type) {
+		case bool:
+			return "bool"
+		case string:
+			return "string"
+		case nil:
+			return "null"
+		}
+		return "number"
+	}
+	return ""
+}
+
+// unreadable returns the errors of a document that is no object.
 func (p *places) unreadable(err error) report.Report {
+	if found := butane.Syntax(p.text); found.HasError() {
+		for i := range found {
+			f := &found[i]
+			f.Message = moveLines(f.Message, p.shift)
+			if f.Line > 0 {
+				f.Line += p.shift
+			}
+			f.Line = max(f.Line, p.first)
+		}
+		return found
+	}
 	f := report.Finding{Severity: report.Error, Line: p.first}
 	text := err.Error()
 	if m := yamlPosition.FindStringSubmatchIndex(text); m != nil {

@@ -22,8 +22,9 @@ func newValidateCommand() *cobra.Command {
 		Long: `Check files and folders without a server. Manifests (YAML or JSON, with one or more
 objects) are checked by the rules of the API, and the config in an IgnitionConfig is
 compiled. Errors and warnings have their line in the manifest, and the column where it
-is known; for a file that is no YAML the line is the one where the YAML library failed,
-and for an object in a List the line of the List.
+is known; for a file that is no YAML the line is that of the mistake where it is
+recognised, else the one where the YAML library failed, and for an object in a List the
+line of the List.
 For each config the command shows the Ignition versions in which it can be served, and
 the fields that prevent the others. A template is rendered for the hosts in the files
 that would receive it. Butane (.bu, .butane), Ignition (.ign) and kickstart (.ks, .cfg)

@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	// ErrSettling is the error for a file that is being written.
-	ErrSettling = errors.New("the file is being written")
+	// ErrSettling is the error for a file that has just changed, and may not be complete.
+	ErrSettling = errors.New("the file has just changed and may not be complete yet; it is read once it has been" +
+		" left alone for two seconds")
 	errNoFile   = errors.New("it is no regular file")
 )
 

@@ -98,6 +98,8 @@ func (d *document) describe(err error) report.Report {
 	switch {
 	case errors.Is(err, common.ErrNoVariant):
 		return report.Report{d.unknownVariant()}
+	case errors.Is(err, common.ErrInvalidVersion) && versions[d.variant] == nil:
+		return report.Report{d.unknownVariant()}
 	case errors.Is(err, common.ErrInvalidVersion):
 		return report.Report{d.unknownVersion()}
 	case errors.As(err, &unknown) && versions[d.variant] == nil:

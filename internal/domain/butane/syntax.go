@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"glowplug/internal/domain/report"
 )
 
@@ -21,6 +23,15 @@ var (
 	lexical = regexp.MustCompile(
 		`^(?:did not find|could not find|found |mapping values are not allowed|block sequence entries are not allowed)`)
 )
+
+// Syntax returns the errors of a source as YAML, whatever it is about; nil: it can be read.
+func Syntax(source []byte) report.Report {
+	var value any
+	if err := yaml.Unmarshal(source, &value); err != nil {
+		return yamlErrors(source, err)
+	}
+	return nil
+}
 
 // yamlErrors splits an error of the YAML library, which may hold several lines.
 func yamlErrors(source []byte, err error) report.Report {
@@ -94,6 +105,14 @@ func explainSyntax(f *report.Finding, lines []string) {
 	case strings.HasPrefix(message, "unknown anchor "):
 		f.Line, f.Column = aliased(lines, message)
 		f.Hint = `a text that begins with * is quoted`
+	case strings.HasPrefix(message, "invalid map key"):
+		f.Message = "a mapping is the key of a mapping"
+		for i, line := range lines {
+			if at := braces.FindStringSubmatchIndex(line); at != nil {
+				f.Line, f.Column, f.Hint = i+1, at[2]+1, "a text that begins with {{ is quoted"
+				break
+			}
+		}
 	}
 }
 
@@ -171,6 +190,9 @@ func above(lines []string, line int) (number, offset int) {
 	}
 	return 0, 0
 }
+
+// braces finds a text that begins with {{, which is a mapping in a mapping.
+var braces = regexp.MustCompile(`(?:^|[:-])\s+({{)`)
 
 // anchor finds the name of an alias.
 var anchor = regexp.MustCompile(`^unknown anchor '([^']*)' referenced`)

@@ -107,7 +107,7 @@ func (d *document) scan() *report.Finding {
 	for v := range jsonscan.Values(d.raw) {
 		if v.Repeated && d.duplicate == nil {
 			d.duplicate = fail(d.raw, v.KeyStart, fmt.Sprintf("key %q appears twice in one object", clip(v.Key)),
-				"keep one of them: Ignition reads only the last, in any case of letters")
+				"put their content under one of them: Ignition takes them for one key, in any case of letters")
 			d.duplicate.Path = d.path(v.Parent)
 		}
 		kind := d.raw[v.Start]

@@ -47,8 +47,24 @@ func syntaxFinding(source string, err error) report.Finding {
 	if name := undefined.FindStringSubmatch(m[2]); name != nil {
 		return noFunction(name[1], f.Line, f.Column)
 	}
-	f.Hint = `the source is a Go text/template, for template is true; text with {{ in it is written {{ "{{" }}`
+	switch {
+	case f.Message == "unexpected EOF":
+		// The library names the line behind the last one.
+		f.Line, f.Column = lastLine(source)
+		f.Message, f.Hint = "the source ends before an {{ end }}", "each {{ if }}, {{ range }}, {{ with }} and {{ define }} has one"
+	case strings.HasPrefix(f.Message, "bad character U+002D"):
+		f.Hint = `a label with - in its name is read with get: {{ get .Labels "a-b" }}`
+	default:
+		f.Hint = `the source is a Go text/template, for template is true; where {{ is no action but text, write {{ "{{" }}`
+	}
 	return f
+}
+
+// lastLine returns the number of the last line with text, and the column of its first word.
+func lastLine(source string) (line, column int) {
+	source = strings.TrimRight(source, " \t\r\n")
+	text := source[strings.LastIndexByte(source, '\n')+1:]
+	return strings.Count(source, "\n") + 1, len(text) - len(strings.TrimLeft(text, " \t")) + 1
 }
 
 // lineOf returns the offset of a line of a source, and the line.

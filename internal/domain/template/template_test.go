@@ -80,7 +80,7 @@ func TestErrorsHaveAPlace(t *testing.T) {
 			`line 2:6: error calling eq: incompatible types for comparison: string and int`},
 		{"not to be ranged over", "a\n{{define \"b\"}}{{range .Name}}{{end}}{{end}}{{template \"b\" .}}",
 			`line 2:23: range can't iterate over node-1`},
-		{"a loop without an end", "a: 1\n{{range .NICs}}\n", "line 3:1: unexpected EOF"},
+		{"a loop without an end", "a: 1\n{{range .NICs}}\n", "line 2:1: the source ends before an {{ end }}"},
 		{"an action without an end", "a: 1\n  b: {{ .Name\n", "line 2:6: unclosed action"},
 		{"an end too many", "a\n{{end}}", "line 2:1: unexpected {{end}}"},
 		{"an odd character", "a: {{ .Name ? }}", `line 1:13: unexpected "?" in operand`},

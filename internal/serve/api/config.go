@@ -121,7 +121,8 @@ type configREST struct {
 }
 
 func newConfigREST(e *endpoint, status ConfigStatus) *configREST {
-	e.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc, error) {
+	e.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc,
+		error) {
 		note(ctx, obj, nil, options.DryRun)
 		return func(context.Context, bool) {}, nil
 	}
