@@ -233,9 +233,6 @@ func decodeAs[T any, P object[T]](p *places, doc *manifest.Document, validate fu
 	into = new(T)
 	strict, err := doc.Decode(into)
 	if err != nil {
-		if m := structField.FindStringSubmatch(err.Error()); m != nil {
-			return into, report.Report{p.wrongType(m[2], strings.Fields(m[1])[0], nameOfType(m[3]))}
-		}
 		return into, p.unreadable(err)
 	}
 	for _, err := range strict {

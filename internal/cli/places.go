@@ -161,8 +161,11 @@ func (p *places) unreadable(err error) report.Report {
 		}
 		return found
 	}
-	f := report.Finding{Severity: report.Error, Line: p.first}
 	text := err.Error()
+	if m := structField.FindStringSubmatch(text); m != nil {
+		return report.Report{p.wrongType(m[2], strings.Fields(m[1])[0], nameOfType(m[3]))}
+	}
+	f := report.Finding{Severity: report.Error, Line: p.first}
 	if m := yamlPosition.FindStringSubmatchIndex(text); m != nil {
 		line, _ := strconv.Atoi(text[m[2]:m[3]])
 		f.Line = line + p.shift

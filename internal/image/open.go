@@ -18,7 +18,7 @@ var (
 	// ErrSettling is the error for a file that has just changed, and may not be complete.
 	ErrSettling = errors.New("the file has just changed and may not be complete yet; it is read once it has been" +
 		" left alone for two seconds")
-	errNoFile   = errors.New("it is no regular file")
+	errNoFile = errors.New("it is no regular file")
 )
 
 // Open opens the ISO image of a CD-ROM as it is now, and returns the volume that is

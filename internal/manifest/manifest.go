@@ -139,10 +139,17 @@ func Split(file string, data []byte) []Document {
 	return docs
 }
 
+// header is what all objects have. The tags are the names in the messages of the decoder.
 type header struct {
-	APIVersion, Kind string
-	Metadata         struct{ Name, Namespace string }
-	Items            []any
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   metadata `json:"metadata"`
+	Items      []any    `json:"items"`
+}
+
+type metadata struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
 }
 
 var errNoKind = errors.New("is no object: it has no kind")

@@ -70,6 +70,10 @@ func (d *document) convert(found vreport.Report) report.Report {
 			f.Message = "local files and trees are not on the server"
 			f.Hint = "glowplug apply, compile and validate read them with --files-dir DIR, and apply stores the result; " +
 				"or write their text into the config"
+		case strings.HasPrefix(f.Message, "unused key <<"):
+			f.Hint = "merge keys are not supported: write the keys out"
+		case strings.HasPrefix(f.Message, "unused key -"):
+			f.Hint = spaceHint
 		case strings.HasPrefix(f.Message, "unused key "):
 			f.Hint = fmt.Sprintf("%s %s has no such key here; check the spelling and the indentation", d.variant, d.version)
 		case strings.HasPrefix(f.Message, "context tree does not match"):

@@ -3,6 +3,8 @@ package butane
 import (
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 )
 
 func TestSyntaxErrorsNameTheirLine(t *testing.T) {
@@ -14,7 +16,7 @@ func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 		"tab on a later line":                 {"variant: fcos\n\tversion: 1.5.0\n", 2},
 		"tab below a value":                   {"variant: fcos\nversion: 1.5.0\n\tsystemd: {}\n", 3},
 		"tab after an empty line":             {"variant: fcos\nsystemd:\n  units:\n    - name: x\n\n\t  enabled: true\n", 6},
-		"flow mapping not closed, to the end": {"{variant: fcos\n", 2},
+		"flow mapping not closed, to the end": {"{variant: fcos\n", 1},
 		"flow mapping not closed, third":      {"variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: x}]\nstorage:\n", 3},
 		"key of another indentation":          {"variant: fcos\nstorage:\n  files:\n    - path: /a\n   mode: 0644\n", 5},
 		"two values in a line":                {"variant: a: b\n", 1},
@@ -49,7 +51,7 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
 		},
 		"deeper than a value": {
-			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "line above has a value already; if this line belongs beside it, indent it by 1 space less",
+			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "deeper than the line above, which has a value already if it belongs beside that line, indent it by 1 space less",
 		},
 		"two values below a key without one": {
 			head + "storage:\n  files:\n    - path: /a\n      contents:\n        inline: a: b\n", 7, 9, `": " is quoted`,
@@ -106,19 +108,40 @@ func TestSyntaxErrorsAreTrue(t *testing.T) {
 			head + "passwd:\n  users:\n    - name: a\n      groups:\n        - wheel\n          shell: /bin/sh\n",
 			8, 11, "the line above is a text, to which no keys belong",
 		},
-		"two keys in a line": {head + "storage:\n  files:\n    - path: /a\n      contents: inline: b\n", 6, 7, "a line of its own"},
-		"an apostrophe":      {head + "a: 'don't: do'\n", 3, 1, "an apostrophe is doubled"},
-		"items of one list":  {units + "    - name: a\n      enabled: true\n   - name: b\n", 7, 4, "indent it by 1 space more, like"},
-		"and too deep":       {units + "    - name: a\n      enabled: true\n     - name: b\n", 7, 6, "indent it by 1 space less, like"},
-		"like a key":         {units + "    - name: a\n      enabled: true\n      - name: b\n", 7, 7, "indent it by 2 spaces less, like"},
-		"an item at the top": {head + "storage:\n  files:\n  - path: /a\n    mode: 1\n - path: /b\n", 7, 2, "indent it by 1 space more, like"},
-		"key behind a text":  {text + "       enabled: true\n", 8, 8, "by 1 space more, like the text, or by 1 space less, like the key"},
-		"comment in a text":  {text + "# a comment\n        A=b\n", 8, 1, "this comment ends the text above it"},
-		"text not aligned":   {text + "          A=b\n       B=c\n", 9, 8, "indented less than the first line of the text"},
-		"a dash alone":       {head + "storage:\n  files:\n    -\n      path: /b\n     mode: 1\n", 7, 6, "indent it by 1 space more"},
-		"first line":         {" variant: fcos\nversion: 1.5.0\n", 1, 2, "indent it by 1 space less"},
-		"a mapping as text":  {head + "kernel_arguments:\n  should_exist:\n    - foo: bar\n", 5, 7, "expected a string, found a mapping"},
-		"a list as text":     {head + "kernel_arguments:\n  should_exist:\n    - [foo]\n", 5, 7, "expected a string, found a list"},
+		"two keys in a line":        {head + "storage:\n  files:\n    - path: /a\n      contents: inline: b\n", 6, 7, "a line of its own"},
+		"an apostrophe":             {head + "a: 'don't: do'\n", 3, 4, "double an apostrophe in it"},
+		"items of one list":         {units + "    - name: a\n      enabled: true\n   - name: b\n", 7, 4, "indent it by 1 space more, like"},
+		"and too deep":              {units + "    - name: a\n      enabled: true\n     - name: b\n", 7, 6, "indent it by 1 space less, like"},
+		"like a key":                {units + "    - name: a\n      enabled: true\n      - name: b\n", 7, 7, "indent it by 2 spaces less, like"},
+		"an item at the top":        {head + "storage:\n  files:\n  - path: /a\n    mode: 1\n - path: /b\n", 7, 2, "indent it by 1 space more, like"},
+		"key behind a text":         {text + "       enabled: true\n", 8, 8, "by 1 space more, like the text, or by 1 space less, like the key"},
+		"comment in a text":         {text + "# a comment\n        A=b\n", 8, 1, "this comment ends the text above it"},
+		"text not aligned":          {text + "          A=b\n       B=c\n", 9, 8, "indented less than the first line of the text"},
+		"a dash alone":              {head + "storage:\n  files:\n    -\n      path: /b\n     mode: 1\n", 7, 6, "indent it by 1 space more"},
+		"first line":                {" variant: fcos\nversion: 1.5.0\n", 1, 2, "indent it by 1 space less"},
+		"a mapping as text":         {head + "kernel_arguments:\n  should_exist:\n    - foo: bar\n", 5, 7, "expected a string, found a mapping"},
+		"a list as text":            {head + "kernel_arguments:\n  should_exist:\n    - [foo]\n", 5, 7, "expected a string, found a list"},
+		"deeper than a list":        {units + "    - name: [a]\n       enabled: true\n", 6, 8, "indent it by 1 space less"},
+		"deeper than a comment":     {units + "    - name: a # b\n\n      # c\n        enabled: true\n", 8, 9, "by 2 spaces less"},
+		"deeper than quotes":        {head + "a: \"b\"\n  c: d\n", 4, 3, "by 2 spaces less"},
+		"deeper than a quoted item": {head + "a:\n  - \"b\"\n    c: d\n", 5, 5, "beside the list of that line, indent it less"},
+		"text behind quotes":        {head + "a: b\nc: \"d\" e\n", 4, 4, "other text behind the text in quotes"},
+		"quote not closed":          {head + "a:\n  - b: c\n    d: \"e\n  - b: \"f\"\n", 5, 8, "other text behind the text in quotes"},
+		"quote to the end":          {head + "a: b\nc: 'd\ne: f\n", 4, 4, "that begins here is not closed"},
+		"later dash":                {units + "    - name: a\n    -name: b\n", 6, 5, "a space is missing behind the dash"},
+		"dash of a text":            {head + "a:\n  - b\n  -c\n", 5, 3, "a space is missing behind the dash"},
+		"later colon":               {units + "    - name: a\n      enabled true\n", 6, 7, "this line has no key"},
+		"comment as in C":           {head + "// a\nb: c\n", 3, 1, "a comment begins with #"},
+		"item without a dash":       {head + "a:\n  - b c\n  d e\n", 5, 3, "an item begins with a dash"},
+		"at sign in a text":         {head + "a:\n  b: |\n  @reboot\n", 5, 3, "deeper than its key"},
+		"and less than the text":    {head + "a:\n  b: |\n     c\n    @d\n", 6, 5, "indented less than the first line"},
+		"percent after a line":      {head + "a: |\nb\n%c\n", 4, 1, "deeper than its key"},
+		"items in a text":           {text + "      - a\n", 8, 7, "indent it by 2 spaces more, or by 2 spaces less"},
+		"items of a text":           {units + "    - contents: |\n      - a\n", 6, 7, "a text after | are indented deeper"},
+		"comment, and less":         {text + "      # b\n       enabled: true\n", 9, 8, "indented less than the first line"},
+		"comment, and an at sign":   {text + "    # b\n        @x\n", 8, 5, "this comment ends the text"},
+		"text that goes on":         {head + "a:\n  b:\n    c\n    d\n   e: f\n", 7, 4, "indented like none"},
+		"quoted text that goes on":  {head + "a:\n  - b:\n      c: 'd\n\n e'\n     f: g\n", 8, 6, "indented like none"},
 	} {
 		_, r := Translate([]byte(c.source))
 		if len(r) == 0 || r[0].Line != c.line || r[0].Column != c.column || !strings.Contains(r[0].Message+": "+r[0].Hint, c.says) {
@@ -127,17 +150,23 @@ func TestSyntaxErrorsAreTrue(t *testing.T) {
 	}
 }
 
-// TestMisplacedIsSilentOnWhatFits: where the library fails for another reason, its own
+// TestNoMistakeInWhatFits: where the library fails for another reason, its own
 // message stays.
-func TestMisplacedIsSilentOnWhatFits(t *testing.T) {
+func TestNoMistakeInWhatFits(t *testing.T) {
 	for _, source := range []string{
 		"a:\n- b\n- c: d\n  e: f\ng:\n  - - h\n    - i\n  -\n    j: k\n",
 		"a: |\n  x\n   y\n  z\nb: >-\n  - q\nc: d\n",
 		"a:\n  - b: |2\n        x\n      y\n    # z\n    c: d\n  # e\n  - b: |\n      f\n# g\n\n  - b: h\n",
+		"a: some\n  text\n   goes on\n  # c\nb:\n  more\n  text\nc: {a: b,\n  c: [d,\n e]}\nd: 'it''s\n\n e'\n",
+		"a: &x\n  b: c\nd: *x\ne: !!str\n  f\n\"g: h\":\n- i\n-   j: k\n    l: \"m\\\"\n  n\" # o\n- http://p\n- -1\n",
+		"---\na: b\n...\n",
 		"# c\n   # d\na:\n    b: 1\nc:\n  - d: |\n      x\n    e: 2\n",
 	} {
-		if line, message, _ := misplaced(strings.Split(source, "\n")); line > 0 {
-			t.Errorf("line %d of %q: %s", line, source, message)
+		if err := yaml.Unmarshal([]byte(source), new(yaml.Node)); err != nil {
+			t.Errorf("%q: %v", source, err)
+		}
+		if m := findMistake(strings.Split(source, "\n")); m != nil {
+			t.Errorf("%q: %+v", source, m)
 		}
 	}
 }

@@ -55,6 +55,9 @@ func yamlErrors(source []byte, err error) report.Report {
 		}
 		explainSyntax(&f, lines)
 		f.Message = reworded(f.Message)
+		if f.Hint == "" && f.Line > 0 && f.Line <= len(lines) && noSpace.MatchString(lines[f.Line-1]) {
+			f.Hint = spaceHint
+		}
 		if f.Column == 0 {
 			f.Column = columnOf(lines, f.Line)
 		}
@@ -77,6 +80,10 @@ func columnOf(lines []string, line int) int {
 
 // explainSyntax adds what the mistake behind a message of the YAML library mostly is.
 func explainSyntax(f *report.Finding, lines []string) {
+	if m := accused(f, lines); m != nil {
+		f.Line, f.Column, f.Message, f.Hint = m.line, m.column, m.message, m.hint
+		return
+	}
 	switch message := f.Message; {
 	case strings.Contains(message, "found character that cannot start any token"):
 		explainCharacter(f, lines)
@@ -85,12 +92,6 @@ func explainSyntax(f *report.Finding, lines []string) {
 		f.Hint = TabHint
 		if line := tabbed(lines, f.Line); line > 0 {
 			f.Line, f.Column = line, strings.IndexByte(lines[line-1], '\t')+1
-		}
-	case message == "did not find expected key" || message == "did not find expected '-' indicator":
-		// The library names the line where the mapping or list begins.
-		if line, message, hint := misplaced(lines); line > 0 {
-			f.Line, f.Column = line, indentOf(lines[line-1])+1
-			f.Message, f.Hint = message, hint
 		}
 	case message == "did not find expected <document start>":
 		// The library names the first line that is indented less than the one before.
@@ -101,10 +102,10 @@ func explainSyntax(f *report.Finding, lines []string) {
 	case strings.HasPrefix(message, "mapping values are not allowed"):
 		explainValue(f, lines)
 	case message == "could not find expected ':'":
-		f.Hint = "the line has no key; the lines of a text after | are indented deeper than its key"
+		f.Hint = "a key ends with a colon, and a space or a new line behind that"
 	case strings.HasPrefix(message, "unknown anchor "):
 		f.Line, f.Column = aliased(lines, message)
-		f.Hint = `a text that begins with * is quoted`
+		f.Hint = "an alias needs an anchor with & and its name above it, and a text that begins with * is quoted"
 	case strings.HasPrefix(message, "invalid map key"):
 		f.Message = "a mapping is the key of a mapping"
 		for i, line := range lines {
@@ -114,6 +115,34 @@ func explainSyntax(f *report.Finding, lines []string) {
 			}
 		}
 	}
+}
+
+// maxAccused bounds the sources in which a mistake is looked for, in bytes: it is parsed
+// again.
+const maxAccused = 4 << 20
+
+// accused returns the mistake behind an error of the library's grammar; nil: it is not found.
+// The lines above a mistake can be parsed, and with it they cannot.
+func accused(f *report.Finding, lines []string) *mistake {
+	isGrammar := grammar.MatchString(f.Message)
+	if !isGrammar && !lexical.MatchString(f.Message) || strings.HasPrefix(f.Message, "found a tab") {
+		return nil
+	}
+	m := findMistake(lines)
+	if m == nil || m.line > f.Line && !isGrammar {
+		return nil
+	}
+	if !isYAML(lines[:m.line-1]) || !m.legal && isYAML(lines[:m.line]) {
+		return nil
+	}
+	return m
+}
+
+// isYAML reports whether lines can be parsed.
+func isYAML(lines []string) bool {
+	source := strings.Join(lines, "\n") + "\n"
+	var node yaml.Node
+	return len(source) <= maxAccused && yaml.Unmarshal([]byte(source), &node) == nil
 }
 
 // explainCharacter explains a character with which no text begins.
@@ -134,9 +163,6 @@ func explainCharacter(f *report.Finding, lines []string) {
 // reserved finds a text that begins with a character with which none begins in YAML.
 var reserved = regexp.MustCompile("^(?:\\s*-)*(?:[^#\"']*?:)?\\s+([@%`])")
 
-// oneKey finds the keys of a line: a colon at its end or before a space.
-var oneKey = regexp.MustCompile(`:(?:\s|$)`)
-
 // explainValue says what is wrong with a line in which YAML finds a key within a text: the
 // text is on the line itself, or it begins on the line above.
 func explainValue(f *report.Finding, lines []string) {
@@ -156,7 +182,7 @@ func explainValue(f *report.Finding, lines []string) {
 		f.Hint = `a text that contains ": " is quoted`
 	case noSpace.MatchString(lines[line-1]):
 		f.Line, f.Column = line, indentOf(lines[line-1])+1
-		f.Message, f.Hint = "a space is missing behind the dash of this item", "write - and a space"
+		f.Message, f.Hint = "a space is missing behind the dash of this item", spaceHint
 	case withoutKey(lines[line-1]) && !isWord.MatchString(lines[line-1]):
 		f.Line, f.Column = line, before+1
 		f.Message, f.Hint = "this line has no key", "a key ends with a colon, and a space or a new line behind that"
@@ -169,8 +195,6 @@ func explainValue(f *report.Finding, lines []string) {
 }
 
 var (
-	// noSpace finds an item with a key and no space behind its dash.
-	noSpace = regexp.MustCompile(`^\s*-[^\s-][^:]*:(\s|$)`)
 	// isWord finds an item that is one word, as in a list of texts.
 	isWord = regexp.MustCompile(`^\s*-\s+[^\s:]+\s*$`)
 	// withoutValue finds a key that has no value on its own line.
@@ -219,7 +243,7 @@ const TabHint = "YAML is indented with spaces, not with tabs"
 func tabbed(lines []string, line int) int {
 	for i := max(line, 1); i <= len(lines); i++ {
 		text := strings.TrimLeft(lines[i-1], " \t")
-		if text != "" && strings.Contains(strings.TrimSuffix(lines[i-1], text), "\t") {
+		if strings.Contains(strings.TrimSuffix(lines[i-1], text), "\t") {
 			return i
 		}
 	}

@@ -38,6 +38,11 @@ func syntaxFinding(source string, err error) report.Finding {
 		f.Message = strings.TrimSuffix(m[2], at[0])
 		f.Line, _ = strconv.Atoi(at[1])
 	}
+	if line, column := openAction(source, f.Line); line > 0 {
+		f.Message = "the action that begins here does not end on its line; below it: " + f.Message
+		f.Line, f.Column, f.Hint = line, column, "end it with }} on its line"
+		return f
+	}
 	if f.Message == "unclosed action" {
 		_, text := lineOf(source, f.Line)
 		f.Column = strings.LastIndex(text, "{{") + 1
@@ -58,6 +63,18 @@ func syntaxFinding(source string, err error) report.Finding {
 		f.Hint = `the source is a Go text/template, for template is true; where {{ is no action but text, write {{ "{{" }}`
 	}
 	return f
+}
+
+// openAction returns the place of the action that is open at the beginning of a line; zero:
+// there is none.
+func openAction(source string, at int) (line, column int) {
+	start, _ := lineOf(source, at)
+	before := source[:start]
+	open := strings.LastIndex(before, "{{")
+	if open < 0 || strings.Contains(before[open:], "}}") {
+		return 0, 0
+	}
+	return strings.Count(before[:open], "\n") + 1, open - strings.LastIndexByte(before[:open], '\n')
 }
 
 // lastLine returns the number of the last line with text, and the column of its first word.
