@@ -27,7 +27,7 @@ import (
 )
 
 // Offline returns a Decider over manifests instead of a store. Objects count as created in
-// their order, a second apart. Problems are what a server would refuse or warn of; such an
+// the same second, as by one apply. Problems are what a server would refuse or warn of; such an
 // object is left out, or has no artifact.
 func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems []error, err error) {
 	inv, problems, err := index(paths...)
@@ -120,7 +120,7 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	if err != nil {
 		return err
 	}
-	object.SetCreationTimestamp(metav1.NewTime(time.Unix(int64(index), 0).UTC()))
+	object.SetCreationTimestamp(metav1.NewTime(time.Unix(1, 0).UTC()))
 	object.SetGeneration(1)
 	key := object.GetName()
 	if kind.Resource != kinds.StreamReleases { // which have no namespace

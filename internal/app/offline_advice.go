@@ -75,7 +75,7 @@ func (a *adviser) host(h *snapshot.Host) {
 	}
 	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
 		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf(
-			"IgnitionConfigs %s and %s match this host equally: it receives the one that is created first", served.Ref, other.Ref)})
+			"IgnitionConfigs %s and %s match this host equally: it receives the older one, or of the same second the first by name", served.Ref, other.Ref)})
 	}
 }
 
@@ -83,7 +83,7 @@ func (a *adviser) host(h *snapshot.Host) {
 func (a *adviser) config(rule *match.Rule, isUnused bool) {
 	const kind = "IgnitionConfig"
 	config := rule.Config.(*snapshot.Config)
-	if other := a.view.Tied(config); other != nil && other.Created.Before(config.Created) {
+	if other := a.view.Tied(config); other != nil && other.Ref.Compare(config.Ref) < 0 { // all are of the same age
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
 	}
 	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {

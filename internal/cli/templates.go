@@ -19,7 +19,9 @@ const maxFailing = 10
 // rendering is the rendering of a template for the hosts in the files.
 type rendering struct {
 	hosts, failing int
-	found          report.Report
+	// warned is true once a host had warnings: mostly all hosts have the same.
+	warned bool
+	found  report.Report
 }
 
 // renderAll renders the templates for the hosts in the files.
@@ -66,7 +68,11 @@ func (c *checker) renderAll(files []string) error {
 func (k *checkedConfig) addRendering(r *app.HostRendering) {
 	t := &k.rendering
 	t.hosts++
-	if r.Artifact != nil || k.partial && compile.IsOfLayers(r.Message()) {
+	if r.Artifact != nil {
+		k.addWarnings(r)
+		return
+	}
+	if k.partial && compile.IsOfLayers(r.Message()) {
 		return
 	}
 	if t.failing++; t.failing > maxFailing {
@@ -84,6 +90,21 @@ func (k *checkedConfig) addRendering(r *app.HostRendering) {
 	f := k.places.finding("spec.config", host+r.Message())
 	f.Hint = "glowplug compile --template --host, with a file of the template alone, shows the line of the rendered text"
 	t.found = append(t.found, f)
+}
+
+// addWarnings adds the warnings of the first host that has some, as the status of the config
+// does.
+func (k *checkedConfig) addWarnings(r *app.HostRendering) {
+	warnings := r.Warnings()
+	if k.rendering.warned || len(warnings) == 0 {
+		return
+	}
+	k.rendering.warned = true
+	for _, warning := range warnings {
+		f := k.places.finding("spec.config", "for host "+r.Host.String()+": "+warning)
+		f.Severity = report.Warning
+		k.rendering.found = append(k.rendering.found, f)
+	}
 }
 
 // compileTemplate is compile with --template: hostFile is a manifest with the host, ""

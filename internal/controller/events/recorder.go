@@ -16,6 +16,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ const (
 type Options struct {
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
-	// Registerer takes the metrics of dropped events; nil keeps none.
+	// Registerer takes the metrics of notices and dropped events; nil keeps none.
 	Registerer prometheus.Registerer
 	// Metrics counts the writes; nil: they are not counted.
 	Metrics *controller.Metrics
@@ -83,6 +84,7 @@ type Recorder struct {
 	opts    Options
 	queue   *controller.Controller[*event]
 	dropped *prometheus.CounterVec
+	notices *prometheus.CounterVec
 	// omissions is the key of the report of omissions.
 	omissions *event
 
@@ -123,12 +125,20 @@ func New(opts Options) *Recorder {
 				"the store refused it, or the server stopped.",
 			ConstLabels: prometheus.Labels{"kind": "event"},
 		}, []string{"cause"}),
+		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "glowplug_boot_notices_total",
+			Help: "Findings about requests of machines, of which events are made, by reason: " +
+				strings.Join(decide.Reasons, ", ") + ".",
+		}, []string{"reason"}),
+	}
+	for _, reason := range decide.Reasons { // a rate needs the series from the start
+		r.notices.WithLabelValues(reason)
 	}
 	for _, cause := range []string{causeLimited, causeFull, causeFailed, causeShutdown} {
 		r.dropped.WithLabelValues(cause)
 	}
 	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(r.dropped)
+		opts.Registerer.MustRegister(r.dropped, r.notices)
 	}
 	r.queue = controller.New(controller.Options[*event]{
 		Name: "events", Reconcile: r.reconcile, List: r.list,
@@ -171,6 +181,7 @@ func (r *Recorder) record(k key, c class, message string) {
 // cause is limited, and the omission of others is an event, too. An alarm is never omitted:
 // where there are too many, those of one host are one event.
 func (r *Recorder) Notice(n decide.Notice) {
+	r.notices.WithLabelValues(n.Reason).Inc()
 	now, k, c := time.Now(), keyOf(&n), others
 	if n.IsAlarm() {
 		c = alarms

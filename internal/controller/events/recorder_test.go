@@ -413,6 +413,19 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
+// TestNoticesAreCounted counts each notice by its reason, whatever it is about.
+func TestNoticesAreCounted(t *testing.T) {
+	r := New(Options{})
+	for range 3 {
+		r.Notice(decide.Notice{Reason: decide.ReasonClaimsLimited, Key: "10.0.0.1", Message: "a source"})
+	}
+	for reason, want := range map[string]float64{decide.ReasonClaimsLimited: 3, decide.ReasonNoConfig: 0} {
+		if got := testutil.ToFloat64(r.notices.WithLabelValues(reason)); got != want {
+			t.Errorf("%s: %v, want %v", reason, got, want)
+		}
+	}
+}
+
 // TestCountIsOfTheMessage: an event that counts occurrences with other messages says so, as
 // in Kubernetes, whether these were written before or not.
 func TestCountIsOfTheMessage(t *testing.T) {

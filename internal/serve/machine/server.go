@@ -268,7 +268,6 @@ func sighting(r *http.Request, req *request, i *decide.Identity) decide.Sighting
 }
 
 func (s *Server) notify(n decide.Notice) {
-	s.metrics.notices.WithLabelValues(n.Reason).Inc()
 	if s.opts.Journal != nil {
 		s.opts.Journal.Notice(n)
 	}
@@ -290,7 +289,6 @@ func (s *Server) crashed(w *response, failure any) result {
 type metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
-	notices   *prometheus.CounterVec
 	stale     prometheus.Counter
 }
 
@@ -308,10 +306,6 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "glowplug_boot_requests_total",
 			Help: "Requests of machines, by endpoint, HTTP status and the tier that chose the config.",
 		}, []string{"endpoint", "code", "tier"}),
-		notices: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "glowplug_boot_notices_total",
-			Help: "Findings about machines that became events, by reason: " + strings.Join(decide.Reasons, ", ") + ".",
-		}, []string{"reason"}),
 		stale: factory.NewCounter(prometheus.CounterOpts{
 			Name: "glowplug_boot_stale_answers_total",
 			Help: "Machines that were given the last good version of a config, since the newest source, its layers or the " +
@@ -322,9 +316,6 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Help:    "Time to answer a machine, by endpoint.",
 			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .005, .025, .1, .5, 2.5},
 		}, []string{"endpoint"}),
-	}
-	for _, reason := range decide.Reasons { // a rate needs the series from the start
-		m.notices.WithLabelValues(reason)
 	}
 	return m
 }
