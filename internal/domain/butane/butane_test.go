@@ -30,13 +30,25 @@ func TestSyntaxErrorsNameTheirLine(t *testing.T) {
 	}
 }
 
+// faulty is a source with its first error: the place, and a part of the message and hint.
+type faulty struct {
+	source       string
+	line, column int
+	says         string
+}
+
+func (f *faulty) check(t *testing.T, name string) {
+	t.Helper()
+	_, r := Translate([]byte(f.source))
+	if len(r) == 0 || r[0].Line != f.line || r[0].Column != f.column ||
+		!strings.Contains(r[0].Message+": "+r[0].Hint, f.says) {
+		t.Errorf("%s: %+v, want line %d:%d: %s", name, r, f.line, f.column, f.says)
+	}
+}
+
 func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 	const head = "variant: fcos\nversion: 1.5.0\n"
-	for name, c := range map[string]struct {
-		source       string
-		line, column int
-		says         string // a part of the message and hint
-	}{
+	for name, c := range map[string]faulty{
 		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 3 spaces more, or by 1 space less"},
 		"between dash and key": {
 			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 1 space more, or by 3 spaces less",
@@ -51,7 +63,7 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
 		},
 		"deeper than a value": {
-			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "deeper than the line above, which has a value already if it belongs beside that line, indent it by 1 space less",
+			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "deeper than the line above, which has a value already: if it belongs beside that line, indent it by 1 space less",
 		},
 		"two values below a key without one": {
 			head + "storage:\n  files:\n    - path: /a\n      contents:\n        inline: a: b\n", 7, 9, `": " is quoted`,
@@ -74,10 +86,7 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 		"null":                    {"~\n", 1, 1, "the config is empty"},
 		"wrong type":              {head + "storage:\n  files: /a\n", 4, 3, "expected a list"},
 	} {
-		_, r := Translate([]byte(c.source))
-		if len(r) == 0 || r[0].Line != c.line || r[0].Column != c.column || !strings.Contains(r[0].Message+" "+r[0].Hint, c.says) {
-			t.Errorf("%s: %+v, want line %d:%d: %s", name, r, c.line, c.column, c.says)
-		}
+		c.check(t, name)
 	}
 }
 
@@ -89,11 +98,7 @@ func TestSyntaxErrorsAreTrue(t *testing.T) {
 		units = head + "systemd:\n  units:\n"
 		text  = units + "    - name: a\n      contents: |\n        [Unit]\n"
 	)
-	for name, c := range map[string]struct {
-		source       string
-		line, column int
-		says         string
-	}{
+	for name, c := range map[string]faulty{
 		"at sign":     {head + "storage:\n  files:\n    - path: @a\n", 5, 13, "begins with @ is quoted"},
 		"percent":     {head + "a:\n  - %wheel ALL\n", 4, 5, "begins with % is quoted"},
 		"backtick":    {head + "a: `date`\n", 3, 4, "begins with ` is quoted"},
@@ -143,10 +148,7 @@ func TestSyntaxErrorsAreTrue(t *testing.T) {
 		"text that goes on":         {head + "a:\n  b:\n    c\n    d\n   e: f\n", 7, 4, "indented like none"},
 		"quoted text that goes on":  {head + "a:\n  - b:\n      c: 'd\n\n e'\n     f: g\n", 8, 6, "indented like none"},
 	} {
-		_, r := Translate([]byte(c.source))
-		if len(r) == 0 || r[0].Line != c.line || r[0].Column != c.column || !strings.Contains(r[0].Message+": "+r[0].Hint, c.says) {
-			t.Errorf("%s: %+v, want line %d:%d: %s", name, r, c.line, c.column, c.says)
-		}
+		c.check(t, name)
 	}
 }
 
@@ -169,4 +171,15 @@ func TestNoMistakeInWhatFits(t *testing.T) {
 			t.Errorf("%q: %+v", source, m)
 		}
 	}
+}
+
+// FuzzMistake has no source make the search for a mistake fail.
+func FuzzMistake(f *testing.F) {
+	f.Add("a:\n  - b: |\n      c\n   d: 'e\n")
+	f.Add("- - &a [b, {c: \"d\"}]\n-\n?\n%\n")
+	f.Fuzz(func(_ *testing.T, source string) {
+		if r := Syntax([]byte(source)); r.HasError() {
+			findMistake(strings.Split(source, "\n"))
+		}
+	})
 }

@@ -151,7 +151,9 @@ func (s *structure) place(number, indent int, line string) {
 	if n > 0 {
 		top = s.open[n-1]
 	}
-	hint := s.remedy(indent, outermost(closed, dash), innermost(s.open, dash))
+	fail := func(message string) {
+		s.fail(number, indent+1, message, s.remedy(indent, outermost(closed, dash), innermost(s.open, dash)))
+	}
 	switch {
 	case !dash && noSpace.MatchString(line):
 		s.fail(number, indent+1, "a space is missing behind the dash of this item", spaceHint)
@@ -160,12 +162,12 @@ func (s *structure) place(number, indent int, line string) {
 	case !dash && keyEnd(line[indent:]) == 0:
 		s.withoutKey(number, indent, line)
 	case len(closed) > 0 && (n == 0 || top.at < indent):
-		s.fail(number, indent+1, "this line is indented like none of the lines that it could belong to", hint)
+		fail("this line is indented like none of the lines that it could belong to")
 	case n > 0 && top == (level{indent, true}) && !dash:
 		s.fail(number, indent+1, "this key is indented like the items of the list above it",
 			"indent it deeper, if it belongs to the last item, or less, if it belongs beside the list")
 	case n > 0 && top == (level{indent, false}) && dash && (len(closed) > 0 || s.value != noValue):
-		s.fail(number, indent+1, "this item of a list stands where a key is expected", hint)
+		fail("this item of a list stands where a key is expected")
 	default:
 		if n == 0 || top.at < indent || dash != top.list {
 			s.open = append(s.open, level{indent, dash})

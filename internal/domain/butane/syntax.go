@@ -119,7 +119,7 @@ func explainSyntax(f *report.Finding, lines []string) {
 
 // maxAccused bounds the sources in which a mistake is looked for, in bytes: it is parsed
 // again.
-const maxAccused = 4 << 20
+const maxAccused = 256 << 10
 
 // accused returns the mistake behind an error of the library's grammar; nil: it is not found.
 // The lines above a mistake can be parsed, and with it they cannot.
