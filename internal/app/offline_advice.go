@@ -12,6 +12,9 @@ import (
 type ManifestAdvice struct {
 	Kind string
 	Ref  snapshot.Ref
+	// Lacks is the kind of the object that the manifests do not have; "": it is about
+	// those that they have. They can have the object with an error.
+	Lacks string
 	decide.Advice
 }
 
@@ -53,25 +56,34 @@ type adviser struct {
 
 func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice) {
 	for _, one := range advice {
-		a.yield(ManifestAdvice{kind, ref, one})
+		a.yield(ManifestAdvice{Kind: kind, Ref: ref, Advice: one})
 	}
+}
+
+// fieldOf returns the field of a host that has what it shares.
+func fieldOf(h *snapshot.Host, c *snapshot.Conflict) string {
+	field, shared := "spec.bootMACAddress", c.MAC.String()
+	if c.IP.IsValid() {
+		field, shared = "spec.ip", c.IP.String()
+	}
+	for _, nic := range h.Facts().NICs {
+		if nic.MAC == shared || nic.IP == shared {
+			return "spec.nics"
+		}
+	}
+	return field
 }
 
 func (a *adviser) host(h *snapshot.Host) {
 	const kind = "BareMetalHost"
 	for _, conflict := range a.view.Conflicts(h) {
-		field := "spec.nics"
-		switch {
-		case len(h.MACs) > 0 && conflict.MAC == h.MACs[0]:
-			field = "spec.bootMACAddress"
-		case len(h.IPs) > 0 && conflict.IP == h.IPs[0]:
-			field = "spec.ip"
-		}
-		a.advise(kind, h.Ref, decide.Advice{Field: field, Message: conflict.String()})
+		a.advise(kind, h.Ref, decide.Advice{Field: fieldOf(h, &conflict), Message: conflict.String()})
 	}
 	a.advise(kind, h.Ref, decide.AdviseHost(a.decider, h)...)
 	if a.hasImages {
-		a.advise(kind, h.Ref, decide.AdviseImage(a.decider, a.view, h, "is not among these files")...)
+		for _, one := range decide.AdviseImage(a.decider, a.view, h, "is not among these files") {
+			a.yield(ManifestAdvice{kind, h.Ref, "ISCSICdrom", one})
+		}
 	}
 	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
 		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf(
@@ -87,6 +99,8 @@ func (a *adviser) config(rule *match.Rule, isUnused bool) {
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
 	}
 	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
-		a.advise(kind, config.Ref, decide.Advice{Field: "spec.selector", Message: "no host in these files receives this config"})
+		a.yield(ManifestAdvice{kind, config.Ref, "BareMetalHost", decide.Advice{
+			Field: "spec.selector", Message: "no host in these files receives this config",
+		}})
 	}
 }

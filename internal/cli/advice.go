@@ -16,7 +16,7 @@ func (c *checker) advise(files []string) error {
 	found := map[*manifest.Document]report.Report{}
 	err := app.AdviseManifests(func(a app.ManifestAdvice) {
 		doc := c.docs[a.Kind+" "+a.Ref.String()]
-		if doc == nil {
+		if doc == nil || c.broken[a.Lacks] {
 			return
 		}
 		f := newPlaces(doc).finding(a.Field, a.Advice.String())

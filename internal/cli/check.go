@@ -36,6 +36,9 @@ type checker struct {
 	// order of the files.
 	docs    map[string]*manifest.Document
 	related []*manifest.Document
+	// broken has the kinds of objects with an error: what the other objects lack can be
+	// among these.
+	broken map[string]bool
 	// configs are those of the files; order has them in the order of the files.
 	configs map[snapshot.Ref]*checkedConfig
 	order   []*checkedConfig
@@ -46,7 +49,8 @@ type checker struct {
 func newChecker(out, stdout io.Writer, installer, filesDir string) *checker {
 	return &checker{
 		out: out, stdout: stdout, installer: installer, filesDir: filesDir,
-		seen: map[string]string{}, docs: map[string]*manifest.Document{}, configs: map[snapshot.Ref]*checkedConfig{},
+		seen: map[string]string{}, docs: map[string]*manifest.Document{}, broken: map[string]bool{},
+		configs: map[snapshot.Ref]*checkedConfig{},
 	}
 }
 
@@ -142,6 +146,8 @@ func (c *checker) document(doc *manifest.Document) error {
 	c.objects++
 	p := newPlaces(doc)
 	if doc.Err != nil {
+		// It can be of any kind.
+		c.broken["BareMetalHost"], c.broken["ISCSICdrom"] = true, true
 		return c.print(doc.File, p.source, p.unreadable(doc.Err))
 	}
 	var found report.Report
@@ -164,6 +170,9 @@ func (c *checker) document(doc *manifest.Document) error {
 		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
 		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap and Namespace"
 		found = append(found, f)
+	}
+	if found.HasError() {
+		c.broken[doc.Kind] = true
 	}
 	key := doc.Kind + " " + doc.Namespace + "/" + doc.Name
 	if earlier, twice := c.seen[key]; twice {

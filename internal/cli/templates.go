@@ -45,6 +45,8 @@ func (c *checker) renderAll(files []string) error {
 		r := &k.rendering
 		what := fmt.Sprintf("a template, rendered for %s", count(r.hosts, "host", "hosts"))
 		switch {
+		case r.hosts == 0 && c.broken["BareMetalHost"]:
+			what = "a template, for none of the hosts without an error in these files"
 		case r.hosts == 0:
 			what = "a template, for none of the hosts in these files"
 		case r.failing > 0:
@@ -166,7 +168,7 @@ type checkedConfig struct {
 	layer compile.Layer
 	own   []byte
 	// begun is true once its merge has begun, partial where one of its layers, or of
-	// theirs, is not among the files.
+	// theirs, is not among the files or has an error.
 	begun, partial bool
 	// rendering is of a template.
 	rendering rendering
@@ -235,7 +237,7 @@ func (c *checker) merge(k *checkedConfig) error {
 		k.layer.Bytes = nil
 	case k.partial:
 		found = append(found, report.Finding{Severity: report.Warning, Message: "layer " + missing +
-			" or one of its own layers is not among the files: the merged config was not checked"})
+			", or one of its own layers, is not among the files or has an error: the merged config was not checked"})
 	case k.layer.Template: // it is merged for each host
 	default:
 		laid, more := compile.Lay(k.config.Name, k.own, stack)

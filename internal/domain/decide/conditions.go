@@ -97,7 +97,7 @@ func ConfigReadable(skew *Skew) Condition {
 	if skew != nil {
 		c.Reason, c.Message = reasonIgnitionLate, skew.String()
 	} else {
-		c.Met, c.Reason, c.Message = true, reasonReadable, "this host can read its config, as far as the server knows"
+		c.Met, c.Reason, c.Message = true, reasonReadable, "its image can read the Ignition version of its config, as far as the server knows the two"
 	}
 	return c
 }
