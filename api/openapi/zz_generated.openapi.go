@@ -434,13 +434,13 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 					},
 					"lastBoot": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastBoot is the time at which the machine last began to boot, in RFC 3339.",
+							Description: "lastBoot is the time at which the server last gave the machine a script that boots its image or its disk, in RFC 3339; repetitions of the firmware do not count. If it gives the machine no scripts, it is that of the first config after two minutes without a request. An error in place of a script begins no boot.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"bootCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bootCount is the number of boots that the server has observed.",
+							Description: "bootCount is the number of boots that began as lastBoot says.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

@@ -129,10 +129,13 @@ type BareMetalHostStatus struct {
 	// state is Available, Booting, Provisioning, Provisioned or Error.
 	// +optional
 	State string `json:"state,omitempty"`
-	// lastBoot is the time at which the machine last began to boot, in RFC 3339.
+	// lastBoot is the time at which the server last gave the machine a script that boots its
+	// image or its disk, in RFC 3339; repetitions of the firmware do not count. If it gives
+	// the machine no scripts, it is that of the first config after two minutes without a
+	// request. An error in place of a script begins no boot.
 	// +optional
 	LastBoot *metav1.Time `json:"lastBoot,omitempty"`
-	// bootCount is the number of boots that the server has observed.
+	// bootCount is the number of boots that began as lastBoot says.
 	// +optional
 	BootCount int64 `json:"bootCount,omitempty"`
 	// lastConfig is the config that the machine last received, as namespace/name.

@@ -97,7 +97,7 @@ func ConfigReadable(skew *Skew) Condition {
 	if skew != nil {
 		c.Reason, c.Message = reasonIgnitionLate, skew.String()
 	} else {
-		c.Met, c.Reason, c.Message = true, reasonReadable, "its image can read the Ignition version of its config, as far as the server knows the two"
+		c.Met, c.Reason, c.Message = true, reasonReadable, "no image of this host is known to be too old for the Ignition version of its config"
 	}
 	return c
 }

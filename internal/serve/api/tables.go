@@ -101,7 +101,7 @@ func hostTable(status HostStatus) *table[*v1.BareMetalHost] {
 		text("IP", "Its address."),
 		text("Image", "The image that it boots; empty: its disk."),
 		text("State", "What it was last seen doing."),
-		text("Last-Boot", "Time since it last began to boot."),
+		text("Last-Boot", "Time since it was last given a script that boots it, or a config that began a boot."),
 		text("Age", "Time since the host was created."),
 		wide(text("Config", "The config that is for it now.")),
 		wide(text("Last-Config", "The config that it was last served.")),
