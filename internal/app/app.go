@@ -351,6 +351,8 @@ func (a builder) serveAPI() error {
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})
 		},
+		NamespaceDeleted: a.events.Forget,
+
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,
 		ClientCAs:    cas,

@@ -300,7 +300,10 @@ func (r *Recorder) write(ctx context.Context, e *event) error {
 	err := written.write(ctx, r.store, &e.key, r.opts.Instance)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil {
+	switch {
+	case r.events[e.key] != e: // it was forgotten during the write
+		return nil
+	case err != nil:
 		written.add(e.occurrences)
 		e.occurrences = written
 		return err
@@ -316,7 +319,21 @@ func (r *Recorder) write(ctx context.Context, e *event) error {
 	return nil
 }
 
+// Forget drops the unwritten events of a namespace that was deleted.
+func (r *Recorder) Forget(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.key.object.Namespace == namespace {
+			r.forgetLocked(e)
+		}
+	}
+}
+
 func (r *Recorder) forgetLocked(e *event) {
+	if r.events[e.key] != e { // it was forgotten while it was written
+		return
+	}
 	e.occurrences = occurrences{}
 	delete(r.events, e.key)
 	r.unwritten[e.class]--

@@ -413,6 +413,41 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
+// TestEventsOfADeletedNamespace: what is not written of a namespace is not written after its
+// deletion, also if a write fails at that moment.
+func TestEventsOfADeletedNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := decide.Notice{Reason: decide.ReasonNoConfig, Host: r.host("server1"), Key: "ignition", Message: "asks"}
+		r.Notice(n)
+		pass(time.Second)
+		r.Notice(n) // it waits for a pause
+		r.Forget("g11")
+		if got := r.Pending(); got != 1 {
+			t.Fatalf("%d are pending", got)
+		}
+		r.Forget("g10")
+		pass(time.Minute)
+		if e := r.all()["NoConfig g10/server1"]; e == nil || e.Count != 1 || r.Pending() != 0 {
+			t.Errorf("%+v, %d are pending", e, r.Pending())
+		}
+		r.store.fail(apierrors.NewTimeoutError("away", 1))
+		r.Notice(n)
+		pass(time.Second)
+		r.Forget("g10")
+		r.store.fail(nil)
+		pass(time.Minute)
+		if e := r.all()["NoConfig g10/server1"]; e.Count != 1 || r.Pending() != 0 {
+			t.Errorf("%+v, %d are pending", e, r.Pending())
+		}
+		r.Notice(n)
+		pass(time.Minute)
+		if e := r.all()["NoConfig g10/server1"]; e.Count != 2 || r.Pending() != 0 {
+			t.Errorf("%+v, %d are pending", e, r.Pending())
+		}
+	})
+}
+
 // TestNoticesAreCounted counts each notice by its reason, whatever it is about.
 func TestNoticesAreCounted(t *testing.T) {
 	r := New(Options{})

@@ -75,6 +75,8 @@ type Options struct {
 	// are any, unless with a grace period of 0 (kubectl delete --force).
 	InUse func(namespace, name string) []string
 
+	// NamespaceDeleted is called when a namespace is gone; nil: nobody has to know.
+	NamespaceDeleted func(namespace string)
 	// IsAdminToken reports whether a bearer token is the admin's.
 	IsAdminToken func(token string) bool
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
@@ -211,7 +213,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 		return into.err
 	}
 	into.storage["services"] = noServices{}
-	s.terminator = &terminator{namespaces, into.storage, s.opts.Logger}
+	s.terminator = &terminator{namespaces, into.storage, s.opts.Logger, s.opts.NamespaceDeleted}
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
 	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.storage

@@ -47,6 +47,8 @@ type terminator struct {
 	*namespaces
 	storage map[string]rest.Storage // the endpoints, by resource
 	logger  *slog.Logger
+	// deleted is called with a namespace that is gone; nil: nobody has to know.
+	deleted func(namespace string)
 }
 
 // run follows the namespaces until the context ends.
@@ -90,6 +92,9 @@ func (t *terminator) follow(ctx context.Context, w watch.Interface, known, termi
 			case event.Type == watch.Deleted:
 				known.Delete(namespace.Name)
 				terminating.Delete(namespace.Name)
+				if t.deleted != nil {
+					t.deleted(namespace.Name)
+				}
 				t.keepUsed(ctx, namespace.Name)
 			default:
 				known.Insert(namespace.Name)
@@ -107,16 +112,23 @@ func (t *terminator) follow(ctx context.Context, w watch.Interface, known, termi
 }
 
 // keepUsed creates a deleted namespace again if it contains an object: another server may
-// have created one before it knew of the deletion. The lock waits for such creations of this
-// server.
+// have created one before it knew of the deletion. Events alone do not count: those that were
+// written during the deletion are deleted. The lock waits for such creations of this server.
 func (t *terminator) keepUsed(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, emptyCheckTimeout)
 	defer cancel()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	left, err := t.remaining(ctx, name)
-	if err == nil && left.objects() > left.count[kinds.Events] {
+	switch {
+	case err != nil || left.objects() == 0:
+	case left.objects() > left.count[kinds.Events]:
 		err = t.ensure(ctx, name)
+	default:
+		err = t.stores[kinds.Namespaces].Get(ctx, namespaceKey(name), storage.GetOptions{}, &v1.Namespace{})
+		if storage.IsNotFound(err) {
+			err = t.deleteContents(ctx, name, kinds.Events)
+		}
 	}
 	if err != nil && !errors.Is(err, errTerminating) && ctx.Err() == nil {
 		t.logger.Warn("cannot check whether a deleted namespace is empty", "namespace", name, "error", err)
@@ -131,7 +143,7 @@ func (t *terminator) terminate(ctx context.Context, name string) {
 	namespace := &v1.Namespace{}
 	err := t.stores[kinds.Namespaces].Get(ctx, namespaceKey(name), storage.GetOptions{}, namespace)
 	if err == nil && namespace.DeletionTimestamp != nil {
-		failure := t.deleteContents(ctx, name)
+		failure := t.deleteContents(ctx, name, contentKinds...)
 		var left *contents
 		if left, err = t.remaining(ctx, name); err == nil {
 			if err = t.report(ctx, namespace, left, failure); err == nil && left.objects() == 0 {
@@ -144,12 +156,12 @@ func (t *terminator) terminate(ctx context.Context, name string) {
 	}
 }
 
-// deleteContents orders the deletion of all objects of a namespace. It returns why objects
-// cannot be deleted.
-func (t *terminator) deleteContents(ctx context.Context, name string) error {
+// deleteContents orders the deletion of all objects of the resources in a namespace. It
+// returns why objects cannot be deleted.
+func (t *terminator) deleteContents(ctx context.Context, name string, resources ...string) error {
 	ctx = request.WithNamespace(ctx, name)
 	var failures []error
-	for _, resource := range contentKinds {
+	for _, resource := range resources {
 		list, err := t.list(ctx, resource, name)
 		if err != nil {
 			failures = append(failures, err)

@@ -143,6 +143,31 @@ func TestADeletedNamespaceWithAnObjectIsCreatedAgain(t *testing.T) {
 	await(t, func() bool { return a.do("GET", g10, nil).code == http.StatusOK })
 }
 
+// TestEventsOfADeletedNamespaceAreDeleted: an event that was written during the deletion goes
+// as well, and what is not written yet is told of.
+func TestEventsOfADeletedNamespaceAreDeleted(t *testing.T) {
+	deleted := make(chan string, 1)
+	a := startOn(t, newStores(t), Door{Admin: true, Admitted: true}, func(o *Options) {
+		o.NamespaceDeleted = func(name string) { deleted <- name }
+	})
+	a.must(http.StatusCreated, "POST", hosts, host("one"))
+	a.must(http.StatusOK, "DELETE", hosts+"/one", nil)
+	event := &v1.Event{Reason: "Late", InvolvedObject: v1.ObjectReference{Namespace: "g10", Name: "one"}}
+	event.Namespace, event.Name = "g10", "one.late"
+	if err := a.stores["events"].Create(t.Context(), "/events/g10/one.late", event, &v1.Event{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.stores["namespaces"].Delete(t.Context(), namespaceKey("g10"), &v1.Namespace{}, nil,
+		rest.ValidateAllObjectFunc, nil, storage.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, a, g10+"/events/one.late")
+	a.must(http.StatusNotFound, "GET", g10, nil)
+	if name := <-deleted; name != "g10" {
+		t.Errorf("%s is told of", name)
+	}
+}
+
 // TestTwoServersDeleteANamespace: both servers work at once on one store, and one of them
 // creates hosts all the while. No host is left without its namespace.
 func TestTwoServersDeleteANamespace(t *testing.T) {
