@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/match"
@@ -91,12 +92,20 @@ func (a *adviser) host(h *snapshot.Host) {
 	}
 }
 
+// hasNoAddress reports whether the machine of a host can have any address.
+func hasNoAddress(h *snapshot.Host) bool {
+	return len(h.IPs) == 0 && len(h.MACs)+len(h.BootSources) > 0
+}
+
 // config advises about a config. isUnused is true where there are hosts, and none receives it.
 func (a *adviser) config(rule *match.Rule, isUnused bool) {
 	const kind = "IgnitionConfig"
 	config := rule.Config.(*snapshot.Config)
 	if other := a.view.Tied(config); other != nil && other.Ref.Compare(config.Ref) < 0 { // all are of the same age
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
+	}
+	if len(rule.Selector.Prefixes) > 0 && slices.ContainsFunc(a.view.Hosts(), hasNoAddress) {
+		return // it can be for the address of such a host
 	}
 	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
 		a.yield(ManifestAdvice{kind, config.Ref, "BareMetalHost", decide.Advice{

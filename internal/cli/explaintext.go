@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/match"
 )
 
 // explanationText is the text of an explanation: lines with a name and a sentence.
@@ -32,7 +33,7 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 	t.facts(&e.Facts)
 	t.boot(e.Boot)
 	t.winner(e.Winner)
-	t.line("answer", whoAsks(e.As)+answerText(e))
+	t.line("answer", whoAsks(e.As)+condition(e)+answerText(e))
 	for _, o := range e.Others {
 		t.line("otherwise", o.Client+otherText(&o.Answer))
 	}
@@ -51,6 +52,19 @@ func whoAsks(as string) string {
 		return "a believed caller"
 	}
 	return "the machine"
+}
+
+// condition is what the answer to a machine without a known address depends on: a config that
+// would win by its address.
+func condition(e *decide.Explanation) string {
+	isOpen := slices.ContainsFunc(e.Candidates, func(c decide.Candidate) bool {
+		return strings.Contains(c.Reason, match.UnknownAddress)
+	})
+	// These go before addresses.
+	if w := e.Winner; !isOpen || w != nil && (w.Tier == match.Role.String() || w.Tier == match.MAC.String()) {
+		return ""
+	}
+	return ", if no config with matchIPs is for its address,"
 }
 
 // answerText returns the answer as text, after its subject.

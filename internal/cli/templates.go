@@ -47,6 +47,8 @@ func (c *checker) renderAll(files []string) error {
 		switch {
 		case r.hosts == 0 && c.broken["BareMetalHost"]:
 			what = "a template, for none of the hosts without an error in these files"
+		case r.hosts == 0 && len(k.config.Spec.Selector.MatchIPs) > 0:
+			what = "a template with matchIPs, for none of the addresses of the hosts in these files"
 		case r.hosts == 0:
 			what = "a template, for none of the hosts in these files"
 		case r.failing > 0:

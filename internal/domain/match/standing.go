@@ -208,6 +208,9 @@ func SameHost(a, b string) bool {
 	return firstA == firstB && (firstA == a || firstB == b)
 }
 
+// UnknownAddress is why a selector with addresses does not match a machine without a known one.
+const UnknownAddress = "matchIPs is not counted, since its address is not known"
+
 // miss says why no field of a selector matches.
 func (q *Query) miss(sel *Selector, empty bool) string {
 	if empty {
@@ -217,7 +220,10 @@ func (q *Query) miss(sel *Selector, empty bool) string {
 	if len(sel.MACs)+len(sel.MACPrefixes) > 0 {
 		fields = append(fields, "matchMACs has none of its MACs")
 	}
-	if len(sel.Prefixes) > 0 {
+	switch {
+	case len(sel.Prefixes) > 0 && len(q.IPs) == 0:
+		fields = append(fields, UnknownAddress)
+	case len(sel.Prefixes) > 0:
 		fields = append(fields, "matchIPs has none of its addresses")
 	}
 	if len(sel.Hostnames) > 0 {
