@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/match"
 )
 
 // explanationText is the text of an explanation: lines with a name and a sentence.
@@ -33,7 +32,7 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 	t.facts(&e.Facts)
 	t.boot(e.Boot)
 	t.winner(e.Winner)
-	t.line("answer", whoAsks(e.As)+condition(e)+answerText(e))
+	t.line("answer", whoAsks(e.As)+answerText(e))
 	for _, o := range e.Others {
 		t.line("otherwise", o.Client+otherText(&o.Answer))
 	}
@@ -54,22 +53,12 @@ func whoAsks(as string) string {
 	return "the machine"
 }
 
-// condition is what the answer to a machine without a known address depends on: a config that
-// would win by its address.
-func condition(e *decide.Explanation) string {
-	isOpen := slices.ContainsFunc(e.Candidates, func(c decide.Candidate) bool {
-		return strings.Contains(c.Reason, match.UnknownAddress)
-	})
-	// These go before addresses.
-	if w := e.Winner; !isOpen || w != nil && (w.Tier == match.Role.String() || w.Tier == match.MAC.String()) {
-		return ""
-	}
-	return ", if no config with matchIPs is for its address,"
-}
-
 // answerText returns the answer as text, after its subject.
 func answerText(e *decide.Explanation) string {
 	text := fmt.Sprintf(" gets %d from /api/v1/%s", e.Status, e.Endpoint)
+	if e.DependsOnAddress {
+		text = ", if no config with matchIPs is for its address," + text
+	}
 	if e.Error == "" && e.Winner != nil {
 		text += " with config " + e.Winner.Config
 	}

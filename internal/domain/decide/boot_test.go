@@ -359,7 +359,9 @@ func TestImageThatCannotBeHad(t *testing.T) {
 			refusal.Kind != fault.NoMatch {
 			t.Errorf("%+v", b)
 		}
-		want := Notice{Reason: ReasonImageUnavailable, Host: b.Host, Key: "g10/live " + refusal.Sentence, Message: refusal.Sentence}
+		want := Notice{
+			Reason: ReasonImageUnavailable, Host: b.Host, Key: "g10/live " + refusal.Sentence, Message: refusal.Sentence,
+		}
 		if len(b.Notices) != 1 || b.Notices[0] != want {
 			t.Errorf("notices %+v", b.Notices)
 		}

@@ -53,7 +53,7 @@ func ConfigMatched(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 		c.Met, c.Reason = true, reasonMatched
 		c.Message = "IgnitionConfig " + config.Ref.String() + ", of type " + config.Type + ", matches by " + tier.String()
 	}
-	if d.mayDependOnIP(view, h, config, tier) {
+	if d.hostMayDependOnIP(view, h, config, tier) {
 		c.Message += "; the host's spec has no address, so configs that match by matchIPs are not counted," +
 			" and its machine may receive one"
 	}
@@ -97,7 +97,8 @@ func ConfigReadable(skew *Skew) Condition {
 	if skew != nil {
 		c.Reason, c.Message = reasonIgnitionLate, skew.String()
 	} else {
-		c.Met, c.Reason, c.Message = true, reasonReadable, "no image of this host is known to be too old for the Ignition version of its config"
+		c.Met, c.Reason = true, reasonReadable
+		c.Message = "no image of this host is known to be too old for the Ignition version of its config"
 	}
 	return c
 }

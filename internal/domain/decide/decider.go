@@ -81,13 +81,16 @@ func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) 
 	return config
 }
 
+// anyInstaller has the types of config of a host whose installer is not known, in their order.
+var anyInstaller = []string{Ignition, Kickstart}
+
 // ConfigOf returns the config that a host, which need not be stored, receives without
 // claims: of type ignition or, without one, kickstart. nil: there is none.
 func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Config, match.Tier) {
 	q := configQuestion{newQuestion(d, view, &Request{})}
 	q.dec.Host = h
 	query := q.query()
-	for _, typ := range []string{Ignition, Kickstart} {
+	for _, typ := range anyInstaller {
 		query.Type = typ
 		if config, tier := view.Pick(&query); config != nil {
 			return config, tier
@@ -96,17 +99,25 @@ func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Conf
 	return nil, match.None
 }
 
-// mayDependOnIP reports whether the address of a host's machine, which its spec does not have,
-// can change the result of ConfigOf.
-func (d *Decider) mayDependOnIP(view snapshot.View, h *snapshot.Host, config *snapshot.Config, tier match.Tier) bool {
-	if len(h.IPs) > 0 {
-		return false
-	}
-	query := match.Query{Namespace: h.Namespace}
+// hostMayDependOnIP is mayDependOnIP for the result of ConfigOf.
+func (d *Decider) hostMayDependOnIP(view snapshot.View, h *snapshot.Host, config *snapshot.Config,
+	tier match.Tier) bool {
+	query := match.Query{Namespace: h.Namespace, Facts: match.Facts{IPs: h.IPs}}
 	if d.opts.Policy.Isolate {
 		query.Offer = match.OwnNamespace
 	}
-	for _, typ := range []string{Ignition, Kickstart} {
+	return mayDependOnIP(view, query, anyInstaller, config, tier)
+}
+
+// mayDependOnIP reports whether the address of a machine, which the query does not have, can
+// change which config is picked for it: types are those that are considered, in their order, and
+// config is the picked one or nil.
+func mayDependOnIP(view snapshot.View, query match.Query, types []string, config *snapshot.Config,
+	tier match.Tier) bool {
+	if len(query.IPs) > 0 {
+		return false
+	}
+	for _, typ := range types {
 		query.Type = typ
 		if config != nil && config.Type == typ {
 			return view.MayDependOnIP(&query, config, tier)

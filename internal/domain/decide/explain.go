@@ -57,8 +57,21 @@ func (d *Decider) Explain(req *Request) *Explanation {
 	if len(t.types) > 0 {
 		e.Candidates = t.candidates(req, &dec)
 	}
+	if !req.Caller.Believed {
+		e.DependsOnAddress = d.dependsOnAddress(&t, &dec)
+	}
 	e.Boot = d.explainBoot(req)
 	return e
+}
+
+// dependsOnAddress reports whether an address of the machine could change a decision.
+func (d *Decider) dependsOnAddress(t *trace, dec *ConfigDecision) bool {
+	view := d.opts.Inventory.View()
+	var picked *snapshot.Config // not its rendering
+	if dec.Config != nil {
+		picked = view.Config(dec.Config.Ref)
+	}
+	return mayDependOnIP(view, t.query, t.types, picked, dec.Tier)
 }
 
 // explainIdentity says whether the network confirms who the machine is, and why.

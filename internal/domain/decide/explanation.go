@@ -23,6 +23,9 @@ type Explanation struct {
 	Boot *ExplainedBoot `json:"boot,omitempty"`
 	// Status is the HTTP status of the answer.
 	Status int `json:"status"`
+	// DependsOnAddress is true where the address of the machine is not known and can change
+	// the answer, by a config with matchIPs.
+	DependsOnAddress bool `json:"dependsOnAddress,omitempty"`
 	// Winner is the config that matched, also where it cannot be served.
 	Winner *Winner `json:"winner,omitempty"`
 	// Candidates are all configs of any type, first those that match, by their rank.

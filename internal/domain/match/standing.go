@@ -208,9 +208,6 @@ func SameHost(a, b string) bool {
 	return firstA == firstB && (firstA == a || firstB == b)
 }
 
-// UnknownAddress is why a selector with addresses does not match a machine without a known one.
-const UnknownAddress = "matchIPs is not counted, since its address is not known"
-
 // miss says why no field of a selector matches.
 func (q *Query) miss(sel *Selector, empty bool) string {
 	if empty {
@@ -222,7 +219,7 @@ func (q *Query) miss(sel *Selector, empty bool) string {
 	}
 	switch {
 	case len(sel.Prefixes) > 0 && len(q.IPs) == 0:
-		fields = append(fields, UnknownAddress)
+		fields = append(fields, "matchIPs is not counted, since its address is not known")
 	case len(sel.Prefixes) > 0:
 		fields = append(fields, "matchIPs has none of its addresses")
 	}
