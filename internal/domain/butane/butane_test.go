@@ -49,7 +49,9 @@ func (f *faulty) check(t *testing.T, name string) {
 func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 	const head = "variant: fcos\nversion: 1.5.0\n"
 	for name, c := range map[string]faulty{
-		"between two levels": {head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 3 spaces more, or by 1 space less"},
+		"between two levels": {
+			head + "storage:\n  files:\n    - path: /a\n   mode: 3\n", 6, 4, "indent it by 3 spaces more, or by 1 space less",
+		},
 		"between dash and key": {
 			head + "storage:\n  files:\n    - path: /a\n     mode: 3\n", 6, 6, "indent it by 1 space more, or by 3 spaces less",
 		},
@@ -63,7 +65,8 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "storage:\n  files:\n    - path: /a\n    mode: 3\n", 6, 5, "indented like the items of the list above it",
 		},
 		"deeper than a value": {
-			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8, "deeper than the line above, which has a value already: if it belongs beside that line, indent it by 1 space less",
+			head + "storage:\n  files:\n    - path: /a\n       mode: 3\n", 6, 8,
+			"deeper than the line above, which has a value already: if it belongs beside that line, indent it by 1 space less",
 		},
 		"two values below a key without one": {
 			head + "storage:\n  files:\n    - path: /a\n      contents:\n        inline: a: b\n", 7, 9, `": " is quoted`,
@@ -78,13 +81,15 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 			head + "systemd:\n  units:\n    - contents: |\n          a:\n           b: c\n\n   name: a\n", 9, 4,
 			"indent it by 3 spaces more, or by 1 space less",
 		},
-		"section without content": {head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object"},
-		"key twice":               {head + "variant: fcos\n", 3, 1, `key "variant" is defined twice: first on line 1`},
-		"no variant":              {"# web\n\nversion: 1.5.0\n", 3, 1, "variant is missing"},
-		"no version":              {"variant: fcos\n", 1, 1, "version is missing"},
-		"nothing":                 {"", 1, 1, "the config is empty"},
-		"null":                    {"~\n", 1, 1, "the config is empty"},
-		"wrong type":              {head + "storage:\n  files: /a\n", 4, 3, "expected a list"},
+		"section without content": {
+			head + "storage:\nfiles:\n  - path: /a\n", 3, 9, "storage is empty, and must be an object",
+		},
+		"key twice":  {head + "variant: fcos\n", 3, 1, `key "variant" is defined twice: first on line 1`},
+		"no variant": {"# web\n\nversion: 1.5.0\n", 3, 1, "variant is missing"},
+		"no version": {"variant: fcos\n", 1, 1, "version is missing"},
+		"nothing":    {"", 1, 1, "the config is empty"},
+		"null":       {"~\n", 1, 1, "the config is empty"},
+		"wrong type": {head + "storage:\n  files: /a\n", 4, 3, "expected a list"},
 	} {
 		c.check(t, name)
 	}
@@ -113,40 +118,67 @@ func TestSyntaxErrorsAreTrue(t *testing.T) {
 			head + "passwd:\n  users:\n    - name: a\n      groups:\n        - wheel\n          shell: /bin/sh\n",
 			8, 11, "the line above is a text, to which no keys belong",
 		},
-		"two keys in a line":        {head + "storage:\n  files:\n    - path: /a\n      contents: inline: b\n", 6, 7, "a line of its own"},
-		"an apostrophe":             {head + "a: 'don't: do'\n", 3, 4, "double an apostrophe in it"},
-		"items of one list":         {units + "    - name: a\n      enabled: true\n   - name: b\n", 7, 4, "indent it by 1 space more, like"},
-		"and too deep":              {units + "    - name: a\n      enabled: true\n     - name: b\n", 7, 6, "indent it by 1 space less, like"},
-		"like a key":                {units + "    - name: a\n      enabled: true\n      - name: b\n", 7, 7, "indent it by 2 spaces less, like"},
-		"an item at the top":        {head + "storage:\n  files:\n  - path: /a\n    mode: 1\n - path: /b\n", 7, 2, "indent it by 1 space more, like"},
-		"key behind a text":         {text + "       enabled: true\n", 8, 8, "by 1 space more, like the text, or by 1 space less, like the key"},
-		"comment in a text":         {text + "# a comment\n        A=b\n", 8, 1, "this comment ends the text above it"},
-		"text not aligned":          {text + "          A=b\n       B=c\n", 9, 8, "indented less than the first line of the text"},
-		"a dash alone":              {head + "storage:\n  files:\n    -\n      path: /b\n     mode: 1\n", 7, 6, "indent it by 1 space more"},
-		"first line":                {" variant: fcos\nversion: 1.5.0\n", 1, 2, "indent it by 1 space less"},
-		"a mapping as text":         {head + "kernel_arguments:\n  should_exist:\n    - foo: bar\n", 5, 7, "expected a string, found a mapping"},
-		"a list as text":            {head + "kernel_arguments:\n  should_exist:\n    - [foo]\n", 5, 7, "expected a string, found a list"},
-		"deeper than a list":        {units + "    - name: [a]\n       enabled: true\n", 6, 8, "indent it by 1 space less"},
-		"deeper than a comment":     {units + "    - name: a # b\n\n      # c\n        enabled: true\n", 8, 9, "by 2 spaces less"},
-		"deeper than quotes":        {head + "a: \"b\"\n  c: d\n", 4, 3, "by 2 spaces less"},
-		"deeper than a quoted item": {head + "a:\n  - \"b\"\n    c: d\n", 5, 5, "beside the list of that line, indent it less"},
-		"text behind quotes":        {head + "a: b\nc: \"d\" e\n", 4, 4, "other text behind the text in quotes"},
-		"quote not closed":          {head + "a:\n  - b: c\n    d: \"e\n  - b: \"f\"\n", 5, 8, "other text behind the text in quotes"},
-		"quote to the end":          {head + "a: b\nc: 'd\ne: f\n", 4, 4, "that begins here is not closed"},
-		"later dash":                {units + "    - name: a\n    -name: b\n", 6, 5, "a space is missing behind the dash"},
-		"dash of a text":            {head + "a:\n  - b\n  -c\n", 5, 3, "a space is missing behind the dash"},
-		"later colon":               {units + "    - name: a\n      enabled true\n", 6, 7, "this line has no key"},
-		"comment as in C":           {head + "// a\nb: c\n", 3, 1, "a comment begins with #"},
-		"item without a dash":       {head + "a:\n  - b c\n  d e\n", 5, 3, "an item begins with a dash"},
-		"at sign in a text":         {head + "a:\n  b: |\n  @reboot\n", 5, 3, "deeper than its key"},
-		"and less than the text":    {head + "a:\n  b: |\n     c\n    @d\n", 6, 5, "indented less than the first line"},
-		"percent after a line":      {head + "a: |\nb\n%c\n", 4, 1, "deeper than its key"},
-		"items in a text":           {text + "      - a\n", 8, 7, "indent it by 2 spaces more, or by 2 spaces less"},
-		"items of a text":           {units + "    - contents: |\n      - a\n", 6, 7, "a text after | are indented deeper"},
-		"comment, and less":         {text + "      # b\n       enabled: true\n", 9, 8, "indented less than the first line"},
-		"comment, and an at sign":   {text + "    # b\n        @x\n", 8, 5, "this comment ends the text"},
-		"text that goes on":         {head + "a:\n  b:\n    c\n    d\n   e: f\n", 7, 4, "indented like none"},
-		"quoted text that goes on":  {head + "a:\n  - b:\n      c: 'd\n\n e'\n     f: g\n", 8, 6, "indented like none"},
+		"two keys in a line": {
+			head + "storage:\n  files:\n    - path: /a\n      contents: inline: b\n", 6, 7, "a line of its own",
+		},
+		"an apostrophe": {head + "a: 'don't: do'\n", 3, 4, "double an apostrophe in it"},
+		"items of one list": {
+			units + "    - name: a\n      enabled: true\n   - name: b\n", 7, 4, "indent it by 1 space more, like",
+		},
+		"and too deep": {
+			units + "    - name: a\n      enabled: true\n     - name: b\n", 7, 6, "indent it by 1 space less, like",
+		},
+		"like a key": {
+			units + "    - name: a\n      enabled: true\n      - name: b\n", 7, 7, "indent it by 2 spaces less, like",
+		},
+		"an item at the top": {
+			head + "storage:\n  files:\n  - path: /a\n    mode: 1\n - path: /b\n", 7, 2, "indent it by 1 space more, like",
+		},
+		"key behind a text": {
+			text + "       enabled: true\n", 8, 8, "by 1 space more, like the text, or by 1 space less, like the key",
+		},
+		"comment in a text": {text + "# a comment\n        A=b\n", 8, 1, "this comment ends the text above it"},
+		"text not aligned": {
+			text + "          A=b\n       B=c\n", 9, 8, "indented less than the first line of the text",
+		},
+		"a dash alone": {
+			head + "storage:\n  files:\n    -\n      path: /b\n     mode: 1\n", 7, 6, "indent it by 1 space more",
+		},
+		"first line": {" variant: fcos\nversion: 1.5.0\n", 1, 2, "indent it by 1 space less"},
+		"a mapping as text": {
+			head + "kernel_arguments:\n  should_exist:\n    - foo: bar\n", 5, 7, "expected a string, found a mapping",
+		},
+		"a list as text": {
+			head + "kernel_arguments:\n  should_exist:\n    - [foo]\n", 5, 7, "expected a string, found a list",
+		},
+		"deeper than a list": {units + "    - name: [a]\n       enabled: true\n", 6, 8, "indent it by 1 space less"},
+		"text below a list":  {units + "    - name: a\n      contents: [b]\n        c=d\n", 7, 9, "below a key with |"},
+		"deeper than a comment": {
+			units + "    - name: a # b\n\n      # c\n        enabled: true\n", 8, 9, "by 2 spaces less",
+		},
+		"deeper than quotes": {head + "a: \"b\"\n  c: d\n", 4, 3, "by 2 spaces less"},
+		"deeper than a quoted item": {
+			head + "a:\n  - \"b\"\n    c: d\n", 5, 5, "beside the list of that line, indent it less",
+		},
+		"text behind quotes": {head + "a: b\nc: \"d\" e\n", 4, 4, "other text behind the text in quotes"},
+		"quote not closed": {
+			head + "a:\n  - b: c\n    d: \"e\n  - b: \"f\"\n", 5, 8, "other text behind the text in quotes",
+		},
+		"quote to the end":         {head + "a: b\nc: 'd\ne: f\n", 4, 4, "that begins here is not closed"},
+		"later dash":               {units + "    - name: a\n    -name: b\n", 6, 5, "a space is missing behind the dash"},
+		"dash of a text":           {head + "a:\n  - b\n  -c\n", 5, 3, "a space is missing behind the dash"},
+		"later colon":              {units + "    - name: a\n      enabled true\n", 6, 7, "this line has no key"},
+		"comment as in C":          {head + "// a\nb: c\n", 3, 1, "a comment begins with #"},
+		"item without a dash":      {head + "a:\n  - b c\n  d e\n", 5, 3, "an item begins with a dash"},
+		"at sign in a text":        {head + "a:\n  b: |\n  @reboot\n", 5, 3, "deeper than its key"},
+		"and less than the text":   {head + "a:\n  b: |\n     c\n    @d\n", 6, 5, "indented less than the first line"},
+		"percent after a line":     {head + "a: |\nb\n%c\n", 4, 1, "deeper than its key"},
+		"items in a text":          {text + "      - a\n", 8, 7, "indent it by 2 spaces more, or by 2 spaces less"},
+		"items of a text":          {units + "    - contents: |\n      - a\n", 6, 7, "a text after | are indented deeper"},
+		"comment, and less":        {text + "      # b\n       enabled: true\n", 9, 8, "indented less than the first line"},
+		"comment, and an at sign":  {text + "    # b\n        @x\n", 8, 5, "this comment ends the text"},
+		"text that goes on":        {head + "a:\n  b:\n    c\n    d\n   e: f\n", 7, 4, "indented like none"},
+		"quoted text that goes on": {head + "a:\n  - b:\n      c: 'd\n\n e'\n     f: g\n", 8, 6, "indented like none"},
 	} {
 		c.check(t, name)
 	}

@@ -107,9 +107,9 @@ func (s *structure) belongs(number, indent int, line string) bool {
 	}
 	hasKey, dash := keyEnd(line[indent:]) > 0, isItem(line[indent:])
 	switch {
-	case s.value == noValue && s.text == nil && (hasKey || dash || !s.keyed):
+	case s.value == noValue && (hasKey || dash || !s.keyed):
 		return false
-	case s.value == noValue && s.text == nil: // the value of a key begins on a line of its own
+	case s.value == noValue: // the value of a key begins on a line of its own
 		s.key, s.keyed = indent, false
 		s.assign(number, indent, line)
 	case s.value == plainValue && !hasKey: // it goes on
@@ -119,8 +119,6 @@ func (s *structure) belongs(number, indent int, line string) bool {
 			s.remedy(indent, -1, innermost(s.open, dash)))
 	case s.value == plainValue && !s.keyed:
 		s.lost = true // one of the two lines is wrong
-	case s.text != nil:
-		return false
 	default:
 		hint := "if it belongs beside that line, indent it by " + spaces(indent-s.key) + " less"
 		switch {
@@ -128,8 +126,6 @@ func (s *structure) belongs(number, indent int, line string) bool {
 			hint = "if it belongs beside the list of that line, indent it less"
 		case !hasKey && !dash:
 			hint = "a text of several lines is below a key with |"
-		case indent <= s.key:
-			return false
 		}
 		s.fail(number, indent+1, "this line is indented deeper than the line above, which has a value already", hint)
 	}
@@ -156,7 +152,7 @@ func (s *structure) place(number, indent int, line string) {
 	}
 	switch {
 	case !dash && noSpace.MatchString(line):
-		s.fail(number, indent+1, "a space is missing behind the dash of this item", spaceHint)
+		s.fail(number, indent+1, spaceMissing, spaceHint)
 	case n == 0 && !dash && strings.IndexByte("[{", line[indent]) >= 0: // the whole source
 		s.assign(number, indent, line)
 	case !dash && keyEnd(line[indent:]) == 0:
@@ -179,7 +175,7 @@ func (s *structure) place(number, indent int, line string) {
 
 // withoutKey fails for a line that is no item and has no key.
 func (s *structure) withoutKey(number, indent int, line string) {
-	hint := "a key ends with a colon, and a space or a new line behind that"
+	hint := keyHint
 	switch {
 	case s.text != nil && s.text.at == 0:
 		hint = "the lines of a text after | are indented deeper than its key"
@@ -190,7 +186,7 @@ func (s *structure) withoutKey(number, indent int, line string) {
 	case innermost(s.open, true) == indent:
 		hint += "; an item begins with a dash and a space"
 	}
-	s.fail(number, indent+1, "this line has no key", hint)
+	s.fail(number, indent+1, keyMissing, hint)
 	s.found.legal = true
 }
 
@@ -336,8 +332,14 @@ func keyEnd(text string) int {
 // oneKey finds the end of a key: a colon at the end of a line or before a space.
 var oneKey = regexp.MustCompile(`:(?:\s|$)`)
 
-// spaceHint is the hint about an item without a space behind its dash.
-const spaceHint = "an item of a list begins with a dash and a space"
+// The messages and hints about lines without a key, and items without a space behind their
+// dash.
+const (
+	keyMissing   = "this line has no key"
+	keyHint      = "a key ends with a colon, and a space or a new line behind that"
+	spaceMissing = "a space is missing behind the dash of this item"
+	spaceHint    = "an item of a list begins with a dash and a space"
+)
 
 // noSpace finds an item without a space behind its dash.
 var noSpace = regexp.MustCompile(`^\s*-[^\s-]`)

@@ -102,7 +102,7 @@ func explainSyntax(f *report.Finding, lines []string) {
 	case strings.HasPrefix(message, "mapping values are not allowed"):
 		explainValue(f, lines)
 	case message == "could not find expected ':'":
-		f.Hint = "a key ends with a colon, and a space or a new line behind that"
+		f.Hint = keyHint
 	case strings.HasPrefix(message, "unknown anchor "):
 		f.Line, f.Column = aliased(lines, message)
 		f.Hint = "an alias needs an anchor with & and its name above it, and a text that begins with * is quoted"
@@ -182,10 +182,10 @@ func explainValue(f *report.Finding, lines []string) {
 		f.Hint = `a text that contains ": " is quoted`
 	case noSpace.MatchString(lines[line-1]):
 		f.Line, f.Column = line, indentOf(lines[line-1])+1
-		f.Message, f.Hint = "a space is missing behind the dash of this item", spaceHint
+		f.Message, f.Hint = spaceMissing, spaceHint
 	case withoutKey(lines[line-1]) && !isWord.MatchString(lines[line-1]):
 		f.Line, f.Column = line, before+1
-		f.Message, f.Hint = "this line has no key", "a key ends with a colon, and a space or a new line behind that"
+		f.Message, f.Hint = keyMissing, keyHint
 	case withoutKey(lines[line-1]):
 		f.Hint = "the line above is a text, to which no keys belong; indent this line less, if it belongs beside its list"
 	case !withoutValue.MatchString(lines[line-1]) && indentOf(own) > before:
