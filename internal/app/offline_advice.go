@@ -42,8 +42,10 @@ func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
 	for _, image := range images {
 		used[image.Config] = true
 	}
+	anyAddress := slices.ContainsFunc(hosts, hasNoAddress)
 	for _, rule := range a.view.Rules() {
-		a.config(rule, len(hosts) > 0 && !used[rule.Ref] && !view.IsLayer(rule.Ref))
+		mayMatch := anyAddress && len(rule.Selector.Prefixes) > 0
+		a.config(rule, len(hosts) > 0 && !used[rule.Ref] && !mayMatch && !view.IsLayer(rule.Ref))
 	}
 	return nil
 }
@@ -87,25 +89,23 @@ func (a *adviser) host(h *snapshot.Host) {
 		}
 	}
 	if served, other := decide.Tie(a.decider, a.view, h); served != nil && a.view.Tied(served) != other {
-		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf(
-			"IgnitionConfigs %s and %s match this host equally: it receives the older one, or of the same second the first by name", served.Ref, other.Ref)})
+		a.advise(kind, h.Ref, decide.Advice{Field: "metadata.name", Message: fmt.Sprintf("IgnitionConfigs %s and %s match"+
+			" this host equally: it receives the older one, or of the same second the first by name", served.Ref, other.Ref)})
 	}
 }
 
-// hasNoAddress reports whether the machine of a host can have any address.
+// hasNoAddress reports whether the machine of a host can have any address, so that every config
+// with matchIPs can be for it.
 func hasNoAddress(h *snapshot.Host) bool {
 	return len(h.IPs) == 0 && len(h.MACs)+len(h.BootSources) > 0
 }
 
-// config advises about a config. isUnused is true where there are hosts, and none receives it.
+// config advises about a config. isUnused is true where there are hosts, and none can receive it.
 func (a *adviser) config(rule *match.Rule, isUnused bool) {
 	const kind = "IgnitionConfig"
 	config := rule.Config.(*snapshot.Config)
 	if other := a.view.Tied(config); other != nil && other.Ref.Compare(config.Ref) < 0 { // all are of the same age
 		a.advise(kind, config.Ref, decide.AdviseConfig(a.view, config)...)
-	}
-	if len(rule.Selector.Prefixes) > 0 && slices.ContainsFunc(a.view.Hosts(), hasNoAddress) {
-		return // it can be for the address of such a host
 	}
 	if isUnused && !config.Template && !rule.Selector.IsEmpty() && !rule.Selector.Default {
 		a.yield(ManifestAdvice{kind, config.Ref, "BareMetalHost", decide.Advice{

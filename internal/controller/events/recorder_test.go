@@ -246,8 +246,8 @@ func TestStoreAway(t *testing.T) {
 		r.store.fail(nil)
 		pass(time.Minute)
 		e := r.all()["ClaimRefused g10/server1"]
-		if e == nil || e.Count != 2 || e.Message != "(combined from similar events): two" || !e.FirstTimestamp.Time.Equal(start) ||
-			e.LastTimestamp.Sub(start) != 10*time.Minute {
+		if e == nil || e.Count != 2 || e.Message != "(combined from similar events): two" ||
+			!e.FirstTimestamp.Time.Equal(start) || e.LastTimestamp.Sub(start) != 10*time.Minute {
 			t.Errorf("event: %+v", e)
 		}
 		if lines := strings.Count(r.logged(), "\n"); lines != 2 {

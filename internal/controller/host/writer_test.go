@@ -166,8 +166,8 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("three boots while the store was away: %+v (began %v)", s, start)
 		}
 		e := r.allEvents()["ClaimRefused g10/server1"]
-		if e == nil || e.Count != 2 || e.Message != "(combined from similar events): two" || !e.FirstTimestamp.Time.Equal(start) ||
-			e.LastTimestamp.Sub(start) != 10*time.Minute {
+		if e == nil || e.Count != 2 || e.Message != "(combined from similar events): two" ||
+			!e.FirstTimestamp.Time.Equal(start) || e.LastTimestamp.Sub(start) != 10*time.Minute {
 			t.Errorf("event: %+v", e)
 		}
 	})

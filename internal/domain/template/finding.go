@@ -56,7 +56,8 @@ func syntaxFinding(source string, err error) report.Finding {
 	case f.Message == "unexpected EOF":
 		// The library names the line behind the last one.
 		f.Line, f.Column = lastLine(source)
-		f.Message, f.Hint = "the source ends before an {{ end }}", "each {{ if }}, {{ range }}, {{ with }} and {{ define }} has one"
+		f.Message = "the source ends before an {{ end }}"
+		f.Hint = "each {{ if }}, {{ range }}, {{ with }} and {{ define }} has one"
 	case strings.HasPrefix(f.Message, "bad character U+002D"):
 		f.Hint = `a label with - in its name is read with get: {{ get .Labels "a-b" }}`
 	default:
@@ -74,14 +75,15 @@ func openAction(source string, at int) (line, column int) {
 	if open < 0 || strings.Contains(before[open:], "}}") {
 		return 0, 0
 	}
-	return strings.Count(before[:open], "\n") + 1, open - strings.LastIndexByte(before[:open], '\n')
+	return report.Position([]byte(source), open)
 }
 
 // lastLine returns the number of the last line with text, and the column of its first word.
 func lastLine(source string) (line, column int) {
 	source = strings.TrimRight(source, " \t\r\n")
-	text := source[strings.LastIndexByte(source, '\n')+1:]
-	return strings.Count(source, "\n") + 1, len(text) - len(strings.TrimLeft(text, " \t")) + 1
+	start := strings.LastIndexByte(source, '\n') + 1
+	word := strings.TrimLeft(source[start:], " \t")
+	return report.Position([]byte(source), len(source)-len(word))
 }
 
 // lineOf returns the offset of a line of a source, and the line.

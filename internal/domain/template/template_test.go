@@ -82,8 +82,8 @@ func TestErrorsHaveAPlace(t *testing.T) {
 			`line 2:23: range can't iterate over node-1`},
 		{"a loop without an end", "a: 1\n{{range .NICs}}\n", "line 2:1: the source ends before an {{ end }}"},
 		{"an action without an end", "a: 1\n  b: {{ .Name\n", "line 2:6: unclosed action"},
-		{"an action that ends below", "a: {{ .Name\nmode: 1 }}", `line 1:4: the action that begins here does not end on its line; ` +
-			`below it: function "mode" not defined`},
+		{"an action that ends below", "a: {{ .Name\nmode: 1 }}",
+			`line 1:4: the action that begins here does not end on its line; below it: function "mode" not defined`},
 		{"a label with a dash", "{{ .Labels.a-b }}", `line 1:13: bad character U+002D '-'`},
 		{"an end too many", "a\n{{end}}", "line 2:1: unexpected {{end}}"},
 		{"an odd character", "a: {{ .Name ? }}", `line 1:13: unexpected "?" in operand`},
