@@ -2263,7 +2263,7 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RenderedHosts counts the hosts of a template: those that would receive it if they sent a request now.",
+				Description: "RenderedHosts counts the hosts of a template, from the objects alone: those that would receive it now without a claim, if the server recognises their machines.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"total": {

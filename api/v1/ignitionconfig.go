@@ -197,8 +197,8 @@ type IgnitionConfigStatus struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// RenderedHosts counts the hosts of a template: those that would receive it if they sent a
-// request now.
+// RenderedHosts counts the hosts of a template, from the objects alone: those that would receive
+// it now without a claim, if the server recognises their machines.
 type RenderedHosts struct {
 	// total is the number of hosts.
 	Total int64 `json:"total"`
