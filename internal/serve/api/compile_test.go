@@ -96,7 +96,7 @@ func TestWarningsOfAConfig(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := configWarnings(&c.config, nil); !slices.Equal(got, c.want) {
+			if got := configWarnings(&c.config, nil, false); !slices.Equal(got, c.want) {
 				t.Errorf("%q; want %q", got, c.want)
 			}
 		})
@@ -119,7 +119,7 @@ func TestErrorsOfUnchangedConfigsAreDated(t *testing.T) {
 	} {
 		config := &v1.IgnitionConfig{Compiled: c.compiled,
 			Status: v1.IgnitionConfigStatus{Phase: v1.PhaseError, ErrorMessage: c.message}}
-		if got := configWarnings(config, config); len(got) != 1 || got[0] != c.want {
+		if got := configWarnings(config, config, false); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%q; want %q", got, c.want)
 		}
 	}
@@ -172,6 +172,44 @@ func TestDryRunWritesNothing(t *testing.T) {
 	a.must(http.StatusNotFound, "GET", "/api/v1/namespaces/elsewhere", nil)
 	if after := a.stored("x"); after.ResourceVersion != before.ResourceVersion || a.status.all() != events {
 		t.Error("a dry run was written")
+	}
+}
+
+// TestDryRunPromisesNothing: after the answer to a dry run nothing is compiled or rendered, so its
+// warnings do not name a status that would follow.
+func TestDryRunPromisesNothing(t *testing.T) {
+	a := start(t)
+	for _, c := range []struct {
+		name, want string
+		busy       bool
+	}{
+		{"template", "spec.config: a template, which a dry run does not render; glowplug validate renders it for the " +
+			"hosts in the files", false},
+		{"slow", "spec.config: a dry run does not wait until the config is compiled; glowplug validate compiles it", true},
+	} {
+		a.status.pending.Store(c.busy)
+		body := config(c.name, goodSource)
+		body.Spec.Template = !c.busy
+		for _, step := range []struct {
+			code          int
+			method, query string
+			want          string
+		}{
+			{http.StatusCreated, "POST", "?dryRun=All", c.want},
+			{http.StatusCreated, "POST", "", "; watch status.phase"},
+			{http.StatusOK, "PUT", "?dryRun=All", c.want},
+			{http.StatusOK, "PUT", "", "; watch status.phase"},
+		} {
+			path := configs
+			if step.method == "PUT" {
+				path += "/" + c.name
+			}
+			body.Spec.Config += "# one more line\n"
+			got := a.must(step.code, step.method, path+step.query, body).warnings
+			if len(got) != 1 || !strings.HasSuffix(got[0], step.want) {
+				t.Errorf("%s, %s%s: %q; want %q", c.name, step.method, step.query, got, step.want)
+			}
+		}
 	}
 }
 

@@ -39,8 +39,8 @@ func (noConfigStatus) Admit(_ context.Context, _, _ *v1.IgnitionConfig, _ bool) 
 func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig) {}
 
 // configWarnings returns the warnings of the answer to a write of a config that replaces old, nil
-// for a new one.
-func configWarnings(config, old *v1.IgnitionConfig) []string {
+// for a new one. Nothing happens after the answer to a dry run.
+func configWarnings(config, old *v1.IgnitionConfig, dryRun bool) []string {
 	status := &config.Status
 	var out []string
 	switch status.Phase {
@@ -55,11 +55,7 @@ func configWarnings(config, old *v1.IgnitionConfig) []string {
 			out = append(out, stillServed(c, status.ErrorMessage))
 		}
 	case v1.PhasePending:
-		if config.AwaitsHosts() {
-			out = append(out, "spec.config: a template, which is being rendered for its hosts; watch status.phase")
-		} else {
-			out = append(out, "spec.config: still compiling; watch status.phase")
-		}
+		out = append(out, "spec.config: "+pendingText(config, dryRun))
 	}
 	for i, warning := range status.Warnings {
 		if i == maxWarnings {
@@ -69,6 +65,19 @@ func configWarnings(config, old *v1.IgnitionConfig) []string {
 		out = append(out, ofField(warning))
 	}
 	return out
+}
+
+// pendingText says what is not known yet of a config in phase Pending.
+func pendingText(config *v1.IgnitionConfig, dryRun bool) string {
+	switch {
+	case config.AwaitsHosts() && dryRun:
+		return "a template, which a dry run does not render; glowplug validate renders it for the hosts in the files"
+	case config.AwaitsHosts():
+		return "a template, which is being rendered for its hosts; watch status.phase"
+	case dryRun:
+		return "a dry run does not wait until the config is compiled; glowplug validate compiles it"
+	}
+	return "still compiling; watch status.phase"
 }
 
 // dated adds to the error of a config that this write has not changed when it was found: the status
@@ -121,14 +130,14 @@ type configREST struct {
 }
 
 func newConfigREST(e *endpoint, status ConfigStatus) *configREST {
-	e.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc,
+	e.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc,
 		error) {
-		note(ctx, obj, nil, options.DryRun)
+		note(ctx, obj, nil)
 		return func(context.Context, bool) {}, nil
 	}
-	e.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, options *metav1.UpdateOptions) (registry.FinishFunc,
+	e.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, _ *metav1.UpdateOptions) (registry.FinishFunc,
 		error) {
-		note(ctx, obj, old, options.DryRun)
+		note(ctx, obj, old)
 		return func(context.Context, bool) {}, nil
 	}
 	return &configREST{e, status}
@@ -137,7 +146,7 @@ func newConfigREST(e *endpoint, status ConfigStatus) *configREST {
 // Create stores a new config.
 func (r *configREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
 	options *metav1.CreateOptions) (runtime.Object, error) {
-	ctx, a := withAttempt(ctx)
+	ctx, a := withAttempt(ctx, options.DryRun)
 	out, err := r.endpoint.Create(ctx, obj, validate, options)
 	if err == nil {
 		a.report(r.status)
@@ -149,7 +158,7 @@ func (r *configREST) Create(ctx context.Context, obj runtime.Object, validate re
 func (r *configREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	ctx, a := withAttempt(ctx)
+	ctx, a := withAttempt(ctx, options.DryRun)
 	out, created, err := r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
 	if err == nil {
 		a.report(r.status)
@@ -160,18 +169,26 @@ func (r *configREST) Update(ctx context.Context, name string, info rest.UpdatedO
 // attempt is the last attempt of a request to store a config. The library calls its hooks
 // before an object is stored, and again where the store has another one by then, as after a
 // delete: only the last attempt was stored.
-type attempt struct{ config, old *v1.IgnitionConfig }
+type attempt struct {
+	config, old *v1.IgnitionConfig
+	dryRun      bool
+}
 
 type attemptKey struct{}
 
-func withAttempt(ctx context.Context) (context.Context, *attempt) {
-	a := &attempt{}
+func withAttempt(ctx context.Context, dryRun []string) (context.Context, *attempt) {
+	a := &attempt{dryRun: dryrun.IsDryRun(dryRun)}
 	return context.WithValue(ctx, attemptKey{}, a), a
 }
 
-// note keeps an attempt, unless it is a dry run.
-func note(ctx context.Context, obj, old runtime.Object, dryRun []string) {
-	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok && !dryrun.IsDryRun(dryRun) {
+func attemptOf(ctx context.Context) *attempt {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// note keeps an attempt.
+func note(ctx context.Context, obj, old runtime.Object) {
+	if a := attemptOf(ctx); a != nil {
 		a.config, _ = obj.(*v1.IgnitionConfig)
 		a.old, _ = old.(*v1.IgnitionConfig)
 	}
@@ -179,7 +196,7 @@ func note(ctx context.Context, obj, old runtime.Object, dryRun []string) {
 
 // report reports the config of an attempt that was stored, if it is another one than before.
 func (a *attempt) report(status ConfigStatus) {
-	if a.config != nil && (a.old == nil || a.config.Generation != a.old.Generation) {
+	if !a.dryRun && a.config != nil && (a.old == nil || a.config.Generation != a.old.Generation) {
 		status.Admitted(a.config, a.old)
 	}
 }
