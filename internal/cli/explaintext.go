@@ -37,7 +37,11 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 		t.line("otherwise", o.Client+otherText(&o.Answer))
 	}
 	for _, n := range e.Notices {
-		t.line("event", strings.TrimSpace(n.Reason+" "+n.Host)+": "+n.Message)
+		message := n.Message
+		if e.DependsOnAddress && n.Reason == decide.ReasonNoConfig {
+			message = unlessForAddress + ", " + message
+		}
+		t.line("event", strings.TrimSpace(n.Reason+" "+n.Host)+": "+message)
 	}
 	writeOrigins(&t.Builder, e.Winner)
 	writeCandidates(&t.Builder, e.Candidates)
@@ -53,11 +57,14 @@ func whoAsks(as string) string {
 	return "the machine"
 }
 
+// unlessForAddress is the condition of an answer that depends on the address of the machine.
+const unlessForAddress = "if no config with matchIPs is for its address"
+
 // answerText returns the answer as text, after its subject.
 func answerText(e *decide.Explanation) string {
 	text := fmt.Sprintf(" gets %d from /api/v1/%s", e.Status, e.Endpoint)
 	if e.DependsOnAddress {
-		text = ", if no config with matchIPs is for its address," + text
+		text = ", " + unlessForAddress + "," + text
 	}
 	if e.Error == "" && e.Winner != nil {
 		text += " with config " + e.Winner.Config
