@@ -461,7 +461,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 					},
 					"lastScript": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastScript is the time at which the machine last received a boot script, in RFC 3339.",
+							Description: "lastScript is the time at which the machine last received a boot script, in RFC 3339. A script that only shows an error does not count.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -481,7 +481,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 					},
 					"lastSeen": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or a report that it is done. It follows within seconds.",
+							Description: "lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or a report that it is done. A script that only shows an error counts. It follows within seconds.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -1776,7 +1776,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"lastCompiled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastCompiled is the time at which the served config was compiled, in RFC 3339.",
+							Description: "lastCompiled is the time at which the served config was compiled, in RFC 3339. For a template it is the time at which the result of its rendering for all its hosts last changed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1797,7 +1797,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 					},
 					"compiledGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "compiledGeneration is the metadata.generation of the source that is served. It is lower than observedGeneration while an older source is served.",
+							Description: "compiledGeneration is the metadata.generation of the source that is served. It is lower than observedGeneration while an older source is served. For a template it is that of the source that was last rendered for all its hosts; a host for which this source fails may be served an older one.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

@@ -145,7 +145,7 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastConfigHash string `json:"lastConfigHash,omitempty"`
 	// lastScript is the time at which the machine last received a boot script, in RFC
-	// 3339.
+	// 3339. A script that only shows an error does not count.
 	// +optional
 	LastScript *metav1.Time `json:"lastScript,omitempty"`
 	// rearmed is the last value of the annotation glowplug.dev/rearm that has taken
@@ -157,7 +157,7 @@ type BareMetalHostStatus struct {
 	// +optional
 	BootRecord int64 `json:"bootRecord,omitempty"`
 	// lastSeen is the time of the last step of a boot: a boot script or a config that the machine got, or
-	// a report that it is done. It follows within seconds.
+	// a report that it is done. A script that only shows an error counts. It follows within seconds.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 	// conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable.

@@ -153,7 +153,8 @@ type IgnitionConfigStatus struct {
 	// the response to a machine.
 	// +optional
 	ConfigHash string `json:"configHash,omitempty"`
-	// lastCompiled is the time at which the served config was compiled, in RFC 3339.
+	// lastCompiled is the time at which the served config was compiled, in RFC 3339. For a template it
+	// is the time at which the result of its rendering for all its hosts last changed.
 	// +optional
 	LastCompiled string `json:"lastCompiled,omitempty"`
 	// errorMessage is the reason why the newest source does not compile, with line:column, or
@@ -164,7 +165,9 @@ type IgnitionConfigStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// compiledGeneration is the metadata.generation of the source that is served. It is
-	// lower than observedGeneration while an older source is served.
+	// lower than observedGeneration while an older source is served. For a template it is that of the
+	// source that was last rendered for all its hosts; a host for which this source fails may be served an
+	// older one.
 	// +optional
 	CompiledGeneration int64 `json:"compiledGeneration,omitempty"`
 	// ignitionVersion is the Ignition spec version of the compiled config.
