@@ -40,6 +40,8 @@ func (f *flipTable) Lookup(netip.Addr, string) peer.Neighbor {
 	return f.entry
 }
 
+func (f *flipTable) Refresh(addr netip.Addr, zone string) peer.Neighbor { return f.Lookup(addr, zone) }
+
 func (f *flipTable) AddressesOf(netaddr.MAC) []netip.Addr { return nil }
 func (f *flipTable) Close() error                         { return nil }
 

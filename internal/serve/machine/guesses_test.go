@@ -31,6 +31,7 @@ type neighbours map[string]netaddr.MAC
 func (n neighbours) Lookup(addr netip.Addr, _ string) peer.Neighbor {
 	return peer.Neighbor{MAC: n[addr.String()]}
 }
+func (n neighbours) Refresh(addr netip.Addr, zone string) peer.Neighbor { return n.Lookup(addr, zone) }
 func (n neighbours) AddressesOf(mac netaddr.MAC) (addresses []netip.Addr) {
 	for _, addr := range slices.Sorted(maps.Keys(n)) {
 		if n[addr] == mac {

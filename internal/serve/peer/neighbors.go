@@ -22,7 +22,7 @@ const (
 	// kernel has deleted is remembered.
 	ChangeWindow = time.Minute
 	// queriesPerSecond bounds the questions to the kernel for addresses that are not
-	// in the cache.
+	// in the cache. Refresh asks once for each connection, which have their own bounds.
 	queriesPerSecond = 200
 	// maxQueries bounds the questions of one lookup: an address may be on-link on
 	// several interfaces.
@@ -97,6 +97,23 @@ func newNeighborTable(query func(neighborKey) (netaddr.MAC, bool)) *neighborTabl
 // one that it had within ChangeWindow. So a client that stops answering ARP still counts
 // as on-link.
 func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
+	return t.find(addr, zone, func(_ neighborKey, e neighborEntry) Neighbor { return e.neighbor() })
+}
+
+// Refresh is Lookup, and asks the kernel also for an entry that is cached. The ARP request that a
+// client sends before it connects can be what changes its entry.
+func (t *neighborTable) Refresh(addr netip.Addr, zone string) Neighbor {
+	return t.find(addr, zone, func(key neighborKey, e neighborEntry) Neighbor {
+		if mac, ok := t.query(key); ok && mac != e.mac {
+			return t.put(key, mac)
+		}
+		return e.neighbor()
+	})
+}
+
+// find returns what cached makes of the entry of an on-link address, or asks for an entry that is
+// not cached.
+func (t *neighborTable) find(addr netip.Addr, zone string, cached func(neighborKey, neighborEntry) Neighbor) Neighbor {
 	links := t.links.Load()
 	if _, own := links.own[addr]; own {
 		return Neighbor{}
@@ -112,7 +129,7 @@ func (t *neighborTable) Lookup(addr netip.Addr, zone string) Neighbor {
 		}
 		key := neighborKey{net.link, addr}
 		if e, ok := t.known(key); ok && e.gone.IsZero() {
-			return e.neighbor()
+			return cached(key, e)
 		}
 		missed = append(missed, key)
 	}

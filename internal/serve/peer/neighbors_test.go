@@ -2,11 +2,14 @@ package peer
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
 )
 
@@ -79,6 +82,31 @@ func TestNeighborAddress(t *testing.T) {
 	}
 	if got := resolver.AddressesOf(netaddr.MAC{4}); len(got) > 0 {
 		t.Errorf("the addresses of an unknown machine are %s", got)
+	}
+}
+
+// TestChangeBeforeTheConnectionIsSeen: the ARP request of a client changes its entry right before it
+// connects, and the notification is still under way when it asks. --neighbors=enforce refuses it
+// all the same.
+func TestChangeBeforeTheConnectionIsSeen(t *testing.T) {
+	other := netaddr.MAC{2, 0, 0, 0, 0, 1}
+	remote := netip.MustParseAddrPort("192.168.10.10:40000")
+	for what, ask := range map[string]func(*Resolver) identity.Caller{
+		"HTTP": func(r *Resolver) identity.Caller {
+			ctx := r.ConnContext(t.Context(), peerConn{peer: net.TCPAddrFromAddrPort(remote)})
+			return r.Caller((&http.Request{RemoteAddr: remote.String()}).WithContext(ctx))
+		},
+		"iSCSI": func(r *Resolver) identity.Caller { return r.Peer(remote) },
+	} {
+		table := testTable(func(neighborKey) (netaddr.MAC, bool) { return other, true })
+		table.put(neighborKey{2, remote.Addr()}, testMAC)
+		if got := ask(NewResolver(ResolverOptions{Table: &kernelless{table}})); got.MAC != other || got.Former != testMAC {
+			t.Errorf("%s: %v, formerly %v; want %v, formerly %v", what, got.MAC, got.Former, other, testMAC)
+		}
+		table.query = func(neighborKey) (netaddr.MAC, bool) { return netaddr.MAC{}, false } // as kernels before 5.0
+		if got := table.Refresh(remote.Addr(), ""); got != (Neighbor{other, testMAC}) {
+			t.Errorf("%s, where the kernel does not answer: %v", what, got)
+		}
 	}
 }
 

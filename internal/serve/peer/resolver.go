@@ -33,6 +33,9 @@ type Neighbors interface {
 	// Lookup returns the entry of addr, which has no zone; zone is the interface
 	// of a link-local address. It never blocks for long.
 	Lookup(addr netip.Addr, zone string) Neighbor
+	// Refresh is Lookup for a client that has just connected: a change of its entry is seen
+	// although the notification of it is still under way.
+	Refresh(addr netip.Addr, zone string) Neighbor
 	// AddressesOf returns the addresses whose entry has a hardware address, lowest first.
 	AddressesOf(mac netaddr.MAC) []netip.Addr
 	Close() error
@@ -90,7 +93,7 @@ func (r *Resolver) Caller(req *http.Request) identity.Caller {
 	if r.trusts(peer) {
 		return identity.Caller{Addr: forwardedClient(peer, forwarded, r.trusts), Proxied: true}
 	}
-	caller := r.Peer(remote)
+	caller := r.caller(remote, Neighbors.Lookup)
 	caller.ForgedForward = len(forwarded) > 0
 	if c, ok := req.Context().Value(connectionKey{}).(*connection); ok {
 		c.compare(&caller)
@@ -102,8 +105,12 @@ func (r *Resolver) Caller(req *http.Request) identity.Caller {
 // within ChangeWindow of the connection, so that a change of the neighbour entry since
 // that was accepted is seen.
 func (r *Resolver) Peer(remote netip.AddrPort) identity.Caller {
+	return r.caller(remote, Neighbors.Refresh)
+}
+
+func (r *Resolver) caller(remote netip.AddrPort, find finder) identity.Caller {
 	caller := identity.Caller{Addr: remote.Addr().WithZone("").Unmap()}
-	n := r.neighbor(caller.Addr, remote.Addr().Zone())
+	n := r.neighbor(caller.Addr, remote.Addr().Zone(), find)
 	caller.MAC, caller.Former = n.MAC, n.Former
 	return caller
 }
@@ -116,12 +123,15 @@ func (r *Resolver) AddressesOf(mac netaddr.MAC) []netip.Addr {
 	return r.neighbors.AddressesOf(mac)
 }
 
+// finder is Neighbors.Lookup or Neighbors.Refresh.
+type finder func(table Neighbors, addr netip.Addr, zone string) Neighbor
+
 // neighbor returns the entry of a peer that is not on this machine.
-func (r *Resolver) neighbor(peer netip.Addr, zone string) Neighbor {
+func (r *Resolver) neighbor(peer netip.Addr, zone string, find finder) Neighbor {
 	if r.neighbors == nil || peer.IsLoopback() {
 		return Neighbor{}
 	}
-	return r.neighbors.Lookup(peer, zone)
+	return find(r.neighbors, peer, zone)
 }
 
 func (r *Resolver) trusts(addr netip.Addr) bool { return Contains(r.proxies, addr) }
@@ -156,7 +166,7 @@ func (r *Resolver) ConnContext(ctx context.Context, conn net.Conn) context.Conte
 		return ctx
 	}
 	c := &connection{}
-	if mac := r.neighbor(peer, remote.Zone()).MAC; mac != (netaddr.MAC{}) {
+	if mac := r.neighbor(peer, remote.Zone(), Neighbors.Refresh).MAC; mac != (netaddr.MAC{}) {
 		c.mac.Store(&mac)
 	}
 	return context.WithValue(ctx, connectionKey{}, c)

@@ -27,6 +27,8 @@ func (f *fakeNeighbors) Lookup(addr netip.Addr, zone string) Neighbor {
 	return Neighbor{MAC: f.macs[key]}
 }
 
+func (f *fakeNeighbors) Refresh(addr netip.Addr, zone string) Neighbor { return f.Lookup(addr, zone) }
+
 func (f *fakeNeighbors) AddressesOf(netaddr.MAC) []netip.Addr { return nil }
 func (f *fakeNeighbors) Close() error                         { return nil }
 
