@@ -113,7 +113,7 @@ func (g *Guard) Guessed(at time.Time, caller *identity.Caller, u *decide.Unheld)
 	}
 	if reached {
 		g.announce(ofClaims, decide.ReasonClaimsLimited, caller, "claims that do not hold",
-			"its further claims are answered 503 without being looked up")
+			"its further claims are answered 503 without being looked up; a known host is answered if all its claims hold")
 	}
 }
 
