@@ -398,9 +398,10 @@ type notes struct {
 	strangers
 }
 
-// strangers records the requests of unknown machines.
+// strangers keeps the list of unknown machines.
 type strangers interface {
 	Unknown(s decide.Sighting) (name string)
+	Known(addr netip.Addr)
 }
 
 // changed passes a change of the snapshot on to its controllers.

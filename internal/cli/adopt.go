@@ -87,7 +87,7 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 		return withHint(fmt.Errorf("there is no UnknownMachine %s", machine),
 			"kubectl get um lists the machines that asked and are unknown; "+
 				"the server removes one when a BareMetalHost has its MAC, or has its address and no MAC; "+
-				"if its name is an address, also when the machine asks with its MAC")
+				"if its name is an address, also when the machine asks with its MAC, or as a known host")
 	}
 	if err != nil {
 		return err

@@ -47,6 +47,8 @@ type machines struct {
 	byName map[string]*machine
 	// byAddr has the machine with a hardware address that asked last from an address.
 	byAddr map[netip.Addr]*machine
+	// alone has the machine that is known by an address alone.
+	alone map[netip.Addr]*machine
 	// verified have an entry in a neighbour table, claimed have none.
 	verified, claimed *list.List
 	// sources are the lists of claimed machines by source.
@@ -55,8 +57,8 @@ type machines struct {
 
 func newMachines() machines {
 	return machines{
-		byName: map[string]*machine{}, byAddr: map[netip.Addr]*machine{}, verified: list.New(), claimed: list.New(),
-		sources: map[netip.Addr]*list.List{},
+		byName: map[string]*machine{}, byAddr: map[netip.Addr]*machine{}, alone: map[netip.Addr]*machine{},
+		verified: list.New(), claimed: list.New(), sources: map[netip.Addr]*list.List{},
 	}
 }
 
@@ -64,7 +66,12 @@ func newMachines() machines {
 func (l *machines) touch(m *machine, addr netip.Addr, verified bool) {
 	l.unlink(m)
 	m.verified = m.verified || verified
-	if m.addr = addr; m.mac != (netaddr.MAC{}) && addr.IsValid() {
+	m.addr = addr
+	switch {
+	case !addr.IsValid():
+	case m.mac == (netaddr.MAC{}):
+		l.alone[addr] = m
+	default:
 		l.byAddr[addr] = m
 	}
 	l.byName[m.name] = m
@@ -85,8 +92,10 @@ func (l *machines) touch(m *machine, addr netip.Addr, verified bool) {
 
 // unlink takes a machine out of the lists, but not out of byName.
 func (l *machines) unlink(m *machine) {
-	if l.byAddr[m.addr] == m {
-		delete(l.byAddr, m.addr)
+	for _, at := range []map[netip.Addr]*machine{l.byAddr, l.alone} {
+		if at[m.addr] == m {
+			delete(at, m.addr)
+		}
 	}
 	if m.inOrder == nil {
 		return

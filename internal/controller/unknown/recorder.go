@@ -116,7 +116,7 @@ func (r *Recorder) Unknown(s decide.Sighting) string {
 		if same := r.byAddr[s.Addr]; same != nil {
 			m, mac = same, same.mac
 		}
-	} else if alone := r.byName[decide.MachineName(netaddr.MAC{}, s.Addr)]; alone != nil {
+	} else if alone := r.alone[s.Addr]; alone != nil {
 		r.drop(alone) // its hardware address is known now
 	}
 	isNew := m == nil
@@ -134,6 +134,16 @@ func (r *Recorder) Unknown(s decide.Sighting) string {
 	m.changed = see(&m.status, m.name, mac, &s, now) || m.changed
 	r.schedule(m, now)
 	return m.name
+}
+
+// Known records a request of a known host. The machine that is known by the address of the request
+// alone is this host: its earlier requests did not say so.
+func (r *Recorder) Known(addr netip.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.alone[addr]; m != nil {
+		r.drop(m)
+	}
 }
 
 // mayClaim reports whether a client without an entry in the neighbour table may be the machine

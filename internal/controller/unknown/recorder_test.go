@@ -451,6 +451,28 @@ func TestIgnitionJoinsIPXE(t *testing.T) {
 	})
 }
 
+// TestGoneWhenItAsksAsAHost: a machine behind a router that did not send its hardware address is
+// known by its address, and goes when it asks as the host that it is. Another machine from there
+// has its own object.
+func TestGoneWhenItAsksAsAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		r := newRig(t, store)
+		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})
+		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(2)})
+		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(3), MAC: macN(3)})
+		pass(5 * time.Second)
+		later := newRig(t, store) // and so does a server that has it from the store
+		pass(5 * time.Second)
+		later.Known(addrN(1))
+		r.Known(addrN(3))
+		pass(5 * time.Second)
+		if store.get("10-0-0-1") != nil || store.get("10-0-0-2") == nil || store.get(nameN(3)) == nil || r.Len() != 2 {
+			t.Errorf("%d machines: %v, %v, %v", r.Len(), store.get("10-0-0-1"), store.get("10-0-0-2"), store.get(nameN(3)))
+		}
+	})
+}
+
 // TestHostByAddressTakesItsMachine: a host without hardware addresses is the machine at its
 // address, so that this is no longer unknown, whatever its hardware address is. A host with
 // other hardware addresses is another machine.

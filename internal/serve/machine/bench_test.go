@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"testing"
 
@@ -40,6 +41,7 @@ type notes struct {
 }
 
 func (notes) Unknown(decide.Sighting) string { return "" }
+func (notes) Known(netip.Addr)               {}
 
 // whole is the server with the real decision over one host and one config.
 func whole(b *testing.B, level slog.Level) http.Handler {

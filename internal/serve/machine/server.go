@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -50,6 +51,8 @@ type Journal interface {
 	Notice(n decide.Notice)
 	// Unknown records a request of a machine that is no known host.
 	Unknown(s decide.Sighting) (name string)
+	// Known records a request of a known host from an address.
+	Known(addr netip.Addr)
 	// ScriptServed records that a machine has a script that boots what, LocalBoot that
 	// it has one that boots its disk.
 	ScriptServed(host *snapshot.Host, what string, again bool)
@@ -243,7 +246,11 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
 	machine := "" // the name that the journal knows the machine by, also from an earlier request
 	// A caller with a credential is no machine, whether or not the request claims an identity.
-	if i.Unknown && s.opts.Journal != nil && !req.Caller.Believed && !s.opts.Believe(r) {
+	switch {
+	case s.opts.Journal == nil || req.Caller.Believed:
+	case i.Host != nil:
+		s.opts.Journal.Known(req.Caller.Addr)
+	case i.Unknown && !s.opts.Believe(r):
 		machine = s.opts.Journal.Unknown(sighting(r, req, i))
 	}
 	for _, n := range i.Notices {

@@ -70,6 +70,7 @@ type fakeJournal struct {
 	served  []string
 	notices []string
 	unknown []decide.Sighting
+	known   []netip.Addr
 	// name is what the journal calls unknown machines, machines are those of the notices.
 	name     string
 	machines []string
@@ -94,6 +95,12 @@ func (f *fakeJournal) Unknown(s decide.Sighting) string {
 	defer f.mu.Unlock()
 	f.unknown = append(f.unknown, s)
 	return f.name
+}
+
+func (f *fakeJournal) Known(addr netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = append(f.known, addr)
 }
 
 func (f *fakeJournal) note(format string, args ...any) {

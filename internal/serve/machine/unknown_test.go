@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -63,4 +64,30 @@ func TestCountOfUnknownMachine(t *testing.T) {
 			t.Error("a request that is over the limit of claims counts")
 		}
 	})
+}
+
+// TestRequestsOfKnownHosts: the journal has the address of each machine that is recognised as a
+// host, and not that of an administrator who asks about one.
+func TestRequestsOfKnownHosts(t *testing.T) {
+	s := newStreet(t, decide.Policy{})
+	const behindNAT, itsMAC = "203.0.113.7", "?mac=52:54:00:00:01:01"
+	for _, c := range []struct {
+		from, path string
+		believed   bool
+		status     int
+		known      bool
+	}{
+		{"10.1.0.1", PathIgnition, false, 404, true}, // there are no configs
+		{"10.1.0.1", PathIPXE, false, 200, true},
+		{behindNAT, PathIPXE, false, 200, false},
+		{behindNAT, PathIPXE + itsMAC, false, 200, true},
+		{behindNAT, PathIPXE + itsMAC, true, 200, false},
+		{stranger, PathIPXE + itsMAC, false, 403, false},
+	} {
+		s.journal.known, s.believe = nil, c.believed
+		s.want(c.status, c.from, c.path)
+		if known := slices.Equal(s.journal.known, []netip.Addr{netip.MustParseAddr(c.from)}); known != c.known {
+			t.Errorf("%s from %s: %v; want known %v", c.path, c.from, s.journal.known, c.known)
+		}
+	}
 }
