@@ -44,16 +44,7 @@ func newPlaces(doc *manifest.Document) *places {
 		p.root, p.shift = root, doc.Line-root.Line
 		return p
 	}
-	// The text cannot be parsed. The lines before its first are comments, blank, or the
-	// separator.
-	for line := range bytes.Lines(doc.YAML) {
-		text := bytes.TrimSpace(line)
-		if len(text) > 0 && text[0] != '#' && !bytes.Equal(text, []byte("---")) {
-			break
-		}
-		p.shift--
-	}
-	p.shift += doc.Line - 1
+	p.shift = doc.Above // the text cannot be parsed
 	return p
 }
 
@@ -152,12 +143,8 @@ func jsonType(node *yaml.Node) string {
 func (p *places) unreadable(err error) report.Report {
 	if found := butane.Syntax(p.text); found.HasError() {
 		for i := range found {
-			f := &found[i]
-			f.Message = moveLines(f.Message, p.shift)
-			if f.Line > 0 {
-				f.Line += p.shift
-			}
-			f.Line = max(f.Line, p.first)
+			found[i] = found[i].Moved(p.shift)
+			found[i].Line = max(found[i].Line, p.first)
 		}
 		return found
 	}
@@ -169,7 +156,7 @@ func (p *places) unreadable(err error) report.Report {
 	if m := yamlPosition.FindStringSubmatchIndex(text); m != nil {
 		line, _ := strconv.Atoi(text[m[2]:m[3]])
 		f.Line = line + p.shift
-		text = moveLines(text[:m[0]]+text[m[1]:], p.shift)
+		text = report.MoveLines(text[:m[0]]+text[m[1]:], p.shift)
 	}
 	f.Message = strings.Join(strings.Fields(text), " ")
 	if line := f.Line; strings.Contains(text, " tab ") || !strings.Contains(text, "control characters") && line >= 1 &&
@@ -196,7 +183,7 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 		switch {
 		case f.Line < 1:
 		case literal && f.Line <= len(texts) && moved.Line+f.Line <= len(p.lines):
-			moved.Message = moveLines(moved.Message, moved.Line)
+			moved.Message = report.MoveLines(moved.Message, moved.Line)
 			moved.Line += f.Line
 			moved.Column = f.Column
 			line := strings.TrimSuffix(string(p.lines[moved.Line-1]), "\r")
@@ -212,20 +199,6 @@ func (p *places) inConfig(found report.Report, config string) report.Report {
 		out = append(out, moved)
 	}
 	return out
-}
-
-// otherLine finds the further line that a message of the compiler, or of a YAML library
-// about a key that is defined twice, names.
-var otherLine = regexp.MustCompile(`( defined (?:twice: first on|at) line )(\d+)$`)
-
-// moveLines moves the line that a message names.
-func moveLines(message string, by int) string {
-	m := otherLine.FindStringSubmatch(message)
-	if m == nil {
-		return message
-	}
-	line, _ := strconv.Atoi(m[2])
-	return message[:len(message)-len(m[0])] + m[1] + strconv.Itoa(line+by)
 }
 
 // step is one part of a field path: ".name", "[3]" or "[key]".

@@ -13,6 +13,8 @@ import (
 
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"glowplug/internal/domain/butane"
 )
 
 // maxFileBytes bounds one file: several configs of the largest size.
@@ -23,6 +25,8 @@ type Document struct {
 	// File is the path of the file; Line is the first line of the document, from 1.
 	File string
 	Line int
+	// Above is the number of lines of the file above YAML; 0 for an item of a List.
+	Above int
 	// YAML is the text of the document, which may be JSON.
 	YAML []byte
 	// APIVersion, Kind, Namespace and Name are those of the object.
@@ -115,20 +119,20 @@ func readFile(file string) ([]byte, error) {
 func Split(file string, data []byte) []Document {
 	var docs []Document
 	var doc Document // Line is 0 until a line with text
+	number := 0
 	end := func() {
 		if doc.Line > 0 {
 			docs = append(docs, doc.read()...)
 		}
-		doc = Document{File: file}
+		doc = Document{File: file, Above: number}
 	}
 	end()
-	number := 0
 	for line := range bytes.Lines(data) {
-		number++
 		text := strings.TrimRight(string(line), " \t\r\n")
 		if text == "---" || strings.HasPrefix(text, "--- ") {
 			end()
 		}
+		number++
 		doc.YAML = append(doc.YAML, line...)
 		text = strings.TrimSpace(text)
 		if doc.Line == 0 && text != "" && text != "---" && text[0] != '#' {
@@ -157,6 +161,9 @@ var errNoKind = errors.New("is no object: it has no kind")
 func (d Document) read() []Document {
 	var h header
 	if err := yaml.Unmarshal(d.YAML, &h); err != nil {
+		if found := butane.Syntax(d.YAML).Errors(); len(found) > 0 {
+			err = errors.New(found[0].Moved(d.Above).WithHint())
+		}
 		d.Err = fmt.Errorf("cannot be read: %w", err)
 		return []Document{d}
 	}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,22 @@ func TestSplit(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestErrorsNameTheLineOfTheFile: the YAML library counts from the document, and mostly names
+// another line than that of the mistake.
+func TestErrorsNameTheLineOfTheFile(t *testing.T) {
+	const good = "# one\nkind: A\nmetadata: {name: x}\n---\n# two\n\n"
+	for _, c := range []struct{ text, want string }{
+		{"kind: B\nmetadata:\n  name: z\n  a: b\n c: d\n", "cannot be read: line 11:2: this line is indented"},
+		{"kind: B\nmetadata: {name: z}\nspec:\n\ta: b\n", "cannot be read: line 10:1: "},
+		{"kind: B\nmetadata:\n  name: [z]\n", "json: cannot unmarshal array"},
+	} {
+		docs := Split("f.yaml", []byte(good+c.text))
+		if len(docs) != 2 || docs[1].Err == nil || !strings.Contains(docs[1].Err.Error(), c.want) {
+			t.Errorf("%q: %v; want %s", c.text, docs[len(docs)-1].Err, c.want)
+		}
 	}
 }
 

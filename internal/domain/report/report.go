@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -60,6 +62,28 @@ func (f Finding) WithHint() string {
 		return f.String()
 	}
 	return f.String() + " (" + f.Hint + ")"
+}
+
+// Moved returns the finding for a text that has further lines above the source.
+func (f Finding) Moved(above int) Finding {
+	if f.Message = MoveLines(f.Message, above); f.Line > 0 {
+		f.Line += above
+	}
+	return f
+}
+
+// otherLine finds the further line that a message of the compiler, or of a YAML library
+// about a key that is defined twice, names.
+var otherLine = regexp.MustCompile(`( defined (?:twice: first on|at) line )(\d+)$`)
+
+// MoveLines moves the line that a message names.
+func MoveLines(message string, above int) string {
+	m := otherLine.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	line, _ := strconv.Atoi(m[2])
+	return message[:len(message)-len(m[0])] + m[1] + strconv.Itoa(line+above)
 }
 
 // Report is the findings of one source, in the order of the source.
