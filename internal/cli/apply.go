@@ -31,8 +31,8 @@ const (
 	dryRunServer = "server"
 )
 
-// How long, and how often, apply looks whether the server has mended a config in the background,
-// after a change of a layer or a host.
+// How long, and how often, apply looks whether the server has ended the error or warning of a config
+// in the background, after a change of a layer or a host.
 const (
 	mendTimeout  = 3 * time.Second
 	mendInterval = 100 * time.Millisecond
@@ -149,31 +149,37 @@ type applier struct {
 	late []*lateConfig
 }
 
-// lateConfig is a config with an error that another one of the objects may mend.
+// lateConfig is a config that is judged after all objects were sent: another one of them may end
+// its error or warning, or the server has not followed an earlier write yet.
 type lateConfig struct {
 	*prepared
-	// name has the namespace. warnings are those of the answer.
+	// name has the namespace. warnings are those of the answer, and failure may be nil.
 	name     string
 	warnings []string
 	failure  *failure
+	// ofLayers reports that the layers are the cause.
+	ofLayers bool
+	// unchanged reports that the answer has the stored status, which may be of an earlier time.
+	unchanged bool
 }
 
-// mayMend reports whether a change of one of the objects may end the failure.
+// mayMend reports whether a change of one of the objects may end the error or warning.
 func (l *lateConfig) mayMend(docs []*prepared) bool {
 	return slices.ContainsFunc(docs, func(p *prepared) bool {
-		return p.changed && (slices.Contains(l.below, p) || p.doc.Kind == "BareMetalHost" && !l.failure.ofLayers)
+		return p.changed && (slices.Contains(l.below, p) || p.doc.Kind == "BareMetalHost" && !l.ofLayers)
 	})
 }
 
 // all applies every object, also after the failure of another one.
 func (a *applier) all(ctx context.Context, docs []*prepared) error {
-	if len(docs) == 1 {
-		return a.one(ctx, docs[0], true)
-	}
-	failed := 0
+	failed, alone := 0, len(docs) == 1
+	var failure error
 	tell := func(p *prepared, err error) {
-		if err != nil {
-			failed++
+		if err == nil {
+			return
+		}
+		failed++
+		if failure = err; !alone {
 			fmt.Fprintf(a.notes, "error: %s: %s %s: %v\n", p.doc.String(), p.doc.Kind, p.doc.Name, err)
 		}
 	}
@@ -181,22 +187,23 @@ func (a *applier) all(ctx context.Context, docs []*prepared) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		tell(p, a.one(ctx, p, false))
+		tell(p, a.one(ctx, p))
 	}
-	if !a.isDryRun() {
-		a.awaitMended(ctx, docs)
-	}
+	a.awaitMended(ctx, docs)
 	for _, l := range a.late {
-		tell(l.prepared, a.judge(ctx, l, l.mayMend(docs)))
+		tell(l.prepared, a.judge(ctx, l, docs))
 	}
-	if failed > 0 {
-		return fmt.Errorf("errors in %s of %d", count(failed, "object", "objects"), len(docs))
+	switch {
+	case failed == 0:
+		return nil
+	case alone:
+		return failure
 	}
-	return nil
+	return fmt.Errorf("errors in %s of %d", count(failed, "object", "objects"), len(docs))
 }
 
-// one applies an object. Where it is not alone, and may be mended, it is judged later.
-func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
+// one applies an object. A config whose error or warning may end is judged later.
+func (a *applier) one(ctx context.Context, p *prepared) error {
 	if p.spec != nil {
 		if err := a.encodePlain(ctx, p); err != nil {
 			return err
@@ -211,14 +218,14 @@ func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
 	if err != nil {
 		return remedied(err)
 	}
-	failure := failureOf(&after)
-	isLate := !alone && failure != nil && failure.mendable
-	if !isLate {
+	late := lateOf(&after)
+	if late == nil {
 		a.warn(warnings)
 	}
-	done := doneTo(before, &after)
+	failure, done := failureOf(&after), doneTo(before, &after)
 	isChanged := func(lower *prepared) bool { return lower.changed }
-	p.changed = done != unchanged || slices.ContainsFunc(p.below, isChanged)
+	isUnchanged := done == unchanged
+	p.changed = !isUnchanged || slices.ContainsFunc(p.below, isChanged)
 	if a.isDryRun() {
 		done += " (dry run)"
 	}
@@ -230,10 +237,11 @@ func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
 		return err
 	}
 	switch {
-	case failure == nil:
+	case late != nil:
+		late.prepared, late.name, late.warnings, late.unchanged = p, name, warnings, isUnchanged
+		a.late = append(a.late, late)
 		return nil
-	case isLate:
-		a.late = append(a.late, &lateConfig{p, name, warnings, failure})
+	case failure == nil:
 		return nil
 	}
 	return failure.error(name, a.isDryRun())
@@ -241,10 +249,17 @@ func (a *applier) one(ctx context.Context, p *prepared, alone bool) error {
 
 func (a *applier) isDryRun() bool { return a.query.Has("dryRun") }
 
-// judge returns the error of a config after all objects were sent. mended says that one of them
-// may have mended it.
-func (a *applier) judge(ctx context.Context, l *lateConfig, mended bool) error {
-	if mended && !a.isDryRun() {
+// isAwaited reports whether the server may end the error or warning of a config in the background.
+func (a *applier) isAwaited(l *lateConfig, docs []*prepared) bool {
+	if l.mayMend(docs) {
+		return !a.isDryRun()
+	}
+	return l.unchanged
+}
+
+// judge returns the error of a config after all objects were sent.
+func (a *applier) judge(ctx context.Context, l *lateConfig, docs []*prepared) error {
+	if a.isAwaited(l, docs) {
 		// A dry run is answered with the warnings of what the server has now.
 		query := maps.Clone(a.query)
 		query.Set("dryRun", "All")
@@ -257,11 +272,11 @@ func (a *applier) judge(ctx context.Context, l *lateConfig, mended bool) error {
 	}
 	a.warn(l.warnings)
 	switch {
-	case l.failure == nil:
-		return nil
-	case mended && a.isDryRun():
+	case l.mayMend(docs) && a.isDryRun():
 		fmt.Fprintf(a.notes, "note: the warning is about %s over the hosts and layers that are stored, and a dry run does "+
 			"not store those of these objects; glowplug validate checks the files together\n", l.name)
+		return nil
+	case l.failure == nil:
 		return nil
 	}
 	return l.failure.error(l.name, a.isDryRun())
@@ -283,6 +298,32 @@ type failure struct {
 	mendable bool
 }
 
+// configOf returns an object as a config; nil: it is none.
+func configOf(object *unstructured.Unstructured) *v1.IgnitionConfig {
+	var config v1.IgnitionConfig
+	if object.GetKind() != "IgnitionConfig" ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config) != nil {
+		return nil
+	}
+	return &config
+}
+
+// lateOf returns a config whose error, or whose warning of a layer with an error, a change of
+// another object may end; nil: there is none.
+func lateOf(object *unstructured.Unstructured) *lateConfig {
+	if f := failureOf(object); f != nil {
+		if !f.mendable {
+			return nil
+		}
+		return &lateConfig{failure: f, ofLayers: f.ofLayers}
+	}
+	config := configOf(object)
+	if config == nil || !slices.ContainsFunc(config.Status.Layers, func(l v1.LayerStatus) bool { return l.Stale }) {
+		return nil
+	}
+	return &lateConfig{ofLayers: true}
+}
+
 // error is the failure of a config that was sent.
 func (f *failure) error(name string, dryRun bool) error {
 	predicate := f.predicate
@@ -294,9 +335,8 @@ func (f *failure) error(name string, dryRun bool) error {
 
 // failureOf returns the failure of an object; nil: there is none.
 func failureOf(object *unstructured.Unstructured) *failure {
-	var config v1.IgnitionConfig
-	if object.GetKind() != "IgnitionConfig" ||
-		runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config) != nil {
+	config := configOf(object)
+	if config == nil {
 		return nil
 	}
 	switch status := &config.Status; {
@@ -319,12 +359,12 @@ func failureOf(object *unstructured.Unstructured) *failure {
 	}
 }
 
-// awaitMended waits until the server has mended the configs that the objects may mend.
+// awaitMended waits until the server has ended the errors and warnings that may end.
 func (a *applier) awaitMended(ctx context.Context, docs []*prepared) {
-	isOver := func(l *lateConfig) bool { return !l.mayMend(docs) }
+	isOver := func(l *lateConfig) bool { return !a.isAwaited(l, docs) }
 	isMended := func(l *lateConfig) bool {
 		object, err := a.stored(ctx, l.doc)
-		return err == nil && object != nil && failureOf(object) == nil
+		return err == nil && object != nil && lateOf(object) == nil
 	}
 	left := slices.DeleteFunc(slices.Clone(a.late), isOver)
 	_ = wait.PollUntilContextTimeout(ctx, mendInterval, mendTimeout, true, func(context.Context) (bool, error) {

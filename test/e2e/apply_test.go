@@ -155,3 +155,61 @@ spec:
 		says(1, "", place, "-f", "rack.yaml", "-f", file, "--files-dir", "files")
 	}
 }
+
+// TestApplyFollowsCorrections: the status of a config follows that of its layers and hosts in the
+// background, and apply does not tell an error that a write right before has ended.
+func TestApplyFollowsCorrections(t *testing.T) {
+	needs(t)
+	s := start(t)
+	config := func(name, spec, key string) string {
+		return "apiVersion: v1\nkind: IgnitionConfig\nmetadata: {name: " + name + "}\nspec:\n  type: ignition\n" +
+			"  format: butane\n" + spec + "  config: |\n    variant: fcos\n    version: 1.5.0\n    " + key + ":\n" +
+			"      files: [{path: /etc/" + name + ", contents: {inline: '{{ .Labels.rack }}'}}]\n"
+	}
+	const above = "  layers: [{name: base}]\n"
+	base, top := config("base", "", "storage"), config("top", above, "storage")
+	template := config("made", above+"  template: true\n  selector: {matchLabels: {role: made}}\n", "storage")
+	const host = "apiVersion: v1\nkind: BareMetalHost\nmetadata: {name: node, labels: {role: made, rack: r1}}\n" +
+		"spec: {bootMACAddress: \"52:54:00:00:77:01\"}\n"
+	apply := func(files string, args ...string) (notes string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"apply", "--server", s.admin(""), "-f", "-"}, args...)...)
+		cmd.Stdin = strings.NewReader(files)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); err != nil {
+			t.Errorf("apply: %v: %s", err, &stderr)
+		}
+		return stderr.String()
+	}
+	field := func(name, path string) string {
+		return s.kubectl("", "get", "ign", name, "-o", "jsonpath={"+path+"}")
+	}
+	silent := func(what, notes string) {
+		t.Helper()
+		if notes != "" {
+			t.Errorf("%s: %s", what, notes)
+		}
+	}
+	apply(host + "---\n" + base + "---\n" + top + "---\n" + template)
+	for range 3 {
+		if _, _, err := s.tryKubectl(config("base", "", "storge"), "apply", "--server-side", "--force-conflicts", "-f",
+			"-"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"top", "made"} {
+			eventually(t, name+" has the warning", func() bool {
+				return strings.Contains(field(name, ".status.warnings"), "base has an error, and its last good")
+			})
+		}
+		notes := apply(base+"---\n"+top+"---\n"+template, "--dry-run")
+		if got := strings.Count(notes, "note: the warning is about default/"); got != 2 {
+			t.Errorf("a dry run has %d notes: %s", got, notes)
+		}
+		silent("the layer is corrected in the same apply", apply(base+"---\n"+top+"---\n"+template))
+	}
+	s.kubectl("", "label", "bmh", "node", "rack-")
+	eventually(t, "the template fails", func() bool { return field("made", ".status.phase") == "Error" })
+	silent("the host is corrected", apply(host))
+	silent("the host was corrected right before", apply(template))
+}

@@ -122,6 +122,10 @@ func TestErrorsOfUnchangedConfigsAreDated(t *testing.T) {
 		if got := configWarnings(config, config, false); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%q; want %q", got, c.want)
 		}
+		config.Status = v1.IgnitionConfigStatus{Phase: v1.PhaseReady, Warnings: []string{c.message}}
+		if got := configWarnings(config, config, false); len(got) != 1 || got[0] != c.want {
+			t.Errorf("as a warning: %q; want %q", got, c.want)
+		}
 	}
 }
 

@@ -42,14 +42,16 @@ func (noConfigStatus) Admitted(_, _ *v1.IgnitionConfig) {}
 // for a new one. Nothing happens after the answer to a dry run.
 func configWarnings(config, old *v1.IgnitionConfig, dryRun bool) []string {
 	status := &config.Status
+	told := func(message string) string {
+		if message = ofField(message); old == nil || old.Generation != config.Generation {
+			return message
+		}
+		return dated(message, config)
+	}
 	var out []string
 	switch status.Phase {
 	case v1.PhaseError:
-		message := ofField(status.ErrorMessage)
-		if old != nil && old.Generation == config.Generation {
-			message = dated(message, config)
-		}
-		out = append(out, message)
+		out = append(out, told(status.ErrorMessage))
 		// The other hosts of a template that fails for some hosts have the newest source.
 		if c := config.Compiled; c != nil && len(c.Artifact) > 0 && !isTemplate(config) {
 			out = append(out, stillServed(c, status.ErrorMessage))
@@ -62,7 +64,7 @@ func configWarnings(config, old *v1.IgnitionConfig, dryRun bool) []string {
 			out = append(out, fmt.Sprintf("spec.config: and %d more warnings in status.warnings", len(status.Warnings)-i))
 			break
 		}
-		out = append(out, ofField(warning))
+		out = append(out, told(warning))
 	}
 	return out
 }
@@ -80,8 +82,8 @@ func pendingText(config *v1.IgnitionConfig, dryRun bool) string {
 	return "still compiling; watch status.phase"
 }
 
-// dated adds to the error of a config that this write has not changed when it was found: the status
-// follows a change of a layer or a host a moment later.
+// dated adds to an error or warning of a config that this write has not changed when it was found:
+// the status follows a change of a layer or a host a moment later.
 func dated(message string, config *v1.IgnitionConfig) string {
 	rendered := isTemplate(config)
 	if !rendered && !compile.IsOfLayers(message) {
