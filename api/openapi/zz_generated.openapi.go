@@ -1558,7 +1558,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IgnitionConfigSelector matches a machine if at least one of its fields does. If several configs match a machine, the order of precedence is MAC, IP, hostname, labels, default.",
+				Description: "IgnitionConfigSelector matches a machine if at least one of its fields does. If several configs of a namespace match a machine, the order of precedence is MAC, IP, hostname, labels, default; docs/matching.md has all rules.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"matchLabels": {
@@ -1754,7 +1754,7 @@ func schema_glowplug_api_v1_IgnitionConfigStatus(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Pending (the newest source is not compiled yet), Ready, or Error (the newest source does not compile, or cannot be merged over its layers; the last successful compilation is still served). A template is Pending until it has been rendered for all of its hosts, and Error if rendering fails for one of them; the other hosts are served.",
+							Description: "phase is Pending (the newest source is not compiled yet), Ready, or Error (the newest source does not compile, or cannot be merged over its layers; the last successful compilation is still served, if there is one). A template is Pending until it has been rendered for all of its hosts, and Error if rendering fails for one of them; the other hosts are served.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -100,7 +100,8 @@ type LayerReference struct {
 }
 
 // IgnitionConfigSelector matches a machine if at least one of its fields does. If several
-// configs match a machine, the order of precedence is MAC, IP, hostname, labels, default.
+// configs of a namespace match a machine, the order of precedence is MAC, IP, hostname, labels,
+// default; docs/matching.md has all rules.
 type IgnitionConfigSelector struct {
 	// matchLabels selects hosts that have all of these labels, at most 256.
 	// +optional
@@ -142,7 +143,7 @@ func (s *IgnitionConfigSelector) IsEmpty() bool {
 type IgnitionConfigStatus struct {
 	// phase is Pending (the newest source is not compiled yet), Ready, or Error (the
 	// newest source does not compile, or cannot be merged over its layers; the last
-	// successful compilation is still served). A template is Pending until it has been
+	// successful compilation is still served, if there is one). A template is Pending until it has been
 	// rendered for all of its hosts, and Error if rendering fails for one of them; the
 	// other hosts are served.
 	Phase string `json:"phase"`

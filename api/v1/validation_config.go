@@ -25,8 +25,12 @@ var formats = map[string][]string{
 // config whose source does not compile is stored with phase Error.
 func ValidateIgnitionConfig(config *IgnitionConfig) field.ErrorList {
 	path, spec := field.NewPath("spec"), &config.Spec
+	wanted := []string{FormatButane, FormatIgnition, FormatKickstart}
+	if ofType := formats[spec.Type]; spec.Format == "" && ofType != nil {
+		wanted = ofType
+	}
 	formatErrs := append(oneOf(path.Child("type"), spec.Type, TypeIgnition, TypeKickstart),
-		oneOf(path.Child("format"), spec.Format, FormatButane, FormatIgnition, FormatKickstart)...)
+		oneOf(path.Child("format"), spec.Format, wanted...)...)
 	if len(formatErrs) == 0 && !slices.Contains(formats[spec.Type], spec.Format) {
 		formatErrs = append(formatErrs, field.Invalid(path.Child("format"), spec.Format, fmt.Sprintf(
 			"does not go with type %q, whose format is %s", spec.Type, strings.Join(formats[spec.Type], " or "))))

@@ -217,3 +217,18 @@ func TestValidateStreamImage(t *testing.T) {
 		t.Error("SameRelease")
 	}
 }
+
+// TestMissingFormatNamesThoseOfTheType: the remedy is one that the next write takes.
+func TestMissingFormatNamesThoseOfTheType(t *testing.T) {
+	for configType, want := range map[string]string{
+		TypeIgnition: "want butane or ignition", TypeKickstart: "want kickstart", "": "want butane or ignition or kickstart",
+	} {
+		config := &IgnitionConfig{Spec: IgnitionConfigSpec{Type: configType, Config: "x"}}
+		found := ValidateIgnitionConfig(config).Filter(func(err error) bool {
+			return !strings.HasPrefix(err.Error(), "spec.format: ")
+		})
+		if len(found) != 1 || found[0].Detail != want {
+			t.Errorf("type %q: %v; want %s", configType, found, want)
+		}
+	}
+}
