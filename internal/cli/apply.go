@@ -21,6 +21,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/match"
 	"glowplug/internal/manifest"
 )
 
@@ -430,8 +431,8 @@ func (o *plainOptions) given() bool { return o.name != "" || !o.selector.IsEmpty
 // apply has set before.
 func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 	selector := a.selector
+	var stored v1.IgnitionConfig
 	if selector.IsEmpty() {
-		var stored v1.IgnitionConfig
 		_, err := a.client.Do(ctx, &client.Request{Resource: "ignitionconfigs", Namespace: p.doc.Namespace, Name: p.doc.Name},
 			&stored)
 		if err != nil && client.Code(err) != http.StatusNotFound {
@@ -440,8 +441,9 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 		selector = stored.Spec.Selector
 	}
 	if selector.IsEmpty() {
-		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served only to hosts that ask with ?role=%s and may "+
-			"(a label role of their own has this value), and to hosts whose image names it; --mac, --ip, --hostname, --label and --default select machines\n", p.doc.Name)
+		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served only to hosts that ask with %s and may "+
+			"(a label role of their own has this value), and to hosts whose image names it; --mac, --ip, --hostname, --label and "+
+			"--default select machines\n", askedRoles(p.doc.Name, stored.Labels[match.RoleLabel]))
 	} else {
 		p.spec["selector"] = selector
 	}
@@ -451,4 +453,18 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 	})
 	p.doc.YAML = text
 	return err
+}
+
+// askedRoles returns the parameters with which hosts ask for a config without a selector, by its
+// name and by the value of its label role, which may be empty (docs/matching.md, rule 0).
+func askedRoles(name, label string) string {
+	var roles []string
+	if role, found := strings.CutSuffix(name, "-target"); found {
+		roles = append(roles, "?role="+role)
+	}
+	roles = append(roles, "?role="+name)
+	if asked := "?role=" + label; label != "" && !slices.Contains(roles, asked) {
+		roles = append(roles, asked)
+	}
+	return strings.Join(roles, " or ")
 }
