@@ -441,9 +441,9 @@ func (a *applier) encodePlain(ctx context.Context, p *prepared) error {
 		selector = stored.Spec.Selector
 	}
 	if selector.IsEmpty() {
-		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served only to hosts that ask with %s and may "+
-			"(a label role of their own has this value), and to hosts whose image names it; --mac, --ip, --hostname, --label and "+
-			"--default select machines\n", askedRoles(p.doc.Name, stored.Labels[match.RoleLabel]))
+		fmt.Fprintf(a.notes, "note: no machine is selected, so the config is served only to hosts that ask with %s and "+
+			"may (a label role of their own has this value), and to hosts whose image names it; --mac, --ip, --hostname, "+
+			"--label and --default select machines\n", askedRoles(p.doc.Name, stored.Labels[match.RoleLabel]))
 	} else {
 		p.spec["selector"] = selector
 	}
