@@ -173,7 +173,8 @@ func TestApplyFollowsCorrections(t *testing.T) {
 		"spec: {bootMACAddress: \"52:54:00:00:77:01\"}\n"
 	apply := func(files string, args ...string) (notes string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"apply", "--server", s.admin(""), "-f", "-"}, args...)...)
+		args = append([]string{"apply", "--server", s.admin(""), "-f", "-"}, args...)
+		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Stdin = strings.NewReader(files)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
