@@ -217,6 +217,25 @@ func TestDryRunPromisesNothing(t *testing.T) {
 	}
 }
 
+// TestRefusedWriteHasNoWarning: what is not stored is not rendered, compiled or served.
+func TestRefusedWriteHasNoWarning(t *testing.T) {
+	a := start(t)
+	body := templated("x", goodSource)
+	if got := a.must(http.StatusCreated, "POST", configs, body).warnings; len(got) != 1 {
+		t.Errorf("stored: %q", got)
+	}
+	for _, source := range []string{goodSource, badSource} {
+		body.Spec.Config = source
+		if got := a.must(http.StatusConflict, "POST", configs, body).warnings; len(got) > 0 {
+			t.Errorf("refused: %q", got)
+		}
+	}
+	body.ResourceVersion = "1"
+	if got := a.must(http.StatusConflict, "PUT", configs+"/x", body).warnings; len(got) > 0 {
+		t.Errorf("replaced in vain: %q", got)
+	}
+}
+
 // TestMisspelledAnnotationsAreWarnings: an annotation that has no effect does not look like
 // one that has.
 func TestMisspelledAnnotationsAreWarnings(t *testing.T) {

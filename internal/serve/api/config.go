@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
@@ -59,12 +60,12 @@ func configWarnings(config, old *v1.IgnitionConfig, dryRun bool) []string {
 	case v1.PhasePending:
 		out = append(out, "spec.config: "+pendingText(config, dryRun))
 	}
-	for i, warning := range status.Warnings {
+	for i, text := range status.Warnings {
 		if i == maxWarnings {
 			out = append(out, fmt.Sprintf("spec.config: and %d more warnings in status.warnings", len(status.Warnings)-i))
 			break
 		}
-		out = append(out, told(warning))
+		out = append(out, told(text))
 	}
 	return out
 }
@@ -125,13 +126,14 @@ func ofField(message string) string {
 	return "spec.config: " + message
 }
 
-// configREST serves configs, and reports those that it has stored.
+// configREST serves configs, and reports those that it has stored. Their warnings are given after
+// that, and not by the strategy: a write that is refused has no effect that they could tell of.
 type configREST struct {
 	*endpoint
-	status ConfigStatus
+	opts *Options
 }
 
-func newConfigREST(e *endpoint, status ConfigStatus) *configREST {
+func newConfigREST(e *endpoint, opts *Options) *configREST {
 	e.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc,
 		error) {
 		note(ctx, obj, nil)
@@ -142,7 +144,7 @@ func newConfigREST(e *endpoint, status ConfigStatus) *configREST {
 		note(ctx, obj, old)
 		return func(context.Context, bool) {}, nil
 	}
-	return &configREST{e, status}
+	return &configREST{e, opts}
 }
 
 // Create stores a new config.
@@ -151,7 +153,7 @@ func (r *configREST) Create(ctx context.Context, obj runtime.Object, validate re
 	ctx, a := withAttempt(ctx, options.DryRun)
 	out, err := r.endpoint.Create(ctx, obj, validate, options)
 	if err == nil {
-		a.report(r.status)
+		r.done(ctx, a)
 	}
 	return out, err
 }
@@ -163,7 +165,7 @@ func (r *configREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	ctx, a := withAttempt(ctx, options.DryRun)
 	out, created, err := r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
 	if err == nil {
-		a.report(r.status)
+		r.done(ctx, a)
 	}
 	return out, created, err
 }
@@ -183,22 +185,28 @@ func withAttempt(ctx context.Context, dryRun []string) (context.Context, *attemp
 	return context.WithValue(ctx, attemptKey{}, a), a
 }
 
-func attemptOf(ctx context.Context) *attempt {
-	a, _ := ctx.Value(attemptKey{}).(*attempt)
-	return a
-}
-
 // note keeps an attempt.
 func note(ctx context.Context, obj, old runtime.Object) {
-	if a := attemptOf(ctx); a != nil {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		a.config, _ = obj.(*v1.IgnitionConfig)
 		a.old, _ = old.(*v1.IgnitionConfig)
 	}
 }
 
-// report reports the config of an attempt that was stored, if it is another one than before.
-func (a *attempt) report(status ConfigStatus) {
-	if !a.dryRun && a.config != nil && (a.old == nil || a.config.Generation != a.old.Generation) {
-		status.Admitted(a.config, a.old)
+// done adds the warnings to the answer of a write that has succeeded, and reports its config if that
+// is stored and another one than before.
+func (r *configREST) done(ctx context.Context, a *attempt) {
+	if a.config == nil {
+		return
+	}
+	warnings := configWarnings(a.config, a.old, a.dryRun)
+	if r.opts.ConfigWarnings != nil {
+		warnings = append(warnings, r.opts.ConfigWarnings(a.config)...)
+	}
+	for _, text := range warnings {
+		warning.AddWarning(ctx, "", text)
+	}
+	if !a.dryRun && (a.old == nil || a.config.Generation != a.old.Generation) {
+		r.opts.ConfigStatus.Admitted(a.config, a.old)
 	}
 }

@@ -75,14 +75,6 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 			spec:     func(config *v1.IgnitionConfig) any { return &config.Spec },
 			validate: v1.ValidateIgnitionConfig,
 			complete: admitConfig(opts),
-			warn: func(ctx context.Context, config, old *v1.IgnitionConfig) []string {
-				a := attemptOf(ctx)
-				warnings := configWarnings(config, old, a != nil && a.dryRun)
-				if opts.ConfigWarnings != nil {
-					warnings = append(warnings, opts.ConfigWarnings(config)...)
-				}
-				return warnings
-			},
 		},
 		// The server derives all of the status from the source.
 		keepInStatus: func(config, old *v1.IgnitionConfig) {
@@ -102,12 +94,7 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
 			validate:   v1.ValidateBareMetalHost,
 			complete:   admitHost(opts.HostStatus),
-			warn: func(_ context.Context, host, old *v1.BareMetalHost) []string {
-				if opts.HostWarnings == nil {
-					return nil
-				}
-				return opts.HostWarnings(host, old)
-			},
+			warn:       opts.HostWarnings,
 		},
 		read: completeHost(opts.HostStatus),
 		// A restore may set the state of a machine. Conditions are derived, and a status from a
@@ -164,7 +151,7 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 				v1.SetReady(&cdrom.Status.Conditions, v1.PhasePending, "", false, cdrom.Generation, time.Now())
 				return nil
 			},
-			warn: func(_ context.Context, cdrom, _ *v1.ISCSICdrom) []string {
+			warn: func(cdrom, _ *v1.ISCSICdrom) []string {
 				if opts.ImageWarnings == nil {
 					return nil
 				}

@@ -199,7 +199,7 @@ func (s *Server) assemble(namespaces *namespaces) error {
 // installKinds serves the kinds under /api/v1 and the reviews of the caller beside them.
 func (s *Server) installKinds(namespaces *namespaces) error {
 	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
-	configs := newConfigREST(install(into, configKind(&s.opts)), s.opts.ConfigStatus)
+	configs := newConfigREST(install(into, configKind(&s.opts)), &s.opts)
 	into.storage[kinds.IgnitionConfigs] = configs
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs.Store, &s.opts)
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}

@@ -50,7 +50,7 @@ type strategy[T object] struct {
 	// is nil for a new object. It returns errors that only this shows.
 	complete func(ctx context.Context, obj, old T) field.ErrorList
 	// warn returns the warnings of the answer. obj replaces old, which is nil for a new object.
-	warn func(ctx context.Context, obj, old T) []string
+	warn func(obj, old T) []string
 	// reset are the fields that keep sets, for server-side apply.
 	reset *fieldpath.Set
 }
@@ -122,19 +122,19 @@ func annotationWarnings(obj metav1.Object) (sentences []string) {
 	return sentences
 }
 
-func (s *strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
 	warnings := annotationWarnings(obj.(T))
 	if s.warn != nil {
 		var none T
-		warnings = append(warnings, s.warn(ctx, obj.(T), none)...)
+		warnings = append(warnings, s.warn(obj.(T), none)...)
 	}
 	return warnings
 }
 
-func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
 	warnings := annotationWarnings(obj.(T))
 	if s.warn != nil {
-		warnings = append(warnings, s.warn(ctx, obj.(T), old.(T))...)
+		warnings = append(warnings, s.warn(obj.(T), old.(T))...)
 	}
 	return warnings
 }
