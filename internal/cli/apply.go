@@ -154,12 +154,10 @@ type applier struct {
 // its error or warning, or the server has not followed an earlier write yet.
 type lateConfig struct {
 	*prepared
-	// name has the namespace. warnings are those of the answer, and failure may be nil.
+	verdict
+	// name has the namespace. warnings are those of the answer.
 	name     string
 	warnings []string
-	failure  *failure
-	// ofLayers reports that the layers are the cause.
-	ofLayers bool
 	// unchanged reports that the answer has the stored status, which may be of an earlier time.
 	unchanged bool
 }
@@ -219,11 +217,10 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return remedied(err)
 	}
-	late := lateOf(&after)
-	if late == nil {
+	v, done := verdictOf(&after), doneTo(before, &after)
+	if !v.mendable {
 		a.warn(warnings)
 	}
-	failure, done := failureOf(&after), doneTo(before, &after)
 	isChanged := func(lower *prepared) bool { return lower.changed }
 	isUnchanged := done == unchanged
 	p.changed = !isUnchanged || slices.ContainsFunc(p.below, isChanged)
@@ -238,14 +235,13 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 		return err
 	}
 	switch {
-	case late != nil:
-		late.prepared, late.name, late.warnings, late.unchanged = p, name, warnings, isUnchanged
-		a.late = append(a.late, late)
+	case v.mendable:
+		a.late = append(a.late, &lateConfig{p, v, name, warnings, isUnchanged})
 		return nil
-	case failure == nil:
+	case v.failure == nil:
 		return nil
 	}
-	return failure.error(name, a.isDryRun())
+	return v.failure.error(name, a.isDryRun())
 }
 
 func (a *applier) isDryRun() bool { return a.query.Has("dryRun") }
@@ -269,7 +265,7 @@ func (a *applier) judge(ctx context.Context, l *lateConfig, docs []*prepared) er
 		if l.warnings, err = a.client.Apply(ctx, l.doc, applyManager, query, &now.Object); err != nil {
 			return remedied(err)
 		}
-		l.failure = failureOf(&now)
+		l.failure = verdictOf(&now).failure
 	}
 	a.warn(l.warnings)
 	switch {
@@ -293,36 +289,6 @@ func (a *applier) warn(warnings []string) {
 type failure struct {
 	// predicate is that of a sentence about the config, and hint what to do.
 	predicate, hint string
-	// ofLayers reports that its source is good.
-	ofLayers bool
-	// mendable reports that a change of another object may mend it.
-	mendable bool
-}
-
-// configOf returns an object as a config; nil: it is none.
-func configOf(object *unstructured.Unstructured) *v1.IgnitionConfig {
-	var config v1.IgnitionConfig
-	if object.GetKind() != "IgnitionConfig" ||
-		runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config) != nil {
-		return nil
-	}
-	return &config
-}
-
-// lateOf returns a config whose error, or whose warning of a layer with an error, a change of
-// another object may end; nil: there is none.
-func lateOf(object *unstructured.Unstructured) *lateConfig {
-	if f := failureOf(object); f != nil {
-		if !f.mendable {
-			return nil
-		}
-		return &lateConfig{failure: f, ofLayers: f.ofLayers}
-	}
-	config := configOf(object)
-	if config == nil || !slices.ContainsFunc(config.Status.Layers, func(l v1.LayerStatus) bool { return l.Stale }) {
-		return nil
-	}
-	return &lateConfig{ofLayers: true}
 }
 
 // error is the failure of a config that was sent.
@@ -334,30 +300,39 @@ func (f *failure) error(name string, dryRun bool) error {
 	return withHint(fmt.Errorf("ignitionconfig %s %s", name, predicate), f.hint)
 }
 
-// failureOf returns the failure of an object; nil: there is none.
-func failureOf(object *unstructured.Unstructured) *failure {
-	config := configOf(object)
-	if config == nil {
-		return nil
+// verdict is what the status of an object says of it.
+type verdict struct {
+	failure *failure // nil: there is none
+	// mendable reports that a change of another object may end the failure, or the warning of a
+	// layer with an error; ofLayers reports that the layers are the cause.
+	mendable, ofLayers bool
+}
+
+func verdictOf(object *unstructured.Unstructured) verdict {
+	var config v1.IgnitionConfig
+	if object.GetKind() != "IgnitionConfig" ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &config) != nil {
+		return verdict{}
 	}
 	switch status := &config.Status; {
 	case status.Phase != v1.PhaseError:
-		return nil
+		stale := slices.ContainsFunc(status.Layers, func(l v1.LayerStatus) bool { return l.Stale })
+		return verdict{mendable: stale, ofLayers: stale}
 	case compile.IsOfLayers(status.ErrorMessage):
-		return &failure{
+		return verdict{&failure{
 			predicate: "cannot be merged over its layers",
-			hint:      "the warning above names the layer to correct", ofLayers: true, mendable: true,
-		}
+			hint:      "the warning above names the layer to correct",
+		}, true, true}
 	case status.Hosts != nil && status.Hosts.Failed > 0:
-		return &failure{
+		return verdict{&failure{
 			predicate: "fails for " + count(int(status.Hosts.Failed), "host", "hosts"),
-			hint:      "its status.hosts.failures has the reasons", mendable: true,
-		}
+			hint:      "its status.hosts.failures has the reasons",
+		}, true, false}
 	}
-	return &failure{
+	return verdict{failure: &failure{
 		predicate: "does not compile",
 		hint:      "the warning above has the reason; glowplug validate shows the place in the file",
-	}
+	}}
 }
 
 // awaitMended waits until the server has ended the errors and warnings that may end.
@@ -365,7 +340,7 @@ func (a *applier) awaitMended(ctx context.Context, docs []*prepared) {
 	isOver := func(l *lateConfig) bool { return !a.isAwaited(l, docs) }
 	isMended := func(l *lateConfig) bool {
 		object, err := a.stored(ctx, l.doc)
-		return err == nil && object != nil && lateOf(object) == nil
+		return err == nil && object != nil && !verdictOf(object).mendable
 	}
 	left := slices.DeleteFunc(slices.Clone(a.late), isOver)
 	_ = wait.PollUntilContextTimeout(ctx, mendInterval, mendTimeout, true, func(context.Context) (bool, error) {
