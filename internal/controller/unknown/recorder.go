@@ -116,8 +116,8 @@ func (r *Recorder) Unknown(s decide.Sighting) string {
 		if same := r.byAddr[s.Addr]; same != nil {
 			m, mac = same, same.mac
 		}
-	} else if alone := r.alone[s.Addr]; alone != nil {
-		r.drop(alone) // its hardware address is known now
+	} else {
+		r.dropAlone(s.Addr) // its hardware address is known now
 	}
 	isNew := m == nil
 	if isNew {
@@ -141,9 +141,7 @@ func (r *Recorder) Unknown(s decide.Sighting) string {
 func (r *Recorder) Known(addr netip.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m := r.alone[addr]; m != nil {
-		r.drop(m)
-	}
+	r.dropAlone(addr)
 }
 
 // mayClaim reports whether a client without an entry in the neighbour table may be the machine
@@ -191,18 +189,21 @@ func (r *Recorder) Changed(change snapshot.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, mac := range change.Host.MACs {
-		r.dropName(decide.MachineName(mac, netip.Addr{}))
+		if m := r.byName[decide.MachineName(mac, netip.Addr{})]; m != nil {
+			r.drop(m)
+		}
 	}
 	for _, addr := range change.Host.IPs {
-		r.dropName(decide.MachineName(netaddr.MAC{}, addr))
+		r.dropAlone(addr)
 		if m := r.byAddr[addr]; m != nil && len(change.Host.MACs) == 0 {
 			r.drop(m)
 		}
 	}
 }
 
-func (r *Recorder) dropName(name string) {
-	if m := r.byName[name]; m != nil {
+// dropAlone removes the machine that is known by an address alone.
+func (r *Recorder) dropAlone(addr netip.Addr) {
+	if m := r.alone[addr]; m != nil {
 		r.drop(m)
 	}
 }

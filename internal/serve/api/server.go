@@ -56,7 +56,8 @@ type Options struct {
 	// HostStatus has the conditions of BareMetalHosts; nil: they have the stored ones.
 	HostStatus HostStatus
 	// HostWarnings, ImageWarnings and ConfigWarnings return the warnings for an object that is
-	// written, beside those of its status. A host replaces old, which is nil for a new one.
+	// written, beside those of its status. A host replaces old, which is nil for a new one. A
+	// config is stored by then, unless the write is a dry run.
 	HostWarnings   func(host, old *v1.BareMetalHost) []string
 	ImageWarnings  func(*v1.ISCSICdrom) []string
 	ConfigWarnings func(*v1.IgnitionConfig) []string
