@@ -22,7 +22,7 @@ func newCompileCommand() *cobra.Command {
 		Long: `Compile a file as the server does, and write the result to standard output. Butane
 becomes Ignition JSON. An Ignition config and a kickstart are checked and stay as
 they are, byte for byte. Errors and warnings go to standard error, with their line and
-column; a Butane warning is an error. After an error nothing is written.
+column; a warning of the Butane library is an error. After an error nothing is written.
 
 The format follows the extension: .bu, .butane, .yaml and .yml are Butane, .ign and
 .json Ignition, .ks and .cfg kickstart. Standard input needs --format.
