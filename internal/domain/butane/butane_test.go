@@ -46,6 +46,21 @@ func (f *faulty) check(t *testing.T, name string) {
 	}
 }
 
+func TestValuesOfAWrongTypeAreMarked(t *testing.T) {
+	const files = "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n"
+	for name, c := range map[string]faulty{
+		"a quoted mode":     {files + "    - path: /a\n      mode: \"0644\"\n", 6, 13, "expected a whole number, found a string `0644`"},
+		"in braces":         {files + "    - {path: /a, mode: \"0644\"}\n", 5, 24, "expected a whole number"},
+		"a long text":       {files + "    - {path: /a, contents: /etc/hosts.txt}\n", 5, 28, "found a string `/etc/ho...`"},
+		"one of two lists":  {files + "    - path: [/a]\n", 5, 7, "expected a string, found a list"},
+		"a mapping below":   {files + "    - path:\n        local: a\n", 6, 9, "expected a string, found a mapping"},
+		"two alike":         {files + "    - {mode: x, contents: x}\n", 5, 7, "found a string `x`"},
+		"not those of keys": {files + "    - {mode: path, path: /a}\n", 5, 14, "expected a whole number"},
+	} {
+		c.check(t, name)
+	}
+}
+
 func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 	const head = "variant: fcos\nversion: 1.5.0\n"
 	for name, c := range map[string]faulty{
@@ -89,7 +104,7 @@ func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 		"no version": {"variant: fcos\n", 1, 1, "version is missing"},
 		"nothing":    {"", 1, 1, "the config is empty"},
 		"null":       {"~\n", 1, 1, "the config is empty"},
-		"wrong type": {head + "storage:\n  files: /a\n", 4, 3, "expected a list"},
+		"wrong type": {head + "storage:\n  files: /a\n", 4, 10, "expected a list"},
 	} {
 		c.check(t, name)
 	}

@@ -1,8 +1,6 @@
 package butane
 
 import (
-	"cmp"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -54,6 +52,9 @@ func yamlErrors(source []byte, err error) report.Report {
 			f.Line = 1
 		}
 		explainSyntax(&f, lines)
+		if m := wrongType.FindStringSubmatch(f.Message); m != nil {
+			f.Column = columnOfValue(source, f.Line, m[1], m[2])
+		}
 		f.Message = reworded(f.Message)
 		if f.Hint == "" && f.Line > 0 && f.Line <= len(lines) && noSpace.MatchString(lines[f.Line-1]) {
 			f.Hint = spaceHint
@@ -248,43 +249,4 @@ func tabbed(lines []string, line int) int {
 		}
 	}
 	return 0
-}
-
-// wrongType is how the YAML library says that a value is of a wrong type.
-var wrongType = regexp.MustCompile("^cannot unmarshal !!(\\w+)( `[^`]*`)? into (.+)$")
-
-// stringType finds the types of Butane that are strings.
-var stringType = regexp.MustCompile(`\.(Device|Group|KernelArgument|SSHAuthorizedKey)$`)
-
-// definedTwice is how it says that a mapping has a key twice.
-var definedTwice = regexp.MustCompile(`^mapping key (".*") already defined at line (\d+)$`)
-
-// kinds are the names of YAML's types.
-var kinds = map[string]string{
-	"str": "a string", "int": "a number", "float": "a number", "bool": "a boolean",
-	"map": "a mapping", "seq": "a list", "timestamp": "a date", "null": "null",
-}
-
-// reworded puts the words of a config for the library's words of Go.
-func reworded(message string) string {
-	if m := definedTwice.FindStringSubmatch(message); m != nil {
-		return fmt.Sprintf("key %s is defined twice: first on line %s", m[1], m[2])
-	}
-	m := wrongType.FindStringSubmatch(message)
-	if m == nil {
-		return message
-	}
-	found := cmp.Or(kinds[m[1]], "a value of type "+m[1])
-	expected := "a mapping"
-	switch t := strings.TrimLeft(m[3], "*"); {
-	case strings.HasPrefix(t, "[]"):
-		expected = "a list"
-	case t == "string" || stringType.MatchString(t):
-		expected = "a string"
-	case t == "bool":
-		expected = "true or false"
-	case strings.HasPrefix(t, "int"):
-		expected = "a whole number"
-	}
-	return "expected " + expected + ", found " + found + m[2]
 }
