@@ -287,7 +287,7 @@ func newMetrics(reg prometheus.Registerer, count func(phase string) int) *metric
 		}, []string{"by"}),
 		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_images_transfers_total",
-			Help: "Uploads and downloads: done, cut (to be resumed) or refused (no ISO, wrong digest, disk full).",
+			Help: "Uploads and downloads: done, cut (to be resumed) or refused (not allowed, no ISO, wrong digest, disk full).",
 		}, []string{"by", "result"}),
 	}
 	for _, by := range []string{byUpload, byDownload} {

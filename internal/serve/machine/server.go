@@ -311,16 +311,17 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "glowplug_boot_requests_total",
-			Help: "Requests of machines, by endpoint, HTTP status and the tier that chose the config.",
+			Help: "Requests for configs, scripts, assets and reports, by endpoint, HTTP status and the tier that chose " +
+				"the config.",
 		}, []string{"endpoint", "code", "tier"}),
 		stale: factory.NewCounter(prometheus.CounterOpts{
 			Name: "glowplug_boot_stale_answers_total",
-			Help: "Machines that were given the last good version of a config, since the newest source, its layers or the " +
-				"host give none.",
+			Help: "Answers with the last good version of a config, since the newest source, its layers or the host " +
+				"give none.",
 		}),
 		durations: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "glowplug_boot_request_duration_seconds",
-			Help:    "Time to answer a machine, by endpoint.",
+			Help:    "Time to answer a request, by endpoint.",
 			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .005, .025, .1, .5, 2.5},
 		}, []string{"endpoint"}),
 	}
