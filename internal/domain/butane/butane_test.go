@@ -61,6 +61,17 @@ func TestValuesOfAWrongTypeAreMarked(t *testing.T) {
 	}
 }
 
+// The work for errors about types grows with the source, and not with its square.
+func TestManyValuesOfAWrongType(t *testing.T) {
+	allocs := func(items int) float64 {
+		source := []byte("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n" + strings.Repeat("    - path: [a]\n", items))
+		return testing.AllocsPerRun(1, func() { _, _ = Translate(source) })
+	}
+	if few, many := allocs(100), allocs(1000); many > 20*few {
+		t.Errorf("%v allocations for 100 values, %v for 1000", few, many)
+	}
+}
+
 func TestIndentationErrorsPointAtTheCulprit(t *testing.T) {
 	const head = "variant: fcos\nversion: 1.5.0\n"
 	for name, c := range map[string]faulty{

@@ -34,6 +34,7 @@ func Syntax(source []byte) report.Report {
 // yamlErrors splits an error of the YAML library, which may hold several lines.
 func yamlErrors(source []byte, err error) report.Report {
 	var r report.Report
+	var values map[typed]int // those of the source, where a message is about a type
 	lines := strings.Split(string(source), "\n")
 	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "Error unmarshaling yaml: ")) {
 		line = strings.TrimSpace(line)
@@ -53,7 +54,10 @@ func yamlErrors(source []byte, err error) report.Report {
 		}
 		explainSyntax(&f, lines)
 		if m := wrongType.FindStringSubmatch(f.Message); m != nil {
-			f.Column = columnOfValue(source, f.Line, m[1], m[2])
+			if values == nil {
+				values = columns(source)
+			}
+			f.Column = values[typed{f.Line, m[1], m[2]}]
 		}
 		f.Message = reworded(f.Message)
 		if f.Hint == "" && f.Line > 0 && f.Line <= len(lines) && noSpace.MatchString(lines[f.Line-1]) {

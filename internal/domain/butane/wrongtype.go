@@ -12,30 +12,35 @@ import (
 // wrongType is how the YAML library says that a value is of a wrong type.
 var wrongType = regexp.MustCompile("^cannot unmarshal !!(\\w+)( `[^`]*`)? into (.+)$")
 
-// columnOfValue returns the column of the value on a line that has the type and the excerpt
-// of a message of the YAML library; 0: no value of the line has them, or several have.
-func columnOfValue(source []byte, line int, kind, excerpt string) (column int) {
-	var root yaml.Node
-	if yaml.Unmarshal(source, &root) != nil {
-		return 0
-	}
-	count := 0
+// typed is a value as a message of the YAML library about its type names it.
+type typed struct {
+	line          int
+	kind, excerpt string
+}
+
+// columns returns the columns of the values of a source; 0: a line has several that a message
+// would name alike.
+func columns(source []byte) map[typed]int {
+	found := map[typed]int{}
 	var walk func(n *yaml.Node)
 	walk = func(n *yaml.Node) {
-		if n.Line == line && n.ShortTag() == "!!"+kind && excerptOf(n) == excerpt {
-			count, column = count+1, n.Column
+		value := typed{n.Line, strings.TrimPrefix(n.ShortTag(), "!!"), excerptOf(n)}
+		column := n.Column
+		if _, twice := found[value]; twice {
+			column = 0
 		}
+		found[value] = column
 		for i, child := range n.Content {
 			if isKey := n.Kind == yaml.MappingNode && i%2 == 0; !isKey {
 				walk(child)
 			}
 		}
 	}
-	walk(&root)
-	if count != 1 {
-		return 0
+	var root yaml.Node
+	if yaml.Unmarshal(source, &root) == nil {
+		walk(&root)
 	}
-	return column
+	return found
 }
 
 // excerptOf returns what the YAML library quotes of a value in a message about its type.
