@@ -129,7 +129,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ISCSIPortal, "iscsi-portal", "",
 		"address, or address:port, that machines are told for iSCSI (default: the one they reached this server at)")
 	fs.StringVar(&o.HTTPURL, "http-url", "",
-		"URL of this server as machines reach it (default: by the address they reached it at)")
+		"URL of this server as machines reach it (default: in scripts the address that a machine asked at, in kernel "+
+			"arguments of images an address of this server)")
 	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu",
 		"what a machine boots that is no known host: exit (its disk), menu (a screen to choose an image), default (the "+
 			"image with spec.default)")

@@ -33,8 +33,8 @@ files, and YAML or JSON files with a plain Butane or Ignition config, are compil
 Warnings are also about objects that do not fit together: hosts that share an address, a
 host that no machine can be recognised as or whose image is not among the images in the
 files (where the files have images), configs that match a machine equally, and a config
-that no host in the files receives (where the files have hosts; for a template the output
-says so, without a warning).
+with a selector that no host in the files receives (where the files have hosts; for a
+template the output says so, without a warning).
 
 A config with layers is merged over them where the files have them, in any order.
 
