@@ -35,4 +35,5 @@ func TestWarningsOfWhatDoesNotFit(t *testing.T) {
 		"Warning: spec.image: the machine goes on to boot its disk and not the new image: it is provisioned "+
 			"(a new value of the annotation glowplug.dev/rearm arms it again)")
 	apply(strings.ReplaceAll(host, "IMAGE", "fcos"), "")
+	apply(strings.ReplaceAll(host, "IMAGE", "rack/fcos"), "") // the same image
 }

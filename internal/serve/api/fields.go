@@ -106,3 +106,11 @@ func plainAddress(field, text string) string {
 	}
 	return text
 }
+
+// plainMACRule returns an entry of matchMACs, an address or a prefix, in lower case with colons.
+func plainMACRule(text string) string {
+	if prefix, err := netaddr.ParseMACPrefix(text); err == nil {
+		return prefix.String()
+	}
+	return plainAddress(fieldMAC, text)
+}

@@ -39,7 +39,8 @@ func TestTables(t *testing.T) {
 			{ObjectMeta: meta("broken"), Spec: v1.IgnitionConfigSpec{Type: "ignition", Format: "ignition"},
 				Status: v1.IgnitionConfigStatus{Phase: "Error", ErrorMessage: "line 3:1: unused key"}},
 			{ObjectMeta: meta("server"), Spec: v1.IgnitionConfigSpec{Type: "kickstart", Format: "kickstart",
-				Selector: v1.IgnitionConfigSelector{MatchHostnames: []string{"a", "b", "c"}}},
+				Selector: v1.IgnitionConfigSelector{
+					MatchMACs: []string{"52-54-00-*"}, MatchHostnames: []string{"a", "b", "c"}}},
 				Status: v1.IgnitionConfigStatus{Phase: "Pending"}},
 		}}},
 		"templates": {configTable(nil), &v1.IgnitionConfigList{Items: []v1.IgnitionConfig{
