@@ -71,18 +71,19 @@ func (c *checker) file(name string) error {
 }
 
 // readFile reads the documents of a manifest, or returns the format of a file that holds
-// a config and no object. "-" is standard input.
+// a config and no object. "-" is standard input. The files of a folder have to be manifests.
 func readFile(path string, stdin io.Reader) (format string, docs []manifest.Document, err error) {
 	if path == "-" {
 		text, err := readInput(path, stdin, maxManifest)
 		return "", manifest.Split("<stdin>", text), err
 	}
 	info, err := os.Stat(path)
-	if err == nil && !info.IsDir() && hasExtension(path, ".bu", ".butane", ".ign", ".ks", ".cfg") {
+	isFolder := err == nil && info.IsDir()
+	if err == nil && !isFolder && hasExtension(path, ".bu", ".butane", ".ign", ".ks", ".cfg") {
 		return formatOf(path), nil, nil
 	}
 	docs, err = manifest.Read(path)
-	if len(docs) == 1 && docs[0].Err != nil {
+	if len(docs) == 1 && docs[0].Err != nil && !isFolder {
 		format = plainConfig(docs[0].YAML)
 	}
 	return format, docs, fileError(err)
