@@ -1653,7 +1653,7 @@ func schema_glowplug_api_v1_IgnitionConfigSelector(ref common.ReferenceCallback)
 					},
 					"default": {
 						SchemaProps: spec.SchemaProps{
-							Description: "default selects every machine for which no other config of the namespace matches. A default of the host's own namespace goes before the selectors of other namespaces.",
+							Description: "default selects every machine that no other config of its type and namespace matches. A default of the host's own namespace goes before the selectors of other namespaces.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

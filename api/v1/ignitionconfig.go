@@ -128,7 +128,7 @@ type IgnitionConfigSelector struct {
 	// +optional
 	// +listType=atomic
 	MatchMACs []string `json:"matchMACs,omitempty"`
-	// default selects every machine for which no other config of the namespace matches. A default of the
+	// default selects every machine that no other config of its type and namespace matches. A default of the
 	// host's own namespace goes before the selectors of other namespaces.
 	// +optional
 	Default bool `json:"default,omitempty"`
