@@ -396,7 +396,8 @@ func (o *plainOptions) addFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&s.MatchMACs, "mac", nil, "select the host with this hardware address (repeatable)"+plain)
 	flags.StringSliceVar(&s.MatchIPs, "ip", nil, "select hosts by address or CIDR (repeatable)"+plain)
 	flags.StringSliceVar(&s.MatchHostnames, "hostname", nil, "select hosts by name (repeatable)"+plain)
-	flags.BoolVar(&s.Default, "default", false, "select machines that no other config of its type and namespace matches"+plain)
+	flags.BoolVar(&s.Default, "default", false,
+		"select machines that no other config of its type and namespace matches"+plain)
 }
 
 func (o *plainOptions) given() bool { return o.name != "" || !o.selector.IsEmpty() }

@@ -206,7 +206,7 @@ func (c *Checker) reconcileCondition(h *snapshot.Host, condition decide.Conditio
 // maxNamed bounds the hosts that the answer to a write names.
 const maxNamed = 5
 
-// changesImage reports whether a host boots another image than before. The name of an image in
+// changesImage reports whether another text in spec.image is another image: the name of one in
 // the host's own namespace is the same with and without the namespace.
 func changesImage(old *v1.BareMetalHost, h *snapshot.Host) bool {
 	before := snapshot.HostFrom(old)
@@ -227,7 +227,7 @@ func (c *Checker) HostWarnings(host, old *v1.BareMetalHost) []string {
 	}
 	d := c.opts.Decider
 	advice := append(decide.AdviseHost(d, h), decide.AdviseImage(d, c.opts.Inventory.View(), h, "does not exist")...)
-	if old != nil && changesImage(old, h) {
+	if old != nil && old.Spec.Image != host.Spec.Image && changesImage(old, h) {
 		advice = append(advice, decide.AdviseImageChange(h)...)
 	}
 	for _, a := range advice {

@@ -49,7 +49,9 @@ func (f *faulty) check(t *testing.T, name string) {
 func TestValuesOfAWrongTypeAreMarked(t *testing.T) {
 	const files = "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n"
 	for name, c := range map[string]faulty{
-		"a quoted mode":     {files + "    - path: /a\n      mode: \"0644\"\n", 6, 13, "expected a whole number, found a string `0644`"},
+		"a quoted mode": {
+			files + "    - path: /a\n      mode: \"0644\"\n", 6, 13, "expected a whole number, found a string `0644`",
+		},
 		"in braces":         {files + "    - {path: /a, mode: \"0644\"}\n", 5, 24, "expected a whole number"},
 		"a long text":       {files + "    - {path: /a, contents: /etc/hosts.txt}\n", 5, 28, "found a string `/etc/ho...`"},
 		"one of two lists":  {files + "    - path: [/a]\n", 5, 7, "expected a string, found a list"},

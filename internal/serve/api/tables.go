@@ -278,11 +278,11 @@ func matchSummary(s *v1.IgnitionConfigSelector) string {
 			parts = append(parts, fmt.Sprintf("%d %s", len(values), plural))
 		}
 	}
-	if len(s.MatchMACs) == 1 {
-		parts = append(parts, plainMACRule(s.MatchMACs[0]))
-	} else {
-		count(s.MatchMACs, "MACs")
+	macs := s.MatchMACs
+	if len(macs) == 1 {
+		macs = []string{plainMACRule(macs[0])}
 	}
+	count(macs, "MACs")
 	count(s.MatchIPs, "IPs")
 	count(s.MatchHostnames, "hostnames")
 	if len(s.MatchLabels)+len(s.MatchExpressions) > 0 {

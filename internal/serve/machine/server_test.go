@@ -408,7 +408,8 @@ func TestJournalAndMetrics(t *testing.T) {
 		t.Errorf("notices %q", r.journal.notices)
 	}
 	want := `
-# HELP glowplug_boot_requests_total Requests for configs, scripts, assets and reports, by endpoint, HTTP status and the tier that chose the config.
+# HELP glowplug_boot_requests_total Requests for configs, scripts, assets and reports, by endpoint, ` +
+		`HTTP status and the tier that chose the config.
 # TYPE glowplug_boot_requests_total counter
 glowplug_boot_requests_total{code="200",endpoint="asset",tier="none"} 0
 glowplug_boot_requests_total{code="200",endpoint="ignition",tier="labels"} 3
