@@ -32,6 +32,8 @@ var order = []string{
 	"api/openapi",
 	"internal/domain/jsonscan",
 	"internal/domain/ignition",
+	"internal/domain/disk",
+	"internal/domain/plan",
 	"internal/domain/butane",
 	"internal/domain/template",
 	"internal/domain/compile",

@@ -1,5 +1,5 @@
 // Package cli is the command line: one file a command, errors with a remedy, and the
-// exit codes 0 (success), 1 (the command failed) and 2 (wrong usage).
+// exit codes 0 (success), 1 (the command failed) and 2 (wrong usage); plan has two more.
 package cli
 
 import (
@@ -29,6 +29,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	var code exitError
+	if errors.As(err, &code) {
+		return int(code)
+	}
 	if !errors.Is(err, errSilent) {
 		fmt.Fprintf(stderr, "error: %v\n", err)
 		if hint := hintOf(err, cmd); hint != "" {
@@ -50,7 +54,7 @@ serves each booting machine the right one, matched by MAC, IP, host name or labe
 Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newExplainCommand(),
-		newAdoptCommand(), newRenderCommand(), newISOCommand(), newCoreOSCommand(), newStoreCommand(),
+		newPlanCommand(), newAdoptCommand(), newRenderCommand(), newISOCommand(), newCoreOSCommand(), newStoreCommand(),
 		newKubeconfigCommand(), newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.Version

@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"glowplug/internal/domain/disk"
+)
+
+// commit changes the table as sgdisk does: all deletions before the first creation.
+func (d *device) commit(parts []*partitionStep, before []*volume, whole disk.Content) {
+	table := d.table.Clone()
+	for _, part := range parts {
+		if part.deletes {
+			table.Delete(part.spec.Number)
+		}
+	}
+	made := make([]*disk.Partition, len(parts))
+	for i, part := range parts {
+		if !part.creates {
+			continue
+		}
+		created, err := table.Create(part.spec.Number, value(part.start), value(part.size))
+		if err != nil {
+			d.cannot(parts, i, err)
+			return
+		}
+		created.Path = d.facts.PartitionPath(created.Number)
+		created.Label, created.GUID = value(part.spec.Label), value(part.spec.GUID)
+		created.TypeGUID = cmp.Or(value(part.spec.TypeGUID), linuxData)
+		copied := *created
+		made[i] = &copied
+	}
+	d.table = table
+	d.settle(before, whole)
+	for i, part := range parts {
+		part.describe(d, made[i], before)
+	}
+	if created := slices.IndexFunc(made, func(m *disk.Partition) bool { return m != nil }); created >= 0 && d.whole.content.Type != "" {
+		s := parts[created].step
+		s.Action = Wipe
+		s.Loses = append(s.Loses, d.whole.content.String()+" on the whole disk")
+		s.Rule = "the new partition table overwrites what is on the whole disk"
+		d.whole.content = disk.Content{} // a part of it can be left that blkid recognises
+	}
+}
+
+// linuxData is the type of partitions that sgdisk makes where the config has none.
+const linuxData = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+
+// settle makes the volumes of the table: a partition that starts where one was before contains
+// what that contained.
+func (d *device) settle(before []*volume, whole disk.Content) {
+	unknown := d.facts.Table == disk.TableUnknown || !whole.Known && len(before) == 0
+	d.volumes = nil
+	for i := range d.table.Partitions {
+		part := &d.table.Partitions[i]
+		content := disk.Content{Known: !unknown}
+		if at := startingAt(before, part.Start); at != nil {
+			content = at.content
+		}
+		d.volumes = append(d.volumes, d.volumeOf(part, content))
+	}
+}
+
+func startingAt(volumes []*volume, start int64) *volume {
+	for _, v := range volumes {
+		if v.part.Start == start {
+			return v
+		}
+	}
+	return nil
+}
+
+// describe says of a step how its partition is, and what is lost.
+func (part *partitionStep) describe(d *device, made *disk.Partition, before []*volume) {
+	s := part.step
+	if made != nil && part.spec.Number == 0 {
+		s.Name = fmt.Sprintf("%d %s", made.Number, s.Name)
+	}
+	number := part.spec.Number
+	if made != nil {
+		number = made.Number
+	}
+	v := d.volume(number)
+	if v != nil {
+		v.step = s
+		s.Detail = fmt.Sprintf("%s at %s", disk.Size(v.bytes), disk.Size(v.part.Start*d.facts.SectorSize))
+	}
+	if !part.deletes {
+		return
+	}
+	var old *volume
+	for _, b := range before {
+		if b.number == part.spec.Number {
+			old = b
+		}
+	}
+	if s.Loses = lostVolumes(d, before, old); len(s.Loses) == 0 && v != nil {
+		s.Notes = append(s.Notes, "the partition stays where it is: what it contains is not lost")
+	}
+}
+
+// lostVolumes are the partitions of before that no partition of the table covers from the same
+// start, or only one of them.
+func lostVolumes(d *device, before []*volume, only *volume) []string {
+	var lost []string
+	for _, old := range before {
+		if only != nil && old != only {
+			continue
+		}
+		name := fmt.Sprintf("partition %s, %s, %s", old, disk.Size(old.bytes), old.content)
+		switch now := startingAt(d.volumes, old.part.Start); {
+		case now == nil:
+			lost = append(lost, name)
+		case now.bytes < old.bytes && !old.content.Empty():
+			lost = append(lost, fmt.Sprintf("the end of %s: it shrinks to %s", name, disk.Size(now.bytes)))
+		}
+	}
+	return lost
+}

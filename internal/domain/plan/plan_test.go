@@ -1,0 +1,406 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"glowplug/internal/domain/disk"
+)
+
+// step finds a step by kind and name.
+func find(t *testing.T, p *Plan, kind, name string) *Step {
+	t.Helper()
+	var found *Step
+	p.Walk(func(s *Step) {
+		if s.Kind == kind && s.Name == name {
+			found = s
+		}
+	})
+	if found == nil {
+		t.Fatalf("there is no step %s %s", kind, name)
+	}
+	return found
+}
+
+// TestPaths says what Ignition does with files, directories and links, and on which file system.
+func TestPaths(t *testing.T) {
+	p := planOf(t, testDisk(), `"storage":{
+		"filesystems":[{"device":"/dev/sda1","format":"ext4","path":"/var/data"}],
+		"directories":[{"path":"/var/data/d","overwrite":true},{"path":"/srv"}],
+		"files":[
+			{"path":"/etc/a","mode":420,"contents":{"source":"data:,x"}},
+			{"path":"/etc/b","overwrite":true,"contents":{"source":"data:,x"}},
+			{"path":"/etc/c","append":[{"source":"data:,x"}]},
+			{"path":"/etc/d","user":{"name":"core"}},
+			{"path":"/var/data/e","contents":{"source":"data:,x"}}],
+		"links":[{"path":"/etc/l","target":"/x","hard":true},{"path":"/etc/s","target":"../x"}]}`)
+	for _, want := range []struct {
+		kind, name string
+		action     Action
+		detail     string
+	}{
+		{"file", "/etc/a", Create, "in the config, mode 0644"},
+		{"file", "/etc/b", Overwrite, "in the config"},
+		{"file", "/etc/c", Append, "1 part is appended"},
+		{"file", "/etc/d", Change, "user core"},
+		{"directory", "/srv", Create, ""},
+		{"link", "/etc/l", Create, "hard, to /x"},
+		{"link", "/etc/s", Create, "to ../x"},
+	} {
+		if s := find(t, p, want.kind, want.name); s.Action != want.action || s.Detail != want.detail {
+			t.Errorf("%s: %s, %q", want.name, s.Action, s.Detail)
+		}
+	}
+	if last := p.Machine[len(p.Machine)-1]; last.Name != "/etc/l" {
+		t.Errorf("hard links come last: %v", last)
+	}
+	fs := find(t, p, "filesystem", "ext4")
+	if len(fs.Steps) != 2 || fs.Steps[0].Name != "/var/data/d" || fs.Steps[1].Name != "/var/data/e" {
+		t.Errorf("below the file system: %v", fs.Steps)
+	}
+	if d := find(t, p, "directory", "/var/data/d"); len(d.Loses) != 1 || p.Outcome != Destroys {
+		t.Errorf("a directory that is overwritten on a file system that is reused: %v, %s", d, p.Outcome)
+	}
+}
+
+// TestNewFilesystem: nothing is on a file system that this boot makes.
+func TestNewFilesystem(t *testing.T) {
+	p := planOf(t, blankDisk(), `"storage":{"disks":[{"device":"/dev/sda","partitions":[{"number":1}]}],
+		"filesystems":[{"device":"/dev/sda1","format":"ext4","path":"/var"}],
+		"files":[{"path":"/var/a","overwrite":true,"contents":{"source":"data:,x"}}]}`)
+	if s := find(t, p, "file", "/var/a"); s.Action != Create || p.Outcome != Safe {
+		t.Errorf("%v, %s", s, p.Outcome)
+	}
+}
+
+// TestHiddenByMountUnit: a file is below a place where a unit mounts something after Ignition.
+func TestHiddenByMountUnit(t *testing.T) {
+	p := planOf(t, nil, `"storage":{"files":[{"path":"/srv/x/a","contents":{"source":"data:,x"}},{"path":"/srv/y"}]},
+		"systemd":{"units":[{"name":"srv-x.mount","contents":"[Mount]\nWhat=/dev/sdb\nWhere = /srv/x\n"}]}`)
+	if s := find(t, p, "file", "/srv/x/a"); len(s.Notes) != 1 || !strings.Contains(s.Notes[0], "hides it") {
+		t.Errorf("%v", s)
+	}
+	if s := find(t, p, "file", "/srv/y"); len(s.Notes) != 0 {
+		t.Errorf("%v", s)
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	p := planOf(t, nil, `"passwd":{"users":[
+		{"name":"core","sshAuthorizedKeys":["ssh-ed25519 AAAA"]},{"name":"op","passwordHash":"$6$secret","groups":["sudo"]},
+		{"name":"gone","shouldExist":false},{"name":"locked","passwordHash":""}],
+		"groups":[{"name":"g"},{"name":"h","shouldExist":false}]}`)
+	for _, want := range []struct {
+		kind, name string
+		action     Action
+		detail     string
+	}{
+		{"user", "core", Change, "1 SSH key in place of those that an earlier Ignition wrote"},
+		{"user", "op", Create, "the password is set, groups sudo"},
+		{"user", "gone", Delete, ""},
+		{"user", "locked", Create, "login by password is disabled"},
+		{"group", "g", Create, ""},
+		{"group", "h", Delete, ""},
+	} {
+		if s := find(t, p, want.kind, want.name); s.Action != want.action || s.Detail != want.detail {
+			t.Errorf("%s: %s, %q", want.name, s.Action, s.Detail)
+		}
+	}
+	text, err := json.Marshal(p)
+	if err != nil || bytes.Contains(text, []byte("secret")) || bytes.Contains(text, []byte("AAAA")) {
+		t.Errorf("a plan has neither keys nor hashes of passwords: %s", text)
+	}
+}
+
+// TestNobodyCanLogIn warns of a config after which nobody gets into the machine.
+func TestNobodyCanLogIn(t *testing.T) {
+	const warning = "no user of the config can log in"
+	for users, warns := range map[string]bool{
+		`[]`:                                   true,
+		`[{"name":"core"}]`:                    true,
+		`[{"name":"core","passwordHash":"!"}]`: true,
+		`[{"name":"core","sshAuthorizedKeys":["k"],"shouldExist":false}]`:         true,
+		`[{"name":"core","sshAuthorizedKeys":["k"],"shell":"/usr/sbin/nologin"}]`: true,
+		`[{"name":"core","sshAuthorizedKeys":["k"]}]`:                             false,
+		`[{"name":"core"},{"name":"root","passwordHash":"$y$j9T$x"}]`:             false,
+	} {
+		p := planOf(t, nil, `"passwd":{"users":`+users+`}`)
+		if got := strings.Contains(strings.Join(p.Warnings, "\n"), warning); got != warns {
+			t.Errorf("%s: %v", users, p.Warnings)
+		}
+	}
+	merging, err := New([]byte(`{"ignition":{"version":"3.4.0","config":{"merge":[{"source":"http://x/"}]}}}`), nil)
+	if err != nil || len(merging.Warnings) > 0 {
+		t.Errorf("the users of a merged config are unknown: %v, %v", merging, err)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	p := planOf(t, nil, `"systemd":{"units":[
+		{"name":"a.service","enabled":true,"contents":"[Install]\nWantedBy=x"},{"name":"b.service","mask":true},
+		{"name":"c.service","enabled":true},{"name":"d.service","enabled":false},
+		{"name":"e.service","dropins":[{"name":"x.conf","contents":"[Unit]"}]},{"name":"f.service"}]}`)
+	for name, want := range map[string]Action{
+		"a.service": Create, "b.service": Mask, "c.service": Enable, "d.service": Disable, "e.service": Change,
+		"f.service": Keep,
+	} {
+		s := find(t, p, "unit", name)
+		if s.Action != want {
+			t.Errorf("%s: %s", name, s.Action)
+		}
+		needsImage := name == "c.service" || name == "d.service" || name == "e.service"
+		if got := strings.Contains(strings.Join(s.Notes, ""), "the image needs to have the unit"); got != needsImage {
+			t.Errorf("%s: %v", name, s.Notes)
+		}
+	}
+	if e := find(t, p, "unit", "e.service"); len(e.Steps) != 1 || e.Steps[0].Name != "x.conf" {
+		t.Errorf("drop-ins: %v", e)
+	}
+}
+
+// TestSeed1Fetches has what a plan says of the operator notes on fetching.
+func TestSeed1Fetches(t *testing.T) {
+	p, err := New([]byte(`{"ignition":{"version":"3.4.0","config":{"merge":[{"source":"https://u:pw@x/m.ign?token=secret"}]},
+		"security":{"tls":{"certificateAuthorities":[{"source":"https://x/ca.pem"}]}}},
+		"storage":{"files":[{"path":"/a","contents":{"source":"http://x/a","verification":{"hash":"sha256-`+
+		strings.Repeat("0", 64)+`"}},"append":[{"source":"s3://bucket/b"},{"source":"data:,c"}]}]}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"https://x/m.ign?…": "the content is not verified: Ignition takes what the server sends",
+		"https://x/ca.pem":  "the content is not verified: Ignition takes what the server sends",
+		"http://x/a":        "the content is verified by its sha256",
+		"s3://bucket/b":     "the content is not verified: Ignition takes what the server sends",
+	}
+	p.Walk(func(s *Step) {
+		if s.Kind != "source" {
+			return
+		}
+		if want[s.Name] != s.Rule {
+			t.Errorf("%s: %s", s.Name, s.Rule)
+		}
+		delete(want, s.Name)
+		retries := strings.Contains(strings.Join(s.Notes, ""), "asks again while the server does not answer or answers with 5xx")
+		if retries != strings.HasPrefix(s.Name, "http") {
+			t.Errorf("%s: %v", s.Name, s.Notes)
+		}
+	})
+	if len(want) > 0 {
+		t.Errorf("not planned: %v", want)
+	}
+}
+
+// TestSeed1SELinux: Ignition needs setfiles and a kernel where the image has SELinux.
+func TestSeed1SELinux(t *testing.T) {
+	p := planOf(t, nil, `"storage":{"files":[{"path":"/a"}]}`)
+	if got := strings.Join(p.Warnings, "\n"); !strings.Contains(got, "setfiles") || !strings.Contains(got, "5.5") {
+		t.Error(got)
+	}
+}
+
+func TestKernelArguments(t *testing.T) {
+	p := planOf(t, nil, `"kernelArguments":{"shouldExist":["a=b"],"shouldNotExist":["quiet"]}`)
+	if s := find(t, p, "kernel argument", "a=b"); s.Action != Create || !strings.Contains(s.Rule, "reboots once") {
+		t.Errorf("%v", s)
+	}
+	if s := find(t, p, "kernel argument", "quiet"); s.Action != Delete {
+		t.Errorf("%v", s)
+	}
+}
+
+// twoDisks are two disks of 1 TiB, blank or with one content each.
+func twoDisks(contents ...disk.Content) *disk.Facts {
+	facts := &disk.Facts{Source: disk.SourceLsblk}
+	for i, name := range []string{"/dev/sdb", "/dev/sdc"} {
+		d := disk.Blank(name, 1<<40)
+		if i < len(contents) {
+			d.Content = contents[i]
+			d.Content.Known, d.Content.Bytes = true, 1<<40
+		}
+		facts.Disks = append(facts.Disks, d)
+	}
+	return facts
+}
+
+// TestRaid: no kernel without md can hold this against Ignition; the rules are those of its source.
+func TestRaid(t *testing.T) {
+	const config = `"storage":{"raid":[{"name":"md","level":"raid1","devices":["/dev/sdb","/dev/sdc"]}],
+		"filesystems":[{"device":"/dev/md/md","format":"ext4"}]}`
+	wantSteps(t, planOf(t, twoDisks(), config), Safe, "create raid md", "create filesystem ext4")
+	wantSteps(t, planOf(t, twoDisks(disk.Content{}, disk.Content{Type: "xfs", Label: "x"}), config), Destroys,
+		`wipe raid md, loses xfs "x" on /dev/sdc, 1 TiB`, "create filesystem ext4")
+	// mdadm puts the data where the data of the former array was.
+	member := disk.Content{Type: "linux_raid_member"}
+	wantSteps(t, planOf(t, twoDisks(member, member), config), Destroys,
+		"wipe raid md, loses linux_raid_member on /dev/sdb, 1 TiB and linux_raid_member on /dev/sdc, 1 TiB",
+		"unknown filesystem ext4")
+	wantSteps(t, planOf(t, nil, config), IsUnknown, "unknown raid md", "unknown filesystem ext4")
+	for level, want := range map[string]int64{
+		"raid0": 2, "linear": 2, "raid1": 1, "raid5": 1, "raid6": 0, "raid10": 1, "1": 1, "unknown": 0,
+	} {
+		if got := arraySize(level, []int64{1, 1}, 0); got != want {
+			t.Errorf("%s: %d", level, got)
+		}
+	}
+}
+
+func TestLuks(t *testing.T) {
+	config := func(more string) string {
+		return `"storage":{"luks":[{"name":"l","device":"/dev/sdb"` + more + `}],
+			"filesystems":[{"device":"/dev/mapper/l","format":"ext4"}]}`
+	}
+	const key = `,"keyFile":{"source":"data:,k"}`
+	luks2 := disk.Content{Type: luksType, Version: "2", Label: "x", UUID: "u"}
+	for _, c := range []struct {
+		name, more string
+		has        disk.Content
+		outcome    string
+		want       []string
+	}{
+		{"nothing", key, disk.Content{}, Safe, []string{"create luks l", "create filesystem ext4"}},
+		{"another file system", key, disk.Content{Type: "xfs"}, Fails, []string{"fail luks l", "unknown filesystem ext4"}},
+		{"another file system, wipeVolume", key + `,"wipeVolume":true`, disk.Content{Type: "xfs"}, Destroys,
+			[]string{"wipe luks l, loses xfs on /dev/sdb, 1 TiB", "create filesystem ext4"}},
+		{"a volume that matches", key, luks2, IsUnknown, []string{"reuse luks l", "unknown filesystem ext4"}},
+		{"a volume, wipeVolume", key + `,"wipeVolume":true`, luks2, Destroys,
+			[]string{`wipe luks l, loses crypto_LUKS "x" on /dev/sdb, 1 TiB`, "create filesystem ext4"}},
+		{"a volume, no key", "", luks2, Fails, []string{"fail luks l", "unknown filesystem ext4"}},
+		{"a volume, clevis", key + `,"clevis":{"tpm2":true}`, luks2, Fails, []string{"fail luks l", "unknown filesystem ext4"}},
+		{"a volume of another label", key + `,"label":"y"`, luks2, Fails, []string{"fail luks l", "unknown filesystem ext4"}},
+		{"a volume of another UUID", key + `,"uuid":"v"`, luks2, Fails, []string{"fail luks l", "unknown filesystem ext4"}},
+		{"a volume of version 1", key, disk.Content{Type: luksType, Version: "1"}, Fails,
+			[]string{"fail luks l", "unknown filesystem ext4"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantSteps(t, planOf(t, twoDisks(c.has), config(c.more)), c.outcome, c.want...)
+		})
+	}
+	for more, want := range map[string]string{
+		"":  "opened by a key that Ignition makes",
+		key: "opened by a key file",
+		`,"clevis":{"tpm2":true,"threshold":2,"tang":[{"url":"http://u:p@t/","thumbprint":"x"}]}`: "opened by 2 of tang server " +
+			"http://t/, the TPM of the machine",
+	} {
+		if got := find(t, planOf(t, twoDisks(), config(more)), "luks", "l").Detail; got != want {
+			t.Errorf("%s: %s", more, got)
+		}
+	}
+}
+
+// TestDataOnTheWholeDisk: the mistakes that cost a disk.
+func TestDataOnTheWholeDisk(t *testing.T) {
+	const parts = `"storage":{"disks":[{"device":"/dev/sdb","partitions":[{"number":1}]}]}`
+	const wiping = `"storage":{"disks":[{"device":"/dev/sdb","wipeTable":true}]}`
+	xfs := disk.Content{Type: "xfs", Label: "x"}
+	wantSteps(t, planOf(t, twoDisks(xfs), parts), Destroys, `wipe partition 1, loses xfs "x" on the whole disk`)
+	wantSteps(t, planOf(t, twoDisks(xfs), wiping), Destroys,
+		`wipe partition table /dev/sdb, loses xfs "x" on the whole disk`)
+	wantSteps(t, planOf(t, twoDisks(disk.Content{Type: "vfat"}), parts), Fails, "fail partition table /dev/sdb")
+	wantSteps(t, planOf(t, testDisk(), `"storage":{"disks":[{"device":"/dev/sda","wipeTable":true}]}`), Destroys,
+		"wipe partition table /dev/sda"+lostOld)
+	wantSteps(t, planOf(t, testDisk(), `"storage":{"filesystems":[{"device":"/dev/sda","format":"ext4"}]}`), Destroys,
+		"wipe filesystem ext4"+lostOld)
+	dos := testDisk()
+	dos.Disks[0].Table = "dos"
+	wantSteps(t, planOf(t, dos, `"storage":{"disks":[{"device":"/dev/sda"}]}`), Fails, "fail partition table /dev/sda")
+	// A partition that is made anew where it was keeps what it contains.
+	wantSteps(t, planOf(t, testDisk(), `"storage":{"disks":[{"device":"/dev/sda","wipeTable":true,
+		"partitions":[{"number":1,"startMiB":1,"sizeMiB":1024}]}],"filesystems":[{"device":"/dev/sda1","format":"ext4"}]}`), Safe,
+		"wipe partition table /dev/sda", "create partition 1", "reuse filesystem ext4")
+}
+
+// TestFailureKeepsTheRestAway: what comes behind a failure is not reached, and data that is lost
+// before it is lost.
+func TestFailureKeepsTheRestAway(t *testing.T) {
+	p := planOf(t, testDisk(), `"storage":{"disks":[{"device":"/dev/sda","wipeTable":true,
+		"partitions":[{"number":1,"startMiB":600000,"sizeMiB":1024}]}],"files":[{"path":"/a"}]}`)
+	if p.Outcome != Fails || p.Destroy != 1 || p.Fail != 1 {
+		t.Errorf("%s, %d lose data, %d fail", p.Outcome, p.Destroy, p.Fail)
+	}
+	if find(t, p, "partition table", "/dev/sda").NotReached || !find(t, p, "file", "/a").NotReached {
+		t.Error("the table is wiped, and the file is not reached")
+	}
+	if len(p.Devices[0].After) > 0 {
+		t.Errorf("what a failure leaves is not told: %v", p.Devices[0].After)
+	}
+}
+
+// TestNeverAGuess: what the facts do not say is unknown.
+func TestNeverAGuess(t *testing.T) {
+	const config = `"storage":{"disks":[{"device":"/dev/sda","wipeTable":true,"partitions":[{"number":1,"sizeMiB":512}]}],
+		"filesystems":[{"device":"/dev/sda1","format":"xfs"}]}`
+	hardware := &disk.Facts{Source: disk.SourceHardware, Disks: []disk.Disk{
+		{Path: "/dev/sda", Size: 500 << 30, SectorSize: 512, Table: disk.TableUnknown},
+	}}
+	wantSteps(t, planOf(t, nil, config), IsUnknown,
+		"unknown partition table /dev/sda", "unknown partition 1", "unknown filesystem xfs")
+	wantSteps(t, planOf(t, hardware, config), IsUnknown,
+		"unknown partition table /dev/sda", "create partition 1", "unknown filesystem xfs")
+	wantSteps(t, planOf(t, hardware, strings.Replace(config, `"wipeTable":true,`, "", 1)), IsUnknown,
+		"unknown partition 1", "unknown filesystem xfs")
+	wantSteps(t, planOf(t, twoDisks(), config), IsUnknown,
+		"unknown partition table /dev/sda", "unknown partition 1", "unknown filesystem xfs")
+	rounded := testDisk()
+	rounded.Disks[0].Rounded = true
+	wantSteps(t, planOf(t, rounded, partitions(`{"number":1,"sizeMiB":1024}`)), IsUnknown, "unknown partition 1")
+}
+
+// TestNames finds disks and partitions by the names that udev gives them.
+func TestNames(t *testing.T) {
+	facts := testDisk()
+	d := &facts.Disks[0]
+	d.Serial, d.WWN, d.Aliases = "S123", "0x5000c500", []string{"/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}
+	for _, name := range []string{
+		"/dev/sda1", "/dev/disk/by-id/wwn-0x5000c500-part1", "/dev/disk/by-path/pci-0000:00:1f.2-ata-1-part1",
+		"/dev/disk/by-partlabel/old", "/dev/disk/by-label/fs", "/dev/disk/by-partuuid/11111111-2222-3333-4444-555555555555",
+		"/dev/disk/by-uuid/0A8B4D0E-6c5f-4f5b-9d0a-0f4f3c1b2a10", "/dev/disk/by-id/ata-Disk_S123-part1",
+	} {
+		p := planOf(t, facts, fmt.Sprintf(`"storage":{"filesystems":[{"device":%q,"format":"ext4"}]}`, name))
+		if got := summary(p); got != "reuse filesystem ext4" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for _, name := range []string{"/dev/disk/by-id/wwn-0x5000c500", "/dev/disk/by-id/ata-Disk_S123"} {
+		p := planOf(t, facts, fmt.Sprintf(`"storage":{"disks":[{"device":%q,"partitions":[{"number":1}]}]}`, name))
+		if got := summary(p); got != "reuse partition 1" || p.Devices[0].Path != "/dev/sda" || p.Devices[0].Device != name {
+			t.Errorf("%s: %s, %v", name, got, p.Devices)
+		}
+	}
+	absent := planOf(t, facts, `"storage":{"filesystems":[{"device":"/dev/sda7","format":"ext4"},{"device":"/dev/sda1","format":"ext4"}]}`)
+	if find(t, absent, "filesystem", "ext4"); absent.Outcome != Fails || absent.Fail != 1 {
+		t.Errorf("a partition that is not there: %s", summary(absent))
+	}
+}
+
+// TestSpec2 plans a config of spec 2 as its form in spec 3.
+func TestSpec2(t *testing.T) {
+	p, err := New([]byte(`{"ignition":{"version":"2.2.0"},"storage":{"files":[{"filesystem":"root","path":"/a","contents":{"source":"data:,x"}}]}}`), nil)
+	if err != nil || find(t, p, "file", "/a").Action != Overwrite {
+		t.Errorf("%v, %v", p, err)
+	}
+	_, err = New([]byte(`{"ignition":{"version":"2.2.0"},"storage":{"files":[{"filesystem":"oem","path":"/a"}]}}`), nil)
+	if err == nil || !strings.Contains(err.Error(), "storage.files.0.filesystem") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPrintedPlanHasNoControlCharacters: a config does not control the terminal.
+func TestPrintedPlanHasNoControlCharacters(t *testing.T) {
+	p := planOf(t, blankDisk(), `"storage":{"disks":[{"device":"/dev/sda","partitions":[{"label":"a\u001b[2J"}]}],
+		"files":[{"path":"/a\u001b]0;x\u0007"}]}`)
+	var out bytes.Buffer
+	if err := p.Fprint(&out, Style{Color: true, Bars: true, Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, color := range colors {
+		text = strings.ReplaceAll(text, color, "")
+	}
+	if text = strings.ReplaceAll(text, reset, ""); strings.ContainsAny(text, "\x1b\x07") {
+		t.Errorf("%q", text)
+	}
+}
