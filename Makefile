@@ -9,7 +9,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X glowplug/internal/version.Version=$(VERSION)) \
 	$(if $(COMMIT),-X glowplug/internal/version.commit=$(COMMIT))
 
-.PHONY: build run test test-fast test-clients bench lint generate release test-release clean help
+.PHONY: build run test test-fast test-clients test-plan bench lint generate release test-release clean help
 
 build: ## build ./glowplug, stripped, with the version of git
 	@[ -d "$$($(GO) env GOCACHE)" ] && [ -x glowplug ] || echo "building glowplug; a first build takes a few minutes" >&2
@@ -26,6 +26,9 @@ test-fast: ## run the tests that need neither root nor installed programs
 
 test-clients: ## boot real Ignition releases and write docs/clients.md
 	./hack/test-clients.sh
+
+test-plan: ## hold plans against the real Ignition: 500 pairs of a disk and a config on loop devices
+	TEST_E2E=1 PLAN_PAIRS=500 $(GO) test -count=1 -v -timeout 40m ./test/plan
 
 bench: build ## run the benchmarks and write docs/benchmarks.md
 	./hack/bench.sh

@@ -13,6 +13,8 @@ packages="$packages qemu-system-x86 ipxe-qemu ovmf dnsmasq-base linux-image-clou
   ignition dracut-core dracut-network isc-dhcp-client iputils-arping grub-common grub-pc-bin grub-efi-amd64-bin xorriso mtools"
 # For ISO images as other tools make and read them, and for iSCSI clients.
 packages="$packages dosfstools isolinux syslinux-common syslinux-utils genisoimage isomd5sum libiscsi-bin qemu-utils qemu-block-extra"
+# For the disks stage of Ignition on loop devices.
+packages="$packages gdisk fdisk e2fsprogs xfsprogs btrfs-progs"
 # For the alert rules: promtool.
 packages="$packages prometheus"
 # For the systemd unit and the container image.

@@ -48,7 +48,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
 	only := flag.String("only", "",
-		"run this part alone: decision, serving, negotiated, writing, boots, layers, templates, arguments or iscsi")
+		"run this part alone: decision, serving, negotiated, writing, boots, layers, plan, templates, arguments or iscsi")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	flag.Parse()
 
@@ -85,7 +85,7 @@ func (b *bench) run(ctx context.Context, output, only string) error {
 		name    string
 		measure func(context.Context) error
 	}{{"decision", b.decision}, {"serving", b.serving}, {"negotiated", b.negotiated}, {"writing", b.writing},
-		{"boots", b.boots}, {"layers", b.layers}, {"templates", b.templates}, {"arguments", b.kernelArguments},
+		{"boots", b.boots}, {"layers", b.layers}, {"plan", b.plan}, {"templates", b.templates}, {"arguments", b.kernelArguments},
 		{"iscsi", b.iscsi}} {
 		if only != "" && only != part.name {
 			continue

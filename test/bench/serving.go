@@ -164,15 +164,35 @@ func median(v []float64) float64 {
 
 // decision runs the Go benchmark of the decision for its allocations.
 func (b *bench) decision(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkDecide", "-benchmem", "-benchtime",
-		"1s", "./internal/domain/decide")
+	return goBench(ctx, "^BenchmarkDecide", "./internal/domain/decide", func(name string, ns float64, allocations string) {
+		b.add("the decision, "+name, fmt.Sprintf("%.0f ns", ns), "-", allocations+" allocations",
+			"<= 2 allocations for a known host")
+	})
+}
+
+// plan runs the Go benchmark of a plan.
+func (b *bench) plan(ctx context.Context) error {
+	return goBench(ctx, "^BenchmarkPlan", "./internal/domain/plan", func(_ string, ns float64, allocations string) {
+		b.add("plan of a config with 200 files and 20 partitions", fmt.Sprintf("%.2f ms", ns/1e6), "-",
+			allocations+" allocations", "<= 5 ms")
+	})
+}
+
+var benchLine = regexp.MustCompile(`(?m)^Benchmark(\S+)\s+\d+\s+([0-9.]+) ns/op\s+\d+ B/op\s+(\d+) allocs/op`)
+
+// goBench runs benchmarks of a package, and gives the time and the allocations of each.
+func goBench(ctx context.Context, pattern, pkg string, add func(name string, ns float64, allocations string)) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", "-benchtime", "1s", pkg)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	line := regexp.MustCompile(`(?m)^Benchmark(\S+)\s+\d+\s+([0-9.]+) ns/op\s+\d+ B/op\s+(\d+) allocs/op`)
-	for _, m := range line.FindAllStringSubmatch(string(out), -1) {
-		b.add("the decision, "+m[1], m[2]+" ns", "-", m[3]+" allocations", "<= 2 allocations for a known host")
+	for _, m := range benchLine.FindAllStringSubmatch(string(out), -1) {
+		ns, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return err
+		}
+		add(m[1], ns, m[3])
 	}
 	return nil
 }

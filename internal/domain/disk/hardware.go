@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -17,7 +16,7 @@ func readHardware(document []byte) (*Facts, error) {
 			SizeBytes                      int64
 		}
 	}
-	if err := json.Unmarshal(document, &hardware); err != nil {
+	if err := decode(document, &hardware); err != nil {
 		return nil, fmt.Errorf("the hardware of the host cannot be read: %w", err)
 	}
 	if len(hardware.Storage) == 0 {

@@ -62,7 +62,7 @@ var holdsDisk = map[string]bool{"disk": true, "loop": true, "mpath": true, "": t
 
 func readLsblk(document []byte) (*Facts, error) {
 	var list struct{ BlockDevices []blockDevice }
-	if err := json.Unmarshal(document, &list); err != nil {
+	if err := decode(document, &list); err != nil {
 		return nil, fmt.Errorf("the output of lsblk cannot be read: %w", err)
 	}
 	var columns struct{ BlockDevices []map[string]json.RawMessage }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,13 +40,13 @@ func Read(document []byte) (*Facts, error) {
 		return read(readLsblk(document))
 	case top["partitiontable"] != nil:
 		return read(readSfdisk(document))
-	case top["storage"] != nil:
+	case bytes.HasPrefix(top["storage"], []byte("[")):
 		return read(readHardware(document))
 	case string(top["kind"]) == `"BareMetalHost"`:
 		var host struct {
 			Status struct{ Hardware json.RawMessage }
 		}
-		if err := json.Unmarshal(document, &host); err != nil {
+		if err := decode(document, &host); err != nil {
 			return nil, fmt.Errorf("the BareMetalHost cannot be read: %w", err)
 		}
 		if host.Status.Hardware == nil {
@@ -55,6 +56,15 @@ func Read(document []byte) (*Facts, error) {
 	}
 	return nil, errors.New("the document about disks is of no known tool: want lsblk --bytes --json -O, " +
 		"sfdisk --json, or a BareMetalHost with status.hardware")
+}
+
+// decode reads JSON. Its error names the field and not the types of this package.
+func decode(document []byte, into any) error {
+	err := json.Unmarshal(document, into)
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		return fmt.Errorf("the field %s has a value of the wrong type: %s", strings.ToLower(wrong.Field), wrong.Value)
+	}
+	return err
 }
 
 // Join returns the facts of several documents. A disk may be in two of them where one is that of

@@ -2,7 +2,6 @@ package disk
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -22,7 +21,7 @@ func readSfdisk(document []byte) (*Facts, error) {
 			}
 		}
 	}
-	if err := json.Unmarshal(document, &dump); err != nil {
+	if err := decode(document, &dump); err != nil {
 		return nil, fmt.Errorf("the output of sfdisk cannot be read: %w", err)
 	}
 	table := &dump.PartitionTable

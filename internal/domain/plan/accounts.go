@@ -99,12 +99,5 @@ func warnings(config *ignition.Config) []string {
 	if !can && len(config.Ignition.Config.Merge) == 0 && value(config.Ignition.Config.Replace.Source) == "" {
 		warnings = append(warnings, "no user of the config can log in: none has an SSH key or a password")
 	}
-	if len(config.Storage.Files)+len(config.Storage.Directories)+len(config.Storage.Links) > 0 {
-		warnings = append(warnings, selinux)
-	}
 	return warnings
 }
-
-// selinux is what the operator notes say about SELinux.
-const selinux = "where the image has SELinux, Ignition labels what it writes with setfiles, which the image needs to " +
-	"have, with a kernel of at least 5.5"

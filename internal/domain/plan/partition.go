@@ -78,9 +78,11 @@ func (p *planner) partition(i int) {
 		if whole.Type != "" {
 			wiping.Loses = append(wiping.Loses, whole.String()+" on the whole disk")
 		}
-		if len(wiping.Loses) == 0 && wiping.Action == Wipe && len(before) == 0 {
-			wiping.Action = Create
-			wiping.Detail = "gpt"
+		if len(wiping.Loses) == 0 && wiping.Action == Wipe {
+			wiping.Action, wiping.Detail = Create, "gpt"
+			if len(before) > 0 {
+				wiping.Notes = append(wiping.Notes, "each partition is made again where it was: what it contains stays")
+			}
 		}
 	}
 	for _, part := range parts {

@@ -33,7 +33,18 @@ func paths(config *ignition.Config, mounted mounts, failed bool) []*step {
 			onRoot = append(onRoot, e.step)
 		}
 	}
-	return onRoot
+	return append(onRoot, labels(config, failed)...)
+}
+
+// labels plans the labels of SELinux, as the operator notes tell it.
+func labels(config *ignition.Config, failed bool) []*step {
+	if len(config.Storage.Files)+len(config.Storage.Directories)+len(config.Storage.Links) == 0 {
+		return nil
+	}
+	return []*step{{Step: Step{
+		Action: Change, Kind: "SELinux labels", Name: "of what Ignition writes", Field: "storage", NotReached: failed,
+		Rule: "where the image has SELinux, Ignition runs setfiles, which the image has to have, with a kernel of at least 5.5",
+	}}}
 }
 
 // entry is a file, a directory or a link.
