@@ -32,6 +32,13 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.EventList{}.OpenAPIModelName():                                schema_glowplug_api_v1_EventList(ref),
 		v1.EventSource{}.OpenAPIModelName():                              schema_glowplug_api_v1_EventSource(ref),
 		v1.ExternalTarget{}.OpenAPIModelName():                           schema_glowplug_api_v1_ExternalTarget(ref),
+		v1.HardwareCPU{}.OpenAPIModelName():                              schema_glowplug_api_v1_HardwareCPU(ref),
+		v1.HardwareContent{}.OpenAPIModelName():                          schema_glowplug_api_v1_HardwareContent(ref),
+		v1.HardwareDetails{}.OpenAPIModelName():                          schema_glowplug_api_v1_HardwareDetails(ref),
+		v1.HardwareDisk{}.OpenAPIModelName():                             schema_glowplug_api_v1_HardwareDisk(ref),
+		v1.HardwareNIC{}.OpenAPIModelName():                              schema_glowplug_api_v1_HardwareNIC(ref),
+		v1.HardwarePartition{}.OpenAPIModelName():                        schema_glowplug_api_v1_HardwarePartition(ref),
+		v1.HardwareSystemVendor{}.OpenAPIModelName():                     schema_glowplug_api_v1_HardwareSystemVendor(ref),
 		v1.HostFailure{}.OpenAPIModelName():                              schema_glowplug_api_v1_HostFailure(ref),
 		v1.ISCSICdrom{}.OpenAPIModelName():                               schema_glowplug_api_v1_ISCSICdrom(ref),
 		v1.ISCSICdromList{}.OpenAPIModelName():                           schema_glowplug_api_v1_ISCSICdromList(ref),
@@ -485,6 +492,18 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"hardware": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hardware is what is known of the hardware of the machine. The machine reports it to /api/v1/hardware, or an administrator writes it from an inventory. glowplug plan reads the disks.",
+							Ref:         ref(v1.HardwareDetails{}.OpenAPIModelName()),
+						},
+					},
+					"inspected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "inspected is the time at which the machine reported its hardware.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -510,7 +529,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1.HardwareDetails{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -946,6 +965,491 @@ func schema_glowplug_api_v1_ExternalTarget(ref common.ReferenceCallback) common.
 					},
 				},
 				Required: []string{"portal", "iqn"},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_HardwareCPU(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwareCPU is a processor.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"arch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "arch is the architecture, such as x86_64.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"model": {
+						SchemaProps: spec.SchemaProps{
+							Description: "model is the name of the model.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clockMegahertz": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clockMegahertz is the clock rate in MHz.",
+							Type:        []string{"number"},
+							Format:      "double",
+						},
+					},
+					"flags": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "flags are the features of the processor, at most 1,000.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is the number of logical processors.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_HardwareContent(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwareContent is what a partition or a disk contains, as blkid says it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is the type of blkid, such as ext4, swap or crypto_LUKS; empty if blkid finds nothing.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is that of the format.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"label": {
+						SchemaProps: spec.SchemaProps{
+							Description: "label is the label of the file system.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uuid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uuid identifies the file system or the volume.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_HardwareDetails(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwareDetails is the hardware of a machine, in the shape of Metal3 (HardwareDetails of its API v1alpha1). Of a disk it also has the partition table and what the partitions contain.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"systemVendor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "systemVendor is the maker of the machine.",
+							Ref:         ref(v1.HardwareSystemVendor{}.OpenAPIModelName()),
+						},
+					},
+					"ramMebibytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ramMebibytes is the size of the memory in MiB.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"nics": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nics are the network cards, at most 256.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.HardwareNIC{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"storage": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "storage are the disks, at most 256.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.HardwareDisk{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"cpu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cpu is the processor.",
+							Ref:         ref(v1.HardwareCPU{}.OpenAPIModelName()),
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hostname is the host name of the machine when it was inspected.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.HardwareCPU{}.OpenAPIModelName(), v1.HardwareDisk{}.OpenAPIModelName(), v1.HardwareNIC{}.OpenAPIModelName(), v1.HardwareSystemVendor{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_HardwareDisk(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwareDisk is a disk.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the device, such as /dev/sda. A name below /dev/disk/by-path is the better one: it stays the same from boot to boot.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"alternateNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "alternateNames are other paths of the device, at most 64.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"rotational": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rotational is true for a disk that turns.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is HDD, SSD or NVME.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sizeBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeBytes is the size in bytes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"vendor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "vendor is the maker of the disk.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"model": {
+						SchemaProps: spec.SchemaProps{
+							Description: "model is the name of the model.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"serialNumber": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serialNumber is the serial number of the disk.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"wwn": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wwn is the world-wide name of the disk.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hctl": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hctl is the SCSI address of the disk, such as 0:0:0:0.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"partitionTable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "partitionTable is gpt, dos, another type of blkid, or none. If it is empty, it is not known what the disk contains. Metal3 does not have this field.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sectorBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sectorBytes is the size of a logical sector: 512 (default) or 4096. Metal3 does not have this field.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"firstSector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "firstSector and lastSector are the usable part of a gpt, as sfdisk says it; 0 where they are unknown. Metal3 does not have these fields.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"lastSector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastSector is the last usable sector, see firstSector.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"content": {
+						SchemaProps: spec.SchemaProps{
+							Description: "content is what the whole disk contains, if it has no partition table. Metal3 does not have this field.",
+							Ref:         ref(v1.HardwareContent{}.OpenAPIModelName()),
+						},
+					},
+					"partitions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "partitions are those of the partition table, at most 128. Metal3 does not have this field.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.HardwarePartition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			v1.HardwareContent{}.OpenAPIModelName(), v1.HardwarePartition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_HardwareNIC(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwareNIC is a network card.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the interface, such as eno1.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"model": {
+						SchemaProps: spec.SchemaProps{
+							Description: "model is the vendor and the device of the card.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"mac": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mac is the hardware address of the card.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ip": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ip is the address of the card.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"speedGbps": {
+						SchemaProps: spec.SchemaProps{
+							Description: "speedGbps is the speed in Gbit/s.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"pxe": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pxe is true where the card can boot over the network.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_glowplug_api_v1_HardwarePartition(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwarePartition is a partition of a disk.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"number": {
+						SchemaProps: spec.SchemaProps{
+							Description: "number is the number of the partition.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"startSector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "startSector and sizeSectors are its place, in logical sectors.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"sizeSectors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeSectors is the size in logical sectors.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"label": {
+						SchemaProps: spec.SchemaProps{
+							Description: "label is the name in the partition table.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"guid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "guid identifies the partition.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"typeGuid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "typeGuid is the type of the partition.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"content": {
+						SchemaProps: spec.SchemaProps{
+							Description: "content is what it contains; if it is missing, that is unknown.",
+							Ref:         ref(v1.HardwareContent{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"number", "startSector", "sizeSectors"},
+			},
+		},
+		Dependencies: []string{
+			v1.HardwareContent{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_HardwareSystemVendor(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HardwareSystemVendor is the maker of a machine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"manufacturer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "manufacturer is the name of the maker.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"productName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "productName is the name of the product.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"serialNumber": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serialNumber is the serial number of the machine.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
 			},
 		},
 	}

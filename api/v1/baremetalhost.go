@@ -160,6 +160,13 @@ type BareMetalHostStatus struct {
 	// a report that it is done. A script that only shows an error counts. It follows within seconds.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
+	// hardware is what is known of the hardware of the machine. The machine reports it to
+	// /api/v1/hardware, or an administrator writes it from an inventory. glowplug plan reads the disks.
+	// +optional
+	Hardware *HardwareDetails `json:"hardware,omitempty"`
+	// inspected is the time at which the machine reported its hardware.
+	// +optional
+	Inspected *metav1.Time `json:"inspected,omitempty"`
 	// conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable.
 	// A response of the API has all of them.
 	// +optional

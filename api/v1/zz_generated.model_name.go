@@ -76,6 +76,41 @@ func (in ExternalTarget) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwareCPU) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwareCPU"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwareContent) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwareContent"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwareDetails) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwareDetails"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwareDisk) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwareDisk"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwareNIC) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwareNIC"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwarePartition) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwarePartition"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HardwareSystemVendor) OpenAPIModelName() string {
+	return "glowplug.api.v1.HardwareSystemVendor"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostFailure) OpenAPIModelName() string {
 	return "glowplug.api.v1.HostFailure"
 }

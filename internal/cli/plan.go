@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/client"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
@@ -57,7 +58,8 @@ the host of --host receives.
     lsblk --bytes --json --output-all    (run as root; udev has to be running)
     sfdisk --json /dev/sda               (the exact partition table of one disk)
 or a BareMetalHost with status.hardware as Metal3 writes it. Several files are joined.
---blank is a disk with nothing on it. What the files do not say is "unknown" in the
+--blank is a disk with nothing on it. Without both, the disks are those in
+status.hardware of the host of --host. What the facts do not say is "unknown" in the
 plan.
 
 The exit code is 0 if no data is lost, 3 if data would be lost, 4 if Ignition would
@@ -93,9 +95,18 @@ func (p *planCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	var name string
 	var config []byte
-	switch {
-	case len(args) == 0 && p.host == "":
+	if len(args) == 0 && p.host == "" {
 		return usagef("name a config, a file or, with --host, a host")
+	}
+	if p.host != "" && !strings.Contains(p.host, "/") {
+		p.host = p.namespace() + "/" + p.host
+	}
+	if p.host != "" && facts == nil {
+		if facts, err = p.hardware(cmd.Context()); err != nil {
+			return err
+		}
+	}
+	switch {
 	case len(args) == 1 && (args[0] == "-" || strings.Contains(args[0], "/") || formatOf(args[0]) != ""):
 		name = args[0]
 		config, err = p.compile(cmd, name)
@@ -210,18 +221,14 @@ func (p *planCommand) compile(cmd *cobra.Command, name string) ([]byte, error) {
 // the one that the host receives.
 func (p *planCommand) fetch(ctx context.Context, args []string) (name string, config []byte, err error) {
 	namespace := p.namespace()
-	host := p.host
-	if host != "" && !strings.Contains(host, "/") {
-		host = namespace + "/" + host
-	}
 	if len(args) == 1 {
 		name = args[0]
-	} else if namespace, name, err = p.received(ctx, host); err != nil {
+	} else if namespace, name, err = p.received(ctx, p.host); err != nil {
 		return "", nil, err
 	}
 	query := url.Values{}
-	if host != "" {
-		query.Set("host", host)
+	if p.host != "" {
+		query.Set("host", p.host)
 	}
 	err = p.do(ctx, client.Request{
 		Resource: "ignitionconfigs", Namespace: namespace, Name: name, Subresource: "rendered", Query: query,
@@ -230,6 +237,24 @@ func (p *planCommand) fetch(ctx context.Context, args []string) (name string, co
 		return "", nil, inNamespace(err, namespace)
 	}
 	return namespace + "/" + name, config, nil
+}
+
+// hardware returns the disks in status.hardware of the host; nil: they are unknown.
+func (p *planCommand) hardware(ctx context.Context) (*disk.Facts, error) {
+	host := &v1.BareMetalHost{}
+	namespace, name, _ := strings.Cut(p.host, "/")
+	err := p.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
+	if err != nil {
+		return nil, inNamespace(err, namespace)
+	}
+	if host.Status.Hardware == nil {
+		return nil, nil
+	}
+	facts, err := disk.OfHardware(host.Status.Hardware)
+	if err != nil {
+		return nil, fmt.Errorf("status.hardware of the BareMetalHost %s: %w", p.host, err)
+	}
+	return facts, nil
 }
 
 // received returns the config that a host receives.

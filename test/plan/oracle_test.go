@@ -88,7 +88,10 @@ func (m *machine) hold(seed uint64) (kinds, disagreements []string) {
 	planned.Walk(func(s *plan.Step) {
 		isTable := strings.HasPrefix(s.Rule, "lsblk does not say") && !isExact
 		isLeftover := strings.HasPrefix(s.Rule, "the new partition table can leave")
+		isInside := strings.HasPrefix(s.Rule, "the partition begins inside")
 		switch {
+		case isInside:
+			undecided = "the partition begins inside a former file system"
 		case isTable || isLeftover:
 			undecided = s.Rule
 		case s.Action == plan.Unknown && !s.NotReached:
@@ -140,7 +143,7 @@ func compareParts(planned *plan.Plan, after map[int]found, say func(string, ...a
 					part.Size, part.Label)
 			case part.Number > 0 && have.Start != part.Start/512 && have.Start != part.Start/4096:
 				say("partition %d starts at sector %d, planned byte %d", part.Number, have.Start, part.Start)
-			case !strings.HasPrefix(part.Content, content):
+			case !strings.HasPrefix(part.Content, content) && part.Content != "unknown content":
 				say("partition %d contains %s, planned %s", part.Number, content, part.Content)
 			}
 		}

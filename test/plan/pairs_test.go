@@ -217,6 +217,9 @@ func (g *generator) partition() object {
 	if g.IntN(3) == 0 {
 		part["wipePartitionEntry"] = true
 	}
+	if old != nil && g.IntN(6) == 0 {
+		return object{"number": number, "label": old.label, "sizeMiB": old.size - 3 + g.IntN(40), "resize": true}
+	}
 	if number > 0 && g.IntN(8) == 0 { // an attribute beside it is invalid
 		part["shouldExist"] = false
 		return part

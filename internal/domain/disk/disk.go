@@ -43,6 +43,7 @@ type Disk struct {
 	Model, Serial, WWN string
 	// Size is in bytes, and SectorSize that of a logical sector, 512 or 4096.
 	Size, SectorSize int64
+	Rotational       bool
 	// Rounded is true where the document has rounded sizes: they are not exact.
 	Rounded bool
 	// Table is the kind of the partition table.

@@ -19,6 +19,7 @@ type blockDevice struct {
 	Model, Serial, WWN        string
 	IDLink                    string `json:"id-link"`
 	PTType                    string
+	Rota                      truth
 	PartLabel, PartUUID       string
 	PartType                  string
 	FSType, FSVer             string
@@ -42,6 +43,15 @@ func (s *scalar) UnmarshalJSON(raw []byte) error {
 	default:
 		*s = scalar(text)
 	}
+	return nil
+}
+
+// truth is true, "1" or 1; older releases of lsblk write numbers in quotes.
+type truth bool
+
+func (b *truth) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	*b = text == "true" || text == "1"
 	return nil
 }
 
@@ -106,7 +116,7 @@ func nest(devices []blockDevice) []blockDevice {
 func (dev *blockDevice) disk() (d Disk, err error) {
 	d = Disk{
 		Path: dev.path(), Model: strings.TrimSpace(dev.Model), Serial: strings.TrimSpace(dev.Serial), WWN: dev.WWN,
-		Table: dev.PTType,
+		Table: dev.PTType, Rotational: bool(dev.Rota),
 	}
 	if dev.IDLink != "" {
 		d.Aliases = append(d.Aliases, "/dev/disk/by-id/"+dev.IDLink)

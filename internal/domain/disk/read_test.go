@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	v1 "glowplug/api/v1"
 )
 
 // lsblkOutput is what lsblk --bytes --json writes, cut to the columns that are read.
@@ -224,4 +226,22 @@ func FuzzRead(f *testing.F) {
 			table.Free()
 		}
 	})
+}
+
+// TestHardwareRoundTrip: the hardware of a host has all that lsblk and sfdisk say.
+func TestHardwareRoundTrip(t *testing.T) {
+	for _, document := range []string{lsblkOutput, sfdiskOutput} {
+		facts, err := Read([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := OfHardware(&v1.HardwareDetails{Storage: facts.Hardware()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		back.Source = facts.Source
+		if !reflect.DeepEqual(back, facts) {
+			t.Errorf("got  %+v\nwant %+v", back, facts)
+		}
+	}
 }

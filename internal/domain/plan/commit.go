@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"glowplug/internal/domain/disk"
 )
@@ -56,12 +57,38 @@ func (d *device) settle(before []*volume, whole disk.Content) {
 	d.volumes = nil
 	for i := range d.table.Partitions {
 		part := &d.table.Partitions[i]
-		content := disk.Content{Known: !unknown}
+		v := d.volumeOf(part, disk.Content{Known: !unknown})
 		if at := startingAt(before, part.Start); at != nil {
-			content = at.content
+			v.content, v.inherits = at.content, true
+		} else if former := inside(before, whole, part.Start*d.facts.SectorSize, d); former != "" {
+			v.content.Known = false
+			v.unclear = "the partition begins inside " + former + ", and blkid can find a copy of its superblock there: " +
+				"set wipeFilesystem"
 		}
-		d.volumes = append(d.volumes, d.volumeOf(part, content))
+		d.volumes = append(d.volumes, v)
 	}
+}
+
+// groupOfExt is the distance of the copies of the superblock of ext4 with blocks of 1 KiB, which
+// mkfs.ext4 uses on small devices. Only these copies lie where a partition can begin; those of
+// larger blocks are found at no begin.
+const groupOfExt = 8 << 20
+
+// inside names the file system of before that a place lies in, in bytes of the disk, where a copy
+// of its superblock can lie there; "": none. xfs has copies at places that only its superblock says.
+func inside(before []*volume, whole disk.Content, at int64, d *device) string {
+	former := slices.Clone(before)
+	if whole.Type != "" {
+		former = append(former, &volume{device: d, part: &disk.Partition{}, bytes: d.out.Size, content: whole})
+	}
+	for _, v := range former {
+		offset := at - v.part.Start*d.facts.SectorSize
+		isCopy := v.content.Type == "xfs" || strings.HasPrefix(v.content.Type, "ext") && offset%groupOfExt == 0
+		if offset > 0 && offset < v.bytes && isCopy {
+			return article(v.content)
+		}
+	}
+	return ""
 }
 
 func startingAt(volumes []*volume, start int64) *volume {

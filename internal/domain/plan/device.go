@@ -32,8 +32,12 @@ type volume struct {
 	// number is that of a partition; 0 for a device as a whole.
 	number int
 	bytes  int64
-	// content is what it contains now.
+	// content is what it contains now. Where it is not known, unclear can say why.
 	content disk.Content
+	unclear string
+	// inherits is true for a partition that begins where one was before, so that it contains what
+	// that contained.
+	inherits bool
 	// wanted is true where the config makes a file system on it.
 	wanted bool
 	// step is the step that makes or finds the volume; nil: there is none.

@@ -97,6 +97,7 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 			if v.part == nil && v.device.table != nil {
 				s.Rule = leftover
 			}
+			s.Rule = cmp.Or(v.unclear, s.Rule)
 			s.Notes = append(s.Notes, "Ignition reuses "+format+", fails on another file system, and makes one where there is none")
 			return
 		case found.Type == typeOf(format) && (found.Type != "" || format == "none"):
@@ -137,7 +138,8 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 
 // replaces sets what is lost where something new is made on a volume.
 func (s *step) replaces(v *volume) {
-	isNew := v.step != nil && v.step.Action == Create // what was there is lost with the partition table
+	// What was in the place of a new partition is lost with the former partition.
+	isNew := v.step != nil && (v.step.Action == Create || v.step.Action == Wipe) && !v.inherits
 	s.Loses = append(s.Loses, lostContent(s, v)...)
 	switch {
 	case len(s.Loses) > 0:

@@ -350,6 +350,45 @@ func TestNeverAGuess(t *testing.T) {
 	wantSteps(t, planOf(t, rounded, partitions(`{"number":1,"sizeMiB":1024}`)), IsUnknown, "unknown partition 1")
 }
 
+// TestInsideAFormerFileSystem: blkid can find a copy of a superblock where a new partition begins.
+func TestInsideAFormerFileSystem(t *testing.T) {
+	plan := func(content disk.Content, startMiB int, fs string) *Plan {
+		facts := testDisk()
+		content.Known, content.Bytes = true, 1<<30
+		facts.Disks[0].Partitions[0].Content = content
+		return planOf(t, facts, fmt.Sprintf(`"storage":{"disks":[{"device":"/dev/sda","wipeTable":true,
+			"partitions":[{"number":2,"startMiB":%d,"sizeMiB":64}]}],"filesystems":[{"device":"/dev/sda2",%s}]}`, startMiB, fs))
+	}
+	for _, c := range []struct {
+		content  disk.Content
+		startMiB int
+		fs       string
+		want     Action
+	}{
+		{disk.Content{Type: "ext4"}, 41, `"format":"ext4"`, Unknown}, // 40 MiB behind the begin
+		{disk.Content{Type: "ext4"}, 42, `"format":"ext4"`, Create},
+		{disk.Content{Type: "ext4"}, 41, `"format":"ext4","wipeFilesystem":true`, Create},
+		{disk.Content{Type: "xfs"}, 42, `"format":"ext4"`, Unknown},
+		{disk.Content{Type: "vfat"}, 41, `"format":"ext4"`, Create},
+		{disk.Content{Type: "xfs"}, 1025, `"format":"ext4"`, Create}, // behind its end
+	} {
+		s := find(t, plan(c.content, c.startMiB, c.fs), "filesystem", "ext4")
+		if s.Action != c.want || c.want == Unknown && !strings.Contains(s.Rule, "set wipeFilesystem") {
+			t.Errorf("%+v: %s, %s", c, s.Action, s.Rule)
+		}
+	}
+}
+
+// TestUnknownContentStays: a partition that is made again where it was is not blank.
+func TestUnknownContentStays(t *testing.T) {
+	facts := testDisk()
+	facts.Disks[0].Partitions[0].Content = disk.Content{Bytes: 1 << 30}
+	p := planOf(t, facts, `"storage":{"disks":[{"device":"/dev/sda","wipeTable":true,
+		"partitions":[{"number":1,"startMiB":1,"sizeMiB":1024}]}],
+		"filesystems":[{"device":"/dev/sda1","format":"ext4","wipeFilesystem":true}]}`)
+	wantSteps(t, p, IsUnknown, "create partition table /dev/sda", "create partition 1", "unknown filesystem ext4")
+}
+
 // TestNames finds disks and partitions by the names that udev gives them.
 func TestNames(t *testing.T) {
 	facts := testDisk()

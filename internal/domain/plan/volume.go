@@ -143,7 +143,8 @@ func decideLuks(s *step, config ignition.Luks, v *volume, field string) {
 	s.Field = field + ".wipeVolume"
 	switch {
 	case !found.Known:
-		s.Action, s.Rule = Unknown, "the disk facts do not say what the device contains"
+		s.Action, s.Rule = Unknown, cmp.Or(strings.Replace(v.unclear, "wipeFilesystem", "wipeVolume", 1),
+			"the disk facts do not say what the device contains")
 	case found.Type == luksType:
 		if reason, at := cannotReuse(config, found); reason != "" {
 			s.Action, s.Field = Fail, field+"."+at

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/disk"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
@@ -106,12 +107,28 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 			host.Status.State = cmp.Or(host.Status.State, old.Status.State)
 		},
 		validateStatus: func(host, old *v1.BareMetalHost) field.ErrorList {
-			if host.Status.State == old.Status.State {
-				return nil
+			path := field.NewPath("status")
+			errs := validateHardware(host.Status.Hardware, path.Child("hardware"))
+			if host.Status.State != old.Status.State {
+				errs = append(errs, v1.ValidateState(host.Status.State, path.Child("state"))...)
 			}
-			return v1.ValidateState(host.Status.State, field.NewPath("status", "state"))
+			return errs
 		},
 	}
+}
+
+// validateHardware checks what an inventory, or a machine, says of the hardware.
+func validateHardware(hardware *v1.HardwareDetails, path *field.Path) field.ErrorList {
+	if hardware == nil {
+		return nil
+	}
+	if errs := v1.ValidateHardware(hardware, path); len(errs) > 0 {
+		return errs
+	}
+	if _, err := disk.OfHardware(hardware); err != nil {
+		return field.ErrorList{field.Invalid(path.Child("storage"), field.OmitValueType{}, err.Error())}
+	}
+	return nil
 }
 
 func admitHost(status HostStatus) func(context.Context, *v1.BareMetalHost, *v1.BareMetalHost) field.ErrorList {

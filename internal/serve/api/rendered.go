@@ -63,6 +63,32 @@ func (*renderedREST) NewConnectOptions() (runtime.Object, bool, string) { return
 // Connect implements rest.Connecter. The answer is not an object, so the handler writes it.
 func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Object,
 	responder rest.Responder) (http.Handler, error) {
+	config, err := r.compiled(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		query := req.URL.Query()
+		body, stale, failure := r.final(req.Context(), config, query.Get("host"), query.Get("spec"))
+		if failure != nil {
+			responder.Error(failure)
+			return
+		}
+		sum := sha256.Sum256(body)
+		h := w.Header()
+		h.Set("Content-Type", ignition.MediaType)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("ETag", `"sha256:`+hex.EncodeToString(sum[:])+`"`)
+		if stale {
+			h.Set("X-Glowplug-Stale", "true")
+		}
+		_, _ = w.Write(body) // the client may have gone away
+	}), nil
+}
+
+// compiled returns the Ignition config with a name, which is compiled.
+func (r *renderedREST) compiled(ctx context.Context, name string) (*v1.IgnitionConfig, error) {
 	obj, err := r.configs.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -79,53 +105,44 @@ func (r *renderedREST) Connect(ctx context.Context, name string, _ runtime.Objec
 	case !compiled:
 		return nil, apierrors.NewServiceUnavailable("spec.config is still compiling: ask again in a moment")
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		began, name, artifact := time.Now(), config.Namespace+"/"+config.Name, config.Compiled.Artifact
-		stale := config.Status.Phase == v1.PhaseError
-		if config.Compiled.Template {
-			rendered, failure := r.forHost(req.Context(), config, req.URL.Query().Get("host"))
-			if failure != nil {
-				responder.Error(failure)
-				return
-			}
-			artifact, stale = rendered.Artifact, rendered.Stale
-		}
-		body, err := r.opts.Render(req.Context(), name, artifact, req.URL.Query().Get("spec"))
-		took := time.Since(began)
-		if err != nil {
-			failure := renderFailure(err)
-			r.seconds.WithLabelValues(strconv.Itoa(int(failure.ErrStatus.Code))).Observe(took.Seconds())
-			r.opts.Logger.Info("a config could not be rendered", "config", name, "error", failure.ErrStatus.Message,
-				"duration", took)
-			responder.Error(failure)
-			return
-		}
-		r.seconds.WithLabelValues("200").Observe(took.Seconds())
-		sum := sha256.Sum256(body)
-		h := w.Header()
-		h.Set("Content-Type", ignition.MediaType)
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("ETag", `"sha256:`+hex.EncodeToString(sum[:])+`"`)
-		if stale {
-			h.Set("X-Glowplug-Stale", "true")
-		}
-		_, _ = w.Write(body) // the client may have gone away
-	}), nil
+	return config, nil
 }
 
-// forHost returns a template as it is rendered for a host, which is in the namespace of the
-// config unless the name has another one.
+// final returns a config as a machine has it in the end: for a host, which a template needs, and
+// for a machine that reads up to a version, "" for any. stale says that an older rendering is
+// served.
+func (r *renderedREST) final(ctx context.Context, config *v1.IgnitionConfig, host, spec string) (body []byte, stale bool,
+	failure *apierrors.StatusError) {
+	began, name, artifact := time.Now(), config.Namespace+"/"+config.Name, config.Compiled.Artifact
+	stale = config.Status.Phase == v1.PhaseError
+	if config.Compiled.Template {
+		rendered, failure := r.forHost(ctx, config, host)
+		if failure != nil {
+			return nil, false, failure
+		}
+		artifact, stale = rendered.Artifact, rendered.Stale
+	}
+	body, err := r.opts.Render(ctx, name, artifact, spec)
+	took := time.Since(began)
+	if err != nil {
+		failure := renderFailure(err)
+		r.seconds.WithLabelValues(strconv.Itoa(int(failure.ErrStatus.Code))).Observe(took.Seconds())
+		r.opts.Logger.Info("a config could not be rendered", "config", name, "error", failure.ErrStatus.Message,
+			"duration", took)
+		return nil, false, failure
+	}
+	r.seconds.WithLabelValues("200").Observe(took.Seconds())
+	return body, stale, nil
+}
+
+// forHost returns a template as it is rendered for a host.
 func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, name string) (*snapshot.Config,
 	*apierrors.StatusError) {
 	if name == "" {
 		return nil, apierrors.NewBadRequest(config.Name +
 			" is a template: name the host to render it for with --host NAME of glowplug render, or ?host=NAME in the URL")
 	}
-	ref := snapshot.Ref{Namespace: config.Namespace, Name: name}
-	if namespace, other, ok := strings.Cut(name, "/"); ok {
-		ref = snapshot.Ref{Namespace: namespace, Name: other}
-	}
+	ref := hostRef(config, name)
 	view := r.opts.Inventory.View()
 	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
 	switch {
@@ -139,6 +156,15 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}
 	return rendered, nil
+}
+
+// hostRef returns the host with a name, which is in the namespace of the config unless the name
+// has another one.
+func hostRef(config *v1.IgnitionConfig, name string) snapshot.Ref {
+	if namespace, other, ok := strings.Cut(name, "/"); ok {
+		return snapshot.Ref{Namespace: namespace, Name: other}
+	}
+	return snapshot.Ref{Namespace: config.Namespace, Name: name}
 }
 
 // renderFailure returns the Status of a config that cannot be rendered.

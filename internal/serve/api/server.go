@@ -202,10 +202,12 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
 	configs := newConfigREST(install(into, configKind(&s.opts)), &s.opts)
 	into.storage[kinds.IgnitionConfigs] = configs
-	into.storage[kinds.IgnitionConfigs+"/rendered"] = newRendered(configs.Store, &s.opts)
+	rendered := newRendered(configs.Store, &s.opts)
+	into.storage[kinds.IgnitionConfigs+"/rendered"] = rendered
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
 	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind()))
-	install(into, hostKind(&s.opts))
+	hosts := install(into, hostKind(&s.opts))
+	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered, hosts.Store}
 	install(into, releaseKind())
 	install(into, configMapKind())
 	install(into, eventKind())
