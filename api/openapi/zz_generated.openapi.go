@@ -3385,7 +3385,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 					},
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "count is the number of requests for a boot script or a config, and of reports to boot-complete, whatever the answer. A request is not counted if its mac, ip, uuid or hostname was refused (403), nor if it was answered before the server looked for the machine: 400, and 503 because of too many claims or before the server was ready. A refused role is counted.",
+							Description: "count is the number of requests for a boot script or a config, and of reports to boot-complete and hardware, whatever the answer. A request is not counted if its mac, ip, uuid or hostname was refused (403), nor if it was answered before the server looked for the machine: 400, and 503 because of too many claims or before the server was ready. A refused role is counted.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -3397,7 +3397,7 @@ func schema_glowplug_api_v1_UnknownMachineStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "requests are the endpoints that the machine asked: ipxe, ignition, kickstart, boot-complete.",
+							Description: "requests are the endpoints that the machine asked: ipxe, ignition, kickstart, boot-complete, hardware.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

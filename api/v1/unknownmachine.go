@@ -45,13 +45,14 @@ type UnknownMachineStatus struct {
 	// +optional
 	LastSeen metav1.Time `json:"lastSeen,omitempty"`
 	// count is the number of requests for a boot script or a config, and of reports to
-	// boot-complete, whatever the answer. A request is not counted if its mac, ip, uuid or
+	// boot-complete and hardware, whatever the answer. A request is not counted if its mac, ip, uuid or
 	// hostname was refused (403), nor if it was answered before the server looked for the
 	// machine: 400, and 503 because of too many claims or before the server was ready. A
 	// refused role is counted.
 	// +optional
 	Count int64 `json:"count,omitempty"`
-	// requests are the endpoints that the machine asked: ipxe, ignition, kickstart, boot-complete.
+	// requests are the endpoints that the machine asked: ipxe, ignition, kickstart, boot-complete,
+	// hardware.
 	// +optional
 	// +listType=atomic
 	Requests []string `json:"requests,omitempty"`

@@ -44,6 +44,14 @@ func ValidateHardware(h *HardwareDetails, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// CheckHardware returns the first error of ValidateHardware.
+func CheckHardware(h *HardwareDetails) error {
+	if errs := ValidateHardware(h, field.NewPath("hardware")); len(errs) > 0 {
+		return errs[0]
+	}
+	return nil
+}
+
 func validateDisk(d *HardwareDisk, path *field.Path) field.ErrorList {
 	errs := slices.Concat(
 		tooMany(path.Child("alternateNames"), len(d.AlternateNames), maxHardwareNames),

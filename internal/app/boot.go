@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"glowplug/internal/controller/host"
 	imagecontroller "glowplug/internal/controller/image"
 	"glowplug/internal/image"
 	"glowplug/internal/serve/machine"
@@ -88,7 +89,8 @@ func (a builder) bootPath() *machine.Boot {
 	s := a.settings
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events, a.unknown}},
-		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
+		Inspections: inspections{host.NewInspections(a.stores[kinds.BareMetalHosts])},
+		Unknown:     s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }
 

@@ -33,6 +33,7 @@ var order = []string{
 	"internal/domain/jsonscan",
 	"internal/domain/ignition",
 	"internal/domain/disk",
+	"internal/domain/hardware",
 	"internal/domain/plan",
 	"internal/domain/butane",
 	"internal/domain/template",

@@ -22,25 +22,35 @@ const defaultPairs = 40
 func TestIgnitionDoesAsPlanned(t *testing.T) {
 	m := newMachine(t)
 	pairs, first := number(t, "PLAN_PAIRS", defaultPairs), number(t, "PLAN_SEED", 1)
-	agreed, disagreed := map[string]int{}, 0
+	agreed, disagreed, failed := map[string]int{}, map[string]int{}, 0
 	for seed := first; seed < first+pairs; seed++ {
 		kinds, disagreements := m.hold(uint64(seed))
 		for _, d := range disagreements {
-			t.Errorf("seed %d: %s", seed, d)
+			t.Errorf("seed %d: %s: %s", seed, d.kind, d.text)
+			disagreed[d.kind]++
 		}
 		if len(disagreements) > 0 {
-			disagreed++
+			failed++
 			continue
 		}
 		for _, kind := range kinds {
 			agreed[kind]++
 		}
 	}
-	t.Logf("%d pairs, %d with a disagreement", pairs, disagreed)
+	t.Logf("%d pairs, %d with a disagreement", pairs, failed)
 	for _, kind := range slices.Sorted(maps.Keys(agreed)) {
-		t.Logf("%5d  %s", agreed[kind], kind)
+		t.Logf("%5d  agreed: %s", agreed[kind], kind)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(disagreed)) {
+		t.Logf("%5d  disagreed: %s", disagreed[kind], kind)
 	}
 }
+
+// disagreement is something that Ignition did otherwise than planned.
+type disagreement struct{ kind, text string }
+
+// sayer notes a disagreement.
+type sayer func(kind, format string, args ...any)
 
 func number(t *testing.T, variable string, otherwise int) int {
 	t.Helper()
@@ -56,7 +66,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 }
 
 // hold runs a pair, and returns the kinds of steps that agree, and the disagreements.
-func (m *machine) hold(seed uint64) (kinds, disagreements []string) {
+func (m *machine) hold(seed uint64) (kinds []string, disagreements []disagreement) {
 	m.t.Helper()
 	p, g := newPair(seed)
 	device := m.attach(p.mib, p.sector)
@@ -81,8 +91,8 @@ func (m *machine) hold(seed uint64) (kinds, disagreements []string) {
 	before := m.state(device)
 	stage, log, err := m.boot(config)
 	after := m.state(device)
-	say := func(format string, args ...any) {
-		disagreements = append(disagreements, fmt.Sprintf(format, args...))
+	say := func(kind, format string, args ...any) {
+		disagreements = append(disagreements, disagreement{kind, fmt.Sprintf(format, args...)})
 	}
 	undecided := ""
 	planned.Walk(func(s *plan.Step) {
@@ -95,21 +105,21 @@ func (m *machine) hold(seed uint64) (kinds, disagreements []string) {
 		case isTable || isLeftover:
 			undecided = s.Rule
 		case s.Action == plan.Unknown && !s.NotReached:
-			say("the %s %s is unknown", s.Kind, s.Name)
+			say("unknown", "the %s %s is unknown", s.Kind, s.Name)
 		}
 	})
 	if undecided != "" {
 		return []string{"outcome: unknown: " + undecided}, disagreements
 	}
 	if fails := planned.Outcome == plan.Fails; fails != (err != nil) {
-		say("Ignition: stage %s, %v; planned: %s", stage, err, planned.Outcome)
+		say("outcome", "Ignition: stage %s, %v; planned: %s", stage, err, planned.Outcome)
 	}
 	if err == nil && planned.Outcome != plan.Fails {
 		compareParts(planned, after, say)
 	}
 	compareLosses(planned, before, after, say)
 	if len(disagreements) > 0 {
-		say("disk: %s\nconfig: %s\nplan: %s\nlast lines of Ignition: %s", strings.Join(p.setup, "; "), config, describe(planned),
+		say("pair", "disk: %s\nconfig: %s\nplan: %s\nlast lines of Ignition: %s", strings.Join(p.setup, "; "), config, describe(planned),
 			lastLines(log))
 		return nil, disagreements
 	}
@@ -122,7 +132,7 @@ func (m *machine) hold(seed uint64) (kinds, disagreements []string) {
 }
 
 // compareParts holds the parts of the plan against those of the disk.
-func compareParts(planned *plan.Plan, after map[int]found, say func(string, ...any)) {
+func compareParts(planned *plan.Plan, after map[int]found, say sayer) {
 	for _, d := range planned.Devices {
 		seen := 0
 		for _, part := range d.After {
@@ -137,25 +147,25 @@ func compareParts(planned *plan.Plan, after map[int]found, say func(string, ...a
 			}
 			switch {
 			case !ok:
-				say("partition %d is planned, and not there", part.Number)
+				say("partition", "partition %d is planned, and not there", part.Number)
 			case part.Number > 0 && (have.Size != part.Size/512 && have.Size != part.Size/4096 || have.Label != part.Label):
-				say("partition %d has %d sectors and the label %q; planned %d bytes and %q", part.Number, have.Size, have.Label,
+				say("partition", "partition %d has %d sectors and the label %q; planned %d bytes and %q", part.Number, have.Size, have.Label,
 					part.Size, part.Label)
 			case part.Number > 0 && have.Start != part.Start/512 && have.Start != part.Start/4096:
-				say("partition %d starts at sector %d, planned byte %d", part.Number, have.Start, part.Start)
+				say("partition", "partition %d starts at sector %d, planned byte %d", part.Number, have.Start, part.Start)
 			case !strings.HasPrefix(part.Content, content) && part.Content != "unknown content":
-				say("partition %d contains %s, planned %s", part.Number, content, part.Content)
+				say("content", "partition %d contains %s, planned %s", part.Number, content, part.Content)
 			}
 		}
 		if have := len(after) - 1; seen != have && !(seen == 1 && have == 0) {
-			say("there are %d partitions, planned %d", have, seen)
+			say("partition", "there are %d partitions, planned %d", have, seen)
 		}
 	}
 }
 
 // compareLosses looks for the file systems of before. Those that the plan does not lose have to be
 // there.
-func compareLosses(planned *plan.Plan, before, after map[int]found, say func(string, ...any)) {
+func compareLosses(planned *plan.Plan, before, after map[int]found, say sayer) {
 	var losses []string
 	planned.Walk(func(s *plan.Step) {
 		if !s.NotReached {
@@ -175,10 +185,10 @@ func compareLosses(planned *plan.Plan, before, after map[int]found, say func(str
 			number == 0 && strings.Contains(lost, old.Type)
 		switch {
 		case !survives && !isPlanned:
-			say("%s of partition %d is lost; the plan loses: %q", old.Type, number, lost)
+			say("loss", "%s of partition %d is lost; the plan loses: %q", old.Type, number, lost)
 		// The superblock of a file system on the whole disk can be left below a new partition table.
 		case survives && isPlanned && number > 0 && !strings.Contains(lost, "the end of"):
-			say("%s of partition %d is still there; the plan loses: %q", old.Type, number, lost)
+			say("loss", "%s of partition %d is still there; the plan loses: %q", old.Type, number, lost)
 		}
 	}
 }

@@ -116,16 +116,17 @@ const (
 	AllLimited
 )
 
-// Types of a Request that is not for a config: IPXE is for a script or an image, and with
-// Complete the machine reports that it is provisioned.
+// Types of a Request that is not for a config: IPXE is for a script or an image, with Complete the
+// machine reports that it is provisioned, and with Hardware what it consists of.
 const (
 	IPXE     = "ipxe"
 	Complete = "boot-complete"
+	Hardware = "hardware"
 )
 
 // Request is the request of one machine.
 type Request struct {
-	// Type is the endpoint: "ignition", "kickstart", "ipxe" or "boot-complete".
+	// Type is the endpoint: "ignition", "kickstart", "ipxe", "boot-complete" or "hardware".
 	Type   string
 	Caller identity.Caller
 	Claims identity.Claims

@@ -132,7 +132,7 @@ func (part *partitionStep) decide(d *device) {
 		s.Rule = "the partition exists, shouldExist is false, and wipePartitionEntry is true"
 		return
 	}
-	differs, at := part.differs(exists, true)
+	differs, at := part.differs(exists, d.facts.SectorSize, true)
 	switch {
 	case differs == "" && d.facts.Rounded && (part.start != nil || part.size != nil):
 		s.Action, s.Rule = Unknown, "the sizes in the disk facts are rounded: run lsblk with --bytes"
@@ -155,17 +155,17 @@ func (part *partitionStep) decide(d *device) {
 }
 
 func (part *partitionStep) differsApartFromSize(exists *disk.Partition) string {
-	differs, _ := part.differs(exists, false)
+	differs, _ := part.differs(exists, 0, false)
 	return differs
 }
 
 // differs says in what an existing partition does not match the config, and the field; "": it
 // matches (partitionMatches).
-func (part *partitionStep) differs(exists *disk.Partition, withSize bool) (differs, field string) {
+func (part *partitionStep) differs(exists *disk.Partition, sector int64, withSize bool) (differs, field string) {
 	spec := part.spec
 	switch {
 	case part.start != nil && *part.start != exists.Start:
-		return fmt.Sprintf("it starts at sector %d, the config says %d", exists.Start, *part.start), "startMiB"
+		return fmt.Sprintf("it starts at sector %d, and the config says %d", exists.Start, *part.start), "startMiB"
 	case value(spec.GUID) != "" && !strings.EqualFold(*spec.GUID, exists.GUID):
 		return fmt.Sprintf("its GUID is %s", exists.GUID), "guid"
 	case value(spec.TypeGUID) != "" && !strings.EqualFold(*spec.TypeGUID, exists.TypeGUID):
@@ -173,7 +173,8 @@ func (part *partitionStep) differs(exists *disk.Partition, withSize bool) (diffe
 	case spec.Label != nil && *spec.Label != exists.Label:
 		return fmt.Sprintf("its label is %q", exists.Label), "label"
 	case withSize && part.size != nil && *part.size != exists.Size:
-		return fmt.Sprintf("it has %d sectors, the config says %d", exists.Size, *part.size), "sizeMiB"
+		return fmt.Sprintf("it has %s (%d sectors), and the config says %s (%d sectors)", disk.Size(exists.Size*sector),
+			exists.Size, disk.Size(*part.size*sector), *part.size), "sizeMiB"
 	}
 	return "", ""
 }

@@ -53,7 +53,8 @@ type Plan struct {
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	// Facts is the kind of document that the disks were read from; empty: none are known.
 	Facts string `json:"facts,omitempty"`
-	// Outcome is fails, destroys, unknown or safe. The numbers are those of the steps.
+	// Outcome is fails, destroys, unknown or safe. The numbers are those of the steps; what is not
+	// reached destroys nothing.
 	Outcome string `json:"outcome"`
 	Fail    int    `json:"fails"`
 	Destroy int    `json:"destroys"`
@@ -143,7 +144,7 @@ func (p *Plan) conclude() {
 		case s.Action == Unknown:
 			p.Unknown++
 		}
-		if len(s.Loses) > 0 {
+		if len(s.Loses) > 0 && !s.NotReached {
 			p.Destroy++
 		}
 	})

@@ -111,8 +111,8 @@ func (r *renderedREST) compiled(ctx context.Context, name string) (*v1.IgnitionC
 // final returns a config as a machine has it in the end: for a host, which a template needs, and
 // for a machine that reads up to a version, "" for any. stale says that an older rendering is
 // served.
-func (r *renderedREST) final(ctx context.Context, config *v1.IgnitionConfig, host, spec string) (body []byte, stale bool,
-	failure *apierrors.StatusError) {
+func (r *renderedREST) final(ctx context.Context, config *v1.IgnitionConfig, host, spec string) (body []byte,
+	stale bool, failure *apierrors.StatusError) {
 	began, name, artifact := time.Now(), config.Namespace+"/"+config.Name, config.Compiled.Artifact
 	stale = config.Status.Phase == v1.PhaseError
 	if config.Compiled.Template {

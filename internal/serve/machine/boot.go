@@ -19,12 +19,13 @@ const (
 	PathIPXE     = "/ipxe"
 	PathISO      = "/iso/"
 	PathComplete = "/api/v1/boot-complete"
+	PathHardware = "/api/v1/hardware"
 )
 
 // Answers reports whether a path is one of a Server's, except for the aliases of streams.
 func Answers(path string) bool {
 	switch path {
-	case PathIgnition, PathKickstart, PathScript, PathIPXE, PathComplete:
+	case PathIgnition, PathKickstart, PathScript, PathIPXE, PathComplete, PathHardware:
 		return true
 	}
 	return strings.HasPrefix(path, PathISO) || strings.HasPrefix(path, PathStreams) || strings.HasPrefix(path, PathAssets)
@@ -68,6 +69,8 @@ type Boot struct {
 	Booter Booter
 	// Images may be nil: then there are only external ones.
 	Images Images
+	// Inspections stores reports of hardware; nil: there is no PathHardware.
+	Inspections Inspections
 	// Unknown is UnknownExit, UnknownMenu or UnknownDefault.
 	Unknown string
 	// URL is this server's, without a slash at its end; "": with the address that the
@@ -111,24 +114,15 @@ const notDurable = "that this machine is provisioned could not be stored yet; sa
 // serveComplete answers PathComplete: the machine reports that it is provisioned. After a
 // 200 this is durable.
 func (s bootPath) serveComplete(w *response, r *http.Request, req *request) result {
-	if failure := s.readClaims(r, req); failure != nil {
-		return w.fail(result{}, failure)
-	}
-	req.Type = decide.Complete
-	b := s.opts.Boot.Booter.Boot(&req.Request)
-	s.record(r, req, &b.Identity)
-	res := result{ConfigDecision: decide.ConfigDecision{Identity: b.Identity}}
-	switch {
-	case b.Err != nil && (b.Err.Kind == fault.Refused || b.Err == decide.ClaimsLimited):
-		return w.fail(res, b.Err)
-	case b.Host == nil:
-		return w.fail(res, fault.New(fault.NoMatch, "this machine is no known host; create a BareMetalHost with its address"))
+	host, res := s.reporter(w, r, req, decide.Complete)
+	if host == nil {
+		return res
 	}
 	if s.opts.Journal != nil {
-		if err := s.opts.Journal.Complete(r.Context(), b.Host); err != nil {
+		if err := s.opts.Journal.Complete(r.Context(), host); err != nil {
 			return w.fail(res, &fault.Error{Kind: fault.Unavailable, Sentence: notDurable, Cause: err})
 		}
 	}
-	w.sentence(http.StatusOK, "host "+b.Host.Ref.String()+" is provisioned")
+	w.sentence(http.StatusOK, "host "+host.Ref.String()+" is provisioned")
 	return res
 }

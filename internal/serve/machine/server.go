@@ -156,6 +156,9 @@ func New(opts Options) *Server {
 		s.addRoute(PathScript, "boot.ipxe", boot.serveScript).always = true // iPXE retries in the script
 		s.addRoute(PathIPXE, "ipxe", boot.serveIPXE)
 		s.addRoute(PathComplete, "boot-complete", boot.serveComplete).methods = []string{http.MethodPost}
+		if opts.Boot.Inspections != nil {
+			s.addRoute(PathHardware, "hardware", boot.serveHardware).methods = []string{http.MethodPost}
+		}
 		s.addRoute(PathISO, "iso", boot.serveISO)
 	}
 	if opts.Streams != nil {
