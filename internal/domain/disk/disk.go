@@ -6,7 +6,6 @@ package disk
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -96,29 +95,55 @@ func (c Content) String() string {
 	return c.Type
 }
 
-// Find returns the disk with a path or an alias; nil: there is none.
-func (f *Facts) Find(device string) *Disk {
+// Index finds disks by their names.
+type Index struct {
+	// names has the paths and aliases, and serials the serial numbers. nil: several disks have it.
+	names, serials map[string]*Disk
+}
+
+// NewIndex returns the index of some facts, which may not change.
+func NewIndex(facts *Facts) *Index {
+	x := &Index{map[string]*Disk{}, map[string]*Disk{}}
+	for i := range facts.Disks {
+		d := &facts.Disks[i]
+		names := append([]string{d.Path}, d.Aliases...)
+		if d.WWN != "" {
+			names = append(names, byID+"wwn-"+d.WWN, byID+"nvme-"+d.WWN)
+		}
+		for _, name := range names {
+			only(x.names, name, d)
+		}
+		if d.Serial != "" {
+			only(x.serials, d.Serial, d)
+		}
+	}
+	return x
+}
+
+// byID is the folder in which udev names a disk by its WWN, and by its model and serial number.
+const byID = "/dev/disk/by-id/"
+
+func only(disks map[string]*Disk, name string, d *Disk) {
+	if other, twice := disks[name]; twice && other != d {
+		d = nil
+	}
+	disks[name] = d
+}
+
+// Find returns the disk with a path, an alias or a name below /dev/disk/by-id; nil: there is none,
+// or several.
+func (x *Index) Find(device string) *Disk {
 	device = path.Clean(device)
-	for i := range f.Disks {
-		d := &f.Disks[i]
-		if d.Path == device || slices.Contains(d.Aliases, device) || d.hasID(device) {
-			return d
+	if d := x.names[device]; d != nil {
+		return d
+	}
+	id, ok := strings.CutPrefix(device, byID)
+	for ok { // the serial number is behind one of the underscores
+		if _, id, ok = strings.Cut(id, "_"); ok && x.serials[id] != nil {
+			return x.serials[id]
 		}
 	}
 	return nil
-}
-
-// hasID reports whether udev gives the disk a name below /dev/disk/by-id: it ends in the WWN or,
-// for a disk that is no partition, in the serial number.
-func (d *Disk) hasID(device string) bool {
-	id, ok := strings.CutPrefix(device, "/dev/disk/by-id/")
-	if !ok {
-		return false
-	}
-	if d.WWN != "" && (id == "wwn-"+d.WWN || id == "nvme-"+d.WWN) {
-		return true
-	}
-	return d.Serial != "" && strings.HasSuffix(id, "_"+d.Serial)
 }
 
 // PartitionPath is the path of a partition of a disk: a p comes before the number where the

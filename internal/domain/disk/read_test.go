@@ -123,10 +123,11 @@ func TestReadHardware(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := facts.Find("/dev/sda"); d == nil || d.Size != 500107862016 || d.Table != TableUnknown {
+		index := NewIndex(facts)
+		if d := index.Find("/dev/sda"); d == nil || d.Size != 500107862016 || d.Table != TableUnknown {
 			t.Errorf("%+v", facts)
 		}
-		if facts.Find("/dev/disk/by-id/wwn-0x5") == nil || facts.Find("/dev/disk/by-id/ata-Disk_S2") == nil {
+		if index.Find("/dev/disk/by-id/wwn-0x5") == nil || index.Find("/dev/disk/by-id/ata-Disk_S2") == nil {
 			t.Error("a disk has names with its WWN and its serial number")
 		}
 	}

@@ -42,7 +42,7 @@ func (p *planner) filesystem(i int) {
 	format := value(fs.Format)
 	s := &step{Step: Step{Kind: "filesystem", Name: describeFilesystem(fs), Detail: mountedAt(fs), Field: field}}
 	at := &mount{path: value(fs.Path), format: format, step: s}
-	p.mounts = append(p.mounts, at)
+	p.paths = append(p.paths, at)
 	v := p.find(fs.Device)
 	if fs.Format == nil {
 		s.Action, s.Rule = Keep, "the config has no format: Ignition does nothing"
@@ -254,13 +254,13 @@ type mount struct {
 	step   *step
 }
 
-// mounts are sorted: those nearer to the root come first.
-type mounts []*mount
+// mounts are the file systems that are mounted while files are written, by their path.
+type mounts map[string]*mount
 
 // mount plans the mounts, which Ignition does before it writes files: those nearer to the root
 // first (internal/exec/stages/mount/mount.go).
 func (p *planner) mount() {
-	mounted := slices.DeleteFunc(p.mounts, func(m *mount) bool { return m.path == "" || !isMounted(m.format) })
+	mounted := slices.DeleteFunc(p.paths, func(m *mount) bool { return m.path == "" || !isMounted(m.format) })
 	for _, m := range mounted {
 		m.path = path.Clean(m.path)
 	}
@@ -276,7 +276,10 @@ func (p *planner) mount() {
 			m.step.below = append(m.step.below, p.reach(failing))
 		}
 	}
-	p.mounts = mounted
+	p.mounts = mounts{}
+	for _, m := range mounted {
+		p.mounts[m.path] = m // of two at one path, the later hides the earlier
+	}
 }
 
 func depth(p string) int {

@@ -158,12 +158,15 @@ func appended(n int) string {
 
 // covering returns the mounted file system of the config that a path is on; nil: the root.
 func (mounted mounts) covering(name string) *mount {
-	for _, m := range slices.Backward(mounted) { // the deepest first
-		if covers(m.path, name) {
+	for {
+		if m := mounted[name]; m != nil {
 			return m
 		}
+		if name == "/" || name == "." {
+			return nil
+		}
+		name = path.Dir(name)
 	}
-	return nil
 }
 
 // covers reports whether a path is a folder or below it.
@@ -172,8 +175,8 @@ func covers(folder, name string) bool {
 }
 
 // mountUnits are the places at which the mount units of the config mount something.
-func mountUnits(units []ignition.Unit) []string {
-	var places []string
+func mountUnits(units []ignition.Unit) map[string]bool {
+	places := map[string]bool{}
 	for _, unit := range units {
 		if !strings.HasSuffix(unit.Name, ".mount") {
 			continue
@@ -181,7 +184,7 @@ func mountUnits(units []ignition.Unit) []string {
 		for line := range strings.Lines(value(unit.Contents)) {
 			key, where, _ := strings.Cut(strings.TrimSpace(line), "=")
 			if where = strings.TrimSpace(where); strings.TrimSpace(key) == "Where" && path.IsAbs(where) {
-				places = append(places, path.Clean(where))
+				places[path.Clean(where)] = true
 			}
 		}
 	}
@@ -189,9 +192,9 @@ func mountUnits(units []ignition.Unit) []string {
 }
 
 // hiddenBy returns the mount unit's place that a path is below; "": none.
-func hiddenBy(places []string, name string) string {
-	for _, where := range places {
-		if where != "/" && covers(where, name) && where != name {
+func hiddenBy(places map[string]bool, name string) string {
+	for where := path.Dir(name); where != "/" && where != "."; where = path.Dir(where) {
+		if places[where] {
 			return where
 		}
 	}

@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/ignition"
 )
@@ -120,6 +122,9 @@ const MaxConfig = 16 << 20
 // New returns the plan of a compiled Ignition config on a machine with these disks; nil or
 // without disks: they are unknown. It is pure, and the same for the same arguments.
 func New(config []byte, facts *disk.Facts) (*Plan, error) {
+	if len(config) > MaxConfig {
+		return nil, fmt.Errorf("the config is larger than %s", disk.Size(MaxConfig))
+	}
 	typed, err := ignition.Typed(config)
 	if err != nil {
 		return nil, err

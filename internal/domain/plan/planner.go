@@ -15,12 +15,15 @@ import (
 type planner struct {
 	config *ignition.Config
 	facts  *disk.Facts
+	disks  *disk.Index
 	// devices are the disks, arrays and encrypted volumes: first those of the facts, then others
-	// that the config names.
+	// that the config names. byName has them by the names that are known.
 	devices []*device
+	byName  map[string]*device
 	// index has the volumes by the paths of their devices; nil: several have this path.
 	index map[string]*volume
-	// mounts are the file systems that are mounted while files are written.
+	// paths are the file systems of the config in its order, and mounts those that are mounted.
+	paths  []*mount
 	mounts mounts
 	// failed is true after a step that ends Ignition.
 	failed bool
@@ -33,11 +36,33 @@ type step struct {
 }
 
 func newPlanner(config *ignition.Config, facts *disk.Facts) *planner {
-	p := &planner{config: config, facts: facts}
+	p := &planner{config: config, facts: facts, disks: disk.NewIndex(facts), byName: map[string]*device{}}
 	for i := range facts.Disks {
-		p.devices = append(p.devices, newDevice(&facts.Disks[i]))
+		p.addDevice(newDevice(&facts.Disks[i]))
 	}
 	return p
+}
+
+// addDevice adds a device under all its names. The first device with a name keeps it.
+func (p *planner) addDevice(d *device) {
+	p.devices = append(p.devices, d)
+	for _, name := range append(d.aliases(), d.out.Device) {
+		if p.byName[name] == nil {
+			p.byName[name] = d
+		}
+	}
+}
+
+// known returns the device with a name, also one that ends in the serial number of a disk; nil:
+// there is none.
+func (p *planner) known(name string) *device {
+	if d := p.byName[name]; d != nil {
+		return d
+	}
+	if found := p.disks.Find(name); found != nil {
+		return p.byName[found.Path]
+	}
+	return nil
 }
 
 // run goes through the stages of Ignition: kargs, disks, mount, files.
@@ -86,16 +111,13 @@ func (p *planner) reach(s *step) *step {
 // device returns the device that a path of the config names, which it adds if it is unknown.
 func (p *planner) device(name string) *device {
 	name = path.Clean(name)
-	found := p.facts.Find(name)
-	for _, d := range p.devices {
-		if d.out.Device == name || found != nil && d.facts == found {
-			d.named(name)
-			return d
-		}
+	if d := p.known(name); d != nil {
+		d.named(name)
+		return d
 	}
 	d := &device{out: Device{Device: name}}
 	d.whole = volume{device: d}
-	p.devices = append(p.devices, d)
+	p.addDevice(d)
 	return d
 }
 
@@ -136,8 +158,9 @@ func (p *planner) find(name string) *volume {
 	}
 	v := p.index[name]
 	whole, number := cutPart(name)
-	if d := p.facts.Find(whole); v == nil && d != nil { // by a name that ends in the serial number
-		v = p.device(whole).volume(number)
+	if d := p.known(whole); v == nil && d != nil && d.facts != nil { // by a name that ends in the serial number
+		d.named(whole)
+		v = d.volume(number)
 	}
 	if v != nil && v.number == 0 {
 		v.device.named(name)
@@ -182,17 +205,19 @@ func (p *planner) lacks(name string, s *step) *step {
 // diskOf returns the disk that a path names a partition of, where its partitions are known.
 func (p *planner) diskOf(name string) *device {
 	name = path.Clean(name)
-	for _, d := range p.devices {
-		if d.facts == nil || d.facts.Table == disk.TableUnknown && d.table == nil {
-			continue
+	whole, number := cutPart(name)
+	if number == 0 { // the number follows the name, or a p where the name ends in a digit
+		whole = strings.TrimRight(name, "0123456789")
+		if cut := strings.TrimSuffix(whole, "p"); p.known(cut) != nil && disk.NumberOf(cut, name) > 0 {
+			whole = cut
 		}
-		for _, whole := range append(d.aliases(), d.facts.Path, d.out.Device) {
-			if disk.NumberOf(whole, name) > 0 {
-				return d
-			}
-		}
+		number = disk.NumberOf(whole, name)
 	}
-	return nil
+	d := p.known(whole)
+	if number == 0 || d == nil || d.facts == nil || d.facts.Table == disk.TableUnknown && d.table == nil {
+		return nil
+	}
+	return d
 }
 
 // absent reports whether a device that a path names is not there. Ignition waits for all devices
