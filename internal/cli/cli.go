@@ -54,8 +54,8 @@ serves each booting machine the right one, matched by MAC, IP, host name or labe
 Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newExplainCommand(),
-		newPlanCommand(), newAdoptCommand(), newRenderCommand(), newISOCommand(), newCoreOSCommand(), newStoreCommand(),
-		newKubeconfigCommand(), newVersionCommand())
+		newPlanCommand(), newStatusCommand(), newAdoptCommand(), newRenderCommand(), newISOCommand(),
+		newCoreOSCommand(), newStoreCommand(), newKubeconfigCommand(), newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.Version
 	root.SetVersionTemplate(version.Line() + "\n")

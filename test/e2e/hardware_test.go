@@ -92,4 +92,14 @@ spec:
 	if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), lost) {
 		t.Errorf("exit code %d, %v\n%s", code, err, out)
 	}
+	status, err := exec.Command("ip", "netns", "exec", r.name, program, "status", "--kubeconfig", r.server.kubeconfig(),
+		"rack/one").CombinedOutput()
+	for _, want := range []string{
+		"gets now:   rack/all by default", "disks:      1 disk, reported ", "plan:       data is lost\n",
+		"- Ignition would destroy data with this config: ext4 \"data\" on /dev/sdz1, 512 MiB\n",
+	} {
+		if !strings.Contains(string(status), want) {
+			t.Errorf("no %q in (%v)\n%s", want, err, status)
+		}
+	}
 }

@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/client"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/plan"
+)
+
+// maxEvents bounds the warnings of events that a status shows.
+const maxEvents = 5
+
+// hostStatus is what is known of a host: what it boots and receives now, what it received last,
+// and what needs attention.
+type hostStatus struct {
+	// Host is namespace/name.
+	Host      string       `json:"host"`
+	State     string       `json:"state"`
+	LastSeen  *metav1.Time `json:"lastSeen,omitempty"`
+	LastBoot  *metav1.Time `json:"lastBoot,omitempty"`
+	BootCount int64        `json:"bootCount"`
+	// Boots and Gets are what the machine boots and receives now.
+	Boots *decide.ExplainedBoot `json:"boots,omitempty"`
+	Gets  *decide.Winner        `json:"gets,omitempty"`
+	// Answer is the HTTP status of the config, and Error why there is none.
+	Answer int    `json:"answer"`
+	Error  string `json:"error,omitempty"`
+	// LastConfig and LastConfigHash are what the machine received last. Changed is true where it
+	// would receive other bytes now.
+	LastConfig     string `json:"lastConfig,omitempty"`
+	LastConfigHash string `json:"lastConfigHash,omitempty"`
+	Changed        bool   `json:"changed,omitempty"`
+	// Inspected is the time at which the hardware was reported, and Disks the number of disks.
+	Inspected *metav1.Time `json:"inspected,omitempty"`
+	Disks     int          `json:"disks"`
+	// Plan is the outcome of the plan of the config on the disks; empty where there is none.
+	Plan string `json:"plan,omitempty"`
+	// Attention is what an operator has to look at, one sentence each.
+	Attention []string `json:"attention,omitempty"`
+}
+
+// statusCommand has the flags of status.
+type statusCommand struct {
+	clientOptions
+	output string
+}
+
+func newStatusCommand() *cobra.Command {
+	s := &statusCommand{}
+	cmd := &cobra.Command{
+		Use:   "status [NAMESPACE/]HOST",
+		Short: "Show what a host boots and receives now, what it received last, and what needs attention",
+		Long: `Show the state of a host on one screen: what it would boot and receive now, what it
+received last and when, and what needs attention: conditions that are not met, a config
+that is served in an older result or that the image cannot read, warnings of events, and
+a plan that destroys data or fails on the disks of the host (status.hardware).
+
+glowplug explain shows why a host receives its config, and glowplug plan --host what
+Ignition will do with it.`,
+		Example: `  glowplug status node-1 -n rack-a
+  glowplug status rack-a/node-1 -o json`,
+		Args: arguments("HOST"),
+		RunE: s.run,
+	}
+	s.addFlags(cmd)
+	s.completeArgument(cmd, "baremetalhosts", cobra.ShellCompDirectiveNoFileComp)
+	s.addNamespace(cmd, "namespace of HOST")
+	addOutput(cmd, &s.output)
+	return cmd
+}
+
+func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
+	if err := checkOutput(s.output); err != nil {
+		return err
+	}
+	namespace, name, ok := strings.Cut(hostName(args[0]), "/")
+	if !ok {
+		namespace, name = s.namespace(), namespace
+	}
+	ctx := cmd.Context()
+	host := &v1.BareMetalHost{}
+	err := s.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
+	if err != nil {
+		return inNamespace(err, namespace)
+	}
+	status := statusOf(host)
+	if err := s.explain(ctx, status); err != nil {
+		return err
+	}
+	if err := s.plan(ctx, host, status); err != nil {
+		return err
+	}
+	if err := s.events(ctx, host, status); err != nil {
+		return err
+	}
+	if s.output != outputText {
+		return writeOutput(cmd.OutOrStdout(), s.output, status)
+	}
+	return status.write(cmd.OutOrStdout(), time.Now())
+}
+
+// statusOf is what the object of the host says.
+func statusOf(host *v1.BareMetalHost) *hostStatus {
+	of := &host.Status
+	s := &hostStatus{
+		Host: host.Namespace + "/" + host.Name, State: of.State, LastSeen: of.LastSeen, LastBoot: of.LastBoot,
+		BootCount: of.BootCount, LastConfig: of.LastConfig, LastConfigHash: of.LastConfigHash, Inspected: of.Inspected,
+	}
+	if of.Hardware != nil {
+		s.Disks = len(of.Hardware.Storage)
+	}
+	if of.State == v1.StateError {
+		s.Attention = append(s.Attention, "the last boot failed: the machine got the reason why it cannot boot")
+	}
+	for _, c := range of.Conditions {
+		if c.Status == metav1.ConditionFalse && c.Type != v1.ConditionReady { // Ready repeats another one
+			s.Attention = append(s.Attention, c.Type+" is False ("+c.Reason+"): "+c.Message)
+		}
+	}
+	return s
+}
+
+// explain asks what the machine boots and receives: an Ignition config or, without one, a kickstart.
+func (s *statusCommand) explain(ctx context.Context, status *hostStatus) error {
+	var answer *decide.Explanation
+	for _, endpoint := range []string{decide.Ignition, decide.Kickstart} {
+		answer = &decide.Explanation{}
+		query := url.Values{"host": {status.Host}, "endpoint": {endpoint}}
+		if err := s.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
+			return err
+		}
+		if answer.Winner != nil {
+			break
+		}
+	}
+	status.Boots, status.Gets, status.Answer, status.Error = answer.Boot, answer.Winner, answer.Status, answer.Error
+	if b := answer.Boot; b != nil && b.Error != "" {
+		status.Attention = append(status.Attention, "the boot script fails: "+b.Error)
+	}
+	if w := answer.Winner; w != nil {
+		status.Changed = status.LastConfigHash != "" && w.Hash != "" && status.LastConfigHash != w.Hash
+		if w.Stale {
+			status.Attention = append(status.Attention, "the config "+w.Config+" is stale: an older result of it is served")
+		}
+	}
+	if answer.Error != "" && answer.Winner != nil { // without a config ConfigMatched says it
+		status.Attention = append(status.Attention, "the machine gets no config: "+answer.Error)
+	}
+	return nil
+}
+
+// plan plans the config on the disks that the host has reported.
+func (s *statusCommand) plan(ctx context.Context, host *v1.BareMetalHost, status *hostStatus) error {
+	if status.Gets == nil || status.Gets.Hash == "" || host.Status.Hardware == nil {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(status.Gets.Config, "/")
+	result := &plan.Plan{}
+	err := s.do(ctx, client.Request{
+		Resource: "ignitionconfigs", Namespace: namespace, Name: name, Subresource: "plan",
+		Query: url.Values{"host": {status.Host}},
+	}, result)
+	switch {
+	case err != nil && client.Code(err) != 0: // such as for a kickstart, or where a reference cannot be fetched
+		status.Plan = notPlanned + err.Error()
+		return nil
+	case err != nil:
+		return err
+	}
+	status.Plan = result.Outcome
+	var lost, failing []string
+	result.Walk(func(step *plan.Step) {
+		if !step.NotReached {
+			lost = append(lost, step.Loses...)
+		}
+		if step.Action == plan.Fail {
+			failing = append(failing, step.Kind+" "+step.Name+": "+step.Rule)
+		}
+	})
+	if len(lost) > 0 {
+		status.Attention = append(status.Attention, "Ignition would destroy data with this config: "+strings.Join(lost, "; "))
+	}
+	if len(failing) > 0 {
+		status.Attention = append(status.Attention, "Ignition would fail with this config: "+strings.Join(failing, "; "))
+	}
+	return nil
+}
+
+// events adds the newest warnings about the host.
+func (s *statusCommand) events(ctx context.Context, host *v1.BareMetalHost, status *hostStatus) error {
+	list := &v1.EventList{}
+	selector := "involvedObject.kind=BareMetalHost,involvedObject.name=" + host.Name + ",type=" + v1.EventWarning
+	err := s.do(ctx, client.Request{
+		Resource: "events", Namespace: host.Namespace, Query: url.Values{"fieldSelector": {selector}},
+	}, list)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(list.Items, func(a, b v1.Event) int { return b.LastTimestamp.Compare(a.LastTimestamp.Time) })
+	for _, e := range list.Items[:min(len(list.Items), maxEvents)] {
+		status.Attention = append(status.Attention, "event "+e.Reason+", "+ago(&e.LastTimestamp, time.Now())+": "+e.Message)
+	}
+	return nil
+}
+
+// write writes the status for a person.
+func (s *hostStatus) write(w io.Writer, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	row := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(t, "%s:\t%s\n", name, printable(text))
+		}
+	}
+	row("host", s.Host)
+	row("state", s.State+prefixed(", last seen ", ago(s.LastSeen, now)))
+	if s.BootCount > 0 {
+		row("booted", fmt.Sprintf("%s, last %s", count(int(s.BootCount), "time", "times"), ago(s.LastBoot, now)))
+	}
+	row("boots now", bootsText(s.Boots))
+	row("gets now", s.getsText())
+	row("got last", s.gotText())
+	switch {
+	case s.Disks > 0:
+		row("disks", count(s.Disks, "disk", "disks")+prefixed(", reported ", ago(s.Inspected, now)))
+	default:
+		row("disks", "unknown: the machine has not reported its hardware")
+	}
+	row("plan", cmp.Or(planTexts[s.Plan], s.Plan))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(s.Attention) == 0 {
+		_, err := fmt.Fprintln(w, "\nNothing needs attention.")
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "\nNeeds attention:"); err != nil {
+		return err
+	}
+	for _, text := range s.Attention {
+		if _, err := fmt.Fprintln(w, "- "+printable(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notPlanned begins the Plan of a config that cannot be planned.
+const notPlanned = "not possible: "
+
+// planTexts are the outcomes of plans as text.
+var planTexts = map[string]string{
+	plan.Safe: "no data is lost", plan.Destroys: "data is lost", plan.Fails: "Ignition fails",
+	plan.IsUnknown: "incomplete: the facts do not say what is on the disks",
+}
+
+func bootsText(b *decide.ExplainedBoot) string {
+	switch {
+	case b == nil || b.Error != "":
+		return "nothing"
+	case b.Local:
+		return "its disk" + prefixed(": ", b.Reason)
+	case b.Image != "":
+		return "image " + b.Image + prefixed(", release ", b.Release) + prefixed(": ", b.Reason)
+	}
+	return "its own script" + prefixed(": ", b.Reason)
+}
+
+func (s *hostStatus) getsText() string {
+	if s.Gets == nil || s.Error != "" {
+		return fmt.Sprintf("no config (%d)", s.Answer)
+	}
+	return s.Gets.Config + " by " + s.Gets.Tier + prefixed(", spec ", s.Gets.IgnitionVersion) +
+		prefixed(", ", compile.ShortHash(s.Gets.Hash))
+}
+
+func (s *hostStatus) gotText() string {
+	if s.LastConfig == "" {
+		return "no config yet"
+	}
+	return s.LastConfig + prefixed(", ", compile.ShortHash(s.LastConfigHash)) +
+		when(s.Changed, ": it would get other bytes now")
+}
+
+// ago is how long ago a time was; "" for none.
+func ago(t *metav1.Time, now time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(max(0, now.Sub(t.Time))) + " ago"
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/plan"
+)
+
+// TestHostStatusText has the text of a host that needs attention, and of one that does not.
+func TestHostStatusText(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	at := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-ago)} }
+	text := func(s *hostStatus) string {
+		t.Helper()
+		var b strings.Builder
+		if err := s.write(&b, now); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	quiet := &hostStatus{
+		Host: "rack/a", State: "Provisioned", LastSeen: at(2 * time.Hour), LastBoot: at(3 * time.Hour), BootCount: 2,
+		Boots: &decide.ExplainedBoot{Local: true, Reason: "it is provisioned"},
+		Gets: &decide.Winner{
+			Config: "rack/worker", Tier: "labels", IgnitionVersion: "3.4.0", Hash: "sha256:" + strings.Repeat("ab", 32),
+		},
+		Answer: 200, LastConfig: "rack/worker", LastConfigHash: "sha256:" + strings.Repeat("ab", 32), Disks: 2,
+		Inspected: at(time.Hour), Plan: plan.Safe,
+	}
+	if got := text(quiet); got != `host:       rack/a
+state:      Provisioned, last seen 120m ago
+booted:     2 times, last 3h ago
+boots now:  its disk: it is provisioned
+gets now:   rack/worker by labels, spec 3.4.0, abababababab
+got last:   rack/worker, abababababab
+disks:      2 disks, reported 60m ago
+plan:       no data is lost
+
+Nothing needs attention.
+` {
+		t.Errorf("got\n%s", got)
+	}
+	loud := statusOf(&v1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "rack"},
+		Status: v1.BareMetalHostStatus{State: v1.StateError, LastConfig: "rack/old", LastConfigHash: "sha256:11", Conditions: []metav1.Condition{
+			{Type: v1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Shared", Message: "repeats"},
+			{Type: v1.ConditionIdentityUnique, Status: metav1.ConditionFalse, Reason: "Shared", Message: "two hosts have its MAC\x1b[2J"},
+			{Type: v1.ConditionImageReady, Status: metav1.ConditionTrue},
+		}},
+	})
+	loud.Answer, loud.Changed = 404, true
+	got := text(loud)
+	for _, want := range []string{
+		"state:      Error\n", "boots now:  nothing\n", "gets now:   no config (404)\n",
+		"got last:   rack/old, 11: it would get other bytes now\n", "disks:      unknown: the machine has not reported its hardware\n",
+		"Needs attention:\n- the last boot failed: the machine got the reason why it cannot boot\n" +
+			"- IdentityUnique is False (Shared): two hosts have its MAC\uFFFD[2J\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "repeats") {
+		t.Errorf("Ready repeats another condition:\n%s", got)
+	}
+}
