@@ -16,6 +16,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
@@ -30,6 +31,8 @@ type checker struct {
 	installer string
 	// filesDir is the folder of local parts, "" for a check as the server does it.
 	filesDir string
+	// disks are those that configs are planned on; nil: none are planned.
+	disks *disk.Facts
 	// seen has the place of each object, by kind, namespace and name.
 	seen map[string]string
 	// docs are the valid hosts and configs, by kind, namespace and name; related has them in the
@@ -117,6 +120,9 @@ func (c *checker) config(name, format string) error {
 	artifact, found := compileLocal(src, c.filesDir)
 	if err := c.printVersions(name, artifact); err != nil {
 		return err
+	}
+	if artifact != nil && src.Type == compile.TypeIgnition {
+		found = append(found, c.planned(artifact.Bytes)...)
 	}
 	return c.print(name, []byte(src.Config), found)
 }

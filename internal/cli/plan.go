@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	v1 "glowplug/api/v1"
@@ -35,8 +36,16 @@ func (e exitError) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 // planCommand has the flags of plan.
 type planCommand struct {
 	clientOptions
+	diskOptions
 	host, format, output string
-	disks, blank         []string
+}
+
+// diskOptions are the flags that say what is on the disks of a machine.
+type diskOptions struct{ disks, blank []string }
+
+func (o *diskOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&o.disks, "disks", nil, "file with the disks of the machine, - for standard input (repeatable)")
+	flags.StringArrayVar(&o.blank, "blank", nil, "DEVICE=SIZE of a disk with nothing on it, such as /dev/sda=500GB (repeatable)")
 }
 
 func newPlanCommand() *cobra.Command {
@@ -72,15 +81,14 @@ possible, and 2 for wrong usage. docs/plan.md has the rules.`,
 		Args: arguments("[CONFIG]"),
 		RunE: p.run,
 	}
-	p.addFlags(cmd)
+	p.clientOptions.addFlags(cmd)
 	p.completeArgument(cmd, "ignitionconfigs", cobra.ShellCompDirectiveDefault)
 	p.addNamespace(cmd, "namespace of CONFIG, and of a host without one")
 	flags := cmd.Flags()
 	flags.StringVar(&p.host, "host", "", "BareMetalHost: NAME or NAMESPACE/NAME")
 	p.completeFlag(cmd, "host", "baremetalhosts")
 	flags.StringVar(&p.format, "format", "", "format of a FILE: butane or ignition (default: by extension)")
-	flags.StringArrayVar(&p.disks, "disks", nil, "file with the disks of the machine, - for standard input (repeatable)")
-	flags.StringArrayVar(&p.blank, "blank", nil, "DEVICE=SIZE of a disk with nothing on it, such as /dev/sda=500GB (repeatable)")
+	p.diskOptions.addFlags(flags)
 	addOutput(cmd, &p.output)
 	return cmd
 }
@@ -157,9 +165,9 @@ func terminalWidth() int {
 }
 
 // facts reads the disks of --disks and --blank; nil: there are none.
-func (p *planCommand) facts(stdin io.Reader) (*disk.Facts, error) {
+func (o *diskOptions) facts(stdin io.Reader) (*disk.Facts, error) {
 	var all []*disk.Facts
-	for _, name := range p.disks {
+	for _, name := range o.disks {
 		text, err := readInput(name, stdin, disk.MaxDocument)
 		if err != nil {
 			return nil, err
@@ -174,7 +182,7 @@ func (p *planCommand) facts(stdin io.Reader) (*disk.Facts, error) {
 		all = append(all, facts)
 	}
 	blank := &disk.Facts{Source: disk.SourceBlank}
-	for _, text := range p.blank {
+	for _, text := range o.blank {
 		device, size, _ := strings.Cut(text, "=")
 		bytes, err := disk.ParseSize(size)
 		if err != nil || !strings.HasPrefix(device, "/") {

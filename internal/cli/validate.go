@@ -16,6 +16,8 @@ import (
 
 func newValidateCommand() *cobra.Command {
 	var installer, filesDir string
+	var disks diskOptions
+	var plans bool
 	cmd := &cobra.Command{
 		Use:   "validate PATH…",
 		Short: "Check manifests and config files, as the server would",
@@ -38,25 +40,44 @@ template the output says so, without a warning).
 
 A config with layers is merged over them where the files have them, in any order.
 
+With --plan each Ignition config is also planned on the disks of --disks or --blank, as
+glowplug plan does it: data that would be lost and what the facts do not say are
+warnings, and what would make Ignition fail on these disks is an error. Templates are
+not planned.
+
 Folders are searched, without hidden files, hidden folders and .cfg files.`,
 		Example: `  glowplug validate examples/
-  glowplug validate hosts.yaml builder.bu`,
+  glowplug validate hosts.yaml builder.bu
+  glowplug validate --plan --blank /dev/sda=500GB examples/`,
 		Args: arguments("PATH…"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkKickstartVersion(installer); err != nil {
 				return err
+			}
+			facts, err := disks.facts(cmd.InOrStdin())
+			switch {
+			case err != nil:
+				return err
+			case plans && facts == nil:
+				return usagef("--plan needs to know the disks: give --disks or --blank")
+			case !plans && facts != nil:
+				return usagef("--disks and --blank are for --plan")
 			}
 			files, err := sourceFiles(args)
 			if err != nil {
 				return err
 			}
 			c := newChecker(cmd.ErrOrStderr(), cmd.OutOrStdout(), installer, filesDir)
+			c.disks = facts
 			for _, file := range files {
 				if err := c.file(file); err != nil {
 					return err
 				}
 			}
 			if err := c.layers(); err != nil {
+				return err
+			}
+			if err := c.planAll(); err != nil {
 				return err
 			}
 			if err := c.renderAll(files); err != nil {
@@ -82,6 +103,8 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 	}
 	addKickstartVersion(cmd, &installer)
 	addFilesDir(cmd, &filesDir)
+	cmd.Flags().BoolVar(&plans, "plan", false, "plan each Ignition config on the disks of --disks or --blank")
+	disks.addFlags(cmd.Flags())
 	return cmd
 }
 
