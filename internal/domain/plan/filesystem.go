@@ -55,14 +55,8 @@ func (p *planner) filesystem(i int) {
 		decideFilesystem(s, fs, v, field)
 	}
 	p.add(v, s)
-	if s.Action == Create || s.Action == Wipe {
-		if v.part == nil {
-			v.device.volumes = nil // the file system is made over the partition table
-		}
-		v.content = disk.Content{Known: true, Label: value(fs.Label), UUID: value(fs.UUID), Bytes: v.bytes}
-		if v.content.Type = format; format == "none" {
-			v.content.Type = ""
-		}
+	if s.Action == Create || s.Action == Wipe || s.Action == Unknown && value(fs.WipeFilesystem) {
+		v.overwrite(disk.Content{Type: typeOf(format), Label: value(fs.Label), UUID: value(fs.UUID)})
 		at.fresh = true
 	}
 	at.volume = v
@@ -120,10 +114,13 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 	}
 	if reason, at := cannotMake(fs, v); reason != "" {
 		s.Action, s.Rule, s.Field = Fail, reason, field+"."+at
-		s.Loses = lostContent(s, v)
+		s.Loses = lostContent(v)
 		return
 	}
 	s.Action, s.Rule = Create, "there is no file system"
+	if v.part == nil && v.device.hasPartitions() {
+		s.Rule = "wipefs removes the partition table of the disk: to blkid the whole disk has no file system"
+	}
 	if value(fs.WipeFilesystem) {
 		s.Field = field + ".wipeFilesystem"
 		s.Rule = "wipeFilesystem is true: Ignition makes a new file system whatever is there"
@@ -140,7 +137,7 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 func (s *step) replaces(v *volume) {
 	// What was in the place of a new partition is lost with the former partition.
 	isNew := v.step != nil && (v.step.Action == Create || v.step.Action == Wipe) && !v.inherits
-	s.Loses = append(s.Loses, lostContent(s, v)...)
+	s.Loses = append(s.Loses, lostContent(v)...)
 	switch {
 	case len(s.Loses) > 0:
 		s.Action = Wipe
@@ -154,16 +151,25 @@ func (s *step) replaces(v *volume) {
 // superblocks of some file systems lie where the table does not reach.
 const leftover = "the new partition table can leave a part of what was on the whole disk, which blkid recognises"
 
-// lostContent is what a volume loses when a file system or an encrypted volume is made on it.
-func lostContent(s *step, v *volume) []string {
+// lostContent is what a volume loses when a file system, an array or an encrypted volume is made
+// on it.
+func lostContent(v *volume) []string {
 	switch {
 	case v.part == nil && v.device.hasPartitions():
-		s.Rule = "wipefs removes the partition table of the disk: to blkid the whole disk has no file system"
 		return lostVolumes(&device{}, v.device.volumes, nil)
 	case v.content.Known && v.content.Type != "":
 		return []string{fmt.Sprintf("%s on %s, %s", v.content, v.place(), disk.Size(v.content.Bytes))}
 	}
 	return nil
+}
+
+// overwrite puts something new on a volume; on a whole disk it takes the place of the partitions.
+func (v *volume) overwrite(content disk.Content) {
+	if v.part == nil {
+		v.device.volumes = nil
+	}
+	content.Known, content.Bytes = true, v.bytes
+	v.content = content
 }
 
 func (d *device) hasPartitions() bool { return d.facts != nil && len(d.volumes) > 0 }

@@ -292,6 +292,28 @@ func TestLuks(t *testing.T) {
 	}
 }
 
+// TestVolumesOverPartitions: an array or an encrypted volume over a whole disk loses its partitions.
+func TestVolumesOverPartitions(t *testing.T) {
+	raid := `"storage":{"raid":[{"name":"md","level":"raid0","devices":["/dev/sda"]}]}`
+	wantSteps(t, planOf(t, testDisk(), raid), Destroys, "wipe raid md"+lostOld)
+	luks := `"storage":{"luks":[{"name":"l","device":"/dev/sda"}]}`
+	wantSteps(t, planOf(t, testDisk(), luks), Destroys, "wipe luks l"+lostOld)
+}
+
+// TestNamesOfSeveralDisks: a name that two disks have is that of none.
+func TestNamesOfSeveralDisks(t *testing.T) {
+	facts := twoDisks()
+	for i := range facts.Disks {
+		facts.Disks[i].Serial = "0000"
+		facts.Disks[i].Aliases = []string{"/dev/disk/by-path/x"}
+	}
+	for _, name := range []string{"/dev/disk/by-path/x", "/dev/disk/by-id/ata-Disk_0000"} {
+		p := planOf(t, facts, fmt.Sprintf(`"storage":{"disks":[{"device":%q,"wipeTable":true}],
+			"filesystems":[{"device":%q,"format":"ext4"}]}`, name, name))
+		wantSteps(t, p, IsUnknown, "unknown partition table "+name, "unknown filesystem ext4")
+	}
+}
+
 // TestDataOnTheWholeDisk: the mistakes that cost a disk.
 func TestDataOnTheWholeDisk(t *testing.T) {
 	const parts = `"storage":{"disks":[{"device":"/dev/sdb","partitions":[{"number":1}]}]}`

@@ -43,11 +43,13 @@ func newPlanner(config *ignition.Config, facts *disk.Facts) *planner {
 	return p
 }
 
-// addDevice adds a device under all its names. The first device with a name keeps it.
+// addDevice adds a device under all its names. A name that several disks have is none.
 func (p *planner) addDevice(d *device) {
 	p.devices = append(p.devices, d)
 	for _, name := range append(d.aliases(), d.out.Device) {
-		if p.byName[name] == nil {
+		if other, twice := p.byName[name]; twice && other != d && d.facts != nil {
+			p.byName[name] = nil
+		} else {
 			p.byName[name] = d
 		}
 	}

@@ -51,7 +51,7 @@ func (p *planner) raid(i int) {
 		if s.Action == Create || s.Action == Wipe {
 			s.replaces(v)
 		}
-		v.content = disk.Content{Known: true, Type: "linux_raid_member", Bytes: v.bytes}
+		v.overwrite(disk.Content{Type: "linux_raid_member"})
 	}
 	if spares := value(config.Spares); spares > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d of the devices are spares", spares))
@@ -120,9 +120,7 @@ func (p *planner) luks(i int) {
 	d.whole.step, d.whole.bytes = s, max(v.bytes-headerOfLuks, 0)
 	d.whole.content = disk.Content{Known: s.Action == Create || s.Action == Wipe}
 	if s.Action == Create || s.Action == Wipe {
-		v.content = disk.Content{
-			Known: true, Type: luksType, Version: "2", Label: value(config.Label), UUID: value(config.UUID), Bytes: v.bytes,
-		}
+		v.overwrite(disk.Content{Type: luksType, Version: "2", Label: value(config.Label), UUID: value(config.UUID)})
 	}
 }
 
