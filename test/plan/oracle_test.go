@@ -187,7 +187,7 @@ func compareLosses(planned *plan.Plan, before, after map[int]found, say sayer) {
 		case !survives && !isPlanned:
 			say("loss", "%s of partition %d is lost; the plan loses: %q", old.Type, number, lost)
 		// The superblock of a file system on the whole disk can be left below a new partition table.
-		case survives && isPlanned && number > 0 && !strings.Contains(lost, "the end of"):
+		case survives && isPlanned && number > 0 && !strings.Contains(lost, "are left"):
 			say("loss", "%s of partition %d is still there; the plan loses: %q", old.Type, number, lost)
 		}
 	}

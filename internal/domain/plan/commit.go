@@ -142,7 +142,7 @@ func lostVolumes(d *device, before []*volume, only *volume) []string {
 		case now == nil:
 			lost = append(lost, name)
 		case now.bytes < old.bytes && !old.content.Empty():
-			lost = append(lost, fmt.Sprintf("the end of %s: it shrinks to %s", name, disk.Size(now.bytes)))
+			lost = append(lost, fmt.Sprintf("%s: only the first %s are left", name, disk.Size(now.bytes)))
 		}
 	}
 	return lost
