@@ -182,7 +182,10 @@ func TestServerOfAClusterDies(t *testing.T) {
 	opts := Options{Replicas: 3, KeyDir: t.TempDir(), Logger: logger}
 	a := run(t, js, opts)
 	eventuallyIn(t, time.Minute, "the log is ready", func() bool { return a.ReadinessCheck() == nil })
-	a.append(t, record("a", v1.StateBooting, 0), record("b", v1.StateBooting, 0))
+	// A new stream of three servers can elect another leader once more.
+	eventuallyIn(t, time.Minute, "the first records are written", func() bool {
+		return a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0), record("b", v1.StateBooting, 0)}) == nil
+	})
 	stream, err := js.Stream(t.Context(), Stream)
 	if err != nil {
 		t.Fatal(err)
