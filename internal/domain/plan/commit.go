@@ -114,6 +114,9 @@ func (part *partitionStep) describe(d *device, made *disk.Partition, before []*v
 	if v != nil {
 		v.step = s
 		s.Detail = fmt.Sprintf("%s at %s", disk.Size(v.bytes), disk.Size(v.part.Start*d.facts.SectorSize))
+		if d.facts.Rounded {
+			s.Detail = "about " + s.Detail
+		}
 	}
 	if !part.deletes {
 		return

@@ -79,6 +79,10 @@ func (d *device) cannot(parts []*partitionStep, failing int, err error) {
 		if i == failing {
 			part.step.Action, part.step.Rule = Fail, "sgdisk cannot make the partition: "+err.Error()
 			part.step.Detail = wanted(part.spec)
+			if d.facts.Rounded {
+				part.step.Action = Unknown
+				part.step.Rule += ", by sizes that are rounded: run lsblk with --bytes"
+			}
 			continue
 		}
 		if part.step.Action == "" {

@@ -370,6 +370,10 @@ func TestNeverAGuess(t *testing.T) {
 	rounded := testDisk()
 	rounded.Disks[0].Rounded = true
 	wantSteps(t, planOf(t, rounded, partitions(`{"number":1,"sizeMiB":1024}`)), IsUnknown, "unknown partition 1")
+	wantSteps(t, planOf(t, rounded, partitions(`{"number":2,"sizeMiB":511000}`)), IsUnknown, "unknown partition 2")
+	if s := find(t, planOf(t, rounded, partitions(`{"number":2}`)), "partition", "2"); s.Detail != "about 499 GiB at 1 GiB" {
+		t.Errorf("%v", s)
+	}
 }
 
 // TestInsideAFormerFileSystem: blkid can find a copy of a superblock where a new partition begins.
