@@ -45,7 +45,8 @@ type diskOptions struct{ disks, blank []string }
 
 func (o *diskOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.disks, "disks", nil, "file with the disks of the machine, - for standard input (repeatable)")
-	flags.StringArrayVar(&o.blank, "blank", nil, "DEVICE=SIZE of a disk with nothing on it, such as /dev/sda=500GB (repeatable)")
+	flags.StringArrayVar(&o.blank, "blank", nil,
+		"DEVICE=SIZE of a disk with nothing on it, such as /dev/sda=500GB (repeatable)")
 }
 
 func newPlanCommand() *cobra.Command {
@@ -71,8 +72,8 @@ or a BareMetalHost with status.hardware as Metal3 writes it. Several files are j
 status.hardware of the host of --host. What the facts do not say is "unknown" in the
 plan.
 
-The exit code is 0 if no data is lost, 3 if data would be lost, 4 if Ignition would
-fail (also where data is lost before it does), 1 if the plan is incomplete or not
+The exit code is 0 if Ignition destroys no data, 3 if it would destroy data, 4 if it
+would fail (also where it destroys data before), 1 if the plan is incomplete or not
 possible, and 2 for wrong usage. docs/plan.md has the rules.`,
 		Example: `  glowplug plan storage.bu --blank /dev/sda=500GB
   lsblk --bytes --json --output-all | ssh admin 'glowplug plan worker -n rack-a --disks -'
@@ -273,7 +274,8 @@ func (p *planCommand) received(ctx context.Context, host string) (namespace, nam
 		return "", "", err
 	}
 	if answer.Winner == nil {
-		return "", "", withHint(errors.New("no config matches the host "+host), "glowplug explain "+host+" shows why")
+		err := errors.New("the host " + host + " receives no Ignition config, and only such a config can be planned")
+		return "", "", withHint(err, "glowplug explain "+host+" shows why; a kickstart cannot be planned")
 	}
 	namespace, name, _ = strings.Cut(answer.Winner.Config, "/")
 	return namespace, name, nil

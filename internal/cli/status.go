@@ -264,7 +264,7 @@ const notPlanned = "not possible: "
 
 // planTexts are the outcomes of plans as text.
 var planTexts = map[string]string{
-	plan.Safe: "no data is lost", plan.Destroys: "data is lost", plan.Fails: "Ignition fails",
+	plan.Safe: "Ignition destroys no data", plan.Destroys: "Ignition destroys data", plan.Fails: "Ignition fails",
 	plan.IsUnknown: "incomplete: the facts do not say what is on the disks",
 }
 

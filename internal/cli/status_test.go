@@ -40,7 +40,7 @@ boots now:  its disk: it is provisioned
 gets now:   rack/worker by labels, spec 3.4.0, abababababab
 got last:   rack/worker, abababababab
 disks:      2 disks, reported 60m ago
-plan:       no data is lost
+plan:       Ignition destroys no data
 
 Nothing needs attention.
 ` {

@@ -95,7 +95,7 @@ spec:
 	status, err := exec.Command("ip", "netns", "exec", r.name, program, "status", "--kubeconfig", r.server.kubeconfig(),
 		"rack/one").CombinedOutput()
 	for _, want := range []string{
-		"gets now:   rack/all by default", "disks:      1 disk, reported ", "plan:       data is lost\n",
+		"gets now:   rack/all by default", "disks:      1 disk, reported ", "plan:       Ignition destroys data\n",
 		"- Ignition would destroy data with this config: ext4 \"data\" on /dev/sdz1, 512 MiB\n",
 	} {
 		if !strings.Contains(string(status), want) {

@@ -42,7 +42,7 @@ const (
 	Destroys = "destroys"
 	// IsUnknown: the facts do not say what would happen.
 	IsUnknown = "unknown"
-	// Safe: no data is lost.
+	// Safe: Ignition destroys no data.
 	Safe = "safe"
 )
 

@@ -78,8 +78,8 @@ func (p *printer) word(a Action) string {
 
 // verdicts say what an outcome means.
 var verdicts = map[string]string{
-	Safe:      "No data is lost.",
-	Destroys:  "DATA IS LOST.",
+	Safe:      "Ignition destroys no data.",
+	Destroys:  "IGNITION DESTROYS DATA.",
 	Fails:     "IGNITION FAILS.",
 	IsUnknown: "The plan is incomplete: the facts do not say what is on the disks.",
 }
