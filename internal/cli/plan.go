@@ -102,8 +102,6 @@ func (p *planCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	var name string
-	var config []byte
 	if len(args) == 0 && p.host == "" {
 		return usagef("name a config, a file or, with --host, a host")
 	}
@@ -115,13 +113,7 @@ func (p *planCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	switch {
-	case len(args) == 1 && (args[0] == "-" || strings.Contains(args[0], "/") || formatOf(args[0]) != ""):
-		name = args[0]
-		config, err = p.compile(cmd, name)
-	default:
-		name, config, err = p.fetch(cmd.Context(), args)
-	}
+	name, config, err := p.source(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -140,6 +132,15 @@ func (p *planCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return exitOf(result)
+}
+
+// source returns the config that is planned, and its name.
+func (p *planCommand) source(cmd *cobra.Command, args []string) (name string, config []byte, err error) {
+	if len(args) == 1 && (args[0] == "-" || strings.Contains(args[0], "/") || formatOf(args[0]) != "") {
+		config, err = p.compile(cmd, args[0])
+		return args[0], config, err
+	}
+	return p.fetch(cmd.Context(), args)
 }
 
 // exitOf returns the error with the exit code of an outcome.

@@ -54,14 +54,9 @@ Folders are searched, without hidden files, hidden folders and .cfg files.`,
 			if err := checkKickstartVersion(installer); err != nil {
 				return err
 			}
-			facts, err := disks.facts(cmd.InOrStdin())
-			switch {
-			case err != nil:
+			facts, err := disks.planned(plans, cmd.InOrStdin())
+			if err != nil {
 				return err
-			case plans && facts == nil:
-				return usagef("--plan needs to know the disks: give --disks or --blank")
-			case !plans && facts != nil:
-				return usagef("--disks and --blank are for --plan")
 			}
 			files, err := sourceFiles(args)
 			if err != nil {

@@ -2,12 +2,28 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/disk"
 	"glowplug/internal/domain/plan"
 	"glowplug/internal/domain/report"
 )
+
+// planned reads the disks that configs are planned on; nil: none are planned.
+func (o *diskOptions) planned(plans bool, stdin io.Reader) (*disk.Facts, error) {
+	facts, err := o.facts(stdin)
+	switch {
+	case err != nil:
+		return nil, err
+	case plans && facts == nil:
+		return nil, usagef("--plan needs to know the disks: give --disks or --blank")
+	case !plans && facts != nil:
+		return nil, usagef("--disks and --blank are for --plan")
+	}
+	return facts, nil
+}
 
 // planAll plans the configs of the objects, merged over their layers.
 func (c *checker) planAll() error {

@@ -97,7 +97,8 @@ func (c Content) String() string {
 
 // Index finds disks by their names.
 type Index struct {
-	// names has the paths and aliases, and serials the serial numbers. nil: several disks have it.
+	// names has the paths and aliases, and serials the models with their serial numbers, as in names
+	// that udev gives. nil: several disks have it.
 	names, serials map[string]*Disk
 }
 
@@ -113,7 +114,10 @@ func NewIndex(facts *Facts) *Index {
 		for _, name := range names {
 			only(x.names, name, d)
 		}
-		if d.Serial != "" {
+		switch {
+		case d.Serial != "" && d.Model != "":
+			only(x.serials, strings.ReplaceAll(d.Model+"_"+d.Serial, " ", "_"), d)
+		case d.Serial != "" && strings.HasPrefix(d.Path, "/dev/vd"): // a virtio disk has no model
 			only(x.serials, d.Serial, d)
 		}
 	}
@@ -122,6 +126,9 @@ func NewIndex(facts *Facts) *Index {
 
 // byID is the folder in which udev names a disk by its WWN, and by its model and serial number.
 const byID = "/dev/disk/by-id/"
+
+// maxFileName is the longest name of a file on Linux, in bytes.
+const maxFileName = 255
 
 func only(disks map[string]*Disk, name string, d *Disk) {
 	if other, twice := disks[name]; twice && other != d {
@@ -138,10 +145,14 @@ func (x *Index) Find(device string) *Disk {
 		return d
 	}
 	id, ok := strings.CutPrefix(device, byID)
-	for ok { // the serial number is behind one of the underscores
-		if _, id, ok = strings.Cut(id, "_"); ok && x.serials[id] != nil {
-			return x.serials[id]
-		}
+	if _, id, _ = strings.Cut(id, "-"); !ok || len(id) > maxFileName { // the bus comes first
+		return nil
+	}
+	if d := x.serials[id]; d != nil {
+		return d
+	}
+	if d := x.serials[strings.TrimSuffix(id, "_1")]; d != nil && strings.HasPrefix(d.Path, "/dev/nvme") {
+		return d // the number of its namespace comes last
 	}
 	return nil
 }
@@ -149,7 +160,7 @@ func (x *Index) Find(device string) *Disk {
 // PartitionPath is the path of a partition of a disk: a p comes before the number where the
 // name of the disk ends in a digit.
 func (d *Disk) PartitionPath(number int) string {
-	if last := d.Path[len(d.Path)-1]; '0' <= last && last <= '9' {
+	if last := lastByte(d.Path); '0' <= last && last <= '9' {
 		return d.Path + "p" + strconv.Itoa(number)
 	}
 	return d.Path + strconv.Itoa(number)

@@ -140,6 +140,8 @@ func (d *Disk) check() error {
 		return fmt.Errorf("a size of %d bytes cannot be", d.Size)
 	case d.SectorSize != 512 && d.SectorSize != 4096:
 		return fmt.Errorf("a logical sector of %d bytes cannot be: want 512 or 4096", d.SectorSize)
+	case d.Table == TableNone && len(d.Partitions) > 0:
+		return errors.New("it has partitions, and no partition table")
 	case len(d.Partitions) > entriesOfTable:
 		return fmt.Errorf("it has %d partitions: at most %d can be planned", len(d.Partitions), entriesOfTable)
 	}

@@ -117,7 +117,7 @@ func TestJoin(t *testing.T) {
 
 func TestReadHardware(t *testing.T) {
 	const hardware = `{"storage":[{"name":"/dev/disk/by-path/pci-1","alternateNames":["/dev/sda"],"sizeBytes":500107862016,
-		"serialNumber":"S2","wwn":"0x5","rotational":false}],"cpu":{"count":8}}`
+		"serialNumber":"S2","model":"A Disk","wwn":"0x5","rotational":false}],"cpu":{"count":8}}`
 	for _, document := range []string{hardware, `{"kind":"BareMetalHost","status":{"hardware":` + hardware + `}}`} {
 		facts, err := Read([]byte(document))
 		if err != nil {
@@ -127,7 +127,8 @@ func TestReadHardware(t *testing.T) {
 		if d := index.Find("/dev/sda"); d == nil || d.Size != 500107862016 || d.Table != TableUnknown {
 			t.Errorf("%+v", facts)
 		}
-		if index.Find("/dev/disk/by-id/wwn-0x5") == nil || index.Find("/dev/disk/by-id/ata-Disk_S2") == nil {
+		if index.Find("/dev/disk/by-id/wwn-0x5") == nil || index.Find("/dev/disk/by-id/ata-A_Disk_S2") == nil ||
+			index.Find("/dev/disk/by-id/ata-Other_S2") != nil {
 			t.Error("a disk has names with its WWN and its serial number")
 		}
 	}
@@ -161,6 +162,8 @@ func TestBadDocuments(t *testing.T) {
 		part(`"size":512,"start":"2.5M"`):                                    `"2.5M" is no whole number`,
 		device(`"pttype":"gpt","size":1073741824,"children":[` + many + `]`): "it has 10000 partitions: at most 128",
 		`{"blockdevices":[{"name":"sda","type":"disk","size":512},{"name":"sda","type":"disk","size":512}]}`:   "is listed twice",
+		`{"storage":[{"name":"","partitions":[{"number":1}]}]}`:                                                "has to be that of a device",
+		`{"storage":[{"name":"/dev/a","partitionTable":"none","partitions":[{"number":1}]}]}`:                  "and no partition table",
 		`{"storage":[{"name":"sda","sizeBytes":512}]}`:                                                         "has to be that of a device",
 		part(`"size":4096,"start":2048},{"name":"sda2","type":"part","partuuid":"y","size":4096,"start":2050`): "1 and 2 overlap",
 	} {

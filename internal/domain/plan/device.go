@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"glowplug/internal/domain/disk"
 )
@@ -38,8 +39,10 @@ type volume struct {
 	// inherits is true for a partition that begins where one was before, so that it contains what
 	// that contained.
 	inherits bool
-	// wanted is true where the config makes a file system on it.
-	wanted bool
+	// wanted is the number of file systems that the config makes on it, and usedBy the array or the
+	// encrypted volume of the config that it is a part of; empty: of none.
+	wanted int
+	usedBy string
 	// step is the step that makes or finds the volume; nil: there is none.
 	step *step
 }
@@ -100,12 +103,26 @@ func (v *volume) paths() []string {
 		}
 	}
 	if v.part.Label != "" {
-		names = append(names, "/dev/disk/by-partlabel/"+v.part.Label)
+		names = append(names, "/dev/disk/by-partlabel/"+encoded(v.part.Label))
 	}
 	if v.part.GUID != "" {
 		names = append(names, "/dev/disk/by-partuuid/"+strings.ToLower(v.part.GUID))
 	}
 	return names
+}
+
+// encoded is a label as udev writes it into the name of a link (encode_devnode_name of systemd).
+func encoded(label string) string {
+	var b strings.Builder
+	for _, c := range label {
+		if c > unicode.MaxASCII || strings.ContainsRune("#+-.:=@_", c) ||
+			'0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+			b.WriteRune(c)
+		} else {
+			fmt.Fprintf(&b, "\\x%02x", c)
+		}
+	}
+	return b.String()
 }
 
 // aliases are the other names of a disk or an array.

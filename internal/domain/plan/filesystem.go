@@ -20,7 +20,7 @@ func (p *planner) filesystems() {
 	device := func(i int) []string { return []string{list[i].Device} }
 	for _, fs := range list {
 		if v := p.find(fs.Device); v != nil && fs.Format != nil {
-			v.wanted = true
+			v.wanted++
 		}
 	}
 	before, failed := p.failed, p.failed
@@ -41,7 +41,7 @@ func (p *planner) filesystem(i int) {
 	field := fmt.Sprintf("storage.filesystems.%d", i)
 	format := value(fs.Format)
 	s := &step{Step: Step{Kind: "filesystem", Name: describeFilesystem(fs), Detail: mountedAt(fs), Field: field}}
-	at := &mount{path: value(fs.Path), format: format, step: s}
+	at := &mount{path: value(fs.Path), format: format, step: s, device: path.Clean(fs.Device)}
 	p.paths = append(p.paths, at)
 	v := p.find(fs.Device)
 	if fs.Format == nil {
@@ -51,7 +51,14 @@ func (p *planner) filesystem(i int) {
 		p.lacks(fs.Device, s)
 		return
 	}
-	if fs.Format != nil {
+	switch {
+	case fs.Format == nil:
+	case v.usedBy != "":
+		s.Action, s.Rule, s.Field = Fail, "the device is in use: "+v.usedBy, field+".device"
+	case v.wanted > 1:
+		s.Action, s.Field = Unknown, field+".device"
+		s.Rule = "the config has several file systems on this device, under different names, which Ignition makes at the same time"
+	default:
 		decideFilesystem(s, fs, v, field)
 	}
 	p.add(v, s)
@@ -94,16 +101,16 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 			s.Rule = cmp.Or(v.unclear, s.Rule)
 			s.Notes = append(s.Notes, "Ignition reuses "+format+", fails on another file system, and makes one where there is none")
 			return
-		case found.Type == typeOf(format) && (found.Type != "" || format == "none"):
+		case format == "none" && found.Type == "":
+			s.Action, s.Rule = Keep, "there is no file system, and the format is none"
+			return
+		case found.Type == typeOf(format) && found.Type != "":
 			if differs, at := differsFrom(fs, found); differs != "" {
 				s.Action, s.Field = Fail, field+"."+at
 				s.Rule = "there is " + article(found) + ", " + differs + ", and wipeFilesystem does not allow to replace it"
 				return
 			}
 			s.Action, s.Rule = Reuse, "the file system matches: what it contains stays"
-			if format == "none" {
-				s.Action, s.Rule = Keep, "there is no file system, and the format is none"
-			}
 			return
 		case found.Type != "":
 			s.Action, s.Field = Fail, field+".wipeFilesystem"
@@ -126,7 +133,7 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 		s.Rule = "wipeFilesystem is true: Ignition makes a new file system whatever is there"
 	}
 	s.replaces(v)
-	if v.part == nil && slices.ContainsFunc(v.device.volumes, func(part *volume) bool { return part.wanted }) {
+	if v.part == nil && slices.ContainsFunc(v.device.volumes, func(part *volume) bool { return part.wanted > 0 }) {
 		s.Action = Unknown
 		s.Rule = "the config has a file system on the whole disk, and one on a partition of it: Ignition makes both at the " +
 			"same time, and fails where one finds the other busy"
@@ -253,7 +260,8 @@ func cannotMake(fs ignition.Filesystem, v *volume) (reason, field string) {
 
 // mount is a file system of the config, and where it is mounted while files are written.
 type mount struct {
-	path, format string
+	// device is its device in the config.
+	path, format, device string
 	// fresh is true where the file system is made by this boot, so that it contains nothing.
 	fresh  bool
 	volume *volume
@@ -273,6 +281,13 @@ func (p *planner) mount() {
 	slices.SortStableFunc(mounted, func(a, b *mount) int { return depth(a.path) - depth(b.path) })
 	for _, m := range mounted {
 		v := m.volume
+		if gone := m.lostName(); gone != "" {
+			failing := &step{Step: Step{
+				Action: Fail, Kind: "mount", Name: m.path, Field: m.step.Field,
+				Rule: "Ignition mounts " + m.device + ", and the new file system has another " + gone,
+			}}
+			m.step.below = append(m.step.below, p.reach(failing))
+		}
 		if m.step.Action == Reuse && v.content.Bytes > 0 && v.bytes < v.content.Bytes {
 			failing := &step{Step: Step{
 				Action: Fail, Kind: "mount", Name: m.path, Field: m.step.Field,
@@ -286,6 +301,21 @@ func (p *planner) mount() {
 	for _, m := range mounted {
 		p.mounts[m.path] = m // of two at one path, the later hides the earlier
 	}
+}
+
+// lostName says which name of a device a new file system takes away, so that it cannot be mounted
+// by that name; "": none.
+func (m *mount) lostName() string {
+	if !m.fresh {
+		return ""
+	}
+	if label, ok := strings.CutPrefix(m.device, "/dev/disk/by-label/"); ok && label != encoded(m.volume.content.Label) {
+		return "label"
+	}
+	if id, ok := strings.CutPrefix(m.device, "/dev/disk/by-uuid/"); ok && !strings.EqualFold(id, m.volume.content.UUID) {
+		return "UUID"
+	}
+	return ""
 }
 
 func depth(p string) int {

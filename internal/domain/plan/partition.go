@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"path"
 	"slices"
 
 	"glowplug/internal/domain/disk"
@@ -24,70 +25,125 @@ type partitionStep struct {
 func (p *planner) partition(i int) {
 	config := p.config.Storage.Disks[i]
 	field := fmt.Sprintf("storage.disks.%d", i)
+	if v := p.partitionNamed(config.Device); v != nil {
+		p.partitionOfPartition(config, field, v)
+		return
+	}
 	d := p.device(config.Device)
 	wipes := value(config.WipeTable)
 	if d.facts == nil || d.facts.Size == 0 || d.facts.Table == disk.TableUnknown && !wipes {
 		p.unknownPartitions(config, field)
 		return
 	}
-	before := d.volumes
-	whole := d.whole.content
+	before, whole := d.volumes, d.whole.content
+	if reason := d.unpartitionable(&config); reason != "" {
+		p.add(&d.whole, &step{Step: Step{
+			Action: Fail, Kind: "partition table", Name: d.out.Device, Field: field + ".wipeTable",
+			Rule: reason + ". Set wipeTable to replace it",
+		}})
+		return
+	}
 	var wiping *step
-	switch {
-	case wipes:
-		wiping = p.add(&d.whole, &step{Step: Step{
-			Action: Wipe, Kind: "partition table", Name: d.out.Device, Field: field + ".wipeTable",
-			Rule: "wipeTable is true: Ignition removes the partition table before it makes partitions",
-		}})
-		if d.facts.Table == disk.TableUnknown {
-			wiping.Action = Unknown
-			wiping.Notes = append(wiping.Notes, "the facts do not say what the disk contains: all of it is lost")
-		}
-		d.table, d.volumes = disk.NewGPT(d.facts.Sectors(), d.facts.SectorSize), nil
-		d.whole.content = disk.Content{Known: whole.Empty()} // sgdisk does not reach the superblock of btrfs
-	case d.table == nil:
-		p.add(&d.whole, &step{Step: Step{
-			Action: Fail, Kind: "partition table", Name: d.out.Device, Field: field + ".wipeTable",
-			Rule: fmt.Sprintf("the disk has a partition table of type %s; Ignition reads only gpt. Set wipeTable to replace it",
-				d.facts.Table),
-		}})
-		return
+	if wipes {
+		wiping = p.add(&d.whole, d.wipeTable(field))
 	}
-	if looksLikeMBR[whole.Type] && !wipes && len(config.Partitions) > 0 {
-		p.add(&d.whole, &step{Step: Step{
-			Action: Fail, Kind: "partition table", Name: d.out.Device, Field: field + ".wipeTable",
-			Rule: "there is " + article(whole) + " on the whole disk, which sgdisk takes for a DOS partition table and does not " +
-				"change. Set wipeTable to replace it",
-		}})
-		return
-	}
-	// lsblk does not say where the usable part of a table begins: sgdisk lets it begin behind the
-	// entries, sfdisk at 1 MiB.
-	other := *d
-	other.table = d.table.Clone()
-	other.table.First = max(other.table.First, 1<<20/d.facts.SectorSize)
-	parts := d.partition(config, field, before, whole)
-	if !wipes && d.facts.Table == disk.TableGPT && d.facts.First == 0 &&
-		!slices.Equal(places(parts), places(other.partition(config, field, before, whole))) {
-		parts[0].step.Action = Unknown
-		parts[0].step.Rule = "lsblk does not say where the usable part of the table begins, and the partitions depend on it: " +
-			"give the output of sfdisk --json too"
-	}
+	parts := d.partitionSurely(config, field, before, whole)
 	if wiping != nil {
-		wiping.Loses = lostVolumes(d, before, nil)
-		if whole.Type != "" {
-			wiping.Loses = append(wiping.Loses, whole.String()+" on the whole disk")
-		}
-		if len(wiping.Loses) == 0 && wiping.Action == Wipe {
-			wiping.Action, wiping.Detail = Create, "gpt"
-			if len(before) > 0 {
-				wiping.Notes = append(wiping.Notes, "each partition is made again where it was: what it contains stays")
-			}
-		}
+		wiping.wiped(d, before, whole)
 	}
 	for _, part := range parts {
 		p.add(&d.whole, part.step)
 	}
+}
+
+// partitionNamed returns the partition that the path of a disk in the config names; nil: it names
+// none.
+func (p *planner) partitionNamed(name string) *volume {
+	of := p.diskOf(name)
+	if of == nil {
+		return nil
+	}
+	for _, v := range of.volumes {
+		if slices.Contains(v.paths(), path.Clean(name)) {
+			return v
+		}
+	}
+	return nil
+}
+
+// partitionOfPartition plans a partition table in a partition, which Ignition makes, and the kernel
+// does not read.
+func (p *planner) partitionOfPartition(config ignition.Disk, field string, v *volume) {
+	s := &step{Step: Step{
+		Action: Unknown, Kind: "partition table", Name: config.Device, Field: field + ".device",
+		Rule: "the device is a partition, not a disk: Ignition makes a partition table in it, and Linux does not read that",
+	}}
+	if value(config.WipeTable) || len(config.Partitions) > 0 {
+		s.Loses = lostContent(v)
+		v.content = disk.Content{}
+	}
+	p.add(v, s)
+}
+
+// unpartitionable says why Ignition cannot partition a disk as it is; "": it can, or wipes the
+// partition table first.
+func (d *device) unpartitionable(config *ignition.Disk) string {
+	whole := d.whole.content
+	switch {
+	case value(config.WipeTable):
+	case d.table == nil:
+		return fmt.Sprintf("the disk has a partition table of type %s; Ignition reads only gpt", d.facts.Table)
+	case looksLikeMBR[whole.Type] && len(config.Partitions) > 0:
+		return "there is " + article(whole) + " on the whole disk, which sgdisk takes for a DOS partition table and does not change"
+	}
+	return ""
+}
+
+// wipeTable removes the partition table of a disk.
+func (d *device) wipeTable(field string) *step {
+	s := &step{Step: Step{
+		Action: Wipe, Kind: "partition table", Name: d.out.Device, Field: field + ".wipeTable",
+		Rule: "wipeTable is true: Ignition removes the partition table before it makes partitions",
+	}}
+	if d.facts.Table == disk.TableUnknown {
+		s.Action = Unknown
+		s.Notes = append(s.Notes, "the facts do not say what the disk contains: all of it is lost")
+	}
+	d.table, d.volumes = disk.NewGPT(d.facts.Sectors(), d.facts.SectorSize), nil
+	d.whole.content = disk.Content{Known: d.whole.content.Empty()} // sgdisk does not reach the superblock of btrfs
+	return s
+}
+
+// wiped says what a removed partition table cost, once the partitions are made.
+func (s *step) wiped(d *device, before []*volume, whole disk.Content) {
+	s.Loses = lostVolumes(d, before, nil)
+	if whole.Type != "" {
+		s.Loses = append(s.Loses, whole.String()+" on the whole disk")
+	}
+	if len(s.Loses) > 0 || s.Action != Wipe {
+		return
+	}
+	s.Action, s.Detail = Create, "gpt"
+	if len(before) > 0 {
+		s.Notes = append(s.Notes, "each partition is made again where it was: what it contains stays")
+	}
+}
+
+// partitionSurely is partition, and marks what is not sure: lsblk does not say where the usable part
+// of a table begins. sgdisk lets it begin behind the entries, sfdisk at 1 MiB.
+func (d *device) partitionSurely(config ignition.Disk, field string, before []*volume,
+	whole disk.Content) []*partitionStep {
+	other := *d
+	other.table = d.table.Clone()
+	other.table.First = max(other.table.First, 1<<20/d.facts.SectorSize)
+	parts := d.partition(config, field, before, whole)
+	isSure := value(config.WipeTable) || d.facts.Table != disk.TableGPT || d.facts.First > 0
+	if !isSure && !slices.Equal(places(parts), places(other.partition(config, field, before, whole))) {
+		parts[0].step.Action = Unknown
+		parts[0].step.Rule = "lsblk does not say where the usable part of the table begins, and the partitions depend on it: " +
+			"give the output of sfdisk --json too"
+	}
+	return parts
 }
 
 // partition changes the table and the volumes of a disk, and returns the steps.

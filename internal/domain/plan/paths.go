@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -16,13 +17,22 @@ import (
 func paths(config *ignition.Config, mounted mounts, failed bool) []*step {
 	entries := slices.Concat(directories(config), files(config), links(config))
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.order() - b.order() })
-	hiding := mountUnits(config.Systemd.Units)
+	hiding, above := mountUnits(config.Systemd.Units), mounted.above()
 	var onRoot []*step
 	for _, e := range entries {
 		name := path.Clean(e.node.Path)
+		if len(name) > maxPath {
+			e.step.Action, e.step.Rule = Fail, "the path is longer than 4096 bytes"
+			failed, onRoot = true, append(onRoot, e.step)
+			continue
+		}
 		on := mounted.covering(name)
 		e.settle(on)
 		e.step.NotReached = failed
+		if m := above[name]; m != nil && value(e.node.Overwrite) {
+			e.removes(m)
+			failed = true
+		}
 		if where := hiddenBy(hiding, name); where != "" && (on == nil || !covers(where, on.path)) {
 			e.step.Notes = append(e.step.Notes, "a mount unit of the config mounts something at "+where+
 				" later, which hides it: give the file system the path "+where)
@@ -72,11 +82,26 @@ func (e entry) settle(on *mount) {
 	case value(e.node.Overwrite):
 		s.Action, s.Field = Overwrite, s.Field+".overwrite"
 		s.Rule = "overwrite is true: Ignition removes what is at the path, also a directory with all that is in it"
-		if on != nil && on.step.Action == Reuse && s.Kind == "directory" {
-			s.Loses = []string{"what is in " + e.node.Path + " on the file system that is reused"}
+		if on != nil && on.step.Action == Reuse {
+			s.Loses = []string{"what is at " + e.node.Path + " on the file system that is reused"}
 		}
 	}
 }
+
+// removes sets the failure of an entry with overwrite whose path is that of a mount, or above it:
+// Ignition removes all that is in the file system, and cannot remove the place of the mount.
+func (e entry) removes(m *mount) {
+	s := e.step
+	s.Action, s.Field = Fail, strings.TrimSuffix(s.Field, ".overwrite")+".overwrite"
+	s.Rule = "overwrite is true, and a file system is mounted at " + m.path + ": Ignition removes what is in it, and fails on " +
+		"the place of the mount"
+	if m.step.Action == Reuse {
+		s.Loses = []string{"what is on the file system that is reused at " + m.path}
+	}
+}
+
+// maxPath is the longest path that Linux takes, in bytes.
+const maxPath = 4096
 
 func directories(config *ignition.Config) []entry {
 	var entries []entry
@@ -167,6 +192,23 @@ func (mounted mounts) covering(name string) *mount {
 		}
 		name = path.Dir(name)
 	}
+}
+
+// above has a mount for each place of a mount and each folder above one.
+func (mounted mounts) above() map[string]*mount {
+	folders := map[string]*mount{}
+	for _, place := range slices.Sorted(maps.Keys(mounted)) {
+		m := mounted[place]
+		if len(m.path) > maxPath {
+			continue
+		}
+		for folder := m.path; folder != "/" && folder != "."; folder = path.Dir(folder) {
+			if known := folders[folder]; known == nil || known.step.Action != Reuse {
+				folders[folder] = m
+			}
+		}
+	}
+	return folders
 }
 
 // covers reports whether a path is a folder or below it.

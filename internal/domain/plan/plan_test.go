@@ -304,7 +304,7 @@ func TestVolumesOverPartitions(t *testing.T) {
 func TestNamesOfSeveralDisks(t *testing.T) {
 	facts := twoDisks()
 	for i := range facts.Disks {
-		facts.Disks[i].Serial = "0000"
+		facts.Disks[i].Serial, facts.Disks[i].Model = "0000", "Disk"
 		facts.Disks[i].Aliases = []string{"/dev/disk/by-path/x"}
 	}
 	for _, name := range []string{"/dev/disk/by-path/x", "/dev/disk/by-id/ata-Disk_0000"} {
@@ -349,6 +349,61 @@ func TestFailureKeepsTheRestAway(t *testing.T) {
 	}
 	if len(p.Devices[0].After) > 0 {
 		t.Errorf("what a failure leaves is not told: %v", p.Devices[0].After)
+	}
+}
+
+// TestMistakes has mistakes that look harmless, and what Ignition makes of them.
+func TestMistakes(t *testing.T) {
+	const onOld = `"filesystems":[{"device":"/dev/sda1","format":"ext4","path":"/data/sub"}]`
+	data := `the file system that is reused`
+	spaced := testDisk()
+	spaced.Disks[0].Partitions[0].Label = "my data"
+	for _, c := range []struct {
+		name, storage string
+		facts         *disk.Facts
+		outcome       string
+		wants         []string
+	}{
+		{"a directory with overwrite above a mount", onOld + `,"directories":[{"path":"/data","overwrite":true}]`, testDisk(), Fails,
+			[]string{"fail directory /data", "what is on " + data + " at /data/sub"}},
+		{"a directory with overwrite at a mount", onOld + `,"directories":[{"path":"/data/sub","overwrite":true}]`, testDisk(), Fails,
+			[]string{"fail directory /data/sub", "what is on " + data}},
+		{"a file with overwrite on a file system that is reused", onOld + `,"files":[{"path":"/data/sub/x","overwrite":true}]`,
+			testDisk(), Destroys, []string{"overwrite file /data/sub/x", "what is at /data/sub/x on " + data}},
+		{"a label with a space, as udev does not write it", `"filesystems":[{"device":"/dev/disk/by-partlabel/my data","format":"ext4"}]`,
+			spaced, IsUnknown, []string{"unknown filesystem ext4"}},
+		{"a label with a space, as udev writes it", `"filesystems":[{"device":"/dev/disk/by-partlabel/my\\x20data","format":"ext4"}]`,
+			spaced, Safe, []string{"reuse filesystem ext4"}},
+		{"one device under two names", `"filesystems":[{"device":"/dev/sda1","format":"ext4"},
+			{"device":"/dev/disk/by-partlabel/old","format":"ext4"}]`, testDisk(), IsUnknown, []string{"unknown filesystem ext4"}},
+		{"two encrypted volumes on one device", `"luks":[{"name":"a","device":"/dev/sdb"},{"name":"b","device":"/dev/sdb"}]`, twoDisks(),
+			Fails, []string{"create luks a", "fail luks b"}},
+		{"a file system on a member of an array", `"raid":[{"name":"m","level":"raid1","devices":["/dev/sdb","/dev/sdc"]}],
+			"filesystems":[{"device":"/dev/sdb","format":"ext4","wipeFilesystem":true}]`, twoDisks(), Fails,
+			[]string{"create raid m", "fail filesystem ext4"}},
+		{"too few devices", `"raid":[{"name":"m","level":"raid6","devices":["/dev/sdb","/dev/sdc"]}]`, twoDisks(), Fails,
+			[]string{"fail raid m"}},
+		{"a mount by a label that is replaced", `"filesystems":[{"device":"/dev/disk/by-label/fs","format":"ext4","label":"new","path":"/d",
+			"wipeFilesystem":true}]`, testDisk(), Fails, []string{"wipe filesystem ext4", "fail mount /d"}},
+		{"a partition as a disk", `"disks":[{"device":"/dev/sda1","wipeTable":true}]`, testDisk(), Destroys,
+			[]string{"unknown partition table /dev/sda1", `ext4 "fs" on /dev/sda1`}},
+		{"the format none with a label", `"filesystems":[{"device":"/dev/sdb","format":"none","label":"x"}]`, twoDisks(), Safe,
+			[]string{"keep filesystem none"}},
+		{"a path that is too long", `"files":[{"path":"` + strings.Repeat("/a", 3000) + `"}]`, nil, Fails, []string{"fail file"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := planOf(t, c.facts, `"storage":{`+c.storage+`}`)
+			var text strings.Builder
+			p.Walk(func(s *Step) { fmt.Fprintf(&text, "%s %s %s loses %q\n", s.Action, s.Kind, s.Name, s.Loses) })
+			for _, want := range c.wants {
+				if !strings.Contains(strings.ReplaceAll(text.String(), `\"`, `"`), want) {
+					t.Errorf("no %q in\n%s", want, text.String())
+				}
+			}
+			if p.Outcome != c.outcome {
+				t.Errorf("outcome %s, want %s\n%s", p.Outcome, c.outcome, text.String())
+			}
+		})
 	}
 }
 
@@ -419,7 +474,7 @@ func TestUnknownContentStays(t *testing.T) {
 func TestNames(t *testing.T) {
 	facts := testDisk()
 	d := &facts.Disks[0]
-	d.Serial, d.WWN, d.Aliases = "S123", "0x5000c500", []string{"/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}
+	d.Model, d.Serial, d.WWN, d.Aliases = "Disk", "S123", "0x5000c500", []string{"/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}
 	for _, name := range []string{
 		"/dev/sda1", "/dev/disk/by-id/wwn-0x5000c500-part1", "/dev/disk/by-path/pci-0000:00:1f.2-ata-1-part1",
 		"/dev/disk/by-partlabel/old", "/dev/disk/by-label/fs", "/dev/disk/by-partuuid/11111111-2222-3333-4444-555555555555",

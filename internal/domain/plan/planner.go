@@ -141,7 +141,7 @@ func (p *planner) reindex() {
 				add(name, v)
 			}
 			if v.content.Label != "" {
-				add("/dev/disk/by-label/"+v.content.Label, v)
+				add("/dev/disk/by-label/"+encoded(v.content.Label), v)
 			}
 			if v.content.UUID != "" {
 				add("/dev/disk/by-uuid/"+strings.ToLower(v.content.UUID), v)

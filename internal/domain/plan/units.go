@@ -41,6 +41,8 @@ func planUnit(unit ignition.Unit, field string) *step {
 		s.Action, s.Field = Disable, field+".enabled"
 	case len(unit.Dropins) > 0:
 		s.Action = Change
+	case unit.Mask != nil:
+		s.Action, s.Field, s.Rule = Change, field+".mask", "mask is false: Ignition unmasks the unit where the image masks it"
 	default:
 		s.Action, s.Rule = Keep, "the config says nothing about the unit"
 	}

@@ -48,10 +48,19 @@ func (p *planner) raid(i int) {
 		}
 		members, sizes = append(members, v.place()), append(sizes, v.bytes)
 		wasMember = wasMember || !v.content.Known || v.content.Type == "linux_raid_member"
+		if v.usedBy != "" {
+			s.Action, s.Rule = Fail, "the device "+v.place()+" is in use: "+v.usedBy
+		}
 		if s.Action == Create || s.Action == Wipe {
 			s.replaces(v)
 		}
 		v.overwrite(disk.Content{Type: "linux_raid_member"})
+		v.usedBy = "the array " + config.Name + " of the config has it"
+	}
+	active := len(config.Devices) - value(config.Spares)
+	if needs := fewest[strings.TrimPrefix(value(config.Level), "raid")]; active < needs {
+		s.Action, s.Rule = Fail, fmt.Sprintf("mdadm needs at least %d devices for %s, and the config has %d", needs,
+			value(config.Level), active)
 	}
 	if spares := value(config.Spares); spares > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d of the devices are spares", spares))
@@ -61,10 +70,14 @@ func (p *planner) raid(i int) {
 	}
 	s.Detail = fmt.Sprintf("%s of %s", value(config.Level), strings.Join(members, ", "))
 	p.add(&d.whole, s)
-	// An array over the members of an earlier one has its data, and its file system, where that had it.
+	// An array over the members of an earlier one has its data, and its file system, where that had
+	// it. With options, such as --metadata=1.0, that can be so for what the members contained.
 	d.whole.bytes, d.whole.step = d.out.Size, s
-	d.whole.content = disk.Content{Known: s.Action != Unknown && !wasMember}
+	d.whole.content = disk.Content{Known: s.Action != Unknown && !wasMember && len(config.Options) == 0}
 }
+
+// fewest are the numbers of devices below which mdadm refuses a level (Create.c of mdadm).
+var fewest = map[string]int{"4": 2, "5": 2, "6": 4, "10": 2}
 
 // arraySize is the size of an array without the little that mdadm keeps for itself.
 func arraySize(level string, sizes []int64, spares int) int64 {
@@ -115,8 +128,13 @@ func (p *planner) luks(i int) {
 		d.whole.step = s
 		return
 	}
-	decideLuks(s, config, v, field)
+	if v.usedBy != "" {
+		s.Action, s.Rule, s.Field = Fail, "the device is in use: "+v.usedBy, field+".device"
+	} else {
+		decideLuks(s, config, v, field)
+	}
 	p.add(v, s)
+	v.usedBy = "the encrypted volume " + config.Name + " of the config is on it"
 	d.whole.step, d.whole.bytes = s, max(v.bytes-headerOfLuks, 0)
 	d.whole.content = disk.Content{Known: s.Action == Create || s.Action == Wipe}
 	if s.Action == Create || s.Action == Wipe {
