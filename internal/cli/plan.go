@@ -227,8 +227,8 @@ func (p *planCommand) compile(cmd *cobra.Command, name string) ([]byte, error) {
 	return artifact.Bytes, nil
 }
 
-// fetch returns a config of the server, as a machine has it in the end: the one that is named, or
-// the one that the host receives.
+// fetch returns a config of the server with all configs that it refers to merged: the named config,
+// or the config that the host receives.
 func (p *planCommand) fetch(ctx context.Context, args []string) (name string, config []byte, err error) {
 	namespace := p.namespace()
 	if len(args) == 1 {

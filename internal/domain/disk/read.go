@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (d *Disk) checkOverlaps() error {
 		return nil
 	}
 	byStart := slices.Clone(d.Partitions)
-	slices.SortFunc(byStart, func(a, b Partition) int { return int(min(max(a.Start-b.Start, -1), 1)) })
+	slices.SortFunc(byStart, func(a, b Partition) int { return cmp.Compare(a.Start, b.Start) })
 	for i := 1; i < len(byStart); i++ {
 		if before := byStart[i-1]; before.Start+before.Size > byStart[i].Start {
 			return fmt.Errorf("the partitions %d and %d overlap", before.Number, byStart[i].Number)

@@ -14,7 +14,7 @@ import (
 	"glowplug/internal/domain/disk"
 )
 
-// Bounds of a report: of the document, and of what is kept of it.
+// Bounds of the document and of the stored hardware, in bytes.
 const (
 	MaxDocument = 1 << 20
 	maxKept     = 64 << 10

@@ -38,7 +38,8 @@ func (d *device) commit(parts []*partitionStep, before []*volume, whole disk.Con
 	for i, part := range parts {
 		part.describe(d, made[i], before)
 	}
-	if created := slices.IndexFunc(made, func(m *disk.Partition) bool { return m != nil }); created >= 0 && d.whole.content.Type != "" {
+	created := slices.IndexFunc(made, func(m *disk.Partition) bool { return m != nil })
+	if created >= 0 && d.whole.content.Type != "" {
 		s := parts[created].step
 		s.Action = Wipe
 		s.Loses = append(s.Loses, d.whole.content.String()+" on the whole disk")
@@ -103,12 +104,10 @@ func startingAt(volumes []*volume, start int64) *volume {
 // describe says of a step how its partition is, and what is lost.
 func (part *partitionStep) describe(d *device, made *disk.Partition, before []*volume) {
 	s := part.step
-	if made != nil && part.spec.Number == 0 {
-		s.Name = fmt.Sprintf("%d %s", made.Number, s.Name)
-	}
 	number := part.spec.Number
-	if made != nil {
+	if made != nil && number == 0 {
 		number = made.Number
+		s.Name = fmt.Sprintf("%d %s", number, s.Name)
 	}
 	v := d.volume(number)
 	if v != nil {

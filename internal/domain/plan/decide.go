@@ -136,7 +136,13 @@ func (part *partitionStep) decide(d *device) {
 		s.Rule = "the partition exists, shouldExist is false, and wipePartitionEntry is true"
 		return
 	}
-	differs, at := part.differs(exists, d.facts.SectorSize, true)
+	differs, at := part.differs(exists)
+	differsInSizeOnly := differs == "" && part.size != nil && *part.size != exists.Size
+	if differsInSizeOnly {
+		sector := d.facts.SectorSize
+		differs, at = fmt.Sprintf("it has %s (%d sectors), and the config says %s (%d sectors)", disk.Size(exists.Size*sector),
+			exists.Size, disk.Size(*part.size*sector), *part.size), "sizeMiB"
+	}
 	switch {
 	case differs == "" && d.facts.Rounded && (part.start != nil || part.size != nil):
 		s.Action, s.Rule = Unknown, "the sizes in the disk facts are rounded: run lsblk with --bytes"
@@ -146,7 +152,7 @@ func (part *partitionStep) decide(d *device) {
 		s.Action, part.deletes, part.creates = Wipe, true, true
 		s.Rule = "the partition does not match (" + differs + "), and wipePartitionEntry is true"
 		s.Field = field + ".wipePartitionEntry"
-	case value(part.spec.Resize) && part.differsApartFromSize(exists) == "":
+	case value(part.spec.Resize) && differsInSizeOnly:
 		s.Action, part.deletes, part.creates = Resize, true, true
 		s.Rule = "the partition matches in all but its size, and resize is true"
 		s.Field = field + ".resize"
@@ -158,14 +164,9 @@ func (part *partitionStep) decide(d *device) {
 	}
 }
 
-func (part *partitionStep) differsApartFromSize(exists *disk.Partition) string {
-	differs, _ := part.differs(exists, 0, false)
-	return differs
-}
-
-// differs says in what an existing partition does not match the config, and the field; "": it
-// matches (partitionMatches).
-func (part *partitionStep) differs(exists *disk.Partition, sector int64, withSize bool) (differs, field string) {
+// differs says in what an existing partition does not match the config, apart from its size, and
+// the field; "": it matches (partitionMatchesCommon).
+func (part *partitionStep) differs(exists *disk.Partition) (differs, field string) {
 	spec := part.spec
 	switch {
 	case part.start != nil && *part.start != exists.Start:
@@ -176,9 +177,6 @@ func (part *partitionStep) differs(exists *disk.Partition, sector int64, withSiz
 		return fmt.Sprintf("its type GUID is %s", exists.TypeGUID), "typeGuid"
 	case spec.Label != nil && *spec.Label != exists.Label:
 		return fmt.Sprintf("its label is %q", exists.Label), "label"
-	case withSize && part.size != nil && *part.size != exists.Size:
-		return fmt.Sprintf("it has %s (%d sectors), and the config says %s (%d sectors)", disk.Size(exists.Size*sector),
-			exists.Size, disk.Size(*part.size*sector), *part.size), "sizeMiB"
 	}
 	return "", ""
 }

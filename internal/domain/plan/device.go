@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -160,7 +161,7 @@ func (d *device) parts() []Part {
 			parts = append(parts, Part{Start: free[0] * sector, Size: (free[1] - free[0] + 1) * sector})
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b Part) int { return int(min(max(a.Start-b.Start, -1), 1)) })
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(a.Start, b.Start) })
 	return parts
 }
 

@@ -57,7 +57,8 @@ func (p *planner) filesystem(i int) {
 		s.Action, s.Rule, s.Field = Fail, "the device is in use: "+v.usedBy, field+".device"
 	case v.wanted > 1:
 		s.Action, s.Field = Unknown, field+".device"
-		s.Rule = "the config has several file systems on this device, under different names, which Ignition makes at the same time"
+		s.Rule = "the config has several file systems on this device, under different names, which Ignition makes " +
+			"at the same time"
 	default:
 		decideFilesystem(s, fs, v, field)
 	}
@@ -99,7 +100,8 @@ func decideFilesystem(s *step, fs ignition.Filesystem, v *volume, field string) 
 				s.Rule = leftover
 			}
 			s.Rule = cmp.Or(v.unclear, s.Rule)
-			s.Notes = append(s.Notes, "Ignition reuses "+format+", fails on another file system, and makes one where there is none")
+			s.Notes = append(s.Notes, "Ignition reuses "+format+", fails on another file system, and makes one where "+
+				"there is none")
 			return
 		case format == "none" && found.Type == "":
 			s.Action, s.Rule = Keep, "there is no file system, and the format is none"
@@ -282,25 +284,23 @@ func (p *planner) mount() {
 	for _, m := range mounted {
 		v := m.volume
 		if gone := m.lostName(); gone != "" {
-			failing := &step{Step: Step{
-				Action: Fail, Kind: "mount", Name: m.path, Field: m.step.Field,
-				Rule: "Ignition mounts " + m.device + ", and the new file system has another " + gone,
-			}}
-			m.step.below = append(m.step.below, p.reach(failing))
+			p.failMount(m, "Ignition mounts "+m.device+", and the new file system has another "+gone)
 		}
 		if m.step.Action == Reuse && v.content.Bytes > 0 && v.bytes < v.content.Bytes {
-			failing := &step{Step: Step{
-				Action: Fail, Kind: "mount", Name: m.path, Field: m.step.Field,
-				Rule: fmt.Sprintf("the file system was made for %s, and the partition has %s", disk.Size(v.content.Bytes),
-					disk.Size(v.bytes)),
-			}}
-			m.step.below = append(m.step.below, p.reach(failing))
+			p.failMount(m, fmt.Sprintf("the file system was made for %s, and the partition has %s",
+				disk.Size(v.content.Bytes), disk.Size(v.bytes)))
 		}
 	}
 	p.mounts = mounts{}
 	for _, m := range mounted {
 		p.mounts[m.path] = m // of two at one path, the later hides the earlier
 	}
+}
+
+// failMount adds the failure of a mount below its file system.
+func (p *planner) failMount(m *mount, rule string) {
+	failing := &step{Step: Step{Action: Fail, Kind: "mount", Name: m.path, Field: m.step.Field, Rule: rule}}
+	m.step.below = append(m.step.below, p.reach(failing))
 }
 
 // lostName says which name of a device a new file system takes away, so that it cannot be mounted

@@ -108,7 +108,7 @@ type Step struct {
 	Field string `json:"field,omitempty"`
 	// Loses are the data that are lost, one entry for a partition, file system or volume.
 	Loses []string `json:"loses,omitempty"`
-	// NotReached is true where an earlier step fails, so that Ignition does not come to this one.
+	// NotReached is true where an earlier step fails: Ignition does not execute this step.
 	NotReached bool `json:"notReached,omitempty"`
 	// Notes are conditions and warnings.
 	Notes []string `json:"notes,omitempty"`

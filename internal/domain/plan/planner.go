@@ -103,7 +103,7 @@ func finish(steps []*step) []Step {
 	return out
 }
 
-// reach says of a step whether Ignition comes to it, and ends Ignition where the step fails.
+// reach sets NotReached of a step after a failed step, and notes the failure of the step.
 func (p *planner) reach(s *step) *step {
 	s.NotReached = p.failed
 	p.failed = p.failed || s.Action == Fail
