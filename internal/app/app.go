@@ -333,6 +333,8 @@ func (a builder) serveAPI() error {
 	a.api, err = api.New(api.Options{
 		Stores:       stores,
 		Inventory:    a.inventory,
+		Decider:      a.decider,
+		MaxIgnition:  a.imageController.MaxIgnition,
 		Render:       renderer.Render,
 		Templates:    a.rendered,
 		HostStatus:   a.checker,

@@ -53,7 +53,8 @@ serves each booting machine the right one, matched by MAC, IP, host name or labe
 
 Every flag can also be set as an environment variable: --data-dir is
 GLOWPLUG_DATA_DIR.`,
-		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newExplainCommand(),
+		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newDiffCommand(),
+		newExplainCommand(),
 		newPlanCommand(), newStatusCommand(), newAdoptCommand(), newRenderCommand(), newISOCommand(),
 		newCoreOSCommand(), newStoreCommand(), newKubeconfigCommand(), newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -206,7 +206,7 @@ func phaseOf(view snapshot.View, config *snapshot.Config) Phase {
 	case config == nil:
 		return Converted
 	case config.Stack != nil && config.Stack.Own != nil:
-		if isUnmerged(view, config) {
+		if view.IsUnmerged(config) {
 			return Compiled
 		}
 	case isUnfinished(config):
@@ -232,27 +232,6 @@ func isUnfinished(config *snapshot.Config) bool {
 func isPending(config *v1.IgnitionConfig) bool {
 	return config.Status.Phase == v1.PhasePending && !config.AwaitsHosts() ||
 		config.Status.Phase == v1.PhaseError && strings.HasPrefix(config.Status.ErrorMessage, refusedResult)
-}
-
-// isUnmerged reports whether a config may have to be merged again.
-func isUnmerged(view snapshot.View, config *snapshot.Config) bool {
-	stack := config.Stack
-	if config.Failing || config.Pending || config.Stale || len(stack.Merged) != len(stack.Layers) {
-		return true
-	}
-	for i, name := range stack.Layers {
-		layer := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: name})
-		if layer == nil || layer.Template || stack.Merged[i] != (v1.LayerStatus{Name: name, Hash: layer.Hash,
-			Stale: layer.Failing}) {
-			return true
-		}
-		if layer.Failing {
-			return true // the status gives the reason, which may have changed
-		}
-	}
-	// The layers have not changed, but the layers of a layer may have.
-	_, _, found := compile.Stack(config.Name, stack.Layers, view.Layers(config.Namespace))
-	return found.HasError()
 }
 
 // isUnconverted reports whether the status of a served config lacks the spec versions that it

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -86,12 +85,20 @@ func Tie(d *Decider, view snapshot.View, h *snapshot.Host) (served, other *snaps
 	if config == nil {
 		return nil, nil
 	}
-	q := configQuestion{newQuestion(d, view, &Request{Type: config.Type})}
-	q.dec.Host = h
-	query := q.query()
-	ranked := match.Rank(view.Rules(), &query)
-	if len(ranked) < 2 || !ranked[0].Equals(ranked[1]) {
+	without := view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{config.Ref: nil}})
+	if other = RunnerUp(d, without, h, config); other == nil {
 		return nil, nil
 	}
-	return ranked[0].Rule.Config.(*snapshot.Config), ranked[1].Rule.Config.(*snapshot.Config)
+	return config, other
+}
+
+// RunnerUp returns the config that a host matches as it matches the one that it receives, so that
+// only their age decides; nil: there is none. without is the view without the one that it receives.
+func RunnerUp(d *Decider, without snapshot.View, h *snapshot.Host, config *snapshot.Config) *snapshot.Config {
+	query := d.queryFor(without, h, config.Type)
+	other, _ := without.Pick(&query)
+	if other == nil || !snapshot.MatchEqually(&query, config, other) {
+		return nil
+	}
+	return other
 }

@@ -57,6 +57,9 @@ func New(opts Options) *Decider {
 	return &Decider{opts: opts, forms: newForms()}
 }
 
+// Renderer returns the renderer of templates; nil: there is none.
+func (d *Decider) Renderer() Renderer { return d.opts.Renderer }
+
 // Config decides which config a machine receives.
 func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil) }
 
@@ -65,20 +68,23 @@ func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil
 func (d *Decider) config(req *Request, t *trace) ConfigDecision {
 	q := configQuestion{newQuestion(d, snapshot.View{}, req)}
 	q.pick(t)
-	if q.dec.Err == nil && q.dec.Config != nil && q.dec.Config.Template && !req.Claims.Raw {
-		q.dec.Template = true
-		q.dec.Err = q.render()
-	}
+	q.renderChosen()
 	return q.dec
 }
 
 // Assigned returns the config of a type that a host receives without claims; nil: none.
 func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) *snapshot.Config {
-	q := configQuestion{newQuestion(d, view, &Request{Type: typ})}
-	q.dec.Host = host
-	query := q.query()
+	query := d.queryFor(view, host, typ)
 	config, _ := view.Pick(&query)
 	return config
+}
+
+// queryFor returns the query for the config of a type that a host, which need not be stored,
+// receives without claims.
+func (d *Decider) queryFor(view snapshot.View, host *snapshot.Host, typ string) match.Query {
+	q := configQuestion{newQuestion(d, view, &Request{Type: typ})}
+	q.dec.Host = host
+	return q.query()
 }
 
 // anyInstaller has the types of config of a host whose installer is not known, in their order.
@@ -87,9 +93,7 @@ var anyInstaller = []string{Ignition, Kickstart}
 // ConfigOf returns the config that a host, which need not be stored, receives without
 // claims: of type ignition or, without one, kickstart. nil: there is none.
 func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Config, match.Tier) {
-	q := configQuestion{newQuestion(d, view, &Request{})}
-	q.dec.Host = h
-	query := q.query()
+	query := d.queryFor(view, h, "")
 	for _, typ := range anyInstaller {
 		query.Type = typ
 		if config, tier := view.Pick(&query); config != nil {

@@ -163,6 +163,14 @@ type Asker struct {
 	Gone <-chan struct{}
 }
 
+// renderChosen renders the chosen config if it is a template.
+func (q *configQuestion) renderChosen() {
+	if q.dec.Err == nil && q.dec.Config != nil && q.dec.Config.Template && !q.req.Claims.Raw {
+		q.dec.Template = true
+		q.dec.Err = q.render()
+	}
+}
+
 // render replaces the template by its rendering for the machine, and chooses the Ignition
 // version of the answer.
 func (q *configQuestion) render() *fault.Error {

@@ -77,6 +77,9 @@ func (x *Index) setInScopes(edit *shardmap.Edit, rule indexed, isListed bool) {
 // Len returns the number of rules.
 func (x *Index) Len() int { return x.byRef.Len() }
 
+// Has reports whether there is a rule of a type.
+func (x *Index) Has(typ string) bool { return x.scopes.Has(scopeKey{typ, ""}) }
+
 // Rules returns all rules, in no order.
 func (x *Index) Rules() []*Rule {
 	rules := make([]*Rule, 0, x.byRef.Len())

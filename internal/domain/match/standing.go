@@ -61,6 +61,12 @@ func (s Standing) Equals(o Standing) bool {
 	return s.Tier != None && s.Tier == o.Tier && s.isForeign == o.isForeign && s.depth == o.depth
 }
 
+// Equal reports whether two rules match a machine and only their age puts one first.
+func Equal(a, b *Rule, q *Query) bool {
+	standings := Rank([]*Rule{a, b}, q)
+	return standings[0].Equals(standings[1])
+}
+
 // compareBools compares two bools: false goes first.
 func compareBools(a, b bool) int {
 	switch {

@@ -27,6 +27,8 @@ import (
 // audit, tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := withOther(api, s.opts.Explain, isExplain)
+	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer),
+		c.RequestInfoResolver), isImpact)
 	h = withReadOnly(h)
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
@@ -59,10 +61,15 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 // explainPath is served by Options.Explain to callers who may use the API.
 const explainPath = "/api/v1/explain"
 
+// impactPath answers with the impact of a set of changes on the hosts.
+const impactPath = "/api/v1/impact"
+
 // isoSubresource is the image file of an ISCSICdrom.
 const isoSubresource = "iso"
 
 func isExplain(r *http.Request) bool { return r.URL.Path == explainPath }
+
+func isImpact(r *http.Request) bool { return r.URL.Path == impactPath }
 
 func isUpload(r *http.Request) bool {
 	info, ok := request.RequestInfoFrom(r.Context())

@@ -5,11 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
 
 	v1 "glowplug/api/v1"
@@ -126,87 +121,25 @@ func ofField(message string) string {
 	return "spec.config: " + message
 }
 
-// configREST serves configs, and reports those that it has stored. Their warnings are given after
-// that, and not by the strategy: a write that is refused has no effect that they could tell of.
-type configREST struct {
-	*endpoint
-	opts *Options
-}
-
-func newConfigREST(e *endpoint, opts *Options) *configREST {
-	e.BeginCreate = func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc,
-		error) {
-		note(ctx, obj, nil)
-		return func(context.Context, bool) {}, nil
-	}
-	e.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, _ *metav1.UpdateOptions) (registry.FinishFunc,
-		error) {
-		note(ctx, obj, old)
-		return func(context.Context, bool) {}, nil
-	}
-	return &configREST{e, opts}
-}
-
-// Create stores a new config.
-func (r *configREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
-	options *metav1.CreateOptions) (runtime.Object, error) {
-	ctx, a := withAttempt(ctx, options.DryRun)
-	out, err := r.endpoint.Create(ctx, obj, validate, options)
-	if err == nil {
-		r.done(ctx, a)
-	}
-	return out, err
-}
-
-// Update stores a config in place of another one, or a new one.
-func (r *configREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
-	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
-	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	ctx, a := withAttempt(ctx, options.DryRun)
-	out, created, err := r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
-	if err == nil {
-		r.done(ctx, a)
-	}
-	return out, created, err
-}
-
-// attempt is the last attempt of a request to store a config. The library calls its hooks
-// before an object is stored, and again where the store has another one by then, as after a
-// delete: only the last attempt was stored.
-type attempt struct {
-	config, old *v1.IgnitionConfig
-	dryRun      bool
-}
-
-type attemptKey struct{}
-
-func withAttempt(ctx context.Context, dryRun []string) (context.Context, *attempt) {
-	a := &attempt{dryRun: dryrun.IsDryRun(dryRun)}
-	return context.WithValue(ctx, attemptKey{}, a), a
-}
-
-// note keeps an attempt.
-func note(ctx context.Context, obj, old runtime.Object) {
-	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		a.config, _ = obj.(*v1.IgnitionConfig)
-		a.old, _ = old.(*v1.IgnitionConfig)
-	}
-}
-
-// done adds the warnings to the answer of a write that has succeeded, and reports its config if that
-// is stored and another one than before.
-func (r *configREST) done(ctx context.Context, a *attempt) {
-	if a.config == nil {
-		return
-	}
-	warnings := configWarnings(a.config, a.old, a.dryRun)
-	if r.opts.ConfigWarnings != nil {
-		warnings = append(warnings, r.opts.ConfigWarnings(a.config)...)
-	}
-	for _, text := range warnings {
-		warning.AddWarning(ctx, "", text)
-	}
-	if !a.dryRun && (a.old == nil || a.config.Generation != a.old.Generation) {
-		r.opts.ConfigStatus.Admitted(a.config, a.old)
+// configDone adds the warnings to the answer of a write of a config that has succeeded, and reports
+// the config if it is stored and another one than before. The warnings are given after that, and not
+// by the strategy: a write that is refused has no effect that they could tell of.
+func configDone(opts *Options) func(ctx context.Context, a *attempt) {
+	return func(ctx context.Context, a *attempt) {
+		config, _ := a.now.(*v1.IgnitionConfig)
+		if config == nil {
+			return // it is deleted
+		}
+		old, _ := a.old.(*v1.IgnitionConfig)
+		warnings := configWarnings(config, old, a.dryRun)
+		if opts.ConfigWarnings != nil {
+			warnings = append(warnings, opts.ConfigWarnings(config)...)
+		}
+		for _, text := range warnings {
+			warning.AddWarning(ctx, "", text)
+		}
+		if !a.dryRun && (old == nil || config.Generation != old.Generation) {
+			opts.ConfigStatus.Admitted(config, old)
+		}
 	}
 }

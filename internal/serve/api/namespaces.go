@@ -176,6 +176,7 @@ func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.V
 	}
 	terminate := func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		namespace := obj.(*v1.Namespace)
+		note(ctx, change{old: namespace.DeepCopy()})
 		if validate != nil {
 			if err := validate(ctx, namespace); err != nil {
 				return nil, nil, err

@@ -26,6 +26,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/snapshot"
 )
 
 // eventTTL is how long an event lives, in seconds.
@@ -54,8 +55,12 @@ func restOptions(resource string, store storage.Interface) generic.RESTOptions {
 // endpoints are those of the kinds, by resource and subresource.
 type endpoints struct {
 	namespaces *namespaces
-	storage    map[string]rest.Storage
-	err        error
+	// inventory has the objects on which the impact of a write depends; nil: it is not predicted.
+	// written is called after each write that has succeeded.
+	inventory *snapshot.Inventory
+	written   func(context.Context, *attempt)
+	storage   map[string]rest.Storage
+	err       error
 }
 
 // install adds the endpoints of a kind and returns the main one.
@@ -94,7 +99,8 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 		}
 		return keyOf(ctx, name)
 	}
-	e := &endpoint{Store: store, shortName: k.shortName}
+	e := &endpoint{Store: store, shortName: k.shortName, inventory: into.inventory}
+	e.finished = append(e.finished, into.written)
 	if k.inAll {
 		e.categories = []string{"all"}
 	}
@@ -138,17 +144,24 @@ type endpoint struct {
 	*registry.Store
 	shortName  string
 	categories []string
+	inventory  *snapshot.Inventory
+	// finished are called after each write or delete that has succeeded.
+	finished []func(context.Context, *attempt)
 }
 
 func (e *endpoint) ShortNames() []string { return []string{e.shortName} }
 func (e *endpoint) Categories() []string { return e.categories }
 
-// Update answers server-side apply of a field that the kind does not have with 400. The
-// library takes it for an internal error.
+// Update stores an object in place of another one, or a new one. It answers server-side apply of a
+// field that the kind does not have with 400. The library takes it for an internal error.
 func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	ctx, a := e.withAttempt(ctx, options.DryRun)
 	out, created, err := e.Store.Update(ctx, name, info, create, update, forceCreate, options)
+	if err == nil {
+		e.finish(ctx, a)
+	}
 	if err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
 		err = apierrors.NewBadRequest(err.Error())
 	}

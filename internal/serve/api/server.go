@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,6 +68,11 @@ type Options struct {
 	Render    func(ctx context.Context, name string, config []byte, spec string) ([]byte, error)
 	Templates decide.Renderer
 	Inventory *snapshot.Inventory
+	// Decider predicts the impact of writes on hosts, with Inventory; nil: nothing is predicted.
+	// MaxIgnition returns the newest Ignition spec version that an image reads or will read; "":
+	// that is not known.
+	Decider     *decide.Decider
+	MaxIgnition func(*v1.ISCSICdrom) string
 	// Explain serves /api/v1/explain to authenticated callers.
 	Explain http.Handler
 	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to authenticated
@@ -108,6 +114,7 @@ type Server struct {
 	authorizer authorizer.Authorizer
 	traces     *traces
 	terminator *terminator
+	impacts    *impacts
 	// lasting are the requests that may last for hours, watches and uploads, each with the
 	// function that ends it.
 	lasting sync.Map
@@ -141,6 +148,7 @@ func New(opts Options) (*Server, error) {
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.impacts = newImpacts(&s.opts)
 	namespaces := &namespaces{stores: opts.Stores}
 	if err := s.assemble(namespaces); err != nil {
 		s.stop()
@@ -199,9 +207,11 @@ func (s *Server) assemble(namespaces *namespaces) error {
 
 // installKinds serves the kinds under /api/v1 and the reviews of the caller beside them.
 func (s *Server) installKinds(namespaces *namespaces) error {
-	into := &endpoints{namespaces: namespaces, storage: map[string]rest.Storage{}}
-	configs := newConfigREST(install(into, configKind(&s.opts)), &s.opts)
-	into.storage[kinds.IgnitionConfigs] = configs
+	into := &endpoints{
+		namespaces: namespaces, inventory: s.opts.Inventory, written: s.impacts.warn, storage: map[string]rest.Storage{},
+	}
+	configs := install(into, configKind(&s.opts))
+	configs.finished = slices.Insert(configs.finished, 0, configDone(&s.opts))
 	rendered := newRendered(configs.Store, &s.opts)
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = rendered
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}

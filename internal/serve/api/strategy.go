@@ -122,7 +122,8 @@ func annotationWarnings(obj metav1.Object) (sentences []string) {
 	return sentences
 }
 
-func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+func (s *strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	note(ctx, change{now: obj.(T)})
 	warnings := annotationWarnings(obj.(T))
 	if s.warn != nil {
 		var none T
@@ -131,7 +132,8 @@ func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []
 	return warnings
 }
 
-func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	note(ctx, change{old.(T), obj.(T)})
 	warnings := annotationWarnings(obj.(T))
 	if s.warn != nil {
 		warnings = append(warnings, s.warn(obj.(T), old.(T))...)

@@ -14,7 +14,7 @@ import (
 func admitConfig(opts *Options) func(ctx context.Context, config, old *v1.IgnitionConfig) field.ErrorList {
 	return func(ctx context.Context, config, old *v1.IgnitionConfig) field.ErrorList {
 		strict := rejectsBroken(opts, config)
-		found, err := opts.ConfigStatus.Admit(ctx, config, old, strict)
+		found, err := opts.ConfigStatus.Admit(ctx, config, old, strict || isCollected(ctx))
 		if !strict {
 			return nil
 		}

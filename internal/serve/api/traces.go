@@ -112,8 +112,8 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 	refused := !seen.admitted && (status == http.StatusUnauthorized || status == http.StatusForbidden)
 	info, ok := request.RequestInfoFrom(r.Context())
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	if !refused && (reads || ok && isReview(info)) {
-		return // a review changes nothing
+	if !refused && (reads || ok && isReview(info) || isImpact(r)) {
+		return // a review or an impact changes nothing
 	}
 	var line attributes
 	line.add("user", seen.user)

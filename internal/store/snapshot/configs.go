@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/domain/shardmap"
@@ -109,6 +110,27 @@ func (v View) Layers(namespace string) func(name string) *compile.Layer {
 		}
 		return layer
 	}
+}
+
+// IsUnmerged reports whether a config with layers may have to be merged again.
+func (v View) IsUnmerged(config *Config) bool {
+	stack := config.Stack
+	if config.Failing || config.Pending || config.Stale || len(stack.Merged) != len(stack.Layers) {
+		return true
+	}
+	for i, name := range stack.Layers {
+		layer := v.Config(Ref{Namespace: config.Namespace, Name: name})
+		if layer == nil || layer.Template || stack.Merged[i] != (v1.LayerStatus{Name: name, Hash: layer.Hash,
+			Stale: layer.Failing}) {
+			return true
+		}
+		if layer.Failing {
+			return true // the status gives the reason, which may have changed
+		}
+	}
+	// The layers have not changed, but the layers of a layer may have.
+	_, _, found := compile.Stack(config.Name, stack.Layers, v.Layers(config.Namespace))
+	return found.HasError()
 }
 
 // imageIndex finds images by name and by IQN.

@@ -52,7 +52,7 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 	h := &Host{
 		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision,
 		Labels:   in.labels(labels),
-		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(),
+		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(), Inspected: bool(stored.Status.Hardware),
 	}
 	boot := HostBoot{
 		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,
@@ -271,7 +271,8 @@ func decodeImage(item kvstore.Item, _ *interner) (*Image, error) {
 func newImage(ref Ref, revision uint64, stored *storedImage) *Image {
 	meta, spec, status := &stored.Metadata, &stored.Spec, &stored.Status
 	return &Image{
-		Ref: ref, UID: meta.UID, Revision: revision, Config: refFrom(spec.IgnitionConfig, ref.Namespace),
+		Ref: ref, UID: meta.UID, Revision: revision, Generation: meta.Generation,
+		Config:  refFrom(spec.IgnitionConfig, ref.Namespace),
 		Created: time.Time(meta.Created), Version: spec.Version, Hidden: spec.Menu != nil && !*spec.Menu,
 		External: spec.External, CHAP: spec.CHAP, HTTP: spec.Transport == v1.TransportHTTP, Default: spec.Default,
 		HostsOnly:         spec.Access != "" && spec.Access != v1.AccessAny,
@@ -290,11 +291,14 @@ func decodeNamespace(item kvstore.Item, _ *interner) (*Namespace, error) {
 	if err := read(item.Value, &stored); err != nil {
 		return nil, err
 	}
-	annotations := stored.Metadata.Annotations
+	return newNamespace(strings.Clone(item.Key), stored.Metadata.Annotations), nil
+}
+
+func newNamespace(name string, annotations map[string]string) *Namespace {
 	return &Namespace{
-		Name: strings.Clone(item.Key), IPXE: annotations[v1.AnnotationIPXE],
+		Name: name, IPXE: annotations[v1.AnnotationIPXE],
 		RejectsBroken: annotations[v1.AnnotationRejectBroken] == "true",
-	}, nil
+	}
 }
 
 // interner lets hosts with the same labels share one map: a map takes more room

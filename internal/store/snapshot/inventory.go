@@ -46,6 +46,8 @@ type Host struct {
 	Progress Progress
 	// Unmet are the conditions that its status says to be False.
 	Unmet Conditions
+	// Inspected is true where its status has the hardware of its machine.
+	Inspected bool
 }
 
 // HostBoot are settings of booting that few hosts have.
@@ -190,6 +192,8 @@ type Image struct {
 	Ref
 	UID      string
 	Revision uint64
+	// Generation is metadata.generation, which a change of the spec counts.
+	Generation int64
 	// Config is the IgnitionConfig for hosts that boot the image; zero: none.
 	Config Ref
 

@@ -19,6 +19,7 @@ func HostFrom(host *v1.BareMetalHost) *Host {
 		State:      status.State,
 		LastScript: whole(status.LastScript), LastSeen: whole(status.LastSeen), LastBoot: whole(status.LastBoot),
 		Rearmed: status.Rearmed, BootCount: status.BootCount, BootRecord: status.BootRecord,
+		Hardware: status.Hardware != nil,
 	}}
 	for _, c := range status.Conditions {
 		stored.Status.Conditions = append(stored.Status.Conditions, condition{Type: c.Type, Status: string(c.Status)})

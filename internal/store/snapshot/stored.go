@@ -52,6 +52,7 @@ type hostStatus struct {
 	BootCount  int64       `json:"bootCount"`
 	BootRecord int64       `json:"bootRecord"`
 	Conditions []condition `json:"conditions"`
+	Hardware   presence    `json:"hardware"`
 }
 
 type configStatus struct {
@@ -75,6 +76,15 @@ type imageStatus struct {
 type condition struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
+}
+
+// presence is true for a value that is not null, which is read over.
+type presence bool
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (p *presence) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	*p = decoder.PeekKind() != 'n'
+	return decoder.SkipValue()
 }
 
 // timestamp is a time in UTC; null and "" are zero.

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,6 +22,12 @@ func (v View) Host(ref Ref) *Host { return v.hosts.byRef.get(ref) }
 func (v View) Hosts() []*Host {
 	return slices.AppendSeq(make([]*Host, 0, v.hosts.byRef.len()), v.hosts.byRef.all())
 }
+
+// AllHosts is Hosts without a list.
+func (v View) AllHosts() iter.Seq[*Host] { return v.hosts.byRef.all() }
+
+// HostCount returns the number of hosts.
+func (v View) HostCount() int { return v.hosts.byRef.len() }
 
 // HostsByState counts the hosts by status.state. A host that has never booted is Available.
 func (v View) HostsByState() map[string]int {
@@ -195,6 +202,9 @@ func (v View) Tied(config *Config) *Config {
 	}
 	return nil
 }
+
+// HasConfigs reports whether there is a config of a type.
+func (v View) HasConfigs(typ string) bool { return v.configs.rules.Has(typ) }
 
 // Rules returns the rules of all configs, in no order.
 func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"glowplug/internal/client"
+	"glowplug/internal/domain/impact"
+)
+
+// Exit codes of diff beside 0, 1 and 2.
+const (
+	exitChanges = 3
+	exitWorse   = 4
+)
+
+// impactPath is the endpoint for the impact of a change set.
+const impactPath = "/api/v1/impact"
+
+// diffCommand has the flags of diff.
+type diffCommand struct {
+	clientOptions
+	preparer
+	files    []string
+	deletes  bool
+	show     bool
+	output   string
+	selector plainOptions
+}
+
+// changeSet is the body of a request for an impact.
+type changeSet struct {
+	Apply  []json.RawMessage `json:"apply,omitempty"`
+	Delete []json.RawMessage `json:"delete,omitempty"`
+}
+
+func newDiffCommand() *cobra.Command {
+	d := &diffCommand{}
+	cmd := &cobra.Command{
+		Use:   "diff -f PATH…",
+		Short: "Show which hosts a change concerns, before it is applied",
+		Long: `Show what applying manifests, or a config file, would change for the hosts: which of them
+would receive another config or other contents of it, would be left without one, could
+not read theirs, or would boot something else. All objects of the files are one change
+set. Nothing is written.
+
+The files are those of glowplug apply. With --delete it is shown what deleting their
+objects would change.
+
+Hosts with the same effects are one group. With --show the answer has the difference of
+the bytes, and hosts with the same difference are one group; an element of a list is
+named by its path, name or device, and the contents of a file are decoded.
+
+Where the disks of a host are known (status.hardware), its plan is compared as well: data
+that Ignition would destroy after the change, and does not destroy before, is listed.
+
+The exit code is 0 if nothing changes for any host, 3 if something changes, 4 if something
+changes for the worse (a host without a config, or one that cannot be served, read or
+booted, that is stale or ambiguous, or data that would be destroyed), 1 if the impact cannot
+be computed, and 2 for wrong usage.`,
+		Example: `  glowplug diff -f base.yaml
+  glowplug diff -f rack/ --show
+  glowplug diff -f worker.yaml --delete
+  glowplug diff -f node7.bu --mac 52:54:00:10:00:11 -o json`,
+		Args: arguments(),
+		RunE: d.run,
+	}
+	d.clientOptions.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&d.files, "filename", "f", nil,
+		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
+	d.addNamespace(cmd, "namespace of objects without one")
+	flags.BoolVar(&d.deletes, "delete", false, "show what deleting the objects would change")
+	flags.BoolVar(&d.show, "show", false, "show the difference of the bytes that hosts receive")
+	addFilesDir(cmd, &d.filesDir)
+	d.selector.addFlags(cmd)
+	addOutput(cmd, &d.output)
+	return cmd
+}
+
+func (d *diffCommand) run(cmd *cobra.Command, _ []string) error {
+	if len(d.files) == 0 {
+		return withHint(usagef("missing flag -f"),
+			"name the manifests or config files: glowplug diff -f PATH; - is standard input")
+	}
+	if err := checkOutput(d.output); err != nil {
+		return err
+	}
+	d.preparer.out, d.preparer.stdin = cmd.ErrOrStderr(), cmd.InOrStdin()
+	d.preparer.namespace, d.plain = d.clientOptions.namespace(), d.selector
+	docs, err := d.prepare(d.files)
+	if err != nil {
+		return err
+	}
+	c, err := d.connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	set, err := d.changes(cmd, c, lowestFirst(docs))
+	if err != nil {
+		return err
+	}
+	answer := &impact.Report{}
+	warnings, err := d.ask(cmd.Context(), c, set, answer)
+	if err != nil {
+		return err
+	}
+	a := applier{notes: cmd.ErrOrStderr()}
+	a.warn(warnings)
+	if d.output != outputText {
+		err = writeOutput(cmd.OutOrStdout(), d.output, answer)
+	} else {
+		out := cmd.OutOrStdout()
+		err = answer.Fprint(out, impact.Style{Color: colored(out)})
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case answer.IsWorse():
+		return exitError(exitWorse)
+	case answer.Changed > 0 || answer.Strangers != nil:
+		return exitError(exitChanges)
+	}
+	return nil
+}
+
+// changes returns the change set of the objects.
+func (d *diffCommand) changes(cmd *cobra.Command, c *client.Client, docs []*prepared) (*changeSet, error) {
+	a := applier{notes: cmd.ErrOrStderr(), client: c, selector: d.selector.selector}
+	set := &changeSet{}
+	for _, p := range docs {
+		if p.spec != nil {
+			if err := a.encodePlain(cmd.Context(), p); err != nil {
+				return nil, err
+			}
+		}
+		text, err := yaml.YAMLToJSON(p.doc.YAML)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.doc.String(), err)
+		}
+		if text, err = withNamespace(text, p.doc.Namespace); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.doc.String(), err)
+		}
+		if d.deletes {
+			set.Delete = append(set.Delete, text)
+		} else {
+			set.Apply = append(set.Apply, text)
+		}
+	}
+	return set, nil
+}
+
+// withNamespace sets the namespace of an object that has one.
+func withNamespace(text []byte, namespace string) ([]byte, error) {
+	if namespace == "" {
+		return text, nil
+	}
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata == nil {
+		return text, nil
+	}
+	metadata["namespace"] = namespace
+	return json.Marshal(object)
+}
+
+// ask asks the server for the impact of a change set.
+func (d *diffCommand) ask(ctx context.Context, c *client.Client, set *changeSet, answer *impact.Report) (
+	warnings []string, err error) {
+	query := url.Values{"fieldManager": {applyManager}}
+	if d.show {
+		query.Set("show", "true")
+	}
+	header, err := c.Do(ctx, &client.Request{Method: http.MethodPost, Path: impactPath, Query: query, Body: set}, answer)
+	if err != nil {
+		return nil, remedied(err)
+	}
+	return client.Warnings(header), nil
+}

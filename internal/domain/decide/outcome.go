@@ -1,0 +1,94 @@
+package decide
+
+import (
+	"cmp"
+
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
+)
+
+// Fixed decides about hosts over a view that does not change. It takes each image for one that this
+// server can serve.
+type Fixed struct {
+	*Decider
+	view snapshot.View
+}
+
+// On returns a Fixed with the rules of a Decider. renderer renders its templates.
+func On(d *Decider, view snapshot.View, renderer Renderer) *Fixed {
+	opts := d.opts
+	opts.Inventory, opts.Images, opts.Renderer = snapshot.Fixed(view), nil, renderer
+	return &Fixed{&Decider{opts: opts, forms: d.forms}, view}
+}
+
+// Receives decides which config of a type a host receives whose machine asks with the headers of
+// its Ignition.
+func (f *Fixed) Receives(h *snapshot.Host, typ string) ConfigDecision {
+	q := configQuestion{newQuestion(f.Decider, f.view, &Request{Type: typ, Accept: acceptOf(f.view, h, typ)})}
+	q.dec.Host = h
+	query := q.query()
+	q.dec.Err = q.choose(&query, nil)
+	q.renderChosen()
+	return q.dec
+}
+
+// Boots decides what the machine of a host boots next.
+func (f *Fixed) Boots(h *snapshot.Host) BootDecision {
+	return f.Boot(f.machineRequest(h, IPXE))
+}
+
+// MachineOf returns the host that the machine of a host is taken for: another one where that is
+// older and has the same address.
+func (f *Fixed) MachineOf(h *snapshot.Host) *snapshot.Host {
+	q := newQuestion(f.Decider, f.view, f.machineRequest(h, Ignition))
+	if err := q.identify(); err != nil || q.dec.Host == nil {
+		return h
+	}
+	return q.dec.Host
+}
+
+// IsMatched reports whether a host receives a config of a type where there are only those of one
+// of the indexes.
+func (f *Fixed) IsMatched(h *snapshot.Host, typ string, indexes ...*match.Index) bool {
+	query := f.queryFor(f.view, h, typ)
+	for _, index := range indexes {
+		if r, _ := index.Pick(&query); r != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// machineRequest returns the request of the machine of a host, as the network shows it. A host
+// that no machine is recognised as is believed to be it.
+func (f *Fixed) machineRequest(h *snapshot.Host, typ string) *Request {
+	in := &Inquiry{Type: typ}
+	req, _ := in.asMachine(f.view, h)
+	if claimed, ok := claiming(req, h); ok {
+		req = claimed.req
+	}
+	if Unrecognised(f.Decider, h) != "" {
+		req = in.asBelieved(h)
+	}
+	req.Accept = acceptOf(f.view, h, typ)
+	return req
+}
+
+// acceptOf returns the Accept header of the Ignition on the machine of a host: of the release in
+// its image where that is known, else of a current one. An installer has none.
+func acceptOf(view snapshot.View, h *snapshot.Host, typ string) string {
+	if typ != Ignition {
+		return ""
+	}
+	return ignition.AcceptOf(cmp.Or(MaxIgnition(view, h), ignition.Newest))
+}
+
+// MaxIgnition returns the newest Ignition spec version that the image of a host reads; "": it has
+// no image, or that is not known.
+func MaxIgnition(view snapshot.View, h *snapshot.Host) string {
+	if image := view.Image(h.Image); image != nil {
+		return image.MaxIgnition
+	}
+	return ""
+}

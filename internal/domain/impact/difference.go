@@ -1,0 +1,205 @@
+package impact
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/vincent-petithory/dataurl"
+
+	"glowplug/internal/domain/decide"
+)
+
+const (
+	// maxCompared bounds the bytes of a value that are compared line by line, and maxDifference
+	// those of a difference.
+	maxCompared   = 256 << 10
+	maxDifference = 64 << 10
+	// contextLines is the number of lines around a changed line of a file.
+	contextLines = 2
+)
+
+// difference returns the difference of what the first of the hosts receives, as a text; "" where
+// it receives nothing before or after.
+func (g *groups) difference(one *alike) string {
+	var texts []string
+	for _, typ := range one.types() {
+		before, after := g.before.bytes(one.first.before, typ), g.after.bytes(one.first.after, typ)
+		if before == nil || after == nil || bytes.Equal(before, after) {
+			continue
+		}
+		if typ == decide.Ignition {
+			texts = append(texts, DifferenceOf(before, after))
+		} else {
+			texts = append(texts, lineDifference("kickstart", string(before), string(after)))
+		}
+	}
+	text := strings.Join(texts, "")
+	if len(text) > maxDifference {
+		text = strings.ToValidUTF8(text[:maxDifference], "") + "\n(the difference is longer)\n"
+	}
+	return text
+}
+
+// DifferenceOf returns the difference of two Ignition configs as a text: for each value that
+// differs a line with its place, and lines that begin with - and + for the value before and after.
+// An element of a list is named by its path, name or device, so that its position does not count,
+// and the contents of a file are decoded.
+func DifferenceOf(before, after []byte) string {
+	was, is := valuesOf(before), valuesOf(after)
+	places := map[string]bool{}
+	for place := range was {
+		places[place] = true
+	}
+	for place := range is {
+		places[place] = true
+	}
+	var out strings.Builder
+	for _, place := range slices.Sorted(maps.Keys(places)) {
+		old, existed := was[place]
+		now, exists := is[place]
+		if existed && exists && old == now {
+			continue
+		}
+		switch {
+		case strings.Contains(old, "\n") || strings.Contains(now, "\n"):
+			out.WriteString(lineDifference(place, old, now))
+		default:
+			fmt.Fprintf(&out, "%s\n", place)
+			if existed {
+				fmt.Fprintf(&out, "- %s\n", old)
+			}
+			if exists {
+				fmt.Fprintf(&out, "+ %s\n", now)
+			}
+		}
+	}
+	return out.String()
+}
+
+// lineDifference returns the difference of two texts line by line.
+func lineDifference(place, before, after string) string {
+	if len(before)+len(after) > maxCompared {
+		return fmt.Sprintf("%s\n- %d bytes\n+ %d bytes\n", place, len(before), len(after))
+	}
+	unified, err := udiff.ToUnified("", "", before, udiff.Strings(before, after), contextLines)
+	if err != nil {
+		return fmt.Sprintf("%s\n- %d bytes\n+ %d bytes\n", place, len(before), len(after))
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n", place)
+	for line := range strings.Lines(unified) {
+		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, `\`) {
+			continue
+		}
+		if mark := line[:1]; mark != "@" {
+			line = mark + " " + line[1:]
+		}
+		out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+	}
+	return out.String()
+}
+
+// values are the values of a config by their places.
+type values struct {
+	texts map[string]string
+	// elements are the places of the elements of lists.
+	elements map[string]bool
+}
+
+// valuesOf returns the values of a config. What is no JSON is one value.
+func valuesOf(config []byte) map[string]string {
+	v := &values{map[string]string{}, map[string]bool{}}
+	var root any
+	decoder := json.NewDecoder(bytes.NewReader(config))
+	decoder.UseNumber()
+	if err := decoder.Decode(&root); err != nil {
+		return map[string]string{"config": string(config)}
+	}
+	v.add("", root)
+	return v.texts
+}
+
+func (v *values) add(place string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		if len(value) == 0 && place != "" {
+			v.texts[place] = "{}"
+		}
+		for key, inner := range value {
+			v.add(strings.TrimPrefix(place+"."+key, "."), inner)
+		}
+	case []any:
+		if len(value) == 0 {
+			v.texts[place] = "[]"
+		}
+		for i, inner := range value {
+			v.add(v.element(place, elementName(i, inner)), inner)
+		}
+	case string:
+		v.texts[place] = decoded(value)
+	default:
+		text, _ := json.Marshal(value) // it was decoded from JSON
+		v.texts[place] = string(text)
+	}
+}
+
+// element returns the place of an element of a list. Two with the same name are told apart.
+func (v *values) element(list, name string) string {
+	place := list + "[" + name + "]"
+	for n := 2; v.elements[place]; n++ {
+		place = list + "[" + name + " #" + strconv.Itoa(n) + "]"
+	}
+	v.elements[place] = true
+	return place
+}
+
+// elementName names an element of a list by what identifies it in Ignition, a plain value by
+// itself, and another one by its position.
+func elementName(i int, element any) string {
+	switch e := element.(type) {
+	case map[string]any:
+		for _, key := range []string{"path", "name", "device", "label"} {
+			if name, ok := e[key].(string); ok && name != "" {
+				return name
+			}
+		}
+	case string:
+		if len(e) <= maxElement {
+			return e
+		}
+	}
+	return strconv.Itoa(i)
+}
+
+// maxElement bounds a value that is its own name.
+const maxElement = 200
+
+// decoded returns the text in a data URL, compressed or not, and any other value as it is.
+func decoded(value string) string {
+	if !strings.HasPrefix(value, "data:") {
+		return value
+	}
+	url, err := dataurl.DecodeString(value)
+	if err != nil {
+		return value
+	}
+	data := url.Data
+	if reader, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+		if plain, err := io.ReadAll(io.LimitReader(reader, maxCompared)); err == nil {
+			data = plain
+		}
+	}
+	if !utf8.Valid(data) || bytes.ContainsRune(data, 0) {
+		return fmt.Sprintf("%d bytes that are no text: %.60s", len(data), value)
+	}
+	return strings.TrimSuffix(string(data), "\n") + "\n"
+}

@@ -1,0 +1,199 @@
+package impact
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/store/snapshot"
+)
+
+const (
+	// maxNames bounds the hosts that are named of a group, and maxPairs its answers.
+	maxNames = 10
+	maxPairs = 5
+	// maxGroups bounds the groups of an impact.
+	maxGroups = 100
+	// maxShown bounds the answers whose bytes are compared.
+	maxShown = 1000
+)
+
+// groups collects the hosts for which something changes.
+type groups struct {
+	*assessor
+	counts  map[Effect]int
+	changed int
+	same    map[change]*alike
+}
+
+// change is the outcomes before and after.
+type change struct{ before, after outcome }
+
+// alike are the hosts with the same change.
+type alike struct {
+	change
+	effects []Effect
+	first   candidate
+	refs    []snapshot.Ref
+}
+
+func newGroups(a *assessor) *groups {
+	return &groups{assessor: a, counts: map[Effect]int{}, same: map[change]*alike{}}
+}
+
+// add adds a host, unless nothing changes for it.
+func (g *groups) add(c candidate, before, after outcome) {
+	found := effectsOf(&before, &after)
+	if len(found) == 0 {
+		return
+	}
+	g.changed++
+	for _, e := range found {
+		g.counts[e]++
+	}
+	// Each host is the machine of itself: only another machine is a difference between hosts.
+	if before.machine == c.ref() {
+		before.machine = snapshot.Ref{}
+	}
+	if after.machine == c.ref() {
+		after.machine = snapshot.Ref{}
+	}
+	key := change{before, after}
+	one := g.same[key]
+	if one == nil {
+		one = &alike{change: key, effects: found, first: c}
+		g.same[key] = one
+	}
+	one.refs = append(one.refs, c.ref())
+}
+
+// result returns the groups, the worst first. With show the hosts in one group also have the same
+// difference of the bytes.
+func (g *groups) result(show bool) *Impact {
+	all := slices.Collect(maps.Values(g.same))
+	for _, one := range all {
+		slices.SortFunc(one.refs, snapshot.Ref.Compare)
+	}
+	slices.SortFunc(all, func(a, b *alike) int {
+		return cmp.Or(cmp.Compare(len(b.refs), len(a.refs)), a.refs[0].Compare(b.refs[0]))
+	})
+	byKey := map[string]*Group{}
+	var order []*Group
+	for i, one := range all {
+		difference := ""
+		if show && i < maxShown {
+			difference = g.difference(one)
+		} else if show {
+			difference = fmt.Sprintf("(only the first %d pairs of answers are compared)", maxShown)
+		}
+		key := fmt.Sprint(one.effects, "\n", difference)
+		group := byKey[key]
+		if group == nil {
+			group = &Group{Effects: one.effects, Difference: difference}
+			byKey[key] = group
+			order = append(order, group)
+		}
+		group.refs = append(group.refs, one.refs...)
+		if len(group.Answers) < maxPairs {
+			group.Answers = append(group.Answers, g.pair(one))
+		} else {
+			group.MoreAnswers++
+		}
+	}
+	return g.summary(order)
+}
+
+func (g *groups) summary(order []*Group) *Impact {
+	result := &Impact{Changed: g.changed, Counts: g.counts, Groups: []Group{}}
+	for _, group := range order {
+		slices.SortFunc(group.refs, snapshot.Ref.Compare)
+		group.Hosts = len(group.refs)
+		for _, ref := range group.refs[:min(maxNames, len(group.refs))] {
+			group.Names = append(group.Names, ref.String())
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(rank(a.Effects[0]), rank(b.Effects[0])), cmp.Compare(b.Hosts, a.Hosts),
+			strings.Compare(a.Names[0], b.Names[0]))
+	})
+	for i, group := range order {
+		if i >= maxGroups {
+			result.More += group.Hosts
+			continue
+		}
+		result.Groups = append(result.Groups, *group)
+	}
+	return result
+}
+
+func rank(e Effect) int { return slices.Index(effects, e) }
+
+// effectsOf returns what differs, the worst first; nil: nothing.
+func effectsOf(before, after *outcome) []Effect {
+	if *before == *after {
+		return nil
+	}
+	found := map[Effect]bool{}
+	switch {
+	case !after.exists:
+		return []Effect{HostDeleted}
+	case !before.exists:
+		found[HostAdded] = true
+	case before.matched && !after.matched:
+		found[Unmatched] = true
+	case !before.matched && after.matched:
+		found[Mended] = true
+	}
+	if after.tied && !before.tied || after.shares && !before.shares {
+		found[Ambiguous] = true
+	}
+	for i := range types {
+		after.configs[i].effectOf(&before.configs[i], before, after, found)
+	}
+	after.boot.effectOf(&before.boot, before.exists, found)
+	return slices.SortedFunc(maps.Keys(found), func(a, b Effect) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// effectOf adds what differs between the answer to a request for a config and the one before.
+func (s *served) effectOf(was *served, before, after *outcome, found map[Effect]bool) {
+	none := snapshot.Ref{}
+	refused := func(status int) bool { return s.config != none && s.status == status && was.status != status }
+	switch {
+	case s.unknown && *s != *was:
+		found[Unknown] = true
+		return
+	case refused(fault.NotAcceptable.Status()):
+		found[Unreadable] = true
+	case s.config != none && s.status != ok && was.status != s.status:
+		found[Unserved] = true
+	case s.status == ok && was.status != ok && was.config == s.config:
+		found[Mended] = true
+	}
+	if s.stale && (!was.stale || was.config != s.config) {
+		found[Stale] = true
+	}
+	switch {
+	case !before.exists:
+	case s.config != was.config && before.matched && after.matched:
+		found[ConfigChanged] = true
+	case s.config == was.config && s.status == ok && was.status == ok && (s.hash != was.hash || s.version != was.version):
+		found[ContentChanged] = true
+	}
+}
+
+// effectOf adds what differs from what the machine booted before.
+func (b *booted) effectOf(was *booted, existed bool, found map[Effect]bool) {
+	switch {
+	case *b == *was:
+	case b.fails && !was.fails:
+		found[Unbootable] = true
+	case !existed:
+	case was.fails && !b.fails:
+		found[Mended] = true
+	default:
+		found[BootChanged] = true
+	}
+}

@@ -1,0 +1,168 @@
+package impact
+
+import (
+	"slices"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/store/snapshot"
+)
+
+// pair returns the answers to the first of the hosts.
+func (g *groups) pair(one *alike) Pair {
+	shown := one.types()
+	return Pair{
+		Before: g.before.answer(one.first.before, shown), After: g.after.answer(one.first.after, shown),
+		Hosts: len(one.refs),
+	}
+}
+
+// types returns the types of config for which the answers differ or, where none do, the one that
+// is received.
+func (a *alike) types() (differ []string) {
+	received := ""
+	for i, typ := range types {
+		before, after := &a.before.configs[i], &a.after.configs[i]
+		if *before != *after {
+			differ = append(differ, typ)
+		}
+		if received == "" && (before.config != snapshot.Ref{} || after.config != snapshot.Ref{}) {
+			received = typ
+		}
+	}
+	if len(differ) == 0 && received != "" {
+		return []string{received}
+	}
+	return differ
+}
+
+// answer returns the answer to a host; nil where there is no such host.
+func (s *side) answer(h *snapshot.Host, shown []string) *Answer {
+	if h == nil {
+		return nil
+	}
+	a := &Answer{}
+	machine := h
+	if s.view.Shares(h) {
+		if machine = s.decider.MachineOf(h); machine.Ref != h.Ref {
+			a.Host = machine.Ref.String()
+		}
+	}
+	for _, typ := range shown {
+		decision := s.decider.Receives(machine, typ)
+		a.Configs = append(a.Configs, s.describe(&decision, typ))
+	}
+	if s.boots {
+		decision := s.decider.Boots(h)
+		a.Boot = &Booted{Local: decision.Local, Script: decision.Script != ""}
+		if decision.Image != nil {
+			a.Boot.Image = decision.Image.Ref.String()
+		}
+		if decision.Err != nil {
+			a.Boot.Error = decision.Err.Sentence
+		}
+	}
+	return a
+}
+
+// describe returns the answer to a request for a config of a type.
+func (s *side) describe(decision *decide.ConfigDecision, typ string) Served {
+	answer := answerOf(decision)
+	out := Served{Type: typ, Status: answer.status}
+	if decision.Err != nil {
+		out.Error = decision.Err.Sentence
+	}
+	if decision.Config == nil {
+		return out
+	}
+	out.Config, out.Match = answer.config.String(), decision.Tier.String()
+	if s.unknown[answer.config] || decision.Err == errNotRendered {
+		out.Status, out.Error = 0, "it is not known: too many configs or templates change at once"
+		return out
+	}
+	out.Hash, out.IgnitionVersion, out.Stale = answer.hash, answer.version, answer.stale
+	return out
+}
+
+// currentIgnition is the Accept header of an Ignition of which nothing else is known.
+var currentIgnition = ignition.AcceptOf(ignition.Newest)
+
+// strangers returns the change for machines that are no known hosts and of which no address is
+// known; nil: there is none.
+func (a *assessor) strangers() *Pair {
+	pair := Pair{Before: &Answer{}, After: &Answer{}}
+	for _, typ := range types {
+		if !a.isOfChanged(typ) {
+			continue
+		}
+		before, after := a.before.toStranger(typ), a.after.toStranger(typ)
+		was, is := answerOf(&before), answerOf(&after)
+		if was == is && !a.after.unknown[is.config] || isMissing(&before) && isMissing(&after) {
+			continue
+		}
+		pair.Before.Configs = append(pair.Before.Configs, a.before.describe(&before, typ))
+		pair.After.Configs = append(pair.After.Configs, a.after.describe(&after, typ))
+	}
+	if len(pair.After.Configs) == 0 {
+		return nil
+	}
+	return &pair
+}
+
+func isMissing(decision *decide.ConfigDecision) bool {
+	return decision.Err != nil && decision.Err.Kind == fault.NoMatch
+}
+
+func (s *side) toStranger(typ string) decide.ConfigDecision {
+	req := &decide.Request{Type: typ}
+	if typ == decide.Ignition {
+		req.Accept = currentIgnition
+	}
+	return s.decider.Config(req)
+}
+
+// bytes returns what a host receives; nil where that is an error or not known.
+func (s *side) bytes(h *snapshot.Host, typ string) []byte {
+	if h == nil {
+		return nil
+	}
+	if s.view.Shares(h) {
+		h = s.decider.MachineOf(h)
+	}
+	decision := s.decider.Receives(h, typ)
+	switch {
+	case decision.Err != nil || s.unknown[decision.Config.Ref]:
+		return nil
+	case decision.Form != nil:
+		return decision.Form.Bytes
+	}
+	return decision.Config.Artifact
+}
+
+// Inspected returns the hosts that receive other bytes, or a config for the first time, and whose
+// hardware is known, in the order of the groups.
+func (i *Impact) Inspected() (hosts []snapshot.Ref) {
+	for _, group := range i.Groups {
+		if !slices.ContainsFunc(group.Effects, Effect.isOfBytes) {
+			continue
+		}
+		for _, ref := range group.refs {
+			if h := i.after.view.Host(ref); h != nil && h.Inspected {
+				hosts = append(hosts, ref)
+			}
+		}
+	}
+	return hosts
+}
+
+func (e Effect) isOfBytes() bool {
+	return e == ConfigChanged || e == ContentChanged || e == Mended || e == HostAdded
+}
+
+// Bytes returns the Ignition config that a host receives before and after the changes; nil: none,
+// or it is not known.
+func (i *Impact) Bytes(host snapshot.Ref) (before, after []byte) {
+	return i.before.bytes(i.before.view.Host(host), decide.Ignition),
+		i.after.bytes(i.after.view.Host(host), decide.Ignition)
+}

@@ -1,0 +1,231 @@
+package impact
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Style is how a report is printed.
+type Style struct {
+	// Color adds terminal colors.
+	Color bool
+}
+
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[1;33m"
+	reset  = "\x1b[0m"
+)
+
+// phrases say what an effect is.
+var phrases = map[Effect]string{
+	Unmatched:      "no config any more",
+	Unserved:       "the config is not served any more",
+	Unreadable:     "the image does not read the config any more",
+	Ambiguous:      "ambiguous: only age decides, between two configs or between two hosts with one address",
+	Stale:          "stale: an earlier version of the config is served, since the newest cannot be",
+	Unbootable:     "the image cannot be booted any more",
+	Unknown:        "the new contents of the config are not known",
+	ConfigChanged:  "another config",
+	ContentChanged: "other contents of the config",
+	BootChanged:    "another boot",
+	Mended:         "a config or an image that was not available before",
+	HostDeleted:    "deleted",
+	HostAdded:      "new",
+}
+
+// Phrase says what an effect is, after "N hosts:".
+func (e Effect) Phrase() string { return phrases[e] }
+
+// Fprint writes the report for a person.
+func (r *Report) Fprint(w io.Writer, style Style) error {
+	p := &printer{Writer: bufio.NewWriter(w), style: style}
+	for _, o := range r.Objects {
+		name := o.Name
+		if o.Namespace != "" {
+			name = o.Namespace + "/" + name
+		}
+		p.line("", "%s %s %s", strings.ToLower(o.Kind), name, o.Change)
+	}
+	p.line("", "")
+	if r.Changed == 0 {
+		p.line("", "Nothing changes for any of %s.", hosts(r.Hosts))
+	} else {
+		p.line("", "Something changes for %d of %s.", r.Changed, hosts(r.Hosts))
+	}
+	for i := range r.Groups {
+		p.group(&r.Groups[i])
+	}
+	if r.More > 0 {
+		p.line("", "")
+		p.line("", "There are more groups, of %s; -o json has the number of hosts with each effect.", hosts(r.More))
+	}
+	if r.Strangers != nil {
+		p.line("", "")
+		p.line("", "Machines that are no known hosts, by the defaults:")
+		p.pair(r.Strangers)
+	}
+	p.disks(r.Disks)
+	return p.Flush()
+}
+
+func hosts(n int) string {
+	if n == 1 {
+		return "1 host"
+	}
+	return fmt.Sprintf("%d hosts", n)
+}
+
+type printer struct {
+	*bufio.Writer
+	style Style
+}
+
+// line writes a line, without the control characters that a config may contain.
+func (p *printer) line(color, format string, args ...any) {
+	text := strings.TrimRight(strings.Map(printable, fmt.Sprintf(format, args...)), " ")
+	if p.style.Color && color != "" {
+		text = color + text + reset
+	}
+	fmt.Fprintln(p, text)
+}
+
+func printable(c rune) rune {
+	if unicode.IsControl(c) && c != '\t' {
+		return utf8.RuneError
+	}
+	return c
+}
+
+func (p *printer) group(g *Group) {
+	p.line("", "")
+	for i, e := range g.Effects {
+		color := ""
+		if e.IsWorse() || e == Unknown {
+			color = yellow
+		}
+		if i == 0 {
+			p.line(color, "%s: %s", hosts(g.Hosts), e.Phrase())
+		} else {
+			p.line(color, "  and %s", e.Phrase())
+		}
+	}
+	names := strings.Join(g.Names, ", ")
+	if more := g.Hosts - len(g.Names); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	p.line("", "  %s", names)
+	for i := range g.Answers {
+		p.pair(&g.Answers[i])
+	}
+	if g.MoreAnswers > 0 {
+		p.line("", "    and %d more answers that differ", g.MoreAnswers)
+	}
+	for line := range strings.Lines(g.Difference) {
+		line = strings.TrimSuffix(line, "\n")
+		color := ""
+		switch {
+		case strings.HasPrefix(line, "-"):
+			color = red
+		case strings.HasPrefix(line, "+"):
+			color = green
+		}
+		p.line(color, "      %s", line)
+	}
+}
+
+// pair writes the answers before and after.
+func (p *printer) pair(pair *Pair) {
+	count := ""
+	if pair.Hosts > 0 {
+		count = " (" + hosts(pair.Hosts) + ")"
+	}
+	before, after := pair.Before.lines(), pair.After.lines()
+	p.line("", "    before: %s%s", strings.Join(before, "; "), count)
+	p.line("", "    after:  %s", strings.Join(after, "; "))
+}
+
+// lines describe an answer.
+func (a *Answer) lines() (all []string) {
+	if a == nil {
+		return []string{"there is no such host"}
+	}
+	if a.Host != "" {
+		all = append(all, "its machine is taken for host "+a.Host)
+	}
+	for i := range a.Configs {
+		all = append(all, a.Configs[i].String())
+	}
+	if a.Boot != nil {
+		all = append(all, a.Boot.String())
+	}
+	return all
+}
+
+// String describes what is served.
+func (s *Served) String() string {
+	switch {
+	case s.Config == "":
+		return "no config of type " + s.Type
+	case s.Status == 0:
+		return s.Config + ", " + s.Error
+	case s.Status != ok:
+		return fmt.Sprintf("%s, answered with %d: %s", s.Config, s.Status, s.Error)
+	}
+	text := s.Config + " by " + s.Match
+	if s.IgnitionVersion != "" {
+		text += ", spec " + s.IgnitionVersion
+	}
+	text += ", " + short(s.Hash)
+	if s.Stale {
+		text += ", stale"
+	}
+	return text
+}
+
+// short returns the beginning of a hash, which tells two apart.
+func short(hash string) string {
+	const shown = len("sha256:") + 12
+	if len(hash) > shown {
+		return hash[:shown]
+	}
+	return hash
+}
+
+// String describes what is booted.
+func (b *Booted) String() string {
+	switch {
+	case b.Error != "":
+		return "boots nothing: " + b.Error
+	case b.Local:
+		return "boots its disk"
+	case b.Image != "" && b.Script:
+		return "boots image " + b.Image + " by a script"
+	case b.Image != "":
+		return "boots image " + b.Image
+	}
+	return "boots a script"
+}
+
+// disks writes what would be lost.
+func (p *printer) disks(d *Disks) {
+	if d == nil {
+		return
+	}
+	p.line("", "")
+	p.line("", "Plans of %d of %s with known disks that receive other contents were compared:", d.Planned, hosts(d.Known))
+	if len(d.Hosts) == 0 {
+		p.line("", "  Ignition destroys nothing that it does not destroy before.")
+	}
+	for _, h := range d.Hosts {
+		p.line(yellow, "  Ignition would destroy data on %s:", h.Host)
+		for _, loss := range h.Loses {
+			p.line("", "    %s", loss)
+		}
+	}
+}

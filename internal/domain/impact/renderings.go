@@ -1,0 +1,140 @@
+package impact
+
+import (
+	"fmt"
+	"strings"
+
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/template"
+	"glowplug/internal/store/snapshot"
+)
+
+// maxRenderings bounds the renderings of templates for one side: each takes some milliseconds.
+const maxRenderings = 256
+
+// errNotRendered is the error of a rendering beyond the bound.
+var errNotRendered = fault.New(fault.Unavailable, "the template was not rendered for this host")
+
+// earlierRendering returns the rendering that a host receives while the newest version of a
+// template cannot be rendered for it; nil: there is none.
+type earlierRendering func(config *snapshot.Config, host *snapshot.Host) *snapshot.Config
+
+// renderings renders the templates of a view. It implements decide.Renderer.
+type renderings struct {
+	view    snapshot.View
+	earlier earlierRendering
+	parsed  map[*snapshot.Config]*compile.Template
+	done    map[string]*compile.Artifact
+	// lastKey is the key of the last rendering.
+	lastKey string
+}
+
+func newRenderings(view snapshot.View, earlier earlierRendering) *renderings {
+	return &renderings{
+		view: view, earlier: earlier, parsed: map[*snapshot.Config]*compile.Template{}, done: map[string]*compile.Artifact{},
+	}
+}
+
+// Render implements decide.Renderer.
+func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, _ decide.Asker) (
+	*snapshot.Config, *fault.Error) {
+	if facts == nil {
+		facts = host.Facts()
+	}
+	r.lastKey = r.key(config, facts)
+	artifact, known := r.done[r.lastKey]
+	if !known {
+		if len(r.done) == maxRenderings {
+			return nil, errNotRendered
+		}
+		artifact = r.render(config, facts)
+		r.done[r.lastKey] = artifact
+	}
+	if artifact == nil {
+		if earlier := r.earlier(config, host); earlier != nil {
+			return earlier, nil
+		}
+		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+", a template, cannot be rendered for this host")
+	}
+	out := *config
+	out.Template, out.Artifact, out.Hash = false, artifact.Bytes, artifact.Hash
+	out.IgnitionVersion = artifact.IgnitionVersion
+	return &out, nil
+}
+
+// key identifies all that a rendering is made of: the template, its layers and the facts.
+func (r *renderings) key(config *snapshot.Config, facts *template.Facts) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s %s %x", config.Ref, config.Hash, config.Format, config.Installer, facts.Key())
+	if config.Stack != nil {
+		for _, name := range config.Stack.Layers {
+			layer := r.view.Config(snapshot.Ref{Namespace: config.Namespace, Name: name})
+			if layer == nil {
+				fmt.Fprintf(&b, " %s", name)
+				continue
+			}
+			fmt.Fprintf(&b, " %s %s %t", name, layer.Hash, layer.Template)
+		}
+	}
+	return b.String()
+}
+
+// render returns the result for a host with these facts; nil: it fails.
+func (r *renderings) render(config *snapshot.Config, facts *template.Facts) (artifact *compile.Artifact) {
+	defer func() {
+		if recover() != nil { // of the library, on this template
+			artifact = nil
+		}
+	}()
+	parsed, known := r.parsed[config]
+	if !known {
+		parsed, _ = config.ParseTemplate()
+		r.parsed[config] = parsed
+	}
+	if parsed == nil {
+		return nil
+	}
+	made := parsed.Render(facts)
+	if config.Stack != nil {
+		made.LayOver(config.Name, config.Stack.Layers, r.view.Layers(config.Namespace))
+	}
+	if made.Artifact == nil || len(made.Artifact.Bytes) == 0 {
+		return nil
+	}
+	return made.Artifact
+}
+
+// liveRenderings returns the earlier renderings of a server that renders templates.
+func liveRenderings(d *decide.Decider) earlierRendering {
+	return func(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
+		renderer := d.Renderer()
+		if renderer == nil || host == nil {
+			return nil
+		}
+		served, err := renderer.Render(config, host, nil, decide.Asker{})
+		if err != nil {
+			return nil
+		}
+		return served
+	}
+}
+
+// lastRendering returns what a host receives on this side of another version of a template.
+func (s *side) lastRendering(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
+	if host == nil {
+		return nil
+	}
+	was, h := s.view.Config(config.Ref), s.view.Host(host.Ref)
+	if was == nil || h == nil || was.UID != config.UID || h.UID != host.UID || was.Type != config.Type || !was.Template {
+		return nil
+	}
+	served, err := s.renderings.Render(was, h, nil, decide.Asker{})
+	if err != nil {
+		return nil
+	}
+	out := *served
+	out.Stale = true
+	return &out
+}

@@ -1,0 +1,187 @@
+package impact
+
+import (
+	"strings"
+
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/store/snapshot"
+)
+
+// side is the objects without the changes, or with them.
+type side struct {
+	sideOptions
+	view    snapshot.View
+	decider *decide.Fixed
+	// unknown are the configs whose result is not known.
+	unknown map[snapshot.Ref]bool
+	// renderings renders templates.
+	renderings *renderings
+	// answers has the answer to the first host that receives a config, for all that read the same
+	// Ignition version.
+	answers map[answerKey]served
+	// without has the view without a config, to find the one that would take its place.
+	without map[snapshot.Ref]snapshot.View
+}
+
+type sideOptions struct {
+	// concerned has the types of config whose answers may change.
+	concerned [len(types)]bool
+	// boots is true where what machines boot may change, and ties where configs may match equally
+	// that did not before.
+	boots, ties bool
+}
+
+// answerKey is what the answer to a host depends on where its config is no template.
+type answerKey struct {
+	config *snapshot.Config
+	reads  string
+}
+
+func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]bool, options sideOptions,
+	earlier earlierRendering) side {
+	r := newRenderings(view, earlier)
+	return side{
+		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, renderings: r,
+		answers: map[answerKey]served{}, without: map[snapshot.Ref]snapshot.View{},
+	}
+}
+
+// outcome is what the machine of a host receives and boots; the zero value is that of no host.
+type outcome struct {
+	exists bool
+	// machine is the host that the machine is taken for.
+	machine snapshot.Ref
+	// shares is true for a host that shares an address with another one.
+	shares bool
+	// matched is true where a config of any type matches.
+	matched bool
+	// configs are the answers to the requests for each type of config that is concerned.
+	configs [len(types)]served
+	// tied is true where a config matches equally that is younger than the one that is received.
+	tied bool
+	boot booted
+}
+
+// served is the answer to a request for a config.
+type served struct {
+	config  snapshot.Ref
+	status  int
+	version string
+	// hash is that of the bytes, or of what a template that is not rendered is rendered from.
+	hash  string
+	stale bool
+	// unknown is true where the bytes are not known.
+	unknown bool
+}
+
+// booted is what a machine boots.
+type booted struct {
+	local, fails bool
+	image        snapshot.Ref
+	// generation is that of the image.
+	generation   int64
+	script, args string
+}
+
+// outcome returns what the machine of a host receives and boots; h may be nil.
+func (s *side) outcome(h *snapshot.Host) outcome {
+	if h == nil {
+		return outcome{}
+	}
+	o := outcome{exists: true, shares: s.view.Shares(h)}
+	machine := h
+	if o.shares {
+		machine = s.decider.MachineOf(h)
+	}
+	o.machine = machine.Ref
+	for i, typ := range types {
+		config := s.decider.Assigned(s.view, machine, typ)
+		o.matched = o.matched || config != nil
+		if s.concerned[i] {
+			o.configs[i] = s.served(machine, config, typ)
+			o.tied = o.tied || s.ties && config != nil && s.isTied(machine, config)
+		}
+	}
+	if s.boots {
+		o.boot = s.booted(h)
+	}
+	return o
+}
+
+// served returns the answer to a host that receives a config, which may be nil.
+func (s *side) served(h *snapshot.Host, config *snapshot.Config, typ string) served {
+	switch {
+	case config == nil:
+		return served{status: fault.NoMatch.Status()}
+	case s.unknown[config.Ref]:
+		return served{config: config.Ref, unknown: true}
+	case config.Template:
+		return s.rendered(h, typ)
+	}
+	key := answerKey{config, decide.MaxIgnition(s.view, h)}
+	answer, known := s.answers[key]
+	if !known {
+		decision := s.decider.Receives(h, typ)
+		answer = answerOf(&decision)
+		s.answers[key] = answer
+	}
+	return answer
+}
+
+// rendered returns the answer to a host that receives a template.
+func (s *side) rendered(h *snapshot.Host, typ string) served {
+	decision := s.decider.Receives(h, typ)
+	answer := answerOf(&decision)
+	if decision.Err == errNotRendered {
+		answer.status, answer.unknown, answer.hash = 0, true, s.renderings.lastKey
+	}
+	return answer
+}
+
+func answerOf(decision *decide.ConfigDecision) served {
+	a := served{status: statusOf(decision.Err)}
+	if decision.Config == nil {
+		return a
+	}
+	a.config = decision.Config.Ref
+	if decision.Err == nil {
+		a.hash, a.version, a.stale = decision.Config.Hash, decision.Config.IgnitionVersion, decision.Config.Stale
+		if form := decision.Form; form != nil {
+			a.hash, a.version = form.Hash, form.Version
+		}
+	}
+	return a
+}
+
+// isTied reports whether a host matches another config as it matches the one that it receives.
+func (s *side) isTied(h *snapshot.Host, config *snapshot.Config) bool {
+	without, known := s.without[config.Ref]
+	if !known {
+		without = s.view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{config.Ref: nil}})
+		s.without[config.Ref] = without
+	}
+	return decide.RunnerUp(s.decider.Decider, without, h, config) != nil
+}
+
+// booted returns what the machine of a host boots.
+func (s *side) booted(h *snapshot.Host) booted {
+	decision := s.decider.Boots(h)
+	b := booted{local: decision.Local, fails: decision.Err != nil, script: decision.Script}
+	if image := decision.Image; image != nil {
+		b.image, b.generation = image.Ref, image.Generation
+		b.args = strings.Join(decision.Host.Booting().KernelArgs, " ")
+	}
+	return b
+}
+
+// statusOf is the status of an answer with an error, or without one where it is nil.
+func statusOf(err *fault.Error) int {
+	if err == nil {
+		return ok
+	}
+	return err.Kind.Status()
+}
+
+// ok is the status of an answer without an error.
+const ok = 200

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"glowplug/internal/store/snapshot"
+)
+
+// change is an object in place of another one: old is nil for a new object, and now for one that
+// is deleted.
+type change struct{ old, now object }
+
+// attempt is the last attempt of a request to write or delete an object. The library calls its
+// hooks before an object is stored, and again where the store has another one by then, as after a
+// delete: only the last attempt was stored.
+type attempt struct {
+	change
+	// view has the objects before the write, if its impact is predicted.
+	view            snapshot.View
+	isNoted, dryRun bool
+	// collected is true for a dry run whose change is collected: nothing follows it.
+	collected bool
+}
+
+type attemptKey struct{}
+
+// withAttempt returns a context for one write. A dry run whose changes are collected already has
+// an attempt.
+func (e *endpoint) withAttempt(ctx context.Context, dryRun []string) (context.Context, *attempt) {
+	if a := attemptOf(ctx); a != nil {
+		return ctx, a
+	}
+	a := &attempt{dryRun: dryrun.IsDryRun(dryRun)}
+	if e.inventory != nil {
+		a.view = e.inventory.View()
+	}
+	return context.WithValue(ctx, attemptKey{}, a), a
+}
+
+// attemptOf returns the attempt of a request; nil: it has none.
+func attemptOf(ctx context.Context) *attempt {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// isCollected reports whether a request is a dry run whose changes are collected.
+func isCollected(ctx context.Context) bool {
+	a := attemptOf(ctx)
+	return a != nil && a.collected
+}
+
+// note keeps an attempt.
+func note(ctx context.Context, c change) {
+	if a := attemptOf(ctx); a != nil {
+		a.change, a.isNoted = c, true
+	}
+}
+
+// finish is called after a write or delete that has succeeded.
+func (e *endpoint) finish(ctx context.Context, a *attempt) {
+	if !a.isNoted || a.collected {
+		return
+	}
+	for _, f := range e.finished {
+		f(ctx, a)
+	}
+}
+
+// Create stores a new object.
+func (e *endpoint) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	options *metav1.CreateOptions) (runtime.Object, error) {
+	ctx, a := e.withAttempt(ctx, options.DryRun)
+	out, err := e.Store.Create(ctx, obj, validate, options)
+	if err == nil {
+		e.finish(ctx, a)
+	}
+	return out, err
+}
+
+// Delete deletes an object.
+func (e *endpoint) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	var dryRun []string
+	if options != nil {
+		dryRun = options.DryRun
+	}
+	ctx, a := e.withAttempt(ctx, dryRun)
+	noted := func(ctx context.Context, obj runtime.Object) error {
+		if deleted, ok := obj.(object); ok {
+			note(ctx, change{old: deleted})
+		}
+		if validate == nil {
+			return nil
+		}
+		return validate(ctx, obj)
+	}
+	out, gone, err := e.Store.Delete(ctx, name, noted, options)
+	if err == nil {
+		e.finish(ctx, a)
+	}
+	return out, gone, err
+}

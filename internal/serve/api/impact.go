@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"glowplug/internal/domain/impact"
+)
+
+const (
+	// maxChanges bounds the objects of a change set.
+	maxChanges = 1000
+	// impactTimeout bounds one prediction.
+	impactTimeout = 20 * time.Second
+)
+
+// impacts predicts the impact of writes on hosts.
+type impacts struct {
+	opts *Options
+	// predicting is held while a prediction runs: there is one at a time, so that machines that
+	// boot have the other processors.
+	predicting chan struct{}
+	meter      meter
+}
+
+func newImpacts(opts *Options) *impacts {
+	return &impacts{opts: opts, predicting: make(chan struct{}, 1), meter: newMeter(time.Now())}
+}
+
+// changeRequest is the body of a request for an impact.
+type changeRequest struct {
+	// Apply are objects that are applied, and Delete objects that are deleted, of which kind,
+	// metadata.name and metadata.namespace count.
+	Apply  []json.RawMessage `json:"apply,omitempty"`
+	Delete []json.RawMessage `json:"delete,omitempty"`
+}
+
+// handler answers POST /api/v1/impact: what a set of changes does to the hosts. The objects are
+// applied as a dry run through api, with the rights of the caller. With ?show=true the answer has
+// the differences of the bytes, and with ?fieldManager=NAME the objects are applied as by that
+// manager.
+func (p *impacts) handler(api http.Handler, resolver request.RequestInfoResolver) http.Handler {
+	if p.opts.Decider == nil || p.opts.Inventory == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			fail(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "impact"}, r.Method))
+			return
+		}
+		answer, err := p.answer(r, &dryRunner{api, resolver, r})
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(answer) // the client may have gone away
+	})
+}
+
+func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, error) {
+	var body changeRequest
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		return nil, apierrors.NewBadRequest("the body is not {\"apply\": [objects], \"delete\": [objects]}: " + err.Error())
+	}
+	switch n := len(body.Apply) + len(body.Delete); {
+	case n == 0:
+		return nil, apierrors.NewBadRequest("the change set has no object: want {\"apply\": [objects], \"delete\": [objects]}")
+	case n > maxChanges:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the change set has %d objects, the limit is %d", n, maxChanges))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), impactTimeout)
+	defer cancel()
+	select {
+	case p.predicting <- struct{}{}:
+		defer func() { <-p.predicting }()
+	case <-ctx.Done():
+		return nil, apierrors.NewTooManyRequests("another impact is being computed: try again", 1)
+	}
+	all, err := runner.collect(ctx, &body)
+	if err != nil {
+		return nil, err
+	}
+	return p.predict(ctx, all, r.URL.Query().Get("show") == "true")
+}
+
+// predict returns the impact of a set of changes.
+func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact.Report, error) {
+	view := p.opts.Inventory.View()
+	set := changesOf(all, view, p.opts.MaxIgnition)
+	result, err := impact.New(ctx, impact.Options{
+		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Pending: set.pending, Show: show,
+	})
+	if err != nil {
+		return nil, apierrors.NewTimeoutError(err.Error(), 1)
+	}
+	answer := &impact.Report{Objects: []impact.Object{}, Impact: result, Disks: p.disks(ctx, result)}
+	for _, c := range all {
+		object := cmpObject(c.now, c.old)
+		answer.Objects = append(answer.Objects, impact.Object{
+			Kind: kindName(object), Namespace: object.GetNamespace(), Name: object.GetName(), Change: c.word(),
+		})
+	}
+	return answer, nil
+}
+
+// word says what a change does to its object.
+func (c *change) word() string {
+	switch {
+	case c.now == nil:
+		return "deleted"
+	case c.old == nil:
+		return "created"
+	case isSame(c.old, c.now):
+		return "unchanged"
+	}
+	return "configured"
+}

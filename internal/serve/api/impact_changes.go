@@ -1,0 +1,122 @@
+package api
+
+import (
+	"maps"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/snapshot"
+)
+
+// changeSet is a set of changes for the prediction of their impact.
+type changeSet struct {
+	// before and after are the objects on both sides.
+	before, after snapshot.Changes
+	// pending are the configs whose result is not known yet.
+	pending map[snapshot.Ref]bool
+	// isEmpty is true where nothing changes that a host depends on.
+	isEmpty bool
+}
+
+// changesOf returns a set of changes; maxIgnition may be nil. What the objects of other kinds change
+// does not concern hosts at once.
+func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) *changeSet {
+	set := &changeSet{
+		before: newChanges(), after: newChanges(), pending: map[snapshot.Ref]bool{}, isEmpty: true,
+	}
+	for _, c := range all {
+		switch object := cmpObject(c.now, c.old).(type) {
+		case *v1.BareMetalHost:
+			put(set, object, c, set.before.Hosts, set.after.Hosts, snapshot.HostFrom)
+		case *v1.IgnitionConfig:
+			put(set, object, c, set.before.Configs, set.after.Configs, snapshot.ConfigFrom)
+			if config, ok := c.now.(*v1.IgnitionConfig); ok && isUnknown(config) {
+				set.pending[refOf(config)] = true
+			}
+		case *v1.ISCSICdrom:
+			put(set, object, c, set.before.Images, set.after.Images, imageFrom(view, maxIgnition))
+		case *v1.Namespace:
+			set.namespace(object, c, view)
+		}
+	}
+	return set
+}
+
+func newChanges() snapshot.Changes {
+	return snapshot.Changes{
+		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
+		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
+	}
+}
+
+// cmpObject returns the first object that is not nil.
+func cmpObject(first, second object) object {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+func refOf(object metav1.Object) snapshot.Ref {
+	return snapshot.Ref{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// put adds an object to both sides.
+func put[T object, S any](set *changeSet, object T, c change, before, after map[snapshot.Ref]*S, from func(T) *S) {
+	ref := refOf(object)
+	if old, ok := c.old.(T); ok {
+		before[ref] = from(old)
+	} else {
+		before[ref] = nil
+	}
+	if now, ok := c.now.(T); ok {
+		after[ref] = from(now)
+	} else {
+		after[ref] = nil
+	}
+	set.isEmpty = set.isEmpty && reflect.DeepEqual(before[ref], after[ref])
+}
+
+// isUnknown reports whether it is not known what a config compiles to.
+func isUnknown(config *v1.IgnitionConfig) bool {
+	return config.Status.Phase == v1.PhasePending && !config.AwaitsHosts() &&
+		(config.Compiled == nil || config.Compiled.Own == nil)
+}
+
+// imageFrom returns how an image is once the server has looked at it: a new one counts as ready.
+func imageFrom(view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) func(*v1.ISCSICdrom) *snapshot.Image {
+	return func(cdrom *v1.ISCSICdrom) *snapshot.Image {
+		image := snapshot.ImageFrom(cdrom)
+		if maxIgnition != nil {
+			image.MaxIgnition = maxIgnition(cdrom)
+		}
+		if view.Image(image.Ref) == nil && image.Phase == v1.PhasePending && image.Message == "" {
+			image.Phase = v1.PhaseReady
+		}
+		return image
+	}
+}
+
+// namespace adds a namespace. With a deleted one all its objects are deleted.
+func (set *changeSet) namespace(object *v1.Namespace, c change, view snapshot.View) {
+	name := object.Name
+	if old, ok := c.old.(*v1.Namespace); ok {
+		set.before.Namespaces[name] = snapshot.NamespaceFrom(old)
+	}
+	now, exists := c.now.(*v1.Namespace)
+	if exists {
+		set.after.Namespaces[name] = snapshot.NamespaceFrom(now)
+		was := set.before.Namespaces[name]
+		set.isEmpty = set.isEmpty && (was == nil && *set.after.Namespaces[name] == snapshot.Namespace{Name: name} ||
+			was != nil && *was == *set.after.Namespaces[name])
+		return
+	}
+	set.isEmpty = false
+	gone := view.Without(name)
+	set.after.Namespaces[name] = nil
+	maps.Copy(set.after.Hosts, gone.Hosts)
+	maps.Copy(set.after.Configs, gone.Configs)
+	maps.Copy(set.after.Images, gone.Images)
+}

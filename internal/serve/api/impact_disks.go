@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/snapshot"
+)
+
+// maxPlanned bounds the hosts whose plans are compared: each takes some milliseconds.
+const maxPlanned = 32
+
+// disks compares the plans of the hosts that receive other bytes; nil: the disks of none of them
+// are known.
+func (p *impacts) disks(ctx context.Context, result *impact.Impact) *impact.Disks {
+	found := &impact.Disks{}
+	for _, h := range result.Inspected() {
+		if found.Known++; found.Planned == maxPlanned || ctx.Err() != nil {
+			continue
+		}
+		facts := p.factsOf(ctx, h)
+		if facts == nil {
+			continue
+		}
+		found.Planned++
+		before, after := result.Bytes(h)
+		if loses := impact.LossesOf(before, after, facts); len(loses) > 0 {
+			found.Hosts = append(found.Hosts, impact.Loss{Host: h.String(), Loses: loses})
+		}
+	}
+	if found.Known == 0 {
+		return nil
+	}
+	return found
+}
+
+// factsOf returns the disks of a host; nil: they are not known.
+func (p *impacts) factsOf(ctx context.Context, ref snapshot.Ref) *disk.Facts {
+	host := &v1.BareMetalHost{}
+	err := p.opts.Stores[kinds.BareMetalHosts].Get(ctx, "/"+kinds.BareMetalHosts+"/"+ref.String(),
+		storage.GetOptions{ResourceVersion: "0"}, host)
+	if err != nil || host.Status.Hardware == nil {
+		return nil
+	}
+	facts, err := disk.OfHardware(host.Status.Hardware)
+	if err != nil {
+		return nil
+	}
+	return facts
+}
+
+// warnLosses returns the warning of what is lost; "": nothing is.
+func warnLosses(d *impact.Disks) string {
+	if d == nil || len(d.Hosts) == 0 {
+		return ""
+	}
+	var names []string
+	for _, h := range d.Hosts[:min(len(d.Hosts), maxWarned)] {
+		names = append(names, h.Host+" ("+strings.Join(h.Loses, "; ")+")")
+	}
+	if more := len(d.Hosts) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("impact on %d of %d hosts whose disks are known: Ignition would destroy data (%s); "+
+		"glowplug plan --host NAMESPACE/NAME shows it", len(d.Hosts), d.Known, strings.Join(names, ", "))
+}

@@ -1,0 +1,170 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
+)
+
+// applyManager is the field manager of objects that are applied without one.
+const applyManager = "glowplug-apply"
+
+// dryRunner finds out what requests would change, by dry runs for the sender of a request.
+type dryRunner struct {
+	api      http.Handler
+	resolver request.RequestInfoResolver
+	sender   *http.Request
+}
+
+// collect returns the changes of a change set.
+func (d *dryRunner) collect(ctx context.Context, body *changeRequest) (all []change, err error) {
+	query := url.Values{"force": {"true"}, "fieldValidation": {"Strict"}}
+	query.Set("fieldManager", cmp.Or(d.sender.URL.Query().Get("fieldManager"), applyManager))
+	for i, text := range body.Apply {
+		c, err := d.run(ctx, http.MethodPatch, text, query)
+		if err != nil {
+			return nil, placed(err, fmt.Sprintf("apply[%d]", i))
+		}
+		all = append(all, c)
+	}
+	for i, text := range body.Delete {
+		c, err := d.run(ctx, http.MethodDelete, text, url.Values{})
+		if err != nil {
+			return nil, placed(err, fmt.Sprintf("delete[%d]", i))
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// run sends the dry run of a request for an object, and returns what it would change.
+func (d *dryRunner) run(ctx context.Context, method string, text []byte, query url.Values) (change, error) {
+	var named metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &named); err != nil {
+		return change{}, apierrors.NewBadRequest("it is no object: " + err.Error())
+	}
+	where, err := pathOf(&named)
+	if err != nil {
+		return change{}, err
+	}
+	query.Set("dryRun", "All")
+	a := &attempt{dryRun: true, collected: true}
+	ctx = context.WithValue(ctx, attemptKey{}, a)
+	var body []byte
+	if method == http.MethodPatch {
+		body = text
+	}
+	r, err := http.NewRequestWithContext(ctx, method, where+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return change{}, apierrors.NewBadRequest(err.Error())
+	}
+	r.Header.Set("Accept", "application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", string(types.ApplyYAMLPatchType))
+	}
+	r.RemoteAddr, r.Host, r.RequestURI = d.sender.RemoteAddr, d.sender.Host, r.URL.RequestURI()
+	info, err := d.resolver.NewRequestInfo(r)
+	if err != nil {
+		return change{}, apierrors.NewBadRequest(err.Error())
+	}
+	answer := &recorded{header: http.Header{}}
+	d.api.ServeHTTP(answer, r.WithContext(request.WithRequestInfo(ctx, info)))
+	name := named.Kind + " " + named.Name
+	switch {
+	case answer.status >= http.StatusBadRequest:
+		return change{}, answer.failure(name)
+	case !a.isNoted:
+		return change{}, apierrors.NewBadRequest(name + ": an object of this kind cannot be a part of a change set")
+	}
+	return a.change, nil
+}
+
+// pathOf returns the path of an object. One without a namespace is in the namespace default.
+func pathOf(named *metav1.PartialObjectMetadata) (string, error) {
+	resource := strings.ToLower(named.Kind) + "s"
+	if kind := groupKind(resource).Kind; kind == "" || kind != named.Kind {
+		return "", apierrors.NewBadRequest(fmt.Sprintf("the server has no kind %q", clip(named.Kind, maxTraced)))
+	}
+	if err := checkName(resource, named.Name); err != nil {
+		return "", err
+	}
+	if resource == kinds.Namespaces || resource == kinds.StreamReleases {
+		return path.Join("/api/v1", resource, named.Name), nil
+	}
+	namespace := cmp.Or(named.Namespace, v1.NamespaceDefault)
+	if err := checkName(kinds.Namespaces, namespace); err != nil {
+		return "", err
+	}
+	return path.Join("/api/v1/namespaces", namespace, resource, named.Name), nil
+}
+
+// placed adds to an error which object of the change set it is about.
+func placed(err error, place string) error {
+	status, ok := err.(apierrors.APIStatus)
+	if !ok {
+		return err
+	}
+	failure := status.Status()
+	failure.Message = place + ": " + failure.Message
+	return &apierrors.StatusError{ErrStatus: failure}
+}
+
+// recorded is the answer to a request within the server.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorded) Header() http.Header { return r.header }
+
+func (r *recorded) WriteHeader(status int) { r.status = cmp.Or(r.status, status) }
+
+func (r *recorded) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(p)
+}
+
+// failure returns the error in an answer about an object.
+func (r *recorded) failure(name string) error {
+	var status metav1.Status
+	if json.Unmarshal(r.body.Bytes(), &status) != nil || status.Code == 0 {
+		status = failed(int32(r.status), metav1.StatusReasonUnknown, clip(r.body.String(), maxTraced)).ErrStatus
+	}
+	status.Message = name + ": " + status.Message
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// kindName returns the kind of an object of this server.
+func kindName(o object) string {
+	found, _, err := scheme.ObjectKinds(o)
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return found[0].Kind
+}
+
+// isSame reports whether a write changes nothing but what the server notes of each write.
+func isSame(old, now object) bool {
+	copies := [2]object{old.DeepCopyObject().(object), now.DeepCopyObject().(object)}
+	for _, o := range copies {
+		o.SetManagedFields(nil)
+		o.SetResourceVersion("")
+	}
+	return apiequality.Semantic.DeepEqual(copies[0], copies[1])
+}

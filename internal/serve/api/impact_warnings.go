@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/warning"
+
+	"glowplug/internal/domain/impact"
+)
+
+const (
+	// warnTimeout bounds the prediction of one write, and maxBalance and refill the time that the
+	// predictions of all writes take: so much at once, and so much of the time that passes.
+	warnTimeout = 2 * time.Second
+	maxBalance  = 2 * time.Second
+	refill      = 0.1
+	// maxWarned bounds the hosts that a warning names.
+	maxWarned = 3
+)
+
+// meter bounds the time of the predictions.
+type meter struct {
+	mu      sync.Mutex
+	balance time.Duration
+	at      time.Time
+}
+
+func newMeter(now time.Time) meter { return meter{balance: maxBalance, at: now} }
+
+// allow reports whether there is time left.
+func (m *meter) allow(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.balance = min(maxBalance, m.balance+time.Duration(float64(now.Sub(m.at))*refill))
+	m.at = now
+	return m.balance > 0
+}
+
+func (m *meter) spend(took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.balance -= took
+}
+
+// notPredicted is the warning of a write whose impact was not computed.
+const notPredicted = "the impact on the hosts was not computed, since many objects are written at once; " +
+	"glowplug diff computes it before a write"
+
+// warn adds the warnings of what a write does to the hosts.
+func (p *impacts) warn(ctx context.Context, a *attempt) {
+	if p.opts.Decider == nil || p.opts.Inventory == nil {
+		return
+	}
+	view := a.view
+	set := changesOf([]change{a.change}, view, p.opts.MaxIgnition)
+	if set.isEmpty {
+		return
+	}
+	began := time.Now()
+	if !p.meter.allow(began) {
+		warning.AddWarning(ctx, "", notPredicted)
+		return
+	}
+	select {
+	case p.predicting <- struct{}{}:
+		defer func() { <-p.predicting }()
+	default:
+		warning.AddWarning(ctx, "", notPredicted)
+		return
+	}
+	defer func() { p.meter.spend(time.Since(began)) }()
+	ctx, cancel := context.WithTimeout(ctx, warnTimeout)
+	defer cancel()
+	result, err := impact.New(ctx, impact.Options{
+		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Pending: set.pending,
+	})
+	if err != nil {
+		warning.AddWarning(ctx, "", notPredicted)
+		return
+	}
+	for _, text := range impactWarnings(result) {
+		warning.AddWarning(ctx, "", text)
+	}
+	if text := warnLosses(p.disks(ctx, result)); text != "" {
+		warning.AddWarning(ctx, "", text)
+	}
+}
+
+// told are the effects that a write is answered with.
+var told = []impact.Effect{
+	impact.Unmatched, impact.Unserved, impact.Unreadable, impact.Ambiguous, impact.Stale, impact.Unbootable,
+	impact.Unknown, impact.ConfigChanged, impact.ContentChanged, impact.BootChanged,
+}
+
+// impactWarnings are the warnings of an impact.
+func impactWarnings(result *impact.Impact) (out []string) {
+	for _, effect := range told {
+		n := result.Counts[effect]
+		if n == 0 {
+			continue
+		}
+		var names []string
+		for i := range result.Groups {
+			if group := &result.Groups[i]; slices.Contains(group.Effects, effect) && len(names) < maxWarned {
+				names = append(names, group.Names...)
+			}
+		}
+		names = names[:min(len(names), maxWarned)]
+		if more := n - len(names); more > 0 {
+			names = append(names, fmt.Sprintf("and %d more", more))
+		}
+		out = append(out, fmt.Sprintf("impact on %d of %d hosts: %s (%s)", n, result.Hosts, effect.Phrase(),
+			strings.Join(names, ", ")))
+	}
+	return out
+}

@@ -1,0 +1,133 @@
+package snapshot
+
+import (
+	"net/netip"
+	"slices"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/match"
+	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/shardmap"
+)
+
+// Changes are objects that count as stored, by their names. An object that is nil counts as
+// deleted.
+type Changes struct {
+	Hosts      map[Ref]*Host
+	Configs    map[Ref]*Config
+	Images     map[Ref]*Image
+	Namespaces map[string]*Namespace
+}
+
+// With returns the view as it would be with changes. The inventory stays as it is.
+func (v View) With(c *Changes) View {
+	next, edit := *v.state, new(shardmap.Edit)
+	next.followers = nil
+	for ref, h := range c.Hosts {
+		next.hosts.put(edit, ref, h)
+	}
+	for ref, config := range c.Configs {
+		next.configs.put(edit, ref, config)
+	}
+	for ref, i := range c.Images {
+		next.images.put(edit, ref, i)
+	}
+	for name, n := range c.Namespaces {
+		next.namespaces.byRef.put(edit, Ref{Namespace: name}, n)
+	}
+	return View{&next}
+}
+
+// Without returns the changes that delete all objects of a namespace.
+func (v View) Without(name string) *Changes {
+	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{}}
+	for h := range v.hosts.byRef.all() {
+		if h.Namespace == name {
+			c.Hosts[h.Ref] = nil
+		}
+	}
+	for config := range v.configs.byRef.all() {
+		if config.Namespace == name {
+			c.Configs[config.Ref] = nil
+		}
+	}
+	for i := range v.images.byRef.all() {
+		if i.Namespace == name {
+			c.Images[i.Ref] = nil
+		}
+	}
+	return c
+}
+
+// Fixed returns an inventory with the content of a view, which nothing changes.
+func Fixed(v View) *Inventory {
+	inv := New(Options{})
+	inv.state.Store(v.state)
+	return inv
+}
+
+// NamespaceFrom is HostFrom for a namespace.
+func NamespaceFrom(namespace *v1.Namespace) *Namespace {
+	return newNamespace(namespace.Name, namespace.Annotations)
+}
+
+// Remerged returns a config after its source was merged over layers as they are now: laid is
+// the result, and merged has the layers of it. laid is nil where the config goes on to be
+// served as before: since a layer is being compiled for the first time (isPending), or since
+// the merge fails, for the reason in message.
+func (c *Config) Remerged(laid *compile.Laid, merged []v1.LayerStatus, isPending bool, message string) *Config {
+	out := *c
+	out.Pending, out.Failing, out.ErrorMessage = isPending, laid == nil && !isPending, message
+	out.Stale = len(out.Artifact) > 0 && (c.Stale || out.Failing)
+	if laid != nil {
+		stack := *c.Stack
+		stack.Merged = merged
+		out.Stack, out.Stale = &stack, false
+		if made := laid.Artifact; made.Hash != c.Hash {
+			out.Artifact, out.Hash, out.ETag = made.Bytes, made.Hash, `"`+made.Hash+`"`
+			out.IgnitionVersion, out.Servable, out.Unjudged = made.IgnitionVersion, 0, made.IgnitionVersion != ""
+		}
+	}
+	rule := *c.rule
+	rule.Config = &out
+	out.rule = &rule
+	return &out
+}
+
+// MatchesAs reports whether a config matches the same machines as another version of it, in the
+// same way; both may be nil.
+func (c *Config) MatchesAs(o *Config) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.Created.Equal(o.Created) && c.rule.Role == o.rule.Role && c.rule.Ties(o.rule)
+}
+
+// Subset returns an index of configs alone, which need not be stored, each of another name. Nil
+// configs are left out.
+func Subset(configs []*Config) *match.Index {
+	var rules []*match.Rule
+	for _, c := range configs {
+		if c != nil {
+			rules = append(rules, c.rule)
+		}
+	}
+	return match.NewIndex(rules...)
+}
+
+// MatchEqually reports whether two configs match a machine and only their age puts one first.
+func MatchEqually(q *match.Query, a, b *Config) bool { return match.Equal(a.rule, b.rule, q) }
+
+// Shares reports whether a host has an address that another host has as well.
+func (v View) Shares(h *Host) bool {
+	return slices.ContainsFunc(h.MACs, func(m netaddr.MAC) bool { return len(v.hosts.byMAC.Get(m)) > 1 }) ||
+		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.hosts.byIP.Get(a)) > 1 })
+}
+
+// Sharers returns the hosts that have an address of a host, which may be one of them.
+func (v View) Sharers(h *Host) map[Ref]bool {
+	refs := map[Ref]bool{}
+	v.hosts.addSharers(refs, h)
+	return refs
+}
