@@ -23,8 +23,11 @@ func On(d *Decider, view snapshot.View, renderer Renderer) *Fixed {
 }
 
 // Receives decides which config of a type a host receives whose machine asks with the headers of
-// its Ignition.
+// its Ignition. The machine of a host that shares an address is the one that the network shows.
 func (f *Fixed) Receives(h *snapshot.Host, typ string) ConfigDecision {
+	if f.view.Shares(h) {
+		return f.Config(f.machineRequest(h, typ))
+	}
 	q := configQuestion{newQuestion(f.Decider, f.view, &Request{Type: typ, Accept: acceptOf(f.view, h, typ)})}
 	q.dec.Host = h
 	query := q.query()
@@ -36,16 +39,6 @@ func (f *Fixed) Receives(h *snapshot.Host, typ string) ConfigDecision {
 // Boots decides what the machine of a host boots next.
 func (f *Fixed) Boots(h *snapshot.Host) BootDecision {
 	return f.Boot(f.machineRequest(h, IPXE))
-}
-
-// MachineOf returns the host that the machine of a host is taken for: another one where that is
-// older and has the same address.
-func (f *Fixed) MachineOf(h *snapshot.Host) *snapshot.Host {
-	q := newQuestion(f.Decider, f.view, f.machineRequest(h, Ignition))
-	if err := q.identify(); err != nil || q.dec.Host == nil {
-		return h
-	}
-	return q.dec.Host
 }
 
 // IsMatched reports whether a host receives a config of a type where there are only those of one
@@ -71,7 +64,9 @@ func (f *Fixed) machineRequest(h *snapshot.Host, typ string) *Request {
 	if Unrecognised(f.Decider, h) != "" {
 		req = in.asBelieved(h)
 	}
-	req.Accept = acceptOf(f.view, h, typ)
+	q := newQuestion(f.Decider, f.view, req)
+	_ = q.identify() // a refused request has the header, too
+	req.Accept = acceptOf(f.view, cmp.Or(q.dec.Host, h), typ)
 	return req
 }
 

@@ -3,6 +3,8 @@ package impact
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/match"
@@ -60,38 +62,17 @@ func (a *assessor) isOfChanged(typ string) bool { return a.old.Has(typ) || a.now
 const checkEvery = 256
 
 // candidates returns the hosts that the changes may concern, and the number of all hosts. A host
-// is left out only where no changed config matches it, before or after, and neither it, its image,
-// its namespace nor a host with one of its addresses changes: then its answer is the same.
+// is left out only where no changed config matches it, before or after, and neither it, its image
+// nor its namespace changes, and the same holds for all hosts with which it shares an address,
+// directly or through others: then its answer is the same.
 func (a *assessor) candidates(ctx context.Context) (found []candidate, total int, err error) {
-	seen := map[snapshot.Ref]bool{}
-	add := func(ref snapshot.Ref) {
-		if !seen[ref] {
-			seen[ref] = true
-			found = append(found, candidate{a.before.view.Host(ref), a.after.view.Host(ref)})
-		}
-	}
-	addWithSharers := func(h *snapshot.Host) {
-		add(h.Ref)
-		for _, s := range [...]*side{&a.before, &a.after} {
-			if s.view.Shares(h) || s.view.Host(h.Ref) != h {
-				for ref := range s.view.Sharers(h) {
-					add(ref)
-				}
-			}
-		}
-	}
+	c := candidates{assessor: a, seen: map[snapshot.Ref]bool{}}
 	total = a.before.view.HostCount()
 	for ref := range a.changes.Hosts {
-		was, is := a.before.view.Host(ref), a.after.view.Host(ref)
-		if was != nil {
-			addWithSharers(was)
-		}
-		if is != nil {
-			addWithSharers(is)
-		}
-		if was == nil && is != nil {
+		if a.before.view.Host(ref) == nil && a.after.view.Host(ref) != nil {
 			total++
 		}
+		c.add(ref)
 	}
 	visited := 0
 	for h := range a.before.view.AllHosts() {
@@ -99,10 +80,38 @@ func (a *assessor) candidates(ctx context.Context) (found []candidate, total int
 			return nil, 0, fmt.Errorf("the hosts were not searched in time: %w", ctx.Err())
 		}
 		if a.isConcerned(h) {
-			addWithSharers(h)
+			c.add(h.Ref)
 		}
 	}
-	return found, total, nil
+	return c.found, total, nil
+}
+
+// candidates collects hosts, each once, and those that share an address with them.
+type candidates struct {
+	*assessor
+	found []candidate
+	seen  map[snapshot.Ref]bool
+}
+
+func (c *candidates) add(ref snapshot.Ref) {
+	for next := []snapshot.Ref{ref}; len(next) > 0; next = next[1:] {
+		if c.seen[next[0]] {
+			continue
+		}
+		c.seen[next[0]] = true
+		one := candidate{c.before.view.Host(next[0]), c.after.view.Host(next[0])}
+		if one.before == nil && one.after == nil {
+			continue
+		}
+		c.found = append(c.found, one)
+		for _, s := range [...]*side{&c.before, &c.after} {
+			for _, h := range [...]*snapshot.Host{one.before, one.after} {
+				if h != nil && (one.before != one.after || s.view.Shares(h)) {
+					next = slices.AppendSeq(next, maps.Keys(s.view.Sharers(h)))
+				}
+			}
+		}
+	}
 }
 
 // isConcerned reports whether the changes of other objects may concern a host.

@@ -147,10 +147,13 @@ func effectsOf(before, after *outcome) []Effect {
 	case !before.matched && after.matched:
 		found[Mended] = true
 	}
-	if after.tied && !before.tied || after.shares && !before.shares {
+	if after.shares && !before.shares {
 		found[Ambiguous] = true
 	}
 	for i := range types {
+		if after.tied[i] && !before.tied[i] {
+			found[Ambiguous] = true
+		}
 		after.configs[i].effectOf(&before.configs[i], before, after, found)
 	}
 	after.boot.effectOf(&before.boot, before.exists, found)

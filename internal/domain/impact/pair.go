@@ -43,14 +43,11 @@ func (s *side) answer(h *snapshot.Host, shown []string) *Answer {
 		return nil
 	}
 	a := &Answer{}
-	machine := h
-	if s.view.Shares(h) {
-		if machine = s.decider.MachineOf(h); machine.Ref != h.Ref {
-			a.Host = machine.Ref.String()
-		}
-	}
 	for _, typ := range shown {
-		decision := s.decider.Receives(machine, typ)
+		decision := s.decider.Receives(h, typ)
+		if decision.Host != nil && decision.Host.Ref != h.Ref {
+			a.Host = decision.Host.Ref.String()
+		}
 		a.Configs = append(a.Configs, s.describe(&decision, typ))
 	}
 	if s.boots {
@@ -126,9 +123,6 @@ func (s *side) toStranger(typ string) decide.ConfigDecision {
 func (s *side) bytes(h *snapshot.Host, typ string) []byte {
 	if h == nil {
 		return nil
-	}
-	if s.view.Shares(h) {
-		h = s.decider.MachineOf(h)
 	}
 	decision := s.decider.Receives(h, typ)
 	switch {

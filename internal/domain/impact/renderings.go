@@ -130,6 +130,9 @@ func (s *side) lastRendering(config *snapshot.Config, host *snapshot.Host) *snap
 	if was == nil || h == nil || was.UID != config.UID || h.UID != host.UID || was.Type != config.Type || !was.Template {
 		return nil
 	}
+	if s.decider.Assigned(s.view, h, was.Type) != was {
+		return nil // it was not rendered for this host
+	}
 	served, err := s.renderings.Render(was, h, nil, decide.Asker{})
 	if err != nil {
 		return nil

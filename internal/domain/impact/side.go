@@ -58,8 +58,8 @@ type outcome struct {
 	matched bool
 	// configs are the answers to the requests for each type of config that is concerned.
 	configs [len(types)]served
-	// tied is true where a config matches equally that is younger than the one that is received.
-	tied bool
+	// tied is true for a type where a config matches equally that is younger than the received one.
+	tied [len(types)]bool
 	boot booted
 }
 
@@ -89,18 +89,14 @@ func (s *side) outcome(h *snapshot.Host) outcome {
 	if h == nil {
 		return outcome{}
 	}
-	o := outcome{exists: true, shares: s.view.Shares(h)}
-	machine := h
-	if o.shares {
-		machine = s.decider.MachineOf(h)
-	}
-	o.machine = machine.Ref
+	o := outcome{exists: true, shares: s.view.Shares(h), machine: h.Ref}
 	for i, typ := range types {
-		config := s.decider.Assigned(s.view, machine, typ)
+		machine, config := s.assigned(h, typ, o.shares)
+		o.machine = machine.Ref
 		o.matched = o.matched || config != nil
 		if s.concerned[i] {
-			o.configs[i] = s.served(machine, config, typ)
-			o.tied = o.tied || s.ties && config != nil && s.isTied(machine, config)
+			o.configs[i] = s.served(h, config, typ, o.shares)
+			o.tied[i] = s.ties && config != nil && s.isTied(machine, config)
 		}
 	}
 	if s.boots {
@@ -109,28 +105,43 @@ func (s *side) outcome(h *snapshot.Host) outcome {
 	return o
 }
 
-// served returns the answer to a host that receives a config, which may be nil.
-func (s *side) served(h *snapshot.Host, config *snapshot.Config, typ string) served {
+// assigned returns the config of a type that the machine of a host receives, and the host that the
+// machine is taken for.
+func (s *side) assigned(h *snapshot.Host, typ string, shares bool) (machine *snapshot.Host, config *snapshot.Config) {
+	if !shares {
+		return h, s.decider.Assigned(s.view, h, typ)
+	}
+	decision := s.decider.Receives(h, typ)
+	if machine = decision.Host; machine == nil {
+		machine = h
+	}
+	if decision.Config != nil {
+		config = s.view.Config(decision.Config.Ref) // not its rendering
+	}
+	return machine, config
+}
+
+// served returns the answer to a host whose machine receives a config, which may be nil.
+func (s *side) served(h *snapshot.Host, config *snapshot.Config, typ string, shares bool) served {
 	switch {
+	case config != nil && s.unknown[config.Ref]:
+		return served{config: config.Ref, unknown: true}
+	case shares || config != nil && config.Template:
+		return s.decided(h, typ)
 	case config == nil:
 		return served{status: fault.NoMatch.Status()}
-	case s.unknown[config.Ref]:
-		return served{config: config.Ref, unknown: true}
-	case config.Template:
-		return s.rendered(h, typ)
 	}
 	key := answerKey{config, decide.MaxIgnition(s.view, h)}
 	answer, known := s.answers[key]
 	if !known {
-		decision := s.decider.Receives(h, typ)
-		answer = answerOf(&decision)
+		answer = s.decided(h, typ)
 		s.answers[key] = answer
 	}
 	return answer
 }
 
-// rendered returns the answer to a host that receives a template.
-func (s *side) rendered(h *snapshot.Host, typ string) served {
+// decided returns the answer to a host.
+func (s *side) decided(h *snapshot.Host, typ string) served {
 	decision := s.decider.Receives(h, typ)
 	answer := answerOf(&decision)
 	if decision.Err == errNotRendered {

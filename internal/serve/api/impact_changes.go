@@ -89,7 +89,7 @@ func isUnknown(config *v1.IgnitionConfig) bool {
 func imageFrom(view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) func(*v1.ISCSICdrom) *snapshot.Image {
 	return func(cdrom *v1.ISCSICdrom) *snapshot.Image {
 		image := snapshot.ImageFrom(cdrom)
-		if maxIgnition != nil {
+		if maxIgnition != nil && image.Stream {
 			image.MaxIgnition = maxIgnition(cdrom)
 		}
 		if view.Image(image.Ref) == nil && image.Phase == v1.PhasePending && image.Message == "" {

@@ -1,0 +1,518 @@
+package impact_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/rendering"
+	"glowplug/internal/store/snapshot"
+)
+
+// world is all objects of a server, by namespace and name.
+type world struct {
+	hosts      map[string]*v1.BareMetalHost
+	configs    map[string]*v1.IgnitionConfig
+	images     map[string]*v1.ISCSICdrom
+	namespaces map[string]*v1.Namespace
+}
+
+func newWorld() *world {
+	return &world{map[string]*v1.BareMetalHost{}, map[string]*v1.IgnitionConfig{}, map[string]*v1.ISCSICdrom{},
+		map[string]*v1.Namespace{}}
+}
+
+const (
+	worldHosts   = 9
+	worldConfigs = 8
+	worldImages  = 3
+)
+
+// author writes random objects.
+type author struct{ *rand.Rand }
+
+func (a author) chance(percent int) bool { return a.IntN(100) < percent }
+
+func pick[T any](a author, of ...T) T { return of[a.IntN(len(of))] }
+
+func (a author) namespace() string { return pick(a, "a", "a", "b") }
+
+// meta is the metadata of an object, whose UID and age stay the same.
+func (a author) meta(key string, before metav1.Object) metav1.ObjectMeta {
+	namespace, name, _ := strings.Cut(key, "/")
+	meta := metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(key + strconv.Itoa(a.IntN(1e9))), Generation: 1,
+		CreationTimestamp: metav1.NewTime(time.Unix(int64(1000+a.IntN(4)), 0)),
+	}
+	if before != nil {
+		meta.UID, meta.CreationTimestamp = before.GetUID(), before.GetCreationTimestamp()
+		meta.Generation = before.GetGeneration() + 1
+	}
+	return meta
+}
+
+func (a author) host(key string, before *v1.BareMetalHost) *v1.BareMetalHost {
+	n := int(key[len(key)-1] - '0')
+	h := &v1.BareMetalHost{}
+	if before != nil {
+		h.ObjectMeta = a.meta(key, before)
+	} else {
+		h.ObjectMeta = a.meta(key, nil)
+	}
+	h.Spec.IP = fmt.Sprintf("10.0.0.%d", n+1)
+	if a.chance(10) { // shared with another host
+		h.Spec.IP = fmt.Sprintf("10.0.0.%d", 1+a.IntN(worldHosts))
+	}
+	h.Spec.BootMACAddress = fmt.Sprintf("02:00:00:00:00:%02x", pick(a, n, n, n, a.IntN(worldHosts)))
+	h.Spec.Labels = map[string]string{"role": pick(a, "x", "y", "z"), "rack": pick(a, "1", "2")}
+	if a.chance(50) {
+		h.Spec.Image = fmt.Sprintf("a/i%d", a.IntN(worldImages+1))
+	}
+	if a.chance(20) {
+		h.Spec.BootMode = v1.BootForever
+	}
+	if a.chance(20) {
+		h.Spec.KernelArgs = []string{"k=" + pick(a, "1", "2")}
+	}
+	if a.chance(10) {
+		h.Spec.IPXE = "#!ipxe\necho " + pick(a, "1", "2")
+	}
+	h.Status.State = pick(a, "", v1.StateAvailable, v1.StateProvisioned)
+	if before != nil {
+		h.Status = before.Status
+	}
+	return h
+}
+
+// contents are configs that differ in the versions that they can be given in.
+var contents = []string{
+	`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,%d"}}]}}`,
+	`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/b","contents":{"source":"data:,%d"}}]}}`,
+	`{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["n=%d"]}}`,
+}
+
+func (a author) config(key string, before *v1.IgnitionConfig) *v1.IgnitionConfig {
+	c := &v1.IgnitionConfig{}
+	if before != nil {
+		c.ObjectMeta = a.meta(key, before)
+	} else {
+		c.ObjectMeta = a.meta(key, nil)
+	}
+	c.Spec.Type, c.Spec.Format = v1.TypeIgnition, v1.TypeIgnition
+	if a.chance(25) {
+		c.Spec.Type, c.Spec.Format = v1.TypeKickstart, v1.TypeKickstart
+	}
+	s := &c.Spec.Selector
+	switch a.IntN(7) {
+	case 0:
+		s.MatchLabels = map[string]string{"role": pick(a, "x", "y", "z")}
+	case 1:
+		s.MatchLabels = map[string]string{"rack": pick(a, "1", "2")}
+	case 2:
+		s.MatchMACs = []string{fmt.Sprintf("02:00:00:00:00:%02x", a.IntN(worldHosts))}
+	case 3:
+		s.MatchIPs = []string{pick(a, "10.0.0.0/30", "10.0.0.4/31", "10.0.0.7")}
+	case 4:
+		s.Default = true
+	case 5:
+		s.MatchHostnames = []string{fmt.Sprintf("h%d", a.IntN(worldHosts))}
+	}
+	if a.chance(10) {
+		c.Labels = map[string]string{"role": "x"}
+	}
+	a.compile(c, before)
+	return c
+}
+
+// compile sets what the compilation of a new source would set.
+func (a author) compile(c, before *v1.IgnitionConfig) {
+	text := fmt.Sprintf(pick(a, contents...), a.IntN(3))
+	isTemplate := a.chance(30)
+	switch {
+	case c.Spec.Type == v1.TypeKickstart:
+		text = fmt.Sprintf("text\nreboot # %d\n", a.IntN(3))
+	case isTemplate && a.chance(25):
+		text = `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"{{ .Labels.role }}"}]}}` // not absolute
+	case isTemplate:
+		text = fmt.Sprintf(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/{{ .Labels.role }}",`+
+			`"contents":{"source":"data:,%d"}}]}}`, a.IntN(3))
+	}
+	c.Spec.Config, c.Spec.Template = text, isTemplate && c.Spec.Type == v1.TypeIgnition
+	switch {
+	case a.chance(10) && before != nil: // it does not compile
+		c.Status.Phase, c.Status.ErrorMessage, c.Compiled = v1.PhaseError, "broken", before.Compiled
+		if before.Spec.Type != c.Spec.Type {
+			c.Compiled = nil
+		}
+	case a.chance(5):
+		c.Status.Phase = v1.PhaseError
+	default:
+		c.Status.Phase = v1.PhaseReady
+		c.Compiled = &v1.Compiled{Artifact: []byte(text), Hash: hashOf([]byte(text)), Generation: c.Generation,
+			Template: c.Spec.Template}
+		if c.Spec.Template {
+			c.Compiled.Format = c.Spec.Format
+		} else if c.Spec.Type == v1.TypeIgnition {
+			c.Compiled.IgnitionVersion = text[strings.Index(text, "3."):][:5]
+		}
+	}
+}
+
+func (a author) image(key string, before *v1.ISCSICdrom) *v1.ISCSICdrom {
+	i := &v1.ISCSICdrom{}
+	if before != nil {
+		i.ObjectMeta = a.meta(key, before)
+	} else {
+		i.ObjectMeta = a.meta(key, nil)
+	}
+	if a.chance(60) {
+		i.Spec.IgnitionConfig = fmt.Sprintf("a/c%d", a.IntN(worldConfigs))
+	}
+	i.Status.Phase = pick(a, v1.PhaseReady, v1.PhaseReady, v1.PhaseError)
+	if i.Status.Phase == v1.PhaseError {
+		i.Status.ErrorMessage = "no file"
+	}
+	i.Status.MaxIgnition = pick(a, "", "3.2.0", "3.4.0", "2.2.0")
+	return i
+}
+
+func (a author) space(name string) *v1.Namespace {
+	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if a.chance(50) {
+		n.Annotations = map[string]string{v1.AnnotationIPXE: "#!ipxe\necho of " + pick(a, "1", "2")}
+	}
+	return n
+}
+
+// change changes an object of the world, which may be a new one, or deletes one.
+func (a author) change(w *world, changes *snapshot.Changes) {
+	gone := a.chance(25)
+	switch a.IntN(10) {
+	case 0, 1, 2:
+		set(w.hosts, changes.Hosts, a.namespace()+"/h"+strconv.Itoa(a.IntN(worldHosts)), gone, a.host, snapshot.HostFrom)
+	case 3, 4, 5, 6:
+		set(w.configs, changes.Configs, a.namespace()+"/c"+strconv.Itoa(a.IntN(worldConfigs)), gone, a.config,
+			snapshot.ConfigFrom)
+	case 7, 8:
+		set(w.images, changes.Images, "a/i"+strconv.Itoa(a.IntN(worldImages)), gone, a.image, snapshot.ImageFrom)
+	default:
+		n := a.space(a.namespace())
+		w.namespaces[n.Name], changes.Namespaces[n.Name] = n, snapshot.NamespaceFrom(n)
+	}
+}
+
+func set[T, S any](objects map[string]*T, changes map[snapshot.Ref]*S, key string, gone bool,
+	write func(string, *T) *T, from func(*T) *S) {
+	namespace, name, _ := strings.Cut(key, "/")
+	ref := snapshot.Ref{Namespace: namespace, Name: name}
+	if gone {
+		delete(objects, key)
+		changes[ref] = nil
+		return
+	}
+	object := write(key, objects[key])
+	objects[key], changes[ref] = object, from(object)
+}
+
+func newChanges() *snapshot.Changes {
+	return &snapshot.Changes{
+		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
+		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
+	}
+}
+
+// load stores the world in place of what an inventory has, as the buckets of a store have it.
+func (w *world) load(t testing.TB, inv *snapshot.Inventory) {
+	t.Helper()
+	var hosts, configs, images, namespaces []kvstore.Item
+	for _, key := range sorted(w.hosts) {
+		hosts = append(hosts, item(t, key, w.hosts[key]))
+	}
+	for _, key := range sorted(w.configs) {
+		configs = append(configs, item(t, key, struct {
+			*v1.IgnitionConfig
+			Compiled *v1.Compiled `json:"compiled,omitempty"`
+		}{w.configs[key], w.configs[key].Compiled}))
+	}
+	for _, key := range sorted(w.images) {
+		images = append(images, item(t, key, w.images[key]))
+	}
+	for _, key := range sorted(w.namespaces) {
+		namespaces = append(namespaces, item(t, key, w.namespaces[key]))
+	}
+	inv.Namespaces().Load(namespaces)
+	inv.Images().Load(images)
+	inv.Configs().Load(configs)
+	inv.Hosts().Load(hosts)
+	if s := inv.Stats(); s.Hosts.Bad+s.Configs.Bad+s.Images.Bad > 0 {
+		t.Fatalf("an object of the test cannot be read: %+v", s)
+	}
+}
+
+func sorted[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func item(t testing.TB, key string, object any) kvstore.Item {
+	t.Helper()
+	value, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kvstore.Item{Key: key, Revision: 1, Value: value}
+}
+
+// observed is what the machine of a host is answered.
+type observed struct {
+	exists  bool
+	configs [2]observedConfig
+	boot    string
+	bootErr bool
+	// shares is true where two hosts have an address.
+	shares bool
+}
+
+type observedConfig struct {
+	config snapshot.Ref
+	kind   fault.Kind // of the error
+	isErr  bool
+	body   string
+	stale  bool
+	// tied is true where only the age of two configs decides.
+	tied bool
+}
+
+// ask asks as the machine of each host does: from its address, with the headers of the Ignition in
+// its image.
+func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]observed {
+	all := map[snapshot.Ref]observed{}
+	for _, h := range view.Hosts() {
+		caller := identity.Caller{Addr: h.IPs[0]}
+		o := observed{exists: true, shares: len(view.Conflicts(h)) > 0}
+		for i, typ := range []string{decide.Ignition, decide.Kickstart} {
+			req := &decide.Request{Type: typ, Caller: caller}
+			if typ == decide.Ignition {
+				machine := view.HostByIP(h.IPs[0])
+				newest := ignition.Newest
+				if image := view.Image(machine.Image); image != nil && image.MaxIgnition != "" {
+					newest = image.MaxIgnition
+				}
+				req.Accept = ignition.AcceptOf(newest)
+			}
+			decision := d.Config(req)
+			c := &o.configs[i]
+			c.tied = isTied(d.Explain(req), typ)
+			if decision.Config != nil {
+				c.config = decision.Config.Ref
+			}
+			switch {
+			case decision.Err != nil:
+				c.isErr, c.kind = true, decision.Err.Kind
+			case decision.Form != nil:
+				c.body, c.stale = string(decision.Form.Bytes), decision.Config.Stale
+			default:
+				c.body, c.stale = string(decision.Config.Artifact), decision.Config.Stale
+			}
+		}
+		boot := d.Boot(&decide.Request{Type: decide.IPXE, Caller: caller})
+		o.boot, o.bootErr = fmt.Sprint(boot.Local, boot.Script, boot.Err != nil), boot.Err != nil
+		if boot.Image != nil {
+			o.boot += fmt.Sprint(boot.Image.Ref, boot.Image.Generation, boot.Host.Booting().KernelArgs)
+		}
+		all[h.Ref] = o
+	}
+	return all
+}
+
+// isTied reports whether only age decides between the config of a type that wins and the next one.
+func isTied(e *decide.Explanation, typ string) bool {
+	return slices.ContainsFunc(e.Candidates, func(c decide.Candidate) bool {
+		return c.Type == typ && c.Outcome == decide.OutcomeLost && strings.Contains(c.Reason, " wins: a tie")
+	})
+}
+
+// expected are the effects by what was observed before and after.
+func expected(before, after observed) []impact.Effect {
+	found := map[impact.Effect]bool{}
+	matched := func(o observed) bool {
+		return o.configs[0].config != snapshot.Ref{} || o.configs[1].config != snapshot.Ref{}
+	}
+	switch {
+	case !after.exists:
+		return []impact.Effect{impact.HostDeleted}
+	case !before.exists:
+		found[impact.HostAdded] = true
+	case matched(before) && !matched(after):
+		found[impact.Unmatched] = true
+	case !matched(before) && matched(after):
+		found[impact.Mended] = true
+	}
+	if after.shares && !before.shares {
+		found[impact.Ambiguous] = true
+	}
+	for i := range after.configs {
+		was, is := before.configs[i], after.configs[i]
+		if is.tied && !was.tied {
+			found[impact.Ambiguous] = true
+		}
+		has := is.config != snapshot.Ref{}
+		switch {
+		case has && is.isErr && is.kind == fault.NotAcceptable && !(was.isErr && was.kind == is.kind):
+			found[impact.Unreadable] = true
+		case has && is.isErr && is.kind == fault.Unavailable && !(was.isErr && was.kind == is.kind):
+			found[impact.Unserved] = true
+		case !is.isErr && was.isErr && was.config == is.config:
+			found[impact.Mended] = true
+		}
+		if is.stale && (!was.stale || was.config != is.config) {
+			found[impact.Stale] = true
+		}
+		switch {
+		case !before.exists:
+		case is.config != was.config && matched(before) && matched(after):
+			found[impact.ConfigChanged] = true
+		case is.config == was.config && !is.isErr && !was.isErr && is.body != was.body:
+			found[impact.ContentChanged] = true
+		}
+	}
+	switch {
+	case before.boot == after.boot && before.exists:
+	case after.bootErr && !before.bootErr:
+		found[impact.Unbootable] = true
+	case !before.exists:
+	case before.bootErr && !after.bootErr:
+		found[impact.Mended] = true
+	default:
+		found[impact.BootChanged] = true
+	}
+	var all []impact.Effect
+	for e := range found {
+		all = append(all, e)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// predicted are the effects on each host.
+func predicted(result *impact.Impact) map[snapshot.Ref][]impact.Effect {
+	all := map[snapshot.Ref][]impact.Effect{}
+	for i := range result.Groups {
+		for _, ref := range result.Groups[i].Refs() {
+			effects := slices.Clone(result.Groups[i].Effects)
+			slices.Sort(effects)
+			all[ref] = effects
+		}
+	}
+	return all
+}
+
+// sets returns the number of random change sets, and the seed of the first.
+func sets(t testing.TB, usual int) (n int, seed uint64) {
+	t.Helper()
+	n = usual
+	if text := os.Getenv("IMPACT_SETS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := os.Getenv("IMPACT_SEED"); text != "" {
+		first, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, first
+	}
+	return n, uint64(time.Now().UnixNano()) % 1_000_000
+}
+
+// TestImpactIsWhatHostsAreAnswered predicts the impact of 1,000 random change sets, makes the
+// changes, asks as every host before and after, and compares.
+func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
+	n, seed := sets(t, 1000)
+	counts := map[impact.Effect]int{}
+	for i := range uint64(n) {
+		a := author{rand.New(rand.NewPCG(1, seed+i))}
+		w := newWorld()
+		for range 30 {
+			a.change(w, newChanges())
+		}
+		inv := snapshot.New(snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		w.load(t, inv)
+		renderer := rendering.New(rendering.Options{Inventory: inv})
+		d := decide.New(decide.Options{Inventory: inv, Renderer: renderer, Policy: decide.Policy{Isolate: a.chance(20)}})
+		view := inv.View()
+		before := ask(d, view)
+		changes := newChanges()
+		for range 1 + a.IntN(3) {
+			a.change(w, changes)
+		}
+		result, err := impact.New(t.Context(), impact.Options{Decider: d, Before: view, Changes: changes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.load(t, inv)
+		after := ask(d, inv.View())
+		renderer.Close()
+		got := predicted(result)
+		for ref := range merged(before, after) {
+			want := expected(before[ref], after[ref])
+			if !slices.Equal(got[ref], want) {
+				t.Errorf("IMPACT_SETS=1 IMPACT_SEED=%d: host %s: predicted %v, observed %v\nbefore %+v\nafter  %+v", seed+i, ref,
+					got[ref], want, before[ref], after[ref])
+			}
+			for _, e := range want {
+				counts[e]++
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d change sets, first seed %d, hosts by effect: %v", n, seed, counts)
+	for _, e := range []impact.Effect{
+		impact.Unmatched, impact.Unserved, impact.Unreadable, impact.Stale, impact.Unbootable, impact.ConfigChanged,
+		impact.ContentChanged, impact.BootChanged, impact.Mended, impact.HostAdded, impact.HostDeleted, impact.Ambiguous,
+	} {
+		if n >= 500 && counts[e] == 0 {
+			t.Errorf("no change set has the effect %s: the test does not cover it", e)
+		}
+	}
+}
+
+func merged(a, b map[snapshot.Ref]observed) map[snapshot.Ref]bool {
+	all := map[snapshot.Ref]bool{}
+	for ref := range a {
+		all[ref] = true
+	}
+	for ref := range b {
+		all[ref] = true
+	}
+	return all
+}
+
+func hashOf(text []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(text)) }
