@@ -96,9 +96,8 @@ func Tie(d *Decider, view snapshot.View, h *snapshot.Host) (served, other *snaps
 // only their age decides; nil: there is none. without is the view without the one that it receives.
 func RunnerUp(d *Decider, without snapshot.View, h *snapshot.Host, config *snapshot.Config) *snapshot.Config {
 	query := d.queryFor(without, h, config.Type)
-	other, _ := without.Pick(&query)
-	if other == nil || !snapshot.MatchEqually(&query, config, other) {
-		return nil
+	if other, tier := without.Pick(&query); other != nil && snapshot.MatchEqually(&query, config, other, tier) {
+		return other
 	}
-	return other
+	return nil
 }

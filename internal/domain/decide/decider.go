@@ -82,10 +82,15 @@ func (d *Decider) Assigned(view snapshot.View, host *snapshot.Host, typ string) 
 // queryFor returns the query for the config of a type that a host, which need not be stored,
 // receives without claims.
 func (d *Decider) queryFor(view snapshot.View, host *snapshot.Host, typ string) match.Query {
-	q := configQuestion{newQuestion(d, view, &Request{Type: typ})}
+	q := configQuestion{newQuestion(d, view, claimless)}
 	q.dec.Host = host
-	return q.query()
+	query := q.query()
+	query.Type = typ
+	return query
 }
+
+// claimless is a request without claims, of no type.
+var claimless = &Request{}
 
 // anyInstaller has the types of config of a host whose installer is not known, in their order.
 var anyInstaller = []string{Ignition, Kickstart}

@@ -18,12 +18,18 @@ var types = [...]string{decide.Ignition, decide.Kickstart}
 type assessor struct {
 	before, after side
 	changes       *snapshot.Changes
+	// ofChanged are the types of the changed configs.
+	ofChanged []string
 	// old and now are the changed configs before and after, as indexes of them alone.
 	old, now *match.Index
 }
 
 // candidate is a host that the changes may concern, before and after; nil: there is no such host.
-type candidate struct{ before, after *snapshot.Host }
+type candidate struct {
+	before, after *snapshot.Host
+	// sharedBefore and sharedAfter are true where it shares an address.
+	sharedBefore, sharedAfter bool
+}
 
 func (c *candidate) ref() snapshot.Ref {
 	if c.after != nil {
@@ -47,16 +53,16 @@ func newAssessor(ctx context.Context, o *Options) *assessor {
 	boots := len(o.Changes.Hosts)+len(o.Changes.Images)+len(o.Changes.Namespaces) > 0
 	var concerned [len(types)]bool
 	for i, typ := range types {
-		concerned[i] = a.isOfChanged(typ) || boots && (o.Before.HasConfigs(typ) || m.view.HasConfigs(typ))
+		if a.old.Has(typ) || a.now.Has(typ) {
+			a.ofChanged, concerned[i] = append(a.ofChanged, typ), true
+		}
+		concerned[i] = concerned[i] || boots && (o.Before.HasConfigs(typ) || m.view.HasConfigs(typ))
 	}
 	options := sideOptions{concerned: concerned, boots: boots, ties: !matchAsBefore || boots}
 	a.before = newSide(o.Decider, o.Before, nil, options, liveRenderings(o.Decider))
 	a.after = newSide(o.Decider, m.view, m.unknown, options, a.before.lastRendering)
 	return a
 }
-
-// isOfChanged reports whether one of the changed configs has a type.
-func (a *assessor) isOfChanged(typ string) bool { return a.old.Has(typ) || a.now.Has(typ) }
 
 // checkEvery is the number of hosts after which it is checked whether the time is over.
 const checkEvery = 256
@@ -74,13 +80,16 @@ func (a *assessor) candidates(ctx context.Context) (found []candidate, total int
 		}
 		c.add(ref)
 	}
+	if len(a.ofChanged)+len(a.changes.Images)+len(a.changes.Namespaces) == 0 {
+		return c.found, total, nil
+	}
 	visited := 0
 	for h := range a.before.view.AllHosts() {
 		if visited++; visited%checkEvery == 0 && ctx.Err() != nil {
 			return nil, 0, fmt.Errorf("the hosts were not searched in time: %w", ctx.Err())
 		}
 		if a.isConcerned(h) {
-			c.add(h.Ref)
+			c.addStored(h)
 		}
 	}
 	return c.found, total, nil
@@ -90,23 +99,43 @@ func (a *assessor) candidates(ctx context.Context) (found []candidate, total int
 type candidates struct {
 	*assessor
 	found []candidate
-	seen  map[snapshot.Ref]bool
+	// seen are the hosts that change or share an address. No others are found twice.
+	seen map[snapshot.Ref]bool
 }
 
+// addStored adds a host that is found once among all.
+func (c *candidates) addStored(h *snapshot.Host) {
+	if len(c.seen) > 0 && c.seen[h.Ref] {
+		return
+	}
+	after := h
+	if len(c.changes.Hosts) > 0 {
+		after = c.after.view.Host(h.Ref)
+	}
+	if after == h && !c.before.view.Shares(h) && (len(c.changes.Hosts) == 0 || !c.after.view.Shares(h)) {
+		c.found = append(c.found, candidate{before: h, after: h})
+		return
+	}
+	c.add(h.Ref)
+}
+
+// add adds a host, and all that share an address with it, directly or through others.
 func (c *candidates) add(ref snapshot.Ref) {
 	for next := []snapshot.Ref{ref}; len(next) > 0; next = next[1:] {
 		if c.seen[next[0]] {
 			continue
 		}
 		c.seen[next[0]] = true
-		one := candidate{c.before.view.Host(next[0]), c.after.view.Host(next[0])}
+		one := candidate{before: c.before.view.Host(next[0]), after: c.after.view.Host(next[0])}
 		if one.before == nil && one.after == nil {
 			continue
 		}
+		one.sharedBefore = one.before != nil && c.before.view.Shares(one.before)
+		one.sharedAfter = one.after != nil && c.after.view.Shares(one.after)
 		c.found = append(c.found, one)
 		for _, s := range [...]*side{&c.before, &c.after} {
 			for _, h := range [...]*snapshot.Host{one.before, one.after} {
-				if h != nil && (one.before != one.after || s.view.Shares(h)) {
+				if h != nil {
 					next = slices.AppendSeq(next, maps.Keys(s.view.Sharers(h)))
 				}
 			}
@@ -116,16 +145,17 @@ func (c *candidates) add(ref snapshot.Ref) {
 
 // isConcerned reports whether the changes of other objects may concern a host.
 func (a *assessor) isConcerned(h *snapshot.Host) bool {
-	if _, changes := a.changes.Namespaces[h.Namespace]; changes {
-		return true
-	}
-	if _, changes := a.changes.Images[h.Image]; changes {
-		return true
-	}
-	for _, typ := range types {
-		if a.isOfChanged(typ) && a.before.decider.IsMatched(h, typ, a.old, a.now) {
+	if len(a.changes.Namespaces) > 0 {
+		if _, changes := a.changes.Namespaces[h.Namespace]; changes {
 			return true
 		}
 	}
-	return false
+	if len(a.changes.Images) > 0 {
+		if _, changes := a.changes.Images[h.Image]; changes {
+			return true
+		}
+	}
+	return slices.ContainsFunc(a.ofChanged, func(typ string) bool {
+		return a.before.decider.IsMatched(h, typ, a.old, a.now)
+	})
 }

@@ -21,12 +21,10 @@ const (
 	maxShown = 1000
 )
 
-// groups collects the hosts for which something changes.
+// groups collects the hosts by what changes for them.
 type groups struct {
 	*assessor
-	counts  map[Effect]int
-	changed int
-	same    map[change]*alike
+	same map[change]*alike
 }
 
 // change is the outcomes before and after.
@@ -41,41 +39,42 @@ type alike struct {
 }
 
 func newGroups(a *assessor) *groups {
-	return &groups{assessor: a, counts: map[Effect]int{}, same: map[change]*alike{}}
+	return &groups{a, map[change]*alike{}}
 }
 
 // add adds a host, unless nothing changes for it.
-func (g *groups) add(c candidate, before, after outcome) {
-	found := effectsOf(&before, &after)
-	if len(found) == 0 {
-		return
-	}
-	g.changed++
-	for _, e := range found {
-		g.counts[e]++
-	}
-	// Each host is the machine of itself: only another machine is a difference between hosts.
-	if before.machine == c.ref() {
-		before.machine = snapshot.Ref{}
-	}
-	if after.machine == c.ref() {
-		after.machine = snapshot.Ref{}
+func (g *groups) add(c *candidate) {
+	before, after := g.before.outcome(c.before, c.sharedBefore), g.after.outcome(c.after, c.sharedAfter)
+	g.after.findTies(&after, c.after)
+	if after.tied != (outcome{}.tied) {
+		g.before.findTies(&before, c.before)
 	}
 	key := change{before, after}
 	one := g.same[key]
 	if one == nil {
-		one = &alike{change: key, effects: found, first: c}
+		one = &alike{change: key, effects: effectsOf(&before, &after), first: *c}
 		g.same[key] = one
 	}
-	one.refs = append(one.refs, c.ref())
+	if len(one.effects) > 0 {
+		one.refs = append(one.refs, c.ref())
+	}
 }
 
 // result returns the groups, the worst first. With show the hosts in one group also have the same
 // difference of the bytes.
 func (g *groups) result(show bool) *Impact {
-	all := slices.Collect(maps.Values(g.same))
-	for _, one := range all {
+	var all []*alike
+	result := &Impact{Counts: map[Effect]int{}, Groups: []Group{}}
+	for _, one := range g.same {
+		if len(one.effects) == 0 {
+			continue
+		}
 		slices.SortFunc(one.refs, snapshot.Ref.Compare)
+		all = append(all, one)
+		result.Changed += len(one.refs)
+		for _, e := range one.effects {
+			result.Counts[e] += len(one.refs)
+		}
 	}
 	slices.SortFunc(all, func(a, b *alike) int {
 		return cmp.Or(cmp.Compare(len(b.refs), len(a.refs)), a.refs[0].Compare(b.refs[0]))
@@ -103,11 +102,12 @@ func (g *groups) result(show bool) *Impact {
 			group.MoreAnswers++
 		}
 	}
-	return g.summary(order)
+	result.addGroups(order)
+	return result
 }
 
-func (g *groups) summary(order []*Group) *Impact {
-	result := &Impact{Changed: g.changed, Counts: g.counts, Groups: []Group{}}
+// addGroups adds the groups, the worst first.
+func (i *Impact) addGroups(order []*Group) {
 	for _, group := range order {
 		slices.SortFunc(group.refs, snapshot.Ref.Compare)
 		group.Hosts = len(group.refs)
@@ -119,14 +119,13 @@ func (g *groups) summary(order []*Group) *Impact {
 		return cmp.Or(cmp.Compare(rank(a.Effects[0]), rank(b.Effects[0])), cmp.Compare(b.Hosts, a.Hosts),
 			strings.Compare(a.Names[0], b.Names[0]))
 	})
-	for i, group := range order {
-		if i >= maxGroups {
-			result.More += group.Hosts
+	for n, group := range order {
+		if n >= maxGroups {
+			i.More += group.Hosts
 			continue
 		}
-		result.Groups = append(result.Groups, *group)
+		i.Groups = append(i.Groups, *group)
 	}
-	return result
 }
 
 func rank(e Effect) int { return slices.Index(effects, e) }

@@ -164,11 +164,11 @@ func New(ctx context.Context, o Options) (*Impact, error) {
 		return nil, err
 	}
 	g := newGroups(a)
-	for i, c := range found {
+	for i := range found {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return nil, fmt.Errorf("the answers to %d hosts were not compared in time: %w", len(found), ctx.Err())
 		}
-		g.add(c, a.before.outcome(c.before), a.after.outcome(c.after))
+		g.add(&found[i])
 	}
 	result := g.result(o.Show)
 	result.Hosts, result.Strangers = total, a.strangers()

@@ -89,10 +89,7 @@ var currentIgnition = ignition.AcceptOf(ignition.Newest)
 // known; nil: there is none.
 func (a *assessor) strangers() *Pair {
 	pair := Pair{Before: &Answer{}, After: &Answer{}}
-	for _, typ := range types {
-		if !a.isOfChanged(typ) {
-			continue
-		}
+	for _, typ := range a.ofChanged {
 		before, after := a.before.toStranger(typ), a.after.toStranger(typ)
 		was, is := answerOf(&before), answerOf(&after)
 		if was == is && !a.after.unknown[is.config] || isMissing(&before) && isMissing(&after) {

@@ -50,7 +50,7 @@ func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]boo
 // outcome is what the machine of a host receives and boots; the zero value is that of no host.
 type outcome struct {
 	exists bool
-	// machine is the host that the machine is taken for.
+	// machine is the other host that the machine is taken for.
 	machine snapshot.Ref
 	// shares is true for a host that shares an address with another one.
 	shares bool
@@ -84,19 +84,20 @@ type booted struct {
 	script, args string
 }
 
-// outcome returns what the machine of a host receives and boots; h may be nil.
-func (s *side) outcome(h *snapshot.Host) outcome {
+// outcome returns what the machine of a host receives and boots, except for ties; h may be nil.
+func (s *side) outcome(h *snapshot.Host, shares bool) outcome {
 	if h == nil {
 		return outcome{}
 	}
-	o := outcome{exists: true, shares: s.view.Shares(h), machine: h.Ref}
+	o := outcome{exists: true, shares: shares}
 	for i, typ := range types {
-		machine, config := s.assigned(h, typ, o.shares)
-		o.machine = machine.Ref
+		machine, config := s.assigned(h, typ, shares)
+		if machine != h {
+			o.machine = machine.Ref
+		}
 		o.matched = o.matched || config != nil
 		if s.concerned[i] {
-			o.configs[i] = s.served(h, config, typ, o.shares)
-			o.tied[i] = s.ties && config != nil && s.isTied(machine, config)
+			o.configs[i] = s.served(h, config, typ, shares)
 		}
 	}
 	if s.boots {
@@ -163,6 +164,21 @@ func answerOf(decision *decide.ConfigDecision) served {
 		}
 	}
 	return a
+}
+
+// findTies finds out for which types of config a tie decides what the machine of a host receives.
+func (s *side) findTies(o *outcome, h *snapshot.Host) {
+	if !s.ties || h == nil {
+		return
+	}
+	for i, typ := range types {
+		if !s.concerned[i] {
+			continue
+		}
+		if machine, config := s.assigned(h, typ, o.shares); config != nil {
+			o.tied[i] = s.isTied(machine, config)
+		}
+	}
 }
 
 // isTied reports whether a host matches another config as it matches the one that it receives.

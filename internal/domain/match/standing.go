@@ -61,10 +61,17 @@ func (s Standing) Equals(o Standing) bool {
 	return s.Tier != None && s.Tier == o.Tier && s.isForeign == o.isForeign && s.depth == o.depth
 }
 
-// Equal reports whether two rules match a machine and only their age puts one first.
-func Equal(a, b *Rule, q *Query) bool {
-	standings := Rank([]*Rule{a, b}, q)
-	return standings[0].Equals(standings[1])
+// Equal reports whether two rules match a machine and only their age puts a before b. tier is that
+// of b.
+func Equal(a, b *Rule, tier Tier, q *Query) bool {
+	// Most rules differ in what can be seen at once.
+	if (a.Namespace == q.Namespace) != (b.Namespace == q.Namespace) ||
+		tier == Labels && a.Selector.requirements() != b.Selector.requirements() ||
+		tier == Default && !a.Selector.Default {
+		return false
+	}
+	indexed := newIndexedQuery(q)
+	return indexed.standing(a).Equals(indexed.standing(b))
 }
 
 // compareBools compares two bools: false goes first.

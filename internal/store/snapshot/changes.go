@@ -116,8 +116,11 @@ func Subset(configs []*Config) *match.Index {
 	return match.NewIndex(rules...)
 }
 
-// MatchEqually reports whether two configs match a machine and only their age puts one first.
-func MatchEqually(q *match.Query, a, b *Config) bool { return match.Equal(a.rule, b.rule, q) }
+// MatchEqually reports whether two configs match a machine and only their age puts one first. tier
+// is that of b, and a goes before b.
+func MatchEqually(q *match.Query, a, b *Config, tier match.Tier) bool {
+	return match.Equal(a.rule, b.rule, tier, q)
+}
 
 // Shares reports whether a host has an address that another host has as well.
 func (v View) Shares(h *Host) bool {
