@@ -62,6 +62,7 @@ var order = []string{
 	"internal/serve/listener",
 	"internal/domain/decide",
 	"internal/domain/impact",
+	"internal/domain/impact/impacttest",
 	"internal/store/rendering",
 	"internal/serve/sources",
 	"internal/store/bootlog",

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -181,8 +182,8 @@ func (c *Controller) changed(old, now *snapshot.Config) {
 	view := c.opts.Snapshot.View()
 	isLayer := view.IsLayer(either.Ref)
 	switch {
-	case !isLayer || old != nil && now != nil && sameLayer(old, now):
-	case sameLayers(old, now):
+	case !isLayer || old != nil && now != nil && now.IsSameLayer(old):
+	case slices.Equal(old.LayerNames(), now.LayerNames()):
 		c.queue.Enqueue(Key{either.Ref, AdvanceAbove})
 	default:
 		// A layer of a layer came or went: the layers of a config above may be too deep now,

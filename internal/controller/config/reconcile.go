@@ -196,26 +196,11 @@ func (c *Controller) above(layer snapshot.Ref, all bool) []snapshot.Ref {
 		if phaseOf(view, config) != Compiled {
 			return true
 		}
-		heights[ref] = compile.Height(config.Name, layersOf(config), view.Layers(config.Namespace))
+		heights[ref] = compile.Height(config.Name, config.LayerNames(), view.Layers(config.Namespace))
 		return false
 	})
 	slices.SortFunc(refs, func(a, b snapshot.Ref) int {
 		return cmp.Or(cmp.Compare(heights[a], heights[b]), a.Compare(b))
 	})
 	return refs
-}
-
-func layersOf(config *snapshot.Config) []string {
-	if config == nil || config.Stack == nil {
-		return nil
-	}
-	return config.Stack.Layers
-}
-
-func sameLayers(a, b *snapshot.Config) bool { return slices.Equal(layersOf(a), layersOf(b)) }
-
-// sameLayer reports whether two versions of a layer give the same merged configs.
-func sameLayer(a, b *snapshot.Config) bool {
-	return a.Hash == b.Hash && a.Type == b.Type && a.Template == b.Template && a.Failing == b.Failing &&
-		a.Pending == b.Pending && a.ErrorMessage == b.ErrorMessage && sameLayers(a, b)
 }

@@ -39,8 +39,12 @@ func (c *candidate) ref() snapshot.Ref {
 }
 
 func newAssessor(ctx context.Context, o *Options) *assessor {
-	m := newMerger(o.Before.With(o.Changes), o.Pending)
-	m.merge(ctx, o.Changes.Configs)
+	m := newMerger(o.Before.With(&snapshot.Changes{
+		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
+	}), o.Pending)
+	for _, ref := range o.order() {
+		m.write(ctx, ref, o.Changes.Configs[ref])
+	}
 	var old, now []*snapshot.Config
 	matchAsBefore := true
 	for ref := range m.concerned {
@@ -59,9 +63,19 @@ func newAssessor(ctx context.Context, o *Options) *assessor {
 		concerned[i] = concerned[i] || boots && (o.Before.HasConfigs(typ) || m.view.HasConfigs(typ))
 	}
 	options := sideOptions{concerned: concerned, boots: boots, ties: !matchAsBefore || boots}
-	a.before = newSide(o.Decider, o.Before, nil, options, liveRenderings(o.Decider))
+	a.before = newSide(o.Decider, o.Before, nil, options, earlierOf(o.Decider))
 	a.after = newSide(o.Decider, m.view, m.unknown, options, a.before.lastRendering)
 	return a
+}
+
+// order returns the changed configs in the order in which they are written.
+func (o *Options) order() []snapshot.Ref {
+	listed := slices.DeleteFunc(slices.Clone(o.Order), func(ref snapshot.Ref) bool {
+		_, changes := o.Changes.Configs[ref]
+		return !changes
+	})
+	others := slices.SortedFunc(maps.Keys(o.Changes.Configs), snapshot.Ref.Compare)
+	return match.Unique(append(listed, others...))
 }
 
 // checkEvery is the number of hosts after which it is checked whether the time is over.

@@ -146,6 +146,9 @@ type Options struct {
 	// Before has the objects without the changes.
 	Before  snapshot.View
 	Changes *snapshot.Changes
+	// Order has the changed configs in the order in which they are written: where a merge over
+	// layers fails in the end, an earlier one may be served. Configs that it lacks are written last.
+	Order []snapshot.Ref
 	// Pending are configs among the changes whose result is not known, such as those that are
 	// still being compiled.
 	Pending map[snapshot.Ref]bool

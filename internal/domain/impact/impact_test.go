@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -19,10 +21,10 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
-	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/impact/impacttest"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
@@ -286,33 +288,13 @@ func item(t testing.TB, key string, object any) kvstore.Item {
 	return kvstore.Item{Key: key, Revision: 1, Value: value}
 }
 
-// observed is what the machine of a host is answered.
-type observed struct {
-	exists  bool
-	configs [2]observedConfig
-	boot    string
-	bootErr bool
-	// shares is true where two hosts have an address.
-	shares bool
-}
-
-type observedConfig struct {
-	config snapshot.Ref
-	kind   fault.Kind // of the error
-	isErr  bool
-	body   string
-	stale  bool
-	// tied is true where only the age of two configs decides.
-	tied bool
-}
-
 // ask asks as the machine of each host does: from its address, with the headers of the Ignition in
 // its image.
-func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]observed {
-	all := map[snapshot.Ref]observed{}
+func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]impacttest.Observed {
+	all := map[snapshot.Ref]impacttest.Observed{}
 	for _, h := range view.Hosts() {
 		caller := identity.Caller{Addr: h.IPs[0]}
-		o := observed{exists: true, shares: len(view.Conflicts(h)) > 0}
+		o := impacttest.Observed{Exists: true, Shares: len(view.Conflicts(h)) > 0}
 		for i, typ := range []string{decide.Ignition, decide.Kickstart} {
 			req := &decide.Request{Type: typ, Caller: caller}
 			if typ == decide.Ignition {
@@ -324,24 +306,28 @@ func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]observed {
 				req.Accept = ignition.AcceptOf(newest)
 			}
 			decision := d.Config(req)
-			c := &o.configs[i]
-			c.tied = isTied(d.Explain(req), typ)
+			c := &o.Configs[i]
+			c.Status, c.Tied = http.StatusOK, isTied(d.Explain(req), typ)
 			if decision.Config != nil {
-				c.config = decision.Config.Ref
+				c.Name = decision.Config.Ref.String()
 			}
 			switch {
 			case decision.Err != nil:
-				c.isErr, c.kind = true, decision.Err.Kind
+				c.Status = decision.Err.Kind.Status()
 			case decision.Form != nil:
-				c.body, c.stale = string(decision.Form.Bytes), decision.Config.Stale
+				c.Body, c.Stale = string(decision.Form.Bytes), decision.Config.Stale
 			default:
-				c.body, c.stale = string(decision.Config.Artifact), decision.Config.Stale
+				c.Body, c.Stale = string(decision.Config.Artifact), decision.Config.Stale
 			}
 		}
 		boot := d.Boot(&decide.Request{Type: decide.IPXE, Caller: caller})
-		o.boot, o.bootErr = fmt.Sprint(boot.Local, boot.Script, boot.Err != nil), boot.Err != nil
-		if boot.Image != nil {
-			o.boot += fmt.Sprint(boot.Image.Ref, boot.Image.Generation, boot.Host.Booting().KernelArgs)
+		switch o.BootFails = boot.Err != nil; {
+		case o.BootFails:
+			o.Boot = "an error"
+		case boot.Image != nil:
+			o.Boot = fmt.Sprint(boot.Script, boot.Image.Ref, boot.Image.Generation, boot.Host.Booting().KernelArgs)
+		default:
+			o.Boot = fmt.Sprint(boot.Local, boot.Script)
 		}
 		all[h.Ref] = o
 	}
@@ -353,68 +339,6 @@ func isTied(e *decide.Explanation, typ string) bool {
 	return slices.ContainsFunc(e.Candidates, func(c decide.Candidate) bool {
 		return c.Type == typ && c.Outcome == decide.OutcomeLost && strings.Contains(c.Reason, " wins: a tie")
 	})
-}
-
-// expected are the effects by what was observed before and after.
-func expected(before, after observed) []impact.Effect {
-	found := map[impact.Effect]bool{}
-	matched := func(o observed) bool {
-		return o.configs[0].config != snapshot.Ref{} || o.configs[1].config != snapshot.Ref{}
-	}
-	switch {
-	case !after.exists:
-		return []impact.Effect{impact.HostDeleted}
-	case !before.exists:
-		found[impact.HostAdded] = true
-	case matched(before) && !matched(after):
-		found[impact.Unmatched] = true
-	case !matched(before) && matched(after):
-		found[impact.Mended] = true
-	}
-	if after.shares && !before.shares {
-		found[impact.Ambiguous] = true
-	}
-	for i := range after.configs {
-		was, is := before.configs[i], after.configs[i]
-		if is.tied && !was.tied {
-			found[impact.Ambiguous] = true
-		}
-		has := is.config != snapshot.Ref{}
-		switch {
-		case has && is.isErr && is.kind == fault.NotAcceptable && !(was.isErr && was.kind == is.kind):
-			found[impact.Unreadable] = true
-		case has && is.isErr && is.kind == fault.Unavailable && !(was.isErr && was.kind == is.kind):
-			found[impact.Unserved] = true
-		case !is.isErr && was.isErr && was.config == is.config:
-			found[impact.Mended] = true
-		}
-		if is.stale && (!was.stale || was.config != is.config) {
-			found[impact.Stale] = true
-		}
-		switch {
-		case !before.exists:
-		case is.config != was.config && matched(before) && matched(after):
-			found[impact.ConfigChanged] = true
-		case is.config == was.config && !is.isErr && !was.isErr && is.body != was.body:
-			found[impact.ContentChanged] = true
-		}
-	}
-	switch {
-	case before.boot == after.boot && before.exists:
-	case after.bootErr && !before.bootErr:
-		found[impact.Unbootable] = true
-	case !before.exists:
-	case before.bootErr && !after.bootErr:
-		found[impact.Mended] = true
-	default:
-		found[impact.BootChanged] = true
-	}
-	var all []impact.Effect
-	for e := range found {
-		all = append(all, e)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // predicted are the effects on each host.
@@ -479,8 +403,10 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 		after := ask(d, inv.View())
 		renderer.Close()
 		got := predicted(result)
-		for ref := range merged(before, after) {
-			want := expected(before[ref], after[ref])
+		both := maps.Clone(before)
+		maps.Copy(both, after)
+		for ref := range both {
+			want := impacttest.Effects(before[ref], after[ref])
 			if !slices.Equal(got[ref], want) {
 				t.Errorf("IMPACT_SETS=1 IMPACT_SEED=%d: host %s: predicted %v, observed %v\nbefore %+v\nafter  %+v", seed+i, ref,
 					got[ref], want, before[ref], after[ref])
@@ -502,17 +428,6 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 			t.Errorf("no change set has the effect %s: the test does not cover it", e)
 		}
 	}
-}
-
-func merged(a, b map[snapshot.Ref]observed) map[snapshot.Ref]bool {
-	all := map[snapshot.Ref]bool{}
-	for ref := range a {
-		all[ref] = true
-	}
-	for ref := range b {
-		all[ref] = true
-	}
-	return all
 }
 
 func hashOf(text []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(text)) }

@@ -36,33 +36,49 @@ func newMerger(view snapshot.View, unknown map[snapshot.Ref]bool) *merger {
 	return m
 }
 
-// merge merges all configs above the changed ones, and the changed ones themselves, the lower
-// first.
-func (m *merger) merge(ctx context.Context, changed map[snapshot.Ref]*snapshot.Config) {
-	for ref := range changed {
-		m.concerned[ref] = true
+// write makes one change of a config, and merges it and all above it, the lower first, until
+// nothing changes any more: a merge that mends a layer changes what is above it.
+func (m *merger) write(ctx context.Context, ref snapshot.Ref, config *snapshot.Config) {
+	m.concerned[ref] = true
+	former := m.view.Config(ref)
+	isMerged := config != nil && config.Stack != nil && config.Stack.Own != nil
+	if isMerged {
+		config = config.Unmerged(former)
 	}
-	for _, ref := range m.above(slices.Collect(maps.Keys(changed))) {
-		config := m.view.Config(ref)
-		switch {
-		case config == nil || config.Stack == nil:
-		case m.isOverUnknown(config):
-			m.concerned[ref], m.unknown[ref] = true, true
-		case config.Template:
-			m.concerned[ref] = true
-		case config.Stack.Own == nil || !m.view.IsUnmerged(config):
-		case m.merges == maxMerges || ctx.Err() != nil:
-			m.concerned[ref], m.unknown[ref] = true, true
-		default:
-			m.concerned[ref] = true
-			m.put(lay(m.view, config))
+	m.put(ref, config)
+	for next := m.above(ref); len(next) > 0; next = next[1:] {
+		at := m.view.Config(next[0])
+		if m.merge(ctx, next[0], isMerged && next[0] == ref) && !m.view.Config(next[0]).IsSameLayer(at) {
+			for _, config := range m.view.Above(next[0]) {
+				next = append(next, config.Ref)
+			}
 		}
 	}
 }
 
-func (m *merger) put(config *snapshot.Config) {
-	m.merges++
-	m.view = m.view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{config.Ref: config}})
+func (m *merger) put(ref snapshot.Ref, config *snapshot.Config) {
+	m.view = m.view.With(&snapshot.Changes{Configs: map[snapshot.Ref]*snapshot.Config{ref: config}})
+}
+
+// merge merges a config if that is due, and reports whether it did.
+func (m *merger) merge(ctx context.Context, ref snapshot.Ref, isDue bool) bool {
+	config := m.view.Config(ref)
+	switch {
+	case config == nil || config.Stack == nil:
+	case m.isOverUnknown(config):
+		m.concerned[ref], m.unknown[ref] = true, true
+	case config.Template && !isDue:
+		m.concerned[ref] = true
+	case config.Stack.Own == nil || !isDue && !m.view.IsUnmerged(config):
+	case m.merges == maxMerges || ctx.Err() != nil:
+		m.concerned[ref], m.unknown[ref] = true, true
+	default:
+		m.concerned[ref] = true
+		m.merges++
+		m.put(ref, lay(m.view, config))
+		return true
+	}
+	return false
 }
 
 func (m *merger) isOverUnknown(config *snapshot.Config) bool {
@@ -71,18 +87,15 @@ func (m *merger) isOverUnknown(config *snapshot.Config) bool {
 	})
 }
 
-// above returns configs and all that are above them, each once, the lower first.
-func (m *merger) above(refs []snapshot.Ref) []snapshot.Ref {
+// above returns a config and all that are above it, each once, the lower first.
+func (m *merger) above(ref snapshot.Ref) []snapshot.Ref {
 	heights := map[snapshot.Ref]int{}
-	for next := refs; len(next) > 0; next = next[1:] {
+	for next := []snapshot.Ref{ref}; len(next) > 0; next = next[1:] {
 		ref := next[0]
 		if _, seen := heights[ref]; seen {
 			continue
 		}
-		heights[ref] = 0
-		if config := m.view.Config(ref); config != nil && config.Stack != nil {
-			heights[ref] = compile.Height(ref.Name, config.Stack.Layers, m.view.Layers(ref.Namespace))
-		}
+		heights[ref] = compile.Height(ref.Name, m.view.Config(ref).LayerNames(), m.view.Layers(ref.Namespace))
 		for _, config := range m.view.Above(ref) {
 			next = append(next, config.Ref)
 		}

@@ -21,6 +21,16 @@ var errNotRendered = fault.New(fault.Unavailable, "the template was not rendered
 // template cannot be rendered for it; nil: there is none.
 type earlierRendering func(config *snapshot.Config, host *snapshot.Host) *snapshot.Config
 
+// earlierOf returns the earlier renderings that a server has; nil: it has none.
+func earlierOf(d *decide.Decider) earlierRendering {
+	if cache, ok := d.Renderer().(interface {
+		Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.Config
+	}); ok {
+		return cache.Earlier
+	}
+	return func(*snapshot.Config, *snapshot.Host) *snapshot.Config { return nil }
+}
+
 // renderings renders the templates of a view. It implements decide.Renderer.
 type renderings struct {
 	view    snapshot.View
@@ -53,8 +63,10 @@ func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts 
 		r.done[r.lastKey] = artifact
 	}
 	if artifact == nil {
-		if earlier := r.earlier(config, host); earlier != nil {
-			return earlier, nil
+		if host != nil {
+			if earlier := r.earlier(config, host); earlier != nil {
+				return earlier, nil
+			}
 		}
 		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+", a template, cannot be rendered for this host")
 	}
@@ -106,38 +118,17 @@ func (r *renderings) render(config *snapshot.Config, facts *template.Facts) (art
 	return made.Artifact
 }
 
-// liveRenderings returns the earlier renderings of a server that renders templates.
-func liveRenderings(d *decide.Decider) earlierRendering {
-	return func(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
-		renderer := d.Renderer()
-		if renderer == nil || host == nil {
-			return nil
-		}
-		served, err := renderer.Render(config, host, nil, decide.Asker{})
-		if err != nil {
-			return nil
-		}
-		return served
-	}
-}
-
-// lastRendering returns what a host receives on this side of another version of a template.
+// lastRendering returns what a host receives on this side where it receives a template with the
+// same UID; else an earlier rendering.
 func (s *side) lastRendering(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
-	if host == nil {
-		return nil
-	}
 	was, h := s.view.Config(config.Ref), s.view.Host(host.Ref)
-	if was == nil || h == nil || was.UID != config.UID || h.UID != host.UID || was.Type != config.Type || !was.Template {
-		return nil
+	if was != nil && h != nil && was.UID == config.UID && h.UID == host.UID && was.Type == config.Type && was.Template &&
+		s.decider.Assigned(s.view, h, was.Type) == was {
+		if served, err := s.renderings.Render(was, h, nil, decide.Asker{}); err == nil {
+			out := *served
+			out.Stale = true
+			return &out
+		}
 	}
-	if s.decider.Assigned(s.view, h, was.Type) != was {
-		return nil // it was not rendered for this host
-	}
-	served, err := s.renderings.Render(was, h, nil, decide.Asker{})
-	if err != nil {
-		return nil
-	}
-	out := *served
-	out.Stale = true
-	return &out
+	return s.renderings.earlier(config, host)
 }

@@ -194,7 +194,10 @@ func (s *side) isTied(h *snapshot.Host, config *snapshot.Config) bool {
 // booted returns what the machine of a host boots.
 func (s *side) booted(h *snapshot.Host) booted {
 	decision := s.decider.Boots(h)
-	b := booted{local: decision.Local, fails: decision.Err != nil, script: decision.Script}
+	if decision.Err != nil {
+		return booted{fails: true}
+	}
+	b := booted{local: decision.Local, script: decision.Script}
 	if image := decision.Image; image != nil {
 		b.image, b.generation = image.Ref, image.Generation
 		b.args = strings.Join(decision.Host.Booting().KernelArgs, " ")

@@ -99,7 +99,7 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 	view := p.opts.Inventory.View()
 	set := changesOf(all, view, p.opts.MaxIgnition)
 	result, err := impact.New(ctx, impact.Options{
-		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Pending: set.pending, Show: show,
+		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order, Pending: set.pending, Show: show,
 	})
 	if err != nil {
 		return nil, apierrors.NewTimeoutError(err.Error(), 1)

@@ -14,6 +14,8 @@ import (
 type changeSet struct {
 	// before and after are the objects on both sides.
 	before, after snapshot.Changes
+	// order has the configs in the order in which they are written.
+	order []snapshot.Ref
 	// pending are the configs whose result is not known yet.
 	pending map[snapshot.Ref]bool
 	// isEmpty is true where nothing changes that a host depends on.
@@ -32,6 +34,7 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 			put(set, object, c, set.before.Hosts, set.after.Hosts, snapshot.HostFrom)
 		case *v1.IgnitionConfig:
 			put(set, object, c, set.before.Configs, set.after.Configs, snapshot.ConfigFrom)
+			set.order = append(set.order, refOf(object))
 			if config, ok := c.now.(*v1.IgnitionConfig); ok && isUnknown(config) {
 				set.pending[refOf(config)] = true
 			}

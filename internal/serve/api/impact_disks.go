@@ -62,12 +62,9 @@ func warnLosses(d *impact.Disks) string {
 		return ""
 	}
 	var names []string
-	for _, h := range d.Hosts[:min(len(d.Hosts), maxWarned)] {
-		names = append(names, h.Host+" ("+strings.Join(h.Loses, "; ")+")")
-	}
-	if more := len(d.Hosts) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
+	for _, h := range d.Hosts {
+		names = append(names, h.Host+": "+strings.Join(h.Loses, "; "))
 	}
 	return fmt.Sprintf("impact on %d of %d hosts whose disks are known: Ignition would destroy data (%s); "+
-		"glowplug plan --host NAMESPACE/NAME shows it", len(d.Hosts), d.Known, strings.Join(names, ", "))
+		"glowplug plan --host NAMESPACE/NAME shows it", len(d.Hosts), d.Known, first(names, len(names)))
 }

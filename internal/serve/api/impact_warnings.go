@@ -110,12 +110,17 @@ func impactWarnings(result *impact.Impact) (out []string) {
 				names = append(names, group.Names...)
 			}
 		}
-		names = names[:min(len(names), maxWarned)]
-		if more := n - len(names); more > 0 {
-			names = append(names, fmt.Sprintf("and %d more", more))
-		}
-		out = append(out, fmt.Sprintf("impact on %d of %d hosts: %s (%s)", n, result.Hosts, effect.Phrase(),
-			strings.Join(names, ", ")))
+		out = append(out, fmt.Sprintf("impact on %d of %d hosts: %s (%s)", n, result.Hosts, effect.Phrase(), first(names, n)))
 	}
 	return out
+}
+
+// first lists the first of n names.
+func first(names []string, n int) string {
+	names = names[:min(len(names), maxWarned)]
+	text := strings.Join(names, ", ")
+	if more := n - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -161,6 +161,15 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)
 }
 
+// Earlier returns the last rendering with which a host can be served while the newest version of
+// a template cannot be rendered for it; nil: there is none.
+func (c *Cache) Earlier(config *snapshot.Config, host *snapshot.Host) *snapshot.Config {
+	if e := c.entryOf(machineOf(config, host, nil)); e != nil && e.good != nil {
+		return servedConfig(config, e.good, true)
+	}
+	return nil
+}
+
 // RenderAhead renders a template for a host that has not asked for it. The result is nil
 // where the cache was closed or ctx has ended.
 func (c *Cache) RenderAhead(ctx context.Context, task *Task, host *snapshot.Host) *Result {

@@ -72,6 +72,20 @@ func NamespaceFrom(namespace *v1.Namespace) *Namespace {
 	return newNamespace(namespace.Name, namespace.Annotations)
 }
 
+// Unmerged returns a config with layers as it is before its source is merged over them: it is
+// served as former, an earlier version of it, which may be nil.
+func (c *Config) Unmerged(former *Config) *Config {
+	out := *c
+	if former == nil || former.Type != c.Type {
+		former = &Config{Format: c.Format}
+	}
+	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = former.Artifact, former.Hash, former.ETag, former.IgnitionVersion
+	out.Template, out.Format, out.Servable, out.Unjudged = former.Template, former.Format, former.Servable, former.Unjudged
+	out.Stale = len(out.Artifact) > 0
+	out.adoptRule()
+	return &out
+}
+
 // Remerged returns a config after its source was merged over layers as they are now: laid is
 // the result, and merged has the layers of it. laid is nil where the config goes on to be
 // served as before: since a layer is being compiled for the first time (isPending), or since
@@ -83,16 +97,21 @@ func (c *Config) Remerged(laid *compile.Laid, merged []v1.LayerStatus, isPending
 	if laid != nil {
 		stack := *c.Stack
 		stack.Merged = merged
-		out.Stack, out.Stale = &stack, false
+		out.Stack, out.Stale, out.Template = &stack, false, false
 		if made := laid.Artifact; made.Hash != c.Hash {
 			out.Artifact, out.Hash, out.ETag = made.Bytes, made.Hash, `"`+made.Hash+`"`
 			out.IgnitionVersion, out.Servable, out.Unjudged = made.IgnitionVersion, 0, made.IgnitionVersion != ""
 		}
 	}
-	rule := *c.rule
-	rule.Config = &out
-	out.rule = &rule
+	out.adoptRule()
 	return &out
+}
+
+// adoptRule gives a copy of a config a rule of its own.
+func (c *Config) adoptRule() {
+	rule := *c.rule
+	rule.Config = c
+	c.rule = &rule
 }
 
 // MatchesAs reports whether a config matches the same machines as another version of it, in the

@@ -112,6 +112,20 @@ func (v View) Layers(namespace string) func(name string) *compile.Layer {
 	}
 }
 
+// LayerNames returns the names of the layers of a config, which may be nil.
+func (c *Config) LayerNames() []string {
+	if c == nil || c.Stack == nil {
+		return nil
+	}
+	return c.Stack.Layers
+}
+
+// IsSameLayer reports whether two versions of a layer give the same merged configs.
+func (c *Config) IsSameLayer(o *Config) bool {
+	return c.Hash == o.Hash && c.Type == o.Type && c.Template == o.Template && c.Failing == o.Failing &&
+		c.Pending == o.Pending && c.ErrorMessage == o.ErrorMessage && slices.Equal(c.LayerNames(), o.LayerNames())
+}
+
 // IsUnmerged reports whether a config with layers may have to be merged again.
 func (v View) IsUnmerged(config *Config) bool {
 	stack := config.Stack
