@@ -2,6 +2,7 @@ package impact
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ const (
 	maxGroups = 100
 	// maxShown bounds the answers whose bytes are compared.
 	maxShown = 1000
+	notShown = "(the bytes were not compared: too many answers change at once)"
 )
 
 // groups collects the hosts by what changes for them.
@@ -62,7 +64,7 @@ func (g *groups) add(c *candidate) {
 
 // result returns the groups, the worst first. With show the hosts in one group also have the same
 // difference of the bytes.
-func (g *groups) result(show bool) *Impact {
+func (g *groups) result(ctx context.Context, show bool) *Impact {
 	var all []*alike
 	result := &Impact{Counts: map[Effect]int{}, Groups: []Group{}}
 	for _, one := range g.same {
@@ -83,10 +85,12 @@ func (g *groups) result(show bool) *Impact {
 	var order []*Group
 	for i, one := range all {
 		difference := ""
-		if show && i < maxShown {
+		switch {
+		case !show:
+		case i >= maxShown || ctx.Err() != nil:
+			difference = notShown
+		default:
 			difference = g.difference(one)
-		} else if show {
-			difference = fmt.Sprintf("(only the first %d pairs of answers are compared)", maxShown)
 		}
 		key := fmt.Sprint(one.effects, "\n", difference)
 		group := byKey[key]

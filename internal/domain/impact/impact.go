@@ -173,7 +173,7 @@ func New(ctx context.Context, o Options) (*Impact, error) {
 		}
 		g.add(&found[i])
 	}
-	result := g.result(o.Show)
+	result := g.result(ctx, o.Show)
 	result.Hosts, result.Strangers = total, a.strangers()
 	result.before, result.after = &a.before, &a.after
 	return result, nil

@@ -11,16 +11,19 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// maxMerges bounds the configs that are merged again over changed layers: each takes some
-// milliseconds.
-const maxMerges = 256
+const (
+	// maxMerges bounds the configs that are merged again over changed layers, each of which takes
+	// some milliseconds, and maxMerged their bytes.
+	maxMerges = 1000
+	maxMerged = 64 << 20
+)
 
 // merger merges the configs above changed layers, as the controller of configs does it after a
 // write.
 type merger struct {
 	view snapshot.View
-	// merges is the number of configs that were merged again.
-	merges int
+	// merges is the number of configs that were merged again, and bytes their size.
+	merges, bytes int
 	// concerned are the configs that may be given in other bytes than before.
 	concerned map[snapshot.Ref]bool
 	// unknown are the configs whose result is not known.
@@ -67,15 +70,17 @@ func (m *merger) merge(ctx context.Context, ref snapshot.Ref, isDue bool) bool {
 	case config == nil || config.Stack == nil:
 	case m.isOverUnknown(config):
 		m.concerned[ref], m.unknown[ref] = true, true
-	case config.Template && !isDue:
-		m.concerned[ref] = true
-	case config.Stack.Own == nil || !isDue && !m.view.IsUnmerged(config):
-	case m.merges == maxMerges || ctx.Err() != nil:
+	case config.Stack.Own == nil: // a template is merged for each host
+		m.concerned[ref] = m.concerned[ref] || config.Template
+	case !isDue && !m.view.IsUnmerged(config):
+	case m.merges == maxMerges || m.bytes > maxMerged || ctx.Err() != nil:
 		m.concerned[ref], m.unknown[ref] = true, true
 	default:
 		m.concerned[ref] = true
+		merged := lay(m.view, config)
 		m.merges++
-		m.put(ref, lay(m.view, config))
+		m.bytes += len(merged.Artifact)
+		m.put(ref, merged)
 		return true
 	}
 	return false

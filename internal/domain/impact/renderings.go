@@ -11,8 +11,12 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// maxRenderings bounds the renderings of templates for one side: each takes some milliseconds.
-const maxRenderings = 256
+const (
+	// maxRenderings bounds the renderings of templates for one side, each of which takes some
+	// milliseconds, and maxRendered their bytes.
+	maxRenderings = 256
+	maxRendered   = 64 << 20
+)
 
 // errNotRendered is the error of a rendering beyond the bound.
 var errNotRendered = fault.New(fault.Unavailable, "the template was not rendered for this host")
@@ -37,6 +41,7 @@ type renderings struct {
 	earlier earlierRendering
 	parsed  map[*snapshot.Config]*compile.Template
 	done    map[string]*compile.Artifact
+	bytes   int // of all that is done
 	// lastKey is the key of the last rendering.
 	lastKey string
 }
@@ -56,10 +61,12 @@ func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts 
 	r.lastKey = r.key(config, facts)
 	artifact, known := r.done[r.lastKey]
 	if !known {
-		if len(r.done) == maxRenderings {
+		if len(r.done) == maxRenderings || r.bytes > maxRendered {
 			return nil, errNotRendered
 		}
-		artifact = r.render(config, facts)
+		if artifact = r.render(config, facts); artifact != nil {
+			r.bytes += len(artifact.Bytes)
+		}
 		r.done[r.lastKey] = artifact
 	}
 	if artifact == nil {
@@ -68,7 +75,8 @@ func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts 
 				return earlier, nil
 			}
 		}
-		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+", a template, cannot be rendered for this host")
+		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+
+			", a template, cannot be rendered for this host")
 	}
 	out := *config
 	out.Template, out.Artifact, out.Hash = false, artifact.Bytes, artifact.Hash

@@ -42,6 +42,8 @@ type changeRequest struct {
 	Delete []json.RawMessage `json:"delete,omitempty"`
 }
 
+const wantedBody = `{"apply": [objects], "delete": [objects]}`
+
 // handler answers POST /api/v1/impact: what a set of changes does to the hosts. The objects are
 // applied as a dry run through api, with the rights of the caller. With ?show=true the answer has
 // the differences of the bytes, and with ?fieldManager=NAME the objects are applied as by that
@@ -71,11 +73,11 @@ func (p *impacts) handler(api http.Handler, resolver request.RequestInfoResolver
 func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, error) {
 	var body changeRequest
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return nil, apierrors.NewBadRequest("the body is not {\"apply\": [objects], \"delete\": [objects]}: " + err.Error())
+		return nil, apierrors.NewBadRequest("the body is not " + wantedBody + ": " + err.Error())
 	}
 	switch n := len(body.Apply) + len(body.Delete); {
 	case n == 0:
-		return nil, apierrors.NewBadRequest("the change set has no object: want {\"apply\": [objects], \"delete\": [objects]}")
+		return nil, apierrors.NewBadRequest("the change set has no object: want " + wantedBody)
 	case n > maxChanges:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the change set has %d objects, the limit is %d", n, maxChanges))
 	}
@@ -99,7 +101,8 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 	view := p.opts.Inventory.View()
 	set := changesOf(all, view, p.opts.MaxIgnition)
 	result, err := impact.New(ctx, impact.Options{
-		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order, Pending: set.pending, Show: show,
+		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after,
+		Order: set.order, Pending: set.pending, Show: show,
 	})
 	if err != nil {
 		return nil, apierrors.NewTimeoutError(err.Error(), 1)
