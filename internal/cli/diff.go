@@ -55,7 +55,7 @@ objects would change.
 
 Hosts with the same effects are one group. With --show the answer has the difference of
 the bytes, and hosts with the same difference are one group; an element of a list is
-named by its path, name or device, and the contents of a file are decoded.
+named by its name, device or path, and the contents of a file are decoded.
 
 Where the disks of a host are known (status.hardware), its plan is compared as well: data
 that Ignition would destroy after the change, and does not destroy before, is listed.

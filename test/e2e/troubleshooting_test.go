@@ -1,25 +1,10 @@
 package e2e
 
-import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
-	"testing"
-	"time"
-)
+import "testing"
 
-// TestTroubleshootingPage does what docs/troubleshooting.md shows, in its order: in a block
-// of yaml a file with the name in its first line is written; in a block of console the
-// commands after "$ " run on the server, those after "node-2$ " on that machine. Their output
-// has to be the shown one; "…" stands for any text, or for any lines.
+// TestTroubleshootingPage does what docs/troubleshooting.md shows.
 func TestTroubleshootingPage(t *testing.T) {
 	needs(t, "root", "ip", "curl")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := newRack(t)
 	machines := map[string]machine{
 		"node-1":    r.machine(1, "52:54:00:12:34:56", "192.0.2.21"),
@@ -27,85 +12,11 @@ func TestTroubleshootingPage(t *testing.T) {
 		"new-node":  r.machine(3, "52:54:00:12:34:58", "192.0.2.23"),
 		"installer": r.machine(4, "52:54:00:12:34:59", "192.0.2.24"),
 	}
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "bin")
-	for name, target := range map[string]string{"glowplug": program, "kubectl": kubectlPath(t)} {
-		if err := os.MkdirAll(bin, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := func(where, command string) string {
-		namespace := r.name
-		if where != "" {
-			namespace = machines[where].name
-		}
-		cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", namespace, "bash", "-c", command)
-		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "KUBECONFIG=" + r.server.kubeconfig(), "HOME=" + dir}
-		out, _ := cmd.CombinedOutput() // the exit code of some is not 0
-		return string(out)
-	}
-	commands := 0
-	for _, block := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		language, text := block[1], block[2]
-		if language == "yaml" {
-			name, ok := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "# ")
-			if !ok {
-				t.Fatalf("a block of yaml without the name of a file:\n%s", text)
-			}
-			write(t, filepath.Join(dir, name), text)
-			continue
-		}
-		for _, step := range regexp.MustCompile(`(?m)^([\w-]*)\$ `).FindAllStringSubmatchIndex(text, -1) {
-			where := text[step[2]:step[3]]
-			command, want, _ := strings.Cut(text[step[1]:], "\n")
-			if next := regexp.MustCompile(`(?m)^[\w-]*\$ `).FindStringIndex(want); next != nil {
-				want = want[:next[0]]
-			}
-			commands++
-			shown, got := outputPattern(want), ""
-			// Conditions, statuses and lists follow within seconds.
-			for end := time.Now().Add(10 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-				if got = run(where, command); shown.MatchString(got) {
-					break
-				}
-				if time.Now().After(end) || writes.MatchString(command) {
-					t.Errorf("%s$ %s\n%s\nthe page shows\n%s", where, command, got, want)
-					break
-				}
-			}
-		}
-	}
-	if commands < 15 {
-		t.Errorf("the page has %d commands", commands)
-	}
+	r.runPage(t, "troubleshooting.md", machines, 15)
 }
 
-// writes matches the commands that have another output when they are repeated.
-var writes = regexp.MustCompile(` (apply|adopt|label|annotate|patch) `)
-
-// outputPattern matches an output that a page shows.
-func outputPattern(shown string) *regexp.Regexp {
-	var b strings.Builder
-	b.WriteString(`(?s)^\s*`)
-	for line := range strings.Lines(shown) {
-		line = strings.TrimSpace(line)
-		if line == "…" {
-			b.WriteString(`.*`)
-			continue
-		}
-		words := strings.Fields(line)
-		for i, word := range words {
-			if i > 0 {
-				b.WriteString(`\s+`)
-			}
-			b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(word), "…", `[^\n]*`))
-		}
-		b.WriteString(`\s*`)
-	}
-	b.WriteString(`$`)
-	return regexp.MustCompile(b.String())
+// TestKnowBeforeBootPage does what docs/know-before-boot.md shows.
+func TestKnowBeforeBootPage(t *testing.T) {
+	needs(t, "root", "ip")
+	newRack(t).runPage(t, "know-before-boot.md", nil, 12)
 }

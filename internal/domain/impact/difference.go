@@ -51,7 +51,7 @@ func (g *groups) difference(one *alike) string {
 
 // DifferenceOf returns the difference of two Ignition configs as a text: for each value that
 // differs a line with its place, and lines that begin with - and + for the value before and after.
-// An element of a list is named by its path, name or device, so that its position does not count,
+// An element of a list is named by its name, device or path, so that its position does not count,
 // and the contents of a file are decoded.
 func DifferenceOf(before, after []byte) string {
 	was, is := valuesOf(before), valuesOf(after)
@@ -167,7 +167,7 @@ func (v *values) element(list, name string) string {
 func elementName(i int, element any) string {
 	switch e := element.(type) {
 	case map[string]any:
-		for _, key := range []string{"path", "name", "device", "label"} {
+		for _, key := range []string{"name", "device", "path", "label"} {
 			if name, ok := e[key].(string); ok && name != "" {
 				return name
 			}

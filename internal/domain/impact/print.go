@@ -218,8 +218,8 @@ func (p *printer) disks(d *Disks) {
 		return
 	}
 	p.line("", "")
-	p.line("", "Plans of %d of %s with known disks that receive other contents were compared:", d.Planned, hosts(d.Known))
-	if len(d.Hosts) == 0 {
+	p.line("", "Hosts with known disks that receive other contents: %d; plans compared: %d", d.Known, d.Planned)
+	if len(d.Hosts) == 0 && d.Planned > 0 {
 		p.line("", "  Ignition destroys nothing that it does not destroy before.")
 	}
 	for _, h := range d.Hosts {
