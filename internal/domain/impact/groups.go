@@ -165,28 +165,42 @@ func effectsOf(before, after *outcome) []Effect {
 
 // effectOf adds what differs between the answer to a request for a config and the one before.
 func (s *served) effectOf(was *served, before, after *outcome, found map[Effect]bool) {
-	none := snapshot.Ref{}
-	refused := func(status int) bool { return s.config != none && s.status == status && was.status != status }
-	switch {
-	case s.unknown && *s != *was:
-		found[Unknown] = true
+	if s.unknown {
+		if *s != *was {
+			found[Unknown] = true
+		}
 		return
-	case refused(fault.NotAcceptable.Status()):
-		found[Unreadable] = true
-	case s.config != none && s.status != ok && was.status != s.status:
-		found[Unserved] = true
-	case s.status == ok && was.status != ok && was.config == s.config:
-		found[Mended] = true
 	}
-	if s.stale && (!was.stale || was.config != s.config) {
-		found[Stale] = true
-	}
+	s.availability(was, found)
+	isServed := s.status == ok && was.status == ok
 	switch {
 	case !before.exists:
-	case s.config != was.config && before.matched && after.matched:
-		found[ConfigChanged] = true
-	case s.config == was.config && s.status == ok && was.status == ok && (s.hash != was.hash || s.version != was.version):
+	case s.config != was.config:
+		if before.matched && after.matched {
+			found[ConfigChanged] = true
+		}
+	case isServed && (s.hash != was.hash || s.version != was.version):
 		found[ContentChanged] = true
+	}
+}
+
+// availability adds whether the config is not served any more, is served again, or is stale.
+func (s *served) availability(was *served, found map[Effect]bool) {
+	isSame := s.config == was.config
+	switch {
+	case s.config == (snapshot.Ref{}):
+	case s.status == ok:
+		if was.status != ok && isSame {
+			found[Mended] = true
+		}
+	case s.status == was.status:
+	case s.status == fault.NotAcceptable.Status():
+		found[Unreadable] = true
+	default:
+		found[Unserved] = true
+	}
+	if s.stale && !(was.stale && isSame) {
+		found[Stale] = true
 	}
 }
 

@@ -3,6 +3,7 @@
 package impacttest
 
 import (
+	"maps"
 	"slices"
 
 	"glowplug/internal/domain/fault"
@@ -40,66 +41,46 @@ func (o *Observed) matched() bool { return o.Configs[0].Name != "" || o.Configs[
 
 // Effects returns the effects in the order of their names.
 func Effects(before, after Observed) []impact.Effect {
-	found := map[impact.Effect]bool{}
-	switch {
-	case !after.Exists && !before.Exists:
+	if !after.Exists {
+		if before.Exists {
+			return []impact.Effect{impact.HostDeleted}
+		}
 		return nil
-	case !after.Exists:
-		return []impact.Effect{impact.HostDeleted}
-	case !before.Exists:
-		found[impact.HostAdded] = true
-	case before.matched() && !after.matched():
-		found[impact.Unmatched] = true
-	case !before.matched() && after.matched():
-		found[impact.Mended] = true
 	}
-	if after.Shares && !before.Shares {
-		found[impact.Ambiguous] = true
-	}
-	bothMatch := before.matched() && after.matched()
+	found := effects{}
+	found.add(impact.HostAdded, !before.Exists)
+	found.add(impact.Unmatched, before.matched() && !after.matched())
+	found.add(impact.Mended, before.Exists && !before.matched() && after.matched())
+	found.add(impact.Ambiguous, after.Shares && !before.Shares)
 	for i := range after.Configs {
-		addConfig(&before.Configs[i], &after.Configs[i], before.Exists, bothMatch, found)
+		found.ofConfig(&before.Configs[i], &after.Configs[i])
+		isOther := after.Configs[i].Name != before.Configs[i].Name
+		found.add(impact.ConfigChanged, isOther && before.matched() && after.matched())
 	}
-	switch {
-	case before.Boot == after.Boot && before.Exists:
-	case after.BootFails && !before.BootFails:
-		found[impact.Unbootable] = true
-	case !before.Exists:
-	case before.BootFails && !after.BootFails:
-		found[impact.Mended] = true
-	default:
-		found[impact.BootChanged] = true
+	if before.Boot != after.Boot {
+		found.add(impact.Unbootable, after.BootFails)
+		found.add(impact.Mended, before.BootFails)
+		found.add(impact.BootChanged, before.Exists && !before.BootFails && !after.BootFails)
 	}
-	var all []impact.Effect
-	for e := range found {
-		all = append(all, e)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(found))
 }
 
-func addConfig(was, is *Config, existed, bothMatch bool, found map[impact.Effect]bool) {
+// effects is a set.
+type effects map[impact.Effect]bool
+
+func (found effects) add(e impact.Effect, holds bool) {
+	if holds {
+		found[e] = true
+	}
+}
+
+func (found effects) ofConfig(was, is *Config) {
 	newly := func(status int) bool { return is.Name != "" && is.Status == status && was.Status != status }
-	served := is.Status == OK
-	switch {
-	case newly(fault.NotAcceptable.Status()):
-		found[impact.Unreadable] = true
-	case newly(fault.Unavailable.Status()):
-		found[impact.Unserved] = true
-	case served && was.Status != OK && was.Name == is.Name:
-		found[impact.Mended] = true
-	}
-	if is.Stale && (!was.Stale || was.Name != is.Name) {
-		found[impact.Stale] = true
-	}
-	if is.Tied && !was.Tied {
-		found[impact.Ambiguous] = true
-	}
-	switch {
-	case !existed:
-	case is.Name != was.Name && bothMatch:
-		found[impact.ConfigChanged] = true
-	case is.Name == was.Name && served && was.Status == OK && is.Body != was.Body:
-		found[impact.ContentChanged] = true
-	}
+	served, wasServed, isSame := is.Status == OK, was.Status == OK, was.Name == is.Name
+	found.add(impact.Unreadable, newly(fault.NotAcceptable.Status()))
+	found.add(impact.Unserved, newly(fault.Unavailable.Status()))
+	found.add(impact.Mended, served && !wasServed && isSame)
+	found.add(impact.Stale, is.Stale && !(was.Stale && isSame))
+	found.add(impact.Ambiguous, is.Tied && !was.Tied)
+	found.add(impact.ContentChanged, served && wasServed && isSame && is.Body != was.Body)
 }
