@@ -79,8 +79,9 @@ func (c *Config) Unmerged(former *Config) *Config {
 	if former == nil || former.Type != c.Type {
 		former = &Config{Format: c.Format}
 	}
-	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = former.Artifact, former.Hash, former.ETag, former.IgnitionVersion
-	out.Template, out.Format, out.Servable, out.Unjudged = former.Template, former.Format, former.Servable, former.Unjudged
+	out.Artifact, out.Hash, out.ETag = former.Artifact, former.Hash, former.ETag
+	out.IgnitionVersion, out.Servable, out.Unjudged = former.IgnitionVersion, former.Servable, former.Unjudged
+	out.Template, out.Format = former.Template, former.Format
 	out.Stale = len(out.Artifact) > 0
 	out.adoptRule()
 	return &out
