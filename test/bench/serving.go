@@ -178,7 +178,8 @@ func (b *bench) plan(ctx context.Context) error {
 	})
 }
 
-var benchLine = regexp.MustCompile(`(?m)^Benchmark(\S+)\s+\d+\s+([0-9.]+) ns/op\s+\d+ B/op\s+(\d+) allocs/op`)
+var benchLine = regexp.MustCompile(
+	`(?m)^Benchmark(\S+)\s+\d+\s+([0-9.]+) ns/op(?:\s+[0-9.]+ hosts)?\s+\d+ B/op\s+(\d+) allocs/op`)
 
 // goBench runs benchmarks of a package, and gives the time and the allocations of each.
 func goBench(ctx context.Context, pattern, pkg string, add func(name string, ns float64, allocations string)) error {

@@ -2,7 +2,6 @@ package impact_test
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -81,8 +80,6 @@ func BenchmarkImpact(b *testing.B) {
 				}
 				changed = result.Changed
 			}
-			var memory runtime.MemStats
-			runtime.ReadMemStats(&memory)
 			b.ReportMetric(float64(changed), "hosts")
 		})
 	}
