@@ -514,7 +514,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable. A response of the API has all of them.",
+							Description: "conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable. A response of the API has all of them. DataPreserved is there as well once Ignition would destroy data on the disks in hardware.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

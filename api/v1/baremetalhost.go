@@ -168,7 +168,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	Inspected *metav1.Time `json:"inspected,omitempty"`
 	// conditions are Ready, IdentityUnique, ConfigMatched, ImageReady and ConfigReadable.
-	// A response of the API has all of them.
+	// A response of the API has all of them. DataPreserved is there as well once Ignition would
+	// destroy data on the disks in hardware.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -29,6 +29,9 @@ const (
 	// ConditionConfigReadable is False while the Ignition version in this host's image can
 	// not read the host's config.
 	ConditionConfigReadable = "ConfigReadable"
+	// ConditionDataPreserved is False while Ignition would destroy data on the known disks of this
+	// host. It is no part of Ready: that may be intended.
+	ConditionDataPreserved = "DataPreserved"
 )
 
 // SetReady sets the condition Ready of an object with a phase. isFinal is true where a phase

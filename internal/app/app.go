@@ -233,7 +233,7 @@ func (a builder) openDecider() error {
 	})
 	a.checker = host.NewChecker(host.CheckerOptions{
 		Inventory: a.inventory, Decider: a.decider, Journal: a.statuses, Ready: a.loaded,
-		Metrics: a.controllers, Logger: a.log,
+		Store: a.stores[kinds.BareMetalHosts], Metrics: a.controllers, Logger: a.log,
 	})
 	return nil
 }

@@ -128,7 +128,8 @@ func statusOf(host *v1.BareMetalHost) *hostStatus {
 		s.Attention = append(s.Attention, "the last boot failed: the machine got the reason why it cannot boot")
 	}
 	for _, c := range of.Conditions {
-		if c.Status == metav1.ConditionFalse && c.Type != v1.ConditionReady { // Ready repeats another one
+		// Ready repeats another one, and DataPreserved the plan.
+		if c.Status == metav1.ConditionFalse && c.Type != v1.ConditionReady && c.Type != v1.ConditionDataPreserved {
 			s.Attention = append(s.Attention, c.Type+" is False ("+c.Reason+"): "+c.Message)
 		}
 	}
@@ -211,6 +212,7 @@ func (s *statusCommand) events(ctx context.Context, host *v1.BareMetalHost, stat
 	if err != nil {
 		return err
 	}
+	list.Items = slices.DeleteFunc(list.Items, func(e v1.Event) bool { return e.Reason == decide.ReasonDestroysData })
 	slices.SortFunc(list.Items, func(a, b v1.Event) int { return b.LastTimestamp.Compare(a.LastTimestamp.Time) })
 	for _, e := range list.Items[:min(len(list.Items), maxEvents)] {
 		status.Attention = append(status.Attention, "event "+e.Reason+", "+ago(&e.LastTimestamp, time.Now())+": "+e.Message)

@@ -35,16 +35,18 @@ type CheckerOptions struct {
 	Journal   Journal
 	// Ready reports whether the store has been read: nothing is checked before.
 	Ready func() bool
+	// Store has the hardware of the hosts; nil: it is not known.
+	Store Getter
 	// Metrics counts what is done; nil: nothing is counted.
 	Metrics *controller.Metrics
 	// Logger takes failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Checker reconciles the conditions ConfigMatched, ImageReady and ConfigReadable of hosts
-// with the configs and images: an event, and a change for those who watch, are there before
+// Checker reconciles the conditions ConfigMatched, ImageReady, ConfigReadable and DataPreserved of
+// hosts with the configs and images: an event, and a change for those who watch, are there before
 // a machine boots. A host whose conditions are all True has none of them in the store:
-// Complete adds them when a host is read.
+// Complete adds them when a host is read, all but DataPreserved.
 type Checker struct {
 	opts       CheckerOptions
 	controller *controller.Controller[snapshot.Ref]
@@ -54,6 +56,8 @@ type Checker struct {
 	// written has the conditions that are False, and those whose write is not in the snapshot
 	// yet.
 	written map[conditionKey]written
+	// planned has the last plan of each host whose disks are known.
+	planned map[snapshot.Ref]planned
 	census  census
 }
 
@@ -74,7 +78,7 @@ type written struct {
 
 // NewChecker returns a Checker, which checks nothing before Run.
 func NewChecker(opts CheckerOptions) *Checker {
-	c := &Checker{opts: opts, written: map[conditionKey]written{}}
+	c := &Checker{opts: opts, written: map[conditionKey]written{}, planned: map[snapshot.Ref]planned{}}
 	c.controller = controller.New(controller.Options[snapshot.Ref]{
 		Name:      "host-conditions",
 		Reconcile: c.reconcile,
@@ -147,14 +151,18 @@ func (c *Checker) reconcile(ctx context.Context, key snapshot.Ref) (time.Duratio
 		c.check(ctx, host)
 		return 0, nil
 	}
-	for _, kind := range []snapshot.Conditions{snapshot.ConfigMatched, snapshot.ImageReady, snapshot.ConfigReadable} {
+	delete(c.planned, key)
+	for _, kind := range []snapshot.Conditions{
+		snapshot.ConfigMatched, snapshot.ImageReady, snapshot.ConfigReadable, snapshot.DataPreserved,
+	} {
 		delete(c.written, conditionKey{key, kind})
 	}
 	return 0, nil
 }
 
-// reconcileAll checks all hosts, and queues those that boot an image: whether it reads the
-// config may take the rendering of a template.
+// reconcileAll checks all hosts, and queues those that boot an image, or whose disks are known:
+// whether the image reads the config may take the rendering of a template, and a plan takes longer
+// than all the rest.
 func (c *Checker) reconcileAll() (requeueAfter time.Duration) {
 	if wait := time.Until(c.nextPass); wait > 0 {
 		return wait
@@ -163,7 +171,7 @@ func (c *Checker) reconcileAll() (requeueAfter time.Duration) {
 	hosts := view.Hosts()
 	for _, h := range hosts {
 		c.checkObjects(view, h)
-		if h.Image != (snapshot.Ref{}) || h.Unmet&snapshot.ConfigReadable != 0 {
+		if h.Image != (snapshot.Ref{}) || h.Hardware != 0 || h.Unmet&(snapshot.ConfigReadable|snapshot.DataPreserved) != 0 {
 			c.controller.EnqueueLow(h.Ref)
 		}
 	}
@@ -177,6 +185,7 @@ func (c *Checker) check(ctx context.Context, h *snapshot.Host) {
 	if skew, isKnown := c.opts.Decider.SkewOfStored(h, ctx.Done()); isKnown {
 		c.reconcileCondition(h, decide.ConfigReadable(skew))
 	}
+	c.checkDisks(ctx, h)
 }
 
 // checkObjects writes the conditions that depend on stored objects alone.

@@ -53,7 +53,11 @@ func (c *Checker) Complete(host *v1.BareMetalHost) {
 		} else if !found.Met {
 			at = now
 		}
-		if !found.Met && ready.Met {
+		switch {
+		case found.Met || !ready.Met:
+		case found.Type == v1.ConditionDataPreserved: // which may be intended
+			ready.Message = "all conditions of this host but DataPreserved are True; glowplug plan shows what is destroyed"
+		default:
 			ready.Met, ready.Reason, ready.Message = false, found.Reason, found.Message
 		}
 		if at.After(since) {
@@ -93,8 +97,16 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
 		stored != nil && stored.Status == metav1.ConditionFalse {
 		readable.Met, readable.Reason, readable.Message = false, stored.Reason, stored.Message
 	}
-	return []decide.Condition{
+	all := []decide.Condition{
 		identityUnique(conflicts), decide.ConfigMatched(c.opts.Decider, view, h), decide.ImageReady(c.opts.Decider, view, h),
 		readable,
 	}
+	// A plan takes too long for each read: the condition is the stored one.
+	if stored := meta.FindStatusCondition(host.Status.Conditions, v1.ConditionDataPreserved); stored != nil {
+		all = append(all, decide.Condition{
+			Type: stored.Type, Kind: snapshot.DataPreserved, Met: stored.Status == metav1.ConditionTrue,
+			Reason: stored.Reason, Message: stored.Message,
+		})
+	}
+	return all
 }

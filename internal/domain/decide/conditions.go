@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"strings"
+
 	"glowplug/internal/store/snapshot"
 
 	v1 "glowplug/api/v1"
@@ -17,7 +19,12 @@ const (
 	reasonUnavailable  = ReasonImageUnavailable
 	reasonReadable     = "Readable"
 	reasonIgnitionLate = "IgnitionTooOld"
+	reasonPreserved    = "DataPreserved"
 )
+
+// ReasonDestroysData is the reason of the condition DataPreserved, and of its event, while Ignition
+// would destroy data.
+const ReasonDestroysData = "WouldDestroyData"
 
 // Condition is the value of a condition of a host.
 type Condition struct {
@@ -88,6 +95,21 @@ func ImageReady(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 	default:
 		c.Reason, c.Message = reasonUnavailable, failure.Sentence
 	}
+	return c
+}
+
+// DataPreserved returns the condition of a host on whose known disks Ignition destroys data with a
+// config; no losses: there is none.
+func DataPreserved(config snapshot.Ref, losses []string) Condition {
+	c := Condition{Type: v1.ConditionDataPreserved, Kind: snapshot.DataPreserved}
+	if len(losses) == 0 {
+		c.Met, c.Reason = true, reasonPreserved
+		c.Message = "Ignition would destroy no data on the disks of this host, as far as its hardware tells"
+		return c
+	}
+	c.Reason = ReasonDestroysData
+	c.Message = "with IgnitionConfig " + config.String() + " Ignition would destroy " + strings.Join(losses, "; ") +
+		"; glowplug plan --host shows the plan"
 	return c
 }
 

@@ -64,6 +64,26 @@ func (d *Decider) SkewOfStored(h *snapshot.Host, gone <-chan struct{}) (s *Skew,
 	return newSkew(h, image, rendered), true
 }
 
+// Provisions returns the Ignition config that a stored host receives, rendered where it is a template;
+// nil: none, or none that can be served. It waits for a rendering until gone is closed.
+func (d *Decider) Provisions(h *snapshot.Host, gone <-chan struct{}) *snapshot.Config {
+	config := d.Assigned(d.opts.Inventory.View(), h, Ignition)
+	if config != nil && config.Template {
+		if d.opts.Renderer == nil {
+			return nil
+		}
+		rendered, err := d.opts.Renderer.Render(config, h, nil, Asker{Gone: gone})
+		if err != nil {
+			return nil
+		}
+		config = rendered
+	}
+	if config == nil || len(config.Artifact) == 0 {
+		return nil
+	}
+	return config
+}
+
 // isServed reports whether a machine that reads up to a version would receive a config.
 func (d *Decider) isServed(config *snapshot.Config, max string) bool {
 	if ignition.Reads(max, config.IgnitionVersion) {

@@ -22,7 +22,7 @@ func LossesOf(before, after []byte, facts *disk.Facts) []string {
 	return lost
 }
 
-func destroyed(config []byte, facts *disk.Facts) (all []string) {
+func destroyed(config []byte, facts *disk.Facts) []string {
 	if config == nil {
 		return nil
 	}
@@ -30,10 +30,5 @@ func destroyed(config []byte, facts *disk.Facts) (all []string) {
 	if err != nil {
 		return nil
 	}
-	made.Walk(func(s *plan.Step) {
-		if !s.NotReached {
-			all = append(all, s.Loses...)
-		}
-	})
-	return all
+	return made.Losses()
 }

@@ -139,7 +139,7 @@ func (i *Impact) Inspected() (hosts []snapshot.Ref) {
 			continue
 		}
 		for _, ref := range group.refs {
-			if h := i.after.view.Host(ref); h != nil && h.Inspected {
+			if h := i.after.view.Host(ref); h != nil && h.Hardware != 0 {
 				hosts = append(hosts, ref)
 			}
 		}

@@ -173,6 +173,16 @@ func (p *Plan) Walk(f func(*Step)) {
 	walk(p.Machine, f)
 }
 
+// Losses returns what Ignition destroys, in the order of the steps.
+func (p *Plan) Losses() (all []string) {
+	p.Walk(func(s *Step) {
+		if !s.NotReached {
+			all = append(all, s.Loses...)
+		}
+	})
+	return all
+}
+
 func walk(steps []Step, f func(*Step)) {
 	for i := range steps {
 		f(&steps[i])

@@ -52,7 +52,7 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 	h := &Host{
 		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision,
 		Labels:   in.labels(labels),
-		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(), Inspected: bool(stored.Status.Hardware),
+		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(), Hardware: uint64(stored.Status.Hardware),
 	}
 	boot := HostBoot{
 		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,

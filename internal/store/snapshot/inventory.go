@@ -46,8 +46,8 @@ type Host struct {
 	Progress Progress
 	// Unmet are the conditions that its status says to be False.
 	Unmet Conditions
-	// Inspected is true where its status has the hardware of its machine.
-	Inspected bool
+	// Hardware identifies the hardware in its status; 0: there is none.
+	Hardware uint64
 }
 
 // HostBoot are settings of booting that few hosts have.
@@ -80,12 +80,13 @@ const (
 	ConfigMatched Conditions = 1 << iota
 	ImageReady
 	ConfigReadable
+	DataPreserved
 )
 
 // conditionNames has the name of each in a status.
 var conditionNames = map[string]Conditions{
 	v1.ConditionConfigMatched: ConfigMatched, v1.ConditionImageReady: ImageReady,
-	v1.ConditionConfigReadable: ConfigReadable,
+	v1.ConditionConfigReadable: ConfigReadable, v1.ConditionDataPreserved: DataPreserved,
 }
 
 // ConditionOf returns the condition with a name in a status.

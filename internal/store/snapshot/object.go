@@ -19,8 +19,10 @@ func HostFrom(host *v1.BareMetalHost) *Host {
 		State:      status.State,
 		LastScript: whole(status.LastScript), LastSeen: whole(status.LastSeen), LastBoot: whole(status.LastBoot),
 		Rearmed: status.Rearmed, BootCount: status.BootCount, BootRecord: status.BootRecord,
-		Hardware: status.Hardware != nil,
 	}}
+	if status.Hardware != nil {
+		stored.Status.Hardware = 1
+	}
 	for _, c := range status.Conditions {
 		stored.Status.Conditions = append(stored.Status.Conditions, condition{Type: c.Type, Status: string(c.Status)})
 	}

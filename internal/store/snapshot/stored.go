@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"hash/maphash"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -52,7 +53,7 @@ type hostStatus struct {
 	BootCount  int64       `json:"bootCount"`
 	BootRecord int64       `json:"bootRecord"`
 	Conditions []condition `json:"conditions"`
-	Hardware   presence    `json:"hardware"`
+	Hardware   digest      `json:"hardware"`
 }
 
 type configStatus struct {
@@ -78,13 +79,18 @@ type condition struct {
 	Status string `json:"status"`
 }
 
-// presence is true for a value that is not null, which is read over.
-type presence bool
+// digest identifies a value within a process, which is not decoded; 0 is null.
+type digest uint64
+
+var digestSeed = maphash.MakeSeed()
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (p *presence) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
-	*p = decoder.PeekKind() != 'n'
-	return decoder.SkipValue()
+func (d *digest) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	value, err := decoder.ReadValue()
+	if *d = 0; err == nil && value.Kind() != 'n' {
+		*d = max(1, digest(maphash.Bytes(digestSeed, value)))
+	}
+	return err
 }
 
 // timestamp is a time in UTC; null and "" are zero.

@@ -1,0 +1,72 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/plan"
+	"glowplug/internal/store/snapshot"
+)
+
+// maxLosses bounds the losses that a condition names.
+const maxLosses = 5
+
+// Getter reads stored objects.
+type Getter interface {
+	Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error
+}
+
+// planned is what the last plan of a host was made of.
+type planned struct {
+	config   string // its hash
+	hardware uint64
+}
+
+// checkDisks writes the condition DataPreserved of a host whose disks are known, where its config or
+// its hardware has changed since the last plan.
+func (c *Checker) checkDisks(ctx context.Context, h *snapshot.Host) {
+	isUnmet := h.Unmet&snapshot.DataPreserved != 0
+	if c.opts.Store == nil || h.Hardware == 0 && !isUnmet {
+		return
+	}
+	config := c.opts.Decider.Provisions(h, ctx.Done())
+	if h.Hardware == 0 || config == nil {
+		c.reconcileCondition(h, decide.DataPreserved(snapshot.Ref{}, nil))
+		return
+	}
+	now := planned{config.Hash, h.Hardware}
+	if c.planned[h.Ref] == now {
+		return
+	}
+	stored := &v1.BareMetalHost{}
+	err := c.opts.Store.Get(ctx, "/baremetalhosts/"+h.Ref.String(), storage.GetOptions{ResourceVersion: "0"}, stored)
+	if err != nil || stored.Status.Hardware == nil {
+		return // the host changes, or is deleted, and is checked again
+	}
+	c.planned[h.Ref] = now
+	c.reconcileCondition(h, decide.DataPreserved(config.Ref, losses(config.Artifact, stored.Status.Hardware)))
+}
+
+// losses returns the data that Ignition would destroy. A config that cannot be planned, or disks
+// that cannot be read, tell nothing.
+func losses(config []byte, hardware *v1.HardwareDetails) []string {
+	facts, err := disk.OfHardware(hardware)
+	if err != nil {
+		return nil
+	}
+	made, err := plan.New(config, facts)
+	if err != nil {
+		return nil
+	}
+	lost := made.Losses()
+	if more := len(lost) - maxLosses; more > 0 {
+		lost = append(lost[:maxLosses], fmt.Sprintf("and %d more", more))
+	}
+	return lost
+}
