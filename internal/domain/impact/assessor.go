@@ -41,7 +41,7 @@ func (c *candidate) ref() snapshot.Ref {
 func newAssessor(ctx context.Context, o *Options) *assessor {
 	m := newMerger(o.Before.With(&snapshot.Changes{
 		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
-	}), o.Pending)
+	}), o)
 	for _, ref := range o.order() {
 		m.write(ctx, ref, o.Changes.Configs[ref])
 	}
@@ -85,7 +85,7 @@ const checkEvery = 256
 // is left out only where no changed config matches it, before or after, and neither it, its image
 // nor its namespace changes, and the same holds for all hosts with which it shares an address,
 // directly or through others: then its answer is the same.
-func (a *assessor) candidates(ctx context.Context) (found []candidate, total int, err error) {
+func (a *assessor) candidates(ctx context.Context, pause func()) (found []candidate, total int, err error) {
 	c := candidates{assessor: a, seen: map[snapshot.Ref]bool{}}
 	total = a.before.view.HostCount()
 	for ref := range a.changes.Hosts {
@@ -99,8 +99,10 @@ func (a *assessor) candidates(ctx context.Context) (found []candidate, total int
 	}
 	visited := 0
 	for h := range a.before.view.AllHosts() {
-		if visited++; visited%checkEvery == 0 && ctx.Err() != nil {
-			return nil, 0, fmt.Errorf("the hosts were not searched in time: %w", ctx.Err())
+		if visited++; visited%checkEvery == 0 {
+			if pause(); ctx.Err() != nil {
+				return nil, 0, fmt.Errorf("the hosts were not searched in time: %w", ctx.Err())
+			}
 		}
 		if a.isConcerned(h) {
 			c.addStored(h)

@@ -152,6 +152,8 @@ type Options struct {
 	// Pending are configs among the changes whose result is not known, such as those that are
 	// still being compiled.
 	Pending map[snapshot.Ref]bool
+	// Pause is called often while the impact is computed, so that others can work; nil: nothing is.
+	Pause func()
 	// Show has the differences of the bytes computed.
 	Show bool
 }
@@ -161,15 +163,20 @@ type Options struct {
 // rendering of a template; of these there is a bound, and what is beyond it is unknown. The error
 // is that of ctx.
 func New(ctx context.Context, o Options) (*Impact, error) {
+	if o.Pause == nil {
+		o.Pause = func() {}
+	}
 	a := newAssessor(ctx, &o)
-	found, total, err := a.candidates(ctx)
+	found, total, err := a.candidates(ctx, o.Pause)
 	if err != nil {
 		return nil, err
 	}
 	g := newGroups(a)
 	for i := range found {
-		if i%checkEvery == 0 && ctx.Err() != nil {
-			return nil, fmt.Errorf("the answers to %d hosts were not compared in time: %w", len(found), ctx.Err())
+		if i%checkEvery == 0 {
+			if o.Pause(); ctx.Err() != nil {
+				return nil, fmt.Errorf("the answers to %d hosts were not compared in time: %w", len(found), ctx.Err())
+			}
 		}
 		g.add(&found[i])
 	}

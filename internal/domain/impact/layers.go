@@ -21,7 +21,8 @@ const (
 // merger merges the configs above changed layers, as the controller of configs does it after a
 // write.
 type merger struct {
-	view snapshot.View
+	view  snapshot.View
+	pause func()
 	// merges is the number of configs that were merged again, and bytes their size.
 	merges, bytes int
 	// concerned are the configs that may be given in other bytes than before.
@@ -30,12 +31,9 @@ type merger struct {
 	unknown map[snapshot.Ref]bool
 }
 
-func newMerger(view snapshot.View, unknown map[snapshot.Ref]bool) *merger {
-	m := &merger{
-		view: view, concerned: map[snapshot.Ref]bool{},
-		unknown: map[snapshot.Ref]bool{},
-	}
-	maps.Copy(m.unknown, unknown)
+func newMerger(view snapshot.View, o *Options) *merger {
+	m := &merger{view: view, pause: o.Pause, concerned: map[snapshot.Ref]bool{}, unknown: map[snapshot.Ref]bool{}}
+	maps.Copy(m.unknown, o.Pending)
 	return m
 }
 
@@ -77,6 +75,7 @@ func (m *merger) merge(ctx context.Context, ref snapshot.Ref, isDue bool) bool {
 		m.concerned[ref], m.unknown[ref] = true, true
 	default:
 		m.concerned[ref] = true
+		m.pause()
 		merged := lay(m.view, config)
 		m.merges++
 		m.bytes += len(merged.Artifact)

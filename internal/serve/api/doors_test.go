@@ -206,7 +206,7 @@ func TestUnauthorizedAndForbidden(t *testing.T) {
 		opts.Explain = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("explained")) })
 	})
 	for _, path := range []string{"/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", configs, explainPath,
-		"/metrics", "/nothing"} {
+		impactPath, "/metrics", "/nothing"} {
 		answer := a.must(http.StatusUnauthorized, "GET", path, nil)
 		if status := answer.status(t); status.Reason != metav1.StatusReasonUnauthorized || !strings.Contains(status.Message,
 			"admin.kubeconfig") {

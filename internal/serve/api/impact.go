@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -100,10 +101,7 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact.Report, error) {
 	view := p.opts.Inventory.View()
 	set := changesOf(all, view, p.opts.MaxIgnition)
-	result, err := impact.New(ctx, impact.Options{
-		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after,
-		Order: set.order, Pending: set.pending, Show: show,
-	})
+	result, err := p.compute(newPacer(ctx), set, view, show)
 	if err != nil {
 		return nil, apierrors.NewTimeoutError(err.Error(), 1)
 	}
@@ -115,6 +113,14 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 		})
 	}
 	return answer, nil
+}
+
+// compute computes the impact of a set of changes.
+func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show bool) (*impact.Impact, error) {
+	return impact.New(pace.ctx, impact.Options{
+		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after,
+		Order: set.order, Pending: set.pending, Pause: pace.pause, Show: show,
+	})
 }
 
 // word says what a change does to its object.

@@ -56,13 +56,11 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	if p.opts.Decider == nil || p.opts.Inventory == nil {
 		return
 	}
-	view := a.view
-	set := changesOf([]change{a.change}, view, p.opts.MaxIgnition)
+	set := changesOf([]change{a.change}, a.view, p.opts.MaxIgnition)
 	if set.isEmpty {
 		return
 	}
-	began := time.Now()
-	if !p.meter.allow(began) {
+	if !p.meter.allow(time.Now()) {
 		warning.AddWarning(ctx, "", notPredicted)
 		return
 	}
@@ -73,12 +71,11 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 		warning.AddWarning(ctx, "", notPredicted)
 		return
 	}
-	defer func() { p.meter.spend(time.Since(began)) }()
 	ctx, cancel := context.WithTimeout(ctx, warnTimeout)
 	defer cancel()
-	result, err := impact.New(ctx, impact.Options{
-		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Pending: set.pending,
-	})
+	pace := newPacer(ctx)
+	defer func() { p.meter.spend(pace.total()) }()
+	result, err := p.compute(pace, set, a.view, false)
 	if err != nil {
 		warning.AddWarning(ctx, "", notPredicted)
 		return

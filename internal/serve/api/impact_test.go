@@ -1,0 +1,211 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/snapshot"
+)
+
+// startPredicting returns an API that predicts the impact of writes, with a host x that receives the
+// config c.
+func startPredicting(t *testing.T) *api {
+	t.Helper()
+	var inv *snapshot.Inventory
+	a := start(t, func(opts *Options) {
+		inv = opts.Inventory
+		opts.Decider = decide.New(decide.Options{Inventory: inv})
+	})
+	a.must(http.StatusCreated, "POST", hosts, host("x"))
+	if got := a.must(http.StatusCreated, "POST", configs, selecting("c", motd("1"))); len(got.warnings) > 0 {
+		t.Errorf("a config for a host that had none: %q", got.warnings)
+	}
+	await(t, func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "c"}) != nil })
+	return a
+}
+
+func motd(text string) string {
+	return goodSource + "storage: {files: [{path: /etc/motd, contents: {inline: '" + text + "'}}]}\n"
+}
+
+func selecting(name, source string) *v1.IgnitionConfig {
+	c := config(name, source)
+	c.Spec.Selector.MatchIPs = []string{"192.168.10.10"}
+	return c
+}
+
+// impactsIn returns the warnings about impacts.
+func impactsIn(a answer) []string {
+	return slices.DeleteFunc(slices.Clone(a.warnings), func(s string) bool { return !strings.HasPrefix(s, "impact") })
+}
+
+// TestWritesWarnOfTheirImpact: a write, a dry run and a deletion are answered with what they change
+// for hosts; a write that is refused, or changes nothing for them, is not.
+func TestWritesWarnOfTheirImpact(t *testing.T) {
+	const merge = "application/merge-patch+json"
+	a := startPredicting(t)
+	invalid := selecting("c", motd("2"))
+	invalid.Spec.Type = "none"
+	old := selecting("c", motd("2"))
+	old.ResourceVersion = "1"
+	for _, step := range []struct {
+		name, method, path string
+		body               any
+		code               int
+		want               string // "": no warning
+	}{
+		{"a dry run", "PUT", configs + "/c?dryRun=All", selecting("c", motd("2")), 200, "other contents of the config (g10/x)"},
+		{"another dry run", "PUT", configs + "/c?dryRun=All", config("c", motd("1")), 200, "no config any more (g10/x)"},
+		{"a dry run of a deletion", "DELETE", configs + "/c?dryRun=All", nil, 200, "no config any more (g10/x)"},
+		{"an invalid write", "PUT", configs + "/c", invalid, 422, ""},
+		{"a write of an old version", "PUT", configs + "/c", old, 409, ""},
+		{"a source that does not compile", "PUT", configs + "/c?dryRun=All", selecting("c", badSource), 200,
+			"stale: an earlier version of the config is served, since the newest cannot be (g10/x)"},
+		{"a label that selects nothing", "PATCH", configs + "/c", `{"metadata":{"labels":{"a":"b"}}}`, 200, ""},
+		{"a status", "PATCH", hosts + "/x/status", `{"status":{"state":"Provisioned"}}`, 200, ""},
+		{"other contents", "PUT", configs + "/c", selecting("c", motd("2")), 200, "other contents of the config (g10/x)"},
+		{"the same again", "PUT", configs + "/c", selecting("c", motd("2")), 200, ""},
+		{"another config", "POST", configs, func() any {
+			c := config("mac", goodSource)
+			c.Spec.Selector.MatchMACs = []string{"ac:1f:6b:8a:a7:9c"}
+			return c
+		}(), 201, "another config (g10/x)"},
+		{"a host that is not there", "DELETE", hosts + "/y", nil, 404, ""},
+		{"a deletion", "DELETE", configs + "/mac", nil, 200, "another config (g10/x)"},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			contentType := "application/json"
+			if step.method == "PATCH" {
+				contentType = merge
+			}
+			got := impactsIn(a.must(step.code, step.method, step.path, step.body, "Content-Type", contentType))
+			if step.want == "" && len(got) > 0 || step.want != "" && !slices.Equal(got, []string{
+				"impact on 1 of 1 hosts: " + step.want}) {
+				t.Errorf("%q, want %q", got, step.want)
+			}
+		})
+	}
+}
+
+// TestWritesWarnOfLostData: a host whose disks are known would lose data.
+func TestWritesWarnOfLostData(t *testing.T) {
+	a := startPredicting(t)
+	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"hardware":{"storage":[{"name":"/dev/sdb",
+		"sizeBytes":1073741824,"partitionTable":"none","content":{"type":"ext4","label":"data"}}]}}}`,
+		"Content-Type", "application/merge-patch+json")
+	await(t, func() bool {
+		h := a.server.opts.Inventory.View().Host(snapshot.Ref{Namespace: "g10", Name: "x"})
+		return h != nil && h.Hardware != 0
+	})
+	wipes := goodSource + "storage: {filesystems: [{device: /dev/sdb, format: xfs, wipe_filesystem: true}]}\n"
+	got := impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", wipes)))
+	const want = "impact on 1 of 1 hosts whose disks are known: Ignition would destroy data (g10/x: ext4 "
+	if len(got) != 2 || !strings.HasPrefix(got[1], want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestManyWritesAreNotDelayed: the predictions of many writes take a part of the time, and the
+// answers say where one was left out.
+func TestManyWritesAreNotDelayed(t *testing.T) {
+	a := startPredicting(t)
+	a.server.impacts.meter.spend(2 * maxBalance)
+	if got := a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("2"))).warnings; !slices.Equal(got,
+		[]string{notPredicted}) {
+		t.Errorf("%q", got)
+	}
+	m := newMeter(time.Unix(0, 0))
+	m.allow(time.Unix(0, 0))
+	m.spend(3 * time.Second)
+	for at, want := range map[int64]bool{1: false, 9: false} {
+		if got := m.allow(time.Unix(at, 0)); got != want {
+			t.Errorf("after %d s: %t", at, got)
+		}
+	}
+	if !m.allow(time.Unix(30, 0)) {
+		t.Error("after 30 s there is time for a prediction again")
+	}
+}
+
+// TestImpactOfAChangeSet predicts the impact of several objects together, and stores nothing.
+func TestImpactOfAChangeSet(t *testing.T) {
+	a := startPredicting(t)
+	ask := func(body string) *impact.Report {
+		t.Helper()
+		report := &impact.Report{}
+		if err := json.Unmarshal(a.must(http.StatusOK, "POST", impactPath+"?show=true", body).body, report); err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	text := func(o any) string {
+		raw, _ := json.Marshal(o)
+		return string(raw)
+	}
+	layered := selecting("c", motd("2"))
+	layered.Namespace, layered.Spec.Layers = "g10", []v1.LayerReference{{Name: "base"}}
+	base := config("base", goodSource+"storage: {files: [{path: /etc/base}]}\n")
+	base.Namespace = "g10"
+	report := ask(`{"apply":[` + text(layered) + `,` + text(base) + `]}`)
+	if report.Hosts != 1 || report.Changed != 1 || len(report.Groups) != 1 || len(report.Objects) != 2 {
+		t.Fatalf("%+v", report.Impact)
+	}
+	if got := fmt.Sprint(report.Objects); got != "[{IgnitionConfig g10 c configured} {IgnitionConfig g10 base created}]" {
+		t.Error(got)
+	}
+	report = ask(`{"delete":[{"kind":"IgnitionConfig","metadata":{"namespace":"g10","name":"c"}},` +
+		`{"kind":"BareMetalHost","metadata":{"namespace":"g10","name":"x"}}]}`)
+	if report.Hosts != 1 || report.Counts[impact.HostDeleted] != 1 || report.IsWorse() {
+		t.Errorf("%+v", report.Impact)
+	}
+	report = ask(`{"delete":[{"kind":"Namespace","metadata":{"name":"g10"}}]}`)
+	if report.Counts[impact.HostDeleted] != 1 {
+		t.Errorf("the namespace of the host: %+v", report.Impact)
+	}
+	a.must(http.StatusNotFound, "GET", configs+"/base", nil)
+	if got := a.stored("c"); got.Generation != 1 {
+		t.Errorf("the config has generation %d", got.Generation)
+	}
+}
+
+func TestImpactOfBadInput(t *testing.T) {
+	a := startPredicting(t)
+	many := strings.Repeat(`{"kind":"IgnitionConfig","metadata":{"name":"c"}},`, maxChanges)
+	for body, want := range map[string]string{
+		``:                           "the body is not",
+		`[]`:                         "the body is not",
+		`{"apply":{}}`:               "the body is not",
+		`{}`:                         "the change set has no object",
+		`{"apply":[` + many + `{}]}`: "must have at most 1000 items",
+		`{"apply":[7]}`:              "apply[0]: it is no object",
+		`{"apply":[{}]}`:             `apply[0]: the server has no kind ""`,
+		`{"apply":[{"kind":"Pod","metadata":{"name":"x"}}]}`:               `apply[0]: the server has no kind "Pod"`,
+		`{"apply":[{"kind":"IgnitionConfig"}]}`:                            "apply[0]: ",
+		`{"apply":[{"kind":"BareMetalHost","metadata":{"name":"/"}}]}`:     "apply[0]: ",
+		`{"delete":[{"kind":"BareMetalHost","metadata":{"name":"none"}}]}`: "delete[0]: BareMetalHost none: ",
+		`{"apply":[{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ip":"none"}}]}`: "apply[0]: " +
+			"BareMetalHost y: ",
+		`{"apply":[{"apiVersion":"v1","kind":"BareMetalHost","metadata":{"name":"y"},"spec":{"ipp":"x"}}]}`: "ipp",
+		`{"apply":[{"apiVersion":"v1","kind":"UnknownMachine","metadata":{"name":"y"}}]}`:                   "apply[0]: ",
+	} {
+		got := a.do("POST", impactPath, body)
+		var status metav1.Status
+		if err := json.Unmarshal(got.body, &status); err != nil || got.code < 400 || got.code >= 500 ||
+			!strings.Contains(status.Message, want) {
+			t.Errorf("%.80s: %d %.300s, want %q", body, got.code, got.body, want)
+		}
+	}
+	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE"} {
+		a.must(http.StatusMethodNotAllowed, method, impactPath, nil)
+	}
+}
