@@ -64,7 +64,8 @@ func TestWritesWarnOfTheirImpact(t *testing.T) {
 		code               int
 		want               string // "": no warning
 	}{
-		{"a dry run", "PUT", configs + "/c?dryRun=All", selecting("c", motd("2")), 200, "other contents of the config (g10/x)"},
+		{"a dry run", "PUT", configs + "/c?dryRun=All", selecting("c", motd("2")), 200,
+			"other contents of the config (g10/x)"},
 		{"another dry run", "PUT", configs + "/c?dryRun=All", config("c", motd("1")), 200, "no config any more (g10/x)"},
 		{"a dry run of a deletion", "DELETE", configs + "/c?dryRun=All", nil, 200, "no config any more (g10/x)"},
 		{"an invalid write", "PUT", configs + "/c", invalid, 422, ""},
