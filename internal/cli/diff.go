@@ -28,7 +28,6 @@ type diffCommand struct {
 	clientOptions
 	preparer
 	files    []string
-	deletes  bool
 	show     bool
 	output   string
 	selector plainOptions
@@ -76,7 +75,7 @@ be computed, and 2 for wrong usage.`,
 	flags.StringSliceVarP(&d.files, "filename", "f", nil,
 		"manifest, config file, or folder with manifests; - is a manifest from standard input (repeatable)")
 	d.addNamespace(cmd, "namespace of objects without one")
-	flags.BoolVar(&d.deletes, "delete", false, "show what deleting the objects would change")
+	flags.BoolVar(&d.preparer.deletes, "delete", false, "show what deleting the objects would change")
 	flags.BoolVar(&d.show, "show", false, "show the difference of the bytes that hosts receive")
 	addFilesDir(cmd, &d.filesDir)
 	d.selector.addFlags(cmd)
@@ -148,7 +147,7 @@ func (d *diffCommand) changes(cmd *cobra.Command, c *client.Client, docs []*prep
 		if text, err = withNamespace(text, p.doc.Namespace); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.doc.String(), err)
 		}
-		if d.deletes {
+		if d.preparer.deletes {
 			set.Delete = append(set.Delete, text)
 		} else {
 			set.Apply = append(set.Apply, text)

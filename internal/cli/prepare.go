@@ -46,6 +46,8 @@ type preparer struct {
 	filesDir  string
 	namespace string
 	plain     plainOptions
+	// deletes is true where the objects are to be deleted: only their names count.
+	deletes bool
 }
 
 func (p *preparer) prepare(paths []string) ([]*prepared, error) {
@@ -122,10 +124,13 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	if doc.Namespace == "" && doc.Kind != "Namespace" {
 		doc.Namespace = p.namespace
 	}
-	if p.isBroken(doc) {
+	if !p.deletes && p.isBroken(doc) {
 		return nil, nil
 	}
 	one := &prepared{doc: doc}
+	if p.deletes {
+		return one, nil
+	}
 	if doc.Kind != "IgnitionConfig" {
 		return one, nil
 	}

@@ -38,13 +38,11 @@ func (c *candidate) ref() snapshot.Ref {
 	return c.before.Ref
 }
 
-func newAssessor(ctx context.Context, o *Options) *assessor {
+func newAssessor(o *Options) *assessor {
 	m := newMerger(o.Before.With(&snapshot.Changes{
 		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
 	}), o)
-	for _, ref := range o.order() {
-		m.write(ctx, ref, o.Changes.Configs[ref])
-	}
+	m.writeAll(o.order(), o.Changes.Configs)
 	var old, now []*snapshot.Config
 	matchAsBefore := true
 	for ref := range m.concerned {

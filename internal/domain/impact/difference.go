@@ -3,6 +3,7 @@ package impact
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -49,66 +51,84 @@ func (g *groups) difference(one *alike) string {
 	return text
 }
 
+// notVisible is the difference of configs whose values are the same.
+const notVisible = "(only the order of lists or fields differs)\n"
+
 // DifferenceOf returns the difference of two Ignition configs as a text: for each value that
 // differs a line with its place, and lines that begin with - and + for the value before and after.
 // An element of a list is named by its name, device or path, so that its position does not count,
 // and the contents of a file are decoded.
 func DifferenceOf(before, after []byte) string {
 	was, is := valuesOf(before), valuesOf(after)
-	places := map[string]bool{}
-	for place := range was {
-		places[place] = true
-	}
-	for place := range is {
-		places[place] = true
-	}
+	places := maps.Clone(was)
+	maps.Copy(places, is)
 	var out strings.Builder
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		old, existed := was[place]
 		now, exists := is[place]
-		if existed && exists && old == now {
+		if existed == exists && old == now {
 			continue
 		}
+		shown := strings.Map(oneLine, place)
+		oldText, nowText := decoded(old), decoded(now)
 		switch {
-		case strings.Contains(old, "\n") || strings.Contains(now, "\n"):
-			out.WriteString(lineDifference(place, old, now))
+		case existed && exists && oldText == nowText: // compressed, or encoded, in another way
+			fmt.Fprintf(&out, "%s\n- %s\n+ %s\n", shown, sized(old), sized(now))
+		case strings.Contains(oldText, "\n") || strings.Contains(nowText, "\n"):
+			out.WriteString(lineDifference(shown, oldText, nowText))
 		default:
-			fmt.Fprintf(&out, "%s\n", place)
+			fmt.Fprintf(&out, "%s\n", shown)
 			if existed {
-				fmt.Fprintf(&out, "- %s\n", old)
+				fmt.Fprintf(&out, "- %s\n", oldText)
 			}
 			if exists {
-				fmt.Fprintf(&out, "+ %s\n", now)
+				fmt.Fprintf(&out, "+ %s\n", nowText)
 			}
 		}
 	}
+	if out.Len() == 0 {
+		return notVisible
+	}
 	return out.String()
+}
+
+// oneLine replaces control characters.
+func oneLine(c rune) rune {
+	if unicode.IsControl(c) {
+		return utf8.RuneError
+	}
+	return c
+}
+
+// sized stands for a value that is not shown.
+func sized(value string) string {
+	return fmt.Sprintf("%d bytes, sha256:%.12x", len(value), sha256.Sum256([]byte(value)))
 }
 
 // lineDifference returns the difference of two texts line by line.
 func lineDifference(place, before, after string) string {
-	if len(before)+len(after) > maxCompared {
-		return fmt.Sprintf("%s\n- %d bytes\n+ %d bytes\n", place, len(before), len(after))
-	}
-	unified, err := udiff.ToUnified("", "", before, udiff.Strings(before, after), contextLines)
-	if err != nil {
-		return fmt.Sprintf("%s\n- %d bytes\n+ %d bytes\n", place, len(before), len(after))
+	edits := udiff.Strings(before, after)
+	unified, err := udiff.ToUnifiedDiff("", "", before, edits, contextLines)
+	if err != nil || len(before)+len(after) > maxCompared {
+		return fmt.Sprintf("%s\n- %s\n+ %s\n", place, sized(before), sized(after))
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n", place)
-	for line := range strings.Lines(unified) {
-		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, `\`) {
-			continue
+	for _, hunk := range unified.Hunks {
+		fmt.Fprintf(&out, "@@ -%d +%d @@\n", hunk.FromLine, hunk.ToLine)
+		for _, line := range hunk.Lines {
+			mark := map[udiff.OpKind]string{udiff.Delete: "-", udiff.Insert: "+"}[line.Kind]
+			text, ended := strings.CutSuffix(line.Content, "\n")
+			fmt.Fprintf(&out, "%-1s %s\n", mark, text)
+			if !ended {
+				out.WriteString("  (no newline at the end)\n")
+			}
 		}
-		if mark := line[:1]; mark != "@" {
-			line = mark + " " + line[1:]
-		}
-		out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
 	}
 	return out.String()
 }
 
-// values are the values of a config by their places.
+// values are the values of a config by their places, as they are.
 type values struct {
 	texts map[string]string
 	// elements are the places of the elements of lists.
@@ -145,7 +165,7 @@ func (v *values) add(place string, value any) {
 			v.add(v.element(place, elementName(i, inner)), inner)
 		}
 	case string:
-		v.texts[place] = decoded(value)
+		v.texts[place] = value
 	default:
 		text, _ := json.Marshal(value) // it was decoded from JSON
 		v.texts[place] = string(text)
@@ -167,10 +187,13 @@ func (v *values) element(list, name string) string {
 func elementName(i int, element any) string {
 	switch e := element.(type) {
 	case map[string]any:
-		for _, key := range []string{"name", "device", "path", "label"} {
-			if name, ok := e[key].(string); ok && name != "" {
+		for _, key := range []string{"name", "device", "path", "label", "source"} {
+			if name, ok := e[key].(string); ok && name != "" && len(name) <= maxElement {
 				return name
 			}
+		}
+		if number, ok := e["number"].(json.Number); ok && number != "0" {
+			return number.String()
 		}
 	case string:
 		if len(e) <= maxElement {
@@ -194,12 +217,14 @@ func decoded(value string) string {
 	}
 	data := url.Data
 	if reader, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
-		if plain, err := io.ReadAll(io.LimitReader(reader, maxCompared)); err == nil {
-			data = plain
+		plain, err := io.ReadAll(io.LimitReader(reader, maxCompared+1))
+		if err != nil || len(plain) > maxCompared {
+			return sized(value)
 		}
+		data = plain
 	}
 	if !utf8.Valid(data) || bytes.ContainsRune(data, 0) {
-		return fmt.Sprintf("%d bytes that are no text: %.60s", len(data), value)
+		return sized(value)
 	}
-	return strings.TrimSuffix(string(data), "\n") + "\n"
+	return string(data)
 }

@@ -30,7 +30,11 @@ type groups struct {
 }
 
 // change is the outcomes before and after.
-type change struct{ before, after outcome }
+type change struct {
+	before, after outcome
+	// readdressed is true where the machine is recognised by something else.
+	readdressed bool
+}
 
 // alike are the hosts with the same change.
 type alike struct {
@@ -51,10 +55,10 @@ func (g *groups) add(c *candidate) {
 	if after.tied != (outcome{}.tied) {
 		g.before.findTies(&before, c.before)
 	}
-	key := change{before, after}
+	key := change{before, after, c.isReaddressed()}
 	one := g.same[key]
 	if one == nil {
-		one = &alike{change: key, effects: effectsOf(&before, &after), first: *c}
+		one = &alike{change: key, effects: key.effects(), first: *c}
 		g.same[key] = one
 	}
 	if len(one.effects) > 0 {
@@ -134,37 +138,59 @@ func (i *Impact) addGroups(order []*Group) {
 
 func rank(e Effect) int { return slices.Index(effects, e) }
 
-// effectsOf returns what differs, the worst first; nil: nothing.
-func effectsOf(before, after *outcome) []Effect {
-	if *before == *after {
+// isReaddressed reports whether the machine of a host is recognised by something else than before.
+func (c *candidate) isReaddressed() bool {
+	b, a := c.before, c.after
+	return b != a && b != nil && a != nil && !(slices.Equal(b.MACs, a.MACs) && slices.Equal(b.IPs, a.IPs) &&
+		slices.Equal(b.BootSources, a.BootSources) && slices.Equal(b.Hostnames, a.Hostnames) && b.UUID == a.UUID)
+}
+
+// effects returns what differs, the worst first; nil: nothing.
+func (c *change) effects() []Effect {
+	before, after := &c.before, &c.after
+	if *before == *after && !c.readdressed {
 		return nil
 	}
-	found := map[Effect]bool{}
-	switch {
-	case !after.exists:
+	if !after.exists {
 		return []Effect{HostDeleted}
-	case !before.exists:
-		found[HostAdded] = true
-	case before.matched && !after.matched:
-		found[Unmatched] = true
-	case !before.matched && after.matched:
-		found[Mended] = true
 	}
-	if after.shares && !before.shares {
-		found[Ambiguous] = true
+	found := map[Effect]bool{}
+	for effect, holds := range map[Effect]bool{
+		HostAdded: !before.exists, Ambiguous: after.shares && !before.shares, AddressChanged: c.readdressed,
+		Unrecognised: !after.recognised && before.recognised,
+	} {
+		if holds {
+			found[effect] = true
+		}
 	}
+	lost, gained := 0, 0
 	for i := range types {
 		if after.tied[i] && !before.tied[i] {
 			found[Ambiguous] = true
 		}
-		after.configs[i].effectOf(&before.configs[i], before, after, found)
+		was, is := before.configs[i].config != snapshot.Ref{}, after.configs[i].config != snapshot.Ref{}
+		switch {
+		case was && !is:
+			lost++
+		case is && !was:
+			gained++
+		}
+		after.configs[i].effectOf(&before.configs[i], before.exists, found)
+	}
+	switch {
+	case lost > 0 && gained > 0: // a config of another type
+		found[ConfigChanged] = true
+	case lost > 0:
+		found[Unmatched] = true
+	case gained > 0 && before.exists:
+		found[Mended] = true
 	}
 	after.boot.effectOf(&before.boot, before.exists, found)
 	return slices.SortedFunc(maps.Keys(found), func(a, b Effect) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // effectOf adds what differs between the answer to a request for a config and the one before.
-func (s *served) effectOf(was *served, before, after *outcome, found map[Effect]bool) {
+func (s *served) effectOf(was *served, existed bool, found map[Effect]bool) {
 	if s.unknown {
 		if *s != *was {
 			found[Unknown] = true
@@ -172,14 +198,12 @@ func (s *served) effectOf(was *served, before, after *outcome, found map[Effect]
 		return
 	}
 	s.availability(was, found)
-	isServed := s.status == ok && was.status == ok
+	isSame := s.config == was.config
 	switch {
-	case !before.exists:
-	case s.config != was.config:
-		if before.matched && after.matched {
-			found[ConfigChanged] = true
-		}
-	case isServed && (s.hash != was.hash || s.version != was.version):
+	case !existed || s.config == (snapshot.Ref{}) || was.config == (snapshot.Ref{}):
+	case !isSame:
+		found[ConfigChanged] = true
+	case s.status == ok && was.status == ok && (s.hash != was.hash || s.version != was.version):
 		found[ContentChanged] = true
 	}
 }

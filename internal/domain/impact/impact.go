@@ -16,17 +16,19 @@ type Effect string
 
 // The effects. Those up to Unbootable are changes for the worse.
 const (
-	// Unmatched: no config matches a host that had one.
+	// Unmatched: no config of a type matches a host that had one of it.
 	Unmatched Effect = "Unmatched"
-	// Unserved: the config of a host cannot be served to it any more.
+	// Unrecognised: no machine is recognised as a host any more.
+	Unrecognised Effect = "Unrecognised"
+	// Unserved: the config of a host cannot be served to it.
 	Unserved Effect = "Unserved"
-	// Unreadable: the image of a host does not read its config any more, in any version.
+	// Unreadable: the image of a host does not read its config in any version.
 	Unreadable Effect = "Unreadable"
 	// Ambiguous: only their age decides between two configs, or between two hosts with one address.
 	Ambiguous Effect = "Ambiguous"
 	// Stale: a host goes on to receive an earlier compilation of its config.
 	Stale Effect = "Stale"
-	// Unbootable: the image of a host cannot be booted any more.
+	// Unbootable: the image of a host cannot be booted.
 	Unbootable Effect = "Unbootable"
 	// Unknown: it is not known what a host receives.
 	Unknown Effect = "Unknown"
@@ -34,6 +36,8 @@ const (
 	ConfigChanged Effect = "ConfigChanged"
 	// ContentChanged: a host receives other bytes of the same config.
 	ContentChanged Effect = "ContentChanged"
+	// AddressChanged: a host is recognised by other addresses, names or sources.
+	AddressChanged Effect = "AddressChanged"
 	// BootChanged: a host boots another image, or another script, or an image that changes.
 	BootChanged Effect = "BootChanged"
 	// Mended: what prevented a host from receiving a config, or from booting, has ended.
@@ -45,14 +49,14 @@ const (
 
 // effects are all effects, the worst first.
 var effects = []Effect{
-	Unmatched, Unserved, Unreadable, Ambiguous, Stale, Unbootable, Unknown, ConfigChanged, ContentChanged, BootChanged,
-	Mended, HostDeleted, HostAdded,
+	Unmatched, Unrecognised, Unserved, Unreadable, Ambiguous, Stale, Unbootable, Unknown, ConfigChanged, ContentChanged,
+	BootChanged, AddressChanged, Mended, HostDeleted, HostAdded,
 }
 
 // IsWorse reports whether an effect is a change for the worse.
 func (e Effect) IsWorse() bool {
 	switch e {
-	case Unmatched, Unserved, Unreadable, Ambiguous, Stale, Unbootable:
+	case Unmatched, Unrecognised, Unserved, Unreadable, Ambiguous, Stale, Unbootable:
 		return true
 	}
 	return false
@@ -152,6 +156,9 @@ type Options struct {
 	// Pending are configs among the changes whose result is not known, such as those that are
 	// still being compiled.
 	Pending map[snapshot.Ref]bool
+	// Merging ends the merging of configs over changed layers: what is left then is unknown; nil:
+	// the context of New.
+	Merging context.Context
 	// Pause is called often while the impact is computed, so that others can work; nil: nothing is.
 	Pause func()
 	// Show has the differences of the bytes computed.
@@ -166,7 +173,10 @@ func New(ctx context.Context, o Options) (*Impact, error) {
 	if o.Pause == nil {
 		o.Pause = func() {}
 	}
-	a := newAssessor(ctx, &o)
+	if o.Merging == nil {
+		o.Merging = ctx
+	}
+	a := newAssessor(&o)
 	found, total, err := a.candidates(ctx, o.Pause)
 	if err != nil {
 		return nil, err

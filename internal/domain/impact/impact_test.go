@@ -294,7 +294,9 @@ func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]impacttest.Obse
 	all := map[snapshot.Ref]impacttest.Observed{}
 	for _, h := range view.Hosts() {
 		caller := identity.Caller{Addr: h.IPs[0]}
-		o := impacttest.Observed{Exists: true, Shares: len(view.Conflicts(h)) > 0}
+		o := impacttest.Observed{
+			Exists: true, Shares: len(view.Conflicts(h)) > 0, Address: fmt.Sprint(h.MACs, h.IPs, h.Hostnames),
+		}
 		for i, typ := range []string{decide.Ignition, decide.Kickstart} {
 			req := &decide.Request{Type: typ, Caller: caller}
 			if typ == decide.Ignition {
@@ -422,7 +424,8 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 	t.Logf("%d change sets, first seed %d, hosts by effect: %v", n, seed, counts)
 	for _, e := range []impact.Effect{
 		impact.Unmatched, impact.Unserved, impact.Unreadable, impact.Stale, impact.Unbootable, impact.ConfigChanged,
-		impact.ContentChanged, impact.BootChanged, impact.Mended, impact.HostAdded, impact.HostDeleted, impact.Ambiguous,
+		impact.ContentChanged, impact.BootChanged, impact.AddressChanged, impact.Mended, impact.HostAdded,
+		impact.HostDeleted, impact.Ambiguous,
 	} {
 		if n >= 500 && counts[e] == 0 {
 			t.Errorf("no change set has the effect %s: the test does not cover it", e)

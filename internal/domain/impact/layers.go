@@ -21,8 +21,9 @@ const (
 // merger merges the configs above changed layers, as the controller of configs does it after a
 // write.
 type merger struct {
-	view  snapshot.View
-	pause func()
+	view   snapshot.View
+	pause  func()
+	ending context.Context // see Options.Merging
 	// merges is the number of configs that were merged again, and bytes their size.
 	merges, bytes int
 	// concerned are the configs that may be given in other bytes than before.
@@ -32,25 +33,56 @@ type merger struct {
 }
 
 func newMerger(view snapshot.View, o *Options) *merger {
-	m := &merger{view: view, pause: o.Pause, concerned: map[snapshot.Ref]bool{}, unknown: map[snapshot.Ref]bool{}}
+	m := &merger{
+		view: view, pause: o.Pause, ending: o.Merging,
+		concerned: map[snapshot.Ref]bool{}, unknown: map[snapshot.Ref]bool{},
+	}
 	maps.Copy(m.unknown, o.Pending)
 	return m
 }
 
-// write makes one change of a config, and merges it and all above it, the lower first, until
-// nothing changes any more: a merge that mends a layer changes what is above it.
-func (m *merger) write(ctx context.Context, ref snapshot.Ref, config *snapshot.Config) {
+// writeAll makes the changes of configs one after the other and merges what is above each of them.
+// Where that takes too many merges, it makes all of them before it merges.
+func (m *merger) writeAll(order []snapshot.Ref, changed map[snapshot.Ref]*snapshot.Config) {
+	above := 0
+	for _, ref := range order {
+		above += len(m.above(ref))
+	}
+	if above <= maxMerges {
+		for _, ref := range order {
+			m.mergeAbove(m.write(ref, changed[ref]), ref)
+		}
+		return
+	}
+	due := map[snapshot.Ref]bool{}
+	for _, ref := range order {
+		maps.Copy(due, m.write(ref, changed[ref]))
+	}
+	m.mergeAbove(due, order...)
+}
+
+// write makes one change of a config. It returns the config if its source is to be merged over
+// layers.
+func (m *merger) write(ref snapshot.Ref, config *snapshot.Config) (due map[snapshot.Ref]bool) {
 	m.concerned[ref] = true
-	former := m.view.Config(ref)
-	isMerged := config != nil && config.Stack != nil && config.Stack.Own != nil
-	if isMerged {
-		config = config.Unmerged(former)
+	due = map[snapshot.Ref]bool{}
+	if config != nil && config.Stack != nil && config.Stack.Own != nil {
+		config, due[ref] = config.Unmerged(m.view.Config(ref)), true
 	}
 	m.put(ref, config)
-	for next := m.above(ref); len(next) > 0; next = next[1:] {
-		at := m.view.Config(next[0])
-		if m.merge(ctx, next[0], isMerged && next[0] == ref) && !m.view.Config(next[0]).IsSameLayer(at) {
-			for _, config := range m.view.Above(next[0]) {
+	return due
+}
+
+// mergeAbove merges the configs that are due, and all above the given ones, the lower first, until
+// nothing changes any more: a merge that mends a layer changes what is above it.
+func (m *merger) mergeAbove(due map[snapshot.Ref]bool, refs ...snapshot.Ref) {
+	for next := m.above(refs...); len(next) > 0; next = next[1:] {
+		ref := next[0]
+		before := m.view.Config(ref)
+		isDue := due[ref]
+		delete(due, ref)
+		if m.merge(ref, isDue) && !m.view.Config(ref).IsSameLayer(before) {
+			for _, config := range m.view.Above(ref) {
 				next = append(next, config.Ref)
 			}
 		}
@@ -62,7 +94,7 @@ func (m *merger) put(ref snapshot.Ref, config *snapshot.Config) {
 }
 
 // merge merges a config if that is due, and reports whether it did.
-func (m *merger) merge(ctx context.Context, ref snapshot.Ref, isDue bool) bool {
+func (m *merger) merge(ref snapshot.Ref, isDue bool) bool {
 	config := m.view.Config(ref)
 	switch {
 	case config == nil || config.Stack == nil:
@@ -71,7 +103,7 @@ func (m *merger) merge(ctx context.Context, ref snapshot.Ref, isDue bool) bool {
 	case config.Stack.Own == nil: // a template is merged for each host
 		m.concerned[ref] = m.concerned[ref] || config.Template
 	case !isDue && !m.view.IsUnmerged(config):
-	case m.merges == maxMerges || m.bytes > maxMerged || ctx.Err() != nil:
+	case m.merges == maxMerges || m.bytes > maxMerged || m.ending.Err() != nil:
 		m.concerned[ref], m.unknown[ref] = true, true
 	default:
 		m.concerned[ref] = true
@@ -91,10 +123,10 @@ func (m *merger) isOverUnknown(config *snapshot.Config) bool {
 	})
 }
 
-// above returns a config and all that are above it, each once, the lower first.
-func (m *merger) above(ref snapshot.Ref) []snapshot.Ref {
+// above returns configs and all that are above them, each once, the lower first.
+func (m *merger) above(refs ...snapshot.Ref) []snapshot.Ref {
 	heights := map[snapshot.Ref]int{}
-	for next := []snapshot.Ref{ref}; len(next) > 0; next = next[1:] {
+	for next := refs; len(next) > 0; next = next[1:] {
 		ref := next[0]
 		if _, seen := heights[ref]; seen {
 			continue

@@ -25,15 +25,17 @@ const (
 // phrases say what an effect is.
 var phrases = map[Effect]string{
 	Unmatched:      "no config any more",
-	Unserved:       "the config is not served any more",
-	Unreadable:     "the image does not read the config any more",
+	Unrecognised:   "no machine is recognised as the host any more",
+	Unserved:       "the config is not served",
+	Unreadable:     "the image does not read the config",
 	Ambiguous:      "ambiguous: only age decides, between two configs or between two hosts with one address",
 	Stale:          "stale: an earlier version of the config is served, since the newest cannot be",
-	Unbootable:     "the image cannot be booted any more",
+	Unbootable:     "the image cannot be booted",
 	Unknown:        "the new contents of the config are not known",
 	ConfigChanged:  "another config",
 	ContentChanged: "other contents of the config",
 	BootChanged:    "another boot",
+	AddressChanged: "recognised by other addresses, names or sources",
 	Mended:         "a config or an image that was not available before",
 	HostDeleted:    "deleted",
 	HostAdded:      "new",
@@ -53,10 +55,13 @@ func (r *Report) Fprint(w io.Writer, style Style) error {
 		p.line("", "%s %s %s", strings.ToLower(o.Kind), name, o.Change)
 	}
 	p.line("", "")
-	if r.Changed == 0 {
-		p.line("", "Nothing changes for any of %s.", hosts(r.Hosts))
-	} else {
+	switch {
+	case r.Changed > 0:
 		p.line("", "Something changes for %d of %s.", r.Changed, hosts(r.Hosts))
+	case r.Strangers != nil:
+		p.line("", "Nothing changes for any of %s, but for machines that are no known hosts.", hosts(r.Hosts))
+	default:
+		p.line("", "Nothing changes for any of %s.", hosts(r.Hosts))
 	}
 	for i := range r.Groups {
 		p.group(&r.Groups[i])
@@ -67,7 +72,7 @@ func (r *Report) Fprint(w io.Writer, style Style) error {
 	}
 	if r.Strangers != nil {
 		p.line("", "")
-		p.line("", "Machines that are no known hosts, by the defaults:")
+		p.line("", "Machines that are no known hosts: %s", r.Strangers.effect().Phrase())
 		p.pair(r.Strangers)
 	}
 	p.disks(r.Disks)
@@ -88,7 +93,7 @@ type printer struct {
 
 // line writes a line, without the control characters that a config may contain.
 func (p *printer) line(color, format string, args ...any) {
-	text := strings.TrimRight(strings.Map(printable, fmt.Sprintf(format, args...)), " ")
+	text := strings.Map(printable, fmt.Sprintf(format, args...))
 	if p.style.Color && color != "" {
 		text = color + text + reset
 	}
@@ -96,7 +101,8 @@ func (p *printer) line(color, format string, args ...any) {
 }
 
 func printable(c rune) rune {
-	if unicode.IsControl(c) && c != '\t' {
+	isHidden := unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp) // such as marks that turn the direction of a text
+	if unicode.IsControl(c) && c != '\t' || isHidden {
 		return utf8.RuneError
 	}
 	return c
@@ -145,16 +151,17 @@ func (p *printer) pair(pair *Pair) {
 	if pair.Hosts > 0 {
 		count = " (" + hosts(pair.Hosts) + ")"
 	}
-	before, after := pair.Before.lines(), pair.After.lines()
-	p.line("", "    before: %s%s", strings.Join(before, "; "), count)
-	p.line("", "    after:  %s", strings.Join(after, "; "))
+	if pair.Before != nil {
+		p.line("", "    before: %s%s", strings.Join(pair.Before.lines(), "; "), count)
+		count = ""
+	}
+	if pair.After != nil {
+		p.line("", "    after:  %s%s", strings.Join(pair.After.lines(), "; "), count)
+	}
 }
 
 // lines describe an answer.
 func (a *Answer) lines() (all []string) {
-	if a == nil {
-		return []string{"there is no such host"}
-	}
 	if a.Host != "" {
 		all = append(all, "its machine is taken for host "+a.Host)
 	}

@@ -40,10 +40,47 @@ func (r *Report) IsWorse() bool {
 	if r.Disks != nil && len(r.Disks.Hosts) > 0 {
 		return true
 	}
+	if r.Strangers != nil && r.Strangers.effect().IsWorse() {
+		return true
+	}
 	for effect, hosts := range r.Counts {
 		if hosts > 0 && effect.IsWorse() {
 			return true
 		}
 	}
 	return false
+}
+
+// StrangersPhrase says what changes for machines that are no known hosts; "": nothing.
+func (i *Impact) StrangersPhrase() string {
+	if i.Strangers == nil {
+		return ""
+	}
+	return i.Strangers.effect().Phrase()
+}
+
+// effect returns what changes for a machine that is no known host, the worst of all types.
+func (p *Pair) effect() Effect {
+	worst := Mended
+	for i := range p.After.Configs {
+		was, is := &p.Before.Configs[i], &p.After.Configs[i]
+		effect := Mended
+		switch {
+		case is.Config == "":
+			effect = Unmatched
+		case is.Status == 0:
+			effect = Unknown
+		case is.Status != ok && was.Status == ok:
+			effect = Unserved
+		case was.Status != ok:
+		case is.Config != was.Config:
+			effect = ConfigChanged
+		default:
+			effect = ContentChanged
+		}
+		if rank(effect) < rank(worst) {
+			worst = effect
+		}
+	}
+	return worst
 }

@@ -52,10 +52,10 @@ type outcome struct {
 	exists bool
 	// machine is the other host that the machine is taken for.
 	machine snapshot.Ref
+	// recognised is true where a machine can be recognised as the host.
+	recognised bool
 	// shares is true for a host that shares an address with another one.
 	shares bool
-	// matched is true where a config of any type matches.
-	matched bool
 	// configs are the answers to the requests for each type of config that is concerned.
 	configs [len(types)]served
 	// tied is true for a type where a config matches equally that is younger than the received one.
@@ -89,13 +89,12 @@ func (s *side) outcome(h *snapshot.Host, shares bool) outcome {
 	if h == nil {
 		return outcome{}
 	}
-	o := outcome{exists: true, shares: shares}
+	o := outcome{exists: true, shares: shares, recognised: !s.boots || decide.Unrecognised(s.decider.Decider, h) == ""}
 	for i, typ := range types {
 		machine, config := s.assigned(h, typ, shares)
 		if machine != h {
 			o.machine = machine.Ref
 		}
-		o.matched = o.matched || config != nil
 		if s.concerned[i] {
 			o.configs[i] = s.served(h, config, typ, shares)
 		}

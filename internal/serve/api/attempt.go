@@ -91,8 +91,9 @@ func (e *endpoint) Delete(ctx context.Context, name string, validate rest.Valida
 	}
 	ctx, a := e.withAttempt(ctx, dryRun)
 	noted := func(ctx context.Context, obj runtime.Object) error {
-		if deleted, ok := obj.(object); ok {
-			note(ctx, change{old: deleted})
+		// An object with finalizers is deleted by the update that removes the last of them.
+		if deleted, ok := obj.(object); ok && len(deleted.GetFinalizers()) == 0 {
+			note(ctx, change{old: deleted.DeepCopyObject().(object)})
 		}
 		if validate == nil {
 			return nil

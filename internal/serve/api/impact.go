@@ -18,8 +18,11 @@ import (
 const (
 	// maxChanges bounds the objects of a change set.
 	maxChanges = 1000
-	// impactTimeout bounds one prediction.
-	impactTimeout = 20 * time.Second
+	// collectTimeout bounds the dry runs of a change set and the wait for another prediction,
+	// impactTimeout a prediction, and mergeTimeout the merges of layers in it.
+	collectTimeout = 25 * time.Second
+	impactTimeout  = 15 * time.Second
+	mergeTimeout   = 8 * time.Second
 )
 
 // impacts predicts the impact of writes on hosts.
@@ -73,8 +76,13 @@ func (p *impacts) handler(api http.Handler, resolver request.RequestInfoResolver
 
 func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, error) {
 	var body changeRequest
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
 		return nil, apierrors.NewBadRequest("the body is not " + wantedBody + ": " + err.Error())
+	}
+	if decoder.More() {
+		return nil, apierrors.NewBadRequest("the body has more than one value: want " + wantedBody)
 	}
 	switch n := len(body.Apply) + len(body.Delete); {
 	case n == 0:
@@ -82,7 +90,7 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 	case n > maxChanges:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the change set has %d objects, the limit is %d", n, maxChanges))
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), impactTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), collectTimeout)
 	defer cancel()
 	select {
 	case p.predicting <- struct{}{}:
@@ -94,6 +102,8 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel = context.WithTimeout(r.Context(), impactTimeout)
+	defer cancel()
 	return p.predict(ctx, all, r.URL.Query().Get("show") == "true")
 }
 
@@ -117,9 +127,11 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 
 // compute computes the impact of a set of changes.
 func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show bool) (*impact.Impact, error) {
+	merging, cancel := context.WithTimeout(pace.ctx, mergeTimeout)
+	defer cancel()
 	return impact.New(pace.ctx, impact.Options{
-		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after,
-		Order: set.order, Pending: set.pending, Pause: pace.pause, Show: show,
+		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order,
+		Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
 	})
 }
 

@@ -65,6 +65,10 @@ func warnLosses(d *impact.Disks) string {
 	for _, h := range d.Hosts {
 		names = append(names, h.Host+": "+strings.Join(h.Loses, "; "))
 	}
+	more := ""
+	if d.Known > d.Planned {
+		more = fmt.Sprintf("; the disks of %d more were not compared", d.Known-d.Planned)
+	}
 	return fmt.Sprintf("impact on %d of %d hosts whose disks are known: Ignition would destroy data (%s); "+
-		"glowplug plan --host NAMESPACE/NAME shows it", len(d.Hosts), d.Known, first(names, len(names)))
+		"glowplug plan --host NAMESPACE/NAME shows it%s", len(d.Hosts), d.Planned, first(names, len(names)), more)
 }

@@ -98,6 +98,43 @@ func TestWritesWarnOfTheirImpact(t *testing.T) {
 	}
 }
 
+// TestObjectsWithFinalizersAreDeletedLater: the update that removes the last finalizer deletes the
+// object, and is answered with what that changes.
+func TestObjectsWithFinalizersAreDeletedLater(t *testing.T) {
+	const merge = "application/merge-patch+json"
+	a := startPredicting(t)
+	a.must(http.StatusOK, "PATCH", configs+"/c", `{"metadata":{"finalizers":["example.org/wait"]}}`,
+		"Content-Type", merge)
+	if got := impactsIn(a.must(http.StatusOK, "DELETE", configs+"/c", nil)); len(got) > 0 {
+		t.Errorf("the deletion: %q", got)
+	}
+	got := impactsIn(a.must(http.StatusOK, "PATCH", configs+"/c", `{"metadata":{"finalizers":null}}`, "Content-Type", merge))
+	if !slices.Equal(got, []string{"impact on 1 of 1 hosts: no config any more (g10/x)"}) {
+		t.Errorf("the last finalizer: %q", got)
+	}
+}
+
+// TestDefaultsOfUnknownMachines: a default config is for machines that are no hosts, too.
+func TestDefaultsOfUnknownMachines(t *testing.T) {
+	a := startPredicting(t)
+	c := config("all", goodSource)
+	c.Spec.Selector.Default = true
+	for _, step := range []struct {
+		method, path string
+		body         any
+		code         int
+		want         string
+	}{
+		{"POST", configs, c, 201, "a config or an image that was not available before"},
+		{"DELETE", configs + "/all", nil, 200, "no config any more"},
+	} {
+		got := impactsIn(a.must(step.code, step.method, step.path, step.body))
+		if !slices.Equal(got, []string{"impact on machines that are no known hosts: " + step.want}) {
+			t.Errorf("%s: %q", step.method, got)
+		}
+	}
+}
+
 // TestWritesWarnOfLostData: a host whose disks are known would lose data.
 func TestWritesWarnOfLostData(t *testing.T) {
 	a := startPredicting(t)
@@ -122,7 +159,7 @@ func TestManyWritesAreNotDelayed(t *testing.T) {
 	a := startPredicting(t)
 	a.server.impacts.meter.spend(2 * maxBalance)
 	if got := a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("2"))).warnings; !slices.Equal(got,
-		[]string{notPredicted}) {
+		[]string{manyWrites}) {
 		t.Errorf("%q", got)
 	}
 	m := newMeter(time.Unix(0, 0))

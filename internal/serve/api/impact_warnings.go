@@ -47,9 +47,14 @@ func (m *meter) spend(took time.Duration) {
 	m.balance -= took
 }
 
-// notPredicted is the warning of a write whose impact was not computed.
-const notPredicted = "the impact on the hosts was not computed, since many objects are written at once; " +
-	"glowplug diff computes it before a write"
+// Warnings of a write whose impact was not computed.
+const (
+	notPredicted  = "the impact on the hosts was not computed, since "
+	manyWrites    = notPredicted + "many objects are written at once; glowplug diff computes it before a write"
+	otherAtWork   = notPredicted + "another one was being computed; glowplug diff computes it before a write"
+	takesTooLong  = notPredicted + "that takes longer than two seconds; glowplug diff computes it before a write"
+	strangersText = "impact on machines that are no known hosts: "
+)
 
 // warn adds the warnings of what a write does to the hosts.
 func (p *impacts) warn(ctx context.Context, a *attempt) {
@@ -61,14 +66,14 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 		return
 	}
 	if !p.meter.allow(time.Now()) {
-		warning.AddWarning(ctx, "", notPredicted)
+		warning.AddWarning(ctx, "", manyWrites)
 		return
 	}
 	select {
 	case p.predicting <- struct{}{}:
 		defer func() { <-p.predicting }()
 	default:
-		warning.AddWarning(ctx, "", notPredicted)
+		warning.AddWarning(ctx, "", otherAtWork)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, warnTimeout)
@@ -77,11 +82,14 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	defer func() { p.meter.spend(pace.total()) }()
 	result, err := p.compute(pace, set, a.view, false)
 	if err != nil {
-		warning.AddWarning(ctx, "", notPredicted)
+		warning.AddWarning(ctx, "", takesTooLong)
 		return
 	}
 	for _, text := range impactWarnings(result) {
 		warning.AddWarning(ctx, "", text)
+	}
+	if phrase := result.StrangersPhrase(); phrase != "" {
+		warning.AddWarning(ctx, "", strangersText+phrase)
 	}
 	if text := warnLosses(p.disks(ctx, result)); text != "" {
 		warning.AddWarning(ctx, "", text)
@@ -90,8 +98,8 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 
 // told are the effects that a write is answered with.
 var told = []impact.Effect{
-	impact.Unmatched, impact.Unserved, impact.Unreadable, impact.Ambiguous, impact.Stale, impact.Unbootable,
-	impact.Unknown, impact.ConfigChanged, impact.ContentChanged, impact.BootChanged,
+	impact.Unmatched, impact.Unrecognised, impact.Unserved, impact.Unreadable, impact.Ambiguous, impact.Stale,
+	impact.Unbootable, impact.Unknown, impact.ConfigChanged, impact.ContentChanged, impact.BootChanged, impact.AddressChanged,
 }
 
 // impactWarnings are the warnings of an impact.

@@ -133,7 +133,11 @@ func (s *strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) 
 }
 
 func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
-	note(ctx, change{old.(T), obj.(T)})
+	written := change{old: old.(T), now: obj.(T)}
+	if written.now.GetDeletionTimestamp() != nil && len(written.now.GetFinalizers()) == 0 {
+		written.now = nil // the last finalizer is removed, and the object with it
+	}
+	note(ctx, written)
 	warnings := annotationWarnings(obj.(T))
 	if s.warn != nil {
 		warnings = append(warnings, s.warn(obj.(T), old.(T))...)

@@ -21,6 +21,8 @@ type Observed struct {
 	// Boot identifies what it boots, and BootFails is true where that is an error.
 	Boot      string
 	BootFails bool
+	// Address has all by which the machine is recognised.
+	Address string
 	// Shares is true where another host has one of its addresses.
 	Shares bool
 }
@@ -37,8 +39,6 @@ type Config struct {
 	Tied bool
 }
 
-func (o *Observed) matched() bool { return o.Configs[0].Name != "" || o.Configs[1].Name != "" }
-
 // Effects returns the effects in the order of their names.
 func Effects(before, after Observed) []impact.Effect {
 	if !after.Exists {
@@ -49,14 +49,18 @@ func Effects(before, after Observed) []impact.Effect {
 	}
 	found := effects{}
 	found.add(impact.HostAdded, !before.Exists)
-	found.add(impact.Unmatched, before.matched() && !after.matched())
-	found.add(impact.Mended, before.Exists && !before.matched() && after.matched())
 	found.add(impact.Ambiguous, after.Shares && !before.Shares)
+	found.add(impact.AddressChanged, before.Exists && before.Address != after.Address)
+	lost, gained := false, false
 	for i := range after.Configs {
-		found.ofConfig(&before.Configs[i], &after.Configs[i])
-		isOther := after.Configs[i].Name != before.Configs[i].Name
-		found.add(impact.ConfigChanged, isOther && before.matched() && after.matched())
+		was, is := &before.Configs[i], &after.Configs[i]
+		found.ofConfig(was, is)
+		lost, gained = lost || was.Name != "" && is.Name == "", gained || was.Name == "" && is.Name != ""
+		found.add(impact.ConfigChanged, was.Name != "" && is.Name != "" && is.Name != was.Name)
 	}
+	found.add(impact.ConfigChanged, lost && gained)
+	found.add(impact.Unmatched, lost && !gained)
+	found.add(impact.Mended, gained && !lost && before.Exists)
 	if before.Boot != after.Boot {
 		found.add(impact.Unbootable, after.BootFails)
 		found.add(impact.Mended, before.BootFails)
