@@ -163,30 +163,32 @@ func (c *change) effects() []Effect {
 			found[effect] = true
 		}
 	}
-	lost, gained := 0, 0
 	for i := range types {
 		if after.tied[i] && !before.tied[i] {
 			found[Ambiguous] = true
 		}
-		was, is := before.configs[i].config != snapshot.Ref{}, after.configs[i].config != snapshot.Ref{}
-		switch {
-		case was && !is:
-			lost++
-		case is && !was:
-			gained++
-		}
 		after.configs[i].effectOf(&before.configs[i], before.exists, found)
 	}
-	switch {
-	case lost > 0 && gained > 0: // a config of another type
-		found[ConfigChanged] = true
-	case lost > 0:
-		found[Unmatched] = true
-	case gained > 0 && before.exists:
-		found[Mended] = true
-	}
+	c.addTypes(found)
 	after.boot.effectOf(&before.boot, before.exists, found)
 	return slices.SortedFunc(maps.Keys(found), func(a, b Effect) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// addTypes adds whether a host has lost its config of a type, or has one of a type for the first time.
+func (c *change) addTypes(found map[Effect]bool) {
+	lost, gained := false, false
+	for i := range types {
+		was, is := c.before.configs[i].config != snapshot.Ref{}, c.after.configs[i].config != snapshot.Ref{}
+		lost, gained = lost || was && !is, gained || is && !was
+	}
+	switch {
+	case lost && gained: // a config of another type
+		found[ConfigChanged] = true
+	case lost:
+		found[Unmatched] = true
+	case gained && c.before.exists:
+		found[Mended] = true
+	}
 }
 
 // effectOf adds what differs between the answer to a request for a config and the one before.

@@ -51,16 +51,10 @@ func Effects(before, after Observed) []impact.Effect {
 	found.add(impact.HostAdded, !before.Exists)
 	found.add(impact.Ambiguous, after.Shares && !before.Shares)
 	found.add(impact.AddressChanged, before.Exists && before.Address != after.Address)
-	lost, gained := false, false
 	for i := range after.Configs {
-		was, is := &before.Configs[i], &after.Configs[i]
-		found.ofConfig(was, is)
-		lost, gained = lost || was.Name != "" && is.Name == "", gained || was.Name == "" && is.Name != ""
-		found.add(impact.ConfigChanged, was.Name != "" && is.Name != "" && is.Name != was.Name)
+		found.ofConfig(&before.Configs[i], &after.Configs[i])
 	}
-	found.add(impact.ConfigChanged, lost && gained)
-	found.add(impact.Unmatched, lost && !gained)
-	found.add(impact.Mended, gained && !lost && before.Exists)
+	found.ofTypes(&before, &after)
 	if before.Boot != after.Boot {
 		found.add(impact.Unbootable, after.BootFails)
 		found.add(impact.Mended, before.BootFails)
@@ -87,4 +81,16 @@ func (found effects) ofConfig(was, is *Config) {
 	found.add(impact.Stale, is.Stale && !(was.Stale && isSame))
 	found.add(impact.Ambiguous, is.Tied && !was.Tied)
 	found.add(impact.ContentChanged, served && wasServed && isSame && is.Body != was.Body)
+}
+
+func (found effects) ofTypes(before, after *Observed) {
+	lost, gained := false, false
+	for i := range after.Configs {
+		was, is := before.Configs[i].Name, after.Configs[i].Name
+		lost, gained = lost || was != "" && is == "", gained || was == "" && is != ""
+		found.add(impact.ConfigChanged, was != "" && is != "" && was != is)
+	}
+	found.add(impact.ConfigChanged, lost && gained)
+	found.add(impact.Unmatched, lost && !gained)
+	found.add(impact.Mended, gained && !lost && before.Exists)
 }
