@@ -124,13 +124,13 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	if doc.Namespace == "" && doc.Kind != "Namespace" {
 		doc.Namespace = p.namespace
 	}
-	if !p.deletes && p.isBroken(doc) {
+	if p.deletes {
+		return &prepared{doc: doc}, nil
+	}
+	if p.isBroken(doc) {
 		return nil, nil
 	}
 	one := &prepared{doc: doc}
-	if p.deletes {
-		return one, nil
-	}
 	if doc.Kind != "IgnitionConfig" {
 		return one, nil
 	}
