@@ -99,7 +99,8 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 // told are the effects that a write is answered with.
 var told = []impact.Effect{
 	impact.Unmatched, impact.Unrecognised, impact.Unserved, impact.Unreadable, impact.Ambiguous, impact.Stale,
-	impact.Unbootable, impact.Unknown, impact.ConfigChanged, impact.ContentChanged, impact.BootChanged, impact.AddressChanged,
+	impact.Unbootable, impact.Unknown, impact.ConfigChanged, impact.ContentChanged, impact.BootChanged,
+	impact.AddressChanged,
 }
 
 // impactWarnings are the warnings of an impact.
