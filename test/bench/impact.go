@@ -11,12 +11,21 @@ import (
 	"time"
 )
 
-// impact runs the Go benchmark of an impact.
+// impact runs the Go benchmark of an impact, and measures one on a server with a large store.
 func (b *bench) impact(ctx context.Context) error {
-	return goBench(ctx, "^BenchmarkImpact", "./internal/domain/impact", func(name string, ns float64, allocations string) {
+	err := goBench(ctx, "^BenchmarkImpact", "./internal/domain/impact", func(name string, ns float64, allocations string) {
 		b.add("100000 hosts and 10000 configs, "+name, fmt.Sprintf("%.1f ms", ns/1e6), "-", allocations+" allocations",
 			"<= 1 s")
 	})
+	if err != nil {
+		return err
+	}
+	p, err := b.fill(ctx, "impact", b.hosts, b.configs)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	return b.impacts(ctx, p)
 }
 
 // impacts measures the impact of one config on a server with a large store, and how many requests
