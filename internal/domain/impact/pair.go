@@ -75,7 +75,7 @@ func (s *side) describe(decision *decide.ConfigDecision, typ string) Served {
 	}
 	out.Config, out.Match = answer.config.String(), decision.Tier.String()
 	if s.unknown[answer.config] || decision.Err == errNotRendered {
-		out.Status, out.Error = 0, "it is not known: too many configs or templates change at once"
+		out.Status, out.Error = 0, "it is not known: it is still being compiled, or too many configs change at once"
 		return out
 	}
 	out.Hash, out.IgnitionVersion, out.Stale = answer.hash, answer.version, answer.stale

@@ -18,9 +18,10 @@ import (
 const (
 	// maxChanges bounds the objects of a change set.
 	maxChanges = 1000
-	// collectTimeout bounds the dry runs of a change set and the wait for another prediction,
-	// impactTimeout a prediction, and mergeTimeout the merges of layers in it.
-	collectTimeout = 25 * time.Second
+	// predictionWait bounds the wait for another prediction, collectTimeout the dry runs of a change
+	// set, impactTimeout a prediction, and mergeTimeout the merges of layers in it.
+	predictionWait = 5 * time.Second
+	collectTimeout = 20 * time.Second
 	impactTimeout  = 15 * time.Second
 	mergeTimeout   = 8 * time.Second
 )
@@ -37,6 +38,19 @@ type impacts struct {
 func newImpacts(opts *Options) *impacts {
 	return &impacts{opts: opts, predicting: make(chan struct{}, 1), meter: newMeter(time.Now())}
 }
+
+// begin waits until no other prediction runs. It reports whether the time was enough.
+func (p *impacts) begin(wait time.Duration) bool {
+	select {
+	case p.predicting <- struct{}{}:
+		return true
+	case <-time.After(wait):
+		return false
+	}
+}
+
+// end ends a prediction that has begun.
+func (p *impacts) end() { <-p.predicting }
 
 // changeRequest is the body of a request for an impact.
 type changeRequest struct {
@@ -92,12 +106,10 @@ func (p *impacts) answer(r *http.Request, runner *dryRunner) (*impact.Report, er
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), collectTimeout)
 	defer cancel()
-	select {
-	case p.predicting <- struct{}{}:
-		defer func() { <-p.predicting }()
-	case <-ctx.Done():
+	if !p.begin(predictionWait) {
 		return nil, apierrors.NewTooManyRequests("another impact is being computed: try again", 1)
 	}
+	defer p.end()
 	all, err := runner.collect(ctx, &body)
 	if err != nil {
 		return nil, err

@@ -47,6 +47,11 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 	return set
 }
 
+// concernsAll reports whether all hosts have to be looked at.
+func (set *changeSet) concernsAll() bool {
+	return len(set.after.Configs)+len(set.after.Images)+len(set.after.Namespaces) > 0
+}
+
 func newChanges() snapshot.Changes {
 	return snapshot.Changes{
 		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},

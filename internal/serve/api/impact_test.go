@@ -162,6 +162,16 @@ func TestManyWritesAreNotDelayed(t *testing.T) {
 		[]string{manyWrites}) {
 		t.Errorf("%q", got)
 	}
+	a.server.impacts.meter.spend(-4 * maxBalance)
+	a.server.impacts.predicting <- struct{}{} // another prediction runs
+	if got := a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", motd("3"))).warnings; !slices.Equal(got,
+		[]string{otherAtWork}) {
+		t.Errorf("%q", got)
+	}
+	if got := a.must(http.StatusCreated, "POST", hosts, host("y")).warnings; slices.Contains(got, otherAtWork) {
+		t.Errorf("a host waits for no prediction: %q", got)
+	}
+	a.server.impacts.end()
 	m := newMeter(time.Unix(0, 0))
 	m.allow(time.Unix(0, 0))
 	m.spend(3 * time.Second)

@@ -19,6 +19,8 @@ const (
 	warnTimeout = 2 * time.Second
 	maxBalance  = 2 * time.Second
 	refill      = 0.1
+	// warnWait bounds the wait of a write for another prediction.
+	warnWait = 100 * time.Millisecond
 	// maxWarned bounds the hosts that a warning names.
 	maxWarned = 3
 )
@@ -65,21 +67,23 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	if set.isEmpty {
 		return
 	}
-	if !p.meter.allow(time.Now()) {
-		warning.AddWarning(ctx, "", manyWrites)
-		return
-	}
-	select {
-	case p.predicting <- struct{}{}:
-		defer func() { <-p.predicting }()
-	default:
-		warning.AddWarning(ctx, "", otherAtWork)
-		return
+	if set.concernsAll() {
+		if !p.meter.allow(time.Now()) {
+			warning.AddWarning(ctx, "", manyWrites)
+			return
+		}
+		if !p.begin(warnWait) {
+			warning.AddWarning(ctx, "", otherAtWork)
+			return
+		}
+		defer p.end()
 	}
 	ctx, cancel := context.WithTimeout(ctx, warnTimeout)
 	defer cancel()
 	pace := newPacer(ctx)
-	defer func() { p.meter.spend(pace.total()) }()
+	if set.concernsAll() {
+		defer func() { p.meter.spend(pace.total()) }()
+	}
 	result, err := p.compute(pace, set, a.view, false)
 	if err != nil {
 		warning.AddWarning(ctx, "", takesTooLong)
