@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
@@ -10,12 +9,9 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/disk"
-	"glowplug/internal/domain/plan"
+	"glowplug/internal/domain/impact"
 	"glowplug/internal/store/snapshot"
 )
-
-// maxLosses bounds the losses that a condition names.
-const maxLosses = 5
 
 // Getter reads stored objects.
 type Getter interface {
@@ -53,20 +49,11 @@ func (c *Checker) checkDisks(ctx context.Context, h *snapshot.Host) {
 	c.reconcileCondition(h, decide.DataPreserved(config.Ref, losses(config.Artifact, stored.Status.Hardware)))
 }
 
-// losses returns the data that Ignition would destroy. A config that cannot be planned, or disks
-// that cannot be read, tell nothing.
+// losses returns the data that Ignition would destroy. Disks that cannot be read tell nothing.
 func losses(config []byte, hardware *v1.HardwareDetails) []string {
 	facts, err := disk.OfHardware(hardware)
 	if err != nil {
 		return nil
 	}
-	made, err := plan.New(config, facts)
-	if err != nil {
-		return nil
-	}
-	lost := made.Losses()
-	if more := len(lost) - maxLosses; more > 0 {
-		lost = append(lost[:maxLosses], fmt.Sprintf("and %d more", more))
-	}
-	return lost
+	return impact.LossesOf(nil, config, facts)
 }
