@@ -72,7 +72,7 @@ func (r *Report) Fprint(w io.Writer, style Style) error {
 	}
 	if r.Strangers != nil {
 		p.line("", "")
-		p.line("", "Machines that are no known hosts: %s", r.Strangers.effect().Phrase())
+		p.line("", "Machines that are no known hosts: %s", r.OnStrangers().Phrase())
 		p.pair(r.Strangers)
 	}
 	p.disks(r.Disks)

@@ -40,7 +40,7 @@ func (r *Report) IsWorse() bool {
 	if r.Disks != nil && len(r.Disks.Hosts) > 0 {
 		return true
 	}
-	if r.Strangers != nil && r.Strangers.effect().IsWorse() {
+	if r.OnStrangers().IsWorse() {
 		return true
 	}
 	for effect, hosts := range r.Counts {
@@ -51,12 +51,12 @@ func (r *Report) IsWorse() bool {
 	return false
 }
 
-// StrangersPhrase says what changes for machines that are no known hosts; "": nothing.
-func (i *Impact) StrangersPhrase() string {
+// OnStrangers returns what changes for machines that are no known hosts; "": nothing.
+func (i *Impact) OnStrangers() Effect {
 	if i.Strangers == nil {
 		return ""
 	}
-	return i.Strangers.effect().Phrase()
+	return i.Strangers.effect()
 }
 
 // effect returns what changes for a machine that is no known host, the worst of all types.

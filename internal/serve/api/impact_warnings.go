@@ -92,8 +92,8 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	for _, text := range impactWarnings(result) {
 		warning.AddWarning(ctx, "", text)
 	}
-	if phrase := result.StrangersPhrase(); phrase != "" {
-		warning.AddWarning(ctx, "", strangersText+phrase)
+	if effect := result.OnStrangers(); slices.Contains(told, effect) {
+		warning.AddWarning(ctx, "", strangersText+effect.Phrase())
 	}
 	if text := warnLosses(p.disks(ctx, result)); text != "" {
 		warning.AddWarning(ctx, "", text)
