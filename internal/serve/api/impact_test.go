@@ -108,7 +108,8 @@ func TestObjectsWithFinalizersAreDeletedLater(t *testing.T) {
 	if got := impactsIn(a.must(http.StatusOK, "DELETE", configs+"/c", nil)); len(got) > 0 {
 		t.Errorf("the deletion: %q", got)
 	}
-	got := impactsIn(a.must(http.StatusOK, "PATCH", configs+"/c", `{"metadata":{"finalizers":null}}`, "Content-Type", merge))
+	got := impactsIn(a.must(http.StatusOK, "PATCH", configs+"/c", `{"metadata":{"finalizers":null}}`,
+		"Content-Type", merge))
 	if !slices.Equal(got, []string{"impact on 1 of 1 hosts: no config any more (g10/x)"}) {
 		t.Errorf("the last finalizer: %q", got)
 	}
