@@ -46,7 +46,7 @@ type preparer struct {
 	filesDir  string
 	namespace string
 	plain     plainOptions
-	// deletes is true where the objects are to be deleted: only their names count.
+	// deletes is true for a deletion of the objects, which needs their kinds and names alone.
 	deletes bool
 }
 

@@ -400,6 +400,6 @@ func TestImpactIsTheTruth(t *testing.T) {
 	if ofTime > n/20 {
 		t.Errorf("the answers to %d hosts depend on the time of the writes", ofTime)
 	}
-	t.Logf("%d change sets, seed %d, hosts by effect: %v; %d change sets repeated, answers that depend on the time of the "+
-		"writes: %d", n, seed, counts, repeated, ofTime)
+	t.Logf("%d change sets, seed %d, hosts by effect: %v; %d change sets repeated, answers that depend on the time of "+
+		"the writes: %d", n, seed, counts, repeated, ofTime)
 }

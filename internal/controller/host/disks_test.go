@@ -41,7 +41,8 @@ func (c *conditions) Condition(_ *snapshot.Host, condition decide.Condition) {
 
 const (
 	wipes = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"compiled":{"artifact":` +
-		// {"ignition":{"version":"3.4.0"},"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs","wipeFilesystem":true}]}}
+		// {"ignition":{"version":"3.4.0"},"storage":{"filesystems":[
+		// {"device":"/dev/sdb","format":"xfs","wipeFilesystem":true}]}}
 		`"eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMy40LjAifSwic3RvcmFnZSI6eyJmaWxlc3lzdGVtcyI6W3siZGV2aWNlIjoiL2Rldi9zZGIiLCJmb3JtY` +
 		`XQiOiJ4ZnMiLCJ3aXBlRmlsZXN5c3RlbSI6dHJ1ZX1dfX0=","hash":"sha256:w","ignitionVersion":"3.4.0","generation":1}}`
 	leaves = `{"metadata":{"generation":1},"spec":{"type":"ignition","selector":{"default":true}},"compiled":{"artifact":` +

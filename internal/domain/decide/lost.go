@@ -99,7 +99,7 @@ func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
 		return q.couldWinByName(lost.Ref)
 	}
 	query.Type = outline.Type
-	if matching, _ := snapshot.Alone(outline).Pick(&query); matching == nil {
+	if matching, _ := snapshot.Subset(outline).Pick(&query); matching == nil {
 		return false
 	}
 	switch {

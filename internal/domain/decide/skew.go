@@ -103,7 +103,7 @@ func (d *Decider) isServed(config *snapshot.Config, max string) bool {
 // causes, in no order.
 func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	hosts := d.imaged(c)
-	alone := snapshot.Alone(c.Config)
+	alone := snapshot.Subset(c.Config)
 	view := d.opts.Inventory.View()
 	for _, h := range hosts[:min(len(hosts), maxSkewed)] {
 		if len(found) >= most {

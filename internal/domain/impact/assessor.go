@@ -50,7 +50,7 @@ func newAssessor(o *Options) *assessor {
 		old, now = append(old, was), append(now, is)
 		matchAsBefore = matchAsBefore && was.MatchesAs(is)
 	}
-	a := &assessor{changes: o.Changes, old: snapshot.Subset(old), now: snapshot.Subset(now)}
+	a := &assessor{changes: o.Changes, old: snapshot.Subset(old...), now: snapshot.Subset(now...)}
 	// Machines boot by hosts, images and namespaces alone.
 	boots := len(o.Changes.Hosts)+len(o.Changes.Images)+len(o.Changes.Namespaces) > 0
 	var concerned [len(types)]bool

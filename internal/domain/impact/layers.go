@@ -61,8 +61,8 @@ func (m *merger) writeAll(order []snapshot.Ref, changed map[snapshot.Ref]*snapsh
 	m.mergeAbove(due, order...)
 }
 
-// write makes one change of a config. It returns the config if its source is to be merged over
-// layers.
+// write makes one change of a config. due contains the config if the merge of its source with its
+// layers is due.
 func (m *merger) write(ref snapshot.Ref, config *snapshot.Config) (due map[snapshot.Ref]bool) {
 	m.concerned[ref] = true
 	due = map[snapshot.Ref]bool{}

@@ -15,6 +15,14 @@ import (
 // is deleted.
 type change struct{ old, now object }
 
+// object returns the object after the change or, where it is deleted, before it.
+func (c *change) object() object {
+	if c.now != nil {
+		return c.now
+	}
+	return c.old
+}
+
 // attempt is the last attempt of a request to write or delete an object. The library calls its
 // hooks before an object is stored, and again where the store has another one by then, as after a
 // delete: only the last attempt was stored.

@@ -129,7 +129,7 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 	}
 	answer := &impact.Report{Objects: []impact.Object{}, Impact: result, Disks: p.disks(ctx, result)}
 	for _, c := range all {
-		object := cmpObject(c.now, c.old)
+		object := c.object()
 		answer.Objects = append(answer.Objects, impact.Object{
 			Kind: kindName(object), Namespace: object.GetNamespace(), Name: object.GetName(), Change: c.word(),
 		})

@@ -29,7 +29,7 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 		before: newChanges(), after: newChanges(), pending: map[snapshot.Ref]bool{}, isEmpty: true,
 	}
 	for _, c := range all {
-		switch object := cmpObject(c.now, c.old).(type) {
+		switch object := c.object().(type) {
 		case *v1.BareMetalHost:
 			put(set, object, c, set.before.Hosts, set.after.Hosts, snapshot.HostFrom)
 		case *v1.IgnitionConfig:
@@ -57,14 +57,6 @@ func newChanges() snapshot.Changes {
 		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
 		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
 	}
-}
-
-// cmpObject returns the first object that is not nil.
-func cmpObject(first, second object) object {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 func refOf(object metav1.Object) snapshot.Ref {

@@ -126,7 +126,7 @@ func (c *Config) MatchesAs(o *Config) bool {
 
 // Subset returns an index of configs alone, which need not be stored, each of another name. Nil
 // configs are left out.
-func Subset(configs []*Config) *match.Index {
+func Subset(configs ...*Config) *match.Index {
 	var rules []*match.Rule
 	for _, c := range configs {
 		if c != nil {

@@ -174,14 +174,6 @@ func (v View) MayDependOnIP(q *match.Query, config *Config, tier match.Tier) boo
 	return v.configs.rules.MayDependOnIP(q, config.rule, tier)
 }
 
-// Alone returns an index of one config, which need not be stored; nil for none.
-func Alone(config *Config) *match.Index {
-	if config == nil {
-		return nil
-	}
-	return match.NewIndex(config.rule)
-}
-
 // Wins reports whether a config that matches would be picked if it were stored.
 func (v View) Wins(q *match.Query, config *Config) bool {
 	now, _ := v.Pick(q)
