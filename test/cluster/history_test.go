@@ -85,6 +85,7 @@ func (h *history) check(t *testing.T, dir string) {
 			t.Error(err)
 		}
 		if bad[round] == 1 {
+			t.Log(listing(part))
 			t.Errorf("%s: no single copy could have answered so (%s): see %s.html and %s.txt", object, result, path, path)
 		}
 	}

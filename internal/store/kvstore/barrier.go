@@ -73,13 +73,14 @@ func (s *writer) lastRevision(ctx context.Context, l *link) (uint64, error) {
 	select {
 	case <-ctx.Done():
 		return 0, ctx.Err()
-	case answer := <-s.barriers.join(func() (uint64, error) { return s.publishBarrier(l) }):
+	case answer := <-s.barriers.join(func() (uint64, error) { return s.publishBarrier(context.Background(), l) }):
 		return answer.Val.(uint64), answer.Err
 	}
 }
 
-func (s *writer) publishBarrier(l *link) (uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+// publishBarrier writes the message of a barrier, and returns its revision.
+func (s *writer) publishBarrier(ctx context.Context, l *link) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	subject := s.subjectPrefix + barrierKey
 	var ack *jetstream.PubAck

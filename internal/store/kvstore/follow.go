@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"glowplug/internal/store/keylog"
+	"glowplug/internal/store/question"
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/session"
 )
@@ -93,10 +94,14 @@ func (f *follower) session(ctx context.Context) error {
 	}
 	defer func() { feed.consumer.Close() }()
 	if info.Config.Replicas > 1 {
-		// The consumer may live on a server that is behind, and that has nothing left
-		// to send. Where NATS takes no message, it is believed.
-		if mark, err := f.publishBarrier(f.link.Load()); err == nil {
+		// The consumer may live on a server that is behind, and that has nothing left to send. It
+		// is believed only where NATS has no room for a message.
+		mark, err := f.askBarrier(ctx)
+		switch {
+		case err == nil:
 			feed.until(mark)
+		case !isFull(err):
+			return err
 		}
 	}
 	if resume {
@@ -126,6 +131,13 @@ func (f *follower) session(ctx context.Context) error {
 	cancel(f.live(ctx, feed))
 	side.Wait()
 	return context.Cause(ctx)
+}
+
+// askBarrier is publishBarrier at the beginning of a session.
+func (f *follower) askBarrier(ctx context.Context) (mark uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return question.Ask(ctx, func(ctx context.Context) (uint64, error) { return f.publishBarrier(ctx, f.link.Load()) })
 }
 
 // mayLag reports whether a message that does not come may be one that the consumer's
