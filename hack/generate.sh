@@ -3,7 +3,7 @@
 # in docs/reference from those types, the commands and the metrics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-meta="k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version k8s.io/api/authorization/v1 k8s.io/api/authentication/v1"
+meta="k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version k8s.io/api/authorization/v1 k8s.io/api/authentication/v1 k8s.io/api/rbac/v1"
 readonly_pkgs=$(printf -- '--readonly-pkg %s ' $meta)
 
 mkdir -p docs/reference

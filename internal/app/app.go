@@ -44,6 +44,7 @@ import (
 	"glowplug/internal/store/bootlog"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/policy"
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/replicas"
@@ -75,6 +76,7 @@ type App struct {
 	stores    map[string]*kvstore.Store // by resource
 	inventory *snapshot.Inventory
 	streams   *streams.Library
+	policy    *policy.Policy
 	bootLog   *bootlog.Log
 	progress  *progress.Tracker
 	statuses  *host.StatusWriter
@@ -181,6 +183,7 @@ func (a builder) openStore(ctx context.Context) error {
 		OnChange:   a.changed,
 	})
 	a.streams = streams.NewLibrary(a.log)
+	a.policy = policy.New(a.log)
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range kinds.All() {
@@ -222,6 +225,7 @@ func (a builder) openDecider() error {
 			stores: a.stores, allConfigs: a.lost(kinds.IgnitionConfigs), allImages: a.lost(kinds.ISCSICdroms),
 			allNamespaces: a.lost(kinds.Namespaces),
 		},
+		LostBindings: a.lostBindings(),
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
@@ -240,14 +244,25 @@ func (a builder) openDecider() error {
 
 // observers are the observers of each store, by resource.
 func (a *App) observers() map[string][]kvstore.Observer {
-	return map[string][]kvstore.Observer{
+	observers := map[string][]kvstore.Observer{
 		kinds.BareMetalHosts:  {a.inventory.Hosts()},
 		kinds.IgnitionConfigs: {a.inventory.Configs()},
 		kinds.ISCSICdroms:     {a.inventory.Images()},
 		kinds.Namespaces:      {a.inventory.Namespaces()},
 		kinds.StreamReleases:  {a.streams.Observer()},
 		kinds.UnknownMachines: {a.unknown},
+		kinds.RoleBindings:    {a.inventory.RoleBindings()},
 	}
+	for resource, observer := range a.policy.Observers() {
+		observers[resource] = append(observers[resource], observer)
+	}
+	return observers
+}
+
+// lostBindings returns a function that reports whether RoleBindings are lost.
+func (a *App) lostBindings() func() bool {
+	store, all := a.stores[kinds.RoleBindings], a.lost(kinds.RoleBindings)
+	return func() bool { return all || len(store.Lost()) > 0 }
 }
 
 // openDoors opens the listeners, and makes the credentials, which contain the address.
@@ -332,6 +347,7 @@ func (a builder) serveAPI() error {
 	budgets := newBudgets(a.memoryLimit, a.metrics)
 	a.api, err = api.New(api.Options{
 		Stores:       stores,
+		Policy:       a.policy,
 		Inventory:    a.inventory,
 		Decider:      a.decider,
 		MaxIgnition:  a.imageController.MaxIgnition,

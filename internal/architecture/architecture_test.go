@@ -30,6 +30,7 @@ var order = []string{
 	"internal/domain/kickstart", // whose versions the API validates
 	"api/v1",
 	"api/openapi",
+	"internal/domain/rbac",
 	"internal/domain/jsonscan",
 	"internal/domain/ignition",
 	"internal/domain/disk",
@@ -55,6 +56,7 @@ var order = []string{
 	"internal/domain/match",
 	"internal/store/snapshot",
 	"internal/store/kinds",
+	"internal/store/policy",
 	"internal/domain/coreos",
 	"internal/domain/coreos/streamtest",
 	"internal/store/streams",
@@ -105,7 +107,8 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/store/kvstore", "internal/store/kinds", "internal/client",
+	"api/v1", "api/openapi", "internal/domain/rbac", "internal/store/kvstore", "internal/store/kinds",
+	"internal/store/policy", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/app", "internal/cli",

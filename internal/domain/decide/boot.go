@@ -132,7 +132,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 // be booted.
 func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 	ref := h.Image
-	if q.opts.Policy.Isolate && ref.Namespace != h.Namespace {
+	if q.isolates(q.view) && ref.Namespace != h.Namespace {
 		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids;"+
 			" put it into "+h.Namespace)
 	}
@@ -195,7 +195,7 @@ func bootable(image *snapshot.Image) *fault.Error {
 // would disclose to every client.
 func (q *bootQuestion) offer(b *BootDecision) {
 	namespace := ""
-	if q.opts.Policy.Isolate {
+	if q.isolates(q.view) {
 		namespace = match.DefaultNamespace
 	}
 	for _, image := range q.view.Images(namespace) {

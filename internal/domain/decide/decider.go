@@ -26,8 +26,8 @@ type Policy struct {
 	Claims identity.Mode
 	// Neighbors is the use of the neighbour table (--neighbors).
 	Neighbors identity.NeighborMode
-	// Isolate offers machines only the configs of their own namespace
-	// (--isolate-namespaces).
+	// Isolate offers machines only the configs of their own namespace (--isolate-namespaces).
+	// Namespaces are isolated as well while there are RoleBindings.
 	Isolate bool
 }
 
@@ -44,6 +44,8 @@ type Options struct {
 	Lost LostObjects
 	// Renderer renders templates; nil: none are served.
 	Renderer Renderer
+	// LostBindings reports whether RoleBindings are lost; nil: they are not.
+	LostBindings func() bool
 }
 
 // Decider decides about the requests of machines. It is safe for concurrent use.
@@ -59,6 +61,12 @@ func New(opts Options) *Decider {
 
 // Renderer returns the renderer of templates; nil: there is none.
 func (d *Decider) Renderer() Renderer { return d.opts.Renderer }
+
+// isolates reports whether machines are offered only the configs of their own namespace. Where users
+// may write in one namespace alone, none of their objects concerns the machines of another.
+func (d *Decider) isolates(view snapshot.View) bool {
+	return d.opts.Policy.Isolate || view.HasTenants() || d.opts.LostBindings != nil && d.opts.LostBindings()
+}
 
 // Config decides which config a machine receives.
 func (d *Decider) Config(req *Request) ConfigDecision { return d.config(req, nil) }
@@ -112,7 +120,7 @@ func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Conf
 func (d *Decider) hostMayDependOnIP(view snapshot.View, h *snapshot.Host, config *snapshot.Config,
 	tier match.Tier) bool {
 	query := match.Query{Namespace: h.Namespace, Facts: match.Facts{IPs: h.IPs}}
-	if d.opts.Policy.Isolate {
+	if d.isolates(view) {
 		query.Offer = match.OwnNamespace
 	}
 	return mayDependOnIP(view, query, anyInstaller, config, tier)
@@ -162,7 +170,7 @@ func (q *configQuestion) pick(t *trace) {
 // machine, and the address.
 func (q *configQuestion) query() match.Query {
 	query := match.Query{Type: q.req.Type, Facts: match.Facts{Role: q.role}}
-	isolate, facts := q.opts.Policy.Isolate, &query.Facts
+	isolate, facts := q.isolates(q.view), &query.Facts
 	h := q.dec.Host
 	switch {
 	case h != nil:
@@ -192,7 +200,7 @@ func (q *configQuestion) query() match.Query {
 
 // imageConfig returns the config that a host's image names; zero: none.
 func (q *configQuestion) imageConfig(h *snapshot.Host) match.Ref {
-	if h.Image == (snapshot.Ref{}) || q.opts.Policy.Isolate && h.Image.Namespace != h.Namespace {
+	if h.Image == (snapshot.Ref{}) || q.isolates(q.view) && h.Image.Namespace != h.Namespace {
 		return match.Ref{}
 	}
 	if image := q.view.Image(h.Image); image != nil {
@@ -257,7 +265,7 @@ func (q *configQuestion) noMatch() *fault.Error {
 			"; give one a selector that holds for it, or default: true"+q.ignored())
 	}
 	sentence += q.noHost()
-	if q.opts.Policy.Isolate {
+	if q.isolates(q.view) {
 		sentence += " in the namespace " + match.DefaultNamespace
 	}
 	return fault.New(fault.NoMatch, sentence+q.ignored())

@@ -289,7 +289,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, which has its address, and "+
 			"host "+other.Ref.String()+" has its hardware address; delete one of the two hosts")
 	}
-	if q.opts.Policy.Isolate {
+	if q.isolates(q.view) {
 		if c, shared := q.view.SharedAcross(h); shared {
 			q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
 			return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+c.Shared()+

@@ -91,7 +91,7 @@ func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own,
 		namespace = q.dec.Host.Namespace
 	}
 	believed := q.req.Caller.Believed
-	foreign := q.opts.Policy.Isolate && !believed && ref.Namespace != namespace // as if there were none
+	foreign := q.isolates(q.view) && !believed && ref.Namespace != namespace // as if there were none
 	switch {
 	case image == nil || image.External != nil || foreign:
 		return fault.New(fault.NoMatch, "there is no image "+ref.String()+" here")

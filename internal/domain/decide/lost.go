@@ -116,8 +116,8 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	h, chosen := q.dec.Host, q.dec.Config
 	switch {
 	case h == nil:
-		return !q.opts.Policy.Isolate || ref.Namespace == match.DefaultNamespace
-	case q.opts.Policy.Isolate && ref.Namespace != h.Namespace:
+		return !q.isolates(q.view) || ref.Namespace == match.DefaultNamespace
+	case q.isolates(q.view) && ref.Namespace != h.Namespace:
 		return false
 	case chosen == nil || chosen.Namespace != h.Namespace:
 		return true

@@ -162,7 +162,7 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
 	image *snapshot.Image, config *snapshot.Config,
 ) {
-	if h.Image == (snapshot.Ref{}) || d.opts.Policy.Isolate && h.Image.Namespace != h.Namespace {
+	if h.Image == (snapshot.Ref{}) || d.isolates(view) && h.Image.Namespace != h.Namespace {
 		return nil, nil
 	}
 	image = view.Image(h.Image)

@@ -22,6 +22,8 @@ type assessor struct {
 	ofChanged []string
 	// old and now are the changed configs before and after, as indexes of them alone.
 	old, now *match.Index
+	// isolation is true where namespaces are isolated on one side alone.
+	isolation bool
 }
 
 // candidate is a host that the changes may concern, before and after; nil: there is no such host.
@@ -41,6 +43,7 @@ func (c *candidate) ref() snapshot.Ref {
 func newAssessor(o *Options) *assessor {
 	m := newMerger(o.Before.With(&snapshot.Changes{
 		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
+		Bindings: o.Changes.Bindings,
 	}), o)
 	m.writeAll(o.order(), o.Changes.Configs)
 	var old, now []*snapshot.Config
@@ -50,9 +53,12 @@ func newAssessor(o *Options) *assessor {
 		old, now = append(old, was), append(now, is)
 		matchAsBefore = matchAsBefore && was.MatchesAs(is)
 	}
-	a := &assessor{changes: o.Changes, old: snapshot.Subset(old...), now: snapshot.Subset(now...)}
-	// Machines boot by hosts, images and namespaces alone.
-	boots := len(o.Changes.Hosts)+len(o.Changes.Images)+len(o.Changes.Namespaces) > 0
+	a := &assessor{
+		changes: o.Changes, old: snapshot.Subset(old...), now: snapshot.Subset(now...),
+		isolation: o.Before.HasTenants() != m.view.HasTenants(),
+	}
+	// Machines boot by hosts, images, namespaces and their isolation alone.
+	boots := len(o.Changes.Hosts)+len(o.Changes.Images)+len(o.Changes.Namespaces) > 0 || a.isolation
 	var concerned [len(types)]bool
 	for i, typ := range types {
 		if a.old.Has(typ) || a.now.Has(typ) {
@@ -92,7 +98,7 @@ func (a *assessor) candidates(ctx context.Context, pause func()) (found []candid
 		}
 		c.add(ref)
 	}
-	if len(a.ofChanged)+len(a.changes.Images)+len(a.changes.Namespaces) == 0 {
+	if len(a.ofChanged)+len(a.changes.Images)+len(a.changes.Namespaces) == 0 && !a.isolation {
 		return c.found, total, nil
 	}
 	visited := 0
@@ -159,6 +165,9 @@ func (c *candidates) add(ref snapshot.Ref) {
 
 // isConcerned reports whether the changes of other objects may concern a host.
 func (a *assessor) isConcerned(h *snapshot.Host) bool {
+	if a.isolation {
+		return true
+	}
 	if len(a.changes.Namespaces) > 0 {
 		if _, changes := a.changes.Namespaces[h.Namespace]; changes {
 			return true

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"glowplug/internal/credentials/certtest"
+	"glowplug/internal/store/policy"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -139,7 +140,7 @@ func TestDoors(t *testing.T) {
 	}
 
 	guard := newGuard(func(token string) bool { return token == "admin-token" }, nil, nil)
-	server := &Server{guard: guard}
+	server := &Server{guard: guard, authorizer: newAuthorizer(policy.New(nil))}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			response, ok, err := guard.AuthenticateRequest(test.who.request(test.door))
@@ -226,5 +227,8 @@ func TestUnauthorizedAndForbidden(t *testing.T) {
 		t.Error(reason)
 	}
 	a.must(http.StatusForbidden, "GET", explainPath, nil, anonymous...)
-	a.must(http.StatusOK, "GET", configs, nil, append(bearer, "Impersonate-User", "jo")...)
+	jo := append(bearer, "Impersonate-User", "jo")
+	a.must(http.StatusForbidden, "GET", configs, nil, jo...)
+	a.bind("view", "jo", bearer...)
+	a.must(http.StatusOK, "GET", configs, nil, jo...)
 }

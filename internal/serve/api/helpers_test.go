@@ -29,6 +29,7 @@ import (
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
+	"glowplug/internal/store/policy"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -66,7 +67,8 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 	t.Helper()
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
-	inv := snapshot.New(snapshot.Options{})
+	inv, roles := snapshot.New(snapshot.Options{}), policy.New(nil)
+	byResource := roles.Observers()
 	for _, kind := range kinds.All() {
 		var observers []kvstore.Observer
 		switch kind.Resource {
@@ -74,11 +76,16 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 			observers = append(observers, inv.Configs())
 		case kinds.BareMetalHosts:
 			observers = append(observers, inv.Hosts())
+		case kinds.RoleBindings:
+			observers = append(observers, inv.RoleBindings())
+		}
+		if o := byResource[kind.Resource]; o != nil {
+			observers = append(observers, o)
 		}
 		store := kvstore.New(kind, opts, observers...)
 		stores[kind.Resource] = store
 		if kind.Resource == kinds.IgnitionConfigs {
-			stores[kind.Resource] = followed{store, inv}
+			stores[kind.Resource] = followed{store, inv, roles}
 		}
 		running = append(running, store)
 	}
@@ -86,10 +93,11 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 	return stores
 }
 
-// followed is the store of the configs, and the inventory that follows it.
+// followed is the store of the configs, with the inventory and the policy that follow the stores.
 type followed struct {
 	storage.Interface
-	inv *snapshot.Inventory
+	inv   *snapshot.Inventory
+	roles *policy.Policy
 }
 
 func startOn(t *testing.T, stores map[string]storage.Interface, door Door, change ...func(*Options)) *api {
@@ -97,6 +105,7 @@ func startOn(t *testing.T, stores map[string]storage.Interface, door Door, chang
 	a := &api{t: t, stores: stores, status: &compiledAtOnce{}}
 	opts := Options{
 		Stores: stores, Inventory: stores[kinds.IgnitionConfigs].(followed).inv, ConfigStatus: a.status,
+		Policy:       stores[kinds.IgnitionConfigs].(followed).roles,
 		Render:       remote.New(remote.Options{}).Render,
 		IsAdminToken: func(token string) bool { return token == "admin-token" },
 	}

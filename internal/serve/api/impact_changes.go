@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
@@ -18,6 +19,8 @@ type changeSet struct {
 	order []snapshot.Ref
 	// pending are the configs whose result is not known yet.
 	pending map[snapshot.Ref]bool
+	// isolation is true where the changes begin or end the isolation of namespaces.
+	isolation bool
 	// isEmpty is true where nothing changes that a host depends on.
 	isEmpty bool
 }
@@ -42,20 +45,39 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 			put(set, object, c, set.before.Images, set.after.Images, imageFrom(view, maxIgnition))
 		case *v1.Namespace:
 			set.namespace(object, c, view)
+		case *rbacv1.RoleBinding:
+			set.binding(object, c)
 		}
+	}
+	// The first RoleBinding isolates namespaces, and the deletion of the last one ends that.
+	if len(set.after.Bindings) > 0 && view.With(&set.before).HasTenants() != view.With(&set.after).HasTenants() {
+		set.isolation, set.isEmpty = true, false
 	}
 	return set
 }
 
+// binding adds a RoleBinding, of which only the presence counts.
+func (set *changeSet) binding(object *rbacv1.RoleBinding, c change) {
+	ref := refOf(object)
+	set.before.Bindings[ref], set.after.Bindings[ref] = nil, nil
+	if c.old != nil {
+		set.before.Bindings[ref] = &snapshot.Binding{Ref: ref}
+	}
+	if c.now != nil {
+		set.after.Bindings[ref] = &snapshot.Binding{Ref: ref}
+	}
+}
+
 // concernsAll reports whether all hosts have to be looked at.
 func (set *changeSet) concernsAll() bool {
-	return len(set.after.Configs)+len(set.after.Images)+len(set.after.Namespaces) > 0
+	return len(set.after.Configs)+len(set.after.Images)+len(set.after.Namespaces) > 0 || set.isolation
 }
 
 func newChanges() snapshot.Changes {
 	return snapshot.Changes{
 		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
 		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
+		Bindings: map[snapshot.Ref]*snapshot.Binding{},
 	}
 }
 
@@ -119,4 +141,5 @@ func (set *changeSet) namespace(object *v1.Namespace, c change, view snapshot.Vi
 	maps.Copy(set.after.Hosts, gone.Hosts)
 	maps.Copy(set.after.Configs, gone.Configs)
 	maps.Copy(set.after.Images, gone.Images)
+	maps.Copy(set.after.Bindings, gone.Bindings)
 }

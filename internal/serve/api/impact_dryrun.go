@@ -13,11 +13,13 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/kinds"
 )
 
@@ -100,17 +102,21 @@ func pathOf(named *metav1.PartialObjectMetadata) (string, error) {
 	if kind := groupKind(resource).Kind; kind == "" || kind != named.Kind {
 		return "", apierrors.NewBadRequest(fmt.Sprintf("the server has no kind %q", clip(named.Kind, maxTraced)))
 	}
-	if err := checkName(resource, named.Name); err != nil {
+	root, isName := "/api/v1", apivalidation.ValidateNameFunc(nil)
+	if version := kinds.GroupVersion(resource); version.Group != v1.GroupName {
+		root, isName = "/apis/"+version.String(), rbac.ValidateName
+	}
+	if err := checkName(resource, named.Name, isName); err != nil {
 		return "", err
 	}
-	if resource == kinds.Namespaces || resource == kinds.StreamReleases {
-		return path.Join("/api/v1", resource, named.Name), nil
+	if !kinds.Namespaced(resource) {
+		return path.Join(root, resource, named.Name), nil
 	}
 	namespace := cmp.Or(named.Namespace, v1.NamespaceDefault)
-	if err := checkName(kinds.Namespaces, namespace); err != nil {
+	if err := checkName(kinds.Namespaces, namespace, nil); err != nil {
 		return "", err
 	}
-	return path.Join("/api/v1/namespaces", namespace, resource, named.Name), nil
+	return path.Join(root, "namespaces", namespace, resource, named.Name), nil
 }
 
 // placed adds to an error which object of the change set it is about.

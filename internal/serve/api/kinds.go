@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -29,6 +30,8 @@ type HostStatus interface {
 // kind describes the endpoints of one kind.
 type kind[T object] struct {
 	resource, singular, shortName string
+	// isName returns the reasons why an object cannot have a name; nil: it is a DNS subdomain.
+	isName apivalidation.ValidateNameFunc
 	// inAll is true if kubectl get all shows the kind.
 	inAll bool
 	table rest.TableConvertor

@@ -73,7 +73,7 @@ func (n *namespaces) ensureFor(ctx context.Context, key string) error {
 	if !errors.Is(err, errTerminating) {
 		return err
 	}
-	refused := apierrors.NewForbidden(v1.Resource(resource), name,
+	refused := apierrors.NewForbidden(kinds.GroupResource(resource), name,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: "NamespaceTerminating", Field: "metadata.namespace",
@@ -163,7 +163,7 @@ func newNamespaceREST(e *endpoint) *namespaceREST {
 
 func (r *namespaceREST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	if err := checkName(kinds.Namespaces, name); err != nil {
+	if err := checkName(kinds.Namespaces, name, nil); err != nil {
 		return nil, false, err
 	}
 	resource := v1.Resource(kinds.Namespaces)

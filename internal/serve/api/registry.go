@@ -23,7 +23,6 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
-	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
@@ -34,13 +33,14 @@ const eventTTL = 24 * 60 * 60
 
 // restOptions gives the library our store of a resource in place of an etcd.
 func restOptions(resource string, store storage.Interface) generic.RESTOptions {
+	version := kinds.GroupVersion(resource)
 	return generic.RESTOptions{
 		StorageConfig: &storagebackend.ConfigForResource{
 			Config: storagebackend.Config{
-				Codec:           codecs.LegacyCodec(v1.SchemeGroupVersion),
-				EncodeVersioner: v1.SchemeGroupVersion,
+				Codec:           codecs.LegacyCodec(version),
+				EncodeVersioner: version,
 			},
-			GroupResource: v1.Resource(resource),
+			GroupResource: kinds.GroupResource(resource),
 		},
 		ResourcePrefix:          resource,
 		DeleteCollectionWorkers: 4,
@@ -69,8 +69,8 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	store := &registry.Store{
 		NewFunc:                   func() runtime.Object { return newObject(k.resource) },
 		NewListFunc:               func() runtime.Object { return kindsByResource[k.resource].NewList() },
-		DefaultQualifiedResource:  v1.Resource(k.resource),
-		SingularQualifiedResource: v1.Resource(k.singular),
+		DefaultQualifiedResource:  kinds.GroupResource(k.resource),
+		SingularQualifiedResource: kinds.GroupVersion(k.resource).WithResource(k.singular).GroupResource(),
 		CreateStrategy:            main,
 		UpdateStrategy:            main,
 		DeleteStrategy:            main,
@@ -94,12 +94,15 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	into.err = errors.Join(into.err, store.CompleteWithOptions(opts))
 	keyOf := store.KeyFunc
 	store.KeyFunc = func(ctx context.Context, name string) (string, error) {
-		if err := checkName(k.resource, name); err != nil {
+		if err := checkName(k.resource, name, k.isName); err != nil {
 			return "", err
 		}
 		return keyOf(ctx, name)
 	}
-	e := &endpoint{Store: store, shortName: k.shortName, inventory: into.inventory}
+	e := &endpoint{Store: store, inventory: into.inventory}
+	if k.shortName != "" {
+		e.shortNames = []string{k.shortName}
+	}
 	e.finished = append(e.finished, into.written)
 	if k.inAll {
 		e.categories = []string{"all"}
@@ -127,9 +130,13 @@ func decorate[T object](obj runtime.Object, read func(T)) {
 	}
 }
 
-// checkName refuses a name that no object can have, before it becomes a key.
-func checkName(resource, name string) error {
-	msgs := apivalidation.NameIsDNSSubdomain(name, false)
+// checkName refuses a name that no object can have, before it becomes a key. isName returns the
+// reasons; nil: a name is a DNS subdomain.
+func checkName(resource, name string, isName apivalidation.ValidateNameFunc) error {
+	if isName == nil {
+		isName = apivalidation.NameIsDNSSubdomain
+	}
+	msgs := isName(name, false)
 	if len(msgs) == 0 {
 		return nil
 	}
@@ -142,14 +149,14 @@ func checkName(resource, name string) error {
 // endpoint serves the objects of a kind.
 type endpoint struct {
 	*registry.Store
-	shortName  string
+	shortNames []string
 	categories []string
 	inventory  *snapshot.Inventory
 	// finished are called after each write or delete that has succeeded.
 	finished []func(context.Context, *attempt)
 }
 
-func (e *endpoint) ShortNames() []string { return []string{e.shortName} }
+func (e *endpoint) ShortNames() []string { return e.shortNames }
 func (e *endpoint) Categories() []string { return e.categories }
 
 // Update stores an object in place of another one, or a new one. It answers server-side apply of a
@@ -217,5 +224,5 @@ func groupKind(resource string) schema.GroupKind {
 	if kindsByResource[resource].New == nil {
 		return schema.GroupKind{}
 	}
-	return schema.GroupKind{Group: v1.GroupName, Kind: reflect.TypeOf(newObject(resource)).Elem().Name()}
+	return kinds.GroupVersion(resource).WithKind(reflect.TypeOf(newObject(resource)).Elem().Name()).GroupKind()
 }

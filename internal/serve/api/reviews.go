@@ -15,12 +15,22 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// authenticatedMayAll allows every request of an authenticated caller.
-func authenticatedMayAll(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if isAuthenticated(a.GetUser()) {
-		return authorizer.DecisionAllow, "", nil
-	}
-	return authorizer.DecisionNoOpinion, "only authenticated users may use the API", nil
+// newAuthorizer returns the authorizer of requests: the group system:masters may do all, and others
+// what their roles allow.
+func newAuthorizer(policy Policy) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (
+		authorizer.Decision, string, error,
+	) {
+		if isPrivileged(a.GetUser()) {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return policy.Authorize(ctx, a)
+	})
+}
+
+// isPrivileged reports whether a user may do all, whatever the roles are.
+func isPrivileged(who user.Info) bool {
+	return slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup)
 }
 
 func isAuthenticated(who user.Info) bool {
@@ -80,23 +90,45 @@ func (r *accessReview) Create(ctx context.Context, obj runtime.Object, validatio
 }
 
 // rulesReview answers kubectl auth can-i --list.
-type rulesReview struct{}
+type rulesReview struct{ policy Policy }
 
 func (*rulesReview) New() runtime.Object     { return &authorizationv1.SelfSubjectRulesReview{} }
 func (*rulesReview) Destroy()                {}
 func (*rulesReview) NamespaceScoped() bool   { return false }
 func (*rulesReview) GetSingularName() string { return "selfsubjectrulesreview" }
 
-func (*rulesReview) Create(_ context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
+func (r *rulesReview) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
 	_ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationv1.SelfSubjectRulesReview)
 	if !ok {
 		return nil, apierrors.NewBadRequest("not a SelfSubjectRulesReview")
 	}
-	all := []string{"*"} // the authorization of this request has found the caller authenticated
+	who, ok := request.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewBadRequest("no user present on request")
+	}
+	namespace := review.Spec.Namespace
+	if namespace == "" {
+		return nil, apierrors.NewBadRequest("no namespace on request")
+	}
+	rules, err := r.policy.RulesFor(who, namespace)
 	review.Status = authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
-		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
+		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
+	}
+	for _, rule := range rules {
+		if len(rule.Resources) > 0 {
+			review.Status.ResourceRules = append(review.Status.ResourceRules, authorizationv1.ResourceRule{
+				Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,
+			})
+		}
+		if len(rule.NonResourceURLs) > 0 {
+			review.Status.NonResourceRules = append(review.Status.NonResourceRules, authorizationv1.NonResourceRule{
+				Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs,
+			})
+		}
+	}
+	if err != nil {
+		review.Status.Incomplete, review.Status.EvaluationError = true, err.Error()
 	}
 	return review, nil
 }

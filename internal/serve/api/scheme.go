@@ -12,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/rbac"
 )
 
 // scheme holds every kind twice: as v1 and as the library's internal version,
@@ -41,7 +43,10 @@ func newScheme() *runtime.Scheme {
 		accessReviewTypes...)
 	s.AddKnownTypes(schema.GroupVersion{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal},
 		&authenticationv1.SelfSubjectReview{})
+	s.AddKnownTypes(schema.GroupVersion{Group: rbacv1.GroupName, Version: runtime.APIVersionInternal}, rbacTypes...)
 	v1.AddDefaultsToScheme(s)
+	addRBACDefaults(s)
+	utilruntime.Must(s.SetVersionPriority(rbacv1.SchemeGroupVersion))
 	utilruntime.Must(s.SetVersionPriority(v1.SchemeGroupVersion))
 	utilruntime.Must(s.SetVersionPriority(authorizationv1.SchemeGroupVersion))
 	utilruntime.Must(s.SetVersionPriority(authenticationv1.SchemeGroupVersion))
@@ -61,7 +66,28 @@ func publicScheme() *runtime.Scheme {
 	metav1.AddToGroupVersion(s, authorizationv1.SchemeGroupVersion)
 	s.AddKnownTypes(authenticationv1.SchemeGroupVersion, &authenticationv1.SelfSubjectReview{})
 	metav1.AddToGroupVersion(s, authenticationv1.SchemeGroupVersion)
+	s.AddKnownTypes(rbacv1.SchemeGroupVersion, rbacTypes...)
+	metav1.AddToGroupVersion(s, rbacv1.SchemeGroupVersion)
 	return s
+}
+
+var rbacTypes = []runtime.Object{
+	&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
+	&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBindingList{},
+}
+
+// addRBACDefaults registers the defaults of bindings, which decoders of the scheme then set.
+func addRBACDefaults(s *runtime.Scheme) {
+	s.AddTypeDefaultingFunc(&rbacv1.RoleBinding{}, func(obj any) {
+		b := obj.(*rbacv1.RoleBinding)
+		rbac.SetDefaultsRoleRef(&b.RoleRef)
+		rbac.SetDefaultsSubjects(b.Subjects)
+	})
+	s.AddTypeDefaultingFunc(&rbacv1.ClusterRoleBinding{}, func(obj any) {
+		b := obj.(*rbacv1.ClusterRoleBinding)
+		rbac.SetDefaultsRoleRef(&b.RoleRef)
+		rbac.SetDefaultsSubjects(b.Subjects)
+	})
 }
 
 var accessReviewTypes = []runtime.Object{
@@ -79,21 +105,21 @@ func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
 		})
 }
 
-// coreProtobuf decodes the bodies of typed clients of Kubernetes: namespaces, events and the
-// options of requests.
-var coreProtobuf = func() *protobuf.Serializer {
+// typedProtobuf decodes the bodies of typed clients of Kubernetes: namespaces, events, roles, bindings
+// and the options of requests.
+var typedProtobuf = func() *protobuf.Serializer {
 	s := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(s))
+	utilruntime.Must(rbacv1.AddToScheme(s))
 	return protobuf.NewSerializer(s, s)
 }()
 
-// withProtobufBodies converts protobuf bodies under /api/ to JSON, since our types have no
-// protobuf form: kubectl create namespace sends one. Answers are JSON, which all these
-// clients accept.
+// withProtobufBodies converts protobuf bodies to JSON, since the server accepts no protobuf: kubectl
+// create namespace sends one. Answers are JSON, which all these clients accept.
 func withProtobufBodies(h http.Handler, limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if media != runtime.ContentTypeProtobuf || !strings.HasPrefix(r.URL.Path, "/api/") {
+		if media != runtime.ContentTypeProtobuf || !takesProtobuf(r.URL.Path) {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -116,8 +142,13 @@ func withProtobufBodies(h http.Handler, limit int64) http.Handler {
 	})
 }
 
+// takesProtobuf reports whether typed clients send protobuf bodies to a path.
+func takesProtobuf(path string) bool {
+	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/"+rbacv1.GroupName+"/")
+}
+
 func protobufToJSON(body []byte) ([]byte, error) {
-	obj, kind, err := coreProtobuf.Decode(body, nil, nil)
+	obj, kind, err := typedProtobuf.Decode(body, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -46,7 +48,7 @@ type Resolver interface {
 	Caller(r *http.Request) identity.Caller
 }
 
-// Options are the parts and settings of a Server. All except Stores may be nil or empty.
+// Options are the parts and settings of a Server. All except Stores and Policy may be nil or empty.
 type Options struct {
 	// Stores has the store of each kind, by resource.
 	Stores map[string]storage.Interface
@@ -81,6 +83,9 @@ type Options struct {
 	// InUse returns the readers of the image of an ISCSICdrom. It is not deleted while there
 	// are any, unless with a grace period of 0 (kubectl delete --force).
 	InUse func(namespace, name string) []string
+
+	// Policy has the roles and bindings of users.
+	Policy Policy
 
 	// NamespaceDeleted is called when a namespace is gone; nil: nobody has to know.
 	NamespaceDeleted func(namespace string)
@@ -144,7 +149,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts:       opts,
 		guard:      newGuard(opts.IsAdminToken, tokens, opts.ClientCAs),
-		authorizer: authorizer.AuthorizerFunc(authenticatedMayAll),
+		authorizer: newAuthorizer(opts.Policy),
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -157,6 +162,7 @@ func New(opts Options) (*Server, error) {
 	s.generic.RunPostStartHooks(s.ctx)
 	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	s.background.Go(func() { s.terminator.run(s.ctx) })
+	s.background.Go(func() { createRoles(s.ctx, opts.Stores, opts.Logger) })
 	if tokens != nil {
 		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
 	}
@@ -226,7 +232,15 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 		return into.err
 	}
 	into.storage["services"] = noServices{}
-	s.terminator = &terminator{namespaces, into.storage, s.opts.Logger, s.opts.NamespaceDeleted}
+	roles := &endpoints{
+		namespaces: namespaces, inventory: s.opts.Inventory, written: s.impacts.warn, storage: map[string]rest.Storage{},
+	}
+	if s.installRoles(roles); roles.err != nil {
+		return roles.err
+	}
+	all := maps.Clone(into.storage)
+	maps.Copy(all, roles.storage)
+	s.terminator = &terminator{namespaces, all, s.opts.Logger, s.opts.NamespaceDeleted}
 	core := genericapiserver.NewDefaultAPIGroupInfo(v1.GroupName, scheme, parameterCodec, codecs)
 	core.NegotiatedSerializer = jsonAndYAML
 	core.VersionedResourcesStorageMap[v1.SchemeGroupVersion.Version] = into.storage
@@ -236,11 +250,14 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	access := genericapiserver.NewDefaultAPIGroupInfo(authorizationv1.GroupName, scheme, parameterCodec, codecs)
 	access.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{
 		"selfsubjectaccessreviews": &accessReview{s.authorizer},
-		"selfsubjectrulesreviews":  &rulesReview{},
+		"selfsubjectrulesreviews":  &rulesReview{s.opts.Policy},
 	}
 	caller := genericapiserver.NewDefaultAPIGroupInfo(authenticationv1.GroupName, scheme, parameterCodec, codecs)
 	caller.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{"selfsubjectreviews": &callerReview{}}
-	return s.generic.InstallAPIGroups(&access, &caller)
+	granting := genericapiserver.NewDefaultAPIGroupInfo(rbacv1.GroupName, scheme, parameterCodec, codecs)
+	granting.NegotiatedSerializer = jsonAndYAML
+	granting.VersionedResourcesStorageMap["v1"] = roles.storage
+	return s.generic.InstallAPIGroups(&access, &caller, &granting)
 }
 
 // Handler serves /api, /apis, /openapi, /version and explain. The door of a request is that of
@@ -263,10 +280,22 @@ func (s *Server) Handler(door Door) http.Handler {
 	})
 }
 
-// Believe reports whether the caller of another part of the program may use the API. Without
-// a door in its context (WithDoor), a request over plain HTTP needs loopback.
+// Believe reports whether the caller of an endpoint for machines may ask as any machine: a user with
+// the verb impersonate on baremetalhosts of all namespaces. Without a door in its context (WithDoor),
+// a request over plain HTTP needs loopback.
 func (s *Server) Believe(r *http.Request) bool {
-	return (bringsCredential(r) || doorOf(r).Admin) && s.isAuthenticated(r)
+	if !bringsCredential(r) && !doorOf(r).Admin {
+		return false
+	}
+	response, ok, err := s.guard.AuthenticateRequest(r)
+	if err != nil || !ok {
+		return false
+	}
+	decision, _, err := s.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{
+		User: response.User, Verb: "impersonate", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
+		Resource: kinds.BareMetalHosts, ResourceRequest: true,
+	})
+	return err == nil && decision == authorizer.DecisionAllow
 }
 
 // isAuthenticated reports whether the caller may use the API.

@@ -102,6 +102,9 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		}()
 		return ended
 	}
+	for _, name := range []string{"jo", "kim"} {
+		a.bind("view", name, "Authorization", "Bearer admin-token")
+	}
 	jo, kim, admin := watch("token-jo"), watch("token-kim"), watch("admin-token")
 	if status("token-lee") != http.StatusUnauthorized {
 		t.Error("a token that nobody has given is taken")

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -25,7 +27,35 @@ const (
 	Namespaces      = "namespaces"
 	Events          = "events"
 	UnknownMachines = "unknownmachines"
+
+	// Those of the API group rbac.authorization.k8s.io.
+	Roles               = "roles"
+	RoleBindings        = "rolebindings"
+	ClusterRoles        = "clusterroles"
+	ClusterRoleBindings = "clusterrolebindings"
 )
+
+// Access are the resources of the API group rbac.authorization.k8s.io, which decide who may do what.
+var Access = []string{Roles, RoleBindings, ClusterRoles, ClusterRoleBindings}
+
+// clusterScoped are the resources whose objects have no namespace.
+var clusterScoped = []string{StreamReleases, Namespaces, UnknownMachines, ClusterRoles, ClusterRoleBindings}
+
+// Namespaced reports whether the objects of a resource have namespaces.
+func Namespaced(resource string) bool { return !slices.Contains(clusterScoped, resource) }
+
+// GroupVersion returns the API group and the version of a resource.
+func GroupVersion(resource string) schema.GroupVersion {
+	if slices.Contains(Access, resource) {
+		return rbacv1.SchemeGroupVersion
+	}
+	return v1.SchemeGroupVersion
+}
+
+// GroupResource returns a resource with its API group, for errors.
+func GroupResource(resource string) schema.GroupResource {
+	return GroupVersion(resource).WithResource(resource).GroupResource()
+}
 
 // Transient are the buckets whose objects may be lost without an alarm.
 var Transient = []string{"EVENTS", "UNKNOWNMACHINES"}
@@ -53,6 +83,10 @@ func All() []kvstore.Kind {
 		newKind[v1.Namespace, v1.NamespaceList](Namespaces),
 		events,
 		unknown,
+		newKind[rbacv1.Role, rbacv1.RoleList](Roles),
+		newKind[rbacv1.RoleBinding, rbacv1.RoleBindingList](RoleBindings),
+		newKind[rbacv1.ClusterRole, rbacv1.ClusterRoleList](ClusterRoles),
+		newKind[rbacv1.ClusterRoleBinding, rbacv1.ClusterRoleBindingList](ClusterRoleBindings),
 	}
 }
 
@@ -64,14 +98,15 @@ type object[K any] interface {
 
 func newKind[K, L any, PK object[K], PL object[L]](resource string) kvstore.Kind {
 	return kvstore.Kind{
-		Bucket: strings.ToUpper(resource), Resource: resource, Codec: codec{reflect.TypeFor[K]().Name()},
+		Bucket: strings.ToUpper(resource), Resource: resource,
+		Codec:   codec{GroupVersion(resource).WithKind(reflect.TypeFor[K]().Name())},
 		New:     func() runtime.Object { return PK(new(K)) },
 		NewList: func() runtime.Object { return PL(new(L)) },
 	}
 }
 
 // codec stores an object as JSON, with its apiVersion and kind.
-type codec struct{ kind string }
+type codec struct{ kind schema.GroupVersionKind }
 
 // storedConfig is an IgnitionConfig in its bucket. One more top-level member has the
 // compilation, which no response of the API contains.
@@ -83,7 +118,7 @@ type storedConfig struct {
 // Encode returns the stored form of an object, which it leaves as it was.
 func (c codec) Encode(obj runtime.Object) ([]byte, error) {
 	was := obj.GetObjectKind().GroupVersionKind()
-	obj.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(c.kind))
+	obj.GetObjectKind().SetGroupVersionKind(c.kind)
 	defer obj.GetObjectKind().SetGroupVersionKind(was)
 	var value any = obj
 	if config, ok := obj.(*v1.IgnitionConfig); ok {

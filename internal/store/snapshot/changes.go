@@ -18,6 +18,7 @@ type Changes struct {
 	Configs    map[Ref]*Config
 	Images     map[Ref]*Image
 	Namespaces map[string]*Namespace
+	Bindings   map[Ref]*Binding
 }
 
 // With returns the view as it would be with changes. The inventory stays as it is.
@@ -36,12 +37,16 @@ func (v View) With(c *Changes) View {
 	for name, n := range c.Namespaces {
 		next.namespaces.byRef.put(edit, Ref{Namespace: name}, n)
 	}
+	for ref, b := range c.Bindings {
+		next.bindings.byRef.put(edit, ref, b)
+	}
 	return View{&next}
 }
 
 // Without returns the changes that delete all objects of a namespace.
 func (v View) Without(name string) *Changes {
-	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{}}
+	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{},
+		Bindings: map[Ref]*Binding{}}
 	for h := range v.hosts.byRef.all() {
 		if h.Namespace == name {
 			c.Hosts[h.Ref] = nil
@@ -55,6 +60,11 @@ func (v View) Without(name string) *Changes {
 	for i := range v.images.byRef.all() {
 		if i.Namespace == name {
 			c.Images[i.Ref] = nil
+		}
+	}
+	for b := range v.bindings.byRef.all() {
+		if b.Namespace == name {
+			c.Bindings[b.Ref] = nil
 		}
 	}
 	return c

@@ -244,6 +244,9 @@ type Namespace struct {
 	RejectsBroken bool
 }
 
+// Binding is a RoleBinding. Its presence alone isolates namespaces. It is immutable.
+type Binding struct{ Ref }
+
 // Options are the surroundings of an Inventory; the zero value will do.
 type Options struct {
 	// Logger takes the errors of stored values that cannot be read; nil: slog.Default().
@@ -287,6 +290,10 @@ type state struct {
 	namespaces struct {
 		bucket
 		byRef table[Namespace]
+	}
+	bindings struct {
+		bucket
+		byRef table[Binding]
 	}
 	followers []func(old, now *Config) // see FollowConfigs
 }

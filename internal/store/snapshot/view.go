@@ -138,6 +138,10 @@ func (v View) Images(namespace string) []*Image {
 // nil: none. Where several are, the oldest is returned.
 func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(strings.ToLower(iqn))) }
 
+// HasTenants reports whether there are RoleBindings: users who may write the objects of one
+// namespace, and not those of others.
+func (v View) HasTenants() bool { return v.bindings.byRef.len() > 0 }
+
 // Script returns the boot script of a namespace's hosts, a template; "": none.
 func (v View) Script(namespace string) string {
 	if n := v.namespaces.byRef.get(Ref{Namespace: namespace}); n != nil {

@@ -1,0 +1,261 @@
+package rbac
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// reference reads the rules of RBAC as their documentation has them, one sentence a line: a request is
+// allowed if any rule of any role that any binding gives to the user matches it in each part.
+func reference(p *Policy, a authorizer.AttributesRecord) bool {
+	matches := func(rule rbacv1.PolicyRule) bool {
+		any := func(values []string, ok func(string) bool) bool { return slices.ContainsFunc(values, ok) }
+		is := func(want string) func(string) bool { return func(v string) bool { return v == "*" || v == want } }
+		if !any(rule.Verbs, is(a.Verb)) {
+			return false
+		}
+		if !a.ResourceRequest {
+			return any(rule.NonResourceURLs, func(url string) bool {
+				isPrefix := strings.HasSuffix(url, "*") // kube-apiserver ignores how many there are
+				return url == a.Path || isPrefix && strings.HasPrefix(a.Path, strings.TrimRight(url, "*"))
+			})
+		}
+		named := len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, a.Name)
+		return named && any(rule.APIGroups, is(a.APIGroup)) && any(rule.Resources, func(r string) bool {
+			resource, subresource, hasSub := strings.Cut(r, "/")
+			switch {
+			case r == "*":
+				return true
+			case hasSub != (a.Subresource != ""):
+				return false
+			case !hasSub:
+				return resource == a.Resource
+			}
+			return subresource == a.Subresource && (resource == "*" || resource == a.Resource)
+		})
+	}
+	isSubject := func(subjects []rbacv1.Subject, bindingNamespace string) bool {
+		for _, s := range subjects {
+			if s.Kind == "ServiceAccount" && s.Namespace == "" {
+				s.Namespace = bindingNamespace
+			}
+			if s.Kind == "User" && s.Name == a.User.GetName() ||
+				s.Kind == "Group" && slices.Contains(a.User.GetGroups(), s.Name) ||
+				s.Kind == "ServiceAccount" && s.Namespace != "" &&
+					a.User.GetName() == "system:serviceaccount:"+s.Namespace+":"+s.Name {
+				return true
+			}
+		}
+		return false
+	}
+	var rules []rbacv1.PolicyRule
+	role := func(ref rbacv1.RoleRef, namespace string) {
+		if r := p.ClusterRoles[ref.Name]; ref.Kind == "ClusterRole" && r != nil {
+			rules = append(rules, r.Rules...)
+		}
+		if r := p.Roles[Key{namespace, ref.Name}]; ref.Kind == "Role" && r != nil {
+			rules = append(rules, r.Rules...)
+		}
+	}
+	for _, b := range p.ClusterBindings {
+		if isSubject(b.Subjects, "") {
+			role(b.RoleRef, "")
+		}
+	}
+	for namespace, in := range p.RoleBindings {
+		for _, b := range in {
+			if a.Namespace == namespace && isSubject(b.Subjects, namespace) {
+				role(b.RoleRef, namespace)
+			}
+		}
+	}
+	return slices.ContainsFunc(rules, matches)
+}
+
+// world makes random policies and requests of few values, so that they meet.
+type world struct{ *rand.Rand }
+
+func (w world) one(values ...string) string { return values[w.IntN(len(values))] }
+
+func (w world) some(values ...string) (out []string) {
+	for range 1 + w.IntN(3) {
+		out = append(out, w.one(values...))
+	}
+	return out
+}
+
+func (w world) rules() (rules []rbacv1.PolicyRule) {
+	for range 2 + w.IntN(4) {
+		rule := rbacv1.PolicyRule{Verbs: w.some("get", "list", "create", "*")}
+		if w.IntN(5) == 0 {
+			rule.NonResourceURLs = w.some("/api", "/api/*", "/apis*", "*", "/healthz", "/a**")
+		} else {
+			rule.APIGroups = w.some("", "rbac.authorization.k8s.io", "*")
+			rule.Resources = w.some("pods", "pods/log", "nodes", "*", "*/log", "*/status", "nodes/status", "pods/*")
+			if w.IntN(4) == 0 {
+				rule.ResourceNames = w.some("a", "b", "")
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func (w world) subjects() (subjects []rbacv1.Subject) {
+	for range 1 + w.IntN(4) {
+		s := rbacv1.Subject{Kind: w.one("User", "Group", "ServiceAccount"), Name: w.one("ann", "bob", "ops", "robot")}
+		if s.Kind == "ServiceAccount" {
+			s.Namespace = w.one("", "n1", "n2")
+		}
+		if s.Kind == "User" && w.IntN(4) == 0 {
+			s.Name = "system:serviceaccount:n1:robot"
+		}
+		subjects = append(subjects, s)
+	}
+	return subjects
+}
+
+func (w world) policy() *Policy {
+	p := &Policy{
+		Roles: map[Key]*rbacv1.Role{}, ClusterRoles: map[string]*rbacv1.ClusterRole{},
+		RoleBindings:    map[string]map[string]*rbacv1.RoleBinding{},
+		ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{},
+	}
+	for i := range 3 {
+		name, namespace := fmt.Sprint("r", i), w.one("n1", "n2")
+		p.Roles[Key{namespace, name}] = &rbacv1.Role{Rules: w.rules()}
+		p.ClusterRoles[name] = &rbacv1.ClusterRole{Rules: w.rules()}
+	}
+	for i := range 2 + w.IntN(6) {
+		name, namespace := fmt.Sprint("b", i), w.one("n1", "n2")
+		if p.RoleBindings[namespace] == nil {
+			p.RoleBindings[namespace] = map[string]*rbacv1.RoleBinding{}
+		}
+		p.RoleBindings[namespace][name] = &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Subjects: w.subjects(),
+			RoleRef: rbacv1.RoleRef{Kind: w.one(KindRole, KindClusterRole), Name: w.one("r0", "r1", "r2", "none")},
+		}
+	}
+	for i := range w.IntN(4) {
+		p.ClusterBindings[fmt.Sprint("c", i)] = &rbacv1.ClusterRoleBinding{
+			Subjects: w.subjects(), RoleRef: rbacv1.RoleRef{Kind: KindClusterRole, Name: w.one("r0", "r1", "none")},
+		}
+	}
+	return p
+}
+
+func (w world) request() authorizer.AttributesRecord {
+	a := authorizer.AttributesRecord{
+		User: &user.DefaultInfo{
+			Name:   w.one("ann", "bob", "system:serviceaccount:n1:robot", "system:serviceaccount:n2:robot"),
+			Groups: w.some("ops", "others", "system:authenticated"),
+		},
+		Verb: w.one("get", "list", "create", "delete"), ResourceRequest: w.IntN(5) > 0,
+	}
+	if !a.ResourceRequest {
+		a.Path = w.one("/api", "/api/v1", "/apis", "/apis/x", "/healthz", "/ab", "/")
+		return a
+	}
+	a.Namespace, a.APIGroup, a.Resource = w.one("", "n1", "n1", "n2", "n2", "n3"),
+		w.one("", "", "rbac.authorization.k8s.io"), w.one("pods", "nodes")
+	a.Subresource, a.Name = w.one("", "", "log", "status"), w.one("", "a", "b", "c")
+	return a
+}
+
+// TestRolesAreThoseOfRBAC compares 2,000 random (roles, bindings, request) triples with a direct reading of
+// the rules.
+func TestRolesAreThoseOfRBAC(t *testing.T) {
+	seed := rand.Uint64()
+	w, allowed := world{rand.New(rand.NewPCG(seed, 1))}, 0
+	for i := range 2000 {
+		p, a := w.policy(), w.request()
+		got, reason := p.Authorize(a)
+		if want := reference(p, a); got != want {
+			t.Fatalf("seed %d, triple %d: %t (%s), want %t: %+v", seed, i, got, reason, want, a)
+		}
+		rules, _ := p.RulesFor(a.User, a.Namespace)
+		if Allows(rules, a) != got {
+			t.Fatalf("seed %d, triple %d: RulesFor says otherwise: %v", seed, i, rules)
+		}
+		if got {
+			allowed++
+		}
+	}
+	if allowed < 200 || allowed > 1800 {
+		t.Errorf("%d of 2000 are allowed: the triples show little", allowed)
+	}
+	t.Logf("%d of 2000 are allowed", allowed)
+}
+
+// TestReasons: an answer names the binding that allows a request, or the role that is missing.
+func TestReasons(t *testing.T) {
+	p := &Policy{
+		ClusterRoles: map[string]*rbacv1.ClusterRole{"view": {Rules: viewRules()}},
+		RoleBindings: map[string]map[string]*rbacv1.RoleBinding{"n1": {"ann": {
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}}, RoleRef: rbacv1.RoleRef{Kind: KindClusterRole, Name: "view"},
+		}}},
+		ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{"lost": {
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "bob"}}, RoleRef: rbacv1.RoleRef{Kind: KindClusterRole, Name: "none"},
+		}},
+	}
+	get := authorizer.AttributesRecord{
+		Verb: "get", Namespace: "n1", Resource: "ignitionconfigs", Name: "x", ResourceRequest: true,
+	}
+	for name, want := range map[string]string{
+		"ann": `RBAC: allowed by RoleBinding "ann/n1" of ClusterRole "view" to User "ann"`,
+		"bob": `RBAC: clusterroles.rbac.authorization.k8s.io "none" not found`,
+		"eve": "",
+	} {
+		get.User = &user.DefaultInfo{Name: name}
+		if _, reason := p.Authorize(get); reason != want {
+			t.Errorf("%s: %s", name, reason)
+		}
+	}
+}
+
+// TestBuiltinRolesAreNested: admin has what edit has, and edit what view has; view changes nothing and reads
+// nothing confidential.
+func TestBuiltinRolesAreNested(t *testing.T) {
+	p := &Policy{ClusterRoles: map[string]*rbacv1.ClusterRole{}, ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{}}
+	for _, role := range ClusterRoles() {
+		p.ClusterRoles[role.Name] = role
+		p.ClusterBindings[role.Name] = &rbacv1.ClusterRoleBinding{
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: role.Name}},
+			RoleRef:  rbacv1.RoleRef{Kind: KindClusterRole, Name: role.Name},
+		}
+		if errs := ValidateClusterRole(role); len(errs) > 0 {
+			t.Errorf("%s: %v", role.Name, errs)
+		}
+	}
+	for _, pair := range [][2]string{{ClusterAdmin, Admin}, {Admin, Edit}, {Edit, View}} {
+		who := &user.DefaultInfo{Name: pair[0]}
+		if err := p.ConfirmNoEscalation(who, "", p.ClusterRoles[pair[1]].Rules); err != nil {
+			t.Errorf("%s lacks what %s has: %v", pair[0], pair[1], err)
+		}
+		who.Name = pair[1]
+		if p.ConfirmNoEscalation(who, "", p.ClusterRoles[pair[0]].Rules) == nil {
+			t.Errorf("%s has what %s has", pair[1], pair[0])
+		}
+	}
+	for _, rule := range viewRules() {
+		for _, verb := range rule.Verbs {
+			if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+				t.Errorf("view may %s %v", verb, rule.Resources)
+			}
+		}
+		for _, resource := range rule.Resources {
+			if slices.Contains([]string{"*", "secrets", "baremetalhosts/credentials", "ignitionconfigs/source",
+				"ignitionconfigs/rendered"}, resource) {
+				t.Errorf("view reads %s", resource)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/component-helpers/auth/rbac/validation"
+
+	"glowplug/internal/domain/rbac"
+	"glowplug/internal/store/kinds"
+)
+
+// createRoles creates the built-in roles and their bindings as soon as the store answers. As in
+// Kubernetes, it adds what is missing in those that exist, unless their annotation
+// rbac.authorization.kubernetes.io/autoupdate says false.
+func createRoles(ctx context.Context, stores map[string]storage.Interface, logger *slog.Logger) {
+	_ = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := ensureRoles(ctx, stores)
+		if err != nil {
+			logger.Debug("cannot create the built-in roles yet", "error", err)
+		}
+		return err == nil, nil
+	})
+}
+
+func ensureRoles(ctx context.Context, stores map[string]storage.Interface) error {
+	for _, role := range rbac.ClusterRoles() {
+		err := ensureBuiltin(ctx, stores[kinds.ClusterRoles], kinds.ClusterRoles, role,
+			func(stored *rbacv1.ClusterRole) (complete bool) {
+				complete, missing := validation.Covers(stored.Rules, role.Rules)
+				stored.Rules = append(stored.Rules, missing...)
+				return complete
+			})
+		if err != nil {
+			return err
+		}
+	}
+	for _, binding := range rbac.ClusterRoleBindings() {
+		err := ensureBuiltin(ctx, stores[kinds.ClusterRoleBindings], kinds.ClusterRoleBindings, binding,
+			func(stored *rbacv1.ClusterRoleBinding) (complete bool) {
+				if slices.Contains(stored.Subjects, binding.Subjects[0]) {
+					return true
+				}
+				stored.Subjects = append(stored.Subjects, binding.Subjects...)
+				return false
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureBuiltin creates an object, or lets add complete the stored one.
+func ensureBuiltin[T object](ctx context.Context, store storage.Interface, resource string, builtin T,
+	add func(stored T) (complete bool)) error {
+	key := "/" + resource + "/" + builtin.GetName()
+	stored := newObject(resource).(T)
+	err := store.Get(ctx, key, storage.GetOptions{}, stored)
+	if storage.IsNotFound(err) {
+		rest.FillObjectMetaSystemFields(builtin)
+		err = store.Create(ctx, key, builtin, newObject(resource), 0)
+		if storage.IsExist(err) { // by another server
+			return nil
+		}
+		return err
+	}
+	if err != nil || stored.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false" || add(stored) {
+		return err
+	}
+	return store.GuaranteedUpdate(ctx, key, newObject(resource), false, nil,
+		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			add(obj.(T))
+			return obj, nil, nil
+		}, nil)
+}
