@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 	"glowplug/internal/controller/template"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/rbac"
 	"glowplug/internal/image"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
@@ -78,6 +80,7 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 	}
 	inv.Images().Load(l.items[kinds.ISCSICdroms])
 	inv.Configs().Load(l.items[kinds.IgnitionConfigs])
+	inv.RoleBindings().Load(l.items[kinds.RoleBindings])
 	inv.Hosts().Load(l.items[kinds.BareMetalHosts])
 	return inv, append(problems, l.configs.reconcile()...), nil
 }
@@ -123,7 +126,7 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 	object.SetCreationTimestamp(metav1.NewTime(time.Unix(1, 0).UTC()))
 	object.SetGeneration(1)
 	key := object.GetName()
-	if kind.Resource != kinds.StreamReleases { // which have no namespace
+	if kinds.Namespaced(kind.Resource) {
 		object.SetNamespace(cmp.Or(object.GetNamespace(), v1.NamespaceDefault))
 		key = object.GetNamespace() + "/" + key
 	}
@@ -163,6 +166,9 @@ func validate(obj runtime.Object) field.ErrorList {
 		return api.ValidateStreamRelease(o)
 	case *v1.ConfigMap:
 		return v1.ValidateConfigMap(o)
+	case *rbacv1.RoleBinding:
+		rbac.SetDefaults(&o.RoleRef, o.Subjects)
+		return rbac.ValidateRoleBinding(o)
 	}
 	return nil
 }

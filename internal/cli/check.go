@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -17,6 +18,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/rbac"
 	"glowplug/internal/domain/report"
 	"glowplug/internal/manifest"
 	"glowplug/internal/serve/api"
@@ -158,8 +160,9 @@ func (c *checker) document(doc *manifest.Document) error {
 		return c.print(doc.File, p.source, p.unreadable(doc.Err))
 	}
 	var found report.Report
-	if doc.APIVersion != "v1" {
-		found = append(found, p.finding("apiVersion", fmt.Sprintf("apiVersion is %q and has to be \"v1\"", doc.APIVersion)))
+	if version := cmp.Or(accessVersions[doc.Kind], v1.SchemeGroupVersion.String()); doc.APIVersion != version {
+		found = append(found, p.finding("apiVersion", fmt.Sprintf("apiVersion is %q and has to be %q", doc.APIVersion,
+			version)))
 	}
 	switch check, known := checks[doc.Kind]; {
 	case doc.Kind == "IgnitionConfig":
@@ -175,7 +178,8 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, check(p, doc)...)
 	default:
 		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
-		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap and Namespace"
+		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap, Namespace, and Role, " +
+			"RoleBinding, ClusterRole and ClusterRoleBinding"
 		found = append(found, f)
 	}
 	if found.HasError() {
@@ -220,6 +224,26 @@ var checks = map[string]func(*places, *manifest.Document) report.Report{
 		return api.ValidateStreamRelease(r)
 	}),
 	"Namespace": checkAs(func(*v1.Namespace) field.ErrorList { return nil }),
+	"Role":      checkAs(rbac.ValidateRole),
+	"RoleBinding": checkAs(func(b *rbacv1.RoleBinding) field.ErrorList {
+		rbac.SetDefaults(&b.RoleRef, b.Subjects)
+		return rbac.ValidateRoleBinding(b)
+	}),
+	"ClusterRole": checkAs(func(r *rbacv1.ClusterRole) field.ErrorList {
+		r.Namespace = ""
+		return rbac.ValidateClusterRole(r)
+	}),
+	"ClusterRoleBinding": checkAs(func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
+		b.Namespace = ""
+		rbac.SetDefaults(&b.RoleRef, b.Subjects)
+		return rbac.ValidateClusterRoleBinding(b)
+	}),
+}
+
+// accessVersions has the API version of the kinds that are not of the legacy core group.
+var accessVersions = map[string]string{
+	"Role": rbacv1.SchemeGroupVersion.String(), "RoleBinding": rbacv1.SchemeGroupVersion.String(),
+	"ClusterRole": rbacv1.SchemeGroupVersion.String(), "ClusterRoleBinding": rbacv1.SchemeGroupVersion.String(),
 }
 
 func checkAs[T any, P object[T]](validate func(P) field.ErrorList) func(*places, *manifest.Document) report.Report {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,6 +68,9 @@ type Request struct {
 	// Method is GET where it is "".
 	Method                                 string
 	Resource, Namespace, Name, Subresource string
+	// Root is the path of the API group of the resource, such as /apis/GROUP/v1; "": that of the
+	// legacy core group.
+	Root string
 	// Path is asked for instead of a resource; it is escaped.
 	Path  string
 	Query url.Values
@@ -85,6 +89,9 @@ func (c *Client) url(r *Request) (string, error) {
 	if r.Path != "" {
 		at = at.AbsPath("/")
 	} else {
+		if r.Root != "" {
+			at = at.AbsPath(r.Root) // instead of the path of the legacy core group
+		}
 		at = at.Namespace(r.Namespace).Resource(r.Resource)
 		if r.Name != "" {
 			at = at.Name(r.Name).SubResource(r.Subresource)
@@ -241,10 +248,16 @@ func MayRetry(err error) bool {
 	return refused.retryAfter || slices.Contains(overloaded, refused.Code)
 }
 
-// namespaced has the kinds that a manifest may contain, and whether they have namespaces.
-var namespaced = map[string]bool{
-	"IgnitionConfig": true, "BareMetalHost": true, "ISCSICdrom": true, "ConfigMap": true, "StreamRelease": false,
-	"Namespace": false,
+// namespaced has the kinds that a manifest may contain, by API version, and whether they have
+// namespaces.
+var namespaced = map[string]map[string]bool{
+	v1.SchemeGroupVersion.String(): {
+		"IgnitionConfig": true, "BareMetalHost": true, "ISCSICdrom": true, "ConfigMap": true, "StreamRelease": false,
+		"Namespace": false,
+	},
+	rbacv1.SchemeGroupVersion.String(): {
+		"Role": true, "RoleBinding": true, "ClusterRole": false, "ClusterRoleBinding": false,
+	},
 }
 
 // RequestFor returns a request for the object of a document, to read it.
@@ -252,11 +265,14 @@ func RequestFor(doc *manifest.Document) (*Request, error) {
 	if doc.Err != nil {
 		return nil, doc.Err
 	}
-	hasNamespace, ok := namespaced[doc.Kind]
-	if !ok || doc.APIVersion != v1.SchemeGroupVersion.String() {
+	hasNamespace, ok := namespaced[doc.APIVersion][doc.Kind]
+	if !ok {
 		return nil, fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
 	}
 	r := &Request{Resource: strings.ToLower(doc.Kind) + "s", Name: doc.Name}
+	if doc.APIVersion != v1.SchemeGroupVersion.String() {
+		r.Root = "/apis/" + doc.APIVersion
+	}
 	if hasNamespace {
 		r.Namespace = cmp.Or(doc.Namespace, v1.NamespaceDefault)
 	}

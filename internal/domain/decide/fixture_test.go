@@ -87,7 +87,12 @@ func marshal(t testing.TB, v any) []byte {
 // inventory loads the objects.
 func (l *lab) inventory(t testing.TB) *snapshot.Inventory {
 	t.Helper()
-	inv := snapshot.New(snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return l.inventoryWith(t, snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+}
+
+func (l *lab) inventoryWith(t testing.TB, opts snapshot.Options) *snapshot.Inventory {
+	t.Helper()
+	inv := snapshot.New(opts)
 	var hosts, configs, images []kvstore.Item
 	for _, h := range l.hosts {
 		hosts = append(hosts, kvstore.Item{Key: h.Namespace + "/" + h.Name, Revision: 1, Value: marshal(t, h)})

@@ -16,11 +16,9 @@ const (
 	maxSubjects = 1000
 )
 
-// SetDefaultsRoleRef sets the API group of a reference to a role.
-func SetDefaultsRoleRef(ref *rbacv1.RoleRef) { ref.APIGroup = cmp.Or(ref.APIGroup, rbacv1.GroupName) }
-
-// SetDefaultsSubjects sets the API groups of users and groups.
-func SetDefaultsSubjects(subjects []rbacv1.Subject) {
+// SetDefaults sets the API groups of the role, the users and the groups of a binding.
+func SetDefaults(ref *rbacv1.RoleRef, subjects []rbacv1.Subject) {
+	ref.APIGroup = cmp.Or(ref.APIGroup, rbacv1.GroupName)
 	for i := range subjects {
 		if s := &subjects[i]; s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind {
 			s.APIGroup = cmp.Or(s.APIGroup, rbacv1.GroupName)

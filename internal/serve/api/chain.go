@@ -35,13 +35,14 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = withBodyLimit(h, c.MaxRequestBodyBytes)
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, c.LongRunningFunc)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
+	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
+	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
+	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
 	h = traceUser(h, func(t *traceData, user string) {
-		if t.admitted = true; user != t.user {
+		if user != t.user {
 			t.as = user
 		}
 	})
-	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
-	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
 	h = traceUser(h, func(t *traceData, user string) { t.user = user })
 	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, http.HandlerFunc(s.guard.refuse), nil, nil)

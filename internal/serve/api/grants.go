@@ -119,7 +119,6 @@ func (g grants) checkClusterBinding(ctx context.Context, who user.Info, b, old *
 // checkRoleRef returns an error unless a user may bind a role, or has all its rules.
 func (g grants) checkRoleRef(ctx context.Context, who user.Info, resource, namespace, name string,
 	ref rbacv1.RoleRef) error {
-	rbac.SetDefaultsRoleRef(&ref)
 	if ref.Kind != rbac.KindRole && ref.Kind != rbac.KindClusterRole {
 		return nil // the validation refuses it
 	}

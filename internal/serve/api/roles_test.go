@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -351,6 +352,36 @@ func TestInvalidRoles(t *testing.T) {
 		answer := a.must(http.StatusUnprocessableEntity, "POST", test.path, `{"metadata":{"name":"x"},`+test.fields+`}`)
 		if got := strings.Join(answer.fields(t), " "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// TestWhoIsBelieved: the endpoints for machines believe a user who may impersonate every host. Another credential
+// makes its bearer no machine.
+func TestWhoIsBelieved(t *testing.T) {
+	a := startOn(t, newStores(t), Door{}, func(opts *Options) {
+		opts.TokenFile = t.TempDir() + "/tokens.csv"
+		writeTokens(t, opts.TokenFile, "token-vic,vic,1\ntoken-ann,ann,2\ntoken-eve,eve,3\n")
+	})
+	admin := []string{"Authorization", "Bearer admin-token"}
+	a.bind(rbac.Admin, "vic", admin...)
+	a.must(http.StatusCreated, "POST", clusterRoles, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "machines"},
+		Rules: []rbacv1.PolicyRule{{
+			Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"baremetalhosts"},
+		}},
+	}, admin...)
+	a.bind("machines", "ann", admin...)
+	a.bindIn("machines", "eve", admin...)
+	for token, want := range map[string]bool{
+		"admin-token": true, "token-ann": true, "token-vic": false, "token-eve": false, "wrong": false, "": false,
+	} {
+		r := httptest.NewRequest("GET", "/api/v1/ignition?mac=x", nil).WithContext(WithDoor(t.Context(), Door{}))
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		if got := a.server.Believe(r); got != want {
+			t.Errorf("%q: %t", token, got)
 		}
 	}
 }

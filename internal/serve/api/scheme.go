@@ -80,13 +80,11 @@ var rbacTypes = []runtime.Object{
 func addRBACDefaults(s *runtime.Scheme) {
 	s.AddTypeDefaultingFunc(&rbacv1.RoleBinding{}, func(obj any) {
 		b := obj.(*rbacv1.RoleBinding)
-		rbac.SetDefaultsRoleRef(&b.RoleRef)
-		rbac.SetDefaultsSubjects(b.Subjects)
+		rbac.SetDefaults(&b.RoleRef, b.Subjects)
 	})
 	s.AddTypeDefaultingFunc(&rbacv1.ClusterRoleBinding{}, func(obj any) {
 		b := obj.(*rbacv1.ClusterRoleBinding)
-		rbac.SetDefaultsRoleRef(&b.RoleRef)
-		rbac.SetDefaultsSubjects(b.Subjects)
+		rbac.SetDefaults(&b.RoleRef, b.Subjects)
 	})
 }
 

@@ -140,7 +140,11 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 		line.add("method", r.Method)
 		line.add("path", r.URL.Path)
 		line = append(line, slog.Int("status", status))
-		t.logger.LogAttrs(r.Context(), slog.LevelWarn, "a credential was refused", line...)
+		message := "a credential was refused"
+		if seen.user != "" && status == http.StatusForbidden {
+			message = "a request was refused: no role of the user allows it"
+		}
+		t.logger.LogAttrs(r.Context(), slog.LevelWarn, message, line...)
 		return
 	}
 	if ok && info.IsResourceRequest {

@@ -144,6 +144,14 @@ func TestRefusedCredentialsLeaveALine(t *testing.T) {
 			t.Errorf("%q: %s", step.authorization, got)
 		}
 	}
+	asJo := append([]string{"Authorization", "Bearer admin-token"}, as("jo")...)
+	a.must(http.StatusForbidden, "GET", hosts, nil, asJo...)
+	const forbidden = "a request was refused: no role of the user allows it"
+	await(t, func() bool { return len(lines(forbidden)) == 1 })
+	if got := lines(forbidden)[0]; !strings.Contains(got, " user=admin as=jo client=127.0.0.1 ") ||
+		!strings.Contains(got, " path="+hosts+" status=403") {
+		t.Error(got)
+	}
 	if got := lines("api write"); len(got) > 0 {
 		t.Errorf("a refused write is told twice: %s", got)
 	}
