@@ -136,7 +136,7 @@ func (s *writer) settle(ctx context.Context, key string) (e *entry, expect uint6
 	var last uint64
 	if l.replicas < 2 || slices.Contains(s.metrics.lostKeys(), key) {
 		message, err := s.lastMessage(ctx, l, key)
-		if err != nil || !s.progress.await(ctx, message.rev) {
+		if err != nil {
 			return nil, 0, s.timeout("reading after a conflict")
 		}
 		last = message.rev
@@ -146,8 +146,23 @@ func (s *writer) settle(ctx context.Context, key string) (e *entry, expect uint6
 		}
 		last = s.keys.Get(key).Revision
 	}
+	e, expect, ok = s.entryAfter(ctx, key, last)
+	if !ok {
+		return nil, 0, s.timeout("reading after a conflict")
+	}
+	return e, expect, nil
+}
+
+// entryAfter returns the mirror's entry of a key, nil if there is none, once the mirror has the key's
+// message of a revision, with the revision that the next write of the key has to expect. The key log
+// has a revision before the mirror has it: without the wait a write that is made of what the mirror
+// had before would expect a revision that it does not know, and replace it.
+func (s *contents) entryAfter(ctx context.Context, key string, last uint64) (e *entry, expect uint64, ok bool) {
+	if !s.progress.await(ctx, last) {
+		return nil, 0, false
+	}
 	if e = s.mirror.get(key); e != nil {
 		last = max(last, e.Revision)
 	}
-	return e, last, nil
+	return e, last, true
 }
