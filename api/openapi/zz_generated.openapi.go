@@ -2214,6 +2214,13 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 							Format:      "",
 						},
 					},
+					"confidential": {
+						SchemaProps: spec.SchemaProps{
+							Description: "confidential says that the source, and what machines are served of it, has secrets. Users without the verb get on ignitionconfigs/source read <redacted> in config, in the messages of the status and in the annotation of kubectl apply. The result of a config with a confidential layer is confidential too: it needs get on ignitionconfigs/rendered.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"kickstartVersion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "kickstartVersion is the version of the installer, such as \"RHEL10\" or \"F43\". The server checks the commands of a kickstart against this version, and reports findings as warnings, never as errors. The default is the newest Fedora release.",

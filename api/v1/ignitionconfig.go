@@ -67,6 +67,12 @@ type IgnitionConfigSpec struct {
 	Format string `json:"format"`
 	// config is the source, at most 2 MiB.
 	Config string `json:"config"`
+	// confidential says that the source, and what machines are served of it, has secrets. Users
+	// without the verb get on ignitionconfigs/source read <redacted> in config, in the messages of
+	// the status and in the annotation of kubectl apply. The result of a config with a confidential
+	// layer is confidential too: it needs get on ignitionconfigs/rendered.
+	// +optional
+	Confidential bool `json:"confidential,omitempty"`
 	// kickstartVersion is the version of the installer, such as "RHEL10" or "F43". The
 	// server checks the commands of a kickstart against this version, and reports findings
 	// as warnings, never as errors. The default is the newest Fedora release.
@@ -318,4 +324,18 @@ type IgnitionConfigList struct {
 	metav1.ListMeta `json:"metadata"`
 
 	Items []IgnitionConfig `json:"items"`
+}
+
+// ConfidentialFindings stands for what a compiler says of a confidential config, which may quote its
+// source.
+const ConfidentialFindings = "spec.config has findings, which are confidential: status has them for users with the " +
+	"verb get on ignitionconfigs/source"
+
+// OpenMessage returns status.errorMessage, or ConfidentialFindings in place of that of a confidential
+// config, for events and logs.
+func (c *IgnitionConfig) OpenMessage() string {
+	if c.Spec.Confidential && c.Status.ErrorMessage != "" {
+		return ConfidentialFindings
+	}
+	return c.Status.ErrorMessage
 }

@@ -15,6 +15,12 @@ func TestTroubleshootingPage(t *testing.T) {
 	r.runPage(t, "troubleshooting.md", machines, 15)
 }
 
+// TestRolesPage does what docs/roles.md shows.
+func TestRolesPage(t *testing.T) {
+	needs(t)
+	newRack(t).runPage(t, "roles.md", nil, 12)
+}
+
 // TestKnowBeforeBootPage does what docs/know-before-boot.md shows.
 func TestKnowBeforeBootPage(t *testing.T) {
 	needs(t, "root", "ip")

@@ -108,7 +108,7 @@ func (c *Controller) convertAtOnce(config *v1.IgnitionConfig) {
 func (c *Controller) record(config *v1.IgnitionConfig) {
 	object := controller.ConfigReference(config)
 	if config.Status.Phase == v1.PhaseError {
-		c.opts.Recorder.Record(object, v1.EventWarning, "CompileFailed", config.Status.ErrorMessage)
+		c.opts.Recorder.Record(object, v1.EventWarning, "CompileFailed", config.OpenMessage())
 		return
 	}
 	c.opts.Recorder.Record(object, v1.EventNormal, "Compiled",
@@ -166,7 +166,7 @@ func (c *Controller) adopt(ctx context.Context, ref snapshot.Ref) error {
 		return err
 	}
 	c.convertLater(out)
-	c.recordAdoption(out, out.Status.ErrorMessage)
+	c.recordAdoption(out, out.OpenMessage())
 	return nil
 }
 

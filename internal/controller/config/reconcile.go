@@ -155,7 +155,7 @@ func (c *Controller) refused(ctx context.Context, config *v1.IgnitionConfig, cau
 	if out == nil && !apierrors.IsRequestEntityTooLargeError(err) {
 		return refusedRetry, err
 	}
-	failed := &v1.IgnitionConfig{ObjectMeta: config.ObjectMeta}
+	failed := &v1.IgnitionConfig{ObjectMeta: config.ObjectMeta} // the message does not quote the source
 	failed.Status.Phase, failed.Status.ErrorMessage = v1.PhaseError, message
 	c.record(failed) // also where the store has no space for the message
 	return refusedRetry, nil

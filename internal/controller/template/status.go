@@ -233,6 +233,6 @@ func (c *Controller) report(config *v1.IgnitionConfig, before result) {
 	case status.Phase == v1.PhaseReady && status.Hosts != nil:
 		c.opts.Recorder.Record(object, v1.EventNormal, "Rendered", fmt.Sprintf("rendered for %d hosts", status.Hosts.Total))
 	case status.Phase == v1.PhaseError:
-		c.opts.Recorder.Record(object, v1.EventWarning, "RenderFailed", cmp.Or(status.ErrorMessage, "it cannot be rendered"))
+		c.opts.Recorder.Record(object, v1.EventWarning, "RenderFailed", cmp.Or(config.OpenMessage(), "it cannot be rendered"))
 	}
 }

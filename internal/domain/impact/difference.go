@@ -18,6 +18,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -38,9 +39,12 @@ func (g *groups) difference(one *alike) string {
 		if before == nil || after == nil || bytes.Equal(before, after) {
 			continue
 		}
-		if typ == decide.Ignition {
+		switch {
+		case !g.isShown(&g.before, one.first.before, typ) || !g.isShown(&g.after, one.first.after, typ):
+			texts = append(texts, concealed)
+		case typ == decide.Ignition:
 			texts = append(texts, DifferenceOf(before, after))
-		} else {
+		default:
 			texts = append(texts, lineDifference("kickstart", string(before), string(after)))
 		}
 	}
@@ -49,6 +53,19 @@ func (g *groups) difference(one *alike) string {
 		text = strings.ToValidUTF8(text[:maxDifference], "") + "\n(the difference is longer)\n"
 	}
 	return text
+}
+
+// concealed is the difference of a config that may not be shown.
+const concealed = "(confidential: needs get on ignitionconfigs/rendered)\n"
+
+// isShown reports whether the bytes that a host receives may be shown.
+func (g *groups) isShown(s *side, h *snapshot.Host, typ string) bool {
+	if g.mayShow == nil {
+		return true
+	}
+	// The config of a rendering is a copy.
+	config := s.view.Config(s.decider.Receives(h, typ).Config.Ref)
+	return config != nil && g.mayShow(s.view, config)
 }
 
 // notVisible is the difference of configs whose values are the same.

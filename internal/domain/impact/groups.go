@@ -27,6 +27,8 @@ const (
 type groups struct {
 	*assessor
 	same map[change]*alike
+	// mayShow is Options.MayShow.
+	mayShow func(snapshot.View, *snapshot.Config) bool
 }
 
 // change is the outcomes before and after.
@@ -45,7 +47,7 @@ type alike struct {
 }
 
 func newGroups(a *assessor) *groups {
-	return &groups{a, map[change]*alike{}}
+	return &groups{assessor: a, same: map[change]*alike{}}
 }
 
 // add adds a host, unless nothing changes for it.

@@ -161,8 +161,10 @@ type Options struct {
 	Merging context.Context
 	// Pause is called often while the impact is computed, so that others can work; nil: nothing is.
 	Pause func()
-	// Show has the differences of the bytes computed.
-	Show bool
+	// Show has the differences of the bytes computed. MayShow reports whether those of a config may be
+	// shown; nil: those of all may.
+	Show    bool
+	MayShow func(view snapshot.View, config *snapshot.Config) bool
 }
 
 // New computes the impact of changes. It needs some microseconds for each host that the changes
@@ -190,6 +192,7 @@ func New(ctx context.Context, o Options) (*Impact, error) {
 		}
 		g.add(&found[i])
 	}
+	g.mayShow = o.MayShow
 	result := g.result(ctx, o.Show)
 	result.Hosts, result.Strangers = total, a.strangers()
 	result.before, result.after = &a.before, &a.after

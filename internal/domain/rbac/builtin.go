@@ -43,7 +43,8 @@ func viewRules() []rbacv1.PolicyRule {
 func editRules() []rbacv1.PolicyRule {
 	return append(viewRules(),
 		rule(writing, append(slices.Clone(namespaced), "baremetalhosts/status", "iscsicdroms/status", "events")...),
-		rule([]string{"get"}, "baremetalhosts/credentials", "ignitionconfigs/rendered", "ignitionconfigs/source"),
+		rule([]string{"get"}, "baremetalhosts/credentials", "ignitionconfigs/rendered",
+			"ignitionconfigs/source", "iscsicdroms/credentials"),
 		rule([]string{"get", "update"}, "iscsicdroms/iso"),
 		rule([]string{"create"}, "impact"),
 	)

@@ -82,10 +82,14 @@ func (e *endpoint) finish(ctx context.Context, a *attempt) {
 // Create stores a new object.
 func (e *endpoint) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
 	options *metav1.CreateOptions) (runtime.Object, error) {
+	if err := e.secrecy.restore(obj, nil); err != nil {
+		return nil, err
+	}
 	ctx, a := e.withAttempt(ctx, options.DryRun)
 	out, err := e.Store.Create(ctx, obj, validate, options)
 	if err == nil {
 		e.finish(ctx, a)
+		e.secrecy.redact(ctx, out)
 	}
 	return out, err
 }
@@ -111,6 +115,7 @@ func (e *endpoint) Delete(ctx context.Context, name string, validate rest.Valida
 	out, gone, err := e.Store.Delete(ctx, name, noted, options)
 	if err == nil {
 		e.finish(ctx, a)
+		e.secrecy.redact(ctx, out)
 	}
 	return out, gone, err
 }

@@ -36,7 +36,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = withBudget(h, s.opts.Requests, s.opts.Watches, c.LongRunningFunc)
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
-	h = endpointfilters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
+	h = endpointfilters.WithAuthorization(h, resultAuthorizer(c.Authorization.Authorizer), c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
 	h = traceUser(h, func(t *traceData, user string) {
 		if user != t.user {

@@ -10,6 +10,7 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
+	"glowplug/internal/store/kinds"
 )
 
 // maxWarnings bounds the Warning headers of one answer.
@@ -134,6 +135,10 @@ func configDone(opts *Options) func(ctx context.Context, a *attempt) {
 		warnings := configWarnings(config, old, a.dryRun)
 		if opts.ConfigWarnings != nil {
 			warnings = append(warnings, opts.ConfigWarnings(config)...)
+		}
+		if len(warnings) > 0 && config.Spec.Confidential &&
+			!opts.rights.mayGet(ctx, kinds.IgnitionConfigs, subresourceSource, config.Namespace, config.Name) {
+			warnings = []string{v1.ConfidentialFindings}
 		}
 		for _, text := range warnings {
 			warning.AddWarning(ctx, "", text)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -144,6 +145,10 @@ func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show 
 	return impact.New(pace.ctx, impact.Options{
 		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order,
 		Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
+		MayShow: func(view snapshot.View, c *snapshot.Config) bool {
+			return !c.Confidential && !view.HasConfidentialLayer(c) ||
+				p.opts.rights.mayGet(pace.ctx, kinds.IgnitionConfigs, subresourceRendered, c.Namespace, c.Name)
+		},
 	})
 }
 

@@ -37,6 +37,8 @@ type kind[T object] struct {
 	table rest.TableConvertor
 	// read completes an object that a client reads; nil: it is read as it is stored.
 	read func(obj T)
+	// secrecy is what is confidential in an object; nil: nothing.
+	secrecy *secrecy
 	// fields select objects; nil: only metadata.name and metadata.namespace do.
 	fields selectable[T]
 	strategy[T]
@@ -69,7 +71,7 @@ func (k *kind[T]) statusStrategy() *strategy[T] {
 func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 	return &kind[*v1.IgnitionConfig]{
 		resource: kinds.IgnitionConfigs, singular: "ignitionconfig", shortName: "ign", inAll: true,
-		table: configTable(opts.HostStatus), fields: configFields,
+		table: configTable(opts.HostStatus), fields: configFields, secrecy: configSecrecy(opts.rights),
 		strategy: strategy[*v1.IgnitionConfig]{
 			namespaced: true,
 			initial:    &v1.IgnitionConfig{},
@@ -90,7 +92,7 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	return &kind[*v1.BareMetalHost]{
 		resource: kinds.BareMetalHosts, singular: "baremetalhost", shortName: "bmh", inAll: true,
-		table: hostTable(opts.HostStatus), fields: hostFields,
+		table: hostTable(opts.HostStatus), fields: hostFields, secrecy: hostSecrecy(opts.rights),
 		strategy: strategy[*v1.BareMetalHost]{
 			namespaced: true,
 			initial:    &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
@@ -154,7 +156,7 @@ func completeHost(status HostStatus) func(*v1.BareMetalHost) {
 func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 	return &kind[*v1.ISCSICdrom]{
 		resource: kinds.ISCSICdroms, singular: "iscsicdrom", shortName: "cdrom", inAll: true, table: cdromTable,
-		fields: cdromFields,
+		fields: cdromFields, secrecy: cdromSecrecy(opts.rights),
 		strategy: strategy[*v1.ISCSICdrom]{
 			namespaced: true,
 			initial:    &v1.ISCSICdrom{Status: v1.ISCSICdromStatus{Phase: v1.PhasePending}},

@@ -88,6 +88,9 @@ func (p *planREST) plan(ctx context.Context, config *v1.IgnitionConfig, host str
 	var of string
 	if host != "" {
 		ref := hostRef(config, host)
+		if err := p.rendered.mayGetHost(ctx, ref); err != nil {
+			return nil, err
+		}
 		obj, err := p.hosts.Get(genericapirequest.WithNamespace(ctx, ref.Namespace), ref.Name, &metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil, apierrors.NewNotFound(v1.Resource(kinds.BareMetalHosts), ref.String())

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -99,7 +100,7 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 		}
 		return keyOf(ctx, name)
 	}
-	e := &endpoint{Store: store, inventory: into.inventory}
+	e := &endpoint{Store: store, inventory: into.inventory, secrecy: k.secrecy}
 	if k.shortName != "" {
 		e.shortNames = []string{k.shortName}
 	}
@@ -111,7 +112,7 @@ func install[T object](into *endpoints, k *kind[T]) *endpoint {
 	if k.keepInStatus != nil {
 		status, strategy := *store, k.statusStrategy()
 		status.UpdateStrategy, status.ResetFieldsStrategy = strategy, strategy
-		into.storage[k.resource+"/status"] = &statusREST{&status}
+		into.storage[k.resource+"/status"] = &statusREST{&status, k.secrecy}
 	}
 	return e
 }
@@ -152,6 +153,8 @@ type endpoint struct {
 	shortNames []string
 	categories []string
 	inventory  *snapshot.Inventory
+	// secrecy is what is confidential in an object; nil: nothing.
+	secrecy *secrecy
 	// finished are called after each write or delete that has succeeded.
 	finished []func(context.Context, *attempt)
 }
@@ -165,9 +168,10 @@ func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObj
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	ctx, a := e.withAttempt(ctx, options.DryRun)
-	out, created, err := e.Store.Update(ctx, name, info, create, update, forceCreate, options)
+	out, created, err := e.Store.Update(ctx, name, e.secrecy.updated(info), create, update, forceCreate, options)
 	if err == nil {
 		e.finish(ctx, a)
+		e.secrecy.redact(ctx, out)
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
 		err = apierrors.NewBadRequest(err.Error())
@@ -188,11 +192,45 @@ func (e *endpoint) DeleteCollection(ctx context.Context, validate rest.ValidateO
 		list = list.DeepCopy()
 		list.Limit = math.MaxInt64
 	}
-	return e.Store.DeleteCollection(ctx, validate, options, list)
+	out, err := e.Store.DeleteCollection(ctx, validate, options, list)
+	if err == nil {
+		e.secrecy.redact(ctx, out)
+	}
+	return out, err
+}
+
+// Get reads an object.
+func (e *endpoint) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	out, err := e.Store.Get(ctx, name, options)
+	if err == nil {
+		e.secrecy.redact(ctx, out)
+	}
+	return out, err
+}
+
+// List reads objects.
+func (e *endpoint) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	out, err := e.Store.List(ctx, options)
+	if err == nil {
+		e.secrecy.redact(ctx, out)
+	}
+	return out, err
+}
+
+// Watch follows objects.
+func (e *endpoint) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	w, err := e.Store.Watch(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return e.secrecy.watched(ctx, w), nil
 }
 
 // statusREST is the subresource status: an endpoint that reads and updates.
-type statusREST struct{ readUpdater }
+type statusREST struct {
+	readUpdater
+	secrecy *secrecy
+}
 
 type readUpdater interface {
 	rest.Storage
@@ -201,11 +239,24 @@ type readUpdater interface {
 	rest.ResetFieldsStrategy
 }
 
+// Get reads an object.
+func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	out, err := r.readUpdater.Get(ctx, name, options)
+	if err == nil {
+		r.secrecy.redact(ctx, out)
+	}
+	return out, err
+}
+
 // Update never creates an object.
 func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.readUpdater.Update(ctx, name, info, create, update, false, options)
+	out, created, err := r.readUpdater.Update(ctx, name, r.secrecy.updated(info), create, update, false, options)
+	if err == nil {
+		r.secrecy.redact(ctx, out)
+	}
+	return out, created, err
 }
 
 // kindsByResource are the kinds by resource.

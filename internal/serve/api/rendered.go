@@ -94,6 +94,9 @@ func (r *renderedREST) compiled(ctx context.Context, name string) (*v1.IgnitionC
 		return nil, err
 	}
 	config := obj.(*v1.IgnitionConfig)
+	if err := r.mayRead(ctx, config); err != nil {
+		return nil, err
+	}
 	compiled := config.Compiled != nil && len(config.Compiled.Artifact) > 0
 	switch {
 	case config.Spec.Type != v1.TypeIgnition:
@@ -106,6 +109,20 @@ func (r *renderedREST) compiled(ctx context.Context, name string) (*v1.IgnitionC
 		return nil, apierrors.NewServiceUnavailable("spec.config is still compiling: ask again in a moment")
 	}
 	return config, nil
+}
+
+// mayRead returns an error if the user of a request may not read what machines are served of a config:
+// the authorization of the request has only found that he may get the config itself.
+func (r *renderedREST) mayRead(ctx context.Context, config *v1.IgnitionConfig) error {
+	if r.opts.rights.mayGet(ctx, kinds.IgnitionConfigs, subresourceRendered, config.Namespace, config.Name) {
+		return nil
+	}
+	if !config.Spec.Confidential && !r.opts.Inventory.View().HasConfidentialLayer(snapshot.ConfigFrom(config)) {
+		return nil
+	}
+	return apierrors.NewForbidden(kinds.GroupResource(kinds.IgnitionConfigs+"/"+subresourceRendered), config.Name,
+		errors.New("the config, or a layer of it, is confidential: that needs the verb get on "+
+			kinds.IgnitionConfigs+"/"+subresourceRendered))
 }
 
 // final returns a config as a machine has it in the end: for a host, which a template needs, and
@@ -143,6 +160,9 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 			" is a template: name the host to render it for with --host NAME of glowplug render, or ?host=NAME in the URL")
 	}
 	ref := hostRef(config, name)
+	if err := r.mayGetHost(ctx, ref); err != nil {
+		return nil, err
+	}
 	view := r.opts.Inventory.View()
 	template, host := view.Config(snapshot.Ref{Namespace: config.Namespace, Name: config.Name}), view.Host(ref)
 	switch {
@@ -156,6 +176,15 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}
 	return rendered, nil
+}
+
+// mayGetHost returns an error if the user of a request may not get a host, whose facts a rendering shows.
+func (r *renderedREST) mayGetHost(ctx context.Context, ref snapshot.Ref) *apierrors.StatusError {
+	if r.opts.rights.mayGet(ctx, kinds.BareMetalHosts, "", ref.Namespace, ref.Name) {
+		return nil
+	}
+	return apierrors.NewForbidden(kinds.GroupResource(kinds.BareMetalHosts), ref.Name,
+		errors.New("the host is one that you may not get, in the namespace "+ref.Namespace))
 }
 
 // hostRef returns the host with a name, which is in the namespace of the config unless the name

@@ -13,6 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
 )
 
 // newAuthorizer returns the authorizer of requests: the group system:masters may do all, and others
@@ -25,6 +28,29 @@ func newAuthorizer(policy Policy) authorizer.Authorizer {
 			return authorizer.DecisionAllow, "", nil
 		}
 		return policy.Authorize(ctx, a)
+	})
+}
+
+// resultAuthorizer also lets those who may get a config ask for its results, rendered and plan: their
+// endpoints refuse those of a confidential config.
+func resultAuthorizer(all authorizer.Authorizer) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (
+		authorizer.Decision, string, error,
+	) {
+		decision, reason, err := all.Authorize(ctx, a)
+		isResult := a.GetSubresource() == subresourceRendered || a.GetSubresource() == "plan"
+		if decision == authorizer.DecisionAllow || !isResult || a.GetVerb() != "get" || a.GetAPIGroup() != v1.GroupName ||
+			a.GetResource() != kinds.IgnitionConfigs {
+			return decision, reason, err
+		}
+		ofConfig := authorizer.AttributesRecord{
+			User: a.GetUser(), Verb: a.GetVerb(), APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(),
+			Resource: a.GetResource(), Namespace: a.GetNamespace(), Name: a.GetName(), ResourceRequest: true,
+		}
+		if decision, _, err := all.Authorize(ctx, ofConfig); err == nil && decision == authorizer.DecisionAllow {
+			return decision, "", nil
+		}
+		return decision, reason, err
 	})
 }
 

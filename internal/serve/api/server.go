@@ -109,6 +109,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Registerer registers the server's own metrics.
 	Registerer prometheus.Registerer
+
+	rights rights
 }
 
 // Server is the API. The caller gives its handlers to listeners.
@@ -152,6 +154,7 @@ func New(opts Options) (*Server, error) {
 		authorizer: newAuthorizer(opts.Policy),
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 	}
+	s.opts.rights = rights{s.authorizer}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.impacts = newImpacts(&s.opts)
 	namespaces := &namespaces{stores: opts.Stores}

@@ -105,6 +105,9 @@ func (v View) Layers(namespace string) func(name string) *compile.Layer {
 			Name: name, Type: c.Type, Bytes: c.Artifact, Hash: c.Hash, Template: c.Template,
 			Pending: c.Pending, Failing: c.Failing, Failure: c.ErrorMessage,
 		}
+		if c.Confidential && c.ErrorMessage != "" {
+			layer.Failure = v1.ConfidentialFindings // the config over it need not be confidential
+		}
 		if c.Stack != nil {
 			layer.Layers = c.Stack.Layers
 		}
@@ -118,6 +121,36 @@ func (c *Config) LayerNames() []string {
 		return nil
 	}
 	return c.Stack.Layers
+}
+
+// HasConfidentialLayer reports whether a config, which need not be stored and may be nil, has layers that
+// are confidential, directly or through others. A layer that is missing counts: machines may still be
+// served a former merge.
+func (v View) HasConfidentialLayer(config *Config) bool {
+	if config == nil {
+		return false
+	}
+	seen := map[Ref]bool{config.Ref: true}
+	for next := []*Config{config}; len(next) > 0; next = next[1:] {
+		names := slices.Clone(next[0].LayerNames())
+		if stack := next[0].Stack; stack != nil {
+			for _, merged := range stack.Merged {
+				names = append(names, merged.Name)
+			}
+		}
+		for _, name := range names {
+			ref := Ref{Namespace: config.Namespace, Name: name}
+			layer := v.Config(ref)
+			if layer == nil || layer.Confidential {
+				return true
+			}
+			if !seen[ref] {
+				seen[ref] = true
+				next = append(next, layer)
+			}
+		}
+	}
+	return false
 }
 
 // IsSameLayer reports whether two versions of a layer give the same merged configs.

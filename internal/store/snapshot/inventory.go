@@ -164,6 +164,8 @@ type Config struct {
 	Foreign bool
 	// ErrorMessage is status.errorMessage.
 	ErrorMessage string
+	// Confidential is true where only some users may read the source and what machines are served.
+	Confidential bool
 	// Stack has the layers of the config; nil: it has none.
 	Stack *Stack
 
