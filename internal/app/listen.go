@@ -241,11 +241,11 @@ func (a *App) health() http.Handler {
 	})
 }
 
-// metricsHandler serves /metrics to every caller, or to those who may use the API.
+// metricsHandler serves /metrics to every caller, or to users with the verb get on the path.
 func (a *App) metricsHandler() http.Handler {
 	metrics := api.MetricsHandler(a.metrics, a.logOf("prometheus"))
 	if a.settings.Metrics == metricsCredential {
-		return a.api.Authenticated(metrics)
+		return a.api.Authorized(metrics)
 	}
 	return metrics
 }

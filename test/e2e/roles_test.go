@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -169,7 +168,7 @@ subjects:
 		})
 	}
 	group.Wait()
-	t.Log(fmt.Sprintf("%d questions, %d answered yes", asked, allowed))
+	t.Logf("%d questions, %d answered yes", asked, allowed)
 	if asked != len(verbs)*len(resources)*4 || allowed < 40 {
 		t.Errorf("%d questions, %d answered yes", asked, allowed)
 	}

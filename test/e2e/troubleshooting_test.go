@@ -17,7 +17,7 @@ func TestTroubleshootingPage(t *testing.T) {
 
 // TestRolesPage does what docs/roles.md shows.
 func TestRolesPage(t *testing.T) {
-	needs(t)
+	needs(t, "root", "ip")
 	newRack(t).runPage(t, "roles.md", nil, 12)
 }
 

@@ -16,6 +16,7 @@ const (
 	View         = "view"
 	BasicUser    = "system:basic-user"
 	Discovery    = "system:discovery"
+	Monitoring   = "system:monitoring"
 )
 
 var (
@@ -60,7 +61,7 @@ func adminRules() []rbacv1.PolicyRule {
 // ClusterRoles returns the built-in roles.
 func ClusterRoles() []*rbacv1.ClusterRole {
 	all := []string{rbacv1.ResourceAll}
-	roles := []*rbacv1.ClusterRole{
+	return []*rbacv1.ClusterRole{
 		{ObjectMeta: builtin(ClusterAdmin), Rules: []rbacv1.PolicyRule{
 			{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all},
 		}},
@@ -76,8 +77,11 @@ func ClusterRoles() []*rbacv1.ClusterRole {
 			{Verbs: []string{"get"}, NonResourceURLs: []string{"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez",
 				"/openapi", "/openapi/*", "/readyz", "/version", "/version/"}},
 		}},
+		{ObjectMeta: builtin(Monitoring), Rules: []rbacv1.PolicyRule{
+			{Verbs: []string{"get"}, NonResourceURLs: []string{"/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics",
+				"/readyz", "/readyz/*"}},
+		}},
 	}
-	return roles
 }
 
 // ClusterRoleBindings returns the bindings of the built-in roles.
@@ -93,6 +97,7 @@ func ClusterRoleBindings() []*rbacv1.ClusterRoleBinding {
 		bind(ClusterAdmin, user.SystemPrivilegedGroup),
 		bind(BasicUser, user.AllAuthenticated),
 		bind(Discovery, user.AllAuthenticated),
+		bind(Monitoring, user.MonitoringGroup),
 	}
 }
 

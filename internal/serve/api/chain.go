@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	endpointfilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -136,13 +138,26 @@ func (s *scrape) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Authenticated passes the requests of callers who may use the API to h, and answers all
-// others 401, with a log line as the API has it.
-func (s *Server) Authenticated(h http.Handler) http.Handler {
+// Authorized passes the requests of users with the verb get on the path to h. Others are answered 401
+// or 403, with a log line as the API has it.
+func (s *Server) Authorized(h http.Handler) http.Handler {
 	refused := s.traces.filter(http.HandlerFunc(s.guard.refuse))
+	forbidden := s.traces.filter(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		addTrace(r.Context(), func(t *traceData) { t.user = s.userOf(r).GetName() })
+		fail(w, r, apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf(
+			"user %q cannot get path %q", s.userOf(r).GetName(), r.URL.Path)))
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.isAuthenticated(r) {
+		who := s.userOf(r)
+		if who == nil {
 			refused.ServeHTTP(w, r)
+			return
+		}
+		decision, _, err := s.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{
+			User: who, Verb: "get", Path: r.URL.Path,
+		})
+		if err != nil || decision != authorizer.DecisionAllow {
+			forbidden.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)

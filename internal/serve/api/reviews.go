@@ -59,10 +59,6 @@ func isPrivileged(who user.Info) bool {
 	return slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup)
 }
 
-func isAuthenticated(who user.Info) bool {
-	return who != nil && slices.Contains(who.GetGroups(), user.AllAuthenticated)
-}
-
 // isReview reports whether a request asks about its caller.
 func isReview(info *request.RequestInfo) bool {
 	return info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName

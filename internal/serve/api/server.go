@@ -21,6 +21,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -290,21 +291,24 @@ func (s *Server) Believe(r *http.Request) bool {
 	if !bringsCredential(r) && !doorOf(r).Admin {
 		return false
 	}
-	response, ok, err := s.guard.AuthenticateRequest(r)
-	if err != nil || !ok {
+	who := s.userOf(r)
+	if who == nil {
 		return false
 	}
 	decision, _, err := s.authorizer.Authorize(r.Context(), authorizer.AttributesRecord{
-		User: response.User, Verb: "impersonate", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
+		User: who, Verb: "impersonate", APIGroup: v1.GroupName, APIVersion: v1.SchemeGroupVersion.Version,
 		Resource: kinds.BareMetalHosts, ResourceRequest: true,
 	})
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// isAuthenticated reports whether the caller may use the API.
-func (s *Server) isAuthenticated(r *http.Request) bool {
+// userOf returns the user of a request; nil: it has no valid credential.
+func (s *Server) userOf(r *http.Request) user.Info {
 	response, ok, err := s.guard.AuthenticateRequest(r)
-	return err == nil && ok && isAuthenticated(response.User)
+	if err != nil || !ok {
+		return nil
+	}
+	return response.User
 }
 
 // LoopbackConfig returns the config of clients inside the program, which need no credential
