@@ -89,7 +89,7 @@ func (e *endpoint) Create(ctx context.Context, obj runtime.Object, validate rest
 	out, err := e.Store.Create(ctx, obj, validate, options)
 	if err == nil {
 		e.finish(ctx, a)
-		e.secrecy.redact(ctx, out)
+		out = e.secrecy.redact(ctx, out)
 	}
 	return out, err
 }
@@ -115,7 +115,7 @@ func (e *endpoint) Delete(ctx context.Context, name string, validate rest.Valida
 	out, gone, err := e.Store.Delete(ctx, name, noted, options)
 	if err == nil {
 		e.finish(ctx, a)
-		e.secrecy.redact(ctx, out)
+		out = e.secrecy.redact(ctx, out)
 	}
 	return out, gone, err
 }

@@ -133,22 +133,27 @@ func (s *secrecy) conceals(ctx context.Context, obj runtime.Object) bool {
 	return isThere && !s.rights.mayGet(ctx, s.resource, s.subresource, object.GetNamespace(), object.GetName())
 }
 
-// redact hides what is confidential in an object, which it changes, or in those of a list.
-func (s *secrecy) redact(ctx context.Context, obj runtime.Object) {
+// redact returns an object without what is confidential: a copy, since the prediction of an impact reads
+// the object of a dry run. In a list, which nobody else reads, it changes the objects.
+func (s *secrecy) redact(ctx context.Context, obj runtime.Object) runtime.Object {
 	if s == nil || obj == nil {
-		return
+		return obj
 	}
 	if meta.IsListType(obj) {
 		_ = meta.EachListItem(obj, func(item runtime.Object) error {
-			s.redact(ctx, item)
+			if s.conceals(ctx, item) {
+				s.hideAll(item)
+			}
 			return nil
 		})
-		return
+		return obj
 	}
 	if _, isKind := obj.(object); !isKind || !s.conceals(ctx, obj) {
-		return // a Status, for example
+		return obj // a Status, for example
 	}
+	obj = obj.DeepCopyObject()
 	s.hideAll(obj)
+	return obj
 }
 
 // hideAll hides what is confidential in an object.
@@ -261,10 +266,7 @@ func (s *secrecy) watched(ctx context.Context, w watch.Interface) watch.Interfac
 	}
 	out := &redactedWatch{Interface: w, events: make(chan watch.Event), ended: make(chan struct{})}
 	go out.run(ctx, func(event watch.Event) watch.Event {
-		if _, isKind := event.Object.(object); isKind && s.conceals(ctx, event.Object) {
-			event.Object = event.Object.DeepCopyObject()
-			s.hideAll(event.Object)
-		}
+		event.Object = s.redact(ctx, event.Object)
 		return event
 	})
 	return out

@@ -171,7 +171,7 @@ func (e *endpoint) Update(ctx context.Context, name string, info rest.UpdatedObj
 	out, created, err := e.Store.Update(ctx, name, e.secrecy.updated(info), create, update, forceCreate, options)
 	if err == nil {
 		e.finish(ctx, a)
-		e.secrecy.redact(ctx, out)
+		out = e.secrecy.redact(ctx, out)
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object") {
 		err = apierrors.NewBadRequest(err.Error())
@@ -194,7 +194,7 @@ func (e *endpoint) DeleteCollection(ctx context.Context, validate rest.ValidateO
 	}
 	out, err := e.Store.DeleteCollection(ctx, validate, options, list)
 	if err == nil {
-		e.secrecy.redact(ctx, out)
+		out = e.secrecy.redact(ctx, out)
 	}
 	return out, err
 }
@@ -203,7 +203,7 @@ func (e *endpoint) DeleteCollection(ctx context.Context, validate rest.ValidateO
 func (e *endpoint) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	out, err := e.Store.Get(ctx, name, options)
 	if err == nil {
-		e.secrecy.redact(ctx, out)
+		out = e.secrecy.redact(ctx, out)
 	}
 	return out, err
 }
@@ -212,7 +212,7 @@ func (e *endpoint) Get(ctx context.Context, name string, options *metav1.GetOpti
 func (e *endpoint) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	out, err := e.Store.List(ctx, options)
 	if err == nil {
-		e.secrecy.redact(ctx, out)
+		out = e.secrecy.redact(ctx, out)
 	}
 	return out, err
 }
@@ -243,7 +243,7 @@ type readUpdater interface {
 func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	out, err := r.readUpdater.Get(ctx, name, options)
 	if err == nil {
-		r.secrecy.redact(ctx, out)
+		out = r.secrecy.redact(ctx, out)
 	}
 	return out, err
 }
@@ -254,7 +254,7 @@ func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	out, created, err := r.readUpdater.Update(ctx, name, r.secrecy.updated(info), create, update, false, options)
 	if err == nil {
-		r.secrecy.redact(ctx, out)
+		out = r.secrecy.redact(ctx, out)
 	}
 	return out, created, err
 }
