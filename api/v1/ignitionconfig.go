@@ -31,6 +31,11 @@ const (
 // MaxConfigBytes bounds spec.config: 2 MiB of source.
 const MaxConfigBytes = 2 << 20
 
+// AnnotationIsolated, "true" on the namespace default, isolates namespaces, as --isolate-namespaces does.
+// The server sets it with the first RoleBinding. It stays when the last one is deleted: users who may
+// write in one namespace alone could do that.
+const AnnotationIsolated = "glowplug.dev/isolated"
+
 // AnnotationRejectBroken, "true" on an IgnitionConfig or on its Namespace, makes the server
 // refuse a write of the config whose source does not compile, with 422. Without it the source
 // is stored, with a warning, and the last good one is served.
@@ -292,6 +297,9 @@ type Compiled struct {
 	// Format is the spec.format of the source of a template. The object may have another
 	// format by now, if an older source is served.
 	Format string `json:"format,omitempty"`
+	// Confidential is true if Artifact was made of a confidential source, or over a confidential
+	// layer. The object may not be confidential by now, if an older source is served.
+	Confidential bool `json:"confidential,omitempty"`
 	// Own is the compilation of the newest source without its layers. The server merges it
 	// again when a layer changes. It is set if the config has layers and the newest source
 	// compiles; Artifact may be older, or empty, if merging fails.

@@ -265,7 +265,7 @@ func TestLayersThatChangedMeanwhile(t *testing.T) {
 	former.stop()
 	_, err := former.update(t.Context(), advance("base").Ref, func(config *v1.IgnitionConfig) error {
 		artifact, _ := compile.Compile(source(over("base", "two")))
-		setServed(config, artifact, time.Now())
+		setServed(config, artifact, time.Now(), false)
 		return nil
 	})
 	if err != nil {

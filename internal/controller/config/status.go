@@ -49,12 +49,13 @@ func setCompiled(config *v1.IgnitionConfig, made *compilation, now time.Time) {
 		})
 	default:
 		status.Layers = nil
-		setServed(config, made.artifact, now)
+		setServed(config, made.artifact, now, config.Spec.Confidential)
 	}
 }
 
-// setServed sets the artifact that machines are served. It is not converted yet.
-func setServed(config *v1.IgnitionConfig, artifact *compile.Artifact, now time.Time) {
+// setServed sets the artifact that machines are served, and whether it is confidential. It is not
+// converted yet.
+func setServed(config *v1.IgnitionConfig, artifact *compile.Artifact, now time.Time, confidential bool) {
 	status := &config.Status
 	if config.Compiled == nil || config.Compiled.Hash != artifact.Hash {
 		status.Servable = nil
@@ -71,6 +72,7 @@ func setServed(config *v1.IgnitionConfig, artifact *compile.Artifact, now time.T
 		Hash:            artifact.Hash,
 		IgnitionVersion: artifact.IgnitionVersion,
 		Generation:      config.Generation,
+		Confidential:    confidential,
 		Own:             ownOf(config),
 	}
 }
@@ -82,7 +84,7 @@ func setTemplate(config *v1.IgnitionConfig, artifact *compile.Artifact) {
 	status.CompiledSize, status.ConfigHash, status.IgnitionVersion, status.Servable = 0, "", "", nil
 	config.Compiled = &v1.Compiled{
 		Artifact: artifact.Bytes, Hash: artifact.Hash, Generation: config.Generation, Template: true,
-		Format: config.Spec.Format,
+		Format: config.Spec.Format, Confidential: config.Spec.Confidential,
 	}
 }
 
@@ -117,14 +119,18 @@ func setMerged(snap *snapshot.Inventory, config *v1.IgnitionConfig, limit int, n
 		return
 	}
 	status.Layers = nil
+	confidential := config.Spec.Confidential
 	for _, layer := range stack {
+		confidential = confidential || layer.Confidential
 		status.Layers = append(status.Layers, v1.LayerStatus{Name: layer.Name, Hash: layer.Hash, Stale: layer.Failing})
 	}
 	if c := config.Compiled; c.Hash == merged.Artifact.Hash && c.Generation == config.Generation {
 		status.Phase = v1.PhaseReady
+		same := *c
+		same.Confidential, config.Compiled = confidential, &same
 		return
 	}
-	setServed(config, merged.Artifact, now)
+	setServed(config, merged.Artifact, now, confidential)
 }
 
 // setConverted sets the spec versions that a served config can be converted to.

@@ -43,6 +43,8 @@ type Layer struct {
 	// cannot be served; Failure then says why.
 	Pending, Failing bool
 	Failure          string
+	// Confidential is true where Bytes is.
+	Confidential bool
 	// Layers names the layers under it.
 	Layers []string
 }

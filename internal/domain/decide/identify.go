@@ -295,8 +295,28 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 			return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+c.Shared()+
 				" with a host of another namespace, so neither is served; correct one of the two")
 		}
+		return q.admitClaim(h)
 	}
 	return nil
+}
+
+// admitClaim refuses a host that only a claim identifies, under isolation, if a host of another namespace
+// has the claimed value too: its author could have the machine of the other taken for his own.
+func (q *question) admitClaim(h *snapshot.Host) *fault.Error {
+	c, value := &q.req.Claims, ""
+	var other *snapshot.Host
+	switch q.dec.FoundBy {
+	case byUUID:
+		value, other = "UUID "+c.UUID, q.view.UUIDAcross(h.Namespace, c.UUID)
+	case byHostname:
+		value, other = "host name "+c.Hostname, q.view.HostnameAcross(h.Namespace, c.Hostname)
+	}
+	if other == nil {
+		return nil
+	}
+	q.notice(ReasonDuplicate, h, value, "refused to serve this host: it shares "+value+" with a host of another namespace")
+	return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+value+" with a host of another namespace, and nothing "+
+		"else identifies this machine; claim its MAC, or correct one of the two hosts")
 }
 
 // hostOfNeighbor returns another host with the client's hardware address, if the found host

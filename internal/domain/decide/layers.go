@@ -46,6 +46,9 @@ func explainLayers(view snapshot.View, c *snapshot.Config) (layers []ExplainedLa
 		})
 	}
 	t := &tracer{view: view, traced: map[string]map[entry][]string{}}
+	if c.Confidential || view.HasConfidentialLayer(c) {
+		return layers, nil // the names of entries, such as kernel arguments, may be secrets
+	}
 	return layers, t.origins(c)
 }
 

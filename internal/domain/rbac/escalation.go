@@ -13,10 +13,20 @@ import (
 // maxUncovered bounds the rules that a refusal names.
 const maxUncovered = 20
 
-// ConfirmNoEscalation returns an error if rules allow what a user may not do in a namespace: nobody
-// grants permissions that he does not have.
-func (p *Policy) ConfirmNoEscalation(who user.Info, namespace string, rules []rbacv1.PolicyRule) error {
-	owned, unresolved := p.RulesFor(who, namespace)
+// maxOwned bounds the rules of a user that are compared.
+const maxOwned = 1000
+
+// ConfirmNoEscalation returns an error if rules allow more than owned, the rules of a user: nobody grants
+// permissions that he does not have. unresolved is an error of RulesFor, or nil.
+func ConfirmNoEscalation(who user.Info, owned, rules []rbacv1.PolicyRule, unresolved error) error {
+	if n := Permissions(rules); n > MaxPermissions {
+		return fmt.Errorf("the role has %.0f permissions, and only roles of at most %d are compared with those of the user", n,
+			MaxPermissions)
+	}
+	if len(owned) > maxOwned {
+		return fmt.Errorf("user %q has %d rules, of which at most %d are compared with those of the role", who.GetName(),
+			len(owned), maxOwned)
+	}
 	covered, missing := validation.Covers(owned, rules)
 	if covered {
 		return nil

@@ -235,13 +235,17 @@ func TestBuiltinRolesAreNested(t *testing.T) {
 			t.Errorf("%s: %v", role.Name, errs)
 		}
 	}
+	confirm := func(who user.Info, role string) error {
+		owned, err := p.RulesFor(who, "")
+		return ConfirmNoEscalation(who, owned, p.ClusterRoles[role].Rules, err)
+	}
 	for _, pair := range [][2]string{{ClusterAdmin, Admin}, {Admin, Edit}, {Edit, View}} {
 		who := &user.DefaultInfo{Name: pair[0]}
-		if err := p.ConfirmNoEscalation(who, "", p.ClusterRoles[pair[1]].Rules); err != nil {
+		if err := confirm(who, pair[1]); err != nil {
 			t.Errorf("%s lacks what %s has: %v", pair[0], pair[1], err)
 		}
 		who.Name = pair[1]
-		if p.ConfirmNoEscalation(who, "", p.ClusterRoles[pair[0]].Rules) == nil {
+		if confirm(who, pair[0]) == nil {
 			t.Errorf("%s has what %s has", pair[1], pair[0])
 		}
 	}
@@ -257,5 +261,25 @@ func TestBuiltinRolesAreNested(t *testing.T) {
 				t.Errorf("view reads %s", resource)
 			}
 		}
+	}
+}
+
+// TestLargeRolesAreRefused: the comparison of a role with the rules of a user is bounded, whatever the role.
+func TestLargeRolesAreRefused(t *testing.T) {
+	many := make([]string, 100_000)
+	for i := range many {
+		many[i] = fmt.Sprint("x", i)
+	}
+	rules := []rbacv1.PolicyRule{{Verbs: many, APIGroups: many, Resources: many, ResourceNames: many}}
+	who := &user.DefaultInfo{Name: "ann"}
+	if err := ConfirmNoEscalation(who, nil, rules, nil); err == nil || !strings.Contains(err.Error(), "permissions") {
+		t.Error(err)
+	}
+	if errs := validateRules(rules, true); len(errs) != 1 || !strings.Contains(errs[0].Error(), "at most 1000") {
+		t.Error(errs)
+	}
+	owned := make([]rbacv1.PolicyRule, maxOwned+1)
+	if err := ConfirmNoEscalation(who, owned, viewRules(), nil); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,6 +16,21 @@ const (
 	maxRules    = 1000
 	maxSubjects = 1000
 )
+
+// MaxPermissions bounds the single permissions of a role. The check that nobody grants what he does not
+// have compares each of them with each rule of the user.
+const MaxPermissions = 1000
+
+// Permissions returns the number of the single permissions of rules: a verb for a resource of a group or
+// one of its names, or for a URL.
+func Permissions(rules []rbacv1.PolicyRule) float64 { // an integer could overflow
+	n := 0.0
+	for _, r := range rules {
+		resources := float64(len(r.APIGroups)) * float64(len(r.Resources)) * float64(max(1, len(r.ResourceNames)))
+		n += float64(len(r.Verbs)) * (resources + float64(len(r.NonResourceURLs)))
+	}
+	return n
+}
 
 // SetDefaults sets the API groups of the role, the users and the groups of a binding.
 func SetDefaults(ref *rbacv1.RoleRef, subjects []rbacv1.Subject) {
@@ -55,6 +71,11 @@ func validateRules(rules []rbacv1.PolicyRule, namespaced bool) (errs field.Error
 	at := field.NewPath("rules")
 	if len(rules) > maxRules {
 		return field.ErrorList{field.TooMany(at, len(rules), maxRules)}
+	}
+	if n := Permissions(rules); n > MaxPermissions {
+		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(
+			"the rules have %.0f permissions (verbs times resources and groups), at most %d: use *, or several roles", n,
+			MaxPermissions))}
 	}
 	for i := range rules {
 		errs = append(errs, validateRule(&rules[i], namespaced, at.Index(i))...)

@@ -31,6 +31,8 @@ type attempt struct {
 	// view has the objects before the write, if its impact is predicted.
 	view            snapshot.View
 	isNoted, dryRun bool
+	// isBlind is true where the user gives a value that he may not read.
+	isBlind bool
 	// collected is true for a dry run whose change is collected: nothing follows it.
 	collected bool
 }

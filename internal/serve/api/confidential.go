@@ -141,18 +141,27 @@ func (s *secrecy) redact(ctx context.Context, obj runtime.Object) runtime.Object
 	}
 	if meta.IsListType(obj) {
 		_ = meta.EachListItem(obj, func(item runtime.Object) error {
-			if s.conceals(ctx, item) {
+			switch {
+			case s.conceals(ctx, item):
 				s.hideAll(item)
+			case s.concealsApplied(ctx, item):
+				s.hideApplied(item)
 			}
 			return nil
 		})
 		return obj
 	}
-	if _, isKind := obj.(object); !isKind || !s.conceals(ctx, obj) {
+	if _, isKind := obj.(object); !isKind {
 		return obj // a Status, for example
 	}
-	obj = obj.DeepCopyObject()
-	s.hideAll(obj)
+	switch {
+	case s.conceals(ctx, obj):
+		obj = obj.DeepCopyObject()
+		s.hideAll(obj)
+	case s.concealsApplied(ctx, obj):
+		obj = obj.DeepCopyObject()
+		s.hideApplied(obj)
+	}
 	return obj
 }
 
@@ -164,6 +173,20 @@ func (s *secrecy) hideAll(obj runtime.Object) {
 	if s.hideMore != nil {
 		s.hideMore(obj)
 	}
+	s.hideApplied(obj)
+}
+
+// concealsApplied reports whether everybody may read the fields of an object, and the user of a request may
+// not read the object that kubectl apply keeps in the annotation: it was confidential.
+func (s *secrecy) concealsApplied(ctx context.Context, obj runtime.Object) bool {
+	object := obj.(metav1.Object)
+	return s.isOpen != nil && s.isOpen(obj) &&
+		strings.Contains(object.GetAnnotations()[v1.AnnotationLastApplied], `"confidential":true`) &&
+		!s.rights.mayGet(ctx, s.resource, s.subresource, object.GetNamespace(), object.GetName())
+}
+
+// hideApplied hides what is confidential in the annotation of kubectl apply.
+func (s *secrecy) hideApplied(obj runtime.Object) {
 	annotations := obj.(metav1.Object).GetAnnotations()
 	if applied := annotations[v1.AnnotationLastApplied]; applied != "" {
 		annotations[v1.AnnotationLastApplied] = s.redactApplied(applied)
@@ -248,6 +271,11 @@ func (u confidentialUpdate) UpdatedObject(ctx context.Context, old runtime.Objec
 	if err != nil {
 		return nil, err
 	}
+	if conceals {
+		if err := u.checkBlind(ctx, obj, old); err != nil {
+			return nil, err
+		}
+	}
 	if err := u.restore(obj, old); err != nil {
 		return nil, err
 	}
@@ -257,6 +285,32 @@ func (u confidentialUpdate) UpdatedObject(ctx context.Context, old runtime.Objec
 			"spec.confidential may be removed only by a user with the verb get on "+u.resource+"/"+u.subresource))
 	}
 	return obj, nil
+}
+
+// checkBlind keeps a user who may not read the values of an object from finding out with a write whether a
+// guess is right: each value that he gives counts as a change, and values that are compared with each
+// other are given together.
+func (u confidentialUpdate) checkBlind(ctx context.Context, obj, old runtime.Object) error {
+	given, kept := 0, 0
+	before := u.values(old)
+	for i, value := range u.values(obj) {
+		switch {
+		case *value == redacted:
+			kept++
+		case *value != "" || i < len(before) && *before[i] != "":
+			given++
+		}
+	}
+	if given > 0 && kept > 0 {
+		object := obj.(object)
+		return apierrors.NewInvalid(groupKind(u.resource), object.GetName(), field.ErrorList{field.Required(
+			field.NewPath(u.paths[0][0], u.paths[0][1:]...),
+			"a user without the verb get on "+u.resource+"/"+u.subresource+" gives all passwords of the object, or none")})
+	}
+	if a := attemptOf(ctx); a != nil && given > 0 {
+		a.isBlind = true
+	}
+	return nil
 }
 
 // watched hides what is confidential in the events of a watch.

@@ -300,3 +300,58 @@ func TestImpactHidesWhatIsConfidential(t *testing.T) {
 		}
 	}
 }
+
+// TestServedSourcesStayConfidential: a config that is not confidential any more, but goes on to serve the
+// confidential source, since the newest one does not compile, shows it to nobody else.
+func TestServedSourcesStayConfidential(t *testing.T) {
+	a := startConfidential(t)
+	open := config("secret", "variant: nonsense\n")
+	a.must(http.StatusOK, "PUT", configs+"/secret", open)
+	for _, sub := range []string{"rendered", "plan"} {
+		if got := a.do("GET", configs+"/secret/"+sub, nil, as("vic")...); got.code != http.StatusForbidden {
+			t.Errorf("%s: %d %s", sub, got.code, got.body)
+		}
+	}
+}
+
+// TestTheAnnotationOfAnOpenConfig: the annotation of kubectl apply does not show a source that was confidential.
+func TestTheAnnotationOfAnOpenConfig(t *testing.T) {
+	a := startConfidential(t)
+	const merge = "application/merge-patch+json"
+	a.must(http.StatusOK, "PATCH", configs+"/secret", `{"spec":{"confidential":false,"config":"variant: fcos\nversion: 1.5.0\n"}}`,
+		"Content-Type", merge)
+	for _, path := range []string{configs, configs + "/secret", configs + "?watch=true&timeoutSeconds=1"} {
+		got := string(a.must(http.StatusOK, "GET", path, nil, as("vic")...).body)
+		if strings.Contains(got, hidden) || !strings.Contains(got, "version: 1.5.0") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+// TestNoGuessIsConfirmed: a writer who may not read a value does not find out with a write, or its dry run,
+// whether a guess is right.
+func TestNoGuessIsConfirmed(t *testing.T) {
+	a := startConfidential(t)
+	const merge = "application/merge-patch+json"
+	right, _ := json.Marshal(motd(hidden))
+	for path, guesses := range map[string][2]string{
+		hosts:   {`{"spec":{"bmc":{"password":"` + hidden + `"}}}`, `{"spec":{"bmc":{"password":"wrong"}}}`},
+		configs: {`{"spec":{"config":` + string(right) + `}}`, `{"spec":{"config":"variant: fcos\nversion: 1.5.0\n"}}`},
+		cdroms: {`{"spec":{"chap":{"password":"` + hidden + `","mutualPassword":"` + hidden + `m"}}}`,
+			`{"spec":{"chap":{"password":"wrongwrongwrong","mutualPassword":"otherotherother"}}}`},
+	} {
+		var generations []int64
+		for _, guess := range guesses {
+			got := a.must(http.StatusOK, "PATCH", path+"/secret?dryRun=All", guess, append(as("eve"), "Content-Type", merge)...)
+			generations = append(generations, got.object(t).GetGeneration())
+		}
+		if generations[0] != generations[1] {
+			t.Errorf("%s: a right guess has generation %d, a wrong one %d", path, generations[0], generations[1])
+		}
+	}
+	one := a.do("PATCH", cdroms+"/secret?dryRun=All", `{"spec":{"chap":{"password":"`+hidden+`m"}}}`,
+		append(as("eve"), "Content-Type", merge)...)
+	if message := one.status(t).Message; !strings.Contains(message, "gives all passwords of the object, or none") {
+		t.Errorf("%d %s", one.code, message)
+	}
+}

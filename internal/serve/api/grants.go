@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/kinds"
@@ -23,15 +24,22 @@ type Policy interface {
 	Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error)
 	RulesFor(who user.Info, namespace string) ([]rbacv1.PolicyRule, error)
 	RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
-	ConfirmNoEscalation(who user.Info, namespace string, rules []rbacv1.PolicyRule) error
+}
+
+// grant is a role or a binding.
+type grant interface {
+	object
+	*rbacv1.Role | *rbacv1.ClusterRole | *rbacv1.RoleBinding | *rbacv1.ClusterRoleBinding
 }
 
 // grantREST is the endpoint of a kind of roles or bindings. It refuses writes that grant what the
 // writer does not have.
-type grantREST[T object] struct {
+type grantREST[T grant] struct {
 	*endpoint
 	// check returns why a user may not put obj in place of old, whose zero value is no object.
 	check func(ctx context.Context, who user.Info, obj, old T) error
+	// before is called before a new object is stored; nil: there is nothing to do.
+	before func(ctx context.Context) error
 }
 
 // Create implements rest.Creater.
@@ -41,7 +49,17 @@ func (r *grantREST[T]) Create(ctx context.Context, obj runtime.Object, validate 
 	if err := r.confirm(ctx, obj.(T), none); err != nil {
 		return nil, err
 	}
+	if err := r.prepare(ctx, options.DryRun); err != nil {
+		return nil, err
+	}
 	return r.endpoint.Create(ctx, obj, validate, options)
+}
+
+func (r *grantREST[T]) prepare(ctx context.Context, dryRun []string) error {
+	if r.before == nil || dryrun.IsDryRun(dryRun) {
+		return nil
+	}
+	return r.before(ctx)
 }
 
 // Update implements rest.Updater, and creates an object for server-side apply.
@@ -54,7 +72,11 @@ func (r *grantREST[T]) Update(ctx context.Context, name string, info rest.Update
 			var none T
 			stored = none
 		}
-		return obj, r.confirm(ctx, obj.(T), stored)
+		err := r.confirm(ctx, obj.(T), stored)
+		if err == nil && stored == *new(T) {
+			err = r.prepare(ctx, options.DryRun)
+		}
+		return obj, err
 	})
 	return r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
 }
@@ -96,7 +118,7 @@ func (g grants) checkRules(ctx context.Context, who user.Info, resource, namespa
 	if g.may(ctx, who, "escalate", resource, namespace, name) {
 		return nil
 	}
-	if err := g.policy.ConfirmNoEscalation(who, namespace, rules); err != nil {
+	if err := g.confirm(who, namespace, rules); err != nil {
 		return apierrors.NewForbidden(kinds.GroupResource(resource), name, err)
 	}
 	return nil
@@ -129,10 +151,17 @@ func (g grants) checkRoleRef(ctx context.Context, who user.Info, resource, names
 	if err != nil {
 		return err
 	}
-	if err := g.policy.ConfirmNoEscalation(who, namespace, rules); err != nil {
+	if err := g.confirm(who, namespace, rules); err != nil {
 		return apierrors.NewForbidden(kinds.GroupResource(resource), name, err)
 	}
 	return nil
+}
+
+// confirm returns an error if rules allow what a user may not do in a namespace. The roles and bindings
+// can change during the comparison, which takes a while for many rules.
+func (g grants) confirm(who user.Info, namespace string, rules []rbacv1.PolicyRule) error {
+	owned, unresolved := g.policy.RulesFor(who, namespace)
+	return rbac.ConfirmNoEscalation(who, owned, rules, unresolved)
 }
 
 func (g grants) may(ctx context.Context, who user.Info, verb, resource, namespace, name string) bool {

@@ -78,6 +78,8 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 			observers = append(observers, inv.Hosts())
 		case kinds.RoleBindings:
 			observers = append(observers, inv.RoleBindings())
+		case kinds.Namespaces:
+			observers = append(observers, inv.Namespaces())
 		}
 		if o := byResource[kind.Resource]; o != nil {
 			observers = append(observers, o)
@@ -156,8 +158,8 @@ func (c *compiledAtOnce) Admit(_ context.Context, config, _ *v1.IgnitionConfig, 
 	}
 	config.Compiled = &v1.Compiled{
 		Artifact: artifact.Bytes, Hash: artifact.Hash, IgnitionVersion: artifact.IgnitionVersion,
-		Generation: config.Generation,
-		Template:   artifact.Template, Format: config.Spec.Format,
+		Generation: config.Generation, Confidential: config.Spec.Confidential,
+		Template: artifact.Template, Format: config.Spec.Format,
 	}
 	return nil, nil
 }

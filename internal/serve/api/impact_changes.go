@@ -49,8 +49,8 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 			set.binding(object, c)
 		}
 	}
-	// The first RoleBinding isolates namespaces, and the deletion of the last one ends that.
-	if len(set.after.Bindings) > 0 && view.With(&set.before).HasTenants() != view.With(&set.after).HasTenants() {
+	// The first RoleBinding isolates namespaces.
+	if len(set.after.Bindings)+len(set.after.Namespaces) > 0 && view.With(&set.before).HasTenants() != view.With(&set.after).HasTenants() {
 		set.isolation, set.isEmpty = true, false
 	}
 	return set

@@ -56,19 +56,22 @@ func (p *impacts) factsOf(ctx context.Context, ref snapshot.Ref) *disk.Facts {
 	return facts
 }
 
-// warnLosses returns the warning of what is lost; "": nothing is.
-func warnLosses(d *impact.Disks) string {
+// warnLosses returns the warning of what is lost; "": nothing is. It names only hosts for which nameable
+// is true.
+func warnLosses(d *impact.Disks, nameable func(host string) bool) string {
 	if d == nil || len(d.Hosts) == 0 {
 		return ""
 	}
 	var names []string
 	for _, h := range d.Hosts {
-		names = append(names, h.Host+": "+strings.Join(h.Loses, "; "))
+		if nameable(h.Host) {
+			names = append(names, h.Host+": "+strings.Join(h.Loses, "; "))
+		}
 	}
 	more := ""
 	if d.Known > d.Planned {
 		more = fmt.Sprintf("; the disks of %d more were not compared", d.Known-d.Planned)
 	}
 	return fmt.Sprintf("impact on %d of %d hosts whose disks are known: Ignition would destroy data (%s); "+
-		"glowplug plan --host NAMESPACE/NAME shows it%s", len(d.Hosts), d.Planned, first(names, len(names)), more)
+		"glowplug plan --host NAMESPACE/NAME shows it%s", len(d.Hosts), d.Planned, first(names, len(d.Hosts)), more)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/kinds"
 )
 
 const (
@@ -89,13 +90,13 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 		warning.AddWarning(ctx, "", takesTooLong)
 		return
 	}
-	for _, text := range impactWarnings(result) {
+	for _, text := range impactWarnings(result, p.nameable(ctx)) {
 		warning.AddWarning(ctx, "", text)
 	}
 	if effect := result.OnStrangers(); slices.Contains(told, effect) {
 		warning.AddWarning(ctx, "", strangersText+effect.Phrase())
 	}
-	if text := warnLosses(p.disks(ctx, result)); text != "" {
+	if text := warnLosses(p.disks(ctx, result), p.nameable(ctx)); text != "" {
 		warning.AddWarning(ctx, "", text)
 	}
 }
@@ -107,8 +108,17 @@ var told = []impact.Effect{
 	impact.AddressChanged,
 }
 
-// impactWarnings are the warnings of an impact.
-func impactWarnings(result *impact.Impact) (out []string) {
+// nameable returns a function that reports whether the user of a request may get a host, given as
+// namespace/name. Others are counted only.
+func (p *impacts) nameable(ctx context.Context) func(host string) bool {
+	return func(host string) bool {
+		namespace, name, _ := strings.Cut(host, "/")
+		return p.opts.rights.mayGet(ctx, kinds.BareMetalHosts, "", namespace, name)
+	}
+}
+
+// impactWarnings are the warnings of an impact. They name only hosts for which nameable is true.
+func impactWarnings(result *impact.Impact, nameable func(host string) bool) (out []string) {
 	for _, effect := range told {
 		n := result.Counts[effect]
 		if n == 0 {
@@ -117,7 +127,9 @@ func impactWarnings(result *impact.Impact) (out []string) {
 		var names []string
 		for i := range result.Groups {
 			if group := &result.Groups[i]; slices.Contains(group.Effects, effect) && len(names) < maxWarned {
-				names = append(names, group.Names...)
+				names = append(names, slices.DeleteFunc(slices.Clone(group.Names), func(host string) bool {
+					return !nameable(host)
+				})...)
 			}
 		}
 		out = append(out, fmt.Sprintf("impact on %d of %d hosts: %s (%s)", n, result.Hosts, effect.Phrase(), first(names, n)))
@@ -129,7 +141,10 @@ func impactWarnings(result *impact.Impact) (out []string) {
 func first(names []string, n int) string {
 	names = names[:min(len(names), maxWarned)]
 	text := strings.Join(names, ", ")
-	if more := n - len(names); more > 0 {
+	switch more := n - len(names); {
+	case more > 0 && len(names) == 0:
+		text = "of namespaces that you may not read"
+	case more > 0:
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

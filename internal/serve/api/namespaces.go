@@ -93,6 +93,24 @@ func (n *namespaces) createDefault(ctx context.Context, logger *slog.Logger) {
 	})
 }
 
+// isolate records in the namespace default that namespaces are isolated, before the first RoleBinding is
+// stored. Only a user who may write that namespace ends it.
+func (n *namespaces) isolate(ctx context.Context) error {
+	if err := n.ensure(ctx, v1.NamespaceDefault); err != nil {
+		return err
+	}
+	key := namespaceKey(v1.NamespaceDefault)
+	return n.stores[kinds.Namespaces].GuaranteedUpdate(ctx, key, &v1.Namespace{}, false, nil,
+		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			namespace := obj.(*v1.Namespace)
+			if namespace.Annotations == nil {
+				namespace.Annotations = map[string]string{}
+			}
+			namespace.Annotations[v1.AnnotationIsolated] = "true"
+			return namespace, nil, nil
+		}, nil)
+}
+
 // list returns the objects of a resource in a namespace.
 func (n *namespaces) list(ctx context.Context, resource, namespace string) (runtime.Object, error) {
 	list := kindsByResource[resource].NewList()

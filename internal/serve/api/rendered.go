@@ -117,7 +117,8 @@ func (r *renderedREST) mayRead(ctx context.Context, config *v1.IgnitionConfig) e
 	if r.opts.rights.mayGet(ctx, kinds.IgnitionConfigs, subresourceRendered, config.Namespace, config.Name) {
 		return nil
 	}
-	if !config.Spec.Confidential && !r.opts.Inventory.View().HasConfidentialLayer(snapshot.ConfigFrom(config)) {
+	of := snapshot.ConfigFrom(config)
+	if of != nil && !of.Confidential && !r.opts.Inventory.View().HasConfidentialLayer(of) {
 		return nil
 	}
 	return apierrors.NewForbidden(kinds.GroupResource(kinds.IgnitionConfigs+"/"+subresourceRendered), config.Name,

@@ -19,13 +19,15 @@ import (
 // installRoles adds the endpoints of roles and bindings.
 func (s *Server) installRoles(into *endpoints) {
 	g := grants{s.opts.Policy, s.authorizer}
-	into.storage[kinds.Roles] = &grantREST[*rbacv1.Role]{install(into, roleKind()), g.checkRole}
+	into.storage[kinds.Roles] = &grantREST[*rbacv1.Role]{install(into, roleKind()), g.checkRole, nil}
 	into.storage[kinds.ClusterRoles] = &grantREST[*rbacv1.ClusterRole]{
-		install(into, clusterRoleKind()), g.checkClusterRole,
+		install(into, clusterRoleKind()), g.checkClusterRole, nil,
 	}
-	into.storage[kinds.RoleBindings] = &grantREST[*rbacv1.RoleBinding]{install(into, roleBindingKind()), g.checkBinding}
+	into.storage[kinds.RoleBindings] = &grantREST[*rbacv1.RoleBinding]{
+		install(into, roleBindingKind()), g.checkBinding, into.namespaces.isolate,
+	}
 	into.storage[kinds.ClusterRoleBindings] = &grantREST[*rbacv1.ClusterRoleBinding]{
-		install(into, clusterRoleBindingKind()), g.checkClusterBinding,
+		install(into, clusterRoleBindingKind()), g.checkClusterBinding, nil,
 	}
 }
 

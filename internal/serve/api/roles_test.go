@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -383,5 +384,81 @@ func TestWhoIsBelieved(t *testing.T) {
 		if got := a.server.Believe(r); got != want {
 			t.Errorf("%q: %t", token, got)
 		}
+	}
+}
+
+// TestIsolationOutlastsTheRoleBindings: a tenant who deletes the last RoleBinding does not end the isolation of
+// namespaces, which a user who may write the namespace default ends.
+func TestIsolationOutlastsTheRoleBindings(t *testing.T) {
+	a := start(t)
+	isolated := func() bool { return a.stores[kinds.IgnitionConfigs].(followed).inv.View().HasTenants() }
+	a.awaitRoles()
+	a.must(http.StatusCreated, "POST", roleBindings+"?dryRun=All", &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: roleRef(rbac.KindClusterRole, rbac.Admin), Subjects: users("ann"),
+	})
+	if isolated() {
+		t.Error("a dry run isolates namespaces")
+	}
+	a.bindIn(rbac.Admin, "ann")
+	if !isolated() {
+		t.Error("namespaces are not isolated")
+	}
+	a.must(http.StatusOK, "DELETE", roleBindings, nil, as("ann")...)
+	await(t, func() bool { return a.do("GET", configs, nil, as("ann")...).code == http.StatusForbidden })
+	if !isolated() {
+		t.Error("a tenant has ended the isolation")
+	}
+	const off = `{"metadata":{"annotations":{"glowplug.dev/isolated":null}}}`
+	merge := []string{"Content-Type", "application/merge-patch+json"}
+	a.bindIn(rbac.Admin, "ann")
+	a.must(http.StatusForbidden, "PATCH", "/api/v1/namespaces/default", off, append(as("ann"), merge...)...)
+	a.must(http.StatusOK, "DELETE", roleBindings, nil)
+	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/default", off, merge...)
+	await(t, func() bool { return !isolated() })
+	// Server-side apply creates a binding as well.
+	a.must(http.StatusCreated, "PATCH", roleBindings+"/ssa?fieldManager=x", `{"apiVersion":"rbac.authorization.k8s.io/v1",`+
+		`"kind":"RoleBinding","metadata":{"name":"ssa"},"roleRef":{"kind":"ClusterRole","name":"view"}}`,
+		"Content-Type", "application/apply-patch+yaml")
+	a.must(http.StatusOK, "DELETE", roleBindings+"/ssa", nil)
+	if !isolated() {
+		t.Error("a binding by server-side apply leaves no isolation")
+	}
+}
+
+// TestLargeRolesAreRefusedAtOnce: a small request with a product of long lists takes neither time nor memory.
+func TestLargeRolesAreRefusedAtOnce(t *testing.T) {
+	a := start(t)
+	a.bindIn(rbac.Admin, "ann")
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprint("x", i))
+	}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"},
+		Rules:      []rbacv1.PolicyRule{{Verbs: many, APIGroups: many, Resources: many}},
+	}
+	began := time.Now()
+	a.must(http.StatusForbidden, "POST", rolesPath, role, as("ann")...)
+	a.must(http.StatusUnprocessableEntity, "POST", rolesPath, role)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("that took %s", took)
+	}
+}
+
+// TestWarningsNameNoHostsOfOthers: a tenant whose write concerns hosts of other namespaces learns their number
+// alone.
+func TestWarningsNameNoHostsOfOthers(t *testing.T) {
+	a := startPredicting(t)
+	a.bind("writer", "ann")
+	a.must(http.StatusCreated, "POST", clusterRoles, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "writer"},
+		Rules: []rbacv1.PolicyRule{{
+			Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"ignitionconfigs"},
+		}},
+	})
+	got := impactsIn(a.must(http.StatusOK, "DELETE", configs+"/c?dryRun=All", nil, as("ann")...))
+	want := "impact on 1 of 1 hosts: no config any more (of namespaces that you may not read)"
+	if !slices.Equal(got, []string{want}) {
+		t.Errorf("%q", got)
 	}
 }

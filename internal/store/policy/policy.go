@@ -65,13 +65,6 @@ func (p *Policy) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyR
 	return p.rules.RulesOf(ref, namespace)
 }
 
-// ConfirmNoEscalation returns an error if rules allow what a user may not do; see rbac.Policy.
-func (p *Policy) ConfirmNoEscalation(who user.Info, namespace string, rules []rbacv1.PolicyRule) error {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.rules.ConfirmNoEscalation(who, namespace, rules)
-}
-
 // Observers returns the observers of the buckets, by resource.
 func (p *Policy) Observers() map[string]kvstore.Observer {
 	return map[string]kvstore.Observer{

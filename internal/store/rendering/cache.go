@@ -158,7 +158,11 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 	case host != nil && e != nil && e.good != nil:
 		return servedConfig(config, e.good, true), nil
 	}
-	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+result.Message)
+	reason := result.Message
+	if config.Confidential { // it quotes the source, and explain shows it to every viewer
+		reason = "the reason is confidential"
+	}
+	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+reason)
 }
 
 // Earlier returns the last rendering with which a host can be served while the newest version of

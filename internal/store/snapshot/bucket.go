@@ -124,27 +124,29 @@ func (inv *Inventory) Namespaces() kvstore.Observer {
 			s.namespaces.byRef.put(edit, ref, n)
 		},
 		replace: func(s, from *state) { s.namespaces = from.namespaces },
-		changed: func(_, _ *state, _ Ref) {},
-		loaded:  func(_, _ *state) {},
+		changed: func(before, after *state, _ Ref) { inv.reportIsolation(before, after) },
+		loaded:  inv.reportIsolation,
 	}
 }
 
 // RoleBindings returns the observer for the bucket of RoleBindings. One that cannot be read counts
 // as well.
 func (inv *Inventory) RoleBindings() kvstore.Observer {
-	changed := func(before, after *state) {
-		if (View{before}).HasTenants() != (View{after}).HasTenants() {
-			inv.opts.OnChange(Change{All: true})
-		}
-	}
 	return &observer[Binding]{
 		inv: inv, kind: "RoleBinding",
 		decode:  func(item kvstore.Item, _ *interner) (*Binding, error) { return &Binding{refOf(item.Key)}, nil },
 		bucket:  func(s *state) *bucket { return &s.bindings.bucket },
 		put:     func(s *state, edit *shardmap.Edit, ref Ref, b *Binding) { s.bindings.byRef.put(edit, ref, b) },
 		replace: func(s, from *state) { s.bindings = from.bindings },
-		changed: func(before, after *state, _ Ref) { changed(before, after) },
-		loaded:  changed,
+		changed: func(before, after *state, _ Ref) { inv.reportIsolation(before, after) },
+		loaded:  inv.reportIsolation,
+	}
+}
+
+// reportIsolation reports a change that begins or ends the isolation of namespaces.
+func (inv *Inventory) reportIsolation(before, after *state) {
+	if (View{before}).HasTenants() != (View{after}).HasTenants() {
+		inv.opts.OnChange(Change{All: true})
 	}
 }
 

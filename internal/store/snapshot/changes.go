@@ -92,6 +92,7 @@ func (c *Config) Unmerged(former *Config) *Config {
 	out.Artifact, out.Hash, out.ETag = former.Artifact, former.Hash, former.ETag
 	out.IgnitionVersion, out.Servable, out.Unjudged = former.IgnitionVersion, former.Servable, former.Unjudged
 	out.Template, out.Format = former.Template, former.Format
+	out.Confidential = c.Confidential || former.Confidential
 	out.Stale = len(out.Artifact) > 0
 	out.adoptRule()
 	return &out

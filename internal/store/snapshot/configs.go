@@ -103,7 +103,7 @@ func (v View) Layers(namespace string) func(name string) *compile.Layer {
 		}
 		layer := &compile.Layer{
 			Name: name, Type: c.Type, Bytes: c.Artifact, Hash: c.Hash, Template: c.Template,
-			Pending: c.Pending, Failing: c.Failing, Failure: c.ErrorMessage,
+			Pending: c.Pending, Failing: c.Failing, Failure: c.ErrorMessage, Confidential: c.Confidential,
 		}
 		if c.Confidential && c.ErrorMessage != "" {
 			layer.Failure = v1.ConfidentialFindings // the config over it need not be confidential
@@ -156,6 +156,7 @@ func (v View) HasConfidentialLayer(config *Config) bool {
 // IsSameLayer reports whether two versions of a layer give the same merged configs.
 func (c *Config) IsSameLayer(o *Config) bool {
 	return c.Hash == o.Hash && c.Type == o.Type && c.Template == o.Template && c.Failing == o.Failing &&
+		c.Confidential == o.Confidential &&
 		c.Pending == o.Pending && c.ErrorMessage == o.ErrorMessage && slices.Equal(c.LayerNames(), o.LayerNames())
 }
 

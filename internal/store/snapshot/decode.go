@@ -207,6 +207,7 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 func (c *Config) serve(made *v1.Compiled, servable []v1.ServableVersions) {
 	c.Artifact, c.Hash, c.IgnitionVersion = made.Artifact, made.Hash, made.IgnitionVersion
 	c.ETag = `"` + made.Hash + `"`
+	c.Confidential = c.Confidential || made.Confidential
 	if c.Template = made.Template; made.Template && made.Format != "" {
 		c.Format = made.Format
 	}
@@ -299,6 +300,7 @@ func newNamespace(name string, annotations map[string]string) *Namespace {
 	return &Namespace{
 		Name: name, IPXE: annotations[v1.AnnotationIPXE],
 		RejectsBroken: annotations[v1.AnnotationRejectBroken] == "true",
+		Isolated:      annotations[v1.AnnotationIsolated] == "true",
 	}
 }
 

@@ -164,7 +164,8 @@ type Config struct {
 	Foreign bool
 	// ErrorMessage is status.errorMessage.
 	ErrorMessage string
-	// Confidential is true where only some users may read the source and what machines are served.
+	// Confidential is true where only some users may read what machines are served: the source, a layer, or
+	// the older source that is served is confidential.
 	Confidential bool
 	// Stack has the layers of the config; nil: it has none.
 	Stack *Stack
@@ -244,6 +245,9 @@ type Namespace struct {
 	IPXE string
 	// RejectsBroken is true where a config whose source does not compile is refused.
 	RejectsBroken bool
+	// Isolated is true where namespaces are isolated from each other; that of the namespace default
+	// counts.
+	Isolated bool
 }
 
 // Binding is a RoleBinding. Its presence alone isolates namespaces. It is immutable.

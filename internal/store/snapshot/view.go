@@ -98,6 +98,20 @@ func (v View) SharedAcross(h *Host) (Conflict, bool) {
 	return Conflict{}, false
 }
 
+// UUIDAcross returns a host with a system UUID that is not in a namespace; nil: there is none.
+func (v View) UUIDAcross(namespace, uuid string) *Host {
+	return foreign(v.hosts.byUUID.Get(uuid), namespace)
+}
+
+// HostnameAcross is UUIDAcross for a name; see HostByHostname.
+func (v View) HostnameAcross(namespace, name string) *Host {
+	same := v.hosts.stems.Get(name)
+	if stem := netaddr.FirstLabel(name); stem != name {
+		same = v.hosts.names.Get(stem)
+	}
+	return cmp.Or(foreign(v.hosts.names.Get(name), namespace), foreign(same, namespace))
+}
+
 // foreign returns the first host of a list that is not in a namespace.
 func foreign(hosts []*Host, namespace string) *Host {
 	i := slices.IndexFunc(hosts, func(h *Host) bool { return h.Namespace != namespace })
@@ -138,9 +152,16 @@ func (v View) Images(namespace string) []*Image {
 // nil: none. Where several are, the oldest is returned.
 func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(strings.ToLower(iqn))) }
 
-// HasTenants reports whether there are RoleBindings: users who may write the objects of one
-// namespace, and not those of others.
-func (v View) HasTenants() bool { return v.bindings.byRef.len() > 0 }
+// HasTenants reports whether there are users who may write the objects of one namespace, and not those of
+// others: there are RoleBindings, or there were some and no administrator has removed the annotation of
+// the namespace default since.
+func (v View) HasTenants() bool {
+	if v.bindings.byRef.len() > 0 {
+		return true
+	}
+	n := v.namespaces.byRef.get(Ref{Namespace: match.DefaultNamespace})
+	return n != nil && n.Isolated
+}
 
 // Script returns the boot script of a namespace's hosts, a template; "": none.
 func (v View) Script(namespace string) string {
