@@ -9,7 +9,9 @@ import (
 const AnnotationStream = "glowplug.dev/stream"
 
 // annotations are those with a meaning for the server.
-var annotations = []string{AnnotationIPXE, AnnotationIsolated, AnnotationRearm, AnnotationRejectBroken, AnnotationStream}
+var annotations = []string{
+	AnnotationIPXE, AnnotationIsolated, AnnotationRearm, AnnotationRejectBroken, AnnotationStream,
+}
 
 // AnnotationsHint says which annotations there are, for a key of UnknownAnnotations.
 var AnnotationsHint = "check the spelling; the annotations of glowplug are " + strings.Join(annotations, ", ")

@@ -161,6 +161,7 @@ func TestClientCAFileIsReadAgain(t *testing.T) {
 		}
 		return resp
 	}
+	s.kubectl("", "create", "clusterrolebinding", "viewer", "--clusterrole=view", "--user="+cert.Leaf.Subject.CommonName)
 	watch := send("?watch=true")
 	defer watch.Body.Close()
 	if watch.StatusCode != http.StatusOK {

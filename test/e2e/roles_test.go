@@ -87,6 +87,95 @@ subjects:
 	}
 }
 
+// TestMergedSecretsStayConfidential: a writer who may not read a confidential layer gets its content neither from a
+// config over it, nor by a source that does not compile, without layers, so that the former merge is served.
+func TestMergedSecretsStayConfidential(t *testing.T) {
+	needs(t)
+	s := start(t)
+	const secret = "s3cr3t-4711"
+	s.kubectl(`
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: secret, namespace: rack-a}
+spec:
+  type: ignition
+  format: butane
+  confidential: true
+  config: |
+    variant: fcos
+    version: 1.5.0
+    kernel_arguments: {should_exist: [token=`+secret+`]}
+  selector: {matchLabels: {a: secret}}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: over, namespace: rack-a}
+spec:
+  type: ignition
+  format: butane
+  layers: [{name: secret}]
+  config: |
+    variant: fcos
+    version: 1.5.0
+  selector: {matchLabels: {a: over}}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: node-1, namespace: rack-a}
+spec: {ip: 192.0.2.9, labels: {a: over}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: writer, namespace: rack-a}
+rules:
+- {apiGroups: [""], resources: [ignitionconfigs], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: eve, namespace: rack-a}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: writer}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: eve}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: vic}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: vic}
+`, "apply", "-f", "-")
+	const rendered = "/api/v1/namespaces/rack-a/ignitionconfigs/over/rendered"
+	eventually(t, "the config is merged", func() bool {
+		out, _, err := s.tryKubectl("", "get", "--raw", rendered)
+		return err == nil && strings.Contains(out, secret)
+	})
+	nobodyElse := func(step string) {
+		t.Helper()
+		for _, who := range []string{"eve", "vic"} {
+			for _, path := range []string{rendered, strings.Replace(rendered, "rendered", "plan", 1),
+				"/api/v1/explain?host=rack-a/node-1", "/api/v1/namespaces/rack-a/ignitionconfigs"} {
+				out, stderr, err := s.tryKubectl("", "get", "--raw", path, "--as", who)
+				if strings.Contains(out+stderr, secret) {
+					t.Errorf("%s: %s reads %s: %s", step, who, path, out+stderr)
+				}
+				if strings.Contains(path, "over/") && err == nil {
+					t.Errorf("%s: %s may read %s", step, who, path)
+				}
+			}
+		}
+	}
+	nobodyElse("merged")
+	if out, _, err := s.tryKubectl("", "patch", "ign", "over", "-n", "rack-a", "--as", "eve", "--type", "merge", "-p",
+		`{"spec":{"layers":null,"config":"variant: nonsense\n"}}`); err != nil {
+		t.Fatal(out, err)
+	}
+	eventually(t, "the former merge is served", func() bool {
+		out, _, err := s.tryKubectl("", "get", "--raw", rendered)
+		return err == nil && strings.Contains(out, secret)
+	})
+	nobodyElse("without layers")
+}
+
 // TestCanI asks kubectl auth can-i for every verb, kind and name of a fixture, and compares the answers with
 // the rules of the fixture.
 func TestCanI(t *testing.T) {

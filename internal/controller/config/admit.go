@@ -83,7 +83,8 @@ func (c *Controller) Admitted(config, old *v1.IgnitionConfig) {
 // sameCompilation reports whether a config asks for the same compilation as the one that it
 // replaces.
 func sameCompilation(config, old *v1.IgnitionConfig) bool {
-	return source(config) == source(old) && slices.Equal(config.Spec.Layers, old.Spec.Layers) && old.Status.Phase != ""
+	return source(config) == source(old) && slices.Equal(config.Spec.Layers, old.Spec.Layers) &&
+		config.Spec.Confidential == old.Spec.Confidential && old.Status.Phase != ""
 }
 
 // set sets the compilation of a config, and does the further steps that take little time.

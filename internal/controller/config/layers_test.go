@@ -316,3 +316,34 @@ func TestLargeLayersAreMergedInTheBackground(t *testing.T) {
 		return s.holds("x", "/etc/base") && status.Phase == v1.PhaseReady && len(status.Servable) > 0
 	})
 }
+
+// TestConfidentialArtifacts: what machines are served of a confidential source, or over a confidential layer, stays
+// confidential as long as it is served.
+func TestConfidentialArtifacts(t *testing.T) {
+	s := start(t)
+	expect := func(step, name string, want bool) {
+		t.Helper()
+		await(t, func() bool { return s.stored(name).Compiled.Confidential == want })
+		if got := s.stored(name).Compiled.Confidential; got != want {
+			t.Errorf("%s: %s is confidential: %t", step, name, got)
+		}
+	}
+	secret := over("secret", "s3cr3t")
+	secret.Spec.Confidential = true
+	s.put(secret)
+	s.put(over("mid", "x", "secret"))
+	s.put(over("top", "x", "mid"))
+	for _, name := range []string{"secret", "mid", "top"} {
+		expect("merged", name, true)
+	}
+	broken := over("top", "x")
+	broken.Spec.Config = "variant: nonsense\n"
+	s.put(broken)
+	expect("the former merge is served", "top", true)
+	s.put(over("top", "x"))
+	expect("a source of its own", "top", false)
+	s.put(over("secret", "s3cr3t"))
+	expect("an open layer with the same bytes", "mid", false)
+	s.put(secret)
+	expect("confidential again", "mid", true)
+}

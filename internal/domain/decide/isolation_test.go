@@ -76,3 +76,38 @@ func TestRoleBindingsIsolateNamespaces(t *testing.T) {
 		t.Errorf("a lost binding: %s\nwant %s", got, isolated)
 	}
 }
+
+// TestSharedClaimsUnderIsolation: where only its UUID or its host name identifies a machine, and hosts of two
+// namespaces have it, neither is served: the author of one could have the machine of the other.
+func TestSharedClaimsUnderIsolation(t *testing.T) {
+	const uuid = "4c4c4544-0042-3510-8056-b4c04f4e3119"
+	l := &lab{}
+	for n, namespace := range []string{"a", "b"} {
+		h := l.host(namespace, "same", fmt.Sprintf("52:54:00:00:01:%02x", n), "")
+		h.Spec.SystemUUID, h.Spec.Hostname, h.Spec.BootSources = uuid, "same.example", []string{"203.0.113.0/24"}
+		l.config(namespace, "mine", Ignition, sel{Default: true})
+	}
+	single := l.host("a", "single", "52:54:00:00:01:09", "")
+	single.Spec.BootSources = []string{"203.0.113.0/24"}
+	d := New(Options{Inventory: l.inventory(t), Policy: Policy{Isolate: true}})
+	for _, c := range []struct {
+		name   string
+		ask    ask
+		status int
+	}{
+		{"by UUID", ask{uuid: uuid}, 403},
+		{"by host name", ask{hostname: "same.example"}, 403},
+		{"by the first label", ask{hostname: "same"}, 403},
+		{"by MAC", ask{mac: "52:54:00:00:01:01", uuid: uuid, hostname: "same.example"}, 200},
+		{"a name of its own", ask{hostname: "single"}, 200},
+	} {
+		c.ask.from, c.ask.accept = "203.0.113.7", v34
+		dec, status := d.Config(c.ask.request(t)), 200
+		if dec.Err != nil {
+			status = dec.Err.Kind.Status()
+		}
+		if status != c.status {
+			t.Errorf("%s: %d (%v), want %d", c.name, status, dec.Err, c.status)
+		}
+	}
+}

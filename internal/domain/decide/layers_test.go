@@ -116,3 +116,18 @@ func TestExplainEndsInCircles(t *testing.T) {
 		t.Errorf("%+v", e.Winner)
 	}
 }
+
+// TestExplainHidesConfidentialLayers: the names of entries, such as kernel arguments, may be secrets.
+func TestExplainHidesConfidentialLayers(t *testing.T) {
+	for _, confidential := range []bool{false, true} {
+		l := &lab{}
+		l.host("g10", "node", "52:54:00:00:00:01", "192.168.10.1").Spec.Hostname = "top"
+		base := l.over(t, "base", everything("3.4.0", "base"))
+		base.Spec.Confidential = confidential
+		l.over(t, "top", everything("3.4.0", "top"), "base")
+		e := New(Options{Inventory: l.inventory(t)}).Explain(ask{from: "192.168.10.1", accept: v34}.request(t))
+		if e.Winner == nil || len(e.Winner.Layers) != 1 || (len(e.Winner.Origins) == 0) != confidential {
+			t.Errorf("confidential %t: %+v", confidential, e.Winner)
+		}
+	}
+}

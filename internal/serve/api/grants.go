@@ -49,6 +49,7 @@ func (r *grantREST[T]) Create(ctx context.Context, obj runtime.Object, validate 
 	if err := r.confirm(ctx, obj.(T), none); err != nil {
 		return nil, err
 	}
+	ctx, _ = r.withAttempt(ctx, options.DryRun) // with the objects before the preparation
 	if err := r.prepare(ctx, options.DryRun); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,8 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 		}
 	}
 	// The first RoleBinding isolates namespaces.
-	if len(set.after.Bindings)+len(set.after.Namespaces) > 0 && view.With(&set.before).HasTenants() != view.With(&set.after).HasTenants() {
+	if len(set.after.Bindings)+len(set.after.Namespaces) > 0 &&
+		view.With(&set.before).HasTenants() != view.With(&set.after).HasTenants() {
 		set.isolation, set.isEmpty = true, false
 	}
 	return set

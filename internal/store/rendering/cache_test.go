@@ -171,4 +171,10 @@ func TestFaultOfARenderingIsItsOwn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Sentence, "the config is empty") {
 		t.Errorf("%v", err)
 	}
+	secret := kickstart("{{.Labels.s3cr3t}}")
+	secret.Confidential = true
+	_, err = c.Render(secret, h, h.Facts(), decide.Asker{})
+	if err == nil || strings.Contains(err.Sentence, "s3cr3t") || !strings.Contains(err.Sentence, "confidential") {
+		t.Errorf("%v", err)
+	}
 }

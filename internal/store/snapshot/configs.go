@@ -166,8 +166,10 @@ func (v View) IsUnmerged(config *Config) bool {
 	if config.Failing || config.Pending || config.Stale || len(stack.Merged) != len(stack.Layers) {
 		return true
 	}
+	confidential := config.confidentialSource
 	for i, name := range stack.Layers {
 		layer := v.Config(Ref{Namespace: config.Namespace, Name: name})
+		confidential = confidential || layer != nil && layer.Confidential
 		if layer == nil || layer.Template || stack.Merged[i] != (v1.LayerStatus{Name: name, Hash: layer.Hash,
 			Stale: layer.Failing}) {
 			return true
@@ -175,6 +177,9 @@ func (v View) IsUnmerged(config *Config) bool {
 		if layer.Failing {
 			return true // the status gives the reason, which may have changed
 		}
+	}
+	if confidential != config.Confidential {
+		return true
 	}
 	// The layers have not changed, but the layers of a layer may have.
 	_, _, found := compile.Stack(config.Name, stack.Layers, v.Layers(config.Namespace))

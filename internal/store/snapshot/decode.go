@@ -173,7 +173,7 @@ func newConfig(ref Ref, revision uint64, stored *storedConfig) (*Config, error) 
 		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision, Generation: meta.Generation,
 		Type: spec.Type, Format: spec.Format, Installer: spec.KickstartVersion, Source: spec.Config,
 		ErrorMessage: status.ErrorMessage, Pending: status.Phase == v1.PhasePending, Failing: status.Phase == v1.PhaseError,
-		Confidential: spec.Confidential,
+		Confidential: spec.Confidential, confidentialSource: spec.Confidential,
 	}
 	if c.Type != v1.TypeIgnition && c.Type != v1.TypeKickstart {
 		return nil, fmt.Errorf("spec.type: %q is neither %s nor %s", clip(c.Type), v1.TypeIgnition, v1.TypeKickstart)

@@ -167,6 +167,8 @@ type Config struct {
 	// Confidential is true where only some users may read what machines are served: the source, a layer, or
 	// the older source that is served is confidential.
 	Confidential bool
+	// confidentialSource is true where the newest source is.
+	confidentialSource bool
 	// Stack has the layers of the config; nil: it has none.
 	Stack *Stack
 
