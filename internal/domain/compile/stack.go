@@ -217,6 +217,9 @@ type Laid struct {
 // which of the layers each came from, the config itself by its own name.
 func (l *Laid) Origins() []ignition.Origin { return l.merged.Origins() }
 
+// concealedReason stands for a reason that may quote a confidential layer.
+const concealedReason = "the reason is confidential, as a layer is"
+
 // Lay merges a config over its layers, see Stack, by the rules of Ignition. own is the
 // compiled config and name its name. The result is nil exactly where the report holds an
 // error.
@@ -236,11 +239,15 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 		return nil, refusal("together with its layers the config is larger than %d bytes (4 MiB): let the machine fetch "+
 			"files by URL (contents.source), the large ones first", MaxMerged)
 	}
+	// A reason may quote a layer that the author of this config may not read.
+	confidential := slices.ContainsFunc(stack, func(layer *Layer) bool { return layer.Confidential })
 	merged, err := ignition.MergeAll(append(parts, ignition.Part{Name: name, Config: own}))
 	var part *ignition.PartError
 	switch {
 	case errors.As(err, &part) && part.Part == name:
 		return nil, refusal("the config itself: %s", part.Reason())
+	case errors.As(err, &part) && confidential:
+		return nil, refusal("layer %s: %s", part.Part, concealedReason)
 	case errors.As(err, &part):
 		return nil, refusal("layer %s: %s", part.Part, part.Reason())
 	case err != nil:
@@ -252,7 +259,11 @@ func Lay(name string, own []byte, stack []*Layer) (laid *Laid, found report.Repo
 	found = checkFetched(stack, merged.Version)
 	for _, f := range merged.Validate().Errors() {
 		f.Line, f.Column = 0, 0 // the text was not written by an operator
-		message := "merged over its layers the config is not valid: " + f.String()
+		reason := f.String()
+		if confidential {
+			reason = concealedReason
+		}
+		message := "merged over its layers the config is not valid: " + reason
 		if from := merged.From(f.Path); len(from) > 0 {
 			message += fmt.Sprintf(" (from %s)", joined(from))
 		}

@@ -207,6 +207,24 @@ func TestLayRefuses(t *testing.T) {
 	}
 }
 
+// TestReasonsOfConfidentialLayers: the author of a config need not be one who may read its layers.
+func TestReasonsOfConfidentialLayers(t *testing.T) {
+	for _, c := range []struct{ layer, own string }{
+		{head + `,"storage":{"links":[{"path":"/s3cr3t","target":"/c"}]}}`, head + `,"storage":{"files":[` +
+			file("/s3cr3t/b", "x") + `]}}`},
+		{`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/s3cr3t","mode":2541}]}}`,
+			`{"ignition":{"version":"3.6.0"}}`},
+	} {
+		layer := layerOf("base", c.layer)
+		layer.Confidential = true
+		laid, found := Lay("x", []byte(c.own), []*Layer{layer})
+		if text := found.Summary(); laid != nil || !strings.Contains(text, concealedReason) ||
+			strings.Contains(text, "storage") {
+			t.Error(text)
+		}
+	}
+}
+
 func TestLayWarns(t *testing.T) {
 	merges := layerOf("base", head[:len(head)-1]+`,"config":{"merge":[{"source":"http://a/b"}]}}}`)
 	laid, found := Lay("x", []byte(head+"}"), []*Layer{merges})

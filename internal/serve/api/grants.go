@@ -26,15 +26,9 @@ type Policy interface {
 	RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// grant is a role or a binding.
-type grant interface {
-	object
-	*rbacv1.Role | *rbacv1.ClusterRole | *rbacv1.RoleBinding | *rbacv1.ClusterRoleBinding
-}
-
 // grantREST is the endpoint of a kind of roles or bindings. It refuses writes that grant what the
 // writer does not have.
-type grantREST[T grant] struct {
+type grantREST[T object] struct {
 	*endpoint
 	// check returns why a user may not put obj in place of old, whose zero value is no object.
 	check func(ctx context.Context, who user.Info, obj, old T) error
@@ -49,18 +43,22 @@ func (r *grantREST[T]) Create(ctx context.Context, obj runtime.Object, validate 
 	if err := r.confirm(ctx, obj.(T), none); err != nil {
 		return nil, err
 	}
-	ctx, _ = r.withAttempt(ctx, options.DryRun) // with the objects before the preparation
-	if err := r.prepare(ctx, options.DryRun); err != nil {
-		return nil, err
-	}
-	return r.endpoint.Create(ctx, obj, validate, options)
+	return r.endpoint.Create(ctx, obj, r.prepared(validate, options.DryRun), options)
 }
 
-func (r *grantREST[T]) prepare(ctx context.Context, dryRun []string) error {
-	if r.before == nil || dryrun.IsDryRun(dryRun) {
-		return nil
+// prepared returns a validation that calls before once a new object is valid.
+func (r *grantREST[T]) prepared(validate rest.ValidateObjectFunc, dryRun []string) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+		}
+		if r.before == nil || dryrun.IsDryRun(dryRun) {
+			return nil
+		}
+		return r.before(ctx)
 	}
-	return r.before(ctx)
 }
 
 // Update implements rest.Updater, and creates an object for server-side apply.
@@ -73,13 +71,9 @@ func (r *grantREST[T]) Update(ctx context.Context, name string, info rest.Update
 			var none T
 			stored = none
 		}
-		err := r.confirm(ctx, obj.(T), stored)
-		if err == nil && stored == *new(T) {
-			err = r.prepare(ctx, options.DryRun)
-		}
-		return obj, err
+		return obj, r.confirm(ctx, obj.(T), stored)
 	})
-	return r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
+	return r.endpoint.Update(ctx, name, info, r.prepared(create, options.DryRun), update, forceCreate, options)
 }
 
 func (r *grantREST[T]) confirm(ctx context.Context, obj, old T) error {

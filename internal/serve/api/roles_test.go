@@ -399,6 +399,12 @@ func TestIsolationOutlastsTheRoleBindings(t *testing.T) {
 	if isolated() {
 		t.Error("a dry run isolates namespaces")
 	}
+	a.must(http.StatusUnprocessableEntity, "POST", roleBindings, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: roleRef("Robot", "x"),
+	})
+	if isolated() {
+		t.Error("an invalid binding isolates namespaces")
+	}
 	a.bindIn(rbac.Admin, "ann")
 	if !isolated() {
 		t.Error("namespaces are not isolated")
