@@ -25,8 +25,8 @@ func TestRolesWithKubectl(t *testing.T) {
 	})
 	contains("get clusterroles", s.kubectl("", "get", "clusterroles"), "NAME", "CREATED AT", "cluster-admin", "admin",
 		"edit", "view", "system:discovery")
-	contains("create role", s.kubectl("", "create", "role", "boots", "-n", "rack-a", "--verb=get,list", "--resource=bmh,ign"),
-		"role.rbac.authorization.k8s.io/boots created")
+	contains("create role", s.kubectl("", "create", "role", "boots", "-n", "rack-a", "--verb=get,list",
+		"--resource=bmh,ign"), "role.rbac.authorization.k8s.io/boots created")
 	contains("create role with names", s.kubectl("", "create", "role", "one", "-n", "rack-a", "--verb=update",
 		"--resource=baremetalhosts", "--resource-name=node-1"), "created")
 	contains("create clusterrole", s.kubectl("", "create", "clusterrole", "probe", "--verb=get",

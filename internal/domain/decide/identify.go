@@ -315,8 +315,8 @@ func (q *question) admitClaim(h *snapshot.Host) *fault.Error {
 		return nil
 	}
 	q.notice(ReasonDuplicate, h, value, "refused to serve this host: it shares "+value+" with a host of another namespace")
-	return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+value+" with a host of another namespace, and nothing "+
-		"else identifies this machine; claim its MAC, or correct one of the two hosts")
+	return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+value+" with a host of another namespace, and "+
+		"nothing else identifies this machine; claim its MAC, or correct one of the two hosts")
 }
 
 // hostOfNeighbor returns another host with the client's hardware address, if the found host

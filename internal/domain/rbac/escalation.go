@@ -20,8 +20,8 @@ const maxOwned = 1000
 // permissions that he does not have. unresolved is an error of RulesFor, or nil.
 func ConfirmNoEscalation(who user.Info, owned, rules []rbacv1.PolicyRule, unresolved error) error {
 	if n := Permissions(rules); n > MaxPermissions {
-		return fmt.Errorf("the role has %.0f permissions, and only roles of at most %d are compared with those of the user", n,
-			MaxPermissions)
+		return fmt.Errorf("the role has %.0f permissions, and only roles of at most %d are compared with those of the user",
+			n, MaxPermissions)
 	}
 	if len(owned) > maxOwned {
 		return fmt.Errorf("user %q has %d rules, of which at most %d are compared with those of the role", who.GetName(),

@@ -200,10 +200,12 @@ func TestReasons(t *testing.T) {
 	p := &Policy{
 		ClusterRoles: map[string]*rbacv1.ClusterRole{"view": {Rules: viewRules()}},
 		RoleBindings: map[string]map[string]*rbacv1.RoleBinding{"n1": {"ann": {
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}}, RoleRef: rbacv1.RoleRef{Kind: KindClusterRole, Name: "view"},
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}},
+			RoleRef:  rbacv1.RoleRef{Kind: KindClusterRole, Name: "view"},
 		}}},
 		ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{"lost": {
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "bob"}}, RoleRef: rbacv1.RoleRef{Kind: KindClusterRole, Name: "none"},
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "bob"}},
+			RoleRef:  rbacv1.RoleRef{Kind: KindClusterRole, Name: "none"},
 		}},
 	}
 	get := authorizer.AttributesRecord{

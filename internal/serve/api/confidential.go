@@ -21,6 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/snapshot"
 )
 
 // redacted stands for a value that the reader may not read. Written back, it keeps the stored value.
@@ -48,6 +49,20 @@ func (r rights) mayGet(ctx context.Context, resource, subresource, namespace, na
 		Subresource: subresource, Namespace: namespace, Name: name, ResourceRequest: true,
 	})
 	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// concealsFindings reports whether the findings of a config, which may quote its source, are none for the user
+// of a request.
+func (r rights) concealsFindings(ctx context.Context, config *v1.IgnitionConfig) bool {
+	return config.Spec.Confidential &&
+		!r.mayGet(ctx, kinds.IgnitionConfigs, subresourceSource, config.Namespace, config.Name)
+}
+
+// mayGetResult reports whether the user of a request may read what machines are served of a config. config is
+// nil where it cannot be told whether that is confidential.
+func (r rights) mayGetResult(ctx context.Context, view snapshot.View, ref snapshot.Ref, config *snapshot.Config) bool {
+	isOpen := config != nil && !config.Confidential && !view.HasConfidentialLayer(config)
+	return isOpen || r.mayGet(ctx, kinds.IgnitionConfigs, subresourceRendered, ref.Namespace, ref.Name)
 }
 
 // secrecy describes what is confidential in the objects of a kind.
@@ -141,11 +156,8 @@ func (s *secrecy) redact(ctx context.Context, obj runtime.Object) runtime.Object
 	}
 	if meta.IsListType(obj) {
 		_ = meta.EachListItem(obj, func(item runtime.Object) error {
-			switch {
-			case s.conceals(ctx, item):
-				s.hideAll(item)
-			case s.concealsApplied(ctx, item):
-				s.hideApplied(item)
+			if hides := s.hidesFrom(ctx, item); hides != nil {
+				hides(item)
 			}
 			return nil
 		})
@@ -154,15 +166,23 @@ func (s *secrecy) redact(ctx context.Context, obj runtime.Object) runtime.Object
 	if _, isKind := obj.(object); !isKind {
 		return obj // a Status, for example
 	}
-	switch {
-	case s.conceals(ctx, obj):
+	if hides := s.hidesFrom(ctx, obj); hides != nil {
 		obj = obj.DeepCopyObject()
-		s.hideAll(obj)
-	case s.concealsApplied(ctx, obj):
-		obj = obj.DeepCopyObject()
-		s.hideApplied(obj)
+		hides(obj)
 	}
 	return obj
+}
+
+// hidesFrom returns what hides the part of an object that the user of a request may not read; nil: he may
+// read all of it.
+func (s *secrecy) hidesFrom(ctx context.Context, obj runtime.Object) func(runtime.Object) {
+	switch {
+	case s.conceals(ctx, obj):
+		return s.hideAll
+	case s.concealsApplied(ctx, obj):
+		return s.hideApplied
+	}
+	return nil
 }
 
 // hideAll hides what is confidential in an object.

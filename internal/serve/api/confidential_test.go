@@ -75,8 +75,9 @@ func TestViewersReadNothingConfidential(t *testing.T) {
 	for path := range confidentialObjects() {
 		name := path[strings.LastIndex(path, "/")+1:]
 		for _, request := range []string{path, path + "/secret", path + "/secret/status",
-			path + "?watch=true&timeoutSeconds=1", path + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan" +
-				"&allowWatchBookmarks=true&timeoutSeconds=1"} {
+			path + "?watch=true&timeoutSeconds=1",
+			path + "?watch=true&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan" +
+				"&allowWatchBookmarks=true"} {
 			for _, accept := range []string{"application/json", "application/yaml",
 				"application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
 				"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
@@ -185,8 +186,8 @@ func TestNoPatchCopiesWhatIsConfidential(t *testing.T) {
 		"application/apply-patch+yaml"
 	fieldOf := map[string]string{configs: "/spec/config", hosts: "/spec/bmc/password", cdroms: "/spec/chap/password"}
 	for path, from := range fieldOf {
-		copied := a.do("PATCH", path+"/secret", fmt.Sprintf(`[{"op":"copy","from":%q,"path":"/metadata/annotations/x"}]`, from),
-			append(as("eve"), "Content-Type", jsonPatch)...)
+		patch := fmt.Sprintf(`[{"op":"copy","from":%q,"path":"/metadata/annotations/x"}]`, from)
+		copied := a.do("PATCH", path+"/secret", patch, append(as("eve"), "Content-Type", jsonPatch)...)
 		if got := copied.object(t).GetAnnotations()["x"]; got != redacted {
 			t.Errorf("%s: copied %s", path, got)
 		}
@@ -229,8 +230,9 @@ func TestFindingsOfConfidentialConfigs(t *testing.T) {
 	const merge = "application/merge-patch+json"
 	a.must(http.StatusOK, "PATCH", configs+"/secret", `{"spec":{"config":"variant: fcos\nversion: `+hidden+`\n"}}`,
 		"Content-Type", merge)
-	if got := a.must(http.StatusOK, "GET", configs+"/secret", nil, as("ann")...); !strings.Contains(string(got.body), hidden) {
-		t.Errorf("the finding does not quote the source: %s", got.body)
+	found := string(a.must(http.StatusOK, "GET", configs+"/secret", nil, as("ann")...).body)
+	if !strings.Contains(found, hidden) {
+		t.Errorf("the finding does not quote the source: %s", found)
 	}
 	kept := `{"spec":{"config":"<redacted>"},"metadata":{"annotations":{"x":"y"}}}`
 	got := a.must(http.StatusOK, "PATCH", configs+"/secret", kept, append(as("eve"), "Content-Type", merge)...)
@@ -239,8 +241,9 @@ func TestFindingsOfConfidentialConfigs(t *testing.T) {
 		t.Errorf("%q", got.warnings)
 	}
 	for _, who := range []string{"eve", "vic"} {
-		if got := a.must(http.StatusOK, "GET", configs+"/secret", nil, as(who)...); strings.Contains(string(got.body), hidden) {
-			t.Errorf("%s reads %s", who, got.body)
+		read := string(a.must(http.StatusOK, "GET", configs+"/secret", nil, as(who)...).body)
+		if strings.Contains(read, hidden) {
+			t.Errorf("%s reads %s", who, read)
 		}
 	}
 }
@@ -318,8 +321,8 @@ func TestServedSourcesStayConfidential(t *testing.T) {
 func TestTheAnnotationOfAnOpenConfig(t *testing.T) {
 	a := startConfidential(t)
 	const merge = "application/merge-patch+json"
-	a.must(http.StatusOK, "PATCH", configs+"/secret", `{"spec":{"confidential":false,"config":"variant: fcos\nversion: 1.5.0\n"}}`,
-		"Content-Type", merge)
+	const opened = `{"spec":{"confidential":false,"config":"variant: fcos\nversion: 1.5.0\n"}}`
+	a.must(http.StatusOK, "PATCH", configs+"/secret", opened, "Content-Type", merge)
 	for _, path := range []string{configs, configs + "/secret", configs + "?watch=true&timeoutSeconds=1"} {
 		got := string(a.must(http.StatusOK, "GET", path, nil, as("vic")...).body)
 		if strings.Contains(got, hidden) || !strings.Contains(got, "version: 1.5.0") {

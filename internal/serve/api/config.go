@@ -10,7 +10,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/report"
-	"glowplug/internal/store/kinds"
 )
 
 // maxWarnings bounds the Warning headers of one answer.
@@ -136,8 +135,7 @@ func configDone(opts *Options) func(ctx context.Context, a *attempt) {
 		if opts.ConfigWarnings != nil {
 			warnings = append(warnings, opts.ConfigWarnings(config)...)
 		}
-		if len(warnings) > 0 && config.Spec.Confidential &&
-			!opts.rights.mayGet(ctx, kinds.IgnitionConfigs, subresourceSource, config.Namespace, config.Name) {
+		if len(warnings) > 0 && opts.rights.concealsFindings(ctx, config) {
 			warnings = []string{v1.ConfidentialFindings}
 		}
 		for _, text := range warnings {

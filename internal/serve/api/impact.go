@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/domain/impact"
-	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -146,8 +145,7 @@ func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show 
 		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order,
 		Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
 		MayShow: func(view snapshot.View, c *snapshot.Config) bool {
-			return !c.Confidential && !view.HasConfidentialLayer(c) ||
-				p.opts.rights.mayGet(pace.ctx, kinds.IgnitionConfigs, subresourceRendered, c.Namespace, c.Name)
+			return p.opts.rights.mayGetResult(pace.ctx, view, c.Ref, c)
 		},
 	})
 }

@@ -114,11 +114,8 @@ func (r *renderedREST) compiled(ctx context.Context, name string) (*v1.IgnitionC
 // mayRead returns an error if the user of a request may not read what machines are served of a config:
 // the authorization of the request has only found that he may get the config itself.
 func (r *renderedREST) mayRead(ctx context.Context, config *v1.IgnitionConfig) error {
-	if r.opts.rights.mayGet(ctx, kinds.IgnitionConfigs, subresourceRendered, config.Namespace, config.Name) {
-		return nil
-	}
-	of := snapshot.ConfigFrom(config)
-	if of != nil && !of.Confidential && !r.opts.Inventory.View().HasConfidentialLayer(of) {
+	ref := snapshot.Ref{Namespace: config.Namespace, Name: config.Name}
+	if r.opts.rights.mayGetResult(ctx, r.opts.Inventory.View(), ref, snapshot.ConfigFrom(config)) {
 		return nil
 	}
 	return apierrors.NewForbidden(kinds.GroupResource(kinds.IgnitionConfigs+"/"+subresourceRendered), config.Name,

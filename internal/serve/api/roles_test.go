@@ -44,18 +44,20 @@ func users(names ...string) (subjects []rbacv1.Subject) {
 // bind gives a user a ClusterRole in all namespaces.
 func (a *api) bind(role, name string, header ...string) {
 	a.t.Helper()
-	a.awaitRoles()
-	a.must(http.StatusCreated, "POST", clusterRoleBindings, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role + ":" + name},
-		RoleRef:    roleRef(rbac.KindClusterRole, role), Subjects: users(name),
-	}, header...)
+	a.bindAt(clusterRoleBindings, role, name, header)
 }
 
 // bindIn gives a user a ClusterRole in the namespace g10.
 func (a *api) bindIn(role, name string, header ...string) {
 	a.t.Helper()
+	a.bindAt(roleBindings, role, name, header)
+}
+
+// bindAt creates a binding; both kinds have the same fields.
+func (a *api) bindAt(path, role, name string, header []string) {
+	a.t.Helper()
 	a.awaitRoles()
-	a.must(http.StatusCreated, "POST", roleBindings, &rbacv1.RoleBinding{
+	a.must(http.StatusCreated, "POST", path, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role + ":" + name},
 		RoleRef:    roleRef(rbac.KindClusterRole, role), Subjects: users(name),
 	}, header...)
@@ -340,7 +342,8 @@ func TestInvalidRoles(t *testing.T) {
 		{"no resource", rolesPath, `"rules":[{"verbs":["get"],"apiGroups":[""]}]`, "rules[0].resources"},
 		{"a URL in a role", rolesPath, `"rules":[{"verbs":["get"],"nonResourceURLs":["/x"]}]`, "rules[0].nonResourceURLs"},
 		{"a URL and a resource", clusterRoles,
-			`"rules":[{"verbs":["get"],"nonResourceURLs":["/x"],"apiGroups":[""],"resources":["x"]}]`, "rules[0].nonResourceURLs"},
+			`"rules":[{"verbs":["get"],"nonResourceURLs":["/x"],"apiGroups":[""],"resources":["x"]}]`,
+			"rules[0].nonResourceURLs"},
 		{"aggregation", clusterRoles, `"aggregationRule":{}`, "aggregationRule"},
 		{"no role", roleBindings, `"subjects":[]`, "roleRef.kind roleRef.name"},
 		{"a Role in all namespaces", clusterRoleBindings, `"roleRef":{"kind":"Role","name":"x"}`, "roleRef.kind"},
@@ -422,8 +425,9 @@ func TestIsolationOutlastsTheRoleBindings(t *testing.T) {
 	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/default", off, merge...)
 	await(t, func() bool { return !isolated() })
 	// Server-side apply creates a binding as well.
-	a.must(http.StatusCreated, "PATCH", roleBindings+"/ssa?fieldManager=x", `{"apiVersion":"rbac.authorization.k8s.io/v1",`+
-		`"kind":"RoleBinding","metadata":{"name":"ssa"},"roleRef":{"kind":"ClusterRole","name":"view"}}`,
+	const binding = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"ssa"},` +
+		`"roleRef":{"kind":"ClusterRole","name":"view"}}`
+	a.must(http.StatusCreated, "PATCH", roleBindings+"/ssa?fieldManager=x", binding,
 		"Content-Type", "application/apply-patch+yaml")
 	a.must(http.StatusOK, "DELETE", roleBindings+"/ssa", nil)
 	if !isolated() {

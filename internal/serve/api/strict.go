@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "glowplug/api/v1"
-	"glowplug/internal/store/kinds"
 )
 
 // admitConfig sets the status of a config. It returns the errors of the source where a broken
@@ -24,8 +23,7 @@ func admitConfig(opts *Options) func(ctx context.Context, config, old *v1.Igniti
 			return field.ErrorList{field.InternalError(path, fmt.Errorf(
 				"the source is not compiled yet, and broken configs are rejected here: try again (%w)", err))}
 		}
-		if len(found) > 0 && config.Spec.Confidential &&
-			!opts.rights.mayGet(ctx, kinds.IgnitionConfigs, subresourceSource, config.Namespace, config.Name) {
+		if len(found) > 0 && opts.rights.concealsFindings(ctx, config) {
 			return field.ErrorList{field.Invalid(path, field.OmitValueType{}, v1.ConfidentialFindings)}
 		}
 		var errs field.ErrorList

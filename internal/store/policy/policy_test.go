@@ -28,7 +28,8 @@ func TestFollowsTheBuckets(t *testing.T) {
 	}
 	may := func(name, namespace string) bool {
 		decision, _, err := p.Authorize(t.Context(), authorizer.AttributesRecord{
-			User: &user.DefaultInfo{Name: name}, Verb: "get", Namespace: namespace, Resource: "configmaps", ResourceRequest: true,
+			User: &user.DefaultInfo{Name: name}, Verb: "get", Namespace: namespace, Resource: "configmaps",
+			ResourceRequest: true,
 		})
 		if err != nil || decision == authorizer.DecisionDeny {
 			t.Fatal(decision, err)
