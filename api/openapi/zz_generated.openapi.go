@@ -61,6 +61,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.ObjectReference{}.OpenAPIModelName():                          schema_glowplug_api_v1_ObjectReference(ref),
 		v1.RenderedHosts{}.OpenAPIModelName():                            schema_glowplug_api_v1_RenderedHosts(ref),
 		v1.ServableVersions{}.OpenAPIModelName():                         schema_glowplug_api_v1_ServableVersions(ref),
+		v1.ServiceAccount{}.OpenAPIModelName():                           schema_glowplug_api_v1_ServiceAccount(ref),
+		v1.ServiceAccountList{}.OpenAPIModelName():                       schema_glowplug_api_v1_ServiceAccountList(ref),
 		v1.StreamArchitecture{}.OpenAPIModelName():                       schema_glowplug_api_v1_StreamArchitecture(ref),
 		v1.StreamImage{}.OpenAPIModelName():                              schema_glowplug_api_v1_StreamImage(ref),
 		v1.StreamRelease{}.OpenAPIModelName():                            schema_glowplug_api_v1_StreamRelease(ref),
@@ -68,6 +70,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.StreamReleaseSpec{}.OpenAPIModelName():                        schema_glowplug_api_v1_StreamReleaseSpec(ref),
 		v1.StreamReleaseStatus{}.OpenAPIModelName():                      schema_glowplug_api_v1_StreamReleaseStatus(ref),
 		v1.Subscriber{}.OpenAPIModelName():                               schema_glowplug_api_v1_Subscriber(ref),
+		v1.Token{}.OpenAPIModelName():                                    schema_glowplug_api_v1_Token(ref),
+		v1.TokenList{}.OpenAPIModelName():                                schema_glowplug_api_v1_TokenList(ref),
+		v1.TokenSpec{}.OpenAPIModelName():                                schema_glowplug_api_v1_TokenSpec(ref),
+		v1.TokenStatus{}.OpenAPIModelName():                              schema_glowplug_api_v1_TokenStatus(ref),
 		v1.UnknownMachine{}.OpenAPIModelName():                           schema_glowplug_api_v1_UnknownMachine(ref),
 		v1.UnknownMachineList{}.OpenAPIModelName():                       schema_glowplug_api_v1_UnknownMachineList(ref),
 		v1.UnknownMachineStatus{}.OpenAPIModelName():                     schema_glowplug_api_v1_UnknownMachineStatus(ref),
@@ -2881,6 +2887,90 @@ func schema_glowplug_api_v1_ServableVersions(ref common.ReferenceCallback) commo
 	}
 }
 
+func schema_glowplug_api_v1_ServiceAccount(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServiceAccount is the user that a program is, as in Kubernetes. Roles bind it by its name, and its tokens prove who the program is: \"kubectl create token\" and \"glowplug token create\" make them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"metadata"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_ServiceAccountList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServiceAccountList is a list of ServiceAccounts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.ServiceAccount{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"metadata", "items"},
+			},
+		},
+		Dependencies: []string{
+			v1.ServiceAccount{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_glowplug_api_v1_StreamArchitecture(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3243,6 +3333,184 @@ func schema_glowplug_api_v1_Subscriber(ref common.ReferenceCallback) common.Open
 						SchemaProps: spec.SchemaProps{
 							Description: "since is the time of the login.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_Token(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Token is the record of a token of a ServiceAccount. The server writes it when it makes a token, and never stores the token itself. Deleting the record revokes the token.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.TokenSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1.TokenStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"metadata", "spec"},
+			},
+		},
+		Dependencies: []string{
+			v1.TokenSpec{}.OpenAPIModelName(), v1.TokenStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_TokenList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenList is a list of Tokens.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Token{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"metadata", "items"},
+			},
+		},
+		Dependencies: []string{
+			v1.Token{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_TokenSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenSpec says for whom a token is, and how long it is valid. It never changes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"serviceAccountName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountName is the ServiceAccount in the same namespace.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"serviceAccountUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountUID is its UID: the token is not valid for a later account of the same name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expirationTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expirationTime is when the token becomes invalid.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"sha256": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sha256 is the SHA-256 of the token, in hexadecimal digits. A token has 256 random bits, so it cannot be computed from its hash.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"seal": {
+						SchemaProps: spec.SchemaProps{
+							Description: "seal is an HMAC of the record with a key that is derived from the key of the servers' CA. The servers accept no record without it, so that who writes the store cannot add a token.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"serviceAccountName", "serviceAccountUID", "expirationTime", "sha256", "seal"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_TokenStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TokenStatus is the use of a token.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"lastUsedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastUsedTime is when the token was last used, at most five minutes behind.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"lastUsedFrom": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastUsedFrom is the address of the client then.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},

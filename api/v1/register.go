@@ -31,6 +31,8 @@ func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 		&Namespace{}, &NamespaceList{},
 		&Event{}, &EventList{},
 		&UnknownMachine{}, &UnknownMachineList{},
+		&ServiceAccount{}, &ServiceAccountList{},
+		&Token{}, &TokenList{},
 	)
 }
 

@@ -91,6 +91,11 @@ func ValidateNamespace(namespace *Namespace) field.ErrorList {
 	)
 }
 
+// ValidateServiceAccount checks a ServiceAccount, which has metadata alone.
+func ValidateServiceAccount(account *ServiceAccount) field.ErrorList {
+	return validateMeta(&account.ObjectMeta, true, apivalidation.ValidateServiceAccountName)
+}
+
 // ValidateEvent checks an event. Its namespace must be that of its involvedObject, or
 // "default" for an object without a namespace.
 func ValidateEvent(event *Event) field.ErrorList {

@@ -221,6 +221,16 @@ func (in ServableVersions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ServiceAccount) OpenAPIModelName() string {
+	return "glowplug.api.v1.ServiceAccount"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ServiceAccountList) OpenAPIModelName() string {
+	return "glowplug.api.v1.ServiceAccountList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in StreamArchitecture) OpenAPIModelName() string {
 	return "glowplug.api.v1.StreamArchitecture"
 }
@@ -253,6 +263,26 @@ func (in StreamReleaseStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Subscriber) OpenAPIModelName() string {
 	return "glowplug.api.v1.Subscriber"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Token) OpenAPIModelName() string {
+	return "glowplug.api.v1.Token"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TokenList) OpenAPIModelName() string {
+	return "glowplug.api.v1.TokenList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TokenSpec) OpenAPIModelName() string {
+	return "glowplug.api.v1.TokenSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TokenStatus) OpenAPIModelName() string {
+	return "glowplug.api.v1.TokenStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

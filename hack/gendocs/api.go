@@ -14,7 +14,7 @@ import (
 
 // kinds in the order of the page.
 var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Namespace",
-	"Event", "UnknownMachine"}
+	"Event", "UnknownMachine", "ServiceAccount", "Token"}
 
 // apiReference returns a page with every kind and field of the package in dir.
 func apiReference(dir string) (string, error) {

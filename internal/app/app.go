@@ -50,6 +50,7 @@ import (
 	"glowplug/internal/store/replicas"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/streams"
+	"glowplug/internal/store/tokens"
 )
 
 const (
@@ -77,6 +78,7 @@ type App struct {
 	inventory *snapshot.Inventory
 	streams   *streams.Library
 	policy    *policy.Policy
+	tokens    *tokens.Tokens
 	bootLog   *bootlog.Log
 	progress  *progress.Tracker
 	statuses  *host.StatusWriter
@@ -253,8 +255,10 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.UnknownMachines: {a.unknown},
 		kinds.RoleBindings:    {a.inventory.RoleBindings()},
 	}
-	for resource, observer := range a.policy.Observers() {
-		observers[resource] = append(observers[resource], observer)
+	for _, of := range []map[string]kvstore.Observer{a.policy.Observers(), a.tokens.Observers()} {
+		for resource, observer := range of {
+			observers[resource] = append(observers[resource], observer)
+		}
 	}
 	return observers
 }
@@ -298,6 +302,11 @@ func (a builder) openDoors() error {
 	if err != nil {
 		return err
 	}
+	key, err := a.creds.TokenKey()
+	if err != nil {
+		return err
+	}
+	a.tokens = tokens.New(tokens.Options{Key: key, Logger: a.log})
 	for _, d := range a.doors {
 		if d.name == "https" {
 			d.server.TLSConfig = a.creds.TLSConfig()
@@ -372,6 +381,7 @@ func (a builder) serveAPI() error {
 		NamespaceDeleted: a.events.Forget,
 
 		IsAdminToken: a.creds.IsAdminToken,
+		Tokens:       a.tokens,
 		TokenFile:    a.settings.TokenAuthFile,
 		ClientCAs:    cas,
 		Requests:     budgets.requests,

@@ -166,6 +166,8 @@ func validate(obj runtime.Object) field.ErrorList {
 		return api.ValidateStreamRelease(o)
 	case *v1.ConfigMap:
 		return v1.ValidateConfigMap(o)
+	case *v1.ServiceAccount:
+		return v1.ValidateServiceAccount(o)
 	case *rbacv1.RoleBinding:
 		rbac.SetDefaults(&o.RoleRef, o.Subjects)
 		return rbac.ValidateRoleBinding(o)

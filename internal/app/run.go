@@ -56,6 +56,7 @@ func (a *App) background() []func(context.Context) {
 		whenUsable(func(ctx context.Context) { a.bootLog.Run(ctx, b.js) }),
 		a.announceLost,
 		a.creds.FollowProvided,
+		func(ctx context.Context) { a.creds.FollowAdmin(ctx, a.api.RecheckCallers) },
 		func(ctx context.Context) { tendHeap(ctx, a.ready, a.rendered.Busy) },
 	}
 	observers := a.observers()

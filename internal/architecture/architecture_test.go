@@ -56,7 +56,9 @@ var order = []string{
 	"internal/domain/match",
 	"internal/store/snapshot",
 	"internal/store/kinds",
+	"internal/store/objects",
 	"internal/store/policy",
+	"internal/store/tokens",
 	"internal/domain/coreos",
 	"internal/domain/coreos/streamtest",
 	"internal/store/streams",
@@ -108,7 +110,7 @@ var impure = map[string]string{
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
 	"api/v1", "api/openapi", "internal/domain/rbac", "internal/store/kvstore", "internal/store/kinds",
-	"internal/store/policy", "internal/client",
+	"internal/store/policy", "internal/store/objects", "internal/store/tokens", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
 	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/app", "internal/cli",

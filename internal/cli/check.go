@@ -178,8 +178,8 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, check(p, doc)...)
 	default:
 		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
-		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap, Namespace, and Role, " +
-			"RoleBinding, ClusterRole and ClusterRoleBinding"
+		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap, Namespace, " +
+			"ServiceAccount, and Role, RoleBinding, ClusterRole and ClusterRoleBinding"
 		found = append(found, f)
 	}
 	if found.HasError() {
@@ -223,8 +223,9 @@ var checks = map[string]func(*places, *manifest.Document) report.Report{
 		r.Namespace = ""
 		return api.ValidateStreamRelease(r)
 	}),
-	"Namespace": checkAs(func(*v1.Namespace) field.ErrorList { return nil }),
-	"Role":      checkAs(rbac.ValidateRole),
+	"Namespace":      checkAs(func(*v1.Namespace) field.ErrorList { return nil }),
+	"ServiceAccount": checkAs(v1.ValidateServiceAccount),
+	"Role":           checkAs(rbac.ValidateRole),
 	"RoleBinding": checkAs(func(b *rbacv1.RoleBinding) field.ErrorList {
 		rbac.SetDefaults(&b.RoleRef, b.Subjects)
 		return rbac.ValidateRoleBinding(b)

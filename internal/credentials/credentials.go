@@ -5,25 +5,19 @@ package credentials
 
 import (
 	"cmp"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	"glowplug/internal/keyfile"
 )
 
 // Names of files and folders in the data directory.
@@ -83,7 +77,8 @@ type Options struct {
 type Credentials struct {
 	opts      Options
 	names     names
-	token     hashedToken
+	token     atomic.Pointer[hashedToken]
+	admin     *keyfile.Follower // of the file with the hash of the token
 	authority atomic.Pointer[tls.Certificate]
 	serving   atomic.Pointer[tls.Certificate]
 	provided  *provided // nil without an own certificate of the operator
@@ -105,9 +100,10 @@ func Ensure(opts Options) (*Credentials, error) {
 	opts.PKIDir = cmp.Or(opts.PKIDir, Folder(opts.DataDir))
 	c := &Credentials{opts: opts}
 	c.others.Store(&map[hashedToken]bool{})
+	c.token.Store(&hashedToken{})
 	err := os.MkdirAll(Folder(opts.DataDir), 0o700)
 	for _, step := range []func() error{
-		c.ensureAuthority, c.findNames, c.ensureServing, c.readProvided, c.ensureAdmin,
+		c.ensureAuthority, c.findNames, c.ensureServing, c.readProvided, c.ensureAdmin, c.readAdmin,
 	} {
 		if err == nil {
 			err = step()
@@ -146,7 +142,7 @@ func (c *Credentials) CAPEM() []byte { return certPEM(c.authority.Load().Leaf.Ra
 // IsAdminToken reports whether a bearer token is the admin's, of this server or of another
 // one of the store.
 func (c *Credentials) IsAdminToken(token string) bool {
-	return c.token.matches(token) || (*c.others.Load())[hashOf(token)]
+	return c.token.Load().matches(token) || (*c.others.Load())[hashOf(token)]
 }
 
 // KubeconfigPath returns the path of the admin's kubeconfig.
@@ -158,7 +154,7 @@ func (c *Credentials) path(name string) string { return filepath.Join(Folder(c.o
 func (c *Credentials) caPath(name string) string { return filepath.Join(c.opts.PKIDir, name) }
 
 // writeFile replaces a file with all of data or leaves it as it was. Only the owner may
-// read it.
+// read it. It belongs to the user of the former file, also if root writes it.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -166,6 +162,9 @@ func writeFile(path string, data []byte) error {
 	}
 	defer os.Remove(f.Name()) // renamed by then, unless there was an error
 	_, err = f.Write(data)    // CreateTemp has created it with mode 0600
+	if former, statErr := os.Stat(path); err == nil && statErr == nil && os.Geteuid() == 0 {
+		err = keyfile.GiveOwner(f, former)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -187,119 +186,4 @@ func hashOf(token string) hashedToken { return sha256.Sum256([]byte(token)) }
 func (h hashedToken) matches(token string) bool {
 	other := hashOf(token)
 	return subtle.ConstantTimeCompare(h[:], other[:]) == 1
-}
-
-// kubeconfig is the part of the file that is read back.
-type kubeconfig struct {
-	Clusters []struct {
-		Cluster struct {
-			Server string `json:"server"`
-			CA     string `json:"certificate-authority-data"`
-		} `json:"cluster"`
-	} `json:"clusters"`
-	Users []struct {
-		User struct {
-			Token string `json:"token"`
-		} `json:"user"`
-	} `json:"users"`
-}
-
-// ensureAdmin reads the hash of the admin's token and makes sure that admin.kubeconfig
-// has that token, the CA and the server's URL. Where the file is missing or has another
-// token, a new token is created: a token cannot be derived from its hash.
-func (c *Credentials) ensureAdmin() error {
-	if err := c.readHash(); err != nil {
-		return err
-	}
-	token, current, err := c.readKubeconfig()
-	if err != nil {
-		return err
-	}
-	if token == "" || !c.token.matches(token) {
-		c.opts.Logger.Info("creating an admin token", "file", c.KubeconfigPath())
-		raw := make([]byte, 32)
-		rand.Read(raw)
-		token, current = base64.RawURLEncoding.EncodeToString(raw), false
-		c.token = hashOf(token)
-	}
-	if current {
-		return nil
-	}
-	if err := writeFile(c.KubeconfigPath(), c.kubeconfig(token)); err != nil {
-		return err
-	}
-	return writeFile(c.path(tokenHash), []byte(hex.EncodeToString(c.token[:])+"\n"))
-}
-
-// refreshAdmin writes the present CA into an admin.kubeconfig that has the admin's token.
-// One that the admin has removed or changed stays as it is until the next start.
-func (c *Credentials) refreshAdmin() error {
-	token, current, err := c.readKubeconfig()
-	if err != nil || current || !c.token.matches(token) {
-		return err
-	}
-	return writeFile(c.KubeconfigPath(), c.kubeconfig(token))
-}
-
-// readHash reads the hash of the admin's token; a missing file leaves the zero hash,
-// which no token has.
-func (c *Credentials) readHash() error {
-	data, err := os.ReadFile(c.path(tokenHash))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	raw, err := hex.DecodeString(strings.TrimSpace(string(data)))
-	if err != nil || len(raw) != sha256.Size {
-		return damaged(c.path(tokenHash), errors.New("want 64 hexadecimal digits"))
-	}
-	c.token = hashedToken(raw)
-	return nil
-}
-
-// readKubeconfig returns the token of admin.kubeconfig, "" where there is no file, and
-// reports whether its server and CA are the present ones.
-func (c *Credentials) readKubeconfig() (token string, current bool, err error) {
-	path := c.KubeconfigPath()
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
-	var k kubeconfig
-	if err := yaml.Unmarshal(data, &k); err != nil {
-		return "", false, damaged(path, err)
-	}
-	if len(k.Users) == 0 || len(k.Clusters) == 0 {
-		return "", false, nil
-	}
-	cluster := k.Clusters[0].Cluster
-	current = cluster.Server == c.opts.Server && cluster.CA == base64.StdEncoding.EncodeToString(c.CAPEM())
-	return k.Users[0].User.Token, current, nil
-}
-
-func (c *Credentials) kubeconfig(token string) []byte {
-	return fmt.Appendf(nil, `apiVersion: v1
-kind: Config
-clusters:
-- name: glowplug
-  cluster:
-    server: %s
-    certificate-authority-data: %s
-users:
-- name: admin
-  user:
-    token: %s
-contexts:
-- name: glowplug
-  context:
-    cluster: glowplug
-    user: admin
-    namespace: default
-current-context: glowplug
-`, c.opts.Server, base64.StdEncoding.EncodeToString(c.CAPEM()), token)
 }

@@ -44,7 +44,7 @@ func (c *Credentials) Merge(server string, record []byte) (next []byte, changed 
 	if err != nil {
 		return nil, c.accept(nil), err
 	}
-	own, others := hex.EncodeToString(c.token[:]), map[hashedToken]bool{}
+	own, others := hex.EncodeToString(c.token.Load()[:]), map[hashedToken]bool{}
 	for id, text := range found.Tokens {
 		var hash hashedToken
 		if n, err := hex.Decode(hash[:], []byte(text)); id != server && err == nil && n == len(hash) {
@@ -102,11 +102,7 @@ func (c *Credentials) open(record []byte) (*shared, error) {
 
 // seal returns the HMAC of a record, under a key that is derived from the key of the CA.
 func (c *Credentials) seal(s *shared) (string, error) {
-	secret, err := x509.MarshalPKCS8PrivateKey(c.authority.Load().PrivateKey)
-	if err != nil {
-		return "", err
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "glowplug shared credentials", sha256.Size)
+	key, err := c.keyFor("glowplug shared credentials")
 	if err != nil {
 		return "", err
 	}
@@ -117,6 +113,18 @@ func (c *Credentials) seal(s *shared) (string, error) {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(content)
 	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// TokenKey returns the key of the seals of the tokens of ServiceAccounts. All servers with the CA have it.
+func (c *Credentials) TokenKey() ([]byte, error) { return c.keyFor("glowplug tokens") }
+
+// keyFor returns the key for a purpose, which is derived from the key of the CA.
+func (c *Credentials) keyFor(purpose string) ([]byte, error) {
+	secret, err := x509.MarshalPKCS8PrivateKey(c.authority.Load().PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	return hkdf.Key(sha256.New, secret, nil, purpose, sha256.Size)
 }
 
 // accept replaces the tokens of the other servers and reports whether they were others.

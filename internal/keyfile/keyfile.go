@@ -98,6 +98,15 @@ func Read(kind Kind, path string) ([]byte, error) {
 	return data, err
 }
 
+// GiveOwner gives a new file the user and the group of another one.
+func GiveOwner(f *os.File, of fs.FileInfo) error {
+	owner, group, ok := ownership(of)
+	if !ok {
+		return nil
+	}
+	return f.Chown(owner, group)
+}
+
 // ReadLine is Read for a file that holds one secret, with or without a line's end.
 func ReadLine(path string) (string, error) {
 	data, err := Read(Secret, path)

@@ -35,7 +35,7 @@ func rule(verbs []string, resources ...string) rbacv1.PolicyRule {
 func viewRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(reading, append(slices.Clone(namespaced), "baremetalhosts/status", "events", "ignitionconfigs/status",
-			"iscsicdroms/status", "namespaces", "streamreleases", "streamreleases/status", "unknownmachines")...),
+			"iscsicdroms/status", "namespaces", "serviceaccounts", "streamreleases", "streamreleases/status", "unknownmachines")...),
 		// The predictions of explain and plan concern hosts of all namespaces.
 		rule([]string{"list"}, "explain"),
 	}
@@ -51,11 +51,18 @@ func editRules() []rbacv1.PolicyRule {
 	)
 }
 
+// adminRules has the tokens of ServiceAccounts. In Kubernetes edit has them too, since who may run Pods
+// may use any account of the namespace anyway. Here that would give edit the rights of admin.
 func adminRules() []rbacv1.PolicyRule {
-	return append(editRules(), rbacv1.PolicyRule{
-		Verbs: append(slices.Clone(reading), writing...), APIGroups: []string{rbacv1.GroupName},
-		Resources: []string{"rolebindings", "roles"},
-	})
+	return append(editRules(),
+		rbacv1.PolicyRule{
+			Verbs: append(slices.Clone(reading), writing...), APIGroups: []string{rbacv1.GroupName},
+			Resources: []string{"rolebindings", "roles"},
+		},
+		rule(append(slices.Clone(writing), "impersonate"), "serviceaccounts"),
+		rule([]string{"create"}, "serviceaccounts/token"),
+		rule([]string{"delete", "deletecollection", "get", "list", "watch"}, "tokens"),
+	)
 }
 
 // ClusterRoles returns the built-in roles.

@@ -41,10 +41,14 @@ type guard struct {
 	credentials authenticator.Request
 }
 
-// newGuard returns a guard that accepts the admin's token, static tokens and client
-// certificates of clientCAs. Each of them may be nil.
-func newGuard(isAdminToken func(string) bool, static *tokenFile, clientCAs func() *x509.CertPool) *guard {
+// newGuard returns a guard that accepts the admin's token, tokens of ServiceAccounts, static tokens and
+// client certificates of clientCAs. Each of them may be nil.
+func newGuard(isAdminToken func(string) bool, accounts authenticator.Token, static *tokenFile,
+	clientCAs func() *x509.CertPool) *guard {
 	var tokens []authenticator.Token
+	if accounts != nil {
+		tokens = append(tokens, accounts)
+	}
 	if isAdminToken != nil {
 		tokens = append(tokens, adminToken(isAdminToken))
 	}

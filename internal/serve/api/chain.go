@@ -46,6 +46,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 		}
 	})
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
+	h = s.uses.filter(h)
 	h = traceUser(h, func(t *traceData, user string) { t.user = user })
 	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, http.HandlerFunc(s.guard.refuse), nil, nil)
 	h = endpointfilters.WithWarningRecorder(h)

@@ -171,5 +171,11 @@ func (*callerReview) Create(ctx context.Context, _ runtime.Object, _ rest.Valida
 	}
 	review := &authenticationv1.SelfSubjectReview{}
 	review.Status.UserInfo = authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()}
+	for key, values := range who.GetExtra() {
+		if review.Status.UserInfo.Extra == nil {
+			review.Status.UserInfo.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		review.Status.UserInfo.Extra[key] = values
+	}
 	return review, nil
 }

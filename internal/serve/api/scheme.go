@@ -42,7 +42,7 @@ func newScheme() *runtime.Scheme {
 	s.AddKnownTypes(schema.GroupVersion{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal},
 		accessReviewTypes...)
 	s.AddKnownTypes(schema.GroupVersion{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal},
-		&authenticationv1.SelfSubjectReview{})
+		authenticationTypes...)
 	s.AddKnownTypes(schema.GroupVersion{Group: rbacv1.GroupName, Version: runtime.APIVersionInternal}, rbacTypes...)
 	v1.AddDefaultsToScheme(s)
 	addRBACDefaults(s)
@@ -64,7 +64,7 @@ func publicScheme() *runtime.Scheme {
 	addServiceTypes(s, v1.SchemeGroupVersion)
 	s.AddKnownTypes(authorizationv1.SchemeGroupVersion, accessReviewTypes...)
 	metav1.AddToGroupVersion(s, authorizationv1.SchemeGroupVersion)
-	s.AddKnownTypes(authenticationv1.SchemeGroupVersion, &authenticationv1.SelfSubjectReview{})
+	s.AddKnownTypes(authenticationv1.SchemeGroupVersion, authenticationTypes...)
 	metav1.AddToGroupVersion(s, authenticationv1.SchemeGroupVersion)
 	s.AddKnownTypes(rbacv1.SchemeGroupVersion, rbacTypes...)
 	metav1.AddToGroupVersion(s, rbacv1.SchemeGroupVersion)
@@ -92,6 +92,10 @@ var accessReviewTypes = []runtime.Object{
 	&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
 }
 
+var authenticationTypes = []runtime.Object{
+	&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{},
+}
+
 // withoutProtobuf leaves out the encodings that our types do not have: a client
 // that would rather have protobuf is given JSON.
 type withoutProtobuf struct{ runtime.NegotiatedSerializer }
@@ -103,12 +107,13 @@ func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
 		})
 }
 
-// typedProtobuf decodes the bodies of typed clients of Kubernetes: namespaces, events, roles, bindings
-// and the options of requests.
+// typedProtobuf decodes the bodies of typed clients of Kubernetes: namespaces, events,
+// ServiceAccounts, requests for tokens, roles, bindings and the options of requests.
 var typedProtobuf = func() *protobuf.Serializer {
 	s := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(s))
 	utilruntime.Must(rbacv1.AddToScheme(s))
+	utilruntime.Must(authenticationv1.AddToScheme(s))
 	return protobuf.NewSerializer(s, s)
 }()
 

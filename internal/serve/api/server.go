@@ -20,6 +20,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -38,6 +39,7 @@ import (
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/store/tokens"
 )
 
 // MaxBodyBytes bounds the body of a request: a source of 2 MiB, and beside it the
@@ -92,6 +94,8 @@ type Options struct {
 	NamespaceDeleted func(namespace string)
 	// IsAdminToken reports whether a bearer token is the admin's.
 	IsAdminToken func(token string) bool
+	// Tokens has the tokens of ServiceAccounts; nil: none is accepted.
+	Tokens Tokens
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
 	// changes.
 	TokenFile string
@@ -122,6 +126,7 @@ type Server struct {
 	authorizer authorizer.Authorizer
 	traces     *traces
 	terminator *terminator
+	uses       *tokenUses
 	impacts    *impacts
 	// lasting are the requests that may last for hours, watches and uploads, each with the
 	// function that ends it.
@@ -142,18 +147,22 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("there is no store for %s", kind.Resource)
 		}
 	}
-	var tokens *tokenFile
+	var file *tokenFile
 	if opts.TokenFile != "" {
 		var err error
-		if tokens, err = openTokens(opts.TokenFile, opts.Logger); err != nil {
+		if file, err = openTokens(opts.TokenFile, opts.Logger); err != nil {
 			return nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
 	s := &Server{
 		opts:       opts,
-		guard:      newGuard(opts.IsAdminToken, tokens, opts.ClientCAs),
+		guard:      newGuard(opts.IsAdminToken, opts.Tokens, file, opts.ClientCAs),
 		authorizer: newAuthorizer(opts.Policy),
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
+	}
+	s.uses = &tokenUses{
+		tokens: opts.Tokens, store: opts.Stores[kinds.Tokens], resolver: opts.Resolver, logger: opts.Logger,
+		last: map[types.NamespacedName]*tokenUse{},
 	}
 	s.opts.rights = rights{s.authorizer}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -166,9 +175,10 @@ func New(opts Options) (*Server, error) {
 	s.generic.RunPostStartHooks(s.ctx)
 	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	s.background.Go(func() { s.terminator.run(s.ctx) })
+	s.background.Go(func() { s.uses.run(s.ctx, s.RecheckCallers) })
 	s.background.Go(func() { createRoles(s.ctx, opts.Stores, opts.Logger) })
-	if tokens != nil {
-		s.background.Go(func() { tokens.Run(s.ctx, s.RecheckCallers) })
+	if file != nil {
+		s.background.Go(func() { file.Run(s.ctx, s.RecheckCallers) })
 	}
 	return s, nil
 }
@@ -179,6 +189,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Resolver == nil {
 		o.Resolver = peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff})
+	}
+	if o.Tokens == nil {
+		o.Tokens = tokens.New(tokens.Options{})
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
@@ -231,6 +244,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	install(into, releaseKind())
 	install(into, configMapKind())
 	install(into, eventKind())
+	s.installAccounts(into)
 	into.storage[kinds.UnknownMachines] = readOnly{install(into, unknownKind())}
 	if into.err != nil {
 		return into.err
@@ -308,6 +322,7 @@ func (s *Server) userOf(r *http.Request) user.Info {
 	if err != nil || !ok {
 		return nil
 	}
+	s.uses.note(response.User, r)
 	return response.User
 }
 

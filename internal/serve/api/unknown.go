@@ -27,15 +27,25 @@ type readDeleter interface {
 	rest.CollectionDeleter
 }
 
-// withReadOnly refuses to write unknown machines. The library would do so without a reason.
+// writtenByServer has why clients may only read and delete the objects of a resource.
+var writtenByServer = map[string]string{
+	kinds.UnknownMachines: "only the server writes UnknownMachines; they can be read and deleted, " +
+		"and glowplug adopt makes a BareMetalHost of one",
+	kinds.Tokens: "only the server writes Tokens; they can be read and deleted, " +
+		"and glowplug token create, or kubectl create token, makes one",
+}
+
+// withReadOnly refuses to write objects of the server. The library would do so without a reason.
 func withReadOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if ok && info.APIGroup == v1.GroupName && info.Resource == kinds.UnknownMachines &&
-			slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
-			fail(w, r, failed(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
-				"only the server writes UnknownMachines; they can be read and deleted, "+
-					"and glowplug adopt makes a BareMetalHost of one"))
+		if !ok || info.APIGroup != v1.GroupName {
+			h.ServeHTTP(w, r)
+			return
+		}
+		reason := writtenByServer[info.Resource]
+		if reason != "" && slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
+			fail(w, r, failed(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, reason))
 			return
 		}
 		h.ServeHTTP(w, r)

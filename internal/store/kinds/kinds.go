@@ -27,6 +27,8 @@ const (
 	Namespaces      = "namespaces"
 	Events          = "events"
 	UnknownMachines = "unknownmachines"
+	ServiceAccounts = "serviceaccounts"
+	Tokens          = "tokens"
 
 	// Those of the API group rbac.authorization.k8s.io.
 	Roles               = "roles"
@@ -83,6 +85,8 @@ func All() []kvstore.Kind {
 		newKind[v1.Namespace, v1.NamespaceList](Namespaces),
 		events,
 		unknown,
+		newKind[v1.ServiceAccount, v1.ServiceAccountList](ServiceAccounts),
+		newKind[v1.Token, v1.TokenList](Tokens),
 		newKind[rbacv1.Role, rbacv1.RoleList](Roles),
 		newKind[rbacv1.RoleBinding, rbacv1.RoleBindingList](RoleBindings),
 		newKind[rbacv1.ClusterRole, rbacv1.ClusterRoleList](ClusterRoles),

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
+)
+
+// Bounds of tokens. Those of the lifetime are of Kubernetes.
+const (
+	minTokenLife        = 10 * time.Minute
+	maxTokenLife        = (1 << 32) * time.Second
+	defaultTokenLife    = time.Hour
+	maxTokensPerAccount = 100
+)
+
+// Tokens makes the tokens of ServiceAccounts and authenticates callers with them (store/tokens).
+type Tokens interface {
+	authenticator.Token
+	Make(account *v1.ServiceAccount, expires time.Time) (token string, record *v1.Token)
+	// Of returns the number of records of an account, Expired the records that had expired at a time.
+	Of(account *v1.ServiceAccount) int
+	Expired(by time.Time) []*v1.Token
+	// Revoked has an element after tokens have become invalid.
+	Revoked() <-chan struct{}
+}
+
+func accountKind() *kind[*v1.ServiceAccount] {
+	return &kind[*v1.ServiceAccount]{
+		resource: kinds.ServiceAccounts, singular: "serviceaccount", shortName: "sa",
+		table: &table[*v1.ServiceAccount]{
+			columns: []metav1.TableColumnDefinition{
+				text("Name", "The account's name."), text("Age", "Time since the account was created."),
+			},
+			row: func(a *v1.ServiceAccount, now time.Time) []any {
+				return []any{a.Name, age(&a.CreationTimestamp, now)}
+			},
+		},
+		strategy: strategy[*v1.ServiceAccount]{namespaced: true, validate: v1.ValidateServiceAccount},
+	}
+}
+
+// tokenKind describes the records of tokens. Only the server writes them.
+func tokenKind() *kind[*v1.Token] {
+	return &kind[*v1.Token]{
+		resource: kinds.Tokens, singular: "token",
+		table: &table[*v1.Token]{
+			columns: []metav1.TableColumnDefinition{
+				text("Name", "The token's name."),
+				text("Account", "The ServiceAccount that it is for."),
+				text("Expires", "When it becomes invalid."),
+				text("Last-Used", "Time since it was last used."),
+				text("From", "The address of the client then."),
+				text("Age", "Time since the token was made."),
+			},
+			row: func(k *v1.Token, now time.Time) []any {
+				return []any{k.Name, k.Spec.ServiceAccountName, k.Spec.ExpirationTime.UTC().Format(time.RFC3339),
+					age(k.Status.LastUsedTime, now), k.Status.LastUsedFrom, age(&k.CreationTimestamp, now)}
+			},
+		},
+		strategy: strategy[*v1.Token]{
+			namespaced: true, validate: func(*v1.Token) field.ErrorList { return nil },
+		},
+	}
+}
+
+// tokenRequests is the subresource token of ServiceAccounts, which kubectl create token asks.
+type tokenRequests struct {
+	accounts, records *endpoint
+	tokens            Tokens
+}
+
+var (
+	_ rest.NamedCreater             = &tokenRequests{}
+	_ rest.GroupVersionKindProvider = &tokenRequests{}
+)
+
+func (*tokenRequests) New() runtime.Object { return &authenticationv1.TokenRequest{} }
+
+// Destroy does nothing: the main endpoint owns the store.
+func (*tokenRequests) Destroy() {}
+
+// GroupVersionKind implements rest.GroupVersionKindProvider: the kind is of another group than the
+// ServiceAccount.
+func (*tokenRequests) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+}
+
+// Create makes a token, and answers when its record is stored. The token is in this answer alone.
+func (r *tokenRequests) Create(ctx context.Context, name string, obj runtime.Object,
+	validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	request := obj.(*authenticationv1.TokenRequest)
+	if validate != nil {
+		if err := validate(ctx, obj.DeepCopyObject()); err != nil {
+			return nil, err
+		}
+	}
+	life, errs := tokenLife(&request.Spec)
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), name, errs)
+	}
+	found, err := r.accounts.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	account := found.(*v1.ServiceAccount)
+	if r.tokens.Of(account) >= maxTokensPerAccount {
+		return nil, apierrors.NewForbidden(v1.Resource(kinds.ServiceAccounts), name, fmt.Errorf(
+			"the account has %d tokens already: delete those that are not used (kubectl get tokens -n %s)",
+			maxTokensPerAccount, account.Namespace))
+	}
+	expires := time.Now().Add(life)
+	token, record := r.tokens.Make(account, expires)
+	request.Name, request.Namespace = account.Name, account.Namespace
+	request.CreationTimestamp = metav1.Now()
+	request.Status = authenticationv1.TokenRequestStatus{ExpirationTimestamp: record.Spec.ExpirationTime}
+	_, err = r.records.Store.Create(ctx, record, nil, &metav1.CreateOptions{DryRun: options.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	if !dryrun.IsDryRun(options.DryRun) {
+		request.Status.Token = token
+	}
+	return request, nil
+}
+
+// tokenLife returns how long a token is to be valid.
+func tokenLife(spec *authenticationv1.TokenRequestSpec) (time.Duration, field.ErrorList) {
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	if len(spec.Audiences) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("audiences"), "tokens are for this server alone"))
+	}
+	if spec.BoundObjectRef != nil {
+		errs = append(errs, field.Forbidden(path.Child("boundObjectRef"), "tokens are bound to their ServiceAccount alone"))
+	}
+	if spec.ExpirationSeconds == nil {
+		return defaultTokenLife, errs
+	}
+	seconds := *spec.ExpirationSeconds
+	if least := int64(minTokenLife / time.Second); seconds < least {
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), seconds,
+			fmt.Sprintf("must be at least %d (%d minutes)", least, least/60)))
+	}
+	if most := int64(maxTokenLife / time.Second); seconds > most {
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), seconds, fmt.Sprintf("must be at most %d", most)))
+	}
+	return time.Duration(min(seconds, int64(maxTokenLife/time.Second))) * time.Second, errs
+}
+
+// installAccounts adds the endpoints of ServiceAccounts and of their tokens.
+func (s *Server) installAccounts(into *endpoints) {
+	accounts, records := install(into, accountKind()), install(into, tokenKind())
+	into.storage[kinds.Tokens] = readOnly{records}
+	into.storage[kinds.ServiceAccounts+"/token"] = &tokenRequests{accounts, records, s.opts.Tokens}
+	accounts.finished = append(accounts.finished, func(ctx context.Context, a *attempt) {
+		if account, ok := a.old.(*v1.ServiceAccount); ok && a.now == nil && !a.dryRun {
+			s.removeTokens(ctx, records, account)
+		}
+	})
+}
+
+// removeTokens removes the records of an account that was deleted. Its tokens are invalid already.
+func (s *Server) removeTokens(ctx context.Context, records *endpoint, account *v1.ServiceAccount) {
+	listed, err := records.Store.List(ctx, nil)
+	if err != nil {
+		s.opts.Logger.Warn("the tokens of a ServiceAccount that was deleted are invalid, and their records are left",
+			"namespace", account.Namespace, "account", account.Name, "error", err)
+		return
+	}
+	for i := range listed.(*v1.TokenList).Items {
+		record := &listed.(*v1.TokenList).Items[i]
+		if record.Spec.ServiceAccountUID == string(account.UID) {
+			_, _, err := records.Store.Delete(ctx, record.Name, rest.ValidateAllObjectFunc,
+				metav1.NewPreconditionDeleteOptions(string(record.UID)))
+			if err != nil && !apierrors.IsNotFound(err) {
+				s.opts.Logger.Warn("the record of an invalid token is left", "namespace", record.Namespace,
+					"token", record.Name, "error", err)
+			}
+		}
+	}
+}

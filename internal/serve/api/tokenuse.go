@@ -1,0 +1,158 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/tokens"
+)
+
+const (
+	// useInterval is how often the uses of tokens are written, and useStep the least time between two
+	// writes of one token.
+	useInterval = 10 * time.Second
+	useStep     = 4 * time.Minute
+	// expiryInterval is how often open requests are checked for tokens that have expired since.
+	expiryInterval = time.Minute
+	// expiredFor is how long the record of an expired token stays. A clock that is ahead by less
+	// removes no valid token.
+	expiredFor = 7 * 24 * time.Hour
+)
+
+// tokenUses remembers which tokens are used, and writes the status of their records.
+type tokenUses struct {
+	tokens   Tokens
+	store    storage.Interface // of the records
+	resolver Resolver
+	logger   *slog.Logger
+
+	mu sync.Mutex
+	// last is the last use of each token since useStep, with the time of its write.
+	last map[types.NamespacedName]*tokenUse
+}
+
+type tokenUse struct {
+	at      time.Time
+	from    string
+	written time.Time
+}
+
+// note remembers the use of the token of an authenticated request, if it has one.
+func (u *tokenUses) note(who user.Info, r *http.Request) {
+	record, ok := tokens.RecordOf(who)
+	if !ok {
+		return
+	}
+	from := ""
+	if addr := u.resolver.Caller(r).Addr; addr.IsValid() {
+		from = addr.String()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	use := u.last[record]
+	if use == nil {
+		use = &tokenUse{}
+		u.last[record] = use
+	}
+	use.at, use.from = time.Now(), from
+}
+
+// filter notes the tokens of requests. It follows the authentication.
+func (u *tokenUses) filter(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who, ok := request.UserFrom(r.Context()); ok {
+			u.note(who, r)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// run writes uses, removes the records of expired tokens, and calls recheck after tokens have become
+// invalid, until ctx ends.
+func (u *tokenUses) run(ctx context.Context, recheck func()) {
+	write, expiry := time.NewTicker(useInterval), time.NewTicker(expiryInterval)
+	defer write.Stop()
+	defer expiry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.tokens.Revoked():
+			recheck()
+		case <-write.C:
+			u.write(ctx)
+		case <-expiry.C:
+			recheck()
+			u.removeExpired(ctx)
+		}
+	}
+}
+
+// due returns the uses that are to be written, and forgets those of tokens that are not in use.
+func (u *tokenUses) due(now time.Time) map[types.NamespacedName]tokenUse {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	due := map[types.NamespacedName]tokenUse{}
+	for record, use := range u.last {
+		switch {
+		case now.Sub(use.written) < useStep:
+		case use.at.After(use.written):
+			use.written = now
+			due[record] = *use
+		default:
+			delete(u.last, record)
+		}
+	}
+	return due
+}
+
+// write writes the uses that are due. Another server may have written a later one.
+func (u *tokenUses) write(ctx context.Context) {
+	for record, use := range u.due(time.Now()) {
+		ctx, cancel := context.WithTimeout(ctx, useInterval)
+		err := u.store.GuaranteedUpdate(ctx, tokenKey(record), &v1.Token{}, false, nil,
+			func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+				token := obj.(*v1.Token)
+				if last := token.Status.LastUsedTime; last == nil || use.at.After(last.Add(useStep)) {
+					token.Status = v1.TokenStatus{LastUsedTime: &metav1.Time{Time: use.at}, LastUsedFrom: use.from}
+				}
+				return token, nil, nil
+			}, nil)
+		cancel()
+		if err != nil && !storage.IsNotFound(err) {
+			u.logger.Debug("the last use of a token is not written", "namespace", record.Namespace, "token", record.Name,
+				"error", err)
+		}
+	}
+}
+
+// removeExpired removes the records of tokens that expired a while ago.
+func (u *tokenUses) removeExpired(ctx context.Context) {
+	for _, record := range u.tokens.Expired(time.Now().Add(-expiredFor)) {
+		at := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
+		ctx, cancel := context.WithTimeout(ctx, useInterval)
+		err := u.store.Delete(ctx, tokenKey(at), &v1.Token{}, storage.NewUIDPreconditions(string(record.UID)),
+			func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
+		cancel()
+		if err != nil && !storage.IsNotFound(err) {
+			u.logger.Debug("the record of an expired token is left", "namespace", at.Namespace, "token", at.Name, "error", err)
+		}
+	}
+}
+
+// tokenKey returns the key of a record in its store.
+func tokenKey(at types.NamespacedName) string {
+	return "/" + kinds.Tokens + "/" + at.Namespace + "/" + at.Name
+}
