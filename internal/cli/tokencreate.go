@@ -24,6 +24,9 @@ import (
 // outputKubeconfig is a value of --output of token create.
 const outputKubeconfig = "kubeconfig"
 
+// leastTokenLife is the least that the server accepts.
+const leastTokenLife = 10 * time.Minute
+
 // rbacRoot is the path of the API group of roles.
 var rbacRoot = "/apis/" + rbacv1.SchemeGroupVersion.String()
 
@@ -60,6 +63,9 @@ The token is shown only now. Store it where nobody else may read it.`,
 			if t.inAll && t.role == "" {
 				return usagef("--all-namespaces is for --role, which is missing")
 			}
+			if t.life < leastTokenLife {
+				return usagef("--ttl: %s is less than %s", t.life, leastTokenLife)
+			}
 			if t.output == outputKubeconfig && !t.usesKubeconfig() {
 				return withHint(usagef("-o kubeconfig: the admin listener of --server accepts no token"),
 					"name a listener that does: --kubeconfig DATA-DIR/admin.kubeconfig")
@@ -82,6 +88,13 @@ The token is shown only now. Store it where nobody else may read it.`,
 
 func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 	namespace := t.namespace()
+	var role rbacv1.RoleRef
+	if t.role != "" {
+		var err error
+		if role, err = t.roleRef(ctx, namespace); err != nil {
+			return err
+		}
+	}
 	created, err := t.create(ctx, client.Request{
 		Resource: "serviceaccounts", Namespace: namespace,
 		Body: &v1.ServiceAccount{ObjectMeta: accountMeta(namespace, t.account)},
@@ -93,7 +106,7 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(t.notes, "serviceaccount/%s created in the namespace %s\n", t.account, namespace)
 	}
 	if t.role != "" {
-		if err := t.bind(ctx, namespace); err != nil {
+		if err := t.bind(ctx, namespace, role); err != nil {
 			return err
 		}
 	}
@@ -137,11 +150,7 @@ func (t *tokenCreation) create(ctx context.Context, request client.Request) (cre
 }
 
 // bind gives the account its role, unless it has it already.
-func (t *tokenCreation) bind(ctx context.Context, namespace string) error {
-	ref, err := t.roleRef(ctx, namespace)
-	if err != nil {
-		return err
-	}
+func (t *tokenCreation) bind(ctx context.Context, namespace string, ref rbacv1.RoleRef) error {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: t.account}}
 	name, in := t.account+"-"+t.role, " in the namespace "+namespace
 	stored := &rbacv1.RoleBinding{}

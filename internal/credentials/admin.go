@@ -105,15 +105,16 @@ func (c *Credentials) takeHash(file []byte) error {
 	return nil
 }
 
-// readAdmin reads the file with the hash that the server then follows.
-func (c *Credentials) readAdmin() (err error) {
-	c.admin, err = keyfile.Follow(keyfile.Secret, c.path(tokenHash), c.opts.Logger, c.takeHash)
-	return err
-}
-
 // FollowAdmin accepts the token of RotateAdmin in place of the former one, and calls changed then,
 // until ctx ends.
-func (c *Credentials) FollowAdmin(ctx context.Context, changed func()) { c.admin.Run(ctx, changed) }
+func (c *Credentials) FollowAdmin(ctx context.Context, changed func()) {
+	file, err := keyfile.Follow(keyfile.Secret, c.path(tokenHash), c.opts.Logger, c.takeHash)
+	if err != nil {
+		c.opts.Logger.Error("a new admin token is not accepted before a restart of the server", "error", err)
+		return
+	}
+	file.Run(ctx, changed)
+}
 
 // RotateAdmin puts a new admin token into the data directory of a server, which may be running, and
 // returns the path of its admin.kubeconfig. Everything else in that file stays as it is.

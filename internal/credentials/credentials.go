@@ -78,7 +78,6 @@ type Credentials struct {
 	opts      Options
 	names     names
 	token     atomic.Pointer[hashedToken]
-	admin     *keyfile.Follower // of the file with the hash of the token
 	authority atomic.Pointer[tls.Certificate]
 	serving   atomic.Pointer[tls.Certificate]
 	provided  *provided // nil without an own certificate of the operator
@@ -103,7 +102,7 @@ func Ensure(opts Options) (*Credentials, error) {
 	c.token.Store(&hashedToken{})
 	err := os.MkdirAll(Folder(opts.DataDir), 0o700)
 	for _, step := range []func() error{
-		c.ensureAuthority, c.findNames, c.ensureServing, c.readProvided, c.ensureAdmin, c.readAdmin,
+		c.ensureAuthority, c.findNames, c.ensureServing, c.readProvided, c.ensureAdmin,
 	} {
 		if err == nil {
 			err = step()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,6 +32,7 @@ import (
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/policy"
 	"glowplug/internal/store/snapshot"
+	"glowplug/internal/store/tokens"
 )
 
 func TestMain(m *testing.M) {
@@ -69,6 +71,8 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 	var running []kvtest.Store
 	inv, roles := snapshot.New(snapshot.Options{}), policy.New(nil)
 	byResource := roles.Observers()
+	kept := tokens.New(tokens.Options{Key: []byte("key")})
+	maps.Copy(byResource, kept.Observers())
 	for _, kind := range kinds.All() {
 		var observers []kvstore.Observer
 		switch kind.Resource {
@@ -87,7 +91,7 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 		store := kvstore.New(kind, opts, observers...)
 		stores[kind.Resource] = store
 		if kind.Resource == kinds.IgnitionConfigs {
-			stores[kind.Resource] = followed{store, inv, roles}
+			stores[kind.Resource] = followed{store, inv, roles, kept}
 		}
 		running = append(running, store)
 	}
@@ -98,8 +102,9 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 // followed is the store of the configs, with the inventory and the policy that follow the stores.
 type followed struct {
 	storage.Interface
-	inv   *snapshot.Inventory
-	roles *policy.Policy
+	inv    *snapshot.Inventory
+	roles  *policy.Policy
+	tokens *tokens.Tokens
 }
 
 func startOn(t *testing.T, stores map[string]storage.Interface, door Door, change ...func(*Options)) *api {
