@@ -83,6 +83,7 @@ var order = []string{
 	"internal/controller/image",
 	"internal/credentials",
 	"internal/credentials/certtest",
+	"internal/serve/oidc/oidctest",
 	"internal/serve/oidc",
 	"internal/serve/api",
 	"internal/serve/machine",
