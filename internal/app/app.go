@@ -380,16 +380,17 @@ func (a builder) serveAPI() error {
 		},
 		NamespaceDeleted: a.events.Forget,
 
-		IsAdminToken: a.creds.IsAdminToken,
-		Tokens:       a.tokens,
-		TokenFile:    a.settings.TokenAuthFile,
-		ClientCAs:    cas,
-		Requests:     budgets.requests,
-		Watches:      budgets.watches,
-		Resolver:     a.resolver,
-		Limiter:      a.limiter,
-		Logger:       a.log,
-		Registerer:   a.metrics,
+		IsAdminToken:         a.creds.IsAdminToken,
+		Tokens:               a.tokens,
+		TokenFile:            a.settings.TokenAuthFile,
+		AuthenticationConfig: a.settings.AuthenticationConfig,
+		ClientCAs:            cas,
+		Requests:             budgets.requests,
+		Watches:              budgets.watches,
+		Resolver:             a.resolver,
+		Limiter:              a.limiter,
+		Logger:               a.log,
+		Registerer:           a.metrics,
 	})
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 		keyfile.Secret: append(credentials.Secrets(s.DataDir, s.PKIDir),
 			s.TokenAuthFile, s.TLSKey, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile),
 		keyfile.Trusted: append(credentials.Certificates(s.DataDir, s.PKIDir),
-			s.ClientCAFile, s.TLSCert, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
+			s.ClientCAFile, s.AuthenticationConfig, s.TLSCert, s.Keyring, s.NATS.CAFile, s.NATS.CertFile),
 	}
 }
 

@@ -48,6 +48,8 @@ type Options struct {
 	AllowInsecureAPI bool
 	ClientCAFile     string
 	TokenAuthFile    string
+	// AuthenticationConfig is a file of OpenID Connect issuers.
+	AuthenticationConfig string
 
 	TrustedProxies      []string
 	IdentityClaims      string
@@ -108,6 +110,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "",
 		"PEM file of CAs whose client certificates are accepted besides the own CA's")
 	fs.StringVar(&o.TokenAuthFile, "token-auth-file", "", `CSV file of static API tokens: token,user,uid,"group1,group2"`)
+	fs.StringVar(&o.AuthenticationConfig, "authentication-config", "", "YAML file of the OpenID Connect issuers whose "+
+		"users may use the API, an AuthenticationConfiguration as for kube-apiserver; read again when it changes")
 	fs.StringSliceVar(&o.TrustedProxies, "trusted-proxies", nil,
 		"addresses or CIDRs of proxies whose X-Forwarded-For is believed (repeatable)")
 	fs.StringVar(&o.IdentityClaims, "identity-claims", "verify",
@@ -272,8 +276,12 @@ func (s *settings) checkListen() error {
 			return bad("tls-san", "%v", err)
 		}
 	}
-	if _, err := os.Stat(s.TokenAuthFile); s.TokenAuthFile != "" && err != nil {
-		return bad("token-auth-file", "%v", err)
+	for flag, path := range map[string]string{
+		"token-auth-file": s.TokenAuthFile, "authentication-config": s.AuthenticationConfig,
+	} {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			return bad(flag, "%v", err)
+		}
 	}
 	switch {
 	case s.TLSCert != "" && s.TLSKey == "":

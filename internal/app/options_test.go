@@ -29,6 +29,7 @@ func TestOptions(t *testing.T) {
 		"--tls-san=a!b":                                 "tls-san",
 		"--tls-san=*.example,192.0.2.1":                 "",
 		"--token-auth-file=/does/not/exist":             "token-auth-file",
+		"--authentication-config=/does/not/exist":       "authentication-config",
 		"--nats-creds=c":                                "nats-creds",
 		"--nats-ca-file=c":                              "nats-ca-file",
 		"--nats-max-bytes=much":                         "nats-max-bytes",

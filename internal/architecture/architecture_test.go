@@ -85,6 +85,8 @@ var order = []string{
 	"internal/controller/image",
 	"internal/credentials",
 	"internal/credentials/certtest",
+	"internal/serve/oidc/oidctest",
+	"internal/serve/oidc",
 	"internal/serve/api",
 	"internal/serve/machine",
 	"internal/serve/portal",
@@ -113,7 +115,8 @@ var kubernetes = []string{
 	"internal/store/policy", "internal/store/objects", "internal/store/tokens", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
-	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/app", "internal/cli",
+	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc", "internal/app",
+	"internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

@@ -25,6 +25,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/keyfile"
+	"glowplug/internal/logs"
+	"glowplug/internal/serve/oidc"
 )
 
 // Names of the callers that need no entry in a file.
@@ -41,20 +43,14 @@ type guard struct {
 	credentials authenticator.Request
 }
 
-// newGuard returns a guard that accepts the admin's token, tokens of ServiceAccounts, static tokens and
-// client certificates of clientCAs. Each of them may be nil.
-func newGuard(isAdminToken func(string) bool, accounts authenticator.Token, static *tokenFile,
-	clientCAs func() *x509.CertPool) *guard {
+// newGuard returns a guard that accepts the admin's token, client certificates of clientCAs and
+// other tokens. The first two may be nil.
+func newGuard(isAdminToken func(string) bool, clientCAs func() *x509.CertPool, others ...authenticator.Token) *guard {
 	var tokens []authenticator.Token
-	if accounts != nil {
-		tokens = append(tokens, accounts)
-	}
 	if isAdminToken != nil {
 		tokens = append(tokens, adminToken(isAdminToken))
 	}
-	if static != nil {
-		tokens = append(tokens, static)
-	}
+	tokens = append(tokens, others...)
 	requests := []authenticator.Request{}
 	if len(tokens) > 0 {
 		requests = append(requests, bearertoken.New(tokenunion.New(tokens...)))
@@ -68,6 +64,31 @@ func newGuard(isAdminToken func(string) bool, accounts authenticator.Token, stat
 		requests = append(requests, requestx509.NewDynamic(verify, requestx509.CommonNameUserConversion))
 	}
 	return &guard{credentials: group.NewAuthenticatedGroupAdder(union.New(requests...))}
+}
+
+// openGuard makes the guard from the options. The functions that it returns follow its files until
+// Shutdown.
+func (s *Server) openGuard() (follow []func(), err error) {
+	tokens := []authenticator.Token{s.opts.Tokens}
+	if file := s.opts.TokenFile; file != "" {
+		static, err := openTokens(file, s.opts.Logger)
+		if err != nil {
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
+		}
+		tokens = append(tokens, static)
+		follow = append(follow, func() { static.Run(s.ctx, s.RecheckCallers) })
+	}
+	if file := s.opts.AuthenticationConfig; file != "" {
+		limited := s.opts.Limiter.Handler(s.opts.Logger.Handler(), logs.Source{Kind: logs.Library, Name: "oidc"})
+		issuers, err := oidc.Open(s.ctx, file, s.opts.Logger, slog.New(limited))
+		if err != nil {
+			return nil, fmt.Errorf("--authentication-config: %w", err)
+		}
+		tokens = append(tokens, issuers)
+		follow = append(follow, func() { issuers.Run(s.ctx, s.RecheckCallers) }, func() { issuers.Report(s.ctx) })
+	}
+	s.guard = newGuard(s.opts.IsAdminToken, s.opts.ClientCAs, tokens...)
+	return follow, nil
 }
 
 func adminToken(isAdminToken func(string) bool) authenticator.TokenFunc {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -179,7 +180,15 @@ func (q quieter) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (q quieter) Handle(ctx context.Context, record slog.Record) error {
-	out := slog.NewRecord(record.Time, lowered(record.Level), clip(record.Message, maxLibraryText), record.PC)
+	level := lowered(record.Level)
+	if strings.HasPrefix(record.Message, "oidc authenticator:") {
+		// The library says every ten seconds that an issuer does not answer; package oidc says it once.
+		level = slog.LevelDebug
+	}
+	if !q.Handler.Enabled(ctx, level) {
+		return nil
+	}
+	out := slog.NewRecord(record.Time, level, clip(record.Message, maxLibraryText), record.PC)
 	record.Attrs(func(a slog.Attr) bool {
 		out.AddAttrs(harmless(a))
 		return true

@@ -141,7 +141,7 @@ func TestDoors(t *testing.T) {
 		}
 	}
 
-	guard := newGuard(func(token string) bool { return token == "admin-token" }, nil, nil, nil)
+	guard := newGuard(func(token string) bool { return token == "admin-token" }, nil)
 	server := &Server{guard: guard, authorizer: newAuthorizer(policy.New(nil))}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestClientCertificates(t *testing.T) {
 	otherCA, otherKey := signed(t, "other CA", x509.ExtKeyUsageAny, nil, nil)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	guard := newGuard(nil, nil, nil, func() *x509.CertPool { return pool })
+	guard := newGuard(nil, func() *x509.CertPool { return pool })
 	good, _ := signed(t, "jo", x509.ExtKeyUsageClientAuth, ca, caKey)
 	server, _ := signed(t, "glowplug", x509.ExtKeyUsageServerAuth, ca, caKey)
 	nameless, _ := signed(t, "", x509.ExtKeyUsageClientAuth, ca, caKey)

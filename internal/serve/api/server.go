@@ -99,6 +99,9 @@ type Options struct {
 	// TokenFile is a CSV of static tokens (token,user,uid,"groups"), read again when it
 	// changes.
 	TokenFile string
+	// AuthenticationConfig is a file of OpenID Connect issuers (AuthenticationConfiguration), read
+	// again when it changes.
+	AuthenticationConfig string
 	// ClientCAs returns the CAs of client certificates, whose common name is the user and
 	// whose organizations are the groups.
 	ClientCAs func() *x509.CertPool
@@ -147,16 +150,8 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("there is no store for %s", kind.Resource)
 		}
 	}
-	var file *tokenFile
-	if opts.TokenFile != "" {
-		var err error
-		if file, err = openTokens(opts.TokenFile, opts.Logger); err != nil {
-			return nil, fmt.Errorf("--token-auth-file: %w", err)
-		}
-	}
 	s := &Server{
 		opts:       opts,
-		guard:      newGuard(opts.IsAdminToken, opts.Tokens, file, opts.ClientCAs),
 		authorizer: newAuthorizer(opts.Policy),
 		traces:     &traces{resolver: opts.Resolver, limiter: opts.Limiter, logger: opts.Logger},
 	}
@@ -166,6 +161,11 @@ func New(opts Options) (*Server, error) {
 	}
 	s.opts.rights = rights{s.authorizer}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	follow, err := s.openGuard()
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
 	s.impacts = newImpacts(&s.opts)
 	namespaces := &namespaces{stores: opts.Stores}
 	if err := s.assemble(namespaces); err != nil {
@@ -177,8 +177,8 @@ func New(opts Options) (*Server, error) {
 	s.background.Go(func() { s.terminator.run(s.ctx) })
 	s.background.Go(func() { s.uses.run(s.ctx, s.RecheckCallers) })
 	s.background.Go(func() { createRoles(s.ctx, opts.Stores, opts.Logger) })
-	if file != nil {
-		s.background.Go(func() { file.Run(s.ctx, s.RecheckCallers) })
+	for _, run := range follow {
+		s.background.Go(run)
 	}
 	return s, nil
 }

@@ -30,7 +30,7 @@ func TestTokenFile(t *testing.T) {
 	}
 	who := caller{peer: "192.0.2.9:1", proto: 1, header: http.Header{"Authorization": {"Bearer secret"}},
 		tls: &tls.ConnectionState{}}
-	response, ok, err := newGuard(nil, nil, tokens, nil).AuthenticateRequest(who.request(nil))
+	response, ok, err := newGuard(nil, nil, tokens).AuthenticateRequest(who.request(nil))
 	if err != nil || !ok || response.User.GetName() != "jo" || len(response.User.GetGroups()) != 3 {
 		t.Errorf("%v %v %v", response, ok, err)
 	}

@@ -1,0 +1,173 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"glowplug/internal/domain/rbac"
+	"glowplug/internal/logs/logstest"
+	"glowplug/internal/serve/oidc/oidctest"
+)
+
+// writeIssuers writes a file of issuers.
+func writeIssuers(t *testing.T, path string, entries ...string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(oidctest.File(entries...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startWithIssuers returns an API with a file of issuers, and what it has logged.
+func startWithIssuers(t *testing.T, entries ...string) (a *api, file string, logged func() string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "authentication.yaml")
+	writeIssuers(t, file, entries...)
+	log, logged := logstest.Logger()
+	a = startOn(t, newStores(t), Door{}, func(opts *Options) { opts.AuthenticationConfig, opts.Logger = file, log })
+	return a, file, logged
+}
+
+// bindGroup gives a group a ClusterRole in the namespace g10.
+func (a *api) bindGroup(role, group string) {
+	a.t.Helper()
+	a.awaitRoles()
+	a.must(http.StatusCreated, "POST", roleBindings, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role + ":" + group},
+		RoleRef:    roleRef(rbac.KindClusterRole, role),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: group}},
+	}, "Authorization", "Bearer admin-token")
+}
+
+// within waits up to a minute: the file is read every two seconds, an issuer is asked every ten.
+func within(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// TestUsersOfAnIssuer: a user of an OpenID Connect issuer does what the roles of his groups say, which have
+// the prefix of the file, and nothing else.
+func TestUsersOfAnIssuer(t *testing.T) {
+	issuer := oidctest.New(t)
+	a, _, logged := startWithIssuers(t, issuer.Entry(""))
+	token := issuer.Token(t, nil)
+	ann := []string{"Authorization", "Bearer " + token}
+	within(t, "the issuer is used", func() bool { return a.do("GET", "/api/v1", nil, ann...).code == http.StatusOK })
+	a.must(http.StatusForbidden, "GET", configs, nil, ann...)
+	a.bindGroup(rbac.View, "oidc:ops")
+	within(t, "the role is used", func() bool { return a.do("GET", configs, nil, ann...).code == http.StatusOK })
+	a.must(http.StatusForbidden, "POST", configs, config("x", goodSource), ann...)
+	a.must(http.StatusForbidden, "GET", strings.Replace(configs, "g10", "g11", 1), nil, ann...)
+	review := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+	who := a.must(http.StatusCreated, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review, ann...)
+	if !strings.Contains(string(who.body), `"username":"oidc:ann"`) || !strings.Contains(string(who.body), `"oidc:ops"`) {
+		t.Errorf("%s", who.body)
+	}
+	a.must(http.StatusOK, "GET", configs, nil, "Authorization", "Bearer admin-token")
+	expired := issuer.Token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()})
+	masters := issuer.Token(t, map[string]any{"aud": "other", "groups": []string{"system:masters"}})
+	for _, refused := range []string{expired, masters, token + "x"} {
+		a.must(http.StatusUnauthorized, "GET", configs, nil, "Authorization", "Bearer "+refused)
+	}
+	for _, part := range strings.Split(token, ".") {
+		if strings.Contains(logged(), part) {
+			t.Errorf("a part of a token is logged:\n%s", logged())
+		}
+	}
+}
+
+// TestRemovedIssuersLoseTheirUsers: within seconds the tokens of an issuer that is taken out of the file are
+// refused, and open watches of its users end. A file that is wrong changes nothing, and users of other
+// issuers notice nothing.
+func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
+	removed, kept := oidctest.New(t), oidctest.New(t)
+	a, file, logged := startWithIssuers(t, removed.Entry(""), kept.Entry(""))
+	a.bindGroup(rbac.View, "oidc:ops")
+	formers, others := removed.Token(t, nil), kept.Token(t, nil)
+	status := func(token string) int {
+		return a.do("GET", configs, nil, "Authorization", "Bearer "+token).code
+	}
+	for _, token := range []string{formers, others} {
+		within(t, "the issuer is used", func() bool { return status(token) == http.StatusOK })
+	}
+	ended, open := a.watchAs(formers), a.watchAs(others)
+
+	if err := os.WriteFile(file, []byte(oidctest.File("- issuer: {uri: x}\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the log names the wrong field", func() bool {
+		return strings.Contains(logged(), `unknown field \"jwt[0].issuer.uri`)
+	})
+	if status(formers) != http.StatusOK || status(others) != http.StatusOK {
+		t.Error("a wrong file removes issuers")
+	}
+
+	writeIssuers(t, file, kept.Entry(""))
+	within(t, "the tokens of a removed issuer are refused", func() bool {
+		return status(formers) == http.StatusUnauthorized
+	})
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the watch of a user of a removed issuer goes on")
+	}
+	if status(others) != http.StatusOK {
+		t.Error("a user of another issuer is refused")
+	}
+	select {
+	case <-open:
+		t.Error("the watch of a user of another issuer has ended")
+	default:
+	}
+}
+
+// watchAs opens a watch; the channel is closed when it ends.
+func (a *api) watchAs(token string) <-chan struct{} {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.url+configs+"?watch=true", nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := a.client.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		a.t.Fatalf("%v %v", resp, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}()
+	return ended
+}
+
+// TestWrongFileOfIssuersAtTheStart: the server does not start, and the error names the flag, the file and
+// the field.
+func TestWrongFileOfIssuersAtTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	for content, want := range map[string]string{
+		oidctest.File("- issuer: {url: 'http://a.example', audiences: [a]}\n"): "jwt[0].issuer.url",
+		oidctest.File() + "anonymous: {enabled: true}\n":                       "anonymous: Forbidden",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := New(Options{Stores: newStores(t), AuthenticationConfig: file})
+		if err == nil || !strings.HasPrefix(err.Error(), "--authentication-config: "+file) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

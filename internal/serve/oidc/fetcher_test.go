@@ -1,0 +1,121 @@
+package oidc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"glowplug/internal/serve/oidc/oidctest"
+)
+
+// TestKeysAreFetchedSlowly: tokens of strangers, each with the name of a key that does not exist, make few
+// requests to the issuer. A valid token is accepted meanwhile, and a new key soon after.
+func TestKeysAreFetchedSlowly(t *testing.T) {
+	issuer := oidctest.New(t)
+	issuers, _ := open(t, oidctest.File(issuer.Entry("")))
+	ready(t, issuers)
+	valid, strangers := issuer.Token(t, nil), issuer.StrangersToken(t, "unknown")
+	const burst = 5
+	began := time.Now()
+	for range 200 {
+		if who := userOf(t, issuers, strangers); who != nil {
+			t.Fatalf("a stranger: %v", who)
+		}
+	}
+	if n, most := issuer.Fetches.Load(), burst+int64(time.Since(began)/time.Second)+1; n == 0 || n > most {
+		t.Errorf("%d requests, want at most %d", n, most)
+	}
+	if userOf(t, issuers, valid) == nil {
+		t.Error("a valid token is refused meanwhile")
+	}
+	issuer.Rotate(t)
+	await(t, "a token with a new key is accepted", func() bool {
+		return userOf(t, issuers, issuer.Token(t, nil)) != nil
+	})
+}
+
+// TestIssuersAreAskedOverHTTPS: neither keys nor a redirect are taken from plain HTTP.
+func TestIssuersAreAskedOverHTTPS(t *testing.T) {
+	issuer := oidctest.New(t)
+	issuer.Say(issuer.URL, "http"+strings.TrimPrefix(issuer.URL, "https")+"/keys")
+	issuers, logged := open(t, oidctest.File(issuer.Entry("")))
+	ready(t, issuers)
+	if who := userOf(t, issuers, issuer.Token(t, nil)); who != nil {
+		t.Errorf("the keys are from plain HTTP: %v", who)
+	}
+	if !strings.Contains(logged(), "its scheme is not https") {
+		t.Error(logged())
+	}
+}
+
+// TestIssuersNeedTheirCertificate: an issuer with a certificate of another CA is not believed, nor one whose
+// discovery document names another issuer.
+func TestIssuersNeedTheirCertificate(t *testing.T) {
+	issuer, named := oidctest.New(t), oidctest.New(t)
+	entry := issuer.Entry("")
+	start, end := strings.Index(entry, "    certificateAuthority"), strings.Index(entry, "  claimMappings")
+	named.Say("https://issuer.example", named.URL+"/keys")
+	issuers, _ := open(t, oidctest.File(entry[:start]+entry[end:], named.Entry("")))
+	for n, want := range []string{"x509", "issuer"} {
+		s := (*issuers.current.Load())[n]
+		await(t, want, func() bool { return strings.Contains(fmt.Sprint(s.problem()), want) })
+	}
+	for _, i := range []*oidctest.Issuer{issuer, named} {
+		if who := userOf(t, issuers, i.Token(t, nil)); who != nil {
+			t.Errorf("%v", who)
+		}
+	}
+}
+
+// answers is a RoundTripper.
+type answers func(*http.Request) (*http.Response, error)
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAnswersAreBounded: a long answer is refused, and an issuer that fails is left alone for a moment.
+func TestAnswersAreBounded(t *testing.T) {
+	asked := 0
+	var failure error
+	f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(*http.Request) (*http.Response, error) {
+		asked++
+		body := io.NopCloser(io.LimitReader(zeros{}, maxAnswer+1))
+		return &http.Response{StatusCode: http.StatusOK, Body: body}, failure
+	})}
+	get := func(paced bool) error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://issuer.example/keys", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if paced {
+			r = r.WithContext(pacedContext(t.Context()))
+		}
+		response, err := f.RoundTrip(r)
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	}
+	if err := get(false); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+		t.Errorf("a long answer: %v", err)
+	}
+	failure = errors.New("unreachable")
+	for range 3 {
+		if err := get(true); !errors.Is(err, failure) {
+			t.Errorf("%v", err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("the issuer was asked %d times", asked)
+	}
+}
+
+// zeros is an endless reader.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
