@@ -125,7 +125,8 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	b := builder{a}
 	b.openLog(stderr)
 	for _, open := range []func() error{
-		func() error { return b.openStore(ctx) }, b.openAudit, b.openDoors, b.openImages, b.openDecider, b.openPortal, b.openFolders,
+		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openDoors, b.openImages,
+		b.openDecider, b.openPortal, b.openFolders,
 		b.serveAPI, b.openPublisher, b.serveBoots,
 	} {
 		if err := open(); err != nil {
@@ -376,7 +377,7 @@ func (a builder) serveAPI() error {
 		IsAdminToken: a.creds.IsAdminToken,
 		TokenFile:    a.settings.TokenAuthFile,
 		ClientCAs:    cas,
-		Audit:        a.auditOfAPI(),
+		Audit:        auditOfAPI(a.App),
 		Requests:     budgets.requests,
 		Watches:      budgets.watches,
 		Resolver:     a.resolver,
@@ -404,7 +405,7 @@ func (a builder) serveBoots() error {
 		Streams: a.streamDoor(), Assets: a.assets, Ready: a.ready,
 		Lost:    machine.Lost{Images: a.lost(kinds.ISCSICdroms), Streams: a.lost(kinds.StreamReleases)},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
-		Believe: a.api.Believe, Audit: a.auditOfBoots(), Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
+		Believe: a.api.Believe, Audit: auditOfBoots(a.App), Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
 	return nil
 }

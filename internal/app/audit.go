@@ -27,7 +27,7 @@ func addAuditFlags(fs *pflag.FlagSet, o *audit.Options) {
 }
 
 // checkAudit checks the options of the audit, and reads its policy.
-func (s *settings) checkAudit() (err error) {
+func checkAudit(s *settings) (err error) {
 	o := &s.Audit
 	switch {
 	case o.MaxAge < 0:
@@ -51,7 +51,7 @@ func (s *settings) checkAudit() (err error) {
 }
 
 // auditFile returns the file of the audit trail; "": there is none.
-func (s *settings) auditFile() string {
+func auditFile(s *settings) string {
 	if s.Audit.Path == audit.Stdout {
 		return ""
 	}
@@ -59,7 +59,7 @@ func (s *settings) auditFile() string {
 }
 
 // openAudit opens the audit trail, if there is one.
-func (a builder) openAudit() (err error) {
+func openAudit(a builder) (err error) {
 	policy := a.settings.auditPolicy
 	if policy == nil {
 		return nil
@@ -81,7 +81,7 @@ func (a builder) openAudit() (err error) {
 }
 
 // auditOfAPI returns the audit of the API; nil: there is none.
-func (a *App) auditOfAPI() api.Audit {
+func auditOfAPI(a *App) api.Audit {
 	if a.trail == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (a *App) auditOfAPI() api.Audit {
 }
 
 // auditOfBoots returns the audit of answers to machines; nil: there is none.
-func (a *App) auditOfBoots() func(*http.Request, *audit.Answer, bool) {
+func auditOfBoots(a *App) func(*http.Request, *audit.Answer, bool) {
 	if a.trail == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (a *App) auditOfBoots() func(*http.Request, *audit.Answer, bool) {
 }
 
 // auditOfLogins returns the audit of iSCSI logins; nil: there is none.
-func (a *App) auditOfLogins() func(*audit.Answer) {
+func auditOfLogins(a *App) func(*audit.Answer) {
 	if a.trail == nil {
 		return nil
 	}

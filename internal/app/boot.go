@@ -56,7 +56,7 @@ func (a builder) openPortal() (err error) {
 		a.targets, err = portal.New(portal.Options{
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
-			Journal: notes{a.progress, a.events, a.unknown}, Audit: a.auditOfLogins(), Image: a.image, Ready: a.ready,
+			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Image: a.image, Ready: a.ready,
 			Logger: a.log,
 		})
 		if err != nil {

@@ -198,7 +198,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.checkStore, s.checkNetworks, s.checkBoot, s.checkStreams, s.checkLimits,
-		s.checkAudit,
+		func() error { return checkAudit(s) },
 	} {
 		if err := check(); err != nil {
 			return nil, err

@@ -201,7 +201,7 @@ func (s *Server) run(c *conn) {
 		s.log.Warn("iscsi: connection ended", "initiator", c.initiator, "remote", c.remote, "error", cause)
 	}
 	if !c.announced {
-		c.refused(cause)
+		s.refused(c, cause)
 	}
 	if c.target != nil && c.target.Release != nil {
 		c.target.Release()
@@ -209,16 +209,16 @@ func (s *Server) run(c *conn) {
 }
 
 // refused passes on that a login to a target was refused.
-func (c *conn) refused(cause error) {
+func (s *Server) refused(c *conn, cause error) {
 	var no *refusal
-	if c.target == nil || c.server.options.Hooks.Refused == nil || !errors.As(cause, &no) {
+	if c.target == nil || s.options.Hooks.Refused == nil || !errors.As(cause, &no) {
 		return
 	}
 	cause = no.cause
 	if no.status == statusAuth {
 		cause = fmt.Errorf("%w: %w", ErrUnauthenticated, cause)
 	}
-	c.server.options.Hooks.Refused(c.loginTo(c.target.IQN), c.target.Tag, cause)
+	s.options.Hooks.Refused(c.loginTo(c.target.IQN), c.target.Tag, cause)
 }
 
 // announce logs the beginning of a session.

@@ -15,10 +15,16 @@ import (
 	"glowplug/internal/store/kinds"
 )
 
-// audit records an answer.
-func (s *Server) audit(w *response, r *http.Request, req *request, res *result) {
+// auditor records answers.
+type auditor struct {
+	record func(r *http.Request, a *audit.Answer, believed bool)
+	reads  reads
+}
+
+// answered records an answer.
+func (o *auditor) answered(w *response, r *http.Request, req *request, res *result) {
 	image := strings.HasPrefix(r.URL.Path, PathISO)
-	if image && w.status < http.StatusBadRequest && !s.reads.begins(req.at, read{req.Caller.Addr, r.URL.Path}) {
+	if image && w.status < http.StatusBadRequest && !o.reads.begins(req.at, read{req.Caller.Addr, r.URL.Path}) {
 		return
 	}
 	a := &audit.Answer{
@@ -41,7 +47,7 @@ func (s *Server) audit(w *response, r *http.Request, req *request, res *result) 
 	case w.broken != nil:
 		a.Failure = "the answer was not sent to its end"
 	}
-	s.opts.Audit(r, a, req.Caller.Believed)
+	o.record(r, a, req.Caller.Believed)
 }
 
 // servedObject returns the config or the image of an answer; nil: there is none.

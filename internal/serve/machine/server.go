@@ -107,7 +107,7 @@ type Server struct {
 	metrics *metrics
 	routes  []*route
 	nothing *route
-	reads   reads // of images, as the audit has them
+	auditor *auditor // nil: there is no audit
 }
 
 // handler answers a request whose method the route has. It completes req with the claims.
@@ -152,7 +152,10 @@ func New(opts Options) *Server {
 	if opts.Sources == nil {
 		opts.Sources = sources.New(sources.Options{})
 	}
-	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer), reads: newReads()}
+	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
+	if opts.Audit != nil {
+		s.auditor = &auditor{opts.Audit, newReads()}
+	}
 	s.nothing = s.newRoute("", "other", serveNothing)
 	s.nothing.always, s.nothing.public, s.nothing.methods = true, true, nil
 	s.addRoute(PathIgnition, decide.Ignition, s.serveConfig(decide.Ignition))
@@ -220,8 +223,8 @@ func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		s.opts.Sources.Answered(res.Err)
 		route.metrics.request(w.status, res.Tier, took)
 		s.log(route.metrics.name, w, r, req, &res, took)
-		if s.opts.Audit != nil && !route.public {
-			s.audit(w, r, req, &res)
+		if s.auditor != nil && !route.public {
+			s.auditor.answered(w, r, req, &res)
 		}
 		if errors.Is(w.broken, errChanged) {
 			panic(http.ErrAbortHandler) // an answer without its last byte is none
