@@ -50,12 +50,12 @@ func TestAnswersAreAudited(t *testing.T) {
 		path     string
 		want     string
 	}{
-		{decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Tier: match.Name}, "/api/v1/ignition",
-			"get /api/v1/ignition 200 host=g10/server1 object=ignitionconfigs g10/coreos-builder@12 tier=name hash=sha256:abc " +
+		{decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Tier: match.MAC}, "/api/v1/ignition",
+			"get /api/v1/ignition 200 host=g10/server1 object=ignitionconfigs g10/coreos-builder@12 tier=mac hash=sha256:abc " +
 				"failure=false believed=false"},
 		{decide.ConfigDecision{Config: testConfig}, "/api/v1/ignition?raw=1",
 			"get /api/v1/ignition 200 host= object=ignitionconfigs g10/coreos-builder@12 tier= " +
-				"hash=sha256:01e957219c6ca11adf87e7a4f9d1d8a7a3f3a7e1d19eb9a4a4e8f0cdb1cb7b1b failure=false believed=true"},
+				"hash=sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951 failure=false believed=true"},
 		{decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Err: refused}, "/api/v1/kickstart",
 			"get /api/v1/kickstart 403 host=g10/server1 object=ignitionconfigs g10/coreos-builder@12 tier= hash= " +
 				"failure=true believed=false"},
