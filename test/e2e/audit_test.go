@@ -28,7 +28,7 @@ func TestAuditTrail(t *testing.T) {
 apiVersion: v1
 kind: BareMetalHost
 metadata: {name: one}
-spec: {ip: 127.0.0.1, ignitionConfig: builder}
+spec: {ip: 127.0.0.1}
 ---
 apiVersion: v1
 kind: IgnitionConfig
@@ -36,6 +36,7 @@ metadata: {name: builder}
 spec:
   type: ignition
   format: butane
+  selector: {matchIPs: [127.0.0.1]}
   config: |
     variant: fcos
     version: 1.5.0

@@ -53,7 +53,7 @@ func TestAnswersAreAudited(t *testing.T) {
 		{decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Tier: match.MAC}, "/api/v1/ignition",
 			"get /api/v1/ignition 200 host=g10/server1 object=ignitionconfigs g10/coreos-builder@12 tier=mac hash=sha256:abc " +
 				"failure=false believed=false"},
-		{decide.ConfigDecision{Config: testConfig}, "/api/v1/ignition?raw=1",
+		{decide.ConfigDecision{Config: testConfig}, "/api/v1/ignition?format=raw&mac=52:54:00:00:00:01",
 			"get /api/v1/ignition 200 host= object=ignitionconfigs g10/coreos-builder@12 tier= " +
 				"hash=sha256:102fb15babdc6c0c5fb7e14a02e96b38167144931a70eca99e26efa2341e3951 failure=false believed=true"},
 		{decide.ConfigDecision{Identity: decide.Identity{Host: testHost}, Config: testConfig, Err: refused}, "/api/v1/kickstart",
@@ -65,7 +65,7 @@ func TestAnswersAreAudited(t *testing.T) {
 		{decide.ConfigDecision{}, "/nowhere", ""},
 	} {
 		r := newRig(t, c.decision, func(o *Options) {
-			o.Audit, o.Believe = log.record, func(r *http.Request) bool { return r.URL.Query().Has("raw") }
+			o.Audit, o.Believe = log.record, func(r *http.Request) bool { return r.URL.Query().Has("format") }
 		})
 		r.do(t, http.MethodGet, c.path)
 		if got := log.take(); got != c.want {
