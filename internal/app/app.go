@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/audit"
 	"glowplug/internal/client"
 	"glowplug/internal/controller"
 	"glowplug/internal/controller/config"
@@ -69,6 +70,7 @@ type App struct {
 	limiter     *logs.Limiter // of the log lines of requests
 	memoryLimit int64         // in bytes
 	metrics     *prometheus.Registry
+	trail       *audit.Trail // nil: there is no audit
 	controllers *controller.Metrics
 	refused     *prometheus.CounterVec // connections, by listener
 	closers     []func()               // run in reverse by close
@@ -125,7 +127,8 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	b := builder{a}
 	b.openLog(stderr)
 	for _, open := range []func() error{
-		func() error { return b.openStore(ctx) }, b.openDoors, b.openImages, b.openDecider, b.openPortal, b.openFolders,
+		func() error { return b.openStore(ctx) }, func() error { return openAudit(b) }, b.openDoors, b.openImages,
+		b.openDecider, b.openPortal, b.openFolders,
 		b.serveAPI, b.openPublisher, b.serveBoots,
 	} {
 		if err := open(); err != nil {
@@ -146,7 +149,7 @@ func (a builder) openLog(stderr io.Writer) {
 	a.log = slog.New(a.sink)
 	a.limiter = logs.NewLimiter(a.log, a.metrics)
 	a.onClose(a.limiter.Close)
-	api.BridgeLogs(a.logOf("kubernetes"))
+	api.BridgeLogs(slog.New(audit.Losses(a.logOf("kubernetes").Handler())))
 }
 
 // logOf is the log of a library, whose lines are limited.
@@ -385,6 +388,7 @@ func (a builder) serveAPI() error {
 		TokenFile:            a.settings.TokenAuthFile,
 		AuthenticationConfig: a.settings.AuthenticationConfig,
 		ClientCAs:            cas,
+		Audit:                auditOfAPI(a.App),
 		Requests:             budgets.requests,
 		Watches:              budgets.watches,
 		Resolver:             a.resolver,
@@ -412,7 +416,7 @@ func (a builder) serveBoots() error {
 		Streams: a.streamDoor(), Assets: a.assets, Ready: a.ready,
 		Lost:    machine.Lost{Images: a.lost(kinds.ISCSICdroms), Streams: a.lost(kinds.StreamReleases)},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,
-		Believe: a.api.Believe, Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
+		Believe: a.api.Believe, Audit: auditOfBoots(a.App), Log: a.sink, Limiter: a.limiter, Registerer: a.metrics,
 	})
 	return nil
 }

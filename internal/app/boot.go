@@ -56,7 +56,8 @@ func (a builder) openPortal() (err error) {
 		a.targets, err = portal.New(portal.Options{
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
-			Journal: notes{a.progress, a.events, a.unknown}, Image: a.image, Ready: a.ready, Logger: a.log,
+			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Image: a.image, Ready: a.ready,
+			Logger: a.log,
 		})
 		if err != nil {
 			return err

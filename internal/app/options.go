@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/audit"
 	"glowplug/internal/credentials"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ipxe"
@@ -72,6 +73,8 @@ type Options struct {
 	StreamsAlias          []string
 	StreamsDir            string
 	AssetsDir             string
+
+	Audit audit.Options
 
 	Metrics                 string
 	MetricsListen           string
@@ -147,6 +150,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.StreamsDir, "streams-dir", "",
 		"folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
 	fs.StringVar(&o.AssetsDir, "assets-dir", "", "folder of files that every machine may read, served under /assets/")
+	addAuditFlags(fs, &o.Audit)
 	fs.StringVar(&o.Metrics, "metrics", "open",
 		"who may read /metrics: open (anybody) or credential (callers who may use the API)")
 	fs.StringVar(&o.MetricsListen, "metrics-listen", "",
@@ -177,6 +181,7 @@ type settings struct {
 	allowFetch, allowImages egress.Policy
 	natsMaxBytes            int64             // 0: none is given
 	keyring                 *download.Keyring // nil: none is given
+	auditPolicy             *audit.Policy     // nil: there is no audit
 	portalHost              string            // of --iscsi-portal, as portalPort
 	portalPort              uint16
 	mapNamespace, mapName   string            // of --coreos-configmap
@@ -197,6 +202,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.checkStore, s.checkNetworks, s.checkBoot, s.checkStreams, s.checkLimits,
+		func() error { return checkAudit(s) },
 	} {
 		if err := check(); err != nil {
 			return nil, err
@@ -216,6 +222,7 @@ var Choices = map[string][]string{
 	"neighbors":       {"auto", "enforce", "off"},
 	"unknown-hosts":   {machine.UnknownExit, machine.UnknownMenu, machine.UnknownDefault},
 	"metrics":         {metricsOpen, metricsCredential},
+	"audit-log-mode":  {audit.ModeBatch, audit.ModeBlocking, audit.ModeBlockingStrict},
 	"log-format":      {"text", "json"},
 	"log-level":       {"debug", "info", "warn", "error"},
 }
@@ -227,6 +234,7 @@ func (s *settings) checkChoices() error {
 		{"neighbors", s.Neighbors},
 		{"unknown-hosts", s.UnknownHosts},
 		{"metrics", s.Metrics},
+		{"audit-log-mode", s.Audit.Mode},
 		{"log-format", s.LogFormat},
 		{"log-level", strings.ToLower(s.LogLevel)},
 	} {

@@ -24,6 +24,7 @@ var order = []string{
 	"internal/logs/logstest",
 	"internal/keyfile",
 	"internal/egress",
+	"internal/audit",
 	"internal/image/download",
 	"internal/domain/ipxe",
 	"internal/domain/report",
@@ -111,7 +112,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/domain/rbac", "internal/store/kvstore", "internal/store/kinds",
+	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/kvstore", "internal/store/kinds",
 	"internal/store/policy", "internal/store/objects", "internal/store/tokens", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",

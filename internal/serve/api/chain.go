@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	endpointfilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
@@ -27,7 +28,7 @@ import (
 )
 
 // chain returns the filters of a request, the outermost last: those of the library without
-// audit, tracing, cross-origin sharing and the tracking of latencies, and our own.
+// tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
 	h := withOther(api, s.opts.Explain, isExplain)
 	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer),
@@ -48,11 +49,17 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	})
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
 	h = s.uses.filter(h)
+	h = s.withAudit(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
+		return endpointfilters.WithAudit(h, sink, policy, c.LongRunningFunc)
+	})
+	refused := s.withAudit(http.HandlerFunc(s.guard.refuse), endpointfilters.WithFailedAuthenticationAudit)
 	h = traceUser(h, func(t *traceData, user string) { t.user = user })
-	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, http.HandlerFunc(s.guard.refuse), nil, nil)
+	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, refused, nil, nil)
 	h = endpointfilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
-	h = endpointfilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+	h = s.withAudit(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
+		return endpointfilters.WithRequestDeadline(h, sink, policy, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+	})
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
 	h = s.withEnd(h, c.LongRunningFunc)
 	h = s.traces.filter(h)
@@ -145,12 +152,12 @@ func (s *scrape) Write(p []byte) (int, error) {
 func (s *Server) Authorized(h http.Handler) http.Handler {
 	refused := s.traces.filter(http.HandlerFunc(s.guard.refuse))
 	forbidden := s.traces.filter(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		addTrace(r.Context(), func(t *traceData) { t.user = s.userOf(r).GetName() })
+		addTrace(r.Context(), func(t *traceData) { t.user = s.User(r).GetName() })
 		fail(w, r, apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf(
-			"user %q cannot get path %q", s.userOf(r).GetName(), r.URL.Path)))
+			"user %q cannot get path %q", s.User(r).GetName(), r.URL.Path)))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := s.userOf(r)
+		who := s.User(r)
 		if who == nil {
 			refused.ServeHTTP(w, r)
 			return

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		// Started by imported packages for the life of the process.
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
 		goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+		goleak.IgnoreAnyFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"), // it has no end
 	)
 }
 

@@ -66,7 +66,7 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 	}
 	query.Set("dryRun", "All")
 	a := &attempt{dryRun: true, collected: true}
-	ctx = context.WithValue(ctx, attemptKey{}, a)
+	ctx = context.WithValue(unaudited{ctx}, attemptKey{}, a)
 	var body []byte
 	if method == http.MethodPatch {
 		body = text

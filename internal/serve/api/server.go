@@ -109,6 +109,8 @@ type Options struct {
 	// Requests and Watches bound the memory of requests and of watches.
 	Requests, Watches *budget.Budget
 
+	// Audit records requests; nil: there is no audit.
+	Audit Audit
 	// Resolver finds out who sent a request; nil: the peer of the connection.
 	Resolver Resolver
 	// Limiter bounds the log lines that requests cause.
@@ -305,7 +307,7 @@ func (s *Server) Believe(r *http.Request) bool {
 	if !bringsCredential(r) && !doorOf(r).Admin {
 		return false
 	}
-	who := s.userOf(r)
+	who := s.User(r)
 	if who == nil {
 		return false
 	}
@@ -316,8 +318,8 @@ func (s *Server) Believe(r *http.Request) bool {
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// userOf returns the user of a request; nil: it has no valid credential.
-func (s *Server) userOf(r *http.Request) user.Info {
+// User returns the user of a request; nil: it has no valid credential.
+func (s *Server) User(r *http.Request) user.Info {
 	response, ok, err := s.guard.AuthenticateRequest(r)
 	if err != nil || !ok {
 		return nil

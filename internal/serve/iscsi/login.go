@@ -56,6 +56,9 @@ var (
 	ErrForbidden = errors.New("initiator is not allowed here")
 )
 
+// ErrUnauthenticated is the cause in Hooks.Refused where an initiator did not prove who it is.
+var ErrUnauthenticated = errors.New("authentication failed")
+
 // negotiation is a login under way.
 type negotiation struct {
 	*conn

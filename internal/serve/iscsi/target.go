@@ -94,6 +94,8 @@ type Hooks struct {
 	Login func(*Session)
 	// Logout: it is over; cause is nil where the initiator has logged out.
 	Logout func(s *Session, cause error)
+	// Refused: a login to a target that Resolve has found was refused; tag is that of the target.
+	Refused func(l Login, tag any, cause error)
 	// Guessed: a login had a wrong CHAP name or secret, the wrong-th recent one from there;
 	// tag is that of the target.
 	Guessed func(l Login, tag any, wrong int)

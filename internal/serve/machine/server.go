@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"glowplug/internal/audit"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -90,6 +91,9 @@ type Options struct {
 	// Enforce makes an answer end before its last byte where the neighbour entry of the
 	// client changes meanwhile (--neighbors=enforce); otherwise that is only an event.
 	Enforce bool
+	// Audit records the answers that hand out configs, scripts and images, and what machines
+	// report; believed is true where the sender has a credential. It is nil without an audit.
+	Audit func(r *http.Request, a *audit.Answer, believed bool)
 	// Log, for a line a request, its Limiter, and Registerer may be nil.
 	Log        slog.Handler
 	Limiter    *logs.Limiter
@@ -103,6 +107,7 @@ type Server struct {
 	metrics *metrics
 	routes  []*route
 	nothing *route
+	auditor *auditor // nil: there is no audit
 }
 
 // handler answers a request whose method the route has. It completes req with the claims.
@@ -116,7 +121,9 @@ type route struct {
 	// methods are the allowed ones; nil: all.
 	methods []string
 	// always is true where the store may be unread.
-	always  bool
+	always bool
+	// public is true for files that are the same for everybody; the audit leaves them out.
+	public  bool
 	metrics *routeMetrics
 }
 
@@ -146,11 +153,15 @@ func New(opts Options) *Server {
 		opts.Sources = sources.New(sources.Options{})
 	}
 	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
+	if opts.Audit != nil {
+		s.auditor = &auditor{opts.Audit, newReads()}
+	}
 	s.nothing = s.newRoute("", "other", serveNothing)
-	s.nothing.always, s.nothing.methods = true, nil
+	s.nothing.always, s.nothing.public, s.nothing.methods = true, true, nil
 	s.addRoute(PathIgnition, decide.Ignition, s.serveConfig(decide.Ignition))
 	s.addRoute(PathKickstart, decide.Kickstart, s.serveConfig(decide.Kickstart))
-	s.addRoute(PathAssets, "asset", s.serveAsset).always = true
+	assets := s.addRoute(PathAssets, "asset", s.serveAsset)
+	assets.always, assets.public = true, true
 	if opts.Boot != nil {
 		boot := bootPath{s}
 		s.addRoute(PathScript, "boot.ipxe", boot.serveScript).always = true // iPXE retries in the script
@@ -164,10 +175,10 @@ func New(opts Options) *Server {
 	if opts.Streams != nil {
 		streams := streamPath{s}
 		for path := range opts.Streams.Aliases {
-			s.addRoute(path, "stream", streams.serveStream)
+			s.addRoute(path, "stream", streams.serveStream).public = true
 		}
-		s.addRoute(PathArtifacts, "artifact", streams.serveArtifact)
-		s.addRoute(PathStreams, "stream", streams.serveStream)
+		s.addRoute(PathArtifacts, "artifact", streams.serveArtifact).public = true
+		s.addRoute(PathStreams, "stream", streams.serveStream).public = true
 	}
 	return s
 }
@@ -212,6 +223,9 @@ func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 		s.opts.Sources.Answered(res.Err)
 		route.metrics.request(w.status, res.Tier, took)
 		s.log(route.metrics.name, w, r, req, &res, took)
+		if s.auditor != nil && !route.public {
+			s.auditor.answered(w, r, req, &res)
+		}
 		if errors.Is(w.broken, errChanged) {
 			panic(http.ErrAbortHandler) // an answer without its last byte is none
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/audit"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -44,6 +45,8 @@ type Options struct {
 	Resolver       *peer.Resolver
 	Sources        *sources.Guard
 	Journal        Journal
+	// Audit records logins, also refused ones; nil: there is no audit.
+	Audit func(*audit.Answer)
 	// Image returns an image as it is stored; nil where there is none.
 	Image func(snapshot.Ref) *snapshot.Image
 	// Ready reports whether machines can be answered.
@@ -65,7 +68,7 @@ func New(opts Options) (*Portal, error) {
 		Resolve: p.resolve, Discover: p.discover, Portal: opts.Address, Logger: opts.Logger,
 		MaxConnections: opts.MaxConnections,
 		Hooks: iscsi.Hooks{
-			Login: p.login, Guessed: p.wrongSecret,
+			Login: p.login, Refused: p.refused, Guessed: p.wrongSecret,
 			Read: func(s *iscsi.Session, off, n int64) { s.Tag.(*boot).progress.Read(off, n) },
 		},
 	})
@@ -137,13 +140,26 @@ func (p *Portal) guessed(r *decide.Request, at time.Time, i *decide.ImageDecisio
 // resolve finds the image that an initiator logs in to, with the arguments of its host.
 func (p *Portal) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	if !p.opts.Ready() {
-		return nil, errors.New("the store has not been read yet")
+		err := errors.New("the store has not been read yet")
+		p.record(l, nil, snapshot.Ref{}, err)
+		return nil, err
 	}
 	request, now := p.request(l), time.Now()
 	request.ClaimLimit = p.opts.Sources.Claims(now, &request.Caller, &request.Claims)
 	request.ImageLimit = p.opts.Sources.Images(now, &request.Caller)
 	i := p.opts.Decider.Target(request, l.Target)
-	p.guessed(request, now, &i)
+	target, err := p.target(l, request, now, &i)
+	if err != nil {
+		p.record(l, i.Host, imageOf(&i), err)
+	}
+	return target, err
+}
+
+// target returns the target of a decision.
+func (p *Portal) target(l iscsi.Login, request *decide.Request, now time.Time, i *decide.ImageDecision) (
+	*iscsi.Target, error,
+) {
+	p.guessed(request, now, i)
 	for _, n := range i.Notices {
 		p.opts.Journal.Notice(n)
 		if n.IsAlarm() {
@@ -159,7 +175,7 @@ func (p *Portal) resolve(l iscsi.Login) (*iscsi.Target, error) {
 	default:
 		return nil, i.Err
 	}
-	client := clientOf(&i)
+	client := clientOf(i)
 	disk, err := p.opts.Images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
 	if err != nil {
 		if i.Host != nil { // the failure of an unknown initiator is no event of a host
@@ -215,6 +231,7 @@ func (p *Portal) discover(l iscsi.Login) []string {
 
 func (p *Portal) login(s *iscsi.Session) {
 	b := s.Tag.(*boot)
+	p.record(s.Login, b.host, b.image, nil)
 	by := v1.Subscriber{InitiatorIQN: s.Initiator}
 	if b.host != nil {
 		by.Name = b.host.Ref.String()
