@@ -111,9 +111,9 @@ func TestEachRequestIsAudited(t *testing.T) {
 		{"PUT", cdroms + "/i/iso", "bytes", admin, []string{
 			"admin: update iscsicdroms/iso g10/i: ResponseStarted 201", "admin: update iscsicdroms/iso g10/i: ResponseComplete 201"}},
 		{"GET", explainPath + "?mac=52:54:00:00:00:01&token=x", nil, admin,
-			[]string{"admin: get explain /: ResponseComplete 201"}},
+			[]string{"admin: list explain /: ResponseComplete 201"}},
 		{"POST", impactPath, `{"apply":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}]}`, admin,
-			[]string{"admin: create impact /: ResponseComplete 503"}},
+			[]string{"admin: create impact /: ResponseComplete 404"}},
 	} {
 		before, _ := trail()
 		a.do(step.method, step.path, step.body, append([]string{"X-Forwarded-For", "203.0.113.66"}, step.header...)...)
