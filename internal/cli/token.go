@@ -109,7 +109,8 @@ ServiceAccount and its roles stay.`,
 			namespace := options.namespace()
 			if account != "" {
 				var list v1.TokenList
-				if err := options.do(cmd.Context(), client.Request{Resource: tokensResource, Namespace: namespace}, &list); err != nil {
+				all := client.Request{Resource: tokensResource, Namespace: namespace}
+				if err := options.do(cmd.Context(), all, &list); err != nil {
 					return err
 				}
 				for i := range list.Items {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -161,23 +162,11 @@ func tokenLife(spec *authenticationv1.TokenRequestSpec) (time.Duration, field.Er
 	return time.Duration(min(seconds, int64(maxTokenLife/time.Second))) * time.Second, errs
 }
 
-// installAccounts adds the endpoints of ServiceAccounts and of their tokens.
-func (s *Server) installAccounts(into *endpoints) {
-	accounts, records := install(into, accountKind()), install(into, tokenKind())
-	into.storage[kinds.Tokens] = readOnly{records}
-	into.storage[kinds.ServiceAccounts+"/token"] = &tokenRequests{accounts, records, s.opts.Tokens}
-	accounts.finished = append(accounts.finished, func(ctx context.Context, a *attempt) {
-		if account, ok := a.old.(*v1.ServiceAccount); ok && a.now == nil && !a.dryRun {
-			s.removeTokens(ctx, records, account)
-		}
-	})
-}
-
 // removeTokens removes the records of an account that was deleted. Its tokens are invalid already.
-func (s *Server) removeTokens(ctx context.Context, records *endpoint, account *v1.ServiceAccount) {
+func removeTokens(ctx context.Context, records *endpoint, account *v1.ServiceAccount, log *slog.Logger) {
 	listed, err := records.Store.List(ctx, nil)
 	if err != nil {
-		s.opts.Logger.Warn("the tokens of a ServiceAccount that was deleted are invalid, and their records are left",
+		log.Warn("the tokens of a ServiceAccount that was deleted are invalid, and their records are left",
 			"namespace", account.Namespace, "account", account.Name, "error", err)
 		return
 	}
@@ -187,7 +176,7 @@ func (s *Server) removeTokens(ctx context.Context, records *endpoint, account *v
 			_, _, err := records.Store.Delete(ctx, record.Name, rest.ValidateAllObjectFunc,
 				metav1.NewPreconditionDeleteOptions(string(record.UID)))
 			if err != nil && !apierrors.IsNotFound(err) {
-				s.opts.Logger.Warn("the record of an invalid token is left", "namespace", record.Namespace,
+				log.Warn("the record of an invalid token is left", "namespace", record.Namespace,
 					"token", record.Name, "error", err)
 			}
 		}

@@ -169,7 +169,8 @@ func TestTokenIsShownOnce(t *testing.T) {
 	secret := strings.TrimPrefix(token, tokens.Prefix)
 	for _, path := range []string{tokensPath, tokensPath + "/" + a.records()[0].Name, accountPath + "/ci",
 		"/api/v1/tokens", "/api/v1/events"} {
-		if got := a.admin(http.MethodGet, path, nil); got.code != http.StatusOK || strings.Contains(string(got.body), secret) {
+		got := a.admin(http.MethodGet, path, nil)
+		if got.code != http.StatusOK || strings.Contains(string(got.body), secret) {
 			t.Errorf("%s: %d %s", path, got.code, got.body)
 		}
 	}
@@ -184,7 +185,7 @@ func TestTokenRequests(t *testing.T) {
 	a := startAccounts(t)
 	a.token("ci")
 	for body, want := range map[string]string{
-		`{"spec":{"expirationSeconds":599}}`:                    "spec.expirationSeconds: Invalid value: 599: must be at least 600",
+		`{"spec":{"expirationSeconds":599}}`:                    "expirationSeconds: Invalid value: 599: must be at least 600",
 		`{"spec":{"expirationSeconds":4294967297}}`:             "spec.expirationSeconds",
 		`{"spec":{"expirationSeconds":9223372036854775807}}`:    "spec.expirationSeconds",
 		`{"spec":{"audiences":["other"]}}`:                      "spec.audiences: Forbidden",
@@ -288,7 +289,9 @@ func TestEditMakesNoTokens(t *testing.T) {
 		a.bindIn(role, "system:serviceaccount:g10:"+role, "Authorization", "Bearer admin-token")
 	}
 	type attempt struct{ method, path string }
-	for role, want := range map[string]int{"view": http.StatusForbidden, "edit": http.StatusForbidden, "admin": http.StatusOK} {
+	for role, want := range map[string]int{
+		"view": http.StatusForbidden, "edit": http.StatusForbidden, "admin": http.StatusOK,
+	} {
 		token := a.token(role)
 		a.await("the role is there", func() bool { return a.code(token, accountPath) == http.StatusOK })
 		for _, try := range []attempt{

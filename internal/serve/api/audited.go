@@ -21,18 +21,18 @@ type auditFilter func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEv
 // withAudit applies a filter of the library to each request, with a sink that knows the address
 // of its sender: the filter itself would believe every X-Forwarded-For. The server's own requests
 // are not recorded; a user with the same name is none of them.
-func (s *Server) withAudit(h http.Handler, filter auditFilter) http.Handler {
+func withAudit(trail Audit, resolver Resolver, h http.Handler, filter auditFilter) http.Handler {
 	plain := filter(h, nil, nil)
-	if s.opts.Audit == nil {
+	if trail == nil {
 		return plain
 	}
-	policy := s.opts.Audit.Policy()
+	policy := trail.Policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(internalKey{}) != nil {
 			plain.ServeHTTP(w, r)
 			return
 		}
-		sink := s.opts.Audit.Sink(s.opts.Resolver.Caller(r).Addr)
+		sink := trail.Sink(resolver.Caller(r).Addr)
 		filter(h, sink, policy).ServeHTTP(w, r)
 	})
 }

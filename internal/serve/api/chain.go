@@ -30,6 +30,9 @@ import (
 // chain returns the filters of a request, the outermost last: those of the library without
 // tracing, cross-origin sharing and the tracking of latencies, and our own.
 func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handler {
+	audited := func(h http.Handler, filter auditFilter) http.Handler {
+		return withAudit(s.opts.Audit, s.opts.Resolver, h, filter)
+	}
 	h := withOther(api, s.opts.Explain, isExplain)
 	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer),
 		c.RequestInfoResolver), isImpact)
@@ -49,15 +52,15 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	})
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
 	h = s.uses.filter(h)
-	h = s.withAudit(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
+	h = audited(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
 		return endpointfilters.WithAudit(h, sink, policy, c.LongRunningFunc)
 	})
-	refused := s.withAudit(http.HandlerFunc(s.guard.refuse), endpointfilters.WithFailedAuthenticationAudit)
+	refused := audited(http.HandlerFunc(s.guard.refuse), endpointfilters.WithFailedAuthenticationAudit)
 	h = traceUser(h, func(t *traceData, user string) { t.user = user })
 	h = endpointfilters.WithAuthentication(h, c.Authentication.Authenticator, refused, nil, nil)
 	h = endpointfilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
-	h = s.withAudit(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
+	h = audited(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
 		return endpointfilters.WithRequestDeadline(h, sink, policy, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	})
 	h = genericfilters.WithWaitGroup(h, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)

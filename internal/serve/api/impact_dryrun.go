@@ -16,6 +16,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	v1 "glowplug/api/v1"
@@ -66,7 +67,7 @@ func (d *dryRunner) run(ctx context.Context, method string, text []byte, query u
 	}
 	query.Set("dryRun", "All")
 	a := &attempt{dryRun: true, collected: true}
-	ctx = context.WithValue(unaudited{ctx}, attemptKey{}, a)
+	ctx = context.WithValue(audit.WithAuditContext(unaudited{ctx}), attemptKey{}, a)
 	var body []byte
 	if method == http.MethodPatch {
 		body = text

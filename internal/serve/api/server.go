@@ -280,6 +280,18 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	return s.generic.InstallAPIGroups(&access, &caller, &granting)
 }
 
+// installAccounts adds the endpoints of ServiceAccounts and of their tokens.
+func (s *Server) installAccounts(into *endpoints) {
+	accounts, records := install(into, accountKind()), install(into, tokenKind())
+	into.storage[kinds.Tokens] = readOnly{records}
+	into.storage[kinds.ServiceAccounts+"/token"] = &tokenRequests{accounts, records, s.opts.Tokens}
+	accounts.finished = append(accounts.finished, func(ctx context.Context, a *attempt) {
+		if account, ok := a.old.(*v1.ServiceAccount); ok && a.now == nil && !a.dryRun {
+			removeTokens(ctx, records, account, s.opts.Logger)
+		}
+	})
+}
+
 // Handler serves /api, /apis, /openapi, /version and explain. The door of a request is that of
 // its context, or this one. Only /version needs no credential.
 func (s *Server) Handler(door Door) http.Handler {
