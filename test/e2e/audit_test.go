@@ -50,7 +50,7 @@ spec:
 	})
 	want := map[string]func(l *auditLine) bool{
 		"the create": func(l *auditLine) bool {
-			return l.User.Username == "admin" && (l.Verb == "create" || l.Verb == "patch") && l.ResponseStatus.Code == 201 &&
+			return l.User.Username == "local-admin" && (l.Verb == "create" || l.Verb == "patch") && l.ResponseStatus.Code == 201 &&
 				l.ObjectRef.Resource == "ignitionconfigs" && l.ObjectRef.Name == "builder"
 		},
 		"the forbidden read": func(l *auditLine) bool {
