@@ -65,11 +65,47 @@ spec:
 	if code := s.terminate(); code != 0 { // which writes what is buffered
 		t.Errorf("the server ends with %d", code)
 	}
+	checkTrail(t, file, "planted", want)
+}
+
+// TestLoginsAreAudited: each iSCSI login leaves a line with the image, the host and the outcome, and none
+// with the secret.
+func TestLoginsAreAudited(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	r, one, _, stranger := imageRack(t, "--audit-log-path", file)
+	login := func(from machine, image, credentials string) {
+		_, _ = from.run("iscsi-inq", "iscsi://"+credentials+rackServer+"/"+iqnOf(r, image)+"/0") // which may be refused
+	}
+	login(one, "private", "")
+	login(stranger, "private", "")
+	login(stranger, "locked", "rack%wrong-horse@")
+	login(one, "locked", "rack%correct-horse@")
+	is := func(image, host, from string, code int) func(l *auditLine) bool {
+		return func(l *auditLine) bool {
+			return l.Verb == "login" && l.ObjectRef.Resource == "iscsicdroms" && l.ObjectRef.Namespace == "rack" &&
+				l.ObjectRef.Name == image && l.RequestURI == "/iscsi/"+iqnOf(r, image) && l.ResponseStatus.Code == code &&
+				l.Annotations["glowplug.dev/host"] == host && strings.Join(l.SourceIPs, " ") == from &&
+				l.User.Username == "system:anonymous"
+		}
+	}
+	want := map[string]func(l *auditLine) bool{
+		"the login of the host":       is("private", "rack/one", "192.0.2.11", 200),
+		"the refused login":           is("private", "", "192.0.2.99", 403),
+		"the login with a wrong word": is("locked", "", "192.0.2.99", 401),
+		"the login with the secret":   is("locked", "rack/one", "192.0.2.11", 200),
+	}
+	r.server.terminate()
+	checkTrail(t, file, "horse", want)
+}
+
+// checkTrail checks that the trail has the lines, and no secret.
+func checkTrail(t *testing.T, file, secret string, want map[string]func(l *auditLine) bool) {
+	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(content), "planted") {
+	if strings.Contains(string(content), secret) {
 		t.Error("the trail has a secret")
 	}
 	for text := range strings.Lines(string(content)) {

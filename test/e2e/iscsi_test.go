@@ -29,10 +29,10 @@ func isoDir(t *testing.T) string {
 
 // imageRack is a rack with an image for its hosts alone, one with a secret, and one for
 // everybody; the second and third machine are a host and a stranger.
-func imageRack(t *testing.T) (r *rack, one, two, stranger machine) {
+func imageRack(t *testing.T, args ...string) (r *rack, one, two, stranger machine) {
 	t.Helper()
 	needs(t, "root", "ip", "curl", "xorriso", "iscsi-ls", "iscsi-inq")
-	r = newRack(t, "--iso-dir", isoDir(t))
+	r = newRack(t, append(args, "--iso-dir", isoDir(t))...)
 	r.apply(imageObjects)
 	for _, image := range []string{"private", "locked", "open"} {
 		eventually(t, "image "+image+" is ready", func() bool {
