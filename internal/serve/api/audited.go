@@ -37,8 +37,8 @@ func withAudit(trail Audit, resolver Resolver, h http.Handler, filter auditFilte
 	})
 }
 
-// unaudited hides the audit event of the request that a request within the server is made for:
-// the handlers would add their object and their answer to it.
+// unaudited hides the audit event of the request that a dry run is made for: its authorization would
+// be recorded in that event.
 type unaudited struct{ context.Context }
 
 func (c unaudited) Value(key any) any {

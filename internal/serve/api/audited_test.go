@@ -16,6 +16,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/audit"
+	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/rbac"
 )
 
@@ -83,7 +84,9 @@ func outcome(e *auditv1.Event) string {
 // knows, and not what the client writes into a header.
 func TestEachRequestIsAudited(t *testing.T) {
 	answerOK := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
-	a, trail := audited(t, Door{}, "", func(o *Options) { o.Upload, o.Explain = answerOK, answerOK })
+	a, trail := audited(t, Door{}, "", func(o *Options) {
+		o.Upload, o.Explain, o.Decider = answerOK, answerOK, decide.New(decide.Options{Inventory: o.Inventory})
+	})
 	admin := []string{"Authorization", "Bearer admin-token"}
 	a.bind(rbac.View, "vic", admin...)
 	asVic := append(as("vic"), admin...)
@@ -113,7 +116,7 @@ func TestEachRequestIsAudited(t *testing.T) {
 		{"GET", explainPath + "?mac=52:54:00:00:00:01&token=x", nil, admin,
 			[]string{"admin: list explain /: ResponseComplete 201"}},
 		{"POST", impactPath, `{"apply":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}]}`, admin,
-			[]string{"admin: create impact /: ResponseComplete 404"}},
+			[]string{"admin: create impact /: ResponseComplete 200"}},
 	} {
 		before, _ := trail()
 		a.do(step.method, step.path, step.body, append([]string{"X-Forwarded-For", "203.0.113.66"}, step.header...)...)

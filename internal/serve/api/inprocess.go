@@ -14,7 +14,7 @@ type inProcess struct{ server *Server }
 
 // RoundTrip implements http.RoundTripper. The body of the answer is a stream, for watches.
 func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
-	r := req.Clone(context.WithValue(unaudited{req.Context()}, internalKey{}, true))
+	r := req.Clone(context.WithValue(req.Context(), internalKey{}, true))
 	r.RequestURI = r.URL.RequestURI()
 	r.RemoteAddr = "127.0.0.1:0"
 	r.Host = r.URL.Host
