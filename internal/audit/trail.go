@@ -5,7 +5,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -66,15 +65,15 @@ func Open(o *Options, policy *Policy, stdout io.Writer) (*Trail, error) {
 
 // prepare creates the file where it does not exist, for its owner alone.
 func prepare(path string) error {
+	// A pipe would be opened when somebody reads it.
+	if found, err := os.Stat(path); err == nil && !found.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", path)
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
-	}
-	return errors.Join(err, f.Close())
+	return f.Close()
 }
 
 // start returns a trail that writes to out.

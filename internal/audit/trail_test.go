@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -366,5 +367,19 @@ func BenchmarkAnswered(b *testing.B) {
 			}
 			_ = trail.Close(b.Context())
 		})
+	}
+}
+
+// TestAuditFileIsRegular: a pipe, which would be opened when somebody reads it, and a folder are refused at
+// once.
+func TestAuditFileIsRegular(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, t.TempDir()} {
+		if err := prepare(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

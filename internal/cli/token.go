@@ -122,16 +122,22 @@ ServiceAccount and its roles stay.`,
 					return inNamespace(fmt.Errorf("the ServiceAccount %s has no tokens", account), namespace)
 				}
 			}
+			var failed error
 			for _, name := range names {
 				err := options.do(cmd.Context(), client.Request{
 					Method: http.MethodDelete, Resource: tokensResource, Namespace: namespace, Name: name,
 				}, nil)
-				if err != nil {
-					return inNamespace(err, namespace)
+				switch {
+				case err == nil:
+					fmt.Fprintf(cmd.OutOrStdout(), "token/%s revoked\n", name)
+				case account != "" && client.Code(err) == http.StatusNotFound: // revoked by somebody else by now
+				case failed == nil:
+					failed = inNamespace(fmt.Errorf("token/%s is not revoked: %w", name, err), namespace)
+				default:
+					fmt.Fprintf(cmd.ErrOrStderr(), "error: token/%s is not revoked: %v\n", name, err)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "token/%s revoked\n", name)
 			}
-			return nil
+			return failed
 		},
 	}
 	options.addFlags(cmd)

@@ -79,7 +79,7 @@ The token is shown only now. Store it where nobody else may read it.`,
 	flags := cmd.Flags()
 	flags.StringVar(&t.role, "role", "", "role that the account gets, as view, edit or admin (default: none)")
 	flags.BoolVarP(&t.inAll, "all-namespaces", "A", false, "the role is for all namespaces")
-	flags.DurationVar(&t.life, "ttl", 30*24*time.Hour, "how long the token is valid")
+	flags.DurationVar(&t.life, "ttl", 30*24*time.Hour, "how long the token is valid: 24h, or 720h for 30 days")
 	flags.StringVarP(&t.output, "output", "o", outputText,
 		"text (the token alone), kubeconfig, or the TokenRequest as json or yaml")
 	completeChoices(cmd, "output", outputText, outputKubeconfig, outputJSON, outputYAML)
@@ -104,6 +104,8 @@ func (t *tokenCreation) run(ctx context.Context, out io.Writer) error {
 	}
 	if created {
 		fmt.Fprintf(t.notes, "serviceaccount/%s created in the namespace %s\n", t.account, namespace)
+	} else if err := t.noteAccount(ctx, namespace); err != nil {
+		return err
 	}
 	if t.role != "" {
 		if err := t.bind(ctx, namespace, role); err != nil {
@@ -147,6 +149,18 @@ func (t *tokenCreation) create(ctx context.Context, request client.Request) (cre
 		return false, nil
 	}
 	return err == nil, remedied(err)
+}
+
+// noteAccount says that the account existed before: tokens that others have of it stay valid.
+func (t *tokenCreation) noteAccount(ctx context.Context, namespace string) error {
+	var account v1.ServiceAccount
+	request := client.Request{Resource: "serviceaccounts", Namespace: namespace, Name: t.account}
+	if err := t.do(ctx, request, &account); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.notes, "serviceaccount/%s exists in the namespace %s since %s; its other tokens stay valid\n", t.account,
+		namespace, account.CreationTimestamp.UTC().Format(time.RFC3339))
+	return nil
 }
 
 // bind gives the account its role, unless it has it already.

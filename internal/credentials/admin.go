@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gofrs/flock"
 	"sigs.k8s.io/yaml"
 
 	"glowplug/internal/keyfile"
@@ -38,6 +39,11 @@ type kubeconfig struct {
 // has that token, the CA and the server's URL. Where the file is missing or has another
 // token, a new token is created: a token cannot be derived from its hash.
 func (c *Credentials) ensureAdmin() error {
+	unlock, err := lockAdmin(c.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := c.readHash(); err != nil {
 		return err
 	}
@@ -74,6 +80,11 @@ func (h hashedToken) file() []byte { return []byte(hex.EncodeToString(h[:]) + "\
 // refreshAdmin writes the present CA into an admin.kubeconfig that has the admin's token.
 // One that the admin has removed or changed stays as it is until the next start.
 func (c *Credentials) refreshAdmin() error {
+	unlock, err := lockAdmin(c.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	token, current, err := c.readKubeconfig()
 	if err != nil || current || !c.token.Load().matches(token) {
 		return err
@@ -124,22 +135,58 @@ func RotateAdmin(dataDir string) (path string, err error) {
 	if _, err := os.Stat(hashFile); err != nil {
 		return path, err
 	}
+	unlock, err := lockAdmin(dataDir)
+	if err != nil {
+		return path, err
+	}
+	defer unlock()
+	stored, err := os.ReadFile(hashFile)
+	if err != nil {
+		return path, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return filepath.Join(dataDir, Kubeconfig), err
+	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return path, err
 	}
-	var k kubeconfig
-	if err := yaml.Unmarshal(content, &k); err != nil {
-		return path, damaged(path, err)
+	former, err := adminTokenIn(path, content, strings.TrimSpace(string(stored)))
+	if err != nil {
+		return path, err
 	}
-	if len(k.Users) == 0 || k.Users[0].User.Token == "" {
-		return path, damaged(path, errors.New("its first user has no token"))
-	}
-	former, token := k.Users[0].User.Token, newToken()
+	token := newToken()
 	if err := writeFile(path, bytes.ReplaceAll(content, []byte(former), []byte(token))); err != nil {
 		return path, err
 	}
 	return path, writeFile(hashFile, hashOf(token).file())
+}
+
+// adminTokenIn returns the token in a kubeconfig that has the hash.
+func adminTokenIn(path string, content []byte, hash string) (string, error) {
+	var k kubeconfig
+	if err := yaml.Unmarshal(content, &k); err != nil {
+		return "", damaged(path, err)
+	}
+	for _, user := range k.Users {
+		of := hashOf(user.User.Token)
+		if hex.EncodeToString(of[:]) == hash {
+			return user.User.Token, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no user with the admin token of the server: remove the file and restart the server, "+
+		"which makes a new token", path)
+}
+
+// lockAdmin keeps other programs from changing the admin token and admin.kubeconfig until unlock.
+func lockAdmin(dataDir string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
+	defer cancel()
+	lock := flock.New(Folder(dataDir), flock.SetFlag(os.O_RDONLY))
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", Folder(dataDir), err)
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // readKubeconfig returns the token of admin.kubeconfig, "" where there is no file, and

@@ -18,7 +18,13 @@ func TestRotatedAdminToken(t *testing.T) {
 	dir := t.TempDir()
 	log, logged := logstest.Logger()
 	c := ensure(t, Options{DataDir: dir, Server: "https://127.0.0.1:8443", Logger: log})
-	path := filepath.Join(dir, Kubeconfig)
+	path := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Rename(c.KubeconfigPath(), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, c.KubeconfigPath()); err != nil {
+		t.Fatal(err)
+	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +104,8 @@ func TestRotateAdminOfNoServer(t *testing.T) {
 	}
 	ensure(t, Options{DataDir: dir, Server: "https://127.0.0.1:8443"})
 	path := filepath.Join(dir, Kubeconfig)
-	for _, content := range []string{"{", "users: []\n", "users: [{name: admin, user: {}}]\n"} {
+	for _, content := range []string{"{", "users: []\n", "users: [{name: admin, user: {}}]\n",
+		"users: [{name: other, user: {token: of-another-cluster}}]\n"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

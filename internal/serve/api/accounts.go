@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -32,8 +33,9 @@ const (
 type Tokens interface {
 	authenticator.Token
 	Make(account *v1.ServiceAccount, expires time.Time) (token string, record *v1.Token)
-	// Of returns the number of records of an account, Expired the records that had expired at a time.
-	Of(account *v1.ServiceAccount) int
+	// Of returns the records of an account, those that expire first before the others, and Expired all
+	// records that had expired at a time.
+	Of(account *v1.ServiceAccount) []*v1.Token
 	Expired(by time.Time) []*v1.Token
 	// Revoked has an element after tokens have become invalid.
 	Revoked() <-chan struct{}
@@ -118,13 +120,15 @@ func (r *tokenRequests) Create(ctx context.Context, name string, obj runtime.Obj
 		return nil, err
 	}
 	account := found.(*v1.ServiceAccount)
-	if r.tokens.Of(account) >= maxTokensPerAccount {
-		return nil, apierrors.NewForbidden(v1.Resource(kinds.ServiceAccounts), name, fmt.Errorf(
-			"the account has %d tokens already: delete those that are not used (kubectl get tokens -n %s)",
-			maxTokensPerAccount, account.Namespace))
+	if account.DeletionTimestamp != nil {
+		return nil, apierrors.NewForbidden(v1.Resource(kinds.ServiceAccounts), name,
+			errors.New("the account is being deleted: its finalizers keep it"))
 	}
-	expires := time.Now().Add(life)
-	token, record := r.tokens.Make(account, expires)
+	now := time.Now()
+	if err := r.makeRoom(ctx, account, now); err != nil {
+		return nil, err
+	}
+	token, record := r.tokens.Make(account, now.Add(life))
 	request.Name, request.Namespace = account.Name, account.Namespace
 	request.CreationTimestamp = metav1.Now()
 	request.Status = authenticationv1.TokenRequestStatus{ExpirationTimestamp: record.Spec.ExpirationTime}
@@ -136,6 +140,31 @@ func (r *tokenRequests) Create(ctx context.Context, name string, obj runtime.Obj
 		request.Status.Token = token
 	}
 	return request, nil
+}
+
+// makeRoom removes the oldest record of an account with as many as it may have, if its token has expired.
+func (r *tokenRequests) makeRoom(ctx context.Context, account *v1.ServiceAccount, now time.Time) error {
+	of := r.tokens.Of(account)
+	if len(of) < maxTokensPerAccount {
+		return nil
+	}
+	oldest := of[0]
+	if now.Before(oldest.Spec.ExpirationTime.Time) {
+		return apierrors.NewForbidden(v1.Resource(kinds.ServiceAccounts), account.Name, fmt.Errorf(
+			"the account has %d valid tokens already: delete those that are not used (kubectl get tokens -n %s)",
+			maxTokensPerAccount, account.Namespace))
+	}
+	return removeRecord(ctx, r.records, oldest)
+}
+
+// removeRecord deletes the record of a token, which another server may have done by then.
+func removeRecord(ctx context.Context, records *endpoint, record *v1.Token) error {
+	_, _, err := records.Store.Delete(ctx, record.Name, rest.ValidateAllObjectFunc,
+		metav1.NewPreconditionDeleteOptions(string(record.UID)))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // tokenLife returns how long a token is to be valid.
@@ -173,9 +202,7 @@ func removeTokens(ctx context.Context, records *endpoint, account *v1.ServiceAcc
 	for i := range listed.(*v1.TokenList).Items {
 		record := &listed.(*v1.TokenList).Items[i]
 		if record.Spec.ServiceAccountUID == string(account.UID) {
-			_, _, err := records.Store.Delete(ctx, record.Name, rest.ValidateAllObjectFunc,
-				metav1.NewPreconditionDeleteOptions(string(record.UID)))
-			if err != nil && !apierrors.IsNotFound(err) {
+			if err := removeRecord(ctx, records, record); err != nil {
 				log.Warn("the record of an invalid token is left", "namespace", record.Namespace,
 					"token", record.Name, "error", err)
 			}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/storage"
 
 	v1 "glowplug/api/v1"
@@ -219,7 +222,7 @@ func TestTokenRequests(t *testing.T) {
 	}
 	a.await("the tokens of an account are bounded", func() bool {
 		got := a.admin(http.MethodPost, accountPath+"/ci/token", `{}`)
-		return got.code == http.StatusForbidden && strings.Contains(string(got.body), "has 100 tokens already")
+		return got.code == http.StatusForbidden && strings.Contains(string(got.body), "has 100 valid tokens already")
 	})
 }
 
@@ -308,4 +311,73 @@ func TestEditMakesNoTokens(t *testing.T) {
 			t.Errorf("%s impersonates: %d %s", role, got.code, got.body)
 		}
 	}
+}
+
+// TestTokensEndWithTheirNamespace: a namespace that is created again has no account and no token of the
+// former one.
+func TestTokensEndWithTheirNamespace(t *testing.T) {
+	for _, kind := range kinds.All() {
+		if kinds.Namespaced(kind.Resource) && !slices.Contains(contentKinds, kind.Resource) {
+			t.Errorf("the %s of a deleted namespace are left", kind.Resource)
+		}
+	}
+	a := startAccounts(t)
+	token := a.token("ci")
+	const namespace = "/api/v1/namespaces/g10"
+	a.admin(http.MethodDelete, namespace, nil)
+	a.await("the namespace is gone", func() bool { return a.admin(http.MethodGet, namespace, nil).code == http.StatusNotFound })
+	if got := a.code(token, "/api/v1"); got != http.StatusUnauthorized {
+		t.Errorf("a token of a deleted namespace: %d", got)
+	}
+	a.token("ci")
+	if got := a.code(token, "/api/v1"); got != http.StatusUnauthorized || len(a.records()) != 1 {
+		t.Errorf("a token of the former namespace: %d, with %d records", got, len(a.records()))
+	}
+}
+
+// TestDeletedAccountsMakeNoTokens: an account that its finalizers keep makes no token, and its tokens are
+// refused.
+func TestDeletedAccountsMakeNoTokens(t *testing.T) {
+	a := startAccounts(t)
+	a.admin(http.MethodPost, accountPath,
+		`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"fin","finalizers":["example.com/x"]}}`)
+	token := a.token("fin")
+	if got := a.admin(http.MethodDelete, accountPath+"/fin", nil); got.code != http.StatusOK {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	if got := a.code(token, "/api/v1"); got != http.StatusUnauthorized {
+		t.Errorf("a token of a deleted account: %d", got)
+	}
+	if got := a.admin(http.MethodPost, accountPath+"/fin/token", `{}`); got.code != http.StatusForbidden {
+		t.Errorf("a new token of a deleted account: %d %s", got.code, got.body)
+	}
+}
+
+// TestExpiredTokensMakeRoom: an account that has as many tokens as it may loses the record of the oldest
+// one that has expired.
+func TestExpiredTokensMakeRoom(t *testing.T) {
+	a := startAccounts(t)
+	a.token("ci")
+	account := &v1.ServiceAccount{}
+	err := a.stores[kinds.ServiceAccounts].Get(t.Context(), "/serviceaccounts/g10/ci", storage.GetOptions{}, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxTokensPerAccount - 1 {
+		life := time.Hour
+		if i == 0 {
+			life = -time.Hour
+		}
+		_, record := a.tokens.Make(account, time.Now().Add(life))
+		record.UID = types.UID(strconv.Itoa(i))
+		if err := a.stores[kinds.Tokens].Create(t.Context(), "/tokens/g10/"+record.Name, record, &v1.Token{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := func() bool { return len(a.tokens.Of(account)) == maxTokensPerAccount }
+	a.await("the account has as many as it may", full)
+	if got := a.admin(http.MethodPost, accountPath+"/ci/token", `{}`); got.code != http.StatusCreated {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	a.await("the expired one is gone", func() bool { return full() && len(a.tokens.Expired(time.Now())) == 0 })
 }

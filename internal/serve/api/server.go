@@ -177,7 +177,8 @@ func New(opts Options) (*Server, error) {
 	s.generic.RunPostStartHooks(s.ctx)
 	s.background.Go(func() { namespaces.createDefault(s.ctx, opts.Logger) })
 	s.background.Go(func() { s.terminator.run(s.ctx) })
-	s.background.Go(func() { s.uses.run(s.ctx, s.RecheckCallers) })
+	s.background.Go(func() { s.uses.run(s.ctx) })
+	s.background.Go(func() { s.uses.watchRevocations(s.ctx, func() { s.recheck(hasToken) }) })
 	s.background.Go(func() { createRoles(s.ctx, opts.Stores, opts.Logger) })
 	for _, run := range follow {
 		s.background.Go(run)

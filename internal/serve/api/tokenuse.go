@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,9 +80,9 @@ func (u *tokenUses) filter(h http.Handler) http.Handler {
 	})
 }
 
-// run writes uses, removes the records of expired tokens, and calls recheck after tokens have become
-// invalid, until ctx ends.
-func (u *tokenUses) run(ctx context.Context, recheck func()) {
+// run writes uses and removes the records of expired tokens, until ctx ends. A slow store delays the
+// next round alone.
+func (u *tokenUses) run(ctx context.Context) {
 	write, expiry := time.NewTicker(useInterval), time.NewTicker(expiryInterval)
 	defer write.Stop()
 	defer expiry.Stop()
@@ -89,15 +90,34 @@ func (u *tokenUses) run(ctx context.Context, recheck func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-u.tokens.Revoked():
-			recheck()
 		case <-write.C:
 			u.write(ctx)
 		case <-expiry.C:
-			recheck()
 			u.removeExpired(ctx)
 		}
 	}
+}
+
+// watchRevocations calls recheck after tokens were revoked, and when some may have expired, until ctx
+// ends.
+func (u *tokenUses) watchRevocations(ctx context.Context, recheck func()) {
+	expiry := time.NewTicker(expiryInterval)
+	defer expiry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.tokens.Revoked():
+		case <-expiry.C:
+		}
+		recheck()
+	}
+}
+
+// hasToken reports whether the credential of a request is a token of a ServiceAccount.
+func hasToken(r *http.Request) bool {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.HasPrefix(strings.TrimSpace(token), tokens.Prefix)
 }
 
 // due returns the uses that are to be written, and forgets those of tokens that are not in use.
@@ -120,8 +140,9 @@ func (u *tokenUses) due(now time.Time) map[types.NamespacedName]tokenUse {
 
 // write writes the uses that are due. Another server may have written a later one.
 func (u *tokenUses) write(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, useInterval)
+	defer cancel()
 	for record, use := range u.due(time.Now()) {
-		ctx, cancel := context.WithTimeout(ctx, useInterval)
 		err := u.store.GuaranteedUpdate(ctx, tokenKey(record), &v1.Token{}, false, nil,
 			func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 				token := obj.(*v1.Token)
@@ -130,7 +151,6 @@ func (u *tokenUses) write(ctx context.Context) {
 				}
 				return token, nil, nil
 			}, nil)
-		cancel()
 		if err != nil && !storage.IsNotFound(err) {
 			u.logger.Debug("the last use of a token is not written", "namespace", record.Namespace, "token", record.Name,
 				"error", err)
@@ -140,12 +160,12 @@ func (u *tokenUses) write(ctx context.Context) {
 
 // removeExpired removes the records of tokens that expired a while ago.
 func (u *tokenUses) removeExpired(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, useInterval)
+	defer cancel()
 	for _, record := range u.tokens.Expired(time.Now().Add(-expiredFor)) {
 		at := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
-		ctx, cancel := context.WithTimeout(ctx, useInterval)
 		err := u.store.Delete(ctx, tokenKey(at), &v1.Token{}, storage.NewUIDPreconditions(string(record.UID)),
 			func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
-		cancel()
 		if err != nil && !storage.IsNotFound(err) {
 			u.logger.Debug("the record of an expired token is left", "namespace", at.Namespace, "token", at.Name, "error", err)
 		}

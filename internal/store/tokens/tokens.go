@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -145,16 +146,19 @@ func RecordOf(who user.Info) (at types.NamespacedName, ok bool) {
 	return types.NamespacedName{}, false
 }
 
-// Of returns the number of records of an account.
-func (t *Tokens) Of(account *v1.ServiceAccount) (number int) {
+// Of returns the records of an account, those that expire first before the others.
+func (t *Tokens) Of(account *v1.ServiceAccount) (records []*v1.Token) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for at, record := range t.records {
 		if at.Namespace == account.Namespace && record.Spec.ServiceAccountUID == string(account.UID) {
-			number++
+			records = append(records, record)
 		}
 	}
-	return number
+	slices.SortFunc(records, func(a, b *v1.Token) int {
+		return a.Spec.ExpirationTime.Compare(b.Spec.ExpirationTime.Time)
+	})
+	return records
 }
 
 // Expired returns the records of the tokens that had expired at a time.
@@ -183,7 +187,7 @@ func (t *Tokens) Observers() map[string]kvstore.Observer {
 
 func (t *Tokens) putAccount(at types.NamespacedName, account *v1.ServiceAccount) {
 	before := t.accounts[at]
-	if account == nil {
+	if account == nil || account.DeletionTimestamp != nil { // a deleted account may be kept by its finalizers
 		delete(t.accounts, at)
 	} else {
 		t.accounts[at] = account.UID
@@ -202,7 +206,8 @@ func (t *Tokens) putRecord(at types.NamespacedName, record *v1.Token) {
 	}
 	if record != nil {
 		t.records[at] = record
-		if hmac.Equal([]byte(record.Spec.Seal), []byte(t.seal(record))) {
+		isInPlace := record.Namespace == at.Namespace && record.Name == at.Name
+		if isInPlace && hmac.Equal([]byte(record.Spec.Seal), []byte(t.seal(record))) {
 			t.byHash[record.Spec.SHA256] = record
 		} else {
 			t.opts.Logger.Error("the record of a token does not have the seal of this server's CA, and the token is refused: "+

@@ -112,8 +112,8 @@ func TestTokensOfAnAccount(t *testing.T) {
 			t.Errorf("%q is accepted", wrong)
 		}
 	}
-	if s.Of(account("1")) != 2 || s.Of(account("2")) != 0 {
-		t.Errorf("%d and %d records", s.Of(account("1")), s.Of(account("2")))
+	if of := s.Of(account("1")); len(of) != 2 || of[0].Name != record.Name || len(s.Of(account("2"))) != 0 {
+		t.Errorf("records: %v and %v", of, s.Of(account("2")))
 	}
 
 	s.now = s.now.Add(time.Hour)
@@ -136,6 +136,13 @@ func TestTokensOfAnAccount(t *testing.T) {
 	s.follow[kinds.ServiceAccounts].Delete("rack-a/ci", 9)
 	if s.user(other) != nil || !s.isRevoked() {
 		t.Error("a token of a deleted account is accepted")
+	}
+	s.put(account("1"))
+	ending := account("1")
+	ending.DeletionTimestamp = &metav1.Time{Time: s.now}
+	s.put(ending) // which its finalizers keep
+	if s.user(other) != nil || !s.isRevoked() {
+		t.Error("a token of a deleted account with finalizers is accepted")
 	}
 	s.put(account("1"))
 	s.follow[kinds.Tokens].Load(nil) // after a connection was lost, during which the token was revoked
@@ -186,6 +193,14 @@ func TestWritersOfTheStoreMakeNoTokens(t *testing.T) {
 	if text := s.logged(); !strings.Contains(text, "does not have the seal") || strings.Contains(text, token) {
 		t.Error(text)
 	}
+	moved := item(t, record)
+	moved.Key = "rack-a/copy"
+	s.follow[kinds.Tokens].Put(moved)
+	s.follow[kinds.Tokens].Delete("rack-a/"+record.Name, 8)
+	if s.user(token) != nil {
+		t.Error("a copy of a record outlives its deletion")
+	}
+	s.put(record)
 	s.follow[kinds.Tokens].Put(kvstore.Item{Key: "rack-a/" + record.Name, Value: []byte(`{"spec":7}`), Revision: 8})
 	if s.user(token) != nil || !strings.Contains(s.logged(), "cannot be read") {
 		t.Error("a record that cannot be read is accepted, or not logged")
