@@ -2,9 +2,11 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -380,4 +382,29 @@ func TestExpiredTokensMakeRoom(t *testing.T) {
 		t.Errorf("%d %s", got.code, got.body)
 	}
 	a.await("the expired one is gone", func() bool { return full() && len(a.tokens.Expired(time.Now())) == 0 })
+}
+
+// TestTokensBeforeTheyAreLoaded: while a start has not read the tokens, one of them is asked to try again,
+// and is not refused for good. Other credentials are.
+func TestTokensBeforeTheyAreLoaded(t *testing.T) {
+	var problem error
+	g := &guard{unloaded: func() error { return problem }}
+	for _, c := range []struct {
+		token   string
+		problem error
+		want    int
+	}{
+		{tokens.Prefix + "x", errors.New("not yet"), http.StatusServiceUnavailable},
+		{tokens.Prefix + "x", nil, http.StatusUnauthorized},
+		{"x", errors.New("not yet"), http.StatusUnauthorized},
+	} {
+		problem = c.problem
+		r := httptest.NewRequest(http.MethodGet, "/api/v1", nil)
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		r = r.WithContext(WithDoor(r.Context(), Door{}))
+		w := httptest.NewRecorder()
+		if g.refuse(w, r); w.Code != c.want {
+			t.Errorf("%s, %v: %d, want %d", c.token, c.problem, w.Code, c.want)
+		}
+	}
 }

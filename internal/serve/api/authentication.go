@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -27,6 +28,7 @@ import (
 	"glowplug/internal/keyfile"
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/oidc"
+	"glowplug/internal/store/kinds"
 )
 
 // Names of the callers that need no entry in a file.
@@ -41,6 +43,8 @@ type internalKey struct{}
 // guard authenticates callers by the rules of their door and by their credentials.
 type guard struct {
 	credentials authenticator.Request
+	// unloaded returns why tokens of ServiceAccounts cannot be known; nil: they are.
+	unloaded func() error
 }
 
 // newGuard returns a guard that accepts the admin's token, client certificates of clientCAs and
@@ -88,6 +92,9 @@ func (s *Server) openGuard() (follow []func(), err error) {
 		follow = append(follow, func() { issuers.Run(s.ctx, s.RecheckCallers) }, func() { issuers.Report(s.ctx) })
 	}
 	s.guard = newGuard(s.opts.IsAdminToken, s.opts.ClientCAs, tokens...)
+	s.guard.unloaded = func() error {
+		return cmp.Or(s.opts.Stores[kinds.ServiceAccounts].ReadinessCheck(), s.opts.Stores[kinds.Tokens].ReadinessCheck())
+	}
 	return follow, nil
 }
 
@@ -134,7 +141,7 @@ func privileged(name string) *authenticator.Response {
 	}}
 }
 
-// refuse answers 401 with a Status object that names a remedy.
+// refuse answers 401 with a Status object that names a remedy, or 503 if the credential may be valid.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	reason := "no credential: use the admin.kubeconfig in the server's data directory, or a token or client " +
 		"certificate that it knows"
@@ -145,6 +152,10 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) {
 	case door.NeedsLoopback && !isLoopback(r.RemoteAddr):
 		reason = "the API is not served to other machines over plain HTTP: use the server's HTTPS address; " +
 			"here it has only the paths for machines, such as /api/v1/ignition, /boot.ipxe and /iso/"
+	case hasToken(r) && g.unloaded != nil && g.unloaded() != nil:
+		w.Header().Set("Retry-After", "1")
+		fail(w, r, apierrors.NewServiceUnavailable("the tokens are not loaded yet: try again"))
+		return
 	case bringsCredential(r):
 		reason = "the credential is not valid here"
 	}
