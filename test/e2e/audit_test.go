@@ -81,9 +81,10 @@ func TestLoginsAreAudited(t *testing.T) {
 	login(stranger, "locked", "rack%wrong-horse@")
 	login(one, "locked", "rack%correct-horse@")
 	is := func(image, host, from string, code int) func(l *auditLine) bool {
+		path := "/iscsi/" + iqnOf(r, image)
 		return func(l *auditLine) bool {
 			return l.Verb == "login" && l.ObjectRef.Resource == "iscsicdroms" && l.ObjectRef.Namespace == "rack" &&
-				l.ObjectRef.Name == image && l.RequestURI == "/iscsi/"+iqnOf(r, image) && l.ResponseStatus.Code == code &&
+				l.ObjectRef.Name == image && l.RequestURI == path && l.ResponseStatus.Code == code &&
 				l.Annotations["glowplug.dev/host"] == host && strings.Join(l.SourceIPs, " ") == from &&
 				l.User.Username == "system:anonymous"
 		}

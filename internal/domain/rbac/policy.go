@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -26,10 +25,9 @@ type Key struct{ Namespace, Name string }
 
 // Policy has the roles and bindings of a server. It is not safe for use during a change.
 type Policy struct {
-	Roles           map[Key]*rbacv1.Role
-	ClusterRoles    map[string]*rbacv1.ClusterRole
-	RoleBindings    map[string]map[string]*rbacv1.RoleBinding // by namespace and name
-	ClusterBindings map[string]*rbacv1.ClusterRoleBinding
+	Roles        map[Key]*rbacv1.Role
+	ClusterRoles map[string]*rbacv1.ClusterRole
+	bindings     map[string]*bindings // by namespace; "" has those of all namespaces
 }
 
 // Authorize reports whether a request is allowed. The reason is that of kube-apiserver: the binding
@@ -91,69 +89,3 @@ func (p *Policy) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyR
 
 // ResourceOf returns the resource of the role that a roleRef names: roles or clusterroles.
 func ResourceOf(ref rbacv1.RoleRef) string { return strings.ToLower(ref.Kind) + "s" }
-
-// grant is a binding that has the user among its subjects.
-type grant struct {
-	name      string
-	namespace string // of a RoleBinding; "" for a ClusterRoleBinding
-	ref       rbacv1.RoleRef
-	subject   rbacv1.Subject
-}
-
-func (g grant) String() string {
-	subject := g.subject.Name
-	if g.subject.Namespace != "" {
-		subject += "/" + g.subject.Namespace
-	}
-	binding := fmt.Sprintf("ClusterRoleBinding %q", g.name)
-	if g.namespace != "" {
-		binding = fmt.Sprintf("RoleBinding %q", g.name+"/"+g.namespace)
-	}
-	return fmt.Sprintf("%s of %s %q to %s %q", binding, g.ref.Kind, g.ref.Name, g.subject.Kind, subject)
-}
-
-// grants calls yield for each binding of a user: those of all namespaces and, if there is a
-// namespace, those in it.
-func (p *Policy) grants(who user.Info, namespace string) func(yield func(grant) bool) {
-	return func(yield func(grant) bool) {
-		for name, b := range p.ClusterBindings {
-			if subject, ok := subjectOf(b.Subjects, who, ""); ok &&
-				!yield(grant{name, "", b.RoleRef, subject}) {
-				return
-			}
-		}
-		if namespace == "" {
-			return
-		}
-		for name, b := range p.RoleBindings[namespace] {
-			if subject, ok := subjectOf(b.Subjects, who, namespace); ok &&
-				!yield(grant{name, namespace, b.RoleRef, subject}) {
-				return
-			}
-		}
-	}
-}
-
-// subjectOf returns the first subject that a user is. A ServiceAccount without a namespace is in that
-// of the binding.
-func subjectOf(subjects []rbacv1.Subject, who user.Info, namespace string) (rbacv1.Subject, bool) {
-	i := slices.IndexFunc(subjects, func(s rbacv1.Subject) bool {
-		switch s.Kind {
-		case rbacv1.UserKind:
-			return s.Name == who.GetName()
-		case rbacv1.GroupKind:
-			return slices.Contains(who.GetGroups(), s.Name)
-		case rbacv1.ServiceAccountKind:
-			in := s.Namespace
-			if in == "" {
-				in = namespace
-			}
-			return in != "" && serviceaccount.MatchesUsername(in, s.Name, who.GetName())
-		}
-		return false
-	})
-	if i < 0 {
-		return rbacv1.Subject{}, false
-	}
-	return subjects[i], true
-}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -65,14 +64,9 @@ func reference(p *Policy, a authorizer.AttributesRecord) bool {
 			rules = append(rules, r.Rules...)
 		}
 	}
-	for _, b := range p.ClusterBindings {
-		if isSubject(b.Subjects, "") {
-			role(b.RoleRef, "")
-		}
-	}
-	for namespace, in := range p.RoleBindings {
-		for _, b := range in {
-			if a.Namespace == namespace && isSubject(b.Subjects, namespace) {
+	for namespace, in := range p.bindings {
+		for _, b := range in.byName {
+			if (namespace == "" || namespace == a.Namespace) && isSubject(b.Subjects, namespace) {
 				role(b.RoleRef, namespace)
 			}
 		}
@@ -124,32 +118,37 @@ func (w world) subjects() (subjects []rbacv1.Subject) {
 }
 
 func (w world) policy() *Policy {
-	p := &Policy{
-		Roles: map[Key]*rbacv1.Role{}, ClusterRoles: map[string]*rbacv1.ClusterRole{},
-		RoleBindings:    map[string]map[string]*rbacv1.RoleBinding{},
-		ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{},
-	}
+	p := &Policy{Roles: map[Key]*rbacv1.Role{}, ClusterRoles: map[string]*rbacv1.ClusterRole{}}
 	for i := range 3 {
 		name, namespace := fmt.Sprint("r", i), w.one("n1", "n2")
 		p.Roles[Key{namespace, name}] = &rbacv1.Role{Rules: w.rules()}
 		p.ClusterRoles[name] = &rbacv1.ClusterRole{Rules: w.rules()}
 	}
 	for i := range 2 + w.IntN(6) {
-		name, namespace := fmt.Sprint("b", i), w.one("n1", "n2")
-		if p.RoleBindings[namespace] == nil {
-			p.RoleBindings[namespace] = map[string]*rbacv1.RoleBinding{}
-		}
-		p.RoleBindings[namespace][name] = &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Subjects: w.subjects(),
-			RoleRef: rbacv1.RoleRef{Kind: w.one(KindRole, KindClusterRole), Name: w.one("r0", "r1", "r2", "none")},
-		}
+		ref := rbacv1.RoleRef{Kind: w.one(KindRole, KindClusterRole), Name: w.one("r0", "r1", "r2", "none")}
+		p.Bind(Key{w.one("n1", "n2"), fmt.Sprint("b", i)}, Binding{ref, w.subjects()})
 	}
 	for i := range w.IntN(4) {
-		p.ClusterBindings[fmt.Sprint("c", i)] = &rbacv1.ClusterRoleBinding{
-			Subjects: w.subjects(), RoleRef: rbacv1.RoleRef{Kind: KindClusterRole, Name: w.one("r0", "r1", "none")},
+		ref := rbacv1.RoleRef{Kind: KindClusterRole, Name: w.one("r0", "r1", "none")}
+		p.Bind(Key{Name: fmt.Sprint("c", i)}, Binding{ref, w.subjects()})
+	}
+	for range w.IntN(4) { // some are replaced or removed
+		at := Key{w.one("", "n1", "n2"), w.one("b0", "b1", "b2", "c0", "c1")}
+		if b, ok := p.binding(at); ok && w.IntN(2) == 0 {
+			p.Bind(at, Binding{b.RoleRef, w.subjects()})
+		} else {
+			p.Unbind(at)
 		}
 	}
 	return p
+}
+
+// binding returns the binding with a key.
+func (p *Policy) binding(at Key) (b Binding, ok bool) {
+	if in := p.bindings[at.Namespace]; in != nil {
+		b, ok = in.byName[at.Name]
+	}
+	return b, ok
 }
 
 func (w world) request() authorizer.AttributesRecord {
@@ -197,17 +196,13 @@ func TestRolesAreThoseOfRBAC(t *testing.T) {
 
 // TestReasons: an answer names the binding that allows a request, or the role that is missing.
 func TestReasons(t *testing.T) {
-	p := &Policy{
-		ClusterRoles: map[string]*rbacv1.ClusterRole{"view": {Rules: viewRules()}},
-		RoleBindings: map[string]map[string]*rbacv1.RoleBinding{"n1": {"ann": {
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}},
-			RoleRef:  rbacv1.RoleRef{Kind: KindClusterRole, Name: "view"},
-		}}},
-		ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{"lost": {
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "bob"}},
-			RoleRef:  rbacv1.RoleRef{Kind: KindClusterRole, Name: "none"},
-		}},
-	}
+	p := &Policy{ClusterRoles: map[string]*rbacv1.ClusterRole{"view": {Rules: viewRules()}}}
+	p.Bind(Key{"n1", "ann"}, Binding{
+		rbacv1.RoleRef{Kind: KindClusterRole, Name: "view"}, []rbacv1.Subject{{Kind: "User", Name: "ann"}},
+	})
+	p.Bind(Key{Name: "lost"}, Binding{
+		rbacv1.RoleRef{Kind: KindClusterRole, Name: "none"}, []rbacv1.Subject{{Kind: "User", Name: "bob"}},
+	})
 	get := authorizer.AttributesRecord{
 		Verb: "get", Namespace: "n1", Resource: "ignitionconfigs", Name: "x", ResourceRequest: true,
 	}
@@ -226,13 +221,12 @@ func TestReasons(t *testing.T) {
 // TestBuiltinRolesAreNested: admin has what edit has, and edit what view has; view changes nothing and reads
 // nothing confidential.
 func TestBuiltinRolesAreNested(t *testing.T) {
-	p := &Policy{ClusterRoles: map[string]*rbacv1.ClusterRole{}, ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{}}
+	p := &Policy{ClusterRoles: map[string]*rbacv1.ClusterRole{}}
 	for _, role := range ClusterRoles() {
 		p.ClusterRoles[role.Name] = role
-		p.ClusterBindings[role.Name] = &rbacv1.ClusterRoleBinding{
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: role.Name}},
-			RoleRef:  rbacv1.RoleRef{Kind: KindClusterRole, Name: role.Name},
-		}
+		p.Bind(Key{Name: role.Name}, Binding{
+			rbacv1.RoleRef{Kind: KindClusterRole, Name: role.Name}, []rbacv1.Subject{{Kind: "User", Name: role.Name}},
+		})
 		if errs := ValidateClusterRole(role); len(errs) > 0 {
 			t.Errorf("%s: %v", role.Name, errs)
 		}
@@ -283,5 +277,29 @@ func TestLargeRolesAreRefused(t *testing.T) {
 	owned := make([]rbacv1.PolicyRule, maxOwned+1)
 	if err := ConfirmNoEscalation(who, owned, viewRules(), nil); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Error(err)
+	}
+}
+
+// BenchmarkAuthorize: the time for one user among the bindings of others in the namespace.
+func BenchmarkAuthorize(b *testing.B) {
+	for _, others := range []int{0, 500, 5000} {
+		b.Run(fmt.Sprint(others), func(b *testing.B) {
+			p := &Policy{ClusterRoles: map[string]*rbacv1.ClusterRole{"edit": {Rules: editRules()}}}
+			for i := range others + 1 {
+				name := fmt.Sprint("u", i)
+				p.Bind(Key{"n1", name}, Binding{
+					rbacv1.RoleRef{Kind: KindClusterRole, Name: "edit"}, []rbacv1.Subject{{Kind: "User", Name: name}},
+				})
+			}
+			a := authorizer.AttributesRecord{
+				User: &user.DefaultInfo{Name: "u0", Groups: []string{"system:authenticated"}}, Verb: "create",
+				Namespace: "n1", Resource: "ignitionconfigs", ResourceRequest: true,
+			}
+			for b.Loop() {
+				if allowed, _ := p.Authorize(a); !allowed {
+					b.Fatal("it is not allowed")
+				}
+			}
+		})
 	}
 }

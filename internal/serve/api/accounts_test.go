@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -83,27 +82,6 @@ func (a *accounts) records() []v1.Token {
 	return list.Items
 }
 
-// watch opens a watch with a token. The channel is closed when it has ended.
-func (a *accounts) watch(token string) <-chan struct{} {
-	a.t.Helper()
-	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.url+accountPath+"?watch=true", nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := a.client.Do(req)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		a.t.Fatal(resp, err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
-	}()
-	return ended
-}
-
 // TestRevokedTokenIsRefusedAtOnce: when the deletion of its record is answered the token is refused, its
 // open watches are ended, and those of other tokens are not. The same holds for a deleted account.
 func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
@@ -115,7 +93,8 @@ func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 	a.await("the roles are there", func() bool {
 		return a.code(first, accountPath) == http.StatusOK && a.code(other, accountPath) == http.StatusOK
 	})
-	watched, secondWatch, otherWatch := a.watch(first), a.watch(second), a.watch(other)
+	watched, secondWatch, otherWatch := a.watchAs(first, accountPath), a.watchAs(second, accountPath),
+		a.watchAs(other, accountPath)
 	name := ""
 	for _, record := range a.records() {
 		if record.Spec.ServiceAccountName == "ci" && name == "" && a.isRecordOf(&record, first) {

@@ -101,7 +101,7 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	for _, token := range []string{formers, others} {
 		within(t, "the issuer is used", func() bool { return status(token) == http.StatusOK })
 	}
-	ended, open := a.watchAs(formers), a.watchAs(others)
+	ended, open := a.watchAs(formers, configs), a.watchAs(others, configs)
 
 	if err := os.WriteFile(file, []byte(oidctest.File("- issuer: {uri: x}\n")), 0o644); err != nil {
 		t.Fatal(err)
@@ -132,10 +132,10 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	}
 }
 
-// watchAs opens a watch; the channel is closed when it ends.
-func (a *api) watchAs(token string) <-chan struct{} {
+// watchAs opens a watch with a token; the channel is closed when it ends.
+func (a *api) watchAs(token, path string) <-chan struct{} {
 	a.t.Helper()
-	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.url+configs+"?watch=true", nil)
+	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.url+path+"?watch=true", nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}

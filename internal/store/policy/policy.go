@@ -33,8 +33,6 @@ func New(log *slog.Logger) *Policy {
 	}
 	return &Policy{log: log, rules: rbac.Policy{
 		Roles: map[rbac.Key]*rbacv1.Role{}, ClusterRoles: map[string]*rbacv1.ClusterRole{},
-		RoleBindings:    map[string]map[string]*rbacv1.RoleBinding{},
-		ClusterBindings: map[string]*rbacv1.ClusterRoleBinding{},
 	}}
 }
 
@@ -71,20 +69,18 @@ func (p *Policy) Observers() map[string]kvstore.Observer {
 			func(at types.NamespacedName, role *rbacv1.Role) { put(p.rules.Roles, rbac.Key(at), role) }),
 		kinds.ClusterRoles: follow(p, func() { clear(p.rules.ClusterRoles) },
 			func(at types.NamespacedName, role *rbacv1.ClusterRole) { put(p.rules.ClusterRoles, at.Name, role) }),
-		kinds.RoleBindings: follow(p, func() { clear(p.rules.RoleBindings) },
-			func(at types.NamespacedName, binding *rbacv1.RoleBinding) {
-				in := p.rules.RoleBindings[at.Namespace]
-				if in == nil {
-					in = map[string]*rbacv1.RoleBinding{}
-					p.rules.RoleBindings[at.Namespace] = in
+		kinds.RoleBindings: follow(p, p.rules.UnbindRoles, func(at types.NamespacedName, b *rbacv1.RoleBinding) {
+			p.rules.Unbind(rbac.Key(at))
+			if b != nil {
+				p.rules.Bind(rbac.Key(at), rbac.Binding{RoleRef: b.RoleRef, Subjects: b.Subjects})
+			}
+		}),
+		kinds.ClusterRoleBindings: follow(p, p.rules.UnbindClusterRoles,
+			func(at types.NamespacedName, b *rbacv1.ClusterRoleBinding) {
+				p.rules.Unbind(rbac.Key(at))
+				if b != nil {
+					p.rules.Bind(rbac.Key(at), rbac.Binding{RoleRef: b.RoleRef, Subjects: b.Subjects})
 				}
-				if put(in, at.Name, binding); len(in) == 0 {
-					delete(p.rules.RoleBindings, at.Namespace)
-				}
-			}),
-		kinds.ClusterRoleBindings: follow(p, func() { clear(p.rules.ClusterBindings) },
-			func(at types.NamespacedName, binding *rbacv1.ClusterRoleBinding) {
-				put(p.rules.ClusterBindings, at.Name, binding)
 			}),
 	}
 }
