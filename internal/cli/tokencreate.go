@@ -236,8 +236,10 @@ func (t *tokenCreation) writeKubeconfig(out io.Writer, namespace, token string) 
 			Server: config.Host, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName,
 			InsecureSkipTLSVerify: config.Insecure,
 		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{"glowplug": {Cluster: "glowplug", AuthInfo: user, Namespace: namespace}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
+		Contexts: map[string]*clientcmdapi.Context{
+			"glowplug": {Cluster: "glowplug", AuthInfo: user, Namespace: namespace},
+		},
 		CurrentContext: "glowplug",
 	})
 	if err == nil {

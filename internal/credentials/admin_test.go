@@ -52,7 +52,8 @@ func TestRotatedAdminToken(t *testing.T) {
 	if !c.IsAdminToken(token) || c.IsAdminToken(former) {
 		t.Errorf("new %t, former %t", c.IsAdminToken(token), c.IsAdminToken(former))
 	}
-	if next, _, err := c.Merge("s1", nil); err != nil || !strings.Contains(string(next), hex.EncodeToString(c.token.Load()[:])) {
+	hash := hex.EncodeToString(c.token.Load()[:])
+	if next, _, err := c.Merge("s1", nil); err != nil || !strings.Contains(string(next), hash) {
 		t.Errorf("the other servers are not told: %s %v", next, err)
 	}
 	again := ensure(t, Options{DataDir: dir, Server: "https://127.0.0.1:8443"})

@@ -50,8 +50,8 @@ spec:
 	})
 	want := map[string]func(l *auditLine) bool{
 		"the create": func(l *auditLine) bool {
-			return l.User.Username == "local-admin" && (l.Verb == "create" || l.Verb == "patch") && l.ResponseStatus.Code == 201 &&
-				l.ObjectRef.Resource == "ignitionconfigs" && l.ObjectRef.Name == "builder"
+			return l.User.Username == "local-admin" && (l.Verb == "create" || l.Verb == "patch") &&
+				l.ResponseStatus.Code == 201 && l.ObjectRef.Resource == "ignitionconfigs" && l.ObjectRef.Name == "builder"
 		},
 		"the forbidden read": func(l *auditLine) bool {
 			return l.ImpersonatedUser.Username == "eve" && l.Verb == "list" && l.ResponseStatus.Code == 403

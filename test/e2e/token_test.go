@@ -90,7 +90,9 @@ func TestTokensSurviveAKill(t *testing.T) {
 	kept := strings.TrimSpace(s.glowplug("token", "create", "ci", "--role", "edit", "-n", "rack-a"))
 	s.kill()
 	s.restart()
-	eventually(t, "a token that was shown is accepted", func() bool { return s.withToken(kept, "/api/v1") == http.StatusOK })
+	eventually(t, "a token that was shown is accepted", func() bool {
+		return s.withToken(kept, "/api/v1") == http.StatusOK
+	})
 	revoked := strings.TrimSpace(s.glowplug("token", "create", "bot", "-n", "rack-a", "--ttl", "1h"))
 	eventually(t, "the other token is accepted", func() bool { return s.withToken(revoked, "/api/v1") == http.StatusOK })
 	if out := s.glowplug("token", "revoke", "--account", "bot", "-n", "rack-a"); !strings.HasSuffix(out, " revoked\n") {
@@ -145,7 +147,9 @@ func TestTokensOfAllServers(t *testing.T) {
 		}
 	})
 	former := adminToken(t, one)
-	eventually(t, "the admin token is accepted by all", func() bool { return two.withToken(former, "/api/v1") == http.StatusOK })
+	eventually(t, "the admin token is accepted by all", func() bool {
+		return two.withToken(former, "/api/v1") == http.StatusOK
+	})
 	one.glowplug("token", "rotate-admin", "--data-dir", one.dir)
 	current := adminToken(t, one)
 	if current == former {
@@ -153,7 +157,8 @@ func TestTokensOfAllServers(t *testing.T) {
 	}
 	for _, at := range []*server{one, two} {
 		eventually(t, "the former admin token is refused by all, and the new one accepted", func() bool {
-			return at.withToken(former, "/api/v1") == http.StatusUnauthorized && at.withToken(current, "/api/v1") == http.StatusOK
+			return at.withToken(former, "/api/v1") == http.StatusUnauthorized &&
+				at.withToken(current, "/api/v1") == http.StatusOK
 		})
 	}
 }

@@ -35,7 +35,8 @@ func rule(verbs []string, resources ...string) rbacv1.PolicyRule {
 func viewRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(reading, append(slices.Clone(namespaced), "baremetalhosts/status", "events", "ignitionconfigs/status",
-			"iscsicdroms/status", "namespaces", "serviceaccounts", "streamreleases", "streamreleases/status", "unknownmachines")...),
+			"iscsicdroms/status", "namespaces", "serviceaccounts", "streamreleases", "streamreleases/status",
+			"unknownmachines")...),
 		// The predictions of explain and plan concern hosts of all namespaces.
 		rule([]string{"list"}, "explain"),
 	}

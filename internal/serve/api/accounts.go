@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -12,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	v1 "glowplug/api/v1"
@@ -83,6 +84,7 @@ func tokenKind() *kind[*v1.Token] {
 // tokenRequests is the subresource token of ServiceAccounts, which kubectl create token asks.
 type tokenRequests struct {
 	accounts, records *endpoint
+	store             storage.Interface // of the records
 	tokens            Tokens
 }
 
@@ -125,7 +127,8 @@ func (r *tokenRequests) Create(ctx context.Context, name string, obj runtime.Obj
 			errors.New("the account is being deleted: its finalizers keep it"))
 	}
 	now := time.Now()
-	if err := r.makeRoom(ctx, account, now); err != nil {
+	isDryRun := dryrun.IsDryRun(options.DryRun)
+	if err := r.makeRoom(ctx, account, now, isDryRun); err != nil {
 		return nil, err
 	}
 	token, record := r.tokens.Make(account, now.Add(life))
@@ -136,14 +139,14 @@ func (r *tokenRequests) Create(ctx context.Context, name string, obj runtime.Obj
 	if err != nil {
 		return nil, err
 	}
-	if !dryrun.IsDryRun(options.DryRun) {
+	if !isDryRun {
 		request.Status.Token = token
 	}
 	return request, nil
 }
 
 // makeRoom removes the oldest record of an account with as many as it may have, if its token has expired.
-func (r *tokenRequests) makeRoom(ctx context.Context, account *v1.ServiceAccount, now time.Time) error {
+func (r *tokenRequests) makeRoom(ctx context.Context, account *v1.ServiceAccount, now time.Time, isDryRun bool) error {
 	of := r.tokens.Of(account)
 	if len(of) < maxTokensPerAccount {
 		return nil
@@ -154,20 +157,24 @@ func (r *tokenRequests) makeRoom(ctx context.Context, account *v1.ServiceAccount
 			"the account has %d valid tokens already: delete those that are not used (kubectl get tokens -n %s)",
 			maxTokensPerAccount, account.Namespace))
 	}
-	return removeRecord(ctx, r.records, oldest)
+	if isDryRun {
+		return nil
+	}
+	return removeRecord(ctx, r.store, oldest)
 }
 
 // removeRecord deletes the record of a token, which another server may have done by then.
-func removeRecord(ctx context.Context, records *endpoint, record *v1.Token) error {
-	_, _, err := records.Store.Delete(ctx, record.Name, rest.ValidateAllObjectFunc,
-		metav1.NewPreconditionDeleteOptions(string(record.UID)))
-	if apierrors.IsNotFound(err) {
+func removeRecord(ctx context.Context, store storage.Interface, record *v1.Token) error {
+	at := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
+	err := store.Delete(ctx, tokenKey(at), &v1.Token{}, storage.NewUIDPreconditions(string(record.UID)),
+		func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
+	if storage.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// tokenLife returns how long a token is to be valid.
+// tokenLife returns the lifetime of a requested token.
 func tokenLife(spec *authenticationv1.TokenRequestSpec) (time.Duration, field.ErrorList) {
 	path := field.NewPath("spec")
 	var errs field.ErrorList
@@ -189,23 +196,4 @@ func tokenLife(spec *authenticationv1.TokenRequestSpec) (time.Duration, field.Er
 		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), seconds, fmt.Sprintf("must be at most %d", most)))
 	}
 	return time.Duration(min(seconds, int64(maxTokenLife/time.Second))) * time.Second, errs
-}
-
-// removeTokens removes the records of an account that was deleted. Its tokens are invalid already.
-func removeTokens(ctx context.Context, records *endpoint, account *v1.ServiceAccount, log *slog.Logger) {
-	listed, err := records.Store.List(ctx, nil)
-	if err != nil {
-		log.Warn("the tokens of a ServiceAccount that was deleted are invalid, and their records are left",
-			"namespace", account.Namespace, "account", account.Name, "error", err)
-		return
-	}
-	for i := range listed.(*v1.TokenList).Items {
-		record := &listed.(*v1.TokenList).Items[i]
-		if record.Spec.ServiceAccountUID == string(account.UID) {
-			if err := removeRecord(ctx, records, record); err != nil {
-				log.Warn("the record of an invalid token is left", "namespace", record.Namespace,
-					"token", record.Name, "error", err)
-			}
-		}
-	}
 }

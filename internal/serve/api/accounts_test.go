@@ -242,7 +242,8 @@ func TestExpiredRecordsAreRemoved(t *testing.T) {
 	a := startAccounts(t)
 	a.token("ci")
 	account := &v1.ServiceAccount{}
-	if err := a.stores[kinds.ServiceAccounts].Get(t.Context(), "/serviceaccounts/g10/ci", storage.GetOptions{}, account); err != nil {
+	err := a.stores[kinds.ServiceAccounts].Get(t.Context(), "/serviceaccounts/g10/ci", storage.GetOptions{}, account)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for age, name := range map[time.Duration]string{expiredFor - time.Hour: "recent", expiredFor + time.Hour: "old"} {
@@ -279,7 +280,8 @@ func TestEditMakesNoTokens(t *testing.T) {
 		token := a.token(role)
 		a.await("the role is there", func() bool { return a.code(token, accountPath) == http.StatusOK })
 		for _, try := range []attempt{
-			{http.MethodPost, accountPath + "/ci/token"}, {http.MethodGet, tokensPath}, {http.MethodDelete, accountPath + "/none"},
+			{http.MethodPost, accountPath + "/ci/token"}, {http.MethodGet, tokensPath},
+			{http.MethodDelete, accountPath + "/none"},
 		} {
 			got := a.do(try.method, try.path, `{}`, "Authorization", "Bearer "+token)
 			if isForbidden := got.code == http.StatusForbidden; isForbidden != (want == http.StatusForbidden) {
@@ -306,7 +308,9 @@ func TestTokensEndWithTheirNamespace(t *testing.T) {
 	token := a.token("ci")
 	const namespace = "/api/v1/namespaces/g10"
 	a.admin(http.MethodDelete, namespace, nil)
-	a.await("the namespace is gone", func() bool { return a.admin(http.MethodGet, namespace, nil).code == http.StatusNotFound })
+	a.await("the namespace is gone", func() bool {
+		return a.admin(http.MethodGet, namespace, nil).code == http.StatusNotFound
+	})
 	if got := a.code(token, "/api/v1"); got != http.StatusUnauthorized {
 		t.Errorf("a token of a deleted namespace: %d", got)
 	}
@@ -357,6 +361,10 @@ func TestExpiredTokensMakeRoom(t *testing.T) {
 	}
 	full := func() bool { return len(a.tokens.Of(account)) == maxTokensPerAccount }
 	a.await("the account has as many as it may", full)
+	got := a.admin(http.MethodPost, accountPath+"/ci/token?dryRun=All", `{}`)
+	if got.code != http.StatusCreated || len(a.records()) != maxTokensPerAccount {
+		t.Errorf("dry run: %d with %d records left: %s", got.code, len(a.records()), got.body)
+	}
 	if got := a.admin(http.MethodPost, accountPath+"/ci/token", `{}`); got.code != http.StatusCreated {
 		t.Errorf("%d %s", got.code, got.body)
 	}

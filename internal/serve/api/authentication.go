@@ -188,10 +188,10 @@ func (s *Server) withEnd(h http.Handler, longRunning request.LongRunningRequestC
 // Call it when tokens or the CAs of client certificates have changed.
 func (s *Server) RecheckCallers() { s.recheck(func(*http.Request) bool { return true }) }
 
-// recheck ends the watches and uploads of which which is true and whose credential is not valid any more.
-func (s *Server) recheck(which func(*http.Request) bool) {
+// recheck ends the watches and uploads that match and whose credential is not valid any more.
+func (s *Server) recheck(matches func(*http.Request) bool) {
 	s.lasting.Range(func(r, end any) bool {
-		if !which(r.(*http.Request)) {
+		if !matches(r.(*http.Request)) {
 			return true
 		}
 		if _, ok, err := s.guard.AuthenticateRequest(r.(*http.Request)); err != nil || !ok {

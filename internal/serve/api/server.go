@@ -285,10 +285,10 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 func (s *Server) installAccounts(into *endpoints) {
 	accounts, records := install(into, accountKind()), install(into, tokenKind())
 	into.storage[kinds.Tokens] = readOnly{records}
-	into.storage[kinds.ServiceAccounts+"/token"] = &tokenRequests{accounts, records, s.opts.Tokens}
+	into.storage[kinds.ServiceAccounts+"/token"] = &tokenRequests{accounts, records, s.uses.store, s.opts.Tokens}
 	accounts.finished = append(accounts.finished, func(ctx context.Context, a *attempt) {
 		if account, ok := a.old.(*v1.ServiceAccount); ok && a.now == nil && !a.dryRun {
-			removeTokens(ctx, records, account, s.opts.Logger)
+			s.uses.remove(ctx, s.opts.Tokens.Of(account)) // they are invalid already
 		}
 	})
 }

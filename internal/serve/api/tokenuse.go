@@ -120,7 +120,7 @@ func hasToken(r *http.Request) bool {
 	return strings.HasPrefix(strings.TrimSpace(token), tokens.Prefix)
 }
 
-// due returns the uses that are to be written, and forgets those of tokens that are not in use.
+// due returns the pending uses, and forgets the tokens that are not in use.
 func (u *tokenUses) due(now time.Time) map[types.NamespacedName]tokenUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -160,14 +160,17 @@ func (u *tokenUses) write(ctx context.Context) {
 
 // removeExpired removes the records of tokens that expired a while ago.
 func (u *tokenUses) removeExpired(ctx context.Context) {
+	u.remove(ctx, u.tokens.Expired(time.Now().Add(-expiredFor)))
+}
+
+// remove deletes the records of invalid tokens, as far as the store allows for it in time.
+func (u *tokenUses) remove(ctx context.Context, records []*v1.Token) {
 	ctx, cancel := context.WithTimeout(ctx, useInterval)
 	defer cancel()
-	for _, record := range u.tokens.Expired(time.Now().Add(-expiredFor)) {
-		at := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
-		err := u.store.Delete(ctx, tokenKey(at), &v1.Token{}, storage.NewUIDPreconditions(string(record.UID)),
-			func(context.Context, runtime.Object) error { return nil }, nil, storage.DeleteOptions{})
-		if err != nil && !storage.IsNotFound(err) {
-			u.logger.Debug("the record of an expired token is left", "namespace", at.Namespace, "token", at.Name, "error", err)
+	for _, record := range records {
+		if err := removeRecord(ctx, u.store, record); err != nil {
+			u.logger.Debug("the record of an invalid token is left", "namespace", record.Namespace, "token", record.Name,
+				"error", err)
 		}
 	}
 }

@@ -70,17 +70,19 @@ func (p *Policy) Observers() map[string]kvstore.Observer {
 		kinds.ClusterRoles: follow(p, func() { clear(p.rules.ClusterRoles) },
 			func(at types.NamespacedName, role *rbacv1.ClusterRole) { put(p.rules.ClusterRoles, at.Name, role) }),
 		kinds.RoleBindings: follow(p, p.rules.UnbindRoles, func(at types.NamespacedName, b *rbacv1.RoleBinding) {
-			p.rules.Unbind(rbac.Key(at))
-			if b != nil {
-				p.rules.Bind(rbac.Key(at), rbac.Binding{RoleRef: b.RoleRef, Subjects: b.Subjects})
+			if b == nil {
+				p.rules.Unbind(rbac.Key(at))
+				return
 			}
+			p.rules.Bind(rbac.Key(at), rbac.Binding{RoleRef: b.RoleRef, Subjects: b.Subjects})
 		}),
 		kinds.ClusterRoleBindings: follow(p, p.rules.UnbindClusterRoles,
 			func(at types.NamespacedName, b *rbacv1.ClusterRoleBinding) {
-				p.rules.Unbind(rbac.Key(at))
-				if b != nil {
-					p.rules.Bind(rbac.Key(at), rbac.Binding{RoleRef: b.RoleRef, Subjects: b.Subjects})
+				if b == nil {
+					p.rules.Unbind(rbac.Key(at))
+					return
 				}
+				p.rules.Bind(rbac.Key(at), rbac.Binding{RoleRef: b.RoleRef, Subjects: b.Subjects})
 			}),
 	}
 }
