@@ -43,6 +43,7 @@ import (
 	"glowplug/internal/serve/portal"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/kinds"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/policy"
@@ -75,6 +76,9 @@ type App struct {
 	refused     *prometheus.CounterVec // connections, by listener
 	closers     []func()               // run in reverse by close
 
+	keys      *encryption.Keys // nil: the store is not encrypted
+	madeKey   bool             // by --encrypt, now
+	failed    chan error       // the reason why the server cannot go on
 	backend   *backend
 	stores    map[string]*kvstore.Store // by resource
 	inventory *snapshot.Inventory
@@ -123,7 +127,7 @@ func New(ctx context.Context, o Options, stdout, stderr io.Writer) (*App, error)
 	if err != nil {
 		return nil, err
 	}
-	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry()}
+	a := &App{settings: s, stdout: stdout, metrics: prometheus.NewRegistry(), failed: make(chan error, 1)}
 	b := builder{a}
 	b.openLog(stderr)
 	for _, open := range []func() error{
@@ -171,6 +175,9 @@ func (a builder) openStore(ctx context.Context) error {
 		return err
 	}
 	a.onClose(a.backend.close)
+	if err := openKeys(a); err != nil {
+		return err
+	}
 	a.memoryLimit = limitMemory(a.log)
 	a.controllers = controller.NewMetrics(a.metrics)
 	a.events = events.New(events.Options{Logger: a.log, Registerer: a.metrics, Metrics: a.controllers})
@@ -197,6 +204,7 @@ func (a builder) openStore(ctx context.Context) error {
 			Release: a.backend.release(), Exclusive: a.backend.exclusive,
 			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
 			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
+			Cipher: a.keys.Of(kinds.GroupResource(kind.Resource)),
 		})
 	}
 	a.bootLog = bootlog.New(bootlog.Options{
@@ -377,6 +385,7 @@ func (a builder) serveAPI() error {
 		RejectBrokenConfigs: a.settings.RejectBrokenConfigs,
 
 		Explain: machine.Explain(a.decider, a.resolver, a.ready),
+		Rewrite: rewriteAll(a.stores),
 		Upload:  a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
 			return a.images.InUse(snapshot.Ref{Namespace: namespace, Name: name})

@@ -17,7 +17,7 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 			filepath.Join(s.DataDir, "nats"), filepath.Join(s.DataDir, "ledger"), credentials.Folder(s.DataDir),
 		},
 		keyfile.Secret: append(credentials.Secrets(s.DataDir, s.PKIDir),
-			s.TokenAuthFile, s.TLSKey, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile, auditFile(s)),
+			s.TokenAuthFile, s.TLSKey, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile, auditFile(s), encryptionFile(s)),
 		keyfile.Trusted: append(credentials.Certificates(s.DataDir, s.PKIDir),
 			s.ClientCAFile, s.AuthenticationConfig, s.TLSCert, s.Keyring, s.NATS.CAFile, s.NATS.CertFile,
 			s.Audit.PolicyFile),

@@ -74,6 +74,10 @@ type Options struct {
 	StreamsDir            string
 	AssetsDir             string
 
+	// EncryptionConfig is a file of keys for the store; Encrypt makes one of its own.
+	EncryptionConfig string
+	Encrypt          bool
+
 	Audit audit.Options
 
 	Metrics                 string
@@ -150,6 +154,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.StreamsDir, "streams-dir", "",
 		"folder of CoreOS images, as coreos mirror fills it, served under /streams/artifacts/")
 	fs.StringVar(&o.AssetsDir, "assets-dir", "", "folder of files that every machine may read, served under /assets/")
+	addEncryptionFlags(fs, o)
 	addAuditFlags(fs, &o.Audit)
 	fs.StringVar(&o.Metrics, "metrics", "open",
 		"who may read /metrics: open (anybody) or credential (callers who may use the API)")
@@ -202,7 +207,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.checkStore, s.checkNetworks, s.checkBoot, s.checkStreams, s.checkLimits,
-		func() error { return checkAudit(s) },
+		func() error { return checkEncryption(s) }, func() error { return checkAudit(s) },
 	} {
 		if err := check(); err != nil {
 			return nil, err

@@ -23,6 +23,7 @@ func (a *App) checks() []healthz.HealthChecker {
 	for _, kind := range kinds.All() {
 		checks = append(checks, named("store-"+kind.Resource, a.stores[kind.Resource].ReadinessCheck))
 	}
+	checks = append(checks, a.keys.HealthChecks()...)
 	if a.sharing != nil {
 		checks = append(checks, named("credentials", a.sharing.check))
 	}

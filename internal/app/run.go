@@ -51,7 +51,7 @@ func (a *App) background() []func(context.Context) {
 		return func(ctx context.Context) { <-usable; part(ctx) }
 	}
 	parts := []func(context.Context){
-		func(ctx context.Context) { defer close(usable); b.awaitUsable(ctx) },
+		func(ctx context.Context) { defer close(usable); b.awaitUsable(ctx); checkKeys(ctx, a) },
 		whenUsable(func(ctx context.Context) { b.keeper.Run(ctx, b.js) }),
 		whenUsable(func(ctx context.Context) { a.bootLog.Run(ctx, b.js) }),
 		a.announceLost,
@@ -89,6 +89,7 @@ func (a *App) serve(ctx context.Context) error {
 	if a.targets != nil {
 		serving.Go(a.targets.Serve)
 	}
+	serving.Go(func() error { return stopped(ctx, a) })
 	serving.Go(func() error {
 		greeter{a}.greet(ctx)
 		a.publisher.Run(ctx) // now that the releases among the manifests are there

@@ -46,6 +46,7 @@ var order = []string{
 	"internal/store/question",
 	"internal/store/replicas",
 	"internal/store/ledger",
+	"internal/store/encryption",
 	"internal/store/natsd",
 	"internal/store/keylog",
 	"internal/store/natsd/natstest",
@@ -112,7 +113,7 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/kvstore", "internal/store/kinds",
+	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/encryption", "internal/store/kvstore", "internal/store/kinds",
 	"internal/store/policy", "internal/store/objects", "internal/store/tokens", "internal/client",
 	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",

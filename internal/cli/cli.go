@@ -56,7 +56,8 @@ GLOWPLUG_DATA_DIR.`,
 		newServeCommand(), newCompileCommand(), newValidateCommand(), newApplyCommand(), newDiffCommand(),
 		newExplainCommand(),
 		newPlanCommand(), newStatusCommand(), newAdoptCommand(), newRenderCommand(), newISOCommand(),
-		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newKubeconfigCommand(), newVersionCommand())
+		newCoreOSCommand(), newStoreCommand(), newTokenCommand(), newRewriteCommand(), newKubeconfigCommand(),
+		newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version.Version
 	root.SetVersionTemplate(version.Line() + "\n")

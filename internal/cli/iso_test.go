@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestProgressLine(t *testing.T) {
-	p := &progress{label: "node.iso", total: 2_000_000_000}
+	p := newProgress(io.Discard, "node.iso", 2_000_000_000)
 	for _, c := range []struct {
 		now  int64
 		want string

@@ -23,12 +23,22 @@ type progress struct {
 	total   int64
 	now     int64
 	color   bool
+	text    func(total int64) string // what all of it is called
 	drawnAt time.Time
 }
 
 // newProgress returns a bar for total bytes of the named file.
 func newProgress(w io.Writer, name string, total int64) *progress {
-	p := &progress{label: filepath.Base(name), total: total}
+	return newBar(w, filepath.Base(name), total, report.Size)
+}
+
+// newCountProgress returns a bar for a number of objects.
+func newCountProgress(w io.Writer, label string, total int64) *progress {
+	return newBar(w, label, total, func(n int64) string { return fmt.Sprintf("%d objects", n) })
+}
+
+func newBar(w io.Writer, label string, total int64, text func(int64) string) *progress {
+	p := &progress{label: label, total: total, text: text}
 	if isTerminal(w) {
 		p.w, p.color = w, colored(w)
 	}
@@ -72,7 +82,7 @@ func (p *progress) line() string {
 		bar = "\x1b[32m" + bar + "\x1b[0m"
 	}
 	return fmt.Sprintf("%s [%s%s] %3d%% of %s", p.label, bar, strings.Repeat(".", barWidth-full), int(part*100),
-		report.Size(p.total))
+		p.text(p.total))
 }
 
 // done ends the line that was drawn.

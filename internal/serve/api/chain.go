@@ -36,6 +36,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h := withOther(api, s.opts.Explain, isExplain)
 	h = withOther(h, s.impacts.handler(endpointfilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer),
 		c.RequestInfoResolver), isImpact)
+	h = withOther(h, rewriter(s.opts.Rewrite), isRewrite)
 	h = withReadOnly(h)
 	h = withBoundedEntries(h, c.MaxRequestBodyBytes)
 	h = withProtobufBodies(h, c.MaxRequestBodyBytes)
@@ -191,8 +192,9 @@ func (q quieter) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (q quieter) Handle(ctx context.Context, record slog.Record) error {
 	level := lowered(record.Level)
-	if strings.HasPrefix(record.Message, "oidc authenticator:") {
-		// The library says every ten seconds that an issuer does not answer; package oidc says it once.
+	if strings.HasPrefix(record.Message, "oidc authenticator:") || record.Message == "failed to decrypt data" {
+		// The library says every ten seconds that an issuer does not answer, and of each value that it cannot be
+		// decrypted; packages oidc and kvstore say it once.
 		level = slog.LevelDebug
 	}
 	if !q.Handler.Enabled(ctx, level) {

@@ -80,6 +80,9 @@ type Options struct {
 	MaxIgnition func(*v1.ISCSICdrom) string
 	// Explain serves /api/v1/explain to authenticated callers.
 	Explain http.Handler
+	// Rewrite writes objects again that are not encrypted as new ones are, for a second or so, and returns how
+	// many it has written and how many are left.
+	Rewrite func(context.Context) (written, left int, err error)
 	// Upload serves PUT and HEAD of the subresource iso of ISCSICdroms to authenticated
 	// callers. Its bodies may be of any size and take any time.
 	Upload http.Handler

@@ -213,7 +213,7 @@ func fillBucket(tb testing.TB, js jetstream.JetStream, bucket string, n int) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		msg, _, err := s.message(w)
+		msg, _, err := s.message(context.Background(), w)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -21,7 +21,9 @@ import (
 // resourceVersion, as after a storage migration in Kubernetes.
 //
 // In the files of an earlier release there are values whose tombstones have
-// expired. They have to go as files: padding makes the server begin a new one.
+// expired, and after a change of the encryption there are values of former keys, or
+// not encrypted ones. They have to go as files: padding makes the server begin a new
+// one.
 
 const (
 	cleanInterval = 2 * time.Second
@@ -65,15 +67,17 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 			return
 		case <-ticker.C:
 		}
+		// Once every value was written with the present key, the files of the former ones can go.
+		pad := !final || f.formerKeys && f.mirror.staleEntries() == 0
 		switch {
 		case time.Now().Before(notBefore):
 			continue
-		case final && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), len(f.metrics.lostKeys()) > 0,
+		case !pad && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), len(f.metrics.lostKeys()) > 0,
 			f.foreign.Load():
 			upTo = 0
 			continue
 		case upTo == 0:
-			if err := f.beginCleaning(ctx, final); err != nil {
+			if err := f.beginCleaning(ctx, pad); err != nil {
 				failed(err)
 				continue
 			}
@@ -88,15 +92,21 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 			failed(err)
 			continue
 		}
+		if pad && f.formerKeys {
+			if err := f.forgetFormerKeys(ctx, stream); err != nil {
+				failed(err)
+				continue
+			}
+		}
 		final, upTo = true, 0
 		f.opts.Logger.Info("cleaned the bucket of tombstones", "rewritten", moved, "took", time.Since(began))
 	}
 }
 
-// beginCleaning lets the server begin a new file, unless all tombstones are there.
-func (f *cleaner) beginCleaning(ctx context.Context, final bool) error {
+// beginCleaning lets the server begin a new file, if that is needed.
+func (f *cleaner) beginCleaning(ctx context.Context, pad bool) error {
 	l, ok := f.connected()
-	if final || !ok {
+	if !pad || !ok {
 		return nil
 	}
 	if f.opts.Room != nil {
@@ -143,8 +153,7 @@ func (f *cleaner) clean(ctx context.Context, stream jetstream.Stream, upTo uint6
 			if err := pause(ctx, cleanPause); err != nil {
 				return moved, err
 			}
-			_, err := f.publish(ctx, write{key: key, expect: e.Revision, value: e.Value, uid: e.uid, expires: e.expires})
-			if err != nil && !errors.Is(err, errConflict) {
+			if err := f.republish(ctx, e); err != nil && !errors.Is(err, errConflict) {
 				return moved, err
 			}
 			moved++
@@ -163,6 +172,12 @@ func (f *cleaner) clean(ctx context.Context, stream jetstream.Stream, upTo uint6
 		return moved, err
 	}
 	return moved, f.removeUpTo(ctx, stream, upTo)
+}
+
+// republish writes an entry again as it is.
+func (s *writer) republish(ctx context.Context, e *entry) error {
+	_, err := s.publish(ctx, write{key: e.Key, expect: e.Revision, value: e.Value, uid: e.uid, expires: e.expires})
+	return err
 }
 
 // writtenUpTo lists the keys whose last message is not after a revision.

@@ -45,6 +45,9 @@ type follower struct {
 	// buried are objects that were deleted and are back, with their revisions.
 	buried   map[string]uint64
 	sessions *session.Follower
+	// formerKeys is true where files of the bucket may have values that are encrypted with
+	// other keys than new ones, or not at all.
+	formerKeys bool
 	// recorded is the revision in the ledger, and recordedAt since when.
 	recorded   uint64
 	recordedAt time.Time
@@ -77,6 +80,9 @@ func (f *follower) session(ctx context.Context) error {
 	stream, info, err := f.openBucket(ctx, f.js)
 	if err == nil {
 		err = f.checkHistory(info)
+	}
+	if err == nil {
+		err = f.adjustSamples(ctx, f.js, info)
 	}
 	if err != nil {
 		return err
@@ -232,7 +238,6 @@ type loading struct {
 	// erased are those of bad whose records the embedded server's start has erased, and that
 	// the key log does not know, with the revision.
 	erased map[string]uint64
-	size   int64
 	rev    uint64
 }
 
@@ -242,22 +247,17 @@ func (l *loading) add(c change) {
 	if c.skip {
 		return
 	}
-	l.last[c.key] = keylog.Record{Revision: c.rev, Deleted: c.put == nil && !c.corrupt}
-	if c.corrupt {
+	l.last[c.key] = keylog.Record{Revision: c.rev, Deleted: c.put == nil && c.corrupt == nil}
+	if c.corrupt != nil {
 		l.bad[c.key] = true
 		l.logDamaged(c)
 		return
 	}
 	delete(l.bad, c.key)
-	var prev *entry
 	if c.put != nil {
-		l.size += int64(len(c.put.Value))
-		prev, _ = l.tree.ReplaceOrInsert(c.put)
+		l.tree.ReplaceOrInsert(c.put)
 	} else {
-		prev, _ = l.tree.Delete(&entry{Item: Item{Key: c.key}})
-	}
-	if prev != nil {
-		l.size -= int64(len(prev.Value))
+		l.tree.Delete(&entry{Item: Item{Key: c.key}})
 	}
 }
 
@@ -296,7 +296,7 @@ func (f *follower) load(ctx context.Context, feed *feed, stream jetstream.Stream
 	f.keys.Replace(info.Created, l.known(), l.rev)
 	f.metrics.setDamaged(slices.Sorted(maps.Keys(l.bad)))
 	f.replace(l)
-	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "bytes", l.size, "took", time.Since(began))
+	f.opts.Logger.Debug("read the bucket", "objects", l.tree.Len(), "took", time.Since(began))
 	return ctx.Err()
 }
 
@@ -308,7 +308,7 @@ func (f *follower) replace(l *loading) {
 		f.expireLater(e)
 		return true
 	})
-	f.mirror.reset(l.tree, l.size, l.rev)
+	f.mirror.reset(l.tree, l.rev)
 	for _, o := range f.observers {
 		o.Load(items)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/session"
 )
 
@@ -29,7 +30,9 @@ var (
 	errDoubted  = errors.New("the bucket looks older than what this server has seen; asking again")
 )
 
-func isRefused(err error) bool { return errors.Is(err, errRefused) }
+func isRefused(err error) bool {
+	return errors.Is(err, errRefused) || errors.As(err, new(*encryption.KeyError))
+}
 
 // checkHistory returns an error unless the bucket is the one that this server
 // knows, from this process's life or from its files, and has all of its revisions.
@@ -67,6 +70,7 @@ func replaced(known, created time.Time) bool { return !known.IsZero() && !known.
 // feed reads the changes of a bucket from one consumer.
 type feed struct {
 	*follower
+	ctx      context.Context // of the session
 	consumer *session.Consumer
 	// left is how many messages are outstanding, by the server that the consumer
 	// lives on.
@@ -88,6 +92,7 @@ func (f *follower) openFeed(ctx context.Context, info *jetstream.StreamInfo, fro
 	}
 	return &feed{
 		follower: f,
+		ctx:      ctx,
 		consumer: consumer,
 		left:     consumer.Pending,
 		waiting:  consumer.Pending > 0,
@@ -120,11 +125,11 @@ func (f *feed) next() (change, error) {
 	if msg.Subject() == f.subjectPrefix+barrierKey {
 		return change{rev: f.seen, skip: true}, nil
 	}
-	c, err := f.readChange(msg.Subject(), msg.Headers(), msg.Data(), f.seen)
-	if err != nil {
+	c, err := f.readChange(f.ctx, msg.Subject(), msg.Headers(), msg.Data(), f.seen)
+	if errors.Is(err, errForeignKey) {
 		f.foreign.Store(true)
-		f.opts.Logger.Warn("leaving out a value whose key is not ours", "error", err)
-		c = change{rev: f.seen, skip: true}
+		f.opts.Logger.Warn(err.Error())
+		return change{rev: f.seen, skip: true}, nil
 	}
-	return c, nil
+	return c, err
 }

@@ -136,7 +136,7 @@ func (s *contents) remember(c change) {
 	case c.skip:
 	case c.put != nil:
 		s.keys.Put(c.key, c.rev, s.noteOf(c.put))
-	case c.corrupt:
+	case c.corrupt != nil:
 		s.keys.Put(c.key, c.rev, s.keys.Get(c.key).Note) // of the value before it
 	default:
 		s.keys.Delete(c.key, c.rev)

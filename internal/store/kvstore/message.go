@@ -2,6 +2,8 @@ package kvstore
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -11,9 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"glowplug/internal/store/encryption"
 )
 
 // Every message of ours carries one header line,
@@ -96,11 +101,14 @@ func parseMeta(header string) messageMeta {
 	return m
 }
 
-// entry is one value of the mirror.
+// entry is one value of the mirror, decrypted.
 type entry struct {
 	Item
 	uid     string
 	expires time.Time // zero: never
+	// stale is true where the value in the bucket is encrypted with another key than that
+	// of new values, or is not encrypted although new values are.
+	stale bool
 }
 
 // change is what a message does to its key: it puts an entry or, with none,
@@ -110,16 +118,24 @@ type change struct {
 	key     string
 	rev     uint64
 	put     *entry
-	corrupt bool // the value does not agree with its checksum; put is nil
-	skip    bool // the message is none of ours; only rev counts
+	corrupt error // why the value cannot be used; put is nil then
+	skip    bool  // the message is none of ours; only rev counts
 }
 
+// errChecksum is of a value that is not what was written.
+var errChecksum = errors.New("its checksum does not agree")
+
+// errForeignKey is of a message whose subject is no key of ours.
+var errForeignKey = errors.New("leaving out a value whose key is not ours")
+
 // readChange interprets a message of the bucket. The value is copied out of the
-// buffer that it shares with its headers.
-func (b *bucket) readChange(subject string, header nats.Header, data []byte, seq uint64) (change, error) {
+// buffer that it shares with its headers. Its error is errForeignKey, or says that the value
+// cannot be decrypted now, but may be later.
+func (b *bucket) readChange(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64) (change,
+	error) {
 	key, err := decodeKey(strings.TrimPrefix(subject, b.subjectPrefix))
 	if err != nil {
-		return change{}, err
+		return change{}, fmt.Errorf("%w: %w", errForeignKey, err)
 	}
 	meta := parseMeta(header.Get(metaHeader))
 	c := change{messageMeta: meta, key: key, rev: seq}
@@ -127,30 +143,43 @@ func (b *bucket) readChange(subject string, header nats.Header, data []byte, seq
 		return c, nil
 	}
 	if meta.hasSum && meta.sum != checksum(data) {
-		c.corrupt = true
+		c.corrupt = errChecksum
 		return c, nil
 	}
+	value, stale, err := b.opts.Cipher.Decrypt(ctx, b.storageKey(key), data)
+	if permanent := new(encryption.KeyError); errors.As(err, &permanent) {
+		c.corrupt = permanent
+		return c, nil
+	}
+	if err != nil {
+		return change{}, err
+	}
 	c.put = &entry{
-		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(data), Foreign: meta.write == ""},
+		Item:    Item{Key: key, Revision: seq, Value: bytes.Clone(value), Foreign: meta.write == ""},
 		uid:     strings.Clone(meta.uid), // a substring would keep the whole header in memory
 		expires: meta.expires,
+		stale:   stale,
 	}
 	return c, nil
 }
 
 // message builds the message of a write, and the write's id.
-func (b *bucket) message(w write) (msg *nats.Msg, id string, err error) {
+func (b *bucket) message(ctx context.Context, w write) (msg *nats.Msg, id string, err error) {
 	subject, err := b.subject(w.key)
 	if err != nil {
 		return nil, "", err
 	}
 	meta := messageMeta{write: nuid.Next(), uid: w.uid, expires: w.expires, prev: w.expect, hasPrev: true}
 	msg = nats.NewMsg(subject)
-	msg.Data = w.value
 	if w.value == nil {
 		msg.Header.Set(kvOperation, "DEL")
 	} else {
-		meta.sum, meta.hasSum = checksum(w.value), true
+		if msg.Data, err = b.opts.Cipher.Encrypt(ctx, b.storageKey(w.key), w.value); err != nil {
+			refused := apierrors.NewServiceUnavailable(fmt.Sprintf("%v: look at the KMS plugin", err))
+			refused.ErrStatus.Details = retryDetails
+			return nil, "", refused
+		}
+		meta.sum, meta.hasSum = checksum(msg.Data), true
 	}
 	msg.Header.Set(metaHeader, meta.String())
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.expect, 10))

@@ -48,6 +48,7 @@ type mirror struct {
 	mu    sync.RWMutex
 	tree  *btree.BTreeG[*entry]
 	bytes int64
+	stale int // entries
 	rev   uint64
 
 	// events[0] is number first. Numbers continue after a reset, which leaves a gap,
@@ -96,10 +97,8 @@ func (m *mirror) put(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	prev, _ := m.tree.ReplaceOrInsert(e)
-	m.bytes += int64(len(e.Value))
-	if prev != nil {
-		m.bytes -= int64(len(prev.Value))
-	}
+	m.count(e, 1)
+	m.count(prev, -1)
 	m.append(event{rev: e.Revision, put: e, prev: prev})
 }
 
@@ -113,9 +112,27 @@ func (m *mirror) remove(key string, rev uint64) (prev *entry) {
 		m.advance(rev)
 		return nil
 	}
-	m.bytes -= int64(len(prev.Value))
+	m.count(prev, -1)
 	m.append(event{rev: rev, prev: prev})
 	return prev
+}
+
+// count adds an entry, which may be nil, to the sums or, with -1, takes it out.
+func (m *mirror) count(e *entry, sign int) {
+	if e == nil {
+		return
+	}
+	m.bytes += int64(sign * len(e.Value))
+	if e.stale {
+		m.stale += sign
+	}
+}
+
+// staleEntries counts the entries that are stale.
+func (m *mirror) staleEntries() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.stale
 }
 
 func (m *mirror) append(e event) {
@@ -160,10 +177,14 @@ func (m *mirror) advance(rev uint64) {
 }
 
 // reset replaces everything. The window begins again at rev.
-func (m *mirror) reset(tree *btree.BTreeG[*entry], size int64, rev uint64) {
+func (m *mirror) reset(tree *btree.BTreeG[*entry], rev uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tree, m.bytes = tree, size
+	m.tree, m.bytes, m.stale = tree, 0, 0
+	tree.Ascend(func(e *entry) bool {
+		m.count(e, 1)
+		return true
+	})
 	m.first += uint64(len(m.events)) + 1
 	m.events, m.windowBytes = nil, 0
 	m.rev, m.floor, m.compacted = rev, rev, 0

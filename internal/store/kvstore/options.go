@@ -9,7 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/replicas"
 )
 
@@ -46,6 +48,9 @@ type Options struct {
 	// called at the begin of every session, before the bucket is opened or made. Nil: it
 	// may be touched.
 	Guard func(ctx context.Context, js jetstream.JetStream) error
+	// Cipher encrypts the values in the bucket. Nil: they are not encrypted, and values that
+	// are cannot be read.
+	Cipher *encryption.Cipher
 	// Replicas is how many servers of a cluster hold the bucket; 0 means three where
 	// the cluster has that many, else one. A bucket that has more keeps them.
 	Replicas int
@@ -81,6 +86,9 @@ type RevisionLedger interface {
 
 func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Cipher == nil {
+		o.Cipher = (*encryption.Keys)(nil).Of(schema.GroupResource{})
+	}
 	o.askedReplicas, o.Replicas = o.Replicas, replicas.Wanted(o.Replicas)
 	o.TombstoneLimit = cmp.Or(o.TombstoneLimit, 10_000)
 	o.CleanDelay = cmp.Or(o.CleanDelay, 10*time.Minute)

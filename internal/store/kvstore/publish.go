@@ -81,7 +81,7 @@ func (s *writer) send(ctx context.Context, l *link, w write) (rev uint64, err er
 			return 0, insufficientStorage(err)
 		}
 	}
-	msg, id, err := s.message(w)
+	msg, id, err := s.message(ctx, w)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +176,7 @@ func (s *writer) lastMessage(ctx context.Context, l *link, key string) (change, 
 	if err != nil {
 		return change{}, err
 	}
-	return s.readChange(raw.Subject, raw.Header, raw.Data, raw.Sequence)
+	return s.readChange(ctx, raw.Subject, raw.Header, raw.Data, raw.Sequence)
 }
 
 // sequencer feeds the mirror of an exclusive store from its own

@@ -40,9 +40,7 @@ func (l *loading) verify(cleaned uint64) (back map[string]uint64) {
 		case !has.Deleted:
 			back[key] = has.Revision
 		}
-		if e, ok := l.tree.Delete(&entry{Item: Item{Key: key}}); ok {
-			l.size -= int64(len(e.Value))
-		}
+		l.tree.Delete(&entry{Item: Item{Key: key}})
 	}
 	l.alarmLost(lost)
 	maps.DeleteFunc(back, func(_ string, rev uint64) bool { return rev == 0 }) // nothing is there
@@ -167,5 +165,5 @@ func (l *loading) salvageKey(ctx context.Context, stream jetstream.Stream, subje
 	if err != nil {
 		return change{}, err
 	}
-	return l.readChange(raw.Subject, nats.Header(raw.Header), raw.Data, raw.Sequence)
+	return l.readChange(ctx, raw.Subject, nats.Header(raw.Header), raw.Data, raw.Sequence)
 }

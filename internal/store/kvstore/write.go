@@ -200,7 +200,7 @@ func (m *modification) cachedState(obj runtime.Object) (*state, error) {
 	}
 	st := &state{obj: obj, meta: storage.ResponseMeta{ResourceVersion: rev}, value: w.value, expect: rev}
 	if e := m.mirror.get(m.key); e != nil && e.Revision == rev {
-		st.expires = e.expires
+		st.expires, st.stale = e.expires, e.stale
 	}
 	return st, nil
 }
@@ -262,10 +262,10 @@ func (m *modification) stateOf(e *entry, expect uint64) (*state, error) {
 		}
 		return st, runtime.SetZeroValue(st.obj)
 	}
-	st.value, st.expires = e.Value, e.expires
+	st.value, st.expires, st.stale = e.Value, e.expires, e.stale
 	st.meta.ResourceVersion = e.Revision
 	if codec, ok := m.kind.Codec.(StaleCodec); ok {
-		st.stale = codec.Stale(e.Value)
+		st.stale = st.stale || codec.Stale(e.Value)
 	}
 	return st, m.decode(m.key, e.Value, e.Revision, st.obj)
 }
@@ -278,7 +278,7 @@ func (s *contents) apply(c change) {
 	switch {
 	case c.skip:
 		s.mirror.observe(c.rev)
-	case c.corrupt:
+	case c.corrupt != nil:
 		s.alarm(c)
 		s.mirror.observe(c.rev)
 	case c.put != nil:
@@ -326,7 +326,7 @@ func (s *contents) alarm(c change) {
 }
 
 func (s *contents) logDamaged(c change) {
-	s.opts.Logger.Error("a stored object is damaged: its checksum does not agree. "+s.remedy(),
+	s.opts.Logger.Error(fmt.Sprintf("a stored object is damaged: %v. %s", c.corrupt, s.remedy()),
 		"object", s.kind.Resource+"/"+c.key, "revision", c.rev)
 }
 

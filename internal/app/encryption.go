@@ -1,0 +1,130 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"glowplug/internal/credentials"
+	"glowplug/internal/store/encryption"
+	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/kvstore"
+)
+
+const encryptionFlag = "encryption-provider-config"
+
+// addEncryptionFlags declares the flags of the encryption of the store.
+func addEncryptionFlags(fs *pflag.FlagSet, o *Options) {
+	fs.StringVar(&o.EncryptionConfig, encryptionFlag, "", "YAML file with the keys that the store is encrypted with, an "+
+		"EncryptionConfiguration as for kube-apiserver; read at the start (default: the store is not encrypted)")
+	fs.BoolVar(&o.Encrypt, "encrypt", false, "encrypt the store with a key that the first start makes in "+
+		encryption.OwnFile+" of --pki-dir; without that file nothing of the store can be read")
+}
+
+// checkEncryption checks the flags of the encryption.
+func checkEncryption(s *settings) error {
+	if s.EncryptionConfig == "" {
+		return nil
+	}
+	if s.Encrypt {
+		return bad("encrypt", "makes a key of its own: give it or --%s, not both", encryptionFlag)
+	}
+	if _, err := os.Stat(s.EncryptionConfig); err != nil {
+		return bad(encryptionFlag, "%v", err)
+	}
+	return nil
+}
+
+// encryptionFile returns the file with the keys of the store; "": there is none.
+func encryptionFile(s *settings) string {
+	if s.Encrypt {
+		return filepath.Join(cmp.Or(s.PKIDir, credentials.Folder(s.DataDir)), encryption.OwnFile)
+	}
+	return s.EncryptionConfig
+}
+
+// openKeys reads the keys of the store. With --encrypt it makes one if there is none.
+func openKeys(a builder) (err error) {
+	file := encryptionFile(a.settings)
+	if file == "" {
+		return nil
+	}
+	flag := encryptionFlag
+	if a.settings.Encrypt {
+		flag = "encrypt"
+		if a.madeKey, err = encryption.Make(file); err != nil {
+			return bad(flag, "%v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.onClose(cancel)
+	if a.keys, err = encryption.Load(ctx, file, "glowplug"); err != nil {
+		return bad(flag, "%v", err)
+	}
+	var resources []schema.GroupResource
+	for _, kind := range kinds.All() {
+		resources = append(resources, kinds.GroupResource(kind.Resource))
+	}
+	for _, unknown := range a.keys.Unknown(resources) {
+		a.log.Warn("the encryption configuration names a resource that the store does not have", "resource", unknown,
+			"file", file)
+	}
+	return nil
+}
+
+// checkKeys makes the server stop if a bucket has values that cannot be decrypted. Nothing was
+// written by then.
+func checkKeys(ctx context.Context, a *App) {
+	var checks errgroup.Group
+	for _, store := range a.stores {
+		checks.Go(func() error {
+			if err := store.CheckKeys(ctx, a.backend.js); errors.As(err, new(*encryption.KeyError)) {
+				return err
+			}
+			return nil // what cannot be asked now is asked again before the bucket is read
+		})
+	}
+	err := checks.Wait()
+	switch {
+	case err == nil && a.madeKey:
+		a.log.Info("made a key for the store: keep a copy of it apart from the store, which cannot be read without it",
+			"file", encryptionFile(a.settings))
+		return
+	case err == nil:
+		return
+	case a.madeKey:
+		_ = os.Remove(encryptionFile(a.settings)) // nothing is encrypted with the new key
+	}
+	a.failed <- err
+	<-ctx.Done() // so that no store is opened
+}
+
+// stopped returns the error of a part that cannot go on, or nil once ctx ends.
+func stopped(ctx context.Context, a *App) error {
+	select {
+	case err := <-a.failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// rewriteAll returns the function that writes values again that are not encrypted as new ones are.
+func rewriteAll(stores map[string]*kvstore.Store) func(context.Context) (written, left int, err error) {
+	return func(ctx context.Context) (written, left int, err error) {
+		for _, store := range stores {
+			w, l, err := store.Rewrite(ctx)
+			written, left = written+w, left+l
+			if err != nil {
+				return written, left, err
+			}
+		}
+		return written, left, nil
+	}
+}

@@ -1,0 +1,186 @@
+package kvstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"glowplug/internal/store/encryption"
+	"glowplug/internal/store/question"
+)
+
+// The metadata of a bucket's stream has a list of samples under samplesKey, separated by
+// commas: for every key with which a value in the files may be encrypted a short text that is
+// encrypted with it, in base64, or plainSample where values may not be encrypted. A sample is
+// added before the first value is written with a key. The others are removed once every value
+// was written again and the files with the former ones were removed. A bucket without samples
+// has never had an encrypted value.
+const (
+	samplesKey  = "glowplug-encryption"
+	plainSample = "plain"
+	sampleText  = "glowplug"
+)
+
+// samplesOf reads the list.
+func samplesOf(info *jetstream.StreamInfo) []string {
+	list := info.Config.Metadata[samplesKey]
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
+// CheckKeys returns a *encryption.KeyError if the bucket may have values that this server
+// cannot decrypt, and other errors where that cannot be found out now. It changes nothing.
+func (b *bucket) CheckKeys(ctx context.Context, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	stream, err := question.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return js.Stream(ctx, b.streamName)
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening the bucket %s: %w", b.kind.Bucket, err)
+	}
+	for _, sample := range samplesOf(stream.CachedInfo()) {
+		if _, err := b.openSample(ctx, sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openSample decrypts a sample, and returns which key it is of; "" is none.
+func (b *bucket) openSample(ctx context.Context, sample string) (key string, err error) {
+	encrypted := []byte(sampleText)
+	if sample != plainSample {
+		if encrypted, err = base64.StdEncoding.DecodeString(sample); err != nil {
+			return "", fmt.Errorf("the metadata %s of the stream %s cannot be read: %w", samplesKey, b.streamName, err)
+		}
+	}
+	_, _, err = b.opts.Cipher.Decrypt(ctx, b.prefix, encrypted)
+	return encryption.Key(encrypted), err
+}
+
+// makeSample returns a sample of the key that values are encrypted with now.
+func (b *bucket) makeSample(ctx context.Context) (sample, key string, err error) {
+	encrypted, err := b.opts.Cipher.Encrypt(ctx, b.prefix, []byte(sampleText))
+	if err != nil {
+		return "", "", err
+	}
+	if key = encryption.Key(encrypted); key == "" {
+		return plainSample, "", nil
+	}
+	return base64.StdEncoding.EncodeToString(encrypted), key, nil
+}
+
+// adjustSamples makes sure that the bucket has a sample of the present key. It is called
+// before a session writes.
+func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo) error {
+	sample, present, err := f.makeSample(ctx)
+	if err != nil {
+		return err
+	}
+	samples := samplesOf(info)
+	// Every bucket that holds anything but the padding of its first revision had plain values.
+	if samples == nil && info.State.LastSeq >= firstSeq {
+		samples = []string{plainSample}
+	}
+	for _, s := range samples {
+		key, err := f.openSample(ctx, s)
+		if err != nil {
+			return err
+		}
+		if key == present {
+			f.formerKeys = len(samples) > 1
+			return nil
+		}
+	}
+	if samples == nil && present == "" {
+		return nil
+	}
+	f.formerKeys = len(samples) > 0
+	return f.writeSamples(ctx, js, info, append(samples, sample))
+}
+
+// Rewrite writes values again that are stale: not encrypted as new values are. It stops after
+// some time, and returns how many it has written and how many are left.
+func (s *writer) Rewrite(ctx context.Context) (written, left int, err error) {
+	if !s.Loaded() {
+		return 0, 0, s.unavailable()
+	}
+	var stale []*entry
+	s.mirror.current().tree.Ascend(func(e *entry) bool {
+		if e.stale {
+			stale = append(stale, e)
+		}
+		return true
+	})
+	began := time.Now()
+	for len(stale) > 0 && time.Since(began) < rewriteTime {
+		var writers errgroup.Group
+		batch := stale[:min(rewriteWriters, len(stale))]
+		for _, e := range batch {
+			writers.Go(func() error {
+				if err := s.republish(ctx, e); err != nil && !errors.Is(err, errConflict) {
+					return err
+				}
+				return nil // with a conflict somebody else has written it
+			})
+		}
+		if err := cmp.Or(writers.Wait(), ctx.Err()); err != nil {
+			return written, len(stale), err
+		}
+		written, stale = written+len(batch), stale[len(batch):]
+	}
+	return written, len(stale), nil
+}
+
+const (
+	// rewriteTime is how long one call of Rewrite takes, so that its caller can tell of the progress.
+	rewriteTime = time.Second
+	// rewriteWriters is how many values are written at the same time.
+	rewriteWriters = 16
+)
+
+// forgetFormerKeys is called once nothing of other keys than the present one is in the files.
+func (f *cleaner) forgetFormerKeys(ctx context.Context, stream jetstream.Stream) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	sample, _, err := f.makeSample(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.writeSamples(ctx, f.js, info, []string{sample}); err != nil {
+		return err
+	}
+	f.formerKeys = false
+	f.opts.Logger.Info("removed the files with values of former encryption keys")
+	return nil
+}
+
+func (f *follower) writeSamples(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo,
+	samples []string) error {
+	cfg := info.Config
+	if cfg.Metadata == nil {
+		cfg.Metadata = map[string]string{}
+	}
+	cfg.Metadata[samplesKey] = strings.Join(samples, ",")
+	if _, err := js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("recording the key of the bucket: %w", err)
+	}
+	return nil
+}
