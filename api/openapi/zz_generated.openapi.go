@@ -60,6 +60,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.NamespaceStatus{}.OpenAPIModelName():                          schema_glowplug_api_v1_NamespaceStatus(ref),
 		v1.ObjectReference{}.OpenAPIModelName():                          schema_glowplug_api_v1_ObjectReference(ref),
 		v1.RenderedHosts{}.OpenAPIModelName():                            schema_glowplug_api_v1_RenderedHosts(ref),
+		v1.Secret{}.OpenAPIModelName():                                   schema_glowplug_api_v1_Secret(ref),
+		v1.SecretList{}.OpenAPIModelName():                               schema_glowplug_api_v1_SecretList(ref),
 		v1.ServableVersions{}.OpenAPIModelName():                         schema_glowplug_api_v1_ServableVersions(ref),
 		v1.ServiceAccount{}.OpenAPIModelName():                           schema_glowplug_api_v1_ServiceAccount(ref),
 		v1.ServiceAccountList{}.OpenAPIModelName():                       schema_glowplug_api_v1_ServiceAccountList(ref),
@@ -181,6 +183,13 @@ func schema_glowplug_api_v1_BMC(ref common.ReferenceCallback) common.OpenAPIDefi
 					"address": {
 						SchemaProps: spec.SchemaProps{
 							Description: "address is the URL or the address of the controller.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"credentialsName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "credentialsName is the Secret in the namespace of the host that has the user name and the password, under the keys username and password, as in Metal3. The fields below are empty then.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -556,13 +565,19 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CHAP is a pair of credentials for iSCSI (RFC 7143, section 12.1.3).",
+				Description: "CHAP is a pair of credentials for iSCSI (RFC 7143, section 12.1.3), or the Secret that has them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"secretName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secretName is the Secret in the namespace of the image that has the credentials, under the names of the fields below or, as in Kubernetes, under node.session.auth.username, node.session.auth.password, node.session.auth.username_in and node.session.auth.password_in. The fields below are empty then.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"username": {
 						SchemaProps: spec.SchemaProps{
 							Description: "username is the name of the initiator.",
-							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -570,7 +585,6 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 					"password": {
 						SchemaProps: spec.SchemaProps{
 							Description: "password is the secret of the initiator.",
-							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -590,7 +604,6 @@ func schema_glowplug_api_v1_CHAP(ref common.ReferenceCallback) common.OpenAPIDef
 						},
 					},
 				},
-				Required: []string{"username", "password"},
 			},
 		},
 	}
@@ -2843,6 +2856,134 @@ func schema_glowplug_api_v1_RenderedHosts(ref common.ReferenceCallback) common.O
 		},
 		Dependencies: []string{
 			v1.HostFailure{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_Secret(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Secret holds confidential values by their keys, as in Kubernetes. Images and hosts name it for their credentials. Who may not read Secrets reads none of its values.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"immutable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "immutable, once it is true, cannot be set to false, and data cannot change any more: the object can only be deleted.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"data": {
+						SchemaProps: spec.SchemaProps{
+							Description: "data are the values, in base64, at most 256 with together 1 MiB. Keys consist of letters, digits, \"-\", \"_\" and \".\".",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "byte",
+									},
+								},
+							},
+						},
+					},
+					"stringData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "stringData are values as plain text. The server moves them to data, over values with the same keys, and never returns them.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type says which keys data has: Opaque (any, the default), kubernetes.io/basic-auth, kubernetes.io/ssh-auth, kubernetes.io/tls, kubernetes.io/dockerconfigjson, kubernetes.io/dockercfg, or a name of your own. It cannot change.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"metadata"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_SecretList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SecretList is a list of Secrets.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Secret{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"metadata", "items"},
+			},
+		},
+		Dependencies: []string{
+			v1.Secret{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 

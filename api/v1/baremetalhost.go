@@ -116,6 +116,10 @@ type BMC struct {
 	// address is the URL or the address of the controller.
 	// +optional
 	Address string `json:"address,omitempty"`
+	// credentialsName is the Secret in the namespace of the host that has the user name and the
+	// password, under the keys username and password, as in Metal3. The fields below are empty then.
+	// +optional
+	CredentialsName string `json:"credentialsName,omitempty"`
 	// username is the user name for the controller.
 	// +optional
 	Username string `json:"username,omitempty"`

@@ -179,12 +179,20 @@ type ExternalTarget struct {
 	LUN int32 `json:"lun,omitempty"`
 }
 
-// CHAP is a pair of credentials for iSCSI (RFC 7143, section 12.1.3).
+// CHAP is a pair of credentials for iSCSI (RFC 7143, section 12.1.3), or the Secret that has them.
 type CHAP struct {
+	// secretName is the Secret in the namespace of the image that has the credentials, under the
+	// names of the fields below or, as in Kubernetes, under node.session.auth.username,
+	// node.session.auth.password, node.session.auth.username_in and node.session.auth.password_in.
+	// The fields below are empty then.
+	// +optional
+	SecretName string `json:"secretName,omitempty"`
 	// username is the name of the initiator.
-	Username string `json:"username"`
+	// +optional
+	Username string `json:"username,omitempty"`
 	// password is the secret of the initiator.
-	Password string `json:"password"`
+	// +optional
+	Password string `json:"password,omitempty"`
 	// mutualUsername is the name of the target, for initiators that authenticate the
 	// target as well (mutual CHAP). iPXE does so if it is set.
 	// +optional

@@ -28,6 +28,7 @@ func AddKnownTypes(scheme *runtime.Scheme, gv schema.GroupVersion) {
 		&ISCSICdrom{}, &ISCSICdromList{},
 		&StreamRelease{}, &StreamReleaseList{},
 		&ConfigMap{}, &ConfigMapList{},
+		&Secret{}, &SecretList{},
 		&Namespace{}, &NamespaceList{},
 		&Event{}, &EventList{},
 		&UnknownMachine{}, &UnknownMachineList{},
@@ -46,6 +47,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // AddDefaultsToScheme registers the defaults, which decoders of the scheme then set.
 func AddDefaultsToScheme(scheme *runtime.Scheme) {
 	scheme.AddTypeDefaultingFunc(&BareMetalHost{}, func(obj any) { SetDefaultsBareMetalHost(obj.(*BareMetalHost)) })
+	scheme.AddTypeDefaultingFunc(&Secret{}, func(obj any) { SetDefaultsSecret(obj.(*Secret)) })
 	scheme.AddTypeDefaultingFunc(&ISCSICdrom{}, func(obj any) { SetDefaultsISCSICdrom(obj.(*ISCSICdrom)) })
 }
 

@@ -39,7 +39,7 @@ func ValidateISCSICdrom(cdrom *ISCSICdrom) field.ErrorList {
 		parsed(path.Child("version"), spec.Version, scriptSafe),
 		parsedEach(path.Child("kernelArgs"), spec.KernelArgs, kernelArg),
 		parsed(path.Child("ignitionConfig"), spec.IgnitionConfig, reference),
-		validateCHAP(path.Child("chap"), spec.CHAP),
+		ValidateCHAP(path.Child("chap"), spec.CHAP),
 		parsedEach(path.Child("allowedInitiators"), spec.AllowedInitiators, iscsiName),
 		emptyOrOneOf(path.Child("transport"), spec.Transport, TransportISCSI, TransportHTTP),
 		emptyOrOneOf(path.Child("access"), spec.Access, AccessAny, AccessHosts),
@@ -130,10 +130,14 @@ func validateStreamImage(path *field.Path, spec *ISCSICdromSpec) field.ErrorList
 	return append(errs, parsedEach(path.Child("kernelArgs"), spec.KernelArgs, ipxeArg)...)
 }
 
-// validateCHAP checks credentials. Its errors never contain them.
-func validateCHAP(path *field.Path, chap *CHAP) field.ErrorList {
+// ValidateCHAP checks credentials. Its errors never contain them.
+func ValidateCHAP(path *field.Path, chap *CHAP) field.ErrorList {
 	if chap == nil {
 		return nil
+	}
+	if chap.SecretName != "" {
+		given := chap.Username + chap.Password + chap.MutualUsername + chap.MutualPassword
+		return validateSecretName(path.Child("secretName"), chap.SecretName, given)
 	}
 	errs := append(validateSecret(path.Child("username"), chap.Username),
 		validateSecret(path.Child("password"), chap.Password)...)

@@ -74,7 +74,7 @@ func ValidateConfigMapUpdate(cm, old *ConfigMap) field.ErrorList {
 		{"binaryData", maps.EqualFunc(cm.BinaryData, old.BinaryData, bytes.Equal)},
 	} {
 		if !f.same {
-			errs = append(errs, field.Forbidden(field.NewPath(f.name), "field is immutable when `immutable` is set"))
+			errs = append(errs, field.Forbidden(field.NewPath(f.name), isImmutable))
 		}
 	}
 	return errs

@@ -36,6 +36,7 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 		tooLong(annotationPath(AnnotationRearm), host.Annotations[AnnotationRearm], maxRearmBytes),
 		parsed(path.Child("bmc", "address"), bmc.Address, scriptSafe),
 		parsed(path.Child("bmc", "username"), bmc.Username, scriptSafe),
+		validateSecretName(path.Child("bmc", "credentialsName"), bmc.CredentialsName, bmc.Username+bmc.Password),
 	)
 }
 

@@ -216,6 +216,16 @@ func (in RenderedHosts) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Secret) OpenAPIModelName() string {
+	return "glowplug.api.v1.Secret"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SecretList) OpenAPIModelName() string {
+	return "glowplug.api.v1.SecretList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ServableVersions) OpenAPIModelName() string {
 	return "glowplug.api.v1.ServableVersions"
 }

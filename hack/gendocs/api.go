@@ -13,7 +13,7 @@ import (
 )
 
 // kinds in the order of the page.
-var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Namespace",
+var kinds = []string{"IgnitionConfig", "BareMetalHost", "ISCSICdrom", "StreamRelease", "ConfigMap", "Secret", "Namespace",
 	"Event", "UnknownMachine", "ServiceAccount", "Token"}
 
 // apiReference returns a page with every kind and field of the package in dir.

@@ -50,6 +50,7 @@ import (
 	"glowplug/internal/store/progress"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/replicas"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/streams"
 	"glowplug/internal/store/tokens"
@@ -84,6 +85,7 @@ type App struct {
 	inventory *snapshot.Inventory
 	streams   *streams.Library
 	policy    *policy.Policy
+	secrets   *secrets.Secrets
 	tokens    *tokens.Tokens
 	bootLog   *bootlog.Log
 	progress  *progress.Tracker
@@ -196,6 +198,7 @@ func (a builder) openStore(ctx context.Context) error {
 	})
 	a.streams = streams.NewLibrary(a.log)
 	a.policy = policy.New(a.log)
+	a.secrets = secrets.New(a.log)
 	memory := newMemoryRoom(a.memoryLimit)
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range kinds.All() {
@@ -265,6 +268,7 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.StreamReleases:  {a.streams.Observer()},
 		kinds.UnknownMachines: {a.unknown},
 		kinds.RoleBindings:    {a.inventory.RoleBindings()},
+		kinds.Secrets:         {a.secrets.Observer()},
 	}
 	for _, of := range []map[string]kvstore.Observer{a.policy.Observers(), a.tokens.Observers()} {
 		for resource, observer := range of {
@@ -366,17 +370,20 @@ func (a builder) serveAPI() error {
 	a.onClose(renderer.Close)
 	budgets := newBudgets(a.memoryLimit, a.metrics)
 	a.api, err = api.New(api.Options{
-		Stores:       stores,
-		Policy:       a.policy,
-		Inventory:    a.inventory,
-		Decider:      a.decider,
-		MaxIgnition:  a.imageController.MaxIgnition,
-		Render:       renderer.Render,
-		Templates:    a.rendered,
-		HostStatus:   a.checker,
-		HostWarnings: a.checker.HostWarnings,
+		Stores:      stores,
+		Policy:      a.policy,
+		Inventory:   a.inventory,
+		Decider:     a.decider,
+		MaxIgnition: a.imageController.MaxIgnition,
+		Render:      renderer.Render,
+		Templates:   a.rendered,
+		HostStatus:  a.checker,
+		HostWarnings: func(host, old *v1.BareMetalHost) []string {
+			return append(a.checker.HostWarnings(host, old), missingSecret(a.secrets, host)...)
+		},
 		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
-			return a.checker.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom))
+			return append(a.checker.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom)),
+				missingSecret(a.secrets, cdrom)...)
 		},
 		ConfigWarnings: a.checker.ConfigWarnings,
 

@@ -57,6 +57,7 @@ func (a builder) openPortal() (err error) {
 			Listener: a.portalListener, Address: a.portalAddress(), MaxConnections: s.MaxConnections,
 			Decider: a.decider, Images: a.images, Resolver: a.resolver, Sources: a.sources,
 			Journal: notes{a.progress, a.events, a.unknown}, Audit: auditOfLogins(a.App), Image: a.image, Ready: a.ready,
+			CHAP:   a.secrets.CHAP,
 			Logger: a.log,
 		})
 		if err != nil {
@@ -91,6 +92,7 @@ func (a builder) bootPath() *machine.Boot {
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events, a.unknown}},
 		Inspections: inspections{host.NewInspections(a.stores[kinds.BareMetalHosts])},
+		CHAP:        a.secrets.CHAP,
 		Unknown:     s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }

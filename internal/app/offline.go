@@ -166,6 +166,9 @@ func validate(obj runtime.Object) field.ErrorList {
 		return api.ValidateStreamRelease(o)
 	case *v1.ConfigMap:
 		return v1.ValidateConfigMap(o)
+	case *v1.Secret:
+		v1.SetDefaultsSecret(o)
+		return v1.ValidateSecret(o)
 	case *v1.ServiceAccount:
 		return v1.ValidateServiceAccount(o)
 	case *rbacv1.RoleBinding:

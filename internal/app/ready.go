@@ -65,7 +65,7 @@ func unread(store interface {
 // bootResources are the kinds that the answers to machines are made of.
 var bootResources = []string{
 	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.Namespaces,
-	kinds.StreamReleases, kinds.RoleBindings,
+	kinds.StreamReleases, kinds.RoleBindings, kinds.Secrets,
 }
 
 // mayBeLost reports whether machines are answered although the bucket of a kind is

@@ -60,6 +60,7 @@ var order = []string{
 	"internal/store/kinds",
 	"internal/store/objects",
 	"internal/store/policy",
+	"internal/store/secrets",
 	"internal/store/tokens",
 	"internal/domain/coreos",
 	"internal/domain/coreos/streamtest",
@@ -113,12 +114,13 @@ var impure = map[string]string{
 // kubernetes lists the packages that may know the Kubernetes libraries beyond
 // the metadata types: the rest of the program must not depend on them.
 var kubernetes = []string{
-	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/encryption", "internal/store/kvstore", "internal/store/kinds",
-	"internal/store/policy", "internal/store/objects", "internal/store/tokens", "internal/client",
-	"internal/controller", "internal/controller/config", "internal/controller/events", "internal/controller/host",
+	"api/v1", "api/openapi", "internal/audit", "internal/domain/rbac", "internal/store/encryption",
+	"internal/store/kvstore", "internal/store/kinds", "internal/store/policy", "internal/store/objects",
+	"internal/store/secrets", "internal/store/tokens", "internal/client", "internal/controller",
+	"internal/controller/config", "internal/controller/events", "internal/controller/host",
 	"internal/controller/image", "internal/controller/stream", "internal/controller/template",
-	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc", "internal/app",
-	"internal/cli",
+	"internal/controller/unknown", "internal/image", "internal/serve/api", "internal/serve/oidc",
+	"internal/app", "internal/cli",
 }
 
 // single packages may be imported in one place only, and by what is below it for

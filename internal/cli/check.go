@@ -178,7 +178,7 @@ func (c *checker) document(doc *manifest.Document) error {
 		found = append(found, check(p, doc)...)
 	default:
 		f := p.finding("kind", fmt.Sprintf("kind %q cannot be in a manifest", doc.Kind))
-		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap, Namespace, " +
+		f.Hint = "kinds are IgnitionConfig, BareMetalHost, ISCSICdrom, StreamRelease, ConfigMap, Secret, Namespace, " +
 			"ServiceAccount, and Role, RoleBinding, ClusterRole and ClusterRoleBinding"
 		found = append(found, f)
 	}
@@ -219,6 +219,10 @@ var checks = map[string]func(*places, *manifest.Document) report.Report{
 	"BareMetalHost": checkAs(v1.ValidateBareMetalHost),
 	"ISCSICdrom":    checkAs(v1.ValidateISCSICdrom),
 	"ConfigMap":     checkAs(v1.ValidateConfigMap),
+	"Secret": checkAs(func(s *v1.Secret) field.ErrorList {
+		v1.SetDefaultsSecret(s)
+		return v1.ValidateSecret(s)
+	}),
 	"StreamRelease": checkAs(func(r *v1.StreamRelease) field.ErrorList {
 		r.Namespace = ""
 		return api.ValidateStreamRelease(r)

@@ -253,7 +253,7 @@ func MayRetry(err error) bool {
 var namespaced = map[string]map[string]bool{
 	v1.SchemeGroupVersion.String(): {
 		"IgnitionConfig": true, "BareMetalHost": true, "ISCSICdrom": true, "ConfigMap": true, "StreamRelease": false,
-		"Namespace": false, "ServiceAccount": true,
+		"Namespace": false, "ServiceAccount": true, "Secret": true,
 	},
 	rbacv1.SchemeGroupVersion.String(): {
 		"Role": true, "RoleBinding": true, "ClusterRole": false, "ClusterRoleBinding": false,

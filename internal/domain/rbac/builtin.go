@@ -48,6 +48,7 @@ func editRules() []rbacv1.PolicyRule {
 		rule([]string{"get"}, "baremetalhosts/credentials", "ignitionconfigs/rendered",
 			"ignitionconfigs/source", "iscsicdroms/credentials"),
 		rule([]string{"get", "update"}, "iscsicdroms/iso"),
+		rule(slices.Concat(reading, writing), "secrets"),
 		rule([]string{"create"}, "impact"),
 	)
 }

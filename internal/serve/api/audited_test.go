@@ -175,7 +175,7 @@ func TestAuditHasNoSecrets(t *testing.T) {
 		{"DELETE", cdroms + "/i", nil, nil, 200},
 		{"GET", explainPath, nil, nil, 200},
 		{"POST", impactPath, map[string]any{"apply": []any{secret}}, nil, 0},
-		{"POST", "/api/v1/namespaces/g10/secrets", `{"metadata":{"name":"s"},"stringData":{"a":"planted"}}`, nil, 404},
+		{"POST", "/api/v1/namespaces/g10/secrets", `{"metadata":{"name":"s"},"stringData":{"a":"planted"}}`, nil, 201},
 		{"GET", hosts + "/a?access_token=planted&token=planted", nil, nil, 200},
 	} {
 		if got := a.do(step.method, step.path, step.body, step.header...); step.code != 0 && got.code != step.code {
@@ -185,8 +185,7 @@ func TestAuditHasNoSecrets(t *testing.T) {
 	a.must(http.StatusCreated, "POST", rolesPath, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role",`+
 		`"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["events"],"verbs":["get"]}]}`)
 	events, text := trail()
-	if strings.Contains(text, "planted") {
-		at := strings.Index(text, "planted")
+	if at := max(strings.Index(text, "planted"), strings.Index(text, "cGxhbnRlZA")); at >= 0 { // or in base64
 		t.Errorf("a secret is in the trail: %s", text[max(0, at-600):at+10])
 	}
 	if len(events) < 17 {

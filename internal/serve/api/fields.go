@@ -23,6 +23,7 @@ var fieldLabels = map[string]runtime.FieldLabelConversionFunc{
 	"IgnitionConfig": configFields.convert,
 	"ISCSICdrom":     cdromFields.convert,
 	"Namespace":      namespaceFields.convert,
+	"Secret":         secretFields.convert,
 }
 
 // Fields of more than one kind.
@@ -49,6 +50,10 @@ var cdromFields = selectable[*v1.ISCSICdrom]{
 
 var namespaceFields = selectable[*v1.Namespace]{
 	fieldPhase: func(n *v1.Namespace) string { return n.Status.Phase },
+}
+
+var secretFields = selectable[*v1.Secret]{
+	"type": func(s *v1.Secret) string { return s.Type },
 }
 
 // eventFields are those of kubectl describe and kubectl events.

@@ -225,6 +225,15 @@ func configMapKind() *kind[*v1.ConfigMap] {
 	}
 }
 
+func secretKind() *kind[*v1.Secret] {
+	return &kind[*v1.Secret]{
+		resource: kinds.Secrets, singular: "secret", table: secretTable, fields: secretFields,
+		strategy: strategy[*v1.Secret]{
+			namespaced: true, validate: v1.ValidateSecret, immutable: v1.ValidateSecretUpdate,
+		},
+	}
+}
+
 func namespaceKind() *kind[*v1.Namespace] {
 	return &kind[*v1.Namespace]{
 		resource: kinds.Namespaces, singular: "namespace", shortName: "ns", table: namespaceTable,

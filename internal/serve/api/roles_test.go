@@ -155,7 +155,7 @@ func TestNobodyGrantsWhatHeDoesNotHave(t *testing.T) {
 		}
 	}
 	may := rule("get", "", "ignitionconfigs")
-	mayNot := rule("get", "", "secrets")
+	mayNot := rule("create", "", "tokens")
 	a.must(http.StatusCreated, "POST", rolesPath, role("mine", may), as("ann")...)
 	a.must(http.StatusCreated, "POST", rolesPath, role("theirs", mayNot))
 	ssa := []string{"Content-Type", "application/apply-patch+yaml"}
@@ -201,7 +201,7 @@ func TestNobodyGrantsWhatHeDoesNotHave(t *testing.T) {
 	}
 	message := a.do("POST", rolesPath, role("more", mayNot), as("ann")...).status(t).Message
 	if want := `user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:
-{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`; !strings.HasSuffix(message, want) {
+{APIGroups:[""], Resources:["tokens"], Verbs:["create"]}`; !strings.HasSuffix(message, want) {
 		t.Error(message)
 	}
 

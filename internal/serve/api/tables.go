@@ -161,6 +161,18 @@ var configMapTable = &table[*v1.ConfigMap]{
 	},
 }
 
+var secretTable = &table[*v1.Secret]{
+	columns: []metav1.TableColumnDefinition{
+		text("Name", "The Secret's name."),
+		text("Type", "Which keys it has."),
+		integer("Data", "The number of its keys."),
+		text("Age", "Time since the Secret was created."),
+	},
+	row: func(s *v1.Secret, now time.Time) []any {
+		return []any{s.Name, s.Type, int64(len(s.Data)), age(&s.CreationTimestamp, now)}
+	},
+}
+
 var namespaceTable = &table[*v1.Namespace]{
 	columns: []metav1.TableColumnDefinition{
 		text("Name", "The namespace's name."),

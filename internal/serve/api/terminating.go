@@ -28,8 +28,8 @@ import (
 // contentKinds are the kinds whose objects a namespace contains, in the order in which they
 // are deleted: hosts before what they boot, and events last.
 var contentKinds = []string{
-	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.ConfigMaps, kinds.ServiceAccounts,
-	kinds.Tokens, kinds.RoleBindings, kinds.Roles, kinds.Events,
+	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.ConfigMaps, kinds.Secrets,
+	kinds.ServiceAccounts, kinds.Tokens, kinds.RoleBindings, kinds.Roles, kinds.Events,
 }
 
 const (

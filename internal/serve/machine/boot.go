@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
@@ -71,6 +72,8 @@ type Boot struct {
 	Images Images
 	// Inspections stores reports of hardware; nil: there is no PathHardware.
 	Inspections Inspections
+	// CHAP returns the credentials of an image in a namespace, whose object may name a Secret.
+	CHAP func(namespace string, chap *v1.CHAP) (v1.CHAP, error)
 	// Unknown is UnknownExit, UnknownMenu or UnknownDefault.
 	Unknown string
 	// URL is this server's, without a slash at its end; "": with the address that the

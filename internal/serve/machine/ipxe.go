@@ -93,6 +93,9 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 		i := s.image(r, req, b, b.Image)
 		image = &i
 		boots = "image " + b.Image.Ref.String()
+		if err := s.addCredentials(image, b.Image); err != nil {
+			return "", boots, err
+		}
 	}
 	var err error
 	if b.Script == "" {
@@ -101,6 +104,22 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 	}
 	script, err = s.customScript(r, b, image)
 	return script, cmp.Or(boots, ownScript), scriptFault(err)
+}
+
+// addCredentials adds the credentials of an image that asks for a login.
+func (s bootPath) addCredentials(to *ipxe.Image, image *snapshot.Image) *fault.Error {
+	if image.CHAP == nil || to.Target == nil {
+		return nil
+	}
+	chap, err := s.opts.Boot.CHAP(image.Namespace, image.CHAP)
+	if err != nil {
+		return fault.New(fault.Unavailable, "image "+image.Ref.String()+" asks for a login: "+err.Error())
+	}
+	to.Target.CHAP = &ipxe.CHAP{
+		Username: chap.Username, Password: chap.Password,
+		MutualUsername: chap.MutualUsername, MutualPassword: chap.MutualPassword,
+	}
+	return nil
 }
 
 // ownScript is what a host boots whose own script names no image.
@@ -214,9 +233,6 @@ func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, i
 		if i.Target.Host == "" {
 			i.Target.Host = localAddr(r).Addr().WithZone("").String()
 		}
-	}
-	if image.CHAP != nil {
-		i.Target.CHAP = (*ipxe.CHAP)(image.CHAP)
 	}
 	return i
 }

@@ -13,6 +13,7 @@ import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -101,7 +102,7 @@ func rackBoot(t *testing.T, policy decide.Policy) (*Boot, *memoryImages) {
 	images := &memoryImages{}
 	return &Boot{
 		Booter: decide.New(decide.Options{Inventory: rackInventory(t), Policy: policy}), Images: images,
-		Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2",
+		Unknown: UnknownMenu, URL: "http://192.168.200.2:8082", Portal: "192.168.200.2", CHAP: secrets.New(nil).CHAP,
 	}, images
 }
 

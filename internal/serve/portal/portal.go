@@ -49,6 +49,8 @@ type Options struct {
 	Audit func(*audit.Answer)
 	// Image returns an image as it is stored; nil where there is none.
 	Image func(snapshot.Ref) *snapshot.Image
+	// CHAP returns the credentials of an image in a namespace, whose object may name a Secret.
+	CHAP func(namespace string, chap *v1.CHAP) (v1.CHAP, error)
 	// Ready reports whether machines can be answered.
 	Ready  func() bool
 	Logger *slog.Logger
@@ -175,6 +177,10 @@ func (p *Portal) target(l iscsi.Login, request *decide.Request, now time.Time, i
 	default:
 		return nil, i.Err
 	}
+	chap, err := p.credentials(i)
+	if err != nil {
+		return nil, err
+	}
 	client := clientOf(i)
 	disk, err := p.opts.Images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
 	if err != nil {
@@ -186,12 +192,28 @@ func (p *Portal) target(l iscsi.Login, request *decide.Request, now time.Time, i
 	b := &boot{disk, i.Host, i.Image.Ref, disk.Progress(i.Host, p.opts.Journal)}
 	target := &iscsi.Target{
 		IQN: i.Image.IQN, Disk: checkedDisk{disk}, AllowedInitiators: i.Image.AllowedInitiators, Client: client,
-		Tag: b, Release: disk.Release,
-	}
-	if chap := i.Image.CHAP; chap != nil {
-		target.CHAP = iscsi.CHAP(*chap)
+		Tag: b, Release: disk.Release, CHAP: chap,
 	}
 	return target, nil
+}
+
+// credentials returns what a login to the image of a decision has to prove; empty: nothing.
+func (p *Portal) credentials(i *decide.ImageDecision) (iscsi.CHAP, error) {
+	if i.Image.CHAP == nil {
+		return iscsi.CHAP{}, nil
+	}
+	chap, err := p.opts.CHAP(i.Image.Namespace, i.Image.CHAP)
+	if err != nil {
+		failure := fault.New(fault.Unavailable, "image "+i.Image.Ref.String()+" asks for a login: "+err.Error())
+		if i.Host != nil {
+			p.opts.Journal.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, failure))
+		}
+		return iscsi.CHAP{}, failure
+	}
+	return iscsi.CHAP{
+		Username: chap.Username, Password: chap.Password,
+		MutualUsername: chap.MutualUsername, MutualPassword: chap.MutualPassword,
+	}, nil
 }
 
 // clientOf names the machine that logs in, where the network says which host it is.

@@ -24,6 +24,7 @@ const (
 	ISCSICdroms     = "iscsicdroms"
 	StreamReleases  = "streamreleases"
 	ConfigMaps      = "configmaps"
+	Secrets         = "secrets"
 	Namespaces      = "namespaces"
 	Events          = "events"
 	UnknownMachines = "unknownmachines"
@@ -82,6 +83,7 @@ func All() []kvstore.Kind {
 		newKind[v1.ISCSICdrom, v1.ISCSICdromList](ISCSICdroms),
 		newKind[v1.StreamRelease, v1.StreamReleaseList](StreamReleases),
 		newKind[v1.ConfigMap, v1.ConfigMapList](ConfigMaps),
+		newKind[v1.Secret, v1.SecretList](Secrets),
 		newKind[v1.Namespace, v1.NamespaceList](Namespaces),
 		events,
 		unknown,
