@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/base64"
 	"fmt"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -105,5 +107,92 @@ func TestCredentialsOfASecret(t *testing.T) {
 	}
 	if strings.Contains(r.server.log.String(), plantedSecret) {
 		t.Error("the log has the password")
+	}
+}
+
+// TestSecretsInTemplates: a template has the values of Secrets in the bytes that a machine receives, as they are
+// at that moment, and nowhere else.
+func TestSecretsInTemplates(t *testing.T) {
+	needs(t)
+	s := start(t, "--encrypt", "--audit-log-path", filepath.Join(t.TempDir(), "audit.log"))
+	audit := s.args[len(s.args)-1]
+	_, stderr, err := s.tryKubectl(`
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: web, namespace: rack-a}
+spec:
+  type: ignition
+  format: butane
+  template: true
+  selector: {default: true}
+  config: |
+    variant: fcos
+    version: 1.5.0
+    storage: {files: [{path: /etc/token, contents: {inline: '{{ secret "join" "token" }}'}}]}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: node-1, namespace: rack-a}
+spec: {bootMACAddress: "52:54:00:00:00:01", ip: 127.0.0.1}
+`, "apply", "-f", "-")
+	if err != nil {
+		t.Fatal(stderr)
+	}
+	ask := func(header ...string) answer { return get(t, s.url("/api/v1/ignition"), header...) }
+	eventually(t, "the missing Secret is named", func() bool {
+		a := ask()
+		return a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "there is no Secret rack-a/join")
+	})
+	s.kubectl("", "create", "secret", "generic", "join", "-n", "rack-a", "--from-literal=token="+plantedSecret)
+	eventually(t, "the value is served", func() bool { return strings.Contains(ask().body, plantedSecret) })
+	older := ask("Accept", "application/vnd.coreos.ignition+json;version=3.2.0")
+	if older.status != http.StatusOK || !strings.Contains(older.body, plantedSecret) ||
+		!strings.Contains(older.body, "3.2.0") {
+		t.Errorf("%d %s", older.status, older.body)
+	}
+	s.kubectl("", "patch", "secret", "join", "-n", "rack-a", "--type=merge", "-p",
+		`{"stringData":{"token":"second-`+plantedSecret+`"}}`)
+	if a := ask(); !strings.Contains(a.body, "second-"+plantedSecret) {
+		t.Errorf("the changed value is not served at once: %s", a.body)
+	}
+	eventually(t, "the status has the boot", func() bool {
+		return s.kubectl("", "get", "bmh", "node-1", "-n", "rack-a", "-o", "jsonpath={.status.lastConfigHash}") != ""
+	})
+	eventually(t, "the built-in roles are there", func() bool {
+		_, _, err := s.tryKubectl("", "create", "rolebinding", "vic", "-n", "rack-a", "--clusterrole=view", "--user=vic")
+		return err == nil
+	})
+	const rendered = "/api/v1/namespaces/rack-a/ignitionconfigs/web/rendered?host=node-1"
+	if got := s.kubectl("", "get", "--raw", rendered); !strings.Contains(got, plantedSecret) {
+		t.Errorf("the rendering for somebody who may read the Secret: %s", got)
+	}
+	viewed := s.kubectl("", "get", "--raw", rendered, "--as=vic")
+	if !strings.Contains(viewed, "%3Csecret%3Ajoin%2Ftoken%3E") {
+		t.Errorf("the rendering for a viewer has no placeholder: %s", viewed)
+	}
+	trail, err := os.ReadFile(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := base64.StdEncoding.EncodeToString([]byte("second-" + plantedSecret))
+	for what, text := range map[string]string{
+		"the view of a viewer": viewed,
+		"the config":           s.kubectl("", "get", "ign", "web", "-n", "rack-a", "-o", "yaml"),
+		"the host":             s.kubectl("", "get", "bmh", "node-1", "-n", "rack-a", "-o", "yaml"),
+		"the events":           s.kubectl("", "get", "events", "-A", "-o", "yaml"),
+		"the explanation":      get(t, s.admin("/api/v1/explain?mac=52:54:00:00:00:01&proof=true")).body,
+		"the metrics":          get(t, s.admin("/metrics")).body,
+		"the log":              s.log.String(),
+		"the audit trail":      string(trail),
+	} {
+		if strings.Contains(text, plantedSecret) || strings.Contains(text, value) {
+			t.Errorf("%s has the value:\n%s", what, text)
+		}
+	}
+	holdsNot(t, s.dir, plantedSecret)
+	holdsNot(t, s.dir, value)
+	s.kubectl("", "delete", "secret", "join", "-n", "rack-a")
+	if a := ask(); a.status != http.StatusServiceUnavailable || strings.Contains(a.body, plantedSecret) {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }

@@ -137,6 +137,8 @@ type Request struct {
 	UserAgent string
 	// ClaimLimit and ImageLimit are the limits for looking up claims and images.
 	ClaimLimit, ImageLimit Limit
+	// Reveal is true for a request whose answer the machine reads: it has the values of Secrets.
+	Reveal bool
 	// Gone is closed when the client has gone away; nil: never. Requests wait only for
 	// the rendering of a template.
 	Gone <-chan struct{}

@@ -133,7 +133,7 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 		if version == config.IgnitionVersion {
 			return nil
 		}
-		form := q.forms.of(config, version)
+		form := q.formOf(config, version)
 		if form.Bytes != nil {
 			q.dec.Form = form
 			return nil
@@ -144,6 +144,20 @@ func (q *configQuestion) form(accept ignition.Accept) *fault.Error {
 		}
 	}
 	return fault.New(fault.NotAcceptable, "config "+config.Ref.String()+" cannot be given: "+reason)
+}
+
+// formOf returns a config in a version. A config with the values of Secrets is not cached, its hash stays that
+// without them, and no reason quotes a value.
+func (q *configQuestion) formOf(config *snapshot.Config, version string) *Form {
+	if !config.Revealed {
+		return q.forms.of(config, version)
+	}
+	form := convert(config.Artifact, version)
+	form.Hash = config.Hash
+	if form.refused != "" {
+		form.refused = "it has values of Secrets, and cannot be converted with them"
+	}
+	return form
 }
 
 // Renderer renders templates for machines.
@@ -161,6 +175,9 @@ type Asker struct {
 	Caller identity.Caller
 	// Gone is closed when the client has gone away; nil: never.
 	Gone <-chan struct{}
+	// Reveal is true where the rendering is for the machine itself: it has the values of Secrets, and no
+	// placeholders for them.
+	Reveal bool
 }
 
 // renderChosen renders the chosen config if it is a template.
@@ -178,7 +195,8 @@ func (q *configQuestion) render() *fault.Error {
 	if q.opts.Renderer == nil {
 		return fault.New(fault.Unavailable, "config "+dec.Config.Ref.String()+" is a template, which nothing renders here")
 	}
-	rendered, err := q.opts.Renderer.Render(dec.Config, dec.Host, q.facts(), Asker{Caller: q.req.Caller, Gone: q.req.Gone})
+	asker := Asker{Caller: q.req.Caller, Gone: q.req.Gone, Reveal: q.req.Reveal}
+	rendered, err := q.opts.Renderer.Render(dec.Config, dec.Host, q.facts(), asker)
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (t *Template) valueOf(at *place, facts *Facts) (value any, data map[string]
 			}
 		}
 	})
-	functions := (&meter{left: budget}).functions(t)
+	functions := (&meter{left: budget, secret: facts.secret()}).functions(t)
 	functions[probeName] = func(v any) any {
 		value = v
 		return v

@@ -44,6 +44,8 @@ var (
 // meter is the rest of the budget of one execution.
 type meter struct {
 	left int
+	// secret returns the value of a key of a Secret.
+	secret func(name, key string) (string, error)
 	// err is why it has stopped, and at the offset in the template; -1 is unknown.
 	err error
 	at  int
@@ -78,6 +80,8 @@ func (s *stopped) Unwrap() error { return s.error }
 const (
 	chargeName = "glowplugCharge"
 	weighName  = "glowplugWeigh"
+	// secretName is the one function whose result is not a matter of its arguments alone.
+	secretName = "secret"
 	// probeName notes a value where a rendering that has failed is repeated.
 	probeName = "glowplugProbe"
 )
@@ -96,8 +100,11 @@ func (m *meter) functions(t *Template) text.FuncMap {
 	}
 	for name := range t.named {
 		f, ok := functions[name]
-		if name == "printf" {
+		switch name {
+		case "printf":
 			f = reflect.ValueOf(m.printf)
+		case secretName:
+			f = reflect.ValueOf(m.secret)
 		}
 		if ok {
 			bound[name] = m.metered(name, f)

@@ -16,6 +16,8 @@ func TestMissingKeys(t *testing.T) {
 	for _, c := range []struct{ name, source, message, hint string }{
 		{"of the host", "{{.IP}}", "line 1:3: the host has no IP",
 			`set it on the host, or write {{ get . "IP" | default "…" }}`},
+		{"of the host, after a Secret", `{{secret "a" "b"}}{{.IP}}`, "line 1:21: the host has no IP",
+			`set it on the host, or write {{ get . "IP" | default "…" }}`},
 		{"of the host, in a loop", "{{range .NICs}}{{$.IP}}{{end}}", "line 1:19: the host has no IP",
 			`set it on the host, or write {{ get $ "IP" | default "…" }}`},
 		{"of the host, by index", `{{index . "IP"}}`, "line 1:3: the host has no IP",

@@ -89,7 +89,7 @@ func parseSource(source string) (*text.Template, error) {
 // Render returns the text for a host. It is nil exactly where the report holds an
 // error, whose position is in the template.
 func (t *Template) Render(facts *Facts) ([]byte, report.Report) {
-	m := &meter{left: budget}
+	m := &meter{left: budget, secret: facts.secret()}
 	out := &output{}
 	data := facts.data()
 	run, err := t.parsed.Clone()
@@ -132,6 +132,8 @@ type Facts struct {
 	Annotations map[string]string
 	// NICs are the further network cards of spec.nics.
 	NICs []NIC
+	// Secret returns the value of a key of a Secret; nil: the template gets a placeholder for each value.
+	Secret func(name, key string) (string, error) `json:"-"`
 }
 
 // NIC is a network card. An empty text is not known.
@@ -145,6 +147,20 @@ func (f *Facts) Key() Key {
 	text, _ := json.Marshal(f, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // of strings alone
 	return sha256.Sum256(text)
 }
+
+// secret returns what the function secret of a template is.
+func (f *Facts) secret() func(name, key string) (string, error) {
+	if f.Secret != nil {
+		return f.Secret
+	}
+	return placeholder
+}
+
+// placeholder stands for the value of a Secret wherever a rendering is not for the machine itself.
+func placeholder(name, key string) (string, error) { return "<secret:" + name + "/" + key + ">", nil }
+
+// NamesSecrets reports whether the template calls the function secret.
+func (t *Template) NamesSecrets() bool { return t.named[secretName] }
 
 // known are the facts, as a template names them.
 var known = []string{"Hostname", "IP", "MAC", "Namespace", "Name", "Labels", "Annotations", "NICs"}

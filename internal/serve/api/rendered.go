@@ -169,7 +169,8 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	case template == nil || !template.Template || r.opts.Templates == nil:
 		return nil, apierrors.NewServiceUnavailable("the template has just changed: ask again in a moment")
 	}
-	rendered, failure := r.opts.Templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done()})
+	reveal := r.opts.rights.mayGet(ctx, kinds.Secrets, "", config.Namespace, "")
+	rendered, failure := r.opts.Templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done(), Reveal: reveal})
 	if failure != nil {
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}

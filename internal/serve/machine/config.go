@@ -19,7 +19,7 @@ func (s *Server) serveConfig(typ string) handler {
 		}
 		req.Accept = strings.Join(r.Header["Accept"], ", ")
 		req.UserAgent = r.Header.Get("User-Agent")
-		req.Gone = r.Context().Done()
+		req.Gone, req.Reveal = r.Context().Done(), true
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
 		if res.Err != nil {

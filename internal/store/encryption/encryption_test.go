@@ -160,7 +160,7 @@ func TestUnknownResources(t *testing.T) {
 }
 
 func TestMakeMakesOneKeyForAll(t *testing.T) {
-	path := filepath.Join(t.TempDir(), OwnFile)
+	path := filepath.Join(t.TempDir(), "pki", OwnFile)
 	if made, err := Make(path); err != nil || !made {
 		t.Fatal(made, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"glowplug/internal/store/ledger"
 )
@@ -26,7 +27,11 @@ func Make(path string) (made bool, err error) {
 	rand.Read(key)
 	sum := sha256.Sum256(key)
 	content := fmt.Sprintf(ownConfig, hex.EncodeToString(sum[:4]), base64.StdEncoding.EncodeToString(key))
-	if err := ledger.ReplaceFile(path, []byte(content)); err != nil {
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = ledger.ReplaceFile(path, []byte(content))
+	}
+	if err != nil {
 		return false, fmt.Errorf("making an encryption key: %w", err)
 	}
 	return true, nil

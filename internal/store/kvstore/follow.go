@@ -77,13 +77,7 @@ func (f *follower) down(err error) {
 
 // session follows the bucket for as long as one consumer lives.
 func (f *follower) session(ctx context.Context) error {
-	stream, info, err := f.openBucket(ctx, f.js)
-	if err == nil {
-		err = f.checkHistory(info)
-	}
-	if err == nil {
-		err = f.adjustSamples(ctx, f.js, info)
-	}
+	stream, info, err := f.openKnownBucket(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,6 +131,19 @@ func (f *follower) session(ctx context.Context) error {
 	cancel(f.live(ctx, feed))
 	side.Wait()
 	return context.Cause(ctx)
+}
+
+// openKnownBucket opens the bucket, and makes sure that it is the one that this server knows before it records
+// the key of new values.
+func (f *follower) openKnownBucket(ctx context.Context) (jetstream.Stream, *jetstream.StreamInfo, error) {
+	stream, info, err := f.openBucket(ctx, f.js)
+	if err == nil {
+		err = f.checkHistory(info)
+	}
+	if err == nil {
+		err = f.adjustSamples(ctx, f.js, info)
+	}
+	return stream, info, err
 }
 
 // askBarrier is publishBarrier at the beginning of a session.

@@ -53,6 +53,8 @@ type Result struct {
 
 	// stack are its layers; nil without layers.
 	stack *snapshot.Stack
+	// namesSecrets is true where the template has values of Secrets.
+	namesSecrets bool
 }
 
 // Options are the parts of a Cache.
@@ -61,6 +63,8 @@ type Options struct {
 	Inventory *snapshot.Inventory
 	// Render renders a template; nil: Template.Render.
 	Render func(*compile.Template, *template.Facts) compile.Rendering
+	// Secret returns the value of a key of a Secret in a namespace; nil: there are no Secrets.
+	Secret func(namespace, name, key string) (string, error)
 	// Registerer takes the metrics; nil: nothing is counted.
 	Registerer prometheus.Registerer
 }
@@ -120,8 +124,18 @@ func (c *Cache) Busy() bool {
 	return c.pending > 0
 }
 
-// Render implements decide.Renderer.
+// Render implements decide.Renderer. Only results with placeholders for the values of Secrets are cached.
 func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
+	*snapshot.Config, *fault.Error) {
+	masked, failure := c.masked(config, host, facts, asker)
+	if failure != nil || !masked.Masked || !asker.Reveal {
+		return masked, failure
+	}
+	return c.reveal(masked, config, host, facts, asker)
+}
+
+// masked renders a template with placeholders for the values of Secrets.
+func (c *Cache) masked(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	machine, task := machineOf(config, host, facts), c.Task(config)
 	own := facts == nil // the host makes no claim that changes its facts
@@ -131,21 +145,12 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 		}
 		facts = host.Facts()
 	}
-	var sources []source
-	if host == nil && !asker.Caller.Believed {
-		sources = sourcesOf(&asker.Caller)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 	defer cancel()
-	result, err := c.result(ctx, asker.Gone, &task, machine, facts, sources)
-	name := "config " + config.Ref.String() + ", a template,"
-	switch {
-	case errors.Is(err, errTooMany):
-		return nil, fault.New(fault.Unavailable, name+" is not rendered for "+describe(host, facts)+
-			" while too many machines wait that are no known hosts; ask again in a moment")
-	case err != nil:
-		return nil, fault.New(fault.Unavailable, name+" is yet to be rendered for "+describe(host, facts)+
-			"; ask again in a moment")
+	result, err := c.result(ctx, asker.Gone, &task, machine, facts, sourcesOfAsker(host, &asker))
+	name := nameOf(config)
+	if err != nil {
+		return nil, unrendered(config, host, facts, err)
 	}
 	e := c.entryOf(machine)
 	switch {
@@ -163,6 +168,27 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 		reason = "the reason is confidential"
 	}
 	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+reason)
+}
+
+// nameOf names a template in a sentence.
+func nameOf(config *snapshot.Config) string { return "config " + config.Ref.String() + ", a template," }
+
+// sourcesOfAsker returns the sources of a stranger.
+func sourcesOfAsker(host *snapshot.Host, asker *decide.Asker) []source {
+	if host == nil && !asker.Caller.Believed {
+		return sourcesOf(&asker.Caller)
+	}
+	return nil
+}
+
+// unrendered returns the fault of a template that was not rendered.
+func unrendered(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, err error) *fault.Error {
+	if errors.Is(err, errTooMany) {
+		return fault.New(fault.Unavailable, nameOf(config)+" is not rendered for "+describe(host, facts)+
+			" while too many machines wait that are no known hosts; ask again in a moment")
+	}
+	return fault.New(fault.Unavailable, nameOf(config)+" is yet to be rendered for "+describe(host, facts)+
+		"; ask again in a moment")
 }
 
 // Earlier returns the last rendering with which a host can be served while the newest version of
@@ -232,13 +258,19 @@ func (c *Cache) entryOf(machine machine) *entry {
 	return c.resultsOf(machine).get(machine)
 }
 
-// render renders a template once it has a slot, unless ctx ends before, and caches the
-// result.
+// render renders a template and caches the result.
 func (c *Cache) render(ctx context.Context, task *Task, machine machine, version Version, facts *template.Facts,
 	sources []source) (result *Result, err error) {
 	if result := c.cached(machine, version); result != nil {
 		return result, nil
 	}
+	return c.inSlot(ctx, task, facts, sources, func(made *Result) { c.resultsOf(machine).add(machine, version, made) })
+}
+
+// inSlot renders a template once it has a slot, unless ctx ends before. keep is called with the result while
+// the mutex is held.
+func (c *Cache) inSlot(ctx context.Context, task *Task, facts *template.Facts, sources []source,
+	keep func(*Result)) (result *Result, err error) {
 	if err := c.begin(sources); err != nil {
 		return nil, err
 	}
@@ -261,7 +293,7 @@ func (c *Cache) render(ctx context.Context, task *Task, machine machine, version
 	c.pending--
 	c.admission.add(sources, -1)
 	if result != nil {
-		c.resultsOf(machine).add(machine, version, result)
+		keep(result)
 	}
 	return result, err
 }
@@ -307,6 +339,6 @@ func servedConfig(config *snapshot.Config, r *Result, stale bool) *snapshot.Conf
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
-	out.Stale, out.Stack = out.Stale || stale, r.stack
+	out.Stale, out.Stack, out.Masked = out.Stale || stale, r.stack, r.namesSecrets
 	return &out
 }

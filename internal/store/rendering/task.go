@@ -106,6 +106,7 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	if task.config.Stack != nil {
 		r = task.layOver(a)
 	}
+	r.namesSecrets = t.NamesSecrets()
 	switch {
 	case r.Message != "":
 		return r

@@ -67,6 +67,19 @@ func (s *Secrets) get(namespace, name string) (*v1.Secret, error) {
 	return nil, fmt.Errorf("there is no Secret %s/%s", namespace, name)
 }
 
+// Value returns the value of a key of a Secret. No error quotes a value.
+func (s *Secrets) Value(namespace, name, key string) (string, error) {
+	secret, err := s.get(namespace, name)
+	if err != nil {
+		return "", err
+	}
+	value, ok := secret.Data[key]
+	if !ok {
+		return "", fmt.Errorf("the Secret %s/%s has no key %q", namespace, name, key)
+	}
+	return string(value), nil
+}
+
 // chapKeys are the keys of the fields of CHAP credentials: ours, and that of the Secrets that Kubernetes uses for
 // its own iSCSI volumes.
 var chapKeys = [4][2]string{

@@ -148,6 +148,9 @@ type Config struct {
 	// Hash is "sha256:" and the hex digest of Artifact; ETag is Hash in quotes.
 	Hash, ETag      string
 	IgnitionVersion string
+	// Masked is true for a rendering that has placeholders in place of the values of Secrets, and Revealed for
+	// one that has the values, whose Hash is that of the masked one. Neither is stored.
+	Masked, Revealed bool
 	// Servable are the Ignition spec versions that it can be converted to; none where that
 	// is not known.
 	Servable ignition.Specs

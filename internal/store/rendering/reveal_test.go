@@ -1,0 +1,86 @@
+package rendering
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"glowplug/internal/domain/compile"
+	"glowplug/internal/domain/decide"
+	"glowplug/internal/store/snapshot"
+)
+
+// butaneTemplate is a Butane template as the inventory has it.
+func butaneTemplate(source string) *snapshot.Config {
+	config := kickstart(source)
+	config.Type, config.Format = compile.TypeIgnition, compile.FormatButane
+	return config
+}
+
+// Values of Secrets are in what the machine itself receives, as they are now, and nowhere else.
+func TestSecretsAreRevealedToTheMachineAlone(t *testing.T) {
+	const value = "planted-value-3c"
+	values := map[string]string{"chap/password": value}
+	c := New(Options{Secret: func(namespace, name, key string) (string, error) {
+		found, ok := values[name+"/"+key]
+		if namespace != "a" || !ok {
+			return "", errors.New("there is no Secret " + namespace + "/" + name)
+		}
+		return found, nil
+	}})
+	defer c.Close()
+	config, h := kickstart(`# {{ .Name }} {{ secret "chap" "password" | b64enc }} {{ secret "chap" "password" }}`+"\n"), node(1)
+	for range 2 { // the second answer may be cached
+		masked, err := c.Render(config, h, nil, decide.Asker{})
+		if err != nil || !masked.Masked || masked.Revealed ||
+			!strings.HasSuffix(string(masked.Artifact), " <secret:chap/password>\n") {
+			t.Fatalf("%+v, %s, %v", masked, masked.Artifact, err)
+		}
+		revealed, err := c.Render(config, h, nil, decide.Asker{Reveal: true})
+		if err != nil || string(revealed.Artifact) != "# node-1 cGxhbnRlZC12YWx1ZS0zYw== "+value+"\n" {
+			t.Fatalf("%+v %v", revealed, err)
+		}
+		if !revealed.Revealed || revealed.Masked || revealed.Hash != masked.Hash || revealed.ETag == masked.ETag {
+			t.Errorf("revealed %s %s, masked %s %s", revealed.Hash, revealed.ETag, masked.Hash, masked.ETag)
+		}
+	}
+	for _, e := range c.hosts.entries.Values() {
+		if strings.Contains(string(e.value.latest.Artifact), value) {
+			t.Error("the value is cached")
+		}
+	}
+	values["chap/password"] = "changed"
+	if out, err := c.Render(config, h, nil, decide.Asker{Reveal: true}); err != nil ||
+		!strings.HasSuffix(string(out.Artifact), " changed\n") {
+		t.Errorf("a changed Secret is not served: %+v, %v", out, err)
+	}
+	delete(values, "chap/password")
+	_, err := c.Render(config, h, nil, decide.Asker{Reveal: true})
+	if err == nil || !strings.HasSuffix(err.Sentence, "cannot be rendered for host a/node-1: there is no Secret a/chap") {
+		t.Errorf("%v", err)
+	}
+	// A template without Secrets is not rendered a second time.
+	plain := kickstart("# {{ .Name }}\n")
+	first, _ := c.Render(plain, h, nil, decide.Asker{})
+	if second, _ := c.Render(plain, h, nil, decide.Asker{Reveal: true}); first != second {
+		t.Error("a template without Secrets has another result for the machine")
+	}
+}
+
+// A value that makes the config invalid is in no error.
+func TestNoErrorQuotesTheValueOfASecret(t *testing.T) {
+	const value = "planted: [value"
+	c := New(Options{Secret: func(string, string, string) (string, error) { return value, nil }})
+	defer c.Close()
+	h := node(1)
+	config := butaneTemplate("variant: fcos\nversion: 1.5.0\n" +
+		"storage: {files: [{path: /a, contents: {inline: {{ secret \"s\" \"k\" }}}}]}\n")
+	if masked, err := c.Render(config, h, nil, decide.Asker{}); err != nil {
+		t.Fatalf("%+v %v", masked, err)
+	}
+	_, err := c.Render(config, h, nil, decide.Asker{Reveal: true})
+	if err == nil || strings.Contains(err.Sentence, "planted") ||
+		!strings.HasSuffix(err.Sentence, "with the values of its Secrets it does not compile") {
+		t.Errorf("%v", err)
+	}
+}
