@@ -55,6 +55,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 		delay = 0
 	}
 	var upTo uint64
+	var padded bool // before upTo
 	var since, notBefore time.Time
 	failed := func(err error) {
 		upTo, notBefore = 0, time.Now().Add(cleanRetry)
@@ -72,8 +73,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 		switch {
 		case time.Now().Before(notBefore):
 			continue
-		case !pad && int64(f.keys.Deleted()) < max(int64(f.opts.TombstoneLimit), f.count()), len(f.metrics.lostKeys()) > 0,
-			f.foreign.Load():
+		case !f.isDue(pad):
 			upTo = 0
 			continue
 		case upTo == 0:
@@ -81,26 +81,30 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 				failed(err)
 				continue
 			}
-			upTo, since = f.mirror.revision(), time.Now()
+			upTo, padded, since = f.mirror.revision(), pad, time.Now()
 		}
 		if time.Since(since) < delay {
 			continue
 		}
 		began := time.Now()
 		moved, err := f.clean(ctx, stream, upTo)
+		if err == nil && padded {
+			err = f.forgetFormerKeys(ctx, stream)
+		}
 		if err != nil {
 			failed(err)
 			continue
 		}
-		if pad && f.formerKeys {
-			if err := f.forgetFormerKeys(ctx, stream); err != nil {
-				failed(err)
-				continue
-			}
-		}
 		final, upTo = true, 0
 		f.opts.Logger.Info("cleaned the bucket of tombstones", "rewritten", moved, "took", time.Since(began))
 	}
+}
+
+// isDue reports whether the bucket can be cleaned, and has to be: because former files have to go, or because
+// of many tombstones.
+func (f *cleaner) isDue(pad bool) bool {
+	many := int64(f.keys.Deleted()) >= max(int64(f.opts.TombstoneLimit), f.count())
+	return (pad || many) && len(f.metrics.lostKeys()) == 0 && !f.foreign.Load()
 }
 
 // beginCleaning lets the server begin a new file, if that is needed.

@@ -154,6 +154,9 @@ const (
 
 // forgetFormerKeys is called once nothing of other keys than the present one is in the files.
 func (f *cleaner) forgetFormerKeys(ctx context.Context, stream jetstream.Stream) error {
+	if !f.formerKeys || f.mirror.staleEntries() > 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	sample, _, err := f.makeSample(ctx)
