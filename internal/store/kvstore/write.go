@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+
+	"glowplug/internal/store/encryption"
 )
 
 // state is what an update or a delete starts from.
@@ -326,8 +328,11 @@ func (s *contents) alarm(c change) {
 }
 
 func (s *contents) logDamaged(c change) {
-	s.opts.Logger.Error(fmt.Sprintf("a stored object is damaged: %v. %s", c.corrupt, s.remedy()),
-		"object", s.kind.Resource+"/"+c.key, "revision", c.rev)
+	message := fmt.Sprintf("a stored object is damaged: %v. %s", c.corrupt, s.remedy())
+	if errors.As(c.corrupt, new(*encryption.KeyError)) { // whose remedy is another one
+		message = "a stored object cannot be read: " + c.corrupt.Error()
+	}
+	s.opts.Logger.Error(message, "object", s.kind.Resource+"/"+c.key, "revision", c.rev)
 }
 
 // count returns the number of objects.
