@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -65,6 +66,9 @@ func openKeys(a builder) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.onClose(cancel)
 	if a.keys, err = encryption.Load(ctx, file, "glowplug"); err != nil {
+		if a.settings.Encrypt {
+			return bad(flag, "the key of the store cannot be read: put the copy of %s back: %v", file, err)
+		}
 		return bad(flag, "%v", err)
 	}
 	var resources []schema.GroupResource
@@ -90,16 +94,19 @@ func checkKeys(ctx context.Context, a *App) {
 			return nil // what cannot be asked now is asked again before the bucket is read
 		})
 	}
-	err := checks.Wait()
+	err, file := checks.Wait(), encryptionFile(a.settings)
 	switch {
 	case err == nil && a.madeKey:
 		a.log.Info("made a key for the store: keep a copy of it apart from the store, which cannot be read without it",
-			"file", encryptionFile(a.settings))
+			"file", file)
 		return
 	case err == nil:
 		return
 	case a.madeKey:
-		_ = os.Remove(encryptionFile(a.settings)) // nothing is encrypted with the new key
+		_ = os.Remove(file) // nothing is encrypted with the new key
+	}
+	if file != "" {
+		err = fmt.Errorf("%w. The keys are read from %s", err, file)
 	}
 	a.failed <- err
 	<-ctx.Done() // so that no store is opened

@@ -166,7 +166,10 @@ spec: {bootMACAddress: "52:54:00:00:00:01", ip: 127.0.0.1}
 	if got := s.kubectl("", "get", "--raw", rendered); !strings.Contains(got, plantedSecret) {
 		t.Errorf("the rendering for somebody who may read the Secret: %s", got)
 	}
-	viewed := s.kubectl("", "get", "--raw", rendered, "--as=vic")
+	viewed, warned, err := s.tryKubectl("", "get", "--raw", rendered, "--as=vic")
+	if err != nil || !strings.Contains(warned, "placeholders stand for the values of Secrets") {
+		t.Errorf("%v %s", err, warned)
+	}
 	if !strings.Contains(viewed, "%3Csecret%3Ajoin%2Ftoken%3E") {
 		t.Errorf("the rendering for a viewer has no placeholder: %s", viewed)
 	}
@@ -194,5 +197,9 @@ spec: {bootMACAddress: "52:54:00:00:00:01", ip: 127.0.0.1}
 	s.kubectl("", "delete", "secret", "join", "-n", "rack-a")
 	if a := ask(); a.status != http.StatusServiceUnavailable || strings.Contains(a.body, plantedSecret) {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+	explained := get(t, s.admin("/api/v1/explain?mac=52:54:00:00:00:01")).body
+	if !strings.Contains(explained, "there is no Secret rack-a/join") {
+		t.Errorf("the explanation does not have the missing Secret: %s", explained)
 	}
 }

@@ -30,9 +30,6 @@ func ParseTemplate(src Source) (*Template, report.Report) {
 	return &Template{src: src, parsed: parsed}, found
 }
 
-// NamesSecrets reports whether the template calls the function secret.
-func (t *Template) NamesSecrets() bool { return t.parsed.NamesSecrets() }
-
 // checkTemplate is Compile for a template: it is compiled for each host later.
 func checkTemplate(src Source) (*Artifact, report.Report) {
 	t, found := ParseTemplate(src)

@@ -33,7 +33,7 @@ var builtin = map[string]bool{
 var functions = func() map[string]reflect.Value {
 	all := map[string]any{
 		"index": index, "print": fmt.Sprint, "println": fmt.Sprintln, "printf": fmt.Sprintf,
-		"toYaml": toYaml, "required": required, secretName: placeholder, "urlquery": text.URLQueryEscaper,
+		"toYaml": toYaml, "required": required, secretName: Placeholder, "urlquery": text.URLQueryEscaper,
 	}
 	library := sprig.GenericFuncMap()
 	for _, name := range fromLibrary {

@@ -136,6 +136,9 @@ type Facts struct {
 	Secret func(name, key string) (string, error) `json:"-"`
 }
 
+// SecretKey is a key of a Secret in the namespace of the config.
+type SecretKey struct{ Name, Key string }
+
 // NIC is a network card. An empty text is not known.
 type NIC struct{ MAC, IP, Hostname string }
 
@@ -153,14 +156,11 @@ func (f *Facts) secret() func(name, key string) (string, error) {
 	if f.Secret != nil {
 		return f.Secret
 	}
-	return placeholder
+	return Placeholder
 }
 
-// placeholder stands for the value of a Secret wherever a rendering is not for the machine itself.
-func placeholder(name, key string) (string, error) { return "<secret:" + name + "/" + key + ">", nil }
-
-// NamesSecrets reports whether the template calls the function secret.
-func (t *Template) NamesSecrets() bool { return t.named[secretName] }
+// Placeholder stands for the value of a Secret wherever a rendering is not for the machine itself.
+func Placeholder(name, key string) (string, error) { return "<secret:" + name + "/" + key + ">", nil }
 
 // known are the facts, as a template names them.
 var known = []string{"Hostname", "IP", "MAC", "Namespace", "Name", "Labels", "Annotations", "NICs"}

@@ -192,9 +192,10 @@ func (q quieter) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (q quieter) Handle(ctx context.Context, record slog.Record) error {
 	level := lowered(record.Level)
-	if strings.HasPrefix(record.Message, "oidc authenticator:") || record.Message == "failed to decrypt data" {
+	if strings.HasPrefix(record.Message, "oidc authenticator:") ||
+		record.Message == "failed to decrypt data" || record.Message == "failed to encrypt data" {
 		// The library says every ten seconds that an issuer does not answer, and of each value that it cannot be
-		// decrypted; packages oidc and kvstore say it once.
+		// encrypted or decrypted; packages oidc and kvstore say it once.
 		level = slog.LevelDebug
 	}
 	if !q.Handler.Enabled(ctx, level) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
@@ -129,21 +130,24 @@ func (r *renderedREST) mayRead(ctx context.Context, config *v1.IgnitionConfig) e
 func (r *renderedREST) final(ctx context.Context, config *v1.IgnitionConfig, host, spec string) (body []byte,
 	stale bool, failure *apierrors.StatusError) {
 	began, name, artifact := time.Now(), config.Namespace+"/"+config.Name, config.Compiled.Artifact
-	stale = config.Status.Phase == v1.PhaseError
+	stale, revealed := config.Status.Phase == v1.PhaseError, false
 	if config.Compiled.Template {
 		rendered, failure := r.forHost(ctx, config, host)
 		if failure != nil {
 			return nil, false, failure
 		}
-		artifact, stale = rendered.Artifact, rendered.Stale
+		artifact, stale, revealed = rendered.Artifact, rendered.Stale, rendered.Revealed
 	}
 	body, err := r.opts.Render(ctx, name, artifact, spec)
 	took := time.Since(began)
 	if err != nil {
 		failure := renderFailure(err)
 		r.seconds.WithLabelValues(strconv.Itoa(int(failure.ErrStatus.Code))).Observe(took.Seconds())
-		r.opts.Logger.Info("a config could not be rendered", "config", name, "error", failure.ErrStatus.Message,
-			"duration", took)
+		reason := failure.ErrStatus.Message
+		if revealed { // the message may quote the value of a Secret, in a URL for example
+			reason = "it is left out, since the config has values of Secrets"
+		}
+		r.opts.Logger.Info("a config could not be rendered", "config", name, "error", reason, "duration", took)
 		return nil, false, failure
 	}
 	r.seconds.WithLabelValues("200").Observe(took.Seconds())
@@ -173,6 +177,10 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 	rendered, failure := r.opts.Templates.Render(template, host, nil, decide.Asker{Gone: ctx.Done(), Reveal: reveal})
 	if failure != nil {
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
+	}
+	if len(rendered.Secrets) > 0 {
+		warning.AddWarning(ctx, "", "placeholders stand for the values of Secrets: to see these needs the verb get on all "+
+			"secrets of the namespace "+config.Namespace)
 	}
 	return rendered, nil
 }

@@ -71,7 +71,7 @@ type Cipher struct{ transformer value.Transformer }
 func (c *Cipher) Encrypt(ctx context.Context, storageKey string, plain []byte) ([]byte, error) {
 	encrypted, err := c.transformer.TransformToStorage(ctx, plain, value.DefaultContext(storageKey))
 	if err != nil {
-		return nil, fmt.Errorf("encrypting %s: %w", storageKey, err)
+		return nil, fmt.Errorf("the KMS plugin does not encrypt %s: %w", storageKey, err) // no other provider fails
 	}
 	return encrypted, nil
 }
@@ -85,9 +85,10 @@ func (c *Cipher) Decrypt(ctx context.Context, storageKey string, stored []byte) 
 	}
 	provider, key := keyOf(stored)
 	// The library has no error value for a key that the file does not have.
-	missing := strings.Contains(err.Error(), "no matching") || provider != "" && !c.encrypts(ctx, storageKey)
+	missing := err.Error() == noPrefix || provider != kms && strings.Contains(err.Error(), "no matching") ||
+		provider != "" && !c.encrypts(ctx, storageKey)
 	if provider == kms && !missing {
-		return nil, false, fmt.Errorf("decrypting %s: %w", storageKey, err)
+		return nil, false, fmt.Errorf("the KMS plugin does not decrypt %s: %w", storageKey, err)
 	}
 	return nil, false, &KeyError{StorageKey: storageKey, Provider: provider, Key: key, Missing: missing}
 }
@@ -95,8 +96,11 @@ func (c *Cipher) Decrypt(ctx context.Context, storageKey string, stored []byte) 
 // encrypts reports whether the file has a key for the resource.
 func (c *Cipher) encrypts(ctx context.Context, storageKey string) bool {
 	_, _, err := c.transformer.TransformFromStorage(ctx, []byte(prefix+":"), value.DefaultContext(storageKey))
-	return err != nil && strings.Contains(err.Error(), "no matching")
+	return err != nil && err.Error() == noPrefix
 }
+
+// noPrefix is the library's error of a value that begins with none of the prefixes of the file.
+const noPrefix = "no matching prefix found"
 
 const (
 	// prefix begins every encrypted value: k8s:enc:provider:version:key:…

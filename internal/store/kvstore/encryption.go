@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"glowplug/internal/store/encryption"
 	"glowplug/internal/store/question"
 )
 
@@ -59,34 +58,34 @@ func (b *bucket) CheckKeys(ctx context.Context, js jetstream.JetStream) error {
 	return nil
 }
 
-// openSample decrypts a sample, and returns which key it is of; "" is none.
-func (b *bucket) openSample(ctx context.Context, sample string) (key string, err error) {
+// openSample decrypts a sample, and returns whether new values are encrypted with its key.
+func (b *bucket) openSample(ctx context.Context, sample string) (present bool, err error) {
 	encrypted := []byte(sampleText)
 	if sample != plainSample {
 		if encrypted, err = base64.StdEncoding.DecodeString(sample); err != nil {
-			return "", fmt.Errorf("the metadata %s of the stream %s cannot be read: %w", samplesKey, b.streamName, err)
+			return false, fmt.Errorf("the metadata %s of the stream %s cannot be read: %w", samplesKey, b.streamName, err)
 		}
 	}
-	_, _, err = b.opts.Cipher.Decrypt(ctx, b.prefix, encrypted)
-	return encryption.Key(encrypted), err
+	_, stale, err := b.opts.Cipher.Decrypt(ctx, b.prefix, encrypted)
+	return !stale, err
 }
 
 // makeSample returns a sample of the key that values are encrypted with now.
-func (b *bucket) makeSample(ctx context.Context) (sample, key string, err error) {
+func (b *bucket) makeSample(ctx context.Context) (string, error) {
 	encrypted, err := b.opts.Cipher.Encrypt(ctx, b.prefix, []byte(sampleText))
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
-	if key = encryption.Key(encrypted); key == "" {
-		return plainSample, "", nil
+	if string(encrypted) == sampleText {
+		return plainSample, nil
 	}
-	return base64.StdEncoding.EncodeToString(encrypted), key, nil
+	return base64.StdEncoding.EncodeToString(encrypted), nil
 }
 
 // adjustSamples makes sure that the bucket has a sample of the present key. It is called
 // before a session writes.
 func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, info *jetstream.StreamInfo) error {
-	sample, present, err := f.makeSample(ctx)
+	sample, err := f.makeSample(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,17 +94,16 @@ func (f *follower) adjustSamples(ctx context.Context, js jetstream.JetStream, in
 	if samples == nil && info.State.LastSeq >= firstSeq {
 		samples = []string{plainSample}
 	}
+	known := samples == nil && sample == plainSample
 	for _, s := range samples {
-		key, err := f.openSample(ctx, s)
+		present, err := f.openSample(ctx, s)
 		if err != nil {
 			return err
 		}
-		if key == present {
-			f.formerKeys = len(samples) > 1
-			return nil
-		}
+		known = known || present
 	}
-	if samples == nil && present == "" {
+	if known {
+		f.formerKeys = len(samples) > 1
 		return nil
 	}
 	f.formerKeys = len(samples) > 0
@@ -159,7 +157,7 @@ func (f *cleaner) forgetFormerKeys(ctx context.Context, stream jetstream.Stream)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	sample, _, err := f.makeSample(ctx)
+	sample, err := f.makeSample(ctx)
 	if err != nil {
 		return err
 	}

@@ -217,6 +217,33 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
+// A new key with the name of the former one is another key: the former one is needed until all is rewritten, and
+// then no more.
+func TestKeyRotationUnderOneName(t *testing.T) {
+	dir := t.TempDir()
+	s := openEncrypted(t, dir, cipher(t, "one=a"))
+	s.create(t, "node-1")
+	s.stop()
+	s = openEncrypted(t, dir, cipher(t, "one=b", "one=a"))
+	s.create(t, "node-2")
+	s.stop()
+	for _, letter := range []string{"a", "b"} {
+		server := startEmbedded(t, dir)
+		alone := newEncrypted(server, cipher(t, "one="+letter))
+		if err := alone.CheckKeys(t.Context(), connect(t, server)); !errors.As(err, new(*encryption.KeyError)) {
+			t.Errorf("the key %s alone: %v", letter, err)
+		}
+		stopEmbedded(t, server)
+	}
+	s = openEncrypted(t, dir, cipher(t, "one=b", "one=a"))
+	s.rewriteAll(t)
+	s.stop()
+	s = openEncrypted(t, dir, cipher(t, "one=b"))
+	if s.read(t, "node-1") != planted || s.read(t, "node-2") != planted {
+		t.Error("the values are not those that were written")
+	}
+}
+
 // A server without the key, or with another one under its name, opens nothing and changes nothing.
 func TestMissingKeyRefusesAndChangesNothing(t *testing.T) {
 	dir := t.TempDir()

@@ -175,7 +175,7 @@ func (b *bucket) message(ctx context.Context, w write) (msg *nats.Msg, id string
 		msg.Header.Set(kvOperation, "DEL")
 	} else {
 		if msg.Data, err = b.opts.Cipher.Encrypt(ctx, b.storageKey(w.key), w.value); err != nil {
-			refused := apierrors.NewServiceUnavailable(fmt.Sprintf("%v: look at the KMS plugin", err))
+			refused := apierrors.NewServiceUnavailable(err.Error())
 			refused.ErrStatus.Details = retryDetails
 			return nil, "", refused
 		}

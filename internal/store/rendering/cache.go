@@ -4,6 +4,7 @@
 package rendering
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,8 +54,8 @@ type Result struct {
 
 	// stack are its layers; nil without layers.
 	stack *snapshot.Stack
-	// namesSecrets is true where the template has values of Secrets.
-	namesSecrets bool
+	// secrets are the Secrets for whose values it has placeholders.
+	secrets []template.SecretKey
 }
 
 // Options are the parts of a Cache.
@@ -128,10 +129,29 @@ func (c *Cache) Busy() bool {
 func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	masked, failure := c.masked(config, host, facts, asker)
-	if failure != nil || !masked.Masked || !asker.Reveal {
+	if failure != nil || len(masked.Secrets) == 0 {
 		return masked, failure
 	}
-	return c.reveal(masked, config, host, facts, asker)
+	failing := "" // the newest version of the template, for whatever reason
+	if e := c.entryOf(machineOf(config, host, facts)); e != nil && e.latest.Artifact == nil {
+		failing = reasonOf(config, e.latest)
+	}
+	if facts == nil {
+		facts = host.Facts()
+	}
+	for _, s := range masked.Secrets {
+		if _, err := c.valueOf(config, s.Name, s.Key); err != nil {
+			return nil, unrenderable(config, host, facts, err.Error())
+		}
+	}
+	if !asker.Reveal {
+		return masked, nil
+	}
+	revealed, reason, failure := c.reveal(masked, config, host, facts, asker)
+	if reason != "" {
+		failure = unrenderable(config, host, facts, cmp.Or(failing, reason))
+	}
+	return revealed, failure
 }
 
 // masked renders a template with placeholders for the values of Secrets.
@@ -148,7 +168,6 @@ func (c *Cache) masked(config *snapshot.Config, host *snapshot.Host, facts *temp
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 	defer cancel()
 	result, err := c.result(ctx, asker.Gone, &task, machine, facts, sourcesOfAsker(host, &asker))
-	name := nameOf(config)
 	if err != nil {
 		return nil, unrendered(config, host, facts, err)
 	}
@@ -163,11 +182,20 @@ func (c *Cache) masked(config *snapshot.Config, host *snapshot.Host, facts *temp
 	case host != nil && e != nil && e.good != nil:
 		return servedConfig(config, e.good, true), nil
 	}
-	reason := result.Message
+	return nil, unrenderable(config, host, facts, reasonOf(config, result))
+}
+
+// reasonOf returns why a result has no artifact.
+func reasonOf(config *snapshot.Config, result *Result) string {
 	if config.Confidential { // it quotes the source, and explain shows it to every viewer
-		reason = "the reason is confidential"
+		return "the reason is confidential"
 	}
-	return nil, fault.New(fault.Unavailable, name+" cannot be rendered for "+describe(host, facts)+": "+reason)
+	return result.Message
+}
+
+// unrenderable returns the fault of a template whose rendering fails.
+func unrenderable(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, reason string) *fault.Error {
+	return fault.New(fault.Unavailable, nameOf(config)+" cannot be rendered for "+describe(host, facts)+": "+reason)
 }
 
 // nameOf names a template in a sentence.
@@ -339,6 +367,6 @@ func servedConfig(config *snapshot.Config, r *Result, stale bool) *snapshot.Conf
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
-	out.Stale, out.Stack, out.Masked = out.Stale || stale, r.stack, r.namesSecrets
+	out.Stale, out.Stack, out.Secrets = out.Stale || stale, r.stack, r.secrets
 	return &out
 }

@@ -3,6 +3,7 @@ package rendering
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
@@ -10,26 +11,40 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// errNoSecrets is the error of a cache without Secrets.
-var errNoSecrets = errors.New("there are no Secrets here")
+// maxSecrets bounds the Secrets that are recorded of one rendering.
+const maxSecrets = 256
 
-// reveal renders a template once more, with the values of Secrets. The result is for the machine alone: it is
-// not cached, its hash is that of the masked rendering, and no error quotes a value.
-func (c *Cache) reveal(masked, config *snapshot.Config, host *snapshot.Host, facts *template.Facts,
-	asker decide.Asker) (*snapshot.Config, *fault.Error) {
-	if facts == nil {
-		facts = host.Facts()
-	}
-	var missing error
+// recording returns facts with placeholders for the values of Secrets, and records which are named.
+func recording(facts *template.Facts, named *[]template.SecretKey) *template.Facts {
 	with := *facts
-	with.Secret = func(name, key string) (value string, err error) {
-		err = errNoSecrets
-		if c.opts.Secret != nil {
-			value, err = c.opts.Secret(config.Namespace, name, key)
+	with.Secret = func(name, key string) (string, error) {
+		if at := (template.SecretKey{Name: name, Key: key}); len(*named) < maxSecrets && !slices.Contains(*named, at) {
+			*named = append(*named, at)
 		}
-		if err != nil && missing == nil {
-			missing = err
-		}
+		return template.Placeholder(name, key)
+	}
+	return &with
+}
+
+// valueOf returns the value of a Secret in the namespace of a config. Its error quotes the name and the key.
+func (c *Cache) valueOf(config *snapshot.Config, name, key string) (string, error) {
+	if c.opts.Secret == nil {
+		return "", errors.New("there are no Secrets here")
+	}
+	return c.opts.Secret(config.Namespace, name, key)
+}
+
+// reveal renders a template once more, with the values of Secrets, of which those of the masked rendering are
+// there. The result is for the machine alone: it is not cached, and its hash is that of the masked rendering. The
+// reason why there is none is not the message of the failure, which may quote a value. So may the name of a Secret
+// that the masked rendering does not have.
+func (c *Cache) reveal(masked, config *snapshot.Config, host *snapshot.Host, facts *template.Facts,
+	asker decide.Asker) (out *snapshot.Config, reason string, failure *fault.Error) {
+	isMissing := false
+	with := *facts
+	with.Secret = func(name, key string) (string, error) {
+		value, err := c.valueOf(config, name, key)
+		isMissing = isMissing || err != nil
 		return value, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
@@ -47,16 +62,15 @@ func (c *Cache) reveal(masked, config *snapshot.Config, host *snapshot.Host, fac
 	task := c.Task(config)
 	made, err := c.inSlot(ctx, &task, &with, sourcesOfAsker(host, &asker), func(*Result) {})
 	if err != nil {
-		return nil, unrendered(config, host, facts, err)
+		return nil, "", unrendered(config, host, facts, err)
 	}
-	if made.Artifact == nil {
-		reason := "with the values of its Secrets it does not compile"
-		if missing != nil {
-			reason = missing.Error()
-		}
-		return nil, fault.New(fault.Unavailable, nameOf(config)+" cannot be rendered for "+describe(host, facts)+": "+reason)
+	switch {
+	case made.Artifact == nil && isMissing:
+		return nil, "it names a Secret that is not there by the value of another one", nil
+	case made.Artifact == nil:
+		return nil, "with the values of its Secrets it does not compile, although it does with placeholders", nil
 	}
-	out := servedConfig(config, made, false)
-	out.Masked, out.Revealed, out.Hash = false, true, masked.Hash
-	return out, nil
+	out = servedConfig(config, made, false)
+	out.Revealed, out.Hash = true, masked.Hash
+	return out, "", nil
 }

@@ -32,7 +32,7 @@ func TestSecretsAreRevealedToTheMachineAlone(t *testing.T) {
 	config, h := kickstart(`# {{ .Name }} {{ secret "chap" "password" | b64enc }} {{ secret "chap" "password" }}`+"\n"), node(1)
 	for range 2 { // the second answer may be cached
 		masked, err := c.Render(config, h, nil, decide.Asker{})
-		if err != nil || !masked.Masked || masked.Revealed ||
+		if err != nil || len(masked.Secrets) != 1 || masked.Revealed ||
 			!strings.HasSuffix(string(masked.Artifact), " <secret:chap/password>\n") {
 			t.Fatalf("%+v, %s, %v", masked, masked.Artifact, err)
 		}
@@ -40,7 +40,7 @@ func TestSecretsAreRevealedToTheMachineAlone(t *testing.T) {
 		if err != nil || string(revealed.Artifact) != "# node-1 cGxhbnRlZC12YWx1ZS0zYw== "+value+"\n" {
 			t.Fatalf("%+v %v", revealed, err)
 		}
-		if !revealed.Revealed || revealed.Masked || revealed.Hash != masked.Hash || revealed.ETag == masked.ETag {
+		if !revealed.Revealed || revealed.Hash != masked.Hash || revealed.ETag == masked.ETag {
 			t.Errorf("revealed %s %s, masked %s %s", revealed.Hash, revealed.ETag, masked.Hash, masked.ETag)
 		}
 	}
@@ -58,6 +58,21 @@ func TestSecretsAreRevealedToTheMachineAlone(t *testing.T) {
 	_, err := c.Render(config, h, nil, decide.Asker{Reveal: true})
 	if err == nil || !strings.HasSuffix(err.Sentence, "cannot be rendered for host a/node-1: there is no Secret a/chap") {
 		t.Errorf("%v", err)
+	}
+	// Others than the machine learn of it as well.
+	if _, err := c.Render(config, h, nil, decide.Asker{}); err == nil || !strings.HasSuffix(err.Sentence, "no Secret a/chap") {
+		t.Errorf("%v", err)
+	}
+	// The value is no name or key in an error either.
+	values["chap/password"] = value
+	for _, source := range []string{
+		`# {{ secret (secret "chap" "password") "k" }}` + "\n", `# {{ secret "chap" (secret "chap" "password") }}` + "\n",
+		`# {{ if eq (secret "chap" "password") "` + value + `" }}{{ secret "other" "k" }}{{ end }}` + "\n",
+	} {
+		_, err := c.Render(kickstart(source), h, nil, decide.Asker{Reveal: true})
+		if err == nil || strings.Contains(err.Sentence, "planted") {
+			t.Errorf("%s: %v", source, err)
+		}
 	}
 	// A template without Secrets is not rendered a second time.
 	plain := kickstart("# {{ .Name }}\n")
@@ -80,7 +95,7 @@ func TestNoErrorQuotesTheValueOfASecret(t *testing.T) {
 	}
 	_, err := c.Render(config, h, nil, decide.Asker{Reveal: true})
 	if err == nil || strings.Contains(err.Sentence, "planted") ||
-		!strings.HasSuffix(err.Sentence, "with the values of its Secrets it does not compile") {
+		!strings.HasSuffix(err.Sentence, "with the values of its Secrets it does not compile, although it does with placeholders") {
 		t.Errorf("%v", err)
 	}
 }

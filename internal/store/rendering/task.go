@@ -97,6 +97,10 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	if t == nil {
 		return &Result{Message: failed}
 	}
+	var named []template.SecretKey
+	if facts.Secret == nil {
+		facts = recording(facts, &named)
+	}
 	made := c.opts.Render(t, facts)
 	if made.Artifact == nil {
 		return &Result{Message: made.Message()}
@@ -106,7 +110,7 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	if task.config.Stack != nil {
 		r = task.layOver(a)
 	}
-	r.namesSecrets = t.NamesSecrets()
+	r.secrets = named
 	switch {
 	case r.Message != "":
 		return r

@@ -3,10 +3,13 @@
 package secrets
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -64,6 +67,9 @@ func (s *Secrets) get(namespace, name string) (*v1.Secret, error) {
 	if secret := s.secrets[types.NamespacedName{Namespace: namespace, Name: name}]; secret != nil {
 		return secret, nil
 	}
+	if name == "" || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("%q is no name of a Secret: give the name alone, of one in the namespace %s", name, namespace)
+	}
 	return nil, fmt.Errorf("there is no Secret %s/%s", namespace, name)
 }
 
@@ -74,11 +80,19 @@ func (s *Secrets) Value(namespace, name, key string) (string, error) {
 		return "", err
 	}
 	value, ok := secret.Data[key]
-	if !ok {
+	switch {
+	case !ok:
 		return "", fmt.Errorf("the Secret %s/%s has no key %q", namespace, name, key)
+	case len(value) > maxText:
+		return "", fmt.Errorf("the value of %q in the Secret %s/%s is larger than 256 KiB", key, namespace, name)
+	case !utf8.Valid(value) || bytes.IndexByte(value, 0) >= 0:
+		return "", fmt.Errorf("the value of %q in the Secret %s/%s is no text: store it in base64", key, namespace, name)
 	}
 	return string(value), nil
 }
+
+// maxText bounds a value that is used as text, in bytes: that of a value in a template.
+const maxText = 256 << 10
 
 // chapKeys are the keys of the fields of CHAP credentials: ours, and that of the Secrets that Kubernetes uses for
 // its own iSCSI volumes.
@@ -101,6 +115,10 @@ func (s *Secrets) CHAP(namespace string, chap *v1.CHAP) (v1.CHAP, error) {
 	for i, keys := range chapKeys {
 		for _, key := range keys {
 			values[i] = cmp.Or(values[i], string(secret.Data[key]))
+			if strings.HasSuffix(values[i], "\n") {
+				return v1.CHAP{}, fmt.Errorf("the value of %q in the Secret %s/%s ends in a line break: make it without one", key,
+					namespace, chap.SecretName)
+			}
 		}
 	}
 	found := v1.CHAP{

@@ -49,7 +49,7 @@ func TestCredentialsOfAnImage(t *testing.T) {
 		"empty password": {map[string]string{"username": "rack", "password": ""}, "rack", named, v1.CHAP{},
 			"data.password: Required"},
 		"a line break": {map[string]string{"username": "rack", "password": password + "\n"}, "rack", named, v1.CHAP{},
-			"data.password: Invalid"},
+			"ends in a line break"},
 		"the same each way": {map[string]string{"username": "rack", "password": password, "mutualUsername": "t",
 			"mutualPassword": password}, "rack", named, v1.CHAP{}, "data.mutualPassword: Invalid"},
 	} {

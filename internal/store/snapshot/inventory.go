@@ -148,9 +148,10 @@ type Config struct {
 	// Hash is "sha256:" and the hex digest of Artifact; ETag is Hash in quotes.
 	Hash, ETag      string
 	IgnitionVersion string
-	// Masked is true for a rendering that has placeholders in place of the values of Secrets, and Revealed for
-	// one that has the values, whose Hash is that of the masked one. Neither is stored.
-	Masked, Revealed bool
+	// Secrets are those of a rendering that has placeholders in place of their values. Revealed is true for one
+	// that has the values, whose Hash is that of the other. Neither is stored.
+	Secrets  []template.SecretKey
+	Revealed bool
 	// Servable are the Ignition spec versions that it can be converted to; none where that
 	// is not known.
 	Servable ignition.Specs
