@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -300,5 +301,8 @@ func TestEncryptedValueBelongsToItsObject(t *testing.T) {
 	eventually(t, "the moved value is noticed", func() bool { return len(s.Lost()) == 1 })
 	if e := s.mirror.get("default/node-2"); e != nil {
 		t.Errorf("%s is read", e.Value)
+	}
+	if lost := s.Lost(); !slices.Equal(lost, []string{"default/node-2"}) || s.read(t, "node-1") != planted {
+		t.Errorf("lost are %v", lost)
 	}
 }

@@ -67,6 +67,7 @@ func TestSecretsAreRevealedToTheMachineAlone(t *testing.T) {
 	values["chap/password"] = value
 	for _, source := range []string{
 		`# {{ secret (secret "chap" "password") "k" }}` + "\n", `# {{ secret "chap" (secret "chap" "password") }}` + "\n",
+		`# {{ $v := secret "chap" "password" }}{{ if hasPrefix "planted" $v }}{{ secret $v "k" }}{{ end }}` + "\n",
 		`# {{ if eq (secret "chap" "password") "` + value + `" }}{{ secret "other" "k" }}{{ end }}` + "\n",
 	} {
 		_, err := c.Render(kickstart(source), h, nil, decide.Asker{Reveal: true})
