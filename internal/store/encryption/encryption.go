@@ -67,7 +67,7 @@ func (k *Keys) Of(resource schema.GroupResource) *Cipher {
 type Cipher struct{ transformer value.Transformer }
 
 // Encrypt encrypts the value of a storage key with the first provider of the file. A value
-// cannot be decrypted under another storage key; secretbox alone does not bind them.
+// cannot be decrypted under another storage key, but with secretbox and aescbc, which do not bind them.
 func (c *Cipher) Encrypt(ctx context.Context, storageKey string, plain []byte) ([]byte, error) {
 	encrypted, err := c.transformer.TransformToStorage(ctx, plain, value.DefaultContext(storageKey))
 	if err != nil {
