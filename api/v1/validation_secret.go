@@ -51,7 +51,8 @@ func validateSecretKeys(data *field.Path, secret *Secret) (errs field.ErrorList)
 	has := func(key string) bool { _, ok := secret.Data[key]; return ok }
 	if secret.Type == SecretBasicAuth {
 		if !slices.ContainsFunc(keys, has) {
-			errs = append(errs, field.Required(data, "a Secret of the type "+secret.Type+" has a username or a password"))
+			errs = append(errs, field.Required(data,
+				"a Secret of the type "+secret.Type+" has a username or a password"))
 		}
 		return errs
 	}

@@ -22,8 +22,8 @@ const encryptionFlag = "encryption-provider-config"
 
 // addEncryptionFlags declares the flags of the encryption of the store.
 func addEncryptionFlags(fs *pflag.FlagSet, o *Options) {
-	fs.StringVar(&o.EncryptionConfig, encryptionFlag, "", "YAML file with the keys that the store is encrypted with, an "+
-		"EncryptionConfiguration as for kube-apiserver; read at the start (default: the store is not encrypted)")
+	fs.StringVar(&o.EncryptionConfig, encryptionFlag, "", "YAML file with the keys that the store is encrypted with, "+
+		"an EncryptionConfiguration as for kube-apiserver; read at the start (default: the store is not encrypted)")
 	fs.BoolVar(&o.Encrypt, "encrypt", false, "encrypt the store with a key that the first start makes in "+
 		encryption.OwnFile+" of --pki-dir; without that file nothing of the store can be read")
 }

@@ -179,8 +179,8 @@ func (r *renderedREST) forHost(ctx context.Context, config *v1.IgnitionConfig, n
 		return nil, apierrors.NewServiceUnavailable(failure.Sentence)
 	}
 	if len(rendered.Secrets) > 0 {
-		warning.AddWarning(ctx, "", "placeholders stand for the values of Secrets: to see these needs the verb get on all "+
-			"secrets of the namespace "+config.Namespace)
+		warning.AddWarning(ctx, "", "placeholders stand for the values of Secrets: to see these needs the verb get on "+
+			"all secrets of the namespace "+config.Namespace)
 	}
 	return rendered, nil
 }

@@ -143,7 +143,8 @@ func keyOf(stored []byte) (provider, key string) {
 type KeyError struct {
 	// StorageKey is that of the value, such as /secrets/default/chap, or of a whole bucket, such as /secrets/.
 	StorageKey string
-	// Provider and Key have encrypted the value; both are "" for one that is not encrypted.
+	// Provider is the encryption provider of the value, and Key the name of its key. Both are "" for a value in plain
+	// text.
 	Provider, Key string
 	// Missing is true where the server does not have the key, and false where it has another one
 	// under that name, or the value was changed.
@@ -157,13 +158,13 @@ func (e *KeyError) Error() string {
 	}
 	switch {
 	case e.Provider == "":
-		return fmt.Sprintf("%s is not encrypted, and the encryption configuration lets no such value be read: add the provider "+
-			"identity as the last one, then encrypt the values with `glowplug rewrite`", what)
+		return fmt.Sprintf("%s is not encrypted, and the encryption configuration lets no such value be read: add the "+
+			"provider identity as the last one, then encrypt the values with `glowplug rewrite`", what)
 	case e.Missing:
-		return fmt.Sprintf("%s is encrypted with the key %q of the provider %s, which this server does not have: give the file "+
-			"with this key as --encryption-provider-config, or --encrypt with the "+OwnFile+" that it made", what, e.Key,
-			e.Provider)
+		return fmt.Sprintf("%s is encrypted with the key %q of the provider %s, which this server does not have: give the "+
+			"file with this key as --encryption-provider-config, or --encrypt with the "+OwnFile+" that it made", what,
+			e.Key, e.Provider)
 	}
-	return fmt.Sprintf("%s cannot be decrypted with the key %q of the provider %s: this server has another key under that "+
-		"name, or the value was changed", what, e.Key, e.Provider)
+	return fmt.Sprintf("%s cannot be decrypted with the key %q of the provider %s: this server has another key under "+
+		"that name, or the value was changed", what, e.Key, e.Provider)
 }

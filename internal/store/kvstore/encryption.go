@@ -63,7 +63,8 @@ func (b *bucket) openSample(ctx context.Context, sample string) (present bool, e
 	encrypted := []byte(sampleText)
 	if sample != plainSample {
 		if encrypted, err = base64.StdEncoding.DecodeString(sample); err != nil {
-			return false, fmt.Errorf("the metadata %s of the stream %s cannot be read: %w", samplesKey, b.streamName, err)
+			return false, fmt.Errorf("the metadata %s of the stream %s cannot be read: %w", samplesKey, b.streamName,
+				err)
 		}
 	}
 	_, stale, err := b.opts.Cipher.Decrypt(ctx, b.prefix, encrypted)

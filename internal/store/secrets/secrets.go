@@ -68,7 +68,8 @@ func (s *Secrets) get(namespace, name string) (*v1.Secret, error) {
 		return secret, nil
 	}
 	if name == "" || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("%q is no name of a Secret: give the name alone, of one in the namespace %s", name, namespace)
+		return nil, fmt.Errorf("%q is no name of a Secret: give the name alone, of one in the namespace %s", name,
+			namespace)
 	}
 	return nil, fmt.Errorf("there is no Secret %s/%s", namespace, name)
 }
@@ -86,7 +87,8 @@ func (s *Secrets) Value(namespace, name, key string) (string, error) {
 	case len(value) > maxText:
 		return "", fmt.Errorf("the value of %q in the Secret %s/%s is larger than 256 KiB", key, namespace, name)
 	case !utf8.Valid(value) || bytes.IndexByte(value, 0) >= 0:
-		return "", fmt.Errorf("the value of %q in the Secret %s/%s is no text: store it in base64", key, namespace, name)
+		return "", fmt.Errorf("the value of %q in the Secret %s/%s is no text: store it in base64", key, namespace,
+			name)
 	}
 	return string(value), nil
 }
@@ -98,7 +100,8 @@ const maxText = 256 << 10
 // its own iSCSI volumes.
 var chapKeys = [4][2]string{
 	{v1.SecretUsername, "node.session.auth.username"}, {v1.SecretPassword, "node.session.auth.password"},
-	{v1.SecretMutualUsername, "node.session.auth.username_in"}, {v1.SecretMutualPassword, "node.session.auth.password_in"},
+	{v1.SecretMutualUsername, "node.session.auth.username_in"},
+	{v1.SecretMutualPassword, "node.session.auth.password_in"},
 }
 
 // CHAP returns the credentials of an image in a namespace: those in its object, or in the Secret that it
@@ -116,8 +119,8 @@ func (s *Secrets) CHAP(namespace string, chap *v1.CHAP) (v1.CHAP, error) {
 		for _, key := range keys {
 			values[i] = cmp.Or(values[i], string(secret.Data[key]))
 			if strings.HasSuffix(values[i], "\n") {
-				return v1.CHAP{}, fmt.Errorf("the value of %q in the Secret %s/%s ends in a line break: make it without one", key,
-					namespace, chap.SecretName)
+				return v1.CHAP{}, fmt.Errorf("the value of %q in the Secret %s/%s ends in a line break: make it without one",
+					key, namespace, chap.SecretName)
 			}
 		}
 	}
