@@ -59,6 +59,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1.NamespaceSpec{}.OpenAPIModelName():                            schema_glowplug_api_v1_NamespaceSpec(ref),
 		v1.NamespaceStatus{}.OpenAPIModelName():                          schema_glowplug_api_v1_NamespaceStatus(ref),
 		v1.ObjectReference{}.OpenAPIModelName():                          schema_glowplug_api_v1_ObjectReference(ref),
+		v1.Provisioning{}.OpenAPIModelName():                             schema_glowplug_api_v1_Provisioning(ref),
+		v1.ProvisioningStatus{}.OpenAPIModelName():                       schema_glowplug_api_v1_ProvisioningStatus(ref),
 		v1.RenderedHosts{}.OpenAPIModelName():                            schema_glowplug_api_v1_RenderedHosts(ref),
 		v1.Secret{}.OpenAPIModelName():                                   schema_glowplug_api_v1_Secret(ref),
 		v1.SecretList{}.OpenAPIModelName():                               schema_glowplug_api_v1_SecretList(ref),
@@ -445,11 +447,17 @@ func schema_glowplug_api_v1_BareMetalHostSpec(ref common.ReferenceCallback) comm
 							Ref:         ref(v1.BMC{}.OpenAPIModelName()),
 						},
 					},
+					"provisioning": {
+						SchemaProps: spec.SchemaProps{
+							Description: "provisioning limits when and how often the machine receives its config.",
+							Ref:         ref(v1.Provisioning{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1.BMC{}.OpenAPIModelName(), v1.NIC{}.OpenAPIModelName()},
+			v1.BMC{}.OpenAPIModelName(), v1.NIC{}.OpenAPIModelName(), v1.Provisioning{}.OpenAPIModelName()},
 	}
 }
 
@@ -507,6 +515,18 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"armed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "armed is the time at which a new value of that annotation was written. Without one it is the time at which the host was created.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"provisioning": {
+						SchemaProps: spec.SchemaProps{
+							Description: "provisioning is the use of the time in which the machine receives its config, if spec.provisioning or its namespace limits it.",
+							Ref:         ref(v1.ProvisioningStatus{}.OpenAPIModelName()),
+						},
+					},
 					"bootRecord": {
 						SchemaProps: spec.SchemaProps{
 							Description: "bootRecord is the position in the boot log of the newest record that this status includes, so that the server never applies a record twice.",
@@ -557,7 +577,7 @@ func schema_glowplug_api_v1_BareMetalHostStatus(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			v1.HardwareDetails{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1.HardwareDetails{}.OpenAPIModelName(), v1.ProvisioningStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2799,6 +2819,90 @@ func schema_glowplug_api_v1_ObjectReference(ref common.ReferenceCallback) common
 				},
 			},
 		},
+	}
+}
+
+func schema_glowplug_api_v1_Provisioning(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Provisioning limits when, how often and to whom the config of a machine is served. A field that is not set has the value of the namespace's annotation.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"window": {
+						SchemaProps: spec.SchemaProps{
+							Description: "window is the time after the creation of the host, or after it was armed again, in which the machine receives its config, such as 2h. It ends when the machine reports that it is provisioned. 0s is no limit. At most one year. Not with bootMode forever.",
+							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"maxFetches": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxFetches is how often the config is served after the host was created or armed again. Repeated requests from one address in one boot count once. 0 is no limit. At most 1,000. Not with bootMode forever.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Duration{}.OpenAPIModelName()},
+	}
+}
+
+func schema_glowplug_api_v1_ProvisioningStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ProvisioningStatus is the use of the time in which the machine receives its config.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"opened": {
+						SchemaProps: spec.SchemaProps{
+							Description: "opened is the time at which the host was created or armed again.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"closed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "closed is the time at which the machine reported that it is provisioned.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"fetches": {
+						SchemaProps: spec.SchemaProps{
+							Description: "fetches is how often the config was served since opened.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"firstClient": {
+						SchemaProps: spec.SchemaProps{
+							Description: "firstClient is the address that received it first.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"lastClient": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastClient is the address that received it last.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"boot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "boot is the number of the boot, as in bootCount, in which it was last counted.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"opened"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -10,7 +10,8 @@ const AnnotationStream = "glowplug.dev/stream"
 
 // annotations are those with a meaning for the server.
 var annotations = []string{
-	AnnotationIPXE, AnnotationIsolated, AnnotationRearm, AnnotationRejectBroken, AnnotationStream,
+	AnnotationIPXE, AnnotationIsolated, AnnotationMaxFetches, AnnotationRearm, AnnotationRejectBroken, AnnotationStream,
+	AnnotationWindow,
 }
 
 // AnnotationsHint says which annotations there are, for a key of UnknownAnnotations.

@@ -96,6 +96,9 @@ type BareMetalHostSpec struct {
 	// bmc is the management controller of the machine.
 	// +optional
 	BMC *BMC `json:"bmc,omitempty"`
+	// provisioning limits when and how often the machine receives its config.
+	// +optional
+	Provisioning *Provisioning `json:"provisioning,omitempty"`
 }
 
 // NIC is a network card.
@@ -156,6 +159,14 @@ type BareMetalHostStatus struct {
 	// effect.
 	// +optional
 	Rearmed string `json:"rearmed,omitempty"`
+	// armed is the time at which a new value of that annotation was written. Without one it is
+	// the time at which the host was created.
+	// +optional
+	Armed *metav1.Time `json:"armed,omitempty"`
+	// provisioning is the use of the time in which the machine receives its config, if
+	// spec.provisioning or its namespace limits it.
+	// +optional
+	Provisioning *ProvisioningStatus `json:"provisioning,omitempty"`
 	// bootRecord is the position in the boot log of the newest record that this status
 	// includes, so that the server never applies a record twice.
 	// +optional

@@ -88,6 +88,8 @@ func ValidateNamespace(namespace *Namespace) field.ErrorList {
 		parsedSecret(annotationPath(AnnotationIPXE), annotations[AnnotationIPXE], ipxe.ParseTemplate),
 		emptyOrOneOf(annotationPath(AnnotationRejectBroken), annotations[AnnotationRejectBroken], "true", "false"),
 		emptyOrOneOf(annotationPath(AnnotationIsolated), annotations[AnnotationIsolated], "true", "false"),
+		parsed(annotationPath(AnnotationWindow), annotations[AnnotationWindow], parseWindow),
+		parsed(annotationPath(AnnotationMaxFetches), annotations[AnnotationMaxFetches], parseFetches),
 	)
 }
 

@@ -37,7 +37,36 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 		parsed(path.Child("bmc", "address"), bmc.Address, scriptSafe),
 		parsed(path.Child("bmc", "username"), bmc.Username, scriptSafe),
 		validateSecretName(path.Child("bmc", "credentialsName"), bmc.CredentialsName, bmc.Username+bmc.Password),
+		validateProvisioning(path.Child("provisioning"), spec),
 	)
+}
+
+// validateProvisioning checks the limits for the config of a host. A machine with bootMode forever
+// needs its config at each boot.
+func validateProvisioning(path *field.Path, spec *BareMetalHostSpec) field.ErrorList {
+	p := cmp.Or(spec.Provisioning, &Provisioning{})
+	var errs field.ErrorList
+	if w := p.Window; w != nil {
+		errs = append(errs, validateLimit(path.Child("window"), w.Duration.String(), isWindow(w.Duration), errWindow,
+			w.Duration != 0, spec.BootMode)...)
+	}
+	if n := p.MaxFetches; n != nil {
+		errs = append(errs, validateLimit(path.Child("maxFetches"), *n, *n >= 0 && *n <= maxMaxFetches, errFetches,
+			*n != 0, spec.BootMode)...)
+	}
+	return errs
+}
+
+// validateLimit checks one limit of a host with a boot mode.
+func validateLimit(path *field.Path, value any, isValid bool, want error, isLimit bool, mode string) field.ErrorList {
+	switch {
+	case !isValid:
+		return field.ErrorList{field.Invalid(path, value, want.Error())}
+	case isLimit && mode == BootForever:
+		return field.ErrorList{field.Forbidden(path, "a machine with bootMode forever needs its config at each boot; "+
+			"remove the field, or set bootMode once")}
+	}
+	return nil
 }
 
 // validateNICs checks the network cards of a host.

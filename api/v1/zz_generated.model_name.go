@@ -211,6 +211,16 @@ func (in OwnCompilation) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Provisioning) OpenAPIModelName() string {
+	return "glowplug.api.v1.Provisioning"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ProvisioningStatus) OpenAPIModelName() string {
+	return "glowplug.api.v1.ProvisioningStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RenderedHosts) OpenAPIModelName() string {
 	return "glowplug.api.v1.RenderedHosts"
 }

@@ -21,7 +21,7 @@ type Getter interface {
 // planned is what the last plan of a host was made of.
 type planned struct {
 	config   string // its hash
-	hardware uint64
+	hardware uint32
 }
 
 // checkDisks writes the condition DataPreserved of a host whose disks are known, where its config or

@@ -209,6 +209,7 @@ func writeProgress(s *v1.BareMetalHostStatus, m *progress.Machine) {
 		p.State = s.State
 	}
 	s.State, s.Rearmed, s.BootCount, s.BootRecord = p.State, p.Rearmed, p.Boots, int64(p.Position)
+	s.Provisioning = p.Window.Status()
 	s.LastSeen, s.LastScript, s.LastBoot = timeOf(p.Seen), timeOf(p.Script), timeOf(p.Boot)
 	if m.Config != (snapshot.Ref{}) && !status.Seen.After(m.Progress.Seen) {
 		s.LastConfig, s.LastConfigHash = m.Config.String(), m.Hash
@@ -219,6 +220,7 @@ func writeProgress(s *v1.BareMetalHostStatus, m *progress.Machine) {
 func progressOf(s *v1.BareMetalHostStatus) snapshot.Progress {
 	p := snapshot.Progress{
 		State: s.State, Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)),
+		Window: snapshot.WindowOf(s.Provisioning),
 	}
 	for to, from := range map[*time.Time]*metav1.Time{&p.Seen: s.LastSeen, &p.Script: s.LastScript, &p.Boot: s.LastBoot} {
 		if from != nil {

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -59,10 +60,7 @@ func (d *Decider) Boot(req *Request) BootDecision {
 	b := BootDecision{Identity: q.dec.Identity, Err: err}
 	if b.Host != nil {
 		b.Notices = withoutIgnored(b.Notices)
-		b.Progress = b.Host.Progress
-		if d.opts.Progress != nil {
-			b.Progress = d.opts.Progress.Progress(b.Host)
-		}
+		b.Progress = progressOf(d.opts.Progress, b.Host)
 	}
 	switch {
 	case doubt != nil && b.Host != nil:
@@ -114,8 +112,12 @@ func (q *bootQuestion) boots(b *BootDecision) {
 	if b.Local {
 		return
 	}
+	if b.Err = q.refuseBoot(b); b.Err != nil {
+		b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
+		return
+	}
 	if b.Script = own.IPXE; b.Script == "" {
-		if b.Err = lostScript(q.opts.Lost, h); b.Err != nil {
+		if b.Err = lostNamespace(q.opts.Lost, h, mayHaveScript); b.Err != nil {
 			b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
 			return
 		}
@@ -126,6 +128,20 @@ func (q *bootQuestion) boots(b *BootDecision) {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
 		}
 	}
+}
+
+// refuseBoot returns an error where the machine would boot without its config, outside of its limits:
+// a script can say so, and an installer without a config says much less.
+func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
+	limits := q.view.Limits(b.Host)
+	if limits == (snapshot.Limits{}) || q.req.Type != IPXE || q.req.At.IsZero() || q.req.Caller.Believed {
+		return nil
+	}
+	p, _ := Advance(b.Host, b.Progress, ImageStep, q.req.At)
+	if closed := Closed(b.Host, p, limits, netip.Addr{}, q.req.At); closed != "" {
+		return fault.New(fault.Unavailable, "host "+b.Host.Ref.String()+" would receive no config: "+closed+armAgain)
+	}
+	return nil
 }
 
 // storedImage returns the image of a host, or an error where the objects say that it cannot

@@ -150,7 +150,9 @@ func mayDependOnIP(view snapshot.View, query match.Query, types []string, config
 func (q *configQuestion) pick(t *trace) {
 	q.view = q.opts.Inventory.View()
 	dec := &q.dec
-	dec.Err = q.identifyAndAdmit()
+	if dec.Err = q.identifyAndAdmit(); dec.Err == nil {
+		dec.Err = q.limit()
+	}
 	query := q.query()
 	if t != nil {
 		t.query, t.rules = query, q.view.Rules()

@@ -5,6 +5,7 @@ package decide
 
 import (
 	"net/netip"
+	"time"
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -44,6 +45,8 @@ type ConfigDecision struct {
 	Form *Form
 	// Tier is the rule that chose Config.
 	Tier match.Tier
+	// Limits are those for the config of Host.
+	Limits snapshot.Limits
 	// Err is the reason why there is nothing to serve; nil where there is.
 	Err *fault.Error
 }
@@ -62,13 +65,17 @@ const (
 	ReasonNoConfig          = "NoConfig"
 	ReasonClaimsLimited     = "ClaimsLimited"
 	ReasonImagesLimited     = "ImagesLimited"
+	// ReasonWindowClosed is for a request for a config outside the limits of its host, and
+	// ReasonSecondClient for one from a second address within them.
+	ReasonWindowClosed = "WindowClosed"
+	ReasonSecondClient = "SecondClient"
 )
 
 // Reasons has the reason of each notice.
 var Reasons = []string{
 	ReasonUnknownHost, ReasonClaimRefused, ReasonClaimIgnored, ReasonNeighborMismatch, ReasonNeighborChanged,
 	ReasonDuplicate, ReasonImageUnavailable, ReasonScriptUnavailable, ReasonNoConfig, ReasonClaimsLimited,
-	ReasonImagesLimited,
+	ReasonImagesLimited, ReasonWindowClosed, ReasonSecondClient,
 }
 
 // Notice is an event on Host, or, where Host is nil, on the UnknownMachine with the name
@@ -87,7 +94,7 @@ type Notice struct {
 // IsAlarm reports whether the notice says that a machine may have received the config of
 // another one. Such a notice is never left out.
 func (n *Notice) IsAlarm() bool {
-	return n.Reason == ReasonNeighborMismatch || n.Reason == ReasonNeighborChanged
+	return n.Reason == ReasonNeighborMismatch || n.Reason == ReasonNeighborChanged || n.Reason == ReasonSecondClient
 }
 
 // Source is a client for limits: its hardware address or, where that is unknown, its
@@ -127,7 +134,9 @@ const (
 // Request is the request of one machine.
 type Request struct {
 	// Type is the endpoint: "ignition", "kickstart", "ipxe", "boot-complete" or "hardware".
-	Type   string
+	Type string
+	// At is the time of the request; zero: the provisioning window of the host does not count.
+	At     time.Time
 	Caller identity.Caller
 	Claims identity.Claims
 	// Accept is the Accept header as it was sent; "" where there is none.

@@ -109,7 +109,7 @@ func nameOf(h *snapshot.Host) string {
 
 // explainBoot returns what the machine of a request would boot.
 func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
-	b := d.Boot(&Request{Type: IPXE, Caller: req.Caller, Claims: req.Claims})
+	b := d.Boot(&Request{Type: IPXE, At: req.At, Caller: req.Caller, Claims: req.Claims})
 	if b.Host == nil || b.Err != nil && b.Err.Kind == fault.Refused && b.Reason == "" {
 		return nil
 	}

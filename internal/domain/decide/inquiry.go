@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -29,6 +30,8 @@ type Inquiry struct {
 	From netip.Addr
 	// Accept and UserAgent are the headers of the machine; both "": those of its Ignition.
 	Accept, UserAgent string
+	// At is the time of the inquiry.
+	At time.Time
 	// Sender sent the inquiry. It is the machine where the inquiry names none.
 	Sender identity.Caller
 	// Locate returns the client with an address, as the network shows it, and AddressesOf the
@@ -110,7 +113,8 @@ func (in *Inquiry) leavesHeaders() bool {
 func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) (req *Request, addresses []netip.Addr) {
 	caller, addresses := in.machine(view, host)
 	return &Request{
-		Type: in.Type, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone, Caller: caller,
+		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
+		Caller: caller,
 	}, addresses
 }
 
@@ -183,7 +187,7 @@ func (in *Inquiry) locate(addr netip.Addr) identity.Caller {
 // named one or nil.
 func (in *Inquiry) asBelieved(host *snapshot.Host) *Request {
 	req := &Request{
-		Type: in.Type, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
+		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
 		Caller: identity.Caller{Believed: true},
 	}
 	if in.leavesHeaders() {

@@ -126,17 +126,23 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	return ref.Namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
 }
 
-// lostScript returns the error of a host whose namespace is lost, and with it perhaps its boot
-// script; nil: it is not, or nothing is known of lost objects.
-func lostScript(objects LostObjects, h *snapshot.Host) *fault.Error {
+// What a namespace may have for the machine of a host.
+const (
+	mayHaveScript = "may have a boot script for this machine"
+	mayHaveLimits = "may limit when this machine receives its config"
+)
+
+// lostNamespace returns the error of a host whose namespace is lost, and with it perhaps something for
+// the machine; nil: it is not, or nothing is known of lost objects.
+func lostNamespace(objects LostObjects, h *snapshot.Host, may string) *fault.Error {
 	if objects == nil {
 		return nil
 	}
 	switch lost := objects.Lost(); {
 	case lost.AllNamespaces:
-		return fault.LostBucket("the namespace " + h.Namespace + ", which may have a boot script for this machine")
+		return fault.LostBucket("the namespace " + h.Namespace + ", which " + may)
 	case slices.Contains(lost.Namespaces, h.Namespace):
-		return lostObject("namespace", h.Namespace, "it may have a boot script for this machine")
+		return lostObject("namespace", h.Namespace, "it "+may)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 	switch {
 	case b.Forever:
 		return true, "bootMode is forever"
-	case b.Rearm != "" && b.Rearm != p.Rearmed:
+	case isRearmed(h, &p):
 		return true, "it was armed again by the annotation " + v1.AnnotationRearm
 	case p.State == v1.StateProvisioned:
 		return false, "it is provisioned" + rearm
@@ -61,6 +61,7 @@ func Armed(h *snapshot.Host, p snapshot.Progress) (armed bool, reason string) {
 // step is the first of a new boot.
 func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (next snapshot.Progress, began bool) {
 	began = beginsBoot(p, step, at)
+	p.Window = useWindow(h, &p, step, at)
 	p.State = stateAfter(h, p.State, step, began)
 	switch step {
 	case ImageStep, AgainStep:
@@ -122,7 +123,7 @@ func apart(before, after time.Time, gap time.Duration) bool { return after.Sub(b
 // Same reports whether two states lead to the same next boot. A state that does not goes
 // into the boot log.
 func Same(a, b snapshot.Progress) bool {
-	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots
+	return a.State == b.State && a.Rearmed == b.Rearmed && a.Boots == b.Boots && sameWindow(a.Window, b.Window)
 }
 
 // Fold returns the state of a host from the known state and a record of the boot log.
@@ -138,6 +139,9 @@ func Fold(known, record snapshot.Progress, after uint64) snapshot.Progress {
 	if after < known.Position && LaterSeen(known, record) {
 		next = known
 		next.Position = record.Position
+	}
+	if after < known.Position {
+		next.Window = laterWindow(known.Window, record.Window)
 	}
 	if known.Seen.After(next.Seen) {
 		next.Seen = known.Seen

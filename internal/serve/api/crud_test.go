@@ -184,3 +184,32 @@ func TestWatchAndInformer(t *testing.T) {
 	a.must(http.StatusCreated, "POST", hosts, host("two"))
 	await(t, func() bool { _, err := lister.ByNamespace("g10").Get("two"); return err == nil })
 }
+
+// TestArming: a new value of the annotation that arms a host is kept with its time, which a client
+// cannot set. A value that has taken effect arms nothing.
+func TestArming(t *testing.T) {
+	a := start(t)
+	a.must(http.StatusCreated, "POST", hosts, host("x"))
+	armed := func(rearm string) string {
+		t.Helper()
+		got := a.must(http.StatusOK, "PATCH", hosts+"/x",
+			`{"metadata":{"annotations":{"`+v1.AnnotationRearm+`":`+rearm+`}},"status":{"armed":"2020-01-01T00:00:00Z"}}`,
+			"Content-Type", "application/merge-patch+json").object(t)
+		at, _, _ := unstructured.NestedString(got.Object, "status", "armed")
+		return at
+	}
+	first := armed(`"1"`)
+	if at, err := time.Parse(time.RFC3339, first); err != nil || time.Since(at) > time.Minute {
+		t.Fatalf("armed at %q", first)
+	}
+	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"armed":"2020-01-01T00:00:00Z","rearmed":"1"}}`,
+		"Content-Type", "application/merge-patch+json")
+	for _, rearm := range []string{`"1"`, `null`, `"1"`} {
+		if at := armed(rearm); at != "2020-01-01T00:00:00Z" {
+			t.Errorf("%s arms the host at %s", rearm, at)
+		}
+	}
+	if at := armed(`"2"`); at < first {
+		t.Errorf("a new value arms it at %s", at)
+	}
+}

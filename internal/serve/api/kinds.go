@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -89,6 +90,18 @@ func configKind(opts *Options) *kind[*v1.IgnitionConfig] {
 	}
 }
 
+// keepHost keeps the status of a host. A new value of the annotation that arms it is a part of the
+// status with its time: the provisioning window of the host begins then.
+func keepHost(host, old *v1.BareMetalHost) {
+	host.Status = old.Status
+	rearm := host.Annotations[v1.AnnotationRearm]
+	isNew := rearm != "" && rearm != old.Annotations[v1.AnnotationRearm] && rearm != old.Status.Rearmed
+	if isNew && old.UID != "" {
+		now := metav1.Now().Rfc3339Copy()
+		host.Status.Armed = &now
+	}
+}
+
 func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 	return &kind[*v1.BareMetalHost]{
 		resource: kinds.BareMetalHosts, singular: "baremetalhost", shortName: "bmh", inAll: true,
@@ -96,7 +109,7 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 		strategy: strategy[*v1.BareMetalHost]{
 			namespaced: true,
 			initial:    &v1.BareMetalHost{Status: v1.BareMetalHostStatus{State: v1.StateAvailable}},
-			keep:       func(host, old *v1.BareMetalHost) { host.Status = old.Status },
+			keep:       keepHost,
 			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
 			validate:   v1.ValidateBareMetalHost,
 			complete:   admitHost(opts.HostStatus),

@@ -24,11 +24,11 @@ type auditor struct {
 // answered records an answer.
 func (o *auditor) answered(w *response, r *http.Request, req *request, res *result) {
 	image := strings.HasPrefix(r.URL.Path, PathISO)
-	if image && w.status < http.StatusBadRequest && !o.reads.begins(req.at, read{req.Caller.Addr, r.URL.Path}) {
+	if image && w.status < http.StatusBadRequest && !o.reads.begins(req.At, read{req.Caller.Addr, r.URL.Path}) {
 		return
 	}
 	a := &audit.Answer{
-		At: req.at, Verb: strings.ToLower(r.Method), Path: r.URL.Path, Query: r.URL.RawQuery,
+		At: req.At, Verb: strings.ToLower(r.Method), Path: r.URL.Path, Query: r.URL.RawQuery,
 		Agent: r.Header.Get("User-Agent"), From: req.Caller.Addr, Status: w.status, Object: servedObject(res),
 		FoundBy: res.FoundBy,
 	}

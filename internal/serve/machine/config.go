@@ -8,6 +8,7 @@ import (
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
+	"glowplug/internal/store/snapshot"
 )
 
 // serveConfig answers PathIgnition and PathKickstart: the config of a machine.
@@ -22,11 +23,31 @@ func (s *Server) serveConfig(typ string) handler {
 		req.Gone, req.Reveal = r.Context().Done(), true
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
+		if res.Err == nil {
+			res.Err = s.countFetch(r, req, &res)
+		}
 		if res.Err != nil {
 			return w.fail(res, res.Err)
 		}
 		return s.writeConfig(w, r, req, res)
 	}
+}
+
+// countFetch counts a config that is about to be served, and refuses it outside the limits of the host:
+// the decision did not know of requests that have arrived at the same moment.
+func (s *Server) countFetch(r *http.Request, req *request, res *result) *fault.Error {
+	if res.Limits == (snapshot.Limits{}) || s.opts.Journal == nil || r.Method != http.MethodGet {
+		return nil
+	}
+	notice, closed := s.opts.Journal.Fetch(&req.Request, res.Host, res.Limits)
+	if notice != nil {
+		res.Notices = append(res.Notices, *notice)
+		s.notify(*notice)
+	}
+	if closed == "" {
+		return nil
+	}
+	return decide.RefusedByLimits(res.Host, closed)
 }
 
 // writeConfig writes the config of a decision. It sets every header itself: a client that

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
@@ -34,7 +35,7 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool) http.
 		}
 		var answer *decide.Explanation
 		if failure == nil {
-			inquiry.Sender, inquiry.Gone = resolver.Caller(r), r.Context().Done()
+			inquiry.At, inquiry.Sender, inquiry.Gone = time.Now(), resolver.Caller(r), r.Context().Done()
 			inquiry.Locate = func(addr netip.Addr) identity.Caller { return callerAt(resolver, addr) }
 			inquiry.AddressesOf = resolver.AddressesOf
 			answer, failure = decider.Inquire(inquiry)

@@ -84,12 +84,12 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 // decideImage decides whether the machine may read an image, and counts it if not.
 func (s bootPath) decideImage(r *http.Request, req *request, ref snapshot.Ref) decide.ImageDecision {
 	if !req.Caller.Believed {
-		req.ImageLimit = s.opts.Sources.Images(req.at, &req.Caller)
+		req.ImageLimit = s.opts.Sources.Images(req.At, &req.Caller)
 	}
 	i := s.opts.Boot.Booter.Image(&req.Request, ref, false)
 	s.record(r, req, &i.Identity)
 	if i.Missed && !req.Caller.Believed {
-		s.opts.Sources.Missed(req.at, &req.Caller)
+		s.opts.Sources.Missed(req.At, &req.Caller)
 	}
 	return i
 }

@@ -47,7 +47,7 @@ func (s *Server) log(endpoint string, w *response, r *http.Request, req *request
 	if s.opts.Log == nil || !s.opts.Log.Enabled(context.Background(), level) {
 		return
 	}
-	if source := sourceOf(w.status, &req.Caller, res); !s.opts.Limiter.Allow(req.at, &source) {
+	if source := sourceOf(w.status, &req.Caller, res); !s.opts.Limiter.Allow(req.At, &source) {
 		return
 	}
 	attrs := make(attributes, 0, 24)
@@ -64,7 +64,7 @@ func (s *Server) log(endpoint string, w *response, r *http.Request, req *request
 		attrs.addError("cause", res.Err.Cause)
 	}
 	attrs.addError("broken", w.broken)
-	record := slog.NewRecord(req.at, level, "request", 0) // the time is the request's
+	record := slog.NewRecord(req.At, level, "request", 0) // the time is the request's
 	record.AddAttrs(attrs...)
 	_ = s.opts.Log.Handle(context.Background(), record)
 }

@@ -47,6 +47,9 @@ type Resolver interface {
 
 // Journal records the progress of machines. Only Complete blocks.
 type Journal interface {
+	// Fetch counts that the config of a host is about to be served to a machine, if the host has limits.
+	// closed says why it is not served; notice may be nil.
+	Fetch(req *decide.Request, host *snapshot.Host, limits snapshot.Limits) (notice *decide.Notice, closed string)
 	// Served records that a machine has a config.
 	Served(host *snapshot.Host, config *snapshot.Config)
 	Notice(n decide.Notice)
@@ -127,11 +130,8 @@ type route struct {
 	metrics *routeMetrics
 }
 
-// request is a request of a machine, and its time.
-type request struct {
-	decide.Request
-	at time.Time
-}
+// request is a request of a machine.
+type request struct{ decide.Request }
 
 // result is the outcome of a request. Only its Identity is set where the request was not
 // for a config. Err is why it failed.
@@ -213,13 +213,13 @@ var unready = fault.New(fault.Unavailable,
 func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	route := s.routeOf(r.URL.Path)
 	w := &response{ResponseWriter: hw, head: r.Method == http.MethodHead}
-	req := &request{at: time.Now(), Request: decide.Request{Type: decide.IPXE, Caller: s.opts.Resolver.Caller(r)}}
+	req := &request{decide.Request{Type: decide.IPXE, At: time.Now(), Caller: s.opts.Resolver.Caller(r)}}
 	var res result
 	defer func() {
 		if failure := recover(); failure != nil {
 			res = s.crashed(w, failure)
 		}
-		took := time.Since(req.at)
+		took := time.Since(req.At)
 		s.opts.Sources.Answered(res.Err)
 		route.metrics.request(w.status, res.Tier, took)
 		s.log(route.metrics.name, w, r, req, &res, took)
@@ -254,7 +254,7 @@ func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 	req.Claims = claims
 	if claims.Any() {
 		req.Caller.Believed = s.opts.Believe(r)
-		req.ClaimLimit = s.opts.Sources.Claims(req.at, &req.Caller, &claims)
+		req.ClaimLimit = s.opts.Sources.Claims(req.At, &req.Caller, &claims)
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
 		s.notify(n)
 	}
 	if i.Unheld.Any() {
-		s.opts.Sources.Guessed(req.at, &req.Caller, &i.Unheld)
+		s.opts.Sources.Guessed(req.At, &req.Caller, &i.Unheld)
 	}
 }
 

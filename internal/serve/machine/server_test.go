@@ -77,6 +77,11 @@ type fakeJournal struct {
 	failure  error
 }
 
+// Fetch counts nothing.
+func (f *fakeJournal) Fetch(*decide.Request, *snapshot.Host, snapshot.Limits) (*decide.Notice, string) {
+	return nil, ""
+}
+
 func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,6 +1,7 @@
 package bootlog
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -27,18 +28,16 @@ func TestMessage(t *testing.T) {
 				Rearmed: "2026-11-20", Boots: 7},
 		},
 	}
-	message := appendHeader(nil, header{base: 5, floor: 9})
-	for i := range records {
-		message = appendRecord(message, &records[i])
+	message := checkMessage(t, header{base: 5, floor: 9}, records)
+	if message[0] != 1 {
+		t.Error("an earlier release cannot read a message without windows")
 	}
-	h, got, err := readMessage(message)
-	if err != nil || h != (header{base: 5, floor: 9}) {
-		t.Fatalf("%+v, %v", h, err)
+	records[1].Progress.Window = &snapshot.Window{
+		Opened: at(4).Truncate(time.Second), Closed: at(5).Truncate(time.Second), Fetches: 3, Boot: 7,
+		First: netip.MustParseAddr("192.0.2.5"), Last: netip.MustParseAddr("2001:db8::5"),
 	}
-	if diff := cmp.Diff(records, got); diff != "" {
-		t.Error(diff)
-	}
-	if len(message) > 250 {
+	message = checkMessage(t, header{base: 5, floor: 9, windows: true}, records)
+	if len(message) > 300 {
 		t.Errorf("%d bytes", len(message))
 	}
 	for _, cut := range []int{0, 1, len(message) / 2, len(message) - 1} {
@@ -52,9 +51,30 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+// checkMessage writes a message and checks that it is read as it was.
+func checkMessage(t *testing.T, h header, records []Record) []byte {
+	t.Helper()
+	message := appendHeader(nil, h)
+	for i := range records {
+		message = appendRecord(message, h, &records[i])
+	}
+	read, got, err := readMessage(message)
+	if err != nil || read != h {
+		t.Fatalf("%+v, %v", read, err)
+	}
+	if diff := cmp.Diff(records, got, compareAddr); diff != "" {
+		t.Error(diff)
+	}
+	return message
+}
+
+var compareAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
 func FuzzMessage(f *testing.F) {
 	r := Record{Host: snapshot.Ref{Namespace: "g10", Name: "server1"}, UID: "u"}
-	f.Add(appendRecord(appendHeader(nil, header{}), &r))
+	f.Add(appendRecord(appendHeader(nil, header{}), header{}, &r))
+	r.Progress.Window = &snapshot.Window{Fetches: 2, First: netip.MustParseAddr("192.0.2.5")}
+	f.Add(appendRecord(appendHeader(nil, header{windows: true}), header{windows: true}, &r))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h, records, err := readMessage(data)
 		if err != nil {
@@ -62,10 +82,10 @@ func FuzzMessage(f *testing.F) {
 		}
 		again := appendHeader(nil, h)
 		for i := range records {
-			again = appendRecord(again, &records[i])
+			again = appendRecord(again, h, &records[i])
 		}
-		if _, got, err := readMessage(again); err != nil || !cmp.Equal(records, got) {
-			t.Errorf("%v\n%s", err, cmp.Diff(records, got))
+		if _, got, err := readMessage(again); err != nil || !cmp.Equal(records, got, compareAddr) {
+			t.Errorf("%v\n%s", err, cmp.Diff(records, got, compareAddr))
 		}
 	})
 }
@@ -76,6 +96,6 @@ func BenchmarkMessage(b *testing.B) {
 	b.ReportAllocs()
 	message := make([]byte, 0, 1024)
 	for b.Loop() {
-		message = appendRecord(appendHeader(message[:0], header{}), &r)
+		message = appendRecord(appendHeader(message[:0], header{}), header{}, &r)
 	}
 }

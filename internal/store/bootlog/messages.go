@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,13 +61,14 @@ func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) 
 		return 0, session.ErrAway
 	}
 	for _, r := range records {
+		h.windows = h.windows || r.Progress.Window != nil
 		if r.After > h.base+last {
 			h.base = r.After - last
 		}
 	}
 	message := appendHeader(nil, h)
 	for n < len(records) && len(message) < maxMessage {
-		message = appendRecord(message, &records[n])
+		message = appendRecord(message, h, &records[n])
 		n++
 	}
 	began := time.Now()
@@ -121,8 +123,12 @@ func (l *Log) Trim(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
-// version is the first byte of every message.
-const version = 1
+// The first byte of every message is its version. Each record of the second one has the use of a
+// provisioning window. A message without one is of the first version, which earlier releases read.
+const (
+	version       = 1
+	windowVersion = 2
+)
 
 var errFormat = errors.New("the message is not one of the boot log, or is damaged")
 
@@ -134,43 +140,83 @@ type header struct {
 	// floor is the sequence up to which messages were no longer needed when this
 	// one was written.
 	floor uint64
+	// windows is true where the records have the use of windows.
+	windows bool
 }
 
 // appendHeader and appendRecord write a message, readMessage reads it.
 func appendHeader(b []byte, h header) []byte {
-	b = append(b, version)
+	if h.windows {
+		b = append(b, windowVersion)
+	} else {
+		b = append(b, version)
+	}
 	b = binary.AppendUvarint(b, h.base)
 	return binary.AppendUvarint(b, h.floor)
 }
 
-func appendRecord(b []byte, r *Record) []byte {
+func appendRecord(b []byte, h header, r *Record) []byte {
 	p := &r.Progress
 	for _, s := range [...]string{r.Host.Namespace, r.Host.Name, r.UID, p.State, p.Rearmed, r.Config.Namespace,
 		r.Config.Name, r.Hash} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
+		b = appendString(b, s)
 	}
 	for _, t := range [...]time.Time{p.Seen, p.Script, p.Boot} {
-		nanoseconds := int64(0) // never
-		if !t.IsZero() {
-			nanoseconds = t.UnixNano()
-		}
-		b = binary.AppendVarint(b, nanoseconds)
+		b = appendTime(b, t)
 	}
 	b = binary.AppendVarint(b, p.Boots)
-	return binary.AppendUvarint(b, r.After)
+	b = binary.AppendUvarint(b, r.After)
+	if h.windows {
+		b = appendWindow(b, p.Window)
+	}
+	return b
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	nanoseconds := int64(0) // never
+	if !t.IsZero() {
+		nanoseconds = t.UnixNano()
+	}
+	return binary.AppendVarint(b, nanoseconds)
+}
+
+func appendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// appendWindow writes the use of a window; nil is 0.
+func appendWindow(b []byte, w *snapshot.Window) []byte {
+	if w == nil {
+		return append(b, 0)
+	}
+	b = append(b, 1)
+	b = appendTime(appendTime(b, w.Opened), w.Closed)
+	b = binary.AppendVarint(binary.AppendVarint(b, w.Fetches), w.Boot)
+	for _, client := range [...]netip.Addr{w.First, w.Last} {
+		text := ""
+		if client.IsValid() {
+			text = client.String()
+		}
+		b = appendString(b, text)
+	}
+	return b
 }
 
 func readMessage(data []byte) (header, []Record, error) {
 	r := reader{data: data}
-	if len(data) == 0 || data[0] != version {
+	if len(data) == 0 || data[0] != version && data[0] != windowVersion {
 		return header{}, nil, errFormat
 	}
 	r.data = data[1:]
-	h := header{base: r.uvarint(), floor: r.uvarint()}
+	h := header{base: r.uvarint(), floor: r.uvarint(), windows: data[0] == windowVersion}
 	var records []Record
 	for len(r.data) > 0 && !r.bad {
-		records = append(records, r.record())
+		record := r.record()
+		if h.windows {
+			record.Progress.Window = r.window()
+		}
+		records = append(records, record)
 	}
 	if r.bad {
 		return header{}, nil, errFormat
@@ -194,13 +240,30 @@ func (r *reader) record() (rec Record) {
 	}
 	p.State = snapshot.StateOf(p.State)
 	for _, t := range [...]*time.Time{&p.Seen, &p.Script, &p.Boot} {
-		if nanoseconds := r.varint(); nanoseconds != 0 {
-			*t = time.Unix(0, nanoseconds).UTC()
-		}
+		*t = r.time()
 	}
 	p.Boots = r.varint()
 	rec.After = r.uvarint()
 	return rec
+}
+
+func (r *reader) window() *snapshot.Window {
+	if r.uvarint() == 0 {
+		return nil
+	}
+	w := &snapshot.Window{Opened: r.time(), Closed: r.time(), Fetches: r.varint(), Boot: r.varint()}
+	for _, client := range [...]*netip.Addr{&w.First, &w.Last} {
+		*client, _ = netip.ParseAddr(r.str()) // "" is none
+	}
+	return w
+}
+
+// time returns a time; 0 is zero.
+func (r *reader) time() time.Time {
+	if nanoseconds := r.varint(); nanoseconds != 0 {
+		return time.Unix(0, nanoseconds).UTC()
+	}
+	return time.Time{}
 }
 
 func (r *reader) str() string {

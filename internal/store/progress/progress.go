@@ -204,21 +204,25 @@ func (t *Tracker) advanceWith(host *snapshot.Host, step decide.Step, config *sna
 	}
 	isSeen := !m.unwritten && !isChanged // a change is written into the status after the boot log
 	m.unwritten, m.Stepped = true, true
-	isFirst := false
-	if isChanged {
-		m.Logged, m.after = false, before.Position
-		isFirst = len(t.unlogged) == 0
-		t.enqueueLocked(m)
-	}
+	mustWake := isChanged && t.changedLocked(m, &before)
 	statuses := t.statuses
 	t.mu.Unlock()
-	if isFirst {
+	if mustWake {
 		t.wakeWriter()
 	}
 	if isSeen && statuses != nil {
 		statuses.Changed(host.Ref, seenPause)
 	}
 	return isNew
+}
+
+// changedLocked queues the new progress of a machine for the boot log. It reports whether the writer
+// has to be woken.
+func (t *Tracker) changedLocked(m *machine, before *snapshot.Progress) (mustWake bool) {
+	m.unwritten, m.Stepped, m.Logged, m.after = true, true, false, before.Position
+	mustWake = len(t.unlogged) == 0
+	t.enqueueLocked(m)
+	return mustWake
 }
 
 func (t *Tracker) wakeWriter() {

@@ -52,16 +52,10 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 	h := &Host{
 		Ref: ref, UID: meta.UID, Created: time.Time(meta.Created), Revision: revision,
 		Labels:   in.labels(labels),
-		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(), Hardware: uint64(stored.Status.Hardware),
+		Progress: stored.Status.progress(), Unmet: stored.Status.unmet(), Hardware: uint32(stored.Status.Hardware),
 	}
-	boot := HostBoot{
-		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,
-		KernelArgs: spec.KernelArgs, IPXE: spec.IPXE, Rearm: meta.Annotations[v1.AnnotationRearm],
-	}
-	if boot.Disk || boot.Forever || len(boot.KernelArgs) > 0 || boot.IPXE != "" || boot.Rearm != "" {
-		h.Boot = &boot
-	}
-	if !boot.Disk {
+	h.Boot = hostBoot(stored)
+	if !h.Booting().Disk {
 		h.Image = refFrom(spec.Image, h.Namespace)
 	}
 	if spec.SystemUUID != "" {
@@ -88,10 +82,28 @@ func newHost(ref Ref, revision uint64, stored *storedHost, in *interner) (*Host,
 	return h, nil
 }
 
+// hostBoot returns the settings of booting of a host; nil: it has the defaults.
+func hostBoot(stored *storedHost) *HostBoot {
+	spec := &stored.Spec
+	boot := &HostBoot{
+		Disk: spec.Image == v1.ImageLocalBoot, Forever: spec.BootMode == v1.BootForever,
+		KernelArgs: spec.KernelArgs, IPXE: spec.IPXE, Rearm: stored.Metadata.Annotations[v1.AnnotationRearm],
+		Armed: time.Time(stored.Status.Armed),
+	}
+	if spec.Provisioning != nil {
+		boot.Provisioning = *spec.Provisioning
+	}
+	if boot.Disk || boot.Forever || len(boot.KernelArgs) > 0 || boot.IPXE != "" || boot.Rearm != "" ||
+		!boot.Armed.IsZero() || spec.Provisioning != nil {
+		return boot
+	}
+	return nil
+}
+
 func (s *hostStatus) progress() Progress {
 	return Progress{
 		State: StateOf(s.State), Script: time.Time(s.LastScript), Seen: time.Time(s.LastSeen), Boot: time.Time(s.LastBoot),
-		Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)),
+		Rearmed: s.Rearmed, Boots: s.BootCount, Position: uint64(max(0, s.BootRecord)), Window: WindowOf(s.Provisioning),
 	}
 }
 
@@ -301,6 +313,7 @@ func newNamespace(name string, annotations map[string]string) *Namespace {
 		Name: name, IPXE: annotations[v1.AnnotationIPXE],
 		RejectsBroken: annotations[v1.AnnotationRejectBroken] == "true",
 		Isolated:      annotations[v1.AnnotationIsolated] == "true",
+		Provisioning:  v1.ProvisioningOf(annotations),
 	}
 }
 

@@ -47,7 +47,7 @@ type Host struct {
 	// Unmet are the conditions that its status says to be False.
 	Unmet Conditions
 	// Hardware identifies the hardware in its status; 0: there is none.
-	Hardware uint64
+	Hardware uint32
 }
 
 // HostBoot are settings of booting that few hosts have.
@@ -60,8 +60,12 @@ type HostBoot struct {
 	KernelArgs []string
 	// IPXE is the host's own script, a template.
 	IPXE string
-	// Rearm is the annotation that arms the host again.
+	// Rearm is the annotation that arms the host again, and Armed the time of its last new value;
+	// zero: it was never changed.
 	Rearm string
+	Armed time.Time
+	// Provisioning are its own limits for its config.
+	Provisioning v1.Provisioning
 }
 
 // HostMore are properties that few hosts have: facts for templates.
@@ -115,6 +119,9 @@ type Progress struct {
 	Rearmed string
 	// Boots counts the boots that began.
 	Boots int64
+	// Window is the use of the provisioning window; nil: nothing of it is recorded. It is
+	// immutable.
+	Window *Window
 	// Position is that of the newest record of the boot log that is included; 0: none is.
 	Position uint64
 }
@@ -254,6 +261,8 @@ type Namespace struct {
 	// Isolated is true where namespaces are isolated from each other; that of the namespace default
 	// counts.
 	Isolated bool
+	// Provisioning are the limits of hosts that have none of their own.
+	Provisioning v1.Provisioning
 }
 
 // Binding is a RoleBinding. Its presence alone isolates namespaces. It is immutable.

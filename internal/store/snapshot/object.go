@@ -19,6 +19,7 @@ func HostFrom(host *v1.BareMetalHost) *Host {
 		State:      status.State,
 		LastScript: whole(status.LastScript), LastSeen: whole(status.LastSeen), LastBoot: whole(status.LastBoot),
 		Rearmed: status.Rearmed, BootCount: status.BootCount, BootRecord: status.BootRecord,
+		Armed: whole(status.Armed), Provisioning: status.Provisioning,
 	}}
 	if status.Hardware != nil {
 		stored.Status.Hardware = 1

@@ -54,6 +54,9 @@ type hostStatus struct {
 	BootRecord int64       `json:"bootRecord"`
 	Conditions []condition `json:"conditions"`
 	Hardware   digest      `json:"hardware"`
+
+	Armed        timestamp              `json:"armed"`
+	Provisioning *v1.ProvisioningStatus `json:"provisioning"`
 }
 
 type configStatus struct {
@@ -80,7 +83,7 @@ type condition struct {
 }
 
 // digest identifies a value within a process, which is not decoded; 0 is null.
-type digest uint64
+type digest uint32
 
 var digestSeed = maphash.MakeSeed()
 
@@ -88,7 +91,7 @@ var digestSeed = maphash.MakeSeed()
 func (d *digest) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	value, err := decoder.ReadValue()
 	if *d = 0; err == nil && value.Kind() != 'n' {
-		*d = max(1, digest(maphash.Bytes(digestSeed, value)))
+		*d = max(1, digest(maphash.Bytes(digestSeed, value)>>32))
 	}
 	return err
 }

@@ -1,0 +1,194 @@
+package decide
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/store/snapshot"
+)
+
+// armAgain is the remedy where the config of a host is not served any more.
+const armAgain = "; arm the host again with a new value of its annotation " + v1.AnnotationRearm
+
+// isRearmed reports whether a value of the annotation arms a host that has not taken effect yet.
+func isRearmed(h *snapshot.Host, p *snapshot.Progress) bool {
+	rearm := h.Booting().Rearm
+	return rearm != "" && rearm != p.Rearmed
+}
+
+// windowOf returns the use of the present provisioning window of a host: the recorded one or, since
+// the host was armed again, a new one. A provisioned host that was not armed again has none.
+func windowOf(h *snapshot.Host, p *snapshot.Progress) snapshot.Window {
+	armed := h.ArmedAt().Truncate(time.Second)
+	if p.Window != nil && p.Window.Opened.Equal(armed) {
+		return *p.Window
+	}
+	w := snapshot.Window{Opened: armed}
+	if p.State == v1.StateProvisioned && !isRearmed(h, p) {
+		w.Closed = armed
+	}
+	return w
+}
+
+// Closed says why limits keep the config of a host from a client at a time, as the end of a sentence;
+// "": they do not. An invalid client is not known, and counts as a new one.
+func Closed(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time) string {
+	w := windowOf(h, &p)
+	end := w.Opened.Add(limits.Window)
+	switch {
+	case limits.Window > 0 && !w.Closed.IsZero():
+		return "its provisioning window is closed: the machine is provisioned"
+	case limits.Window > 0 && at.After(end):
+		return "its provisioning window of " + limits.Window.String() + " ended at " + end.UTC().Format(time.RFC3339)
+	case limits.MaxFetches > 0 && w.Fetches >= limits.MaxFetches && !isRepeated(&w, &p, client, at):
+		return "its config was served " + strconv.FormatInt(w.Fetches, 10) + " times since the host was armed at " +
+			w.Opened.UTC().Format(time.RFC3339) + ", which is its limit (maxFetches)"
+	}
+	return ""
+}
+
+// isRepeated reports whether a client has received the config before in the present boot: it is a
+// retry of the installer, and does not count. Of more than two clients in a boot, that is known of the
+// first one of the window and of the last one.
+func isRepeated(w *snapshot.Window, p *snapshot.Progress, client netip.Addr, at time.Time) bool {
+	return w.Boot == bootOf(p, at) && client.IsValid() && (client == w.Last || client == w.First)
+}
+
+// bootOf returns the number of the boot that a request for a config belongs to.
+func bootOf(p *snapshot.Progress, at time.Time) int64 {
+	if beginsBoot(*p, ConfigStep, at) {
+		return p.Boots + 1
+	}
+	return p.Boots
+}
+
+// Fetch returns the progress of a host once its config is served to a client, or the reason why it is
+// not: Closed. isSecond is true for another address than the one that received it first in the
+// provisioning window, once in a boot.
+func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time) (
+	next snapshot.Progress, isSecond bool, closed string,
+) {
+	if closed = Closed(h, p, limits, client, at); closed != "" {
+		return p, false, closed
+	}
+	w := windowOf(h, &p)
+	if isRepeated(&w, &p, client, at) {
+		return p, false, ""
+	}
+	w.Boot = bootOf(&p, at)
+	w.Fetches++
+	if !w.First.IsValid() {
+		w.First = client
+	}
+	w.Last = client
+	p.Window = &w
+	return p, client != w.First, ""
+}
+
+// useWindow returns the use of the provisioning window after a step; nil: none is recorded. The script
+// that follows a new value of the annotation begins another window, also where an installation that
+// ended meanwhile has closed the present one.
+func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.Time) *snapshot.Window {
+	if before.Window == nil {
+		return nil
+	}
+	switch step {
+	case ImageStep, AgainStep:
+		w := windowOf(h, before)
+		if isRearmed(h, before) {
+			w = snapshot.Window{Opened: w.Opened}
+		}
+		return &w
+	case CompleteStep:
+		if before.Window.Closed.IsZero() {
+			w := *before.Window
+			w.Closed = at.Truncate(time.Second)
+			return &w
+		}
+	}
+	return before.Window
+}
+
+// sameWindow reports whether two records of the use of a window are equal.
+func sameWindow(a, b *snapshot.Window) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Opened.Equal(b.Opened) && a.Closed.Equal(b.Closed) && a.Fetches == b.Fetches && a.First == b.First &&
+		a.Last == b.Last && a.Boot == b.Boot
+}
+
+// laterWindow merges two records of the use of windows, of which two servers wrote one each: the later
+// window counts and, of the same window, the use by which more is refused.
+func laterWindow(a, b *snapshot.Window) *snapshot.Window {
+	switch {
+	case a == nil || b != nil && b.Opened.After(a.Opened):
+		return b
+	case b == nil || a.Opened.After(b.Opened):
+		return a
+	}
+	w := *b
+	w.Fetches = max(a.Fetches, b.Fetches)
+	if w.Closed.IsZero() {
+		w.Closed = a.Closed
+	}
+	return &w
+}
+
+// limit refuses the config of a host outside its limits.
+func (q *configQuestion) limit() *fault.Error {
+	h := q.dec.Host
+	if h == nil || q.req.Caller.Believed {
+		return nil
+	}
+	q.dec.Limits = q.view.Limits(h)
+	p := progressOf(q.opts.Progress, h)
+	if p.Window != nil {
+		if failure := lostNamespace(q.opts.Lost, h, mayHaveLimits); failure != nil {
+			return failure
+		}
+	}
+	if q.dec.Limits == (snapshot.Limits{}) || q.req.At.IsZero() {
+		return nil
+	}
+	closed := Closed(h, p, q.dec.Limits, q.req.Caller.Addr, q.req.At)
+	if closed == "" {
+		return nil
+	}
+	q.dec.Notices = append(q.dec.Notices, WindowClosed(h, q.who(), closed))
+	return RefusedByLimits(h, closed)
+}
+
+// progressOf returns the progress of a host, which may be newer than its status.
+func progressOf(known Progress, h *snapshot.Host) snapshot.Progress {
+	if known == nil {
+		return h.Progress
+	}
+	return known.Progress(h)
+}
+
+// RefusedByLimits is the answer to a machine outside the limits of its host. closed is the reason, as
+// Closed has it.
+func RefusedByLimits(h *snapshot.Host, closed string) *fault.Error {
+	return fault.New(fault.Refused, "the config of host "+h.Ref.String()+" is not served: "+closed+armAgain)
+}
+
+// WindowClosed is the notice of a request outside the limits of a host. who sent it.
+func WindowClosed(h *snapshot.Host, who, closed string) Notice {
+	return Notice{
+		Reason: ReasonWindowClosed, Host: h, Key: who,
+		Message: "a request for the config from " + who + " was refused: " + closed + armAgain,
+	}
+}
+
+// SecondClient is the notice that the config was served to another address in the same window.
+func SecondClient(h *snapshot.Host, first, client netip.Addr) Notice {
+	return Notice{
+		Reason: ReasonSecondClient, Host: h, Key: client.String(),
+		Message: "the config was served to " + client.String() + ", after " + first.String() +
+			" had received it in the same provisioning window",
+	}
+}

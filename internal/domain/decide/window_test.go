@@ -1,0 +1,235 @@
+package decide
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/store/snapshot"
+)
+
+var (
+	clientA = netip.MustParseAddr("192.0.2.10")
+	clientB = netip.MustParseAddr("192.0.2.11")
+	twoHour = snapshot.Limits{Window: 2 * time.Hour}
+)
+
+// armedHost is a host with limits, whose machine boots.
+type armedHost struct {
+	*snapshot.Host
+	progress snapshot.Progress
+	limits   snapshot.Limits
+	seconds  []string // the requests of second clients
+}
+
+func newArmedHost(limits snapshot.Limits) *armedHost {
+	return &armedHost{
+		Host:   &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}, Created: epoch, Boot: &snapshot.HostBoot{}},
+		limits: limits,
+	}
+}
+
+// do applies steps, at minutes after the creation of the host, and returns what refused the last one:
+// "script", "again", "disk", "complete", "rearm", or an address that fetches the config.
+func (h *armedHost) do(t *testing.T, steps string) (refused string) {
+	t.Helper()
+	for step := range strings.FieldsSeq(steps) {
+		what, minute, _ := strings.Cut(step, "@")
+		offset, err := time.ParseDuration(minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := epoch.Add(offset)
+		refused = ""
+		switch what {
+		case "rearm":
+			h.Boot = &snapshot.HostBoot{Rearm: minute, Armed: at.Truncate(time.Second)}
+		case "script":
+			h.progress, _ = Advance(h.Host, h.progress, ImageStep, at)
+		case "disk":
+			h.progress, _ = Advance(h.Host, h.progress, DiskStep, at)
+		case "complete":
+			h.progress, _ = Advance(h.Host, h.progress, CompleteStep, at)
+		case "A", "B":
+			client := map[string]netip.Addr{"A": clientA, "B": clientB}[what]
+			var second bool
+			if h.progress, second, refused = Fetch(h.Host, h.progress, h.limits, client, at); refused == "" {
+				h.progress, _ = Advance(h.Host, h.progress, ConfigStep, at)
+			}
+			if second {
+				h.seconds = append(h.seconds, step)
+			}
+		default:
+			t.Fatal(step)
+		}
+	}
+	return refused
+}
+
+// TestProvisioningWindow: the window opens when a host is created or armed again, and closes when its
+// time is over or the machine is provisioned. No retry within it is refused.
+func TestProvisioningWindow(t *testing.T) {
+	const closed, ended = "is closed: the machine is provisioned", "ended at"
+	for name, tt := range map[string]struct{ steps, refused string }{
+		"at once":                          {"script@1m A@2m", ""},
+		"until its end":                    {"script@1m A@120m", ""},
+		"after its end":                    {"script@1m A@2m A@121m", ended},
+		"never asked before its end":       {"A@121m", ended},
+		"boots and retries":                {"script@1m A@2m A@3m script@10m A@11m A@100m", ""},
+		"after boot-complete":              {"script@1m A@2m complete@20m A@21m", closed},
+		"the disk alone is no end":         {"script@1m A@2m disk@20m A@21m", ""},
+		"the disk, then boot-complete":     {"script@1m A@2m disk@20m complete@22m A@23m", closed},
+		"armed again":                      {"script@1m A@2m complete@20m rearm@300m A@301m", ""},
+		"armed again, after its end":       {"script@1m A@2m complete@20m rearm@300m A@421m", ended},
+		"armed again, after boot-complete": {"A@2m complete@20m rearm@300m script@301m A@302m complete@303m A@304m", closed},
+		"armed again before the end":       {"script@1m A@2m rearm@60m A@179m", ""},
+		"armed during the installation":    {"script@1m A@2m rearm@3m complete@20m script@21m A@22m", ""},
+		"armed during it, then a retry":    {"script@1m A@2m rearm@3m A@4m complete@20m script@21m A@22m", ""},
+		"the second time closes it":        {"script@1m A@2m rearm@3m A@4m complete@20m script@21m A@22m complete@30m A@31m", closed},
+		"without scripts":                  {"A@2m complete@20m rearm@300m A@301m complete@302m A@303m", closed},
+		"a clock that was set back":        {"script@1m A@2m A@-600m", ""},
+	} {
+		h := newArmedHost(twoHour)
+		if got := h.do(t, tt.steps); tt.refused == "" && got != "" || !strings.Contains(got, tt.refused) {
+			t.Errorf("%s: %q, want %q", name, got, tt.refused)
+		}
+	}
+}
+
+// TestProvisionedBeforeItsWindow: a host that was provisioned before anybody limited its config has no
+// open window, however new it is.
+func TestProvisionedBeforeItsWindow(t *testing.T) {
+	h := newArmedHost(snapshot.Limits{})
+	h.do(t, "script@1m A@2m complete@3m")
+	h.progress.Window = nil
+	h.limits = twoHour
+	if h.do(t, "A@4m") == "" {
+		t.Error("a provisioned host receives its config")
+	}
+	if got := h.do(t, "rearm@5m script@6m A@7m"); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestMaxFetches: the config is served so many times, and the retries of an installer count once.
+func TestMaxFetches(t *testing.T) {
+	h := newArmedHost(snapshot.Limits{MaxFetches: 2})
+	for range 100 {
+		if got := h.do(t, "A@2m A@3m"); got != "" {
+			t.Fatalf("a retry was refused: %s", got)
+		}
+	}
+	if n := h.progress.Window.Fetches; n != 1 {
+		t.Errorf("%d fetches", n)
+	}
+	if got := h.do(t, "script@10m A@11m A@12m"); got != "" {
+		t.Errorf("the second boot: %s", got)
+	}
+	const limit = "was served 2 times since the host was armed at 2026-01-01T00:00:00Z, which is its limit (maxFetches)"
+	if got := h.do(t, "script@20m A@21m"); !strings.Contains(got, limit) {
+		t.Errorf("the third boot: %q", got)
+	}
+	if got := h.do(t, "B@22m"); got == "" {
+		t.Error("another address is served")
+	}
+	if got := h.do(t, "rearm@30m A@31m"); got != "" {
+		t.Errorf("armed again: %s", got)
+	}
+	if got := Closed(h.Host, h.progress, snapshot.Limits{MaxFetches: 1}, netip.Addr{}, epoch); got == "" {
+		t.Error("a client that is not known counts as one that was served")
+	}
+}
+
+// TestSecondClient: another address than the first in a window is noticed, once in a boot, and after an
+// arming the next address is the first one.
+func TestSecondClient(t *testing.T) {
+	h := newArmedHost(twoHour)
+	h.do(t, "script@1m A@2m A@3m B@4m A@5m B@6m script@10m B@11m A@12m")
+	if got := strings.Join(h.seconds, " "); got != "B@4m B@11m" {
+		t.Errorf("got %s", got)
+	}
+	w := h.progress.Window
+	if w.First != clientA || w.Fetches != 3 {
+		t.Errorf("%+v", w)
+	}
+	h.seconds = nil
+	if h.do(t, "complete@20m rearm@30m script@31m B@32m"); len(h.seconds) > 0 {
+		t.Errorf("got %s", h.seconds)
+	}
+}
+
+// TestMergedWindows: of what two servers have recorded, that counts by which more is refused.
+func TestMergedWindows(t *testing.T) {
+	w := func(opened, closed, fetches int64) *snapshot.Window {
+		w := &snapshot.Window{Opened: time.Unix(opened, 0), Fetches: fetches}
+		if closed > 0 {
+			w.Closed = time.Unix(closed, 0)
+		}
+		return w
+	}
+	for name, tt := range map[string]struct{ a, b, want *snapshot.Window }{
+		"none":          {},
+		"one":           {w(1, 0, 3), nil, w(1, 0, 3)},
+		"the other":     {nil, w(1, 0, 3), w(1, 0, 3)},
+		"later":         {w(1, 2, 3), w(5, 0, 1), w(5, 0, 1)},
+		"earlier":       {w(5, 0, 1), w(1, 2, 3), w(5, 0, 1)},
+		"closed":        {w(1, 2, 3), w(1, 0, 1), w(1, 2, 3)},
+		"closed by one": {w(1, 0, 1), w(1, 2, 3), w(1, 2, 3)},
+	} {
+		before := snapshot.Progress{Position: 5, Seen: time.Unix(50, 0), Window: tt.a}
+		record := snapshot.Progress{Position: 6, Seen: time.Unix(40, 0), Window: tt.b}
+		if got := Fold(before, record, 4); !sameWindow(got.Window, tt.want) {
+			t.Errorf("%s: %+v", name, got.Window)
+		}
+		if got := Fold(before, record, 5); !sameWindow(got.Window, tt.b) {
+			t.Errorf("%s: the record of one that knew: %+v", name, got.Window)
+		}
+	}
+}
+
+// TestConfigsOutsideTheWindow: the decision refuses the config, a boot shows why, and a believed caller,
+// who is no machine, receives it.
+func TestConfigsOutsideTheWindow(t *testing.T) {
+	var l lab
+	h := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
+	h.Spec.IPXE = "#!ipxe\nexit\n"
+	l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+	h.Spec.Provisioning = &v1.Provisioning{Window: &metav1.Duration{Duration: time.Hour}}
+	d := New(Options{Inventory: l.inventory(t)})
+	req := ask{from: "192.0.2.10"}.request(t)
+	for at, isOpen := range map[time.Duration]bool{0: true, time.Hour: true, time.Hour + time.Second: false} {
+		req.At = epoch.Add(at)
+		dec := d.Config(req)
+		if (dec.Err == nil) != isOpen {
+			t.Errorf("after %s: %v", at, dec.Err)
+		}
+		if isOpen {
+			continue
+		}
+		if dec.Err.Kind.Status() != 403 || len(dec.Notices) != 1 || dec.Notices[0].Reason != ReasonWindowClosed {
+			t.Errorf("%v, %v", dec.Err, dec.Notices)
+		}
+		boot := *req
+		boot.Type = IPXE
+		b := d.Boot(&boot)
+		if b.Err == nil || b.Err.Kind.Status() != 503 || !strings.Contains(b.Err.Sentence, v1.AnnotationRearm) {
+			t.Errorf("boots: %v", b.Err)
+		}
+		boot.Type = Complete
+		if b := d.Boot(&boot); b.Err != nil {
+			t.Errorf("a report is refused: %v", b.Err)
+		}
+		req.Caller.Believed = true
+		if dec := d.Config(req); dec.Err != nil {
+			t.Errorf("a believed caller: %v", dec.Err)
+		}
+		req.Caller.Believed = false
+		if e := d.Explain(req); e.Status != 403 || !strings.Contains(e.Error, "provisioning window of 1h0m0s ended at") {
+			t.Errorf("explain: %d %s", e.Status, e.Error)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package snapshot
+
+import (
+	"cmp"
+	"net/netip"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "glowplug/api/v1"
+)
+
+// Limits are those for the config of a host; zero: there are none.
+type Limits struct {
+	// Window is the time after the host was armed in which its config is served.
+	Window time.Duration
+	// MaxFetches is how often its config is served.
+	MaxFetches int64
+}
+
+// Limits returns the limits for the config of a host: its own or, where it has none, those of its
+// namespace. A machine that boots its image forever has none, since each boot needs the config.
+func (v View) Limits(h *Host) (l Limits) {
+	if h.Booting().Forever {
+		return Limits{}
+	}
+	own, defaults := &h.Booting().Provisioning, &noProvisioning
+	if n := v.namespaces.byRef.get(Ref{Namespace: h.Namespace}); n != nil {
+		defaults = &n.Provisioning
+	}
+	if window := cmp.Or(own.Window, defaults.Window); window != nil {
+		l.Window = window.Duration
+	}
+	if fetches := cmp.Or(own.MaxFetches, defaults.MaxFetches); fetches != nil {
+		l.MaxFetches = int64(*fetches)
+	}
+	return l
+}
+
+var noProvisioning v1.Provisioning
+
+// ArmedAt returns the time at which a host was armed: when it was created, or armed again.
+func (h *Host) ArmedAt() time.Time {
+	if armed := h.Booting().Armed; !armed.IsZero() {
+		return armed
+	}
+	return h.Created
+}
+
+// Window is the use of a provisioning window: of the time in which a machine receives its config.
+type Window struct {
+	// Opened is the time at which the host was armed, and Closed the time at which the machine
+	// reported that it is provisioned; zero: it did not. Both have whole seconds.
+	Opened, Closed time.Time
+	// Fetches is how often the config was served, to First first and to Last last. Boot is the
+	// number of the boot in which it was last counted.
+	Fetches     int64
+	First, Last netip.Addr
+	Boot        int64
+}
+
+// WindowOf returns the use of a window by the status of a host; nil: it has none.
+func WindowOf(p *v1.ProvisioningStatus) *Window {
+	if p == nil {
+		return nil
+	}
+	w := &Window{
+		Opened: time.Time(whole(&p.Opened)), Closed: time.Time(whole(p.Closed)), Fetches: p.Fetches, Boot: p.Boot,
+	}
+	w.First, _ = netip.ParseAddr(p.FirstClient) // "" is none
+	w.Last, _ = netip.ParseAddr(p.LastClient)
+	return w
+}
+
+// Status returns the use of a window for the status of a host; nil: there is none.
+func (w *Window) Status() *v1.ProvisioningStatus {
+	if w == nil {
+		return nil
+	}
+	p := &v1.ProvisioningStatus{Opened: metav1.Time{Time: w.Opened}, Fetches: w.Fetches, Boot: w.Boot}
+	if !w.Closed.IsZero() {
+		p.Closed = &metav1.Time{Time: w.Closed}
+	}
+	if w.First.IsValid() {
+		p.FirstClient, p.LastClient = w.First.String(), w.Last.String()
+	}
+	return p
+}

@@ -1,0 +1,54 @@
+package snapshot
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"glowplug/internal/store/kvstore"
+)
+
+func TestLimits(t *testing.T) {
+	inv := New(Options{})
+	var hosts []kvstore.Item
+	for name, spec := range map[string]string{
+		"none": `{}`, "own": `{"provisioning":{"window":"1h","maxFetches":5}}`, "window": `{"provisioning":{"window":"1h"}}`,
+		"unlimited": `{"provisioning":{"window":"0s","maxFetches":0}}`, "forever": `{"bootMode":"forever"}`,
+	} {
+		for _, namespace := range []string{"open", "limited"} {
+			hosts = append(hosts, kvstore.Item{Key: namespace + "/" + name, Revision: 1, Value: []byte(`{"spec":` + spec + `}`)})
+		}
+	}
+	inv.Hosts().Load(hosts)
+	inv.Namespaces().Load([]kvstore.Item{{Key: "open", Value: []byte(`{}`)}, {Key: "limited", Value: []byte(
+		`{"metadata":{"annotations":{"glowplug.dev/provisioning-window":"2h","glowplug.dev/provisioning-max-fetches":"20"}}}`)}})
+	view := inv.View()
+	for key, want := range map[string]Limits{
+		"open/none": {}, "open/own": {time.Hour, 5}, "open/window": {time.Hour, 0}, "open/unlimited": {}, "open/forever": {},
+		"limited/none": {2 * time.Hour, 20}, "limited/own": {time.Hour, 5}, "limited/window": {time.Hour, 20},
+		"limited/unlimited": {}, "limited/forever": {},
+	} {
+		namespace, name, _ := strings.Cut(key, "/")
+		if got := view.Limits(view.Host(Ref{Namespace: namespace, Name: name})); got != want {
+			t.Errorf("%s: %+v, want %+v", key, got, want)
+		}
+	}
+}
+
+func TestWindowInTheStatus(t *testing.T) {
+	const status = `{"armed":"2026-01-01T10:00:00Z","provisioning":{"opened":"2026-01-01T10:00:00Z",` +
+		`"closed":"2026-01-01T11:00:00Z","fetches":3,"firstClient":"192.0.2.1","lastClient":"2001:db8::1","boot":7}}`
+	h, err := decodeHost(kvstore.Item{Key: "ns/n", Value: []byte(`{"status":` + status + `}`)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := h.Progress.Window
+	if w == nil || !w.Opened.Equal(h.ArmedAt()) || w.Closed.Sub(w.Opened) != time.Hour || w.Fetches != 3 || w.Boot != 7 ||
+		w.First.String() != "192.0.2.1" || w.Last.String() != "2001:db8::1" {
+		t.Errorf("%+v", w)
+	}
+	if again := WindowOf(w.Status()); !reflect.DeepEqual(again, w) {
+		t.Errorf("%+v, want %+v", again, w)
+	}
+}
