@@ -2842,6 +2842,13 @@ func schema_glowplug_api_v1_Provisioning(ref common.ReferenceCallback) common.Op
 							Format:      "int32",
 						},
 					},
+					"token": {
+						SchemaProps: spec.SchemaProps{
+							Description: "token is true where the machine receives its config and its image only with the token of its boot: a random text that the server puts into the boot script and into the URLs in the kernel arguments of the image.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -2888,6 +2895,12 @@ func schema_glowplug_api_v1_ProvisioningStatus(ref common.ReferenceCallback) com
 							Description: "lastClient is the address that received it last.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"tokenIssued": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tokenIssued is the time at which the token of the present boot was issued. Tokens of earlier boots are refused.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"boot": {

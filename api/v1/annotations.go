@@ -11,7 +11,7 @@ const AnnotationStream = "glowplug.dev/stream"
 // annotations are those with a meaning for the server.
 var annotations = []string{
 	AnnotationIPXE, AnnotationIsolated, AnnotationMaxFetches, AnnotationRearm, AnnotationRejectBroken, AnnotationStream,
-	AnnotationWindow,
+	AnnotationToken, AnnotationWindow,
 }
 
 // AnnotationsHint says which annotations there are, for a key of UnknownAnnotations.

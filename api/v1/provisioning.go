@@ -28,6 +28,11 @@ type Provisioning struct {
 	// Not with bootMode forever.
 	// +optional
 	MaxFetches *int32 `json:"maxFetches,omitempty"`
+	// token is true where the machine receives its config and its image only with the token of
+	// its boot: a random text that the server puts into the boot script and into the URLs in
+	// the kernel arguments of the image.
+	// +optional
+	Token *bool `json:"token,omitempty"`
 }
 
 // ProvisioningStatus is the use of the time in which the machine receives its config.
@@ -46,6 +51,10 @@ type ProvisioningStatus struct {
 	// lastClient is the address that received it last.
 	// +optional
 	LastClient string `json:"lastClient,omitempty"`
+	// tokenIssued is the time at which the token of the present boot was issued. Tokens of
+	// earlier boots are refused.
+	// +optional
+	TokenIssued *metav1.Time `json:"tokenIssued,omitempty"`
 	// boot is the number of the boot, as in bootCount, in which it was last counted.
 	// +optional
 	Boot int64 `json:"boot,omitempty"`
@@ -70,6 +79,9 @@ func ProvisioningOf(annotations map[string]string) (p Provisioning) {
 	}
 	if n, err := parseFetches(annotations[AnnotationMaxFetches]); err == nil {
 		p.MaxFetches = &n
+	}
+	if token, err := strconv.ParseBool(annotations[AnnotationToken]); err == nil {
+		p.Token = &token
 	}
 	return p
 }

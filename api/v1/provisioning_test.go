@@ -39,6 +39,7 @@ func TestProvisioning(t *testing.T) {
 func TestProvisioningOfANamespace(t *testing.T) {
 	for annotation, values := range map[string]map[string]bool{
 		AnnotationWindow:     {"2h": true, "0s": true, "90": false, "two hours": false, "-1h": false, "9000h": false},
+		AnnotationToken:      {"true": true, "false": true, "yes": false},
 		AnnotationMaxFetches: {"20": true, "0": true, "-1": false, "1001": false, "many": false, "1.5": false},
 	} {
 		for value, isValid := range values {
@@ -47,12 +48,12 @@ func TestProvisioningOfANamespace(t *testing.T) {
 				t.Errorf("%s=%s: %v", annotation, value, errs)
 			}
 			p := ProvisioningOf(n.Annotations)
-			if isSet := p.Window != nil || p.MaxFetches != nil; isSet != isValid {
+			if isSet := p.Window != nil || p.MaxFetches != nil || p.Token != nil; isSet != isValid {
 				t.Errorf("%s=%s: %+v", annotation, value, p)
 			}
 		}
 	}
-	if keys := UnknownAnnotations(map[string]string{AnnotationWindow: "", AnnotationMaxFetches: ""}); len(keys) > 0 {
+	if keys := UnknownAnnotations(map[string]string{AnnotationWindow: "", AnnotationMaxFetches: "", AnnotationToken: ""}); len(keys) > 0 {
 		t.Error(keys)
 	}
 }

@@ -90,6 +90,7 @@ func ValidateNamespace(namespace *Namespace) field.ErrorList {
 		emptyOrOneOf(annotationPath(AnnotationIsolated), annotations[AnnotationIsolated], "true", "false"),
 		parsed(annotationPath(AnnotationWindow), annotations[AnnotationWindow], parseWindow),
 		parsed(annotationPath(AnnotationMaxFetches), annotations[AnnotationMaxFetches], parseFetches),
+		emptyOrOneOf(annotationPath(AnnotationToken), annotations[AnnotationToken], "true", "false"),
 	)
 }
 

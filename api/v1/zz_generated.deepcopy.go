@@ -1174,6 +1174,11 @@ func (in *Provisioning) DeepCopyInto(out *Provisioning) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Token != nil {
+		in, out := &in.Token, &out.Token
+		*out = new(bool)
+		**out = **in
+	}
 	return
 }
 
@@ -1193,6 +1198,10 @@ func (in *ProvisioningStatus) DeepCopyInto(out *ProvisioningStatus) {
 	in.Opened.DeepCopyInto(&out.Opened)
 	if in.Closed != nil {
 		in, out := &in.Closed, &out.Closed
+		*out = (*in).DeepCopy()
+	}
+	if in.TokenIssued != nil {
+		in, out := &in.TokenIssued, &out.TokenIssued
 		*out = (*in).DeepCopy()
 	}
 	return

@@ -30,6 +30,7 @@ import (
 	"glowplug/internal/controller/template"
 	"glowplug/internal/controller/unknown"
 	"glowplug/internal/credentials"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/netaddr"
@@ -77,23 +78,24 @@ type App struct {
 	refused     *prometheus.CounterVec // connections, by listener
 	closers     []func()               // run in reverse by close
 
-	keys      *encryption.Keys // nil: the store is not encrypted
-	madeKey   bool             // by --encrypt, now
-	failed    chan error       // the reason why the server cannot go on
-	backend   *backend
-	stores    map[string]*kvstore.Store // by resource
-	inventory *snapshot.Inventory
-	streams   *streams.Library
-	policy    *policy.Policy
-	secrets   *secrets.Secrets
-	tokens    *tokens.Tokens
-	bootLog   *bootlog.Log
-	progress  *progress.Tracker
-	statuses  *host.StatusWriter
-	events    *events.Recorder
-	unknown   *unknown.Recorder
-	rendered  *rendering.Cache
-	images    *image.Library
+	keys       *encryption.Keys // nil: the store is not encrypted
+	madeKey    bool             // by --encrypt, now
+	failed     chan error       // the reason why the server cannot go on
+	backend    *backend
+	stores     map[string]*kvstore.Store // by resource
+	inventory  *snapshot.Inventory
+	streams    *streams.Library
+	policy     *policy.Policy
+	secrets    *secrets.Secrets
+	tokens     *tokens.Tokens
+	bootTokens *boottoken.Key
+	bootLog    *bootlog.Log
+	progress   *progress.Tracker
+	statuses   *host.StatusWriter
+	events     *events.Recorder
+	unknown    *unknown.Recorder
+	rendered   *rendering.Cache
+	images     *image.Library
 
 	sources  *sources.Guard
 	resolver *peer.Resolver
@@ -243,7 +245,7 @@ func (a builder) openDecider() error {
 			stores: a.stores, allConfigs: a.lost(kinds.IgnitionConfigs), allImages: a.lost(kinds.ISCSICdroms),
 			allNamespaces: a.lost(kinds.Namespaces),
 		},
-		LostBindings: a.lostBindings(),
+		LostBindings: a.lostBindings(), Tokens: a.bootTokens,
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
@@ -324,6 +326,11 @@ func (a builder) openDoors() error {
 		return err
 	}
 	a.tokens = tokens.New(tokens.Options{Key: key, Logger: a.log})
+	bootKey, err := a.creds.BootKey()
+	if err != nil {
+		return err
+	}
+	a.bootTokens = boottoken.NewKey(bootKey)
 	for _, d := range a.doors {
 		if d.name == "https" {
 			d.server.TLSConfig = a.creds.TLSConfig()

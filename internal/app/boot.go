@@ -92,8 +92,8 @@ func (a builder) bootPath() *machine.Boot {
 	return &machine.Boot{
 		Booter: a.decider, Images: machine.ServedImages{Library: a.images, Journal: notes{a.progress, a.events, a.unknown}},
 		Inspections: inspections{host.NewInspections(a.stores[kinds.BareMetalHosts])},
-		CHAP:        a.secrets.CHAP,
-		Unknown:     s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
+		CHAP:        a.secrets.CHAP, Tokens: a.bootTokens,
+		Unknown: s.UnknownHosts, URL: s.HTTPURL, Portal: s.portalHost, PortalPort: a.portalPort(),
 	}
 }
 

@@ -18,6 +18,7 @@ var order = []string{
 	"internal/domain/netaddr",
 	"internal/domain/fault",
 	"internal/domain/arch",
+	"internal/domain/boottoken",
 	"internal/domain/identity",
 	"internal/version",
 	"internal/logs",

@@ -160,6 +160,7 @@ func (t *explanationText) boot(b *decide.ExplainedBoot) {
 	t.line("release", prefixed("the image has release ", b.Release))
 	t.line("reads", prefixed("the image reads Ignition spec up to ", b.MaxIgnition))
 	t.line("arguments", b.KernelArgs...)
+	t.line("token", when(b.Token, "the machine needs the token that its boot script has"))
 	t.line("warning", b.Skew)
 }
 

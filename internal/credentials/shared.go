@@ -118,6 +118,9 @@ func (c *Credentials) seal(s *shared) (string, error) {
 // TokenKey returns the key of the seals of the tokens of ServiceAccounts. All servers with the CA have it.
 func (c *Credentials) TokenKey() ([]byte, error) { return c.keyFor("glowplug tokens") }
 
+// BootKey returns the key of the tokens of boots. All servers with the CA have it.
+func (c *Credentials) BootKey() ([]byte, error) { return c.keyFor("glowplug boots") }
+
 // keyFor returns the key for a purpose, which is derived from the key of the CA.
 func (c *Credentials) keyFor(purpose string) ([]byte, error) {
 	secret, err := x509.MarshalPKCS8PrivateKey(c.authority.Load().PrivateKey)

@@ -41,13 +41,13 @@ type Disk struct {
 // are set beside those of the image and take the place of those with the same
 // name. The caller must Release it. The error is a fault.Error: NoMatch where
 // there is no such CD-ROM or nothing to read, Unavailable where that may pass.
-func (l *Library) Disk(ref Ref, args []string) (*Disk, error) { return l.DiskOf(ref, "", args) }
+func (l *Library) Disk(ref Ref, args []string) (*Disk, error) { return l.DiskOf(ref, "", args, "") }
 
 // DiskAgain is Disk for a reader that has a name, such as an iSCSI initiator. One
 // that comes back within a moment, as a kernel does after its boot loader or after
 // its connection was lost, is given the image that it had, also where another has
 // taken its place meanwhile: half of one release and half of another is neither.
-func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error) {
+func (l *Library) DiskAgain(ref Ref, reader string, args []string, token string) (*Disk, error) {
 	version := ""
 	l.mu.Lock()
 	if im := l.images[ref]; im != nil {
@@ -60,7 +60,7 @@ func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error
 		}
 	}
 	l.mu.Unlock()
-	d, err := l.DiskOf(ref, version, args)
+	d, err := l.DiskOf(ref, version, args, token)
 	if err == nil {
 		d.reader = reader
 		d.volume.rememberReader(reader, l.opts.Now())
@@ -69,8 +69,9 @@ func (l *Library) DiskAgain(ref Ref, reader string, args []string) (*Disk, error
 }
 
 // DiskOf is Disk for a certain version of the image, as Version names it: also for
-// a while after another has taken its place.
-func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) {
+// a while after another has taken its place. The URLs in its arguments carry the token of
+// the machine's boot, unless that is "".
+func (l *Library) DiskOf(ref Ref, version string, args []string, token string) (*Disk, error) {
 	l.mu.Lock()
 	im := l.images[ref]
 	if im == nil || im.cdrom == nil {
@@ -108,7 +109,7 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 		}
 	}
 	var err error
-	if d.overlay, err = l.Overlay(v, cdrom, args); err != nil {
+	if d.overlay, err = l.Overlay(v, cdrom, args, token); err != nil {
 		d.Release()
 		return nil, unset(ref, args, err)
 	}
@@ -117,21 +118,21 @@ func (l *Library) DiskOf(ref Ref, version string, args []string) (*Disk, error) 
 	return d, nil
 }
 
-// Overlay sets the arguments of the CD-ROM, and a machine's own.
-func (l *Library) Overlay(v *Volume, cdrom *v1.ISCSICdrom, own []string) (*iso.Overlay, error) {
+// Overlay sets the arguments of the CD-ROM, and a machine's own, with the token of its boot in their URLs.
+func (l *Library) Overlay(v *Volume, cdrom *v1.ISCSICdrom, own []string, token string) (*iso.Overlay, error) {
 	o := iso.Options{Args: cdrom.Spec.KernelArgs, BaseURL: l.opts.HTTPURL}
 	if cdrom.Spec.Transport == v1.TransportHTTP && l.opts.HTTPURL != "" {
 		// There is no iBFT that would lead back to the image.
 		base := strings.TrimSuffix(l.opts.HTTPURL, "/")
 		o.FilesURL = base + "/iso/" + versioned(cdrom, versionOf(v.SHA256)) + "/files"
 	}
+	if len(o.Args) == 0 && (len(own) > 0 || token != "") {
+		o.Args = v.Image.DefaultArgs(o.FilesURL)
+	}
 	if len(own) > 0 {
-		if len(o.Args) == 0 {
-			o.Args = v.Image.DefaultArgs(o.FilesURL)
-		}
 		o.Args = v1.MergeKernelArgs(o.Args, own)
 	}
-	return v.overlay(o)
+	return v.overlay(o, token)
 }
 
 // Size is the number of bytes.

@@ -214,9 +214,9 @@ func (l *Library) Files(ref Ref, version string) (*Files, error) {
 	return &Files{ref: ref, set: s}, nil
 }
 
-// Prepare reports why a host cannot be given an image with its own kernel arguments. The
-// patches of the image are kept for the host, which is about to ask for it.
-func (l *Library) Prepare(image *snapshot.Image, args []string) error {
+// Prepare reports why a host cannot be given an image with its own kernel arguments and the token of
+// its boot. The patches of the image are kept for the host, which is about to ask for it.
+func (l *Library) Prepare(image *snapshot.Image, args []string, token string) error {
 	if image.PXE { // its arguments stand in the script
 		files, err := l.Files(image.Ref, "")
 		if err == nil {
@@ -224,7 +224,7 @@ func (l *Library) Prepare(image *snapshot.Image, args []string) error {
 		}
 		return err
 	}
-	disk, err := l.Disk(image.Ref, args)
+	disk, err := l.DiskOf(image.Ref, "", args, token)
 	if err == nil {
 		disk.Release()
 	}

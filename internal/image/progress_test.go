@@ -83,7 +83,7 @@ func TestReadsWaitForNoOtherImage(t *testing.T) {
 	journal := &progressJournal{}
 	boot := func(ref Ref, host string) {
 		t.Helper()
-		d, err := l.DiskAgain(ref, host, nil)
+		d, err := l.DiskAgain(ref, host, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}

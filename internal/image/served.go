@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/boottoken"
 )
 
 // served is one CD-ROM and the files that are open of it. It is guarded by the lock of
@@ -357,8 +358,8 @@ func (f former) find(version string) Content {
 
 const (
 	iqnPrefix = "iqn.2026-11.dev.glowplug:"
-	// maxIQN is the longest iSCSI name, RFC 7143 section 4.2.7.1.
-	maxIQN = 223
+	// maxIQN is the longest iSCSI name, RFC 7143 section 4.2.7.1, without the token of a boot.
+	maxIQN = 223 - boottoken.TargetRoom
 )
 
 // IQN is the target name of a CD-ROM: iqn.2026-11.dev.glowplug:<namespace>:<name>.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/iso"
 )
@@ -48,7 +49,14 @@ type Volume struct {
 	seen map[string]time.Time
 	// overlays makes the image with arguments set, once for all readers with the same
 	// options.
-	overlays *simplelru.LRU[string, func() (*iso.Overlay, error)]
+	overlays *simplelru.LRU[string, func() (customized, error)]
+}
+
+// customized is an image with arguments set.
+type customized struct {
+	*iso.Overlay
+	// canReplace is true where the arguments have the placeholder of a token, which each boot replaces.
+	canReplace bool
 }
 
 var errClosed = errors.New("the image was closed")
@@ -113,16 +121,40 @@ func (v *Volume) hadBy(reader string) time.Time {
 	return v.seen[reader]
 }
 
-// overlay returns the image with these options, made now or before.
-func (v *Volume) overlay(o iso.Options) (*iso.Overlay, error) {
+// overlay returns the image with these options, and with a token in the URLs of its arguments; "": there
+// is none. An image is customized once for all tokens, unless it has a part of one in each of two places.
+func (v *Volume) overlay(o iso.Options, token string) (*iso.Overlay, error) {
+	if token == "" {
+		made, err := v.customize(o, false)
+		return made.Overlay, err
+	}
+	args := o.Args
+	o.Args = boottoken.Add(args, boottoken.Placeholder)
+	made, err := v.customize(o, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case made.canReplace:
+		return made.Replace(boottoken.Placeholder, token), nil
+	}
+	o.Args = boottoken.Add(args, token)
+	made, err = v.customize(o, false)
+	return made.Overlay, err
+}
+
+// customize returns the image with these options, made now or before.
+func (v *Volume) customize(o iso.Options, hasPlaceholder bool) (customized, error) {
 	key := fmt.Sprintf("%q %q %q", o.Args, o.BaseURL, o.FilesURL)
 	v.mu.Lock()
 	if v.overlays == nil { // the error is of a size below 1
-		v.overlays, _ = simplelru.NewLRU[string, func() (*iso.Overlay, error)](maxOverlays, nil)
+		v.overlays, _ = simplelru.NewLRU[string, func() (customized, error)](maxOverlays, nil)
 	}
 	overlay, ok := v.overlays.Get(key)
 	if !ok {
-		overlay = sync.OnceValues(func() (*iso.Overlay, error) { return v.Image.Customize(o) })
+		overlay = sync.OnceValues(func() (customized, error) {
+			made, err := v.Image.Customize(o)
+			return customized{made, err == nil && hasPlaceholder && made.CanReplace(boottoken.Placeholder)}, err
+		})
 		v.overlays.Add(key, overlay)
 	}
 	v.mu.Unlock()

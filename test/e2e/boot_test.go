@@ -10,7 +10,7 @@ import (
 // bootRack is a rack whose server offers the test's image, and its DHCP server.
 func bootRack(t *testing.T) *rack { return bootRackWith(t, testISO) }
 
-func bootRackWith(t *testing.T, iso func(*testing.T) string) *rack {
+func bootRackWith(t *testing.T, iso func(*testing.T) string, args ...string) *rack {
 	t.Helper()
 	needs(t, "root", "ip", "qemu-system-x86_64", "dnsmasq", "grub-mkrescue", "xorriso", "mformat", "busybox", "modprobe",
 		"ldd")
@@ -19,7 +19,8 @@ func bootRackWith(t *testing.T, iso func(*testing.T) string) *rack {
 	if err := os.Link(image, filepath.Join(isos, "guest.iso")); err != nil {
 		t.Fatal(err)
 	}
-	r := newRack(t, "--iso-dir", isos, "--http-url", "http://"+rackServer+":8082", "--unknown-hosts", "menu")
+	r := newRack(t, append([]string{"--iso-dir", isos, "--http-url", "http://" + rackServer + ":8082", "--unknown-hosts",
+		"menu"}, args...)...)
 	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
 		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
 	r.apply(bootObjects)
@@ -153,6 +154,98 @@ func TestBoot(t *testing.T) {
 				}
 				return true
 			})
+		})
+	}
+}
+
+const protectedObjects = `
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: rack
+  annotations:
+    glowplug.dev/provisioning-token: "true"
+    glowplug.dev/provisioning-window: 2h
+    glowplug.dev/provisioning-max-fetches: "20"
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: initiators, namespace: rack}
+stringData: {username: rack, password: "correct horse battery", mutualUsername: server, mutualPassword: "another horse"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: join, namespace: rack}
+stringData: {token: ` + plantedSecret + `}
+---
+apiVersion: v1
+kind: ISCSICdrom
+metadata: {name: locked, namespace: rack}
+spec:
+  isoFile: guest.iso
+  access: hosts
+  kernelArgs: ["ignition.config.url=${glowplug}/api/v1/ignition", "ignition.platform.id=metal", test.complete]
+  chap: {secretName: initiators}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: two, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:02", ip: 192.0.2.12, image: locked}
+---
+apiVersion: v1
+kind: BareMetalHost
+metadata: {name: uefi, namespace: rack}
+spec: {bootMACAddress: "52:54:00:00:00:05", ip: 192.0.2.15, image: locked}
+---
+apiVersion: v1
+kind: IgnitionConfig
+metadata: {name: motd, namespace: rack}
+spec:
+  type: ignition
+  format: butane
+  template: true
+  config: |
+    variant: fcos
+    version: 1.4.0
+    storage:
+      files:
+        - path: /etc/motd
+          contents: {inline: "written by Ignition with {{ secret "join" "token" }}"}
+  selector: {default: true}
+`
+
+// TestBootWithAllProtection boots machines with everything that protects a config switched on: an
+// encrypted store, a Secret in a template, CHAP from a Secret, an image for its hosts alone, the token of
+// the boot and a provisioning window, which is closed afterwards.
+func TestBootWithAllProtection(t *testing.T) {
+	r := bootRackWith(t, testISO, "--encrypt")
+	r.apply(protectedObjects)
+	for _, c := range []struct {
+		host, mac string
+		n         int
+		uefi      bool
+	}{
+		{"two", "52:54:00:00:00:02", 2, false},
+		{"uefi", "52:54:00:00:00:05", 5, true},
+	} {
+		t.Run(c.host, func(t *testing.T) {
+			console := r.guest(c.n, c.mac, c.uefi).boot(t, "GUEST-DONE", diskMarker)
+			shows(t, console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition?token=",
+				"GUEST-FILE written by Ignition with "+plantedSecret, "GUEST-COMPLETE", "GUEST-DONE")
+			token := tokenForm.FindString(console)
+			eventually(t, "the window is closed", func() bool {
+				return r.kubectl("get", "bmh", "-n", "rack", c.host, "-o", "jsonpath={.status.provisioning.closed}") != "" &&
+					r.status(c.host, "state") == "Provisioned"
+			})
+			for _, text := range []string{plantedSecret, token, "correct horse battery", "another horse"} {
+				if strings.Contains(r.server.log.String(), text) {
+					t.Errorf("the log has %q", text)
+				}
+				holdsNot(t, r.server.dir, text)
+			}
+			if events := r.events(c.host); strings.Contains(events, "TokenRefused") || strings.Contains(events, token) {
+				t.Errorf("events: %s", events)
+			}
 		})
 	}
 }

@@ -30,7 +30,7 @@ func TestReadersThatComeBack(t *testing.T) {
 	k.phase(ref, v1.PhaseReady)
 	login := func(reader string) []byte {
 		t.Helper()
-		d, err := k.lib.DiskAgain(ref, reader, nil)
+		d, err := k.lib.DiskAgain(ref, reader, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,11 +51,11 @@ func (c *Controller) checkArguments(ref Ref, cdrom *v1.ISCSICdrom, v *image.Volu
 	if now := c.images.Cdrom(ref); now != nil && now.UID == cdrom.UID {
 		cdrom = now
 	}
-	after, err := c.images.Overlay(v, cdrom, nil)
+	after, err := c.images.Overlay(v, cdrom, nil, "")
 	if err != nil {
 		return download.Permanent("its kernel arguments cannot be set: %w", err)
 	}
-	before, err := c.images.Overlay(current.Volume, cdrom, nil)
+	before, err := c.images.Overlay(current.Volume, cdrom, nil, "")
 	if err == nil && len(before.Args()) > 0 && len(after.Args()) == 0 {
 		return download.Permanent("its kernel arguments cannot be set: the distribution of the image (%s) has no "+
 			"default arguments, and the served image has some; set spec.kernelArgs", v.Image.Distro())

@@ -200,7 +200,7 @@ func failed(err error) finding { return foundIn(v1.PhaseError, err) }
 
 // served is the finding of a good file: Ready, where its arguments can be set.
 func (c *Controller) served(cdrom *v1.ISCSICdrom, v *image.Volume) finding {
-	overlay, err := c.images.Overlay(v, cdrom, nil)
+	overlay, err := c.images.Overlay(v, cdrom, nil, "")
 	found := foundIn(v1.PhaseReady, err)
 	found.Volume, found.overlay = v, overlay
 	if err != nil {

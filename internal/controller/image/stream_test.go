@@ -183,7 +183,7 @@ func TestFormerVersions(t *testing.T) {
 	k.move(c, "2", disk(young, b.URL))
 	version := digestOf(old)[:12]
 	for seen := false; ; time.Sleep(time.Millisecond) {
-		if d, err := k.lib.DiskOf(ref, version, nil); err == nil {
+		if d, err := k.lib.DiskOf(ref, version, nil, ""); err == nil {
 			if !bytes.Equal(readDisk(t, d), old) {
 				t.Fatal("a version is another's bytes")
 			}
@@ -196,7 +196,7 @@ func TestFormerVersions(t *testing.T) {
 	if !bytes.Equal(k.read(ref), young) {
 		t.Error("not the new one")
 	}
-	if _, err := k.lib.DiskOf(ref, "nowhere", nil); err == nil {
+	if _, err := k.lib.DiskOf(ref, "nowhere", nil, ""); err == nil {
 		t.Error("a version that never was")
 	}
 }

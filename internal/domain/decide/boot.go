@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"glowplug/internal/domain/arch"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
@@ -28,6 +29,8 @@ type BootDecision struct {
 	Reason string
 	// Progress is that of the host before the request.
 	Progress snapshot.Progress
+	// Limits are those for the config of the host.
+	Limits snapshot.Limits
 	// Offer has the images that an unknown machine may boot, the oldest first.
 	Offer []*snapshot.Image
 	// Err says why there is nothing to boot; nil where there is.
@@ -43,9 +46,10 @@ type Progress interface {
 // Images knows which images this server can serve.
 type Images interface {
 	// Prepare returns an error where an image cannot be served with a host's own kernel
-	// arguments; nil arguments: the host has none. Firmware that finds no image cannot
-	// show the reason, so images are prepared before a host receives their script.
-	Prepare(image *snapshot.Image, args []string) error
+	// arguments and the token of its boot; nil arguments or "": the host has none. Firmware that
+	// finds no image cannot show the reason, so images are prepared before a host receives their
+	// script.
+	Prepare(image *snapshot.Image, args []string, token string) error
 }
 
 // Boot decides what a machine boots. The identity rules are those of Config.
@@ -60,7 +64,7 @@ func (d *Decider) Boot(req *Request) BootDecision {
 	b := BootDecision{Identity: q.dec.Identity, Err: err}
 	if b.Host != nil {
 		b.Notices = withoutIgnored(b.Notices)
-		b.Progress = progressOf(d.opts.Progress, b.Host)
+		b.Progress, b.Limits = progressOf(d.opts.Progress, b.Host), q.view.Limits(b.Host)
 	}
 	switch {
 	case doubt != nil && b.Host != nil:
@@ -133,12 +137,11 @@ func (q *bootQuestion) boots(b *BootDecision) {
 // refuseBoot returns an error where the machine would boot without its config, outside of its limits:
 // a script can say so, and an installer without a config says much less.
 func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
-	limits := q.view.Limits(b.Host)
-	if limits == (snapshot.Limits{}) || q.req.Type != IPXE || q.req.At.IsZero() || q.req.Caller.Believed {
+	if b.Limits == (snapshot.Limits{}) || q.req.Type != IPXE || q.req.At.IsZero() || q.req.Caller.Believed {
 		return nil
 	}
 	p, _ := Advance(b.Host, b.Progress, ImageStep, q.req.At)
-	if closed := Closed(b.Host, p, limits, netip.Addr{}, q.req.At); closed != "" {
+	if closed := Closed(b.Host, p, b.Limits, netip.Addr{}, q.req.At); closed != "" {
 		return fault.New(fault.Unavailable, "host "+b.Host.Ref.String()+" would receive no config: "+closed+armAgain)
 	}
 	return nil
@@ -173,12 +176,20 @@ func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 	if failure != nil || image.External != nil || q.opts.Images == nil {
 		return image, failure
 	}
-	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs); err != nil {
+	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs, q.placeholder(h)); err != nil {
 		unavailable := *fault.Of(err)
 		unavailable.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
 		return image, &unavailable
 	}
 	return image, nil
+}
+
+// placeholder returns a text that takes the room of the token of a host's boot; "": it has none.
+func (q *bootQuestion) placeholder(h *snapshot.Host) string {
+	if !q.view.Limits(h).Token {
+		return ""
+	}
+	return boottoken.Placeholder
 }
 
 // foreign returns an error where the machine has another architecture than an image. The

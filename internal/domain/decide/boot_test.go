@@ -91,7 +91,9 @@ func (provisioning) Progress(*snapshot.Host) snapshot.Progress {
 // tryImages is a function that tries images.
 type tryImages func(image *snapshot.Image, args []string) error
 
-func (f tryImages) Prepare(image *snapshot.Image, args []string) error { return f(image, args) }
+func (f tryImages) Prepare(image *snapshot.Image, args []string, _ string) error {
+	return f(image, args)
+}
 
 func TestDecideBoot(t *testing.T) {
 	inv := rack().inventory(t)

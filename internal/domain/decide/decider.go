@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/ignition"
@@ -44,6 +45,8 @@ type Options struct {
 	Lost LostObjects
 	// Renderer renders templates; nil: none are served.
 	Renderer Renderer
+	// Tokens checks the tokens of boots; nil: none are needed.
+	Tokens *boottoken.Key
 	// LostBindings reports whether RoleBindings are lost; nil: they are not.
 	LostBindings func() bool
 }

@@ -69,13 +69,15 @@ const (
 	// ReasonSecondClient for one from a second address within them.
 	ReasonWindowClosed = "WindowClosed"
 	ReasonSecondClient = "SecondClient"
+	// ReasonTokenRefused is for a request without the token of the boot.
+	ReasonTokenRefused = "TokenRefused"
 )
 
 // Reasons has the reason of each notice.
 var Reasons = []string{
 	ReasonUnknownHost, ReasonClaimRefused, ReasonClaimIgnored, ReasonNeighborMismatch, ReasonNeighborChanged,
 	ReasonDuplicate, ReasonImageUnavailable, ReasonScriptUnavailable, ReasonNoConfig, ReasonClaimsLimited,
-	ReasonImagesLimited, ReasonWindowClosed, ReasonSecondClient,
+	ReasonImagesLimited, ReasonWindowClosed, ReasonSecondClient, ReasonTokenRefused,
 }
 
 // Notice is an event on Host, or, where Host is nil, on the UnknownMachine with the name
@@ -148,6 +150,8 @@ type Request struct {
 	ClaimLimit, ImageLimit Limit
 	// Reveal is true for a request whose answer the machine reads: it has the values of Secrets.
 	Reveal bool
+	// HasToken is true where the machine is taken to have the token of its boot, as in an explanation.
+	HasToken bool
 	// Gone is closed when the client has gone away; nil: never. Requests wait only for
 	// the rendering of a template.
 	Gone <-chan struct{}

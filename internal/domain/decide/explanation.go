@@ -68,6 +68,8 @@ type ExplainedBoot struct {
 	Script bool `json:"script,omitempty"`
 	// KernelArgs are the host's own; the image's hold where it has none.
 	KernelArgs []string `json:"kernelArgs,omitempty"`
+	// Token is true where the machine needs the token of its boot.
+	Token bool `json:"token,omitempty"`
 	// State is status.state of the host.
 	State string `json:"state"`
 	// Release is that of the image, MaxIgnition the newest Ignition version that it reads,

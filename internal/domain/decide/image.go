@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
@@ -21,6 +22,8 @@ type ImageDecision struct {
 	Image *snapshot.Image
 	// Args are the host's own kernel arguments, if it boots this image; nil: the image's.
 	Args []string
+	// Token is the token of the machine's boot, which the URLs in the arguments carry; "": it needs none.
+	Token string
 	// Err is the reason of a refusal; nil: there is none.
 	Err *fault.Error
 	// Missed is true where there is no such image for the client.
@@ -71,6 +74,14 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 	host := i.Host
 	own := host != nil && host.Image == ref && !host.Booting().Disk
 	i.ByNetwork = host != nil && q.byNetwork(host)
+	if own && !req.Caller.Believed && view.Limits(host).Token {
+		p := progressOf(d.opts.Progress, host)
+		if i.Err = refuseToken(&q.question, view.Limits(host), &p); i.Err != nil {
+			i.Notices = withoutIgnored(q.dec.Notices)
+			return i
+		}
+		i.Token = req.Claims.Token
+	}
 	if i.Err = q.refuseImage(image, ref, own, proven); i.Err == nil {
 		if i.Err = bootable(image); i.Err != nil && host != nil {
 			i.Notices = append(i.Notices, ImageUnavailable(host, ref, i.Err))
@@ -129,11 +140,12 @@ func (d *Decider) withheld(view snapshot.View, req *Request, named func(*snapsho
 // KernelArgs returns the kernel arguments of an image that is a kernel and its files:
 // those of the image, or else those with which its distribution finds its config here,
 // replaced by the host's own. base is this server's URL, for ${glowplug}; rootfs the URL
-// of the root file system, "" where there is none. host may be nil.
+// of the root file system, "" where there is none. host may be nil. URLs of configs and images carry
+// the token of the boot, unless that is "".
 //
 // CoreOS needs the same arguments as its ISO images. Flatcar has no root file system
 // beside its initramfs, and its own flag for the first boot.
-func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs string) []string {
+func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs, token string) []string {
 	args := slices.Clone(image.KernelArgs)
 	if len(args) == 0 {
 		first := "ignition.firstboot"
@@ -150,6 +162,9 @@ func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs string)
 	}
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "${glowplug}", base)
+	}
+	if token != "" {
+		args = boottoken.Add(args, token)
 	}
 	return args
 }

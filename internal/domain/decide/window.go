@@ -27,6 +27,9 @@ func windowOf(h *snapshot.Host, p *snapshot.Progress) snapshot.Window {
 		return *p.Window
 	}
 	w := snapshot.Window{Opened: armed}
+	if p.Window != nil {
+		w.Token = p.Window.Token
+	}
 	if p.State == v1.StateProvisioned && !isRearmed(h, p) {
 		w.Closed = armed
 	}
@@ -99,7 +102,7 @@ func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.T
 	case ImageStep, AgainStep:
 		w := windowOf(h, before)
 		if isRearmed(h, before) {
-			w = snapshot.Window{Opened: w.Opened}
+			w = snapshot.Window{Opened: w.Opened, Token: w.Token}
 		}
 		return &w
 	case CompleteStep:
@@ -118,22 +121,30 @@ func sameWindow(a, b *snapshot.Window) bool {
 		return a == b
 	}
 	return a.Opened.Equal(b.Opened) && a.Closed.Equal(b.Closed) && a.Fetches == b.Fetches && a.First == b.First &&
-		a.Last == b.Last && a.Boot == b.Boot
+		a.Last == b.Last && a.Boot == b.Boot && a.Token.Equal(b.Token)
 }
 
 // laterWindow merges two records of the use of windows, of which two servers wrote one each: the later
-// window counts and, of the same window, the use by which more is refused.
+// window counts and, of the same window, the use by which more is refused. The later token counts.
 func laterWindow(a, b *snapshot.Window) *snapshot.Window {
 	switch {
-	case a == nil || b != nil && b.Opened.After(a.Opened):
+	case a == nil:
 		return b
-	case b == nil || a.Opened.After(b.Opened):
+	case b == nil:
 		return a
 	}
-	w := *b
-	w.Fetches = max(a.Fetches, b.Fetches)
-	if w.Closed.IsZero() {
-		w.Closed = a.Closed
+	w, other := *b, a
+	if a.Opened.After(b.Opened) {
+		w, other = *a, b
+	}
+	if other.Opened.Equal(w.Opened) {
+		w.Fetches = max(a.Fetches, b.Fetches)
+		if w.Closed.IsZero() {
+			w.Closed = other.Closed
+		}
+	}
+	if other.Token.After(w.Token) {
+		w.Token = other.Token
 	}
 	return &w
 }
@@ -153,6 +164,9 @@ func (q *configQuestion) limit() *fault.Error {
 	}
 	if q.dec.Limits == (snapshot.Limits{}) || q.req.At.IsZero() {
 		return nil
+	}
+	if failure := refuseToken(&q.question, q.dec.Limits, &p); failure != nil {
+		return failure
 	}
 	closed := Closed(h, p, q.dec.Limits, q.req.Caller.Addr, q.req.At)
 	if closed == "" {

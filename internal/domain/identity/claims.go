@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"glowplug/internal/domain/arch"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/netaddr"
 )
@@ -70,6 +71,10 @@ func (c *Claims) set(key, escaped string) *fault.Error {
 		return parseInto(&c.UUID, escaped, "uuid", badUUID, parseUUID)
 	case "role":
 		return parseInto(&c.Role, escaped, "role", badRole, parseRole)
+	case boottoken.Parameter:
+		if boottoken.IsToken(escaped) { // other values are of other programs
+			c.Token = escaped
+		}
 	case "spec":
 		return parseInto(&c.Spec, escaped, "spec", badSpec, parseSpec)
 	case "arch", "buildarch": // as iPXE calls it
@@ -195,6 +200,8 @@ type Claims struct {
 	Raw bool
 	// Spec is the requested Ignition spec version, such as "3.2.0".
 	Spec string
+	// Token is the token of a boot. It identifies nobody.
+	Token string
 	// Arch is the architecture of the machine, "" if it is not known. It identifies nobody.
 	Arch string
 }

@@ -27,6 +27,8 @@ type Machine struct {
 	Image string
 	// Server is this server's URL, without a slash at its end.
 	Server string
+	// Token is the token of the boot; "": the machine needs none.
+	Token string
 	// State is the machine's status.state.
 	State string
 	// These are reported by the machine itself.

@@ -213,13 +213,14 @@ func (n *negotiation) resolve(iqn string) error {
 			err = ErrForbidden
 		}
 	}
+	// The requested name is not a part of the error: it may have a secret of the caller's own.
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return refuse(statusNotFound, "%s: %w", iqn, err)
+		return refuse(statusNotFound, "%w", err)
 	case errors.Is(err, ErrForbidden):
-		return refuse(statusForbidden, "%s: %w", iqn, err)
+		return refuse(statusForbidden, "%w", err)
 	case err != nil:
-		return refuse(statusOverloaded, "%s: %w", iqn, err)
+		return refuse(statusOverloaded, "%w", err)
 	}
 	if target.CHAP.Password != "" {
 		n.chap = &chap{want: target.CHAP}

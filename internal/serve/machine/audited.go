@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"glowplug/internal/audit"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/store/kinds"
 )
@@ -28,7 +29,7 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 		return
 	}
 	a := &audit.Answer{
-		At: req.At, Verb: strings.ToLower(r.Method), Path: r.URL.Path, Query: r.URL.RawQuery,
+		At: req.At, Verb: strings.ToLower(r.Method), Path: boottoken.Hide(r.URL.Path), Query: r.URL.RawQuery,
 		Agent: r.Header.Get("User-Agent"), From: req.Caller.Addr, Status: w.status, Object: servedObject(res),
 		FoundBy: res.FoundBy,
 	}

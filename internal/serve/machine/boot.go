@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
@@ -42,8 +43,9 @@ type Booter interface {
 type Images interface {
 	// Open returns an image with a machine's kernel arguments, or with its own where args
 	// is nil, for a host, nil where that is unknown. version is the one in the machine's
-	// script, "" for the present one. The error is a fault.Error.
-	Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (Image, error)
+	// script, "" for the present one. token is that of the machine's boot, "" where it has none.
+	// The error is a fault.Error.
+	Open(ref snapshot.Ref, version string, args []string, token string, host *snapshot.Host) (Image, error)
 }
 
 // Image is an image for one machine. Its bytes do not change until Release.
@@ -74,6 +76,8 @@ type Boot struct {
 	Inspections Inspections
 	// CHAP returns the credentials of an image in a namespace, whose object may name a Secret.
 	CHAP func(namespace string, chap *v1.CHAP) (v1.CHAP, error)
+	// Tokens makes the tokens of boots. It is not nil where hosts need them.
+	Tokens *boottoken.Key
 	// Unknown is UnknownExit, UnknownMenu or UnknownDefault.
 	Unknown string
 	// URL is this server's, without a slash at its end; "": with the address that the

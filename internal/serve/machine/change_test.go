@@ -75,7 +75,7 @@ func (elsewhereConn) RemoteAddr() net.Addr {
 // bulkImages have one image, of size bytes.
 type bulkImages struct{ content []byte }
 
-func (b bulkImages) Open(snapshot.Ref, string, []string, *snapshot.Host) (Image, error) {
+func (b bulkImages) Open(snapshot.Ref, string, []string, string, *snapshot.Host) (Image, error) {
 	return &memoryImage{bytes.NewReader(b.content), &memoryImages{}, `"bulk"`}, nil
 }
 

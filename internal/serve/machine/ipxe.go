@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ipxe"
@@ -37,6 +38,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	}
 	script := ""
 	if res.Err == nil {
+		req.Claims.Token = s.issueToken(r, req, &b)
 		script, res.boots, res.Err = s.bootScript(r, req, &b)
 		if res.Err != nil && b.Host != nil {
 			s.notify(decide.BootUnavailable(&b, res.Err))
@@ -63,6 +65,23 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	return res
 }
 
+// issueToken returns the token of a boot, for the script of a machine; "": it needs none. A believed
+// caller, who asks about a machine, gets none.
+func (s bootPath) issueToken(r *http.Request, req *request, b *decide.BootDecision) string {
+	isBoot := b.Host != nil && !b.Local && !req.Caller.Believed && r.Method == http.MethodGet
+	if !isBoot || !b.Limits.Token || s.opts.Journal == nil || s.opts.Boot.Tokens == nil {
+		return ""
+	}
+	issued := s.opts.Journal.IssueToken(b.Host, isAgain(r), req.At)
+	return s.opts.Boot.Tokens.Token(b.Host.UID, issued)
+}
+
+// isAgain reports whether a machine has asked for its script before in this boot, as it says.
+func isAgain(r *http.Request) bool {
+	try := r.URL.Query().Get("try")
+	return try != "" && try != "0"
+}
+
 // journalBoot records the script of a machine.
 func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *result) {
 	switch {
@@ -72,8 +91,7 @@ func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *resu
 	case b.Local:
 		s.opts.Journal.LocalBoot(b.Host, b.Reason)
 	default:
-		try := r.URL.Query().Get("try")
-		s.opts.Journal.ScriptServed(b.Host, scriptOf(res.boots), try != "" && try != "0")
+		s.opts.Journal.ScriptServed(b.Host, scriptOf(res.boots), isAgain(r))
 	}
 }
 
@@ -102,7 +120,7 @@ func (s bootPath) bootScript(r *http.Request, req *request, b *decide.BootDecisi
 		script, err = ipxe.Sanboot(name, image)
 		return script, boots, scriptFault(err)
 	}
-	script, err = s.customScript(r, b, image)
+	script, err = s.customScript(r, req, b, image)
 	return script, cmp.Or(boots, ownScript), scriptFault(err)
 }
 
@@ -175,7 +193,9 @@ func scriptFault(err error) *fault.Error {
 }
 
 // customScript renders a script of the operator. It was checked when it was written.
-func (s bootPath) customScript(r *http.Request, b *decide.BootDecision, image *ipxe.Image) (string, error) {
+func (s bootPath) customScript(r *http.Request, req *request, b *decide.BootDecision, image *ipxe.Image) (
+	string, error,
+) {
 	template, err := ipxe.ParseTemplate(b.Script)
 	if err != nil {
 		return "", err
@@ -183,6 +203,7 @@ func (s bootPath) customScript(r *http.Request, b *decide.BootDecision, image *i
 	h, said := b.Host, r.URL.Query()
 	m := ipxe.Machine{
 		Host: h.Name, Namespace: h.Namespace, UUID: h.UUID, Labels: h.Labels, Server: s.baseURL(r),
+		Token:    req.Claims.Token,
 		State:    cmp.Or(b.Progress.State, v1.StateAvailable),
 		Platform: said.Get("platform"), Arch: said.Get("arch"), Serial: said.Get("serial"), Asset: said.Get("asset"),
 		Manufacturer: said.Get("manufacturer"), Product: said.Get("product"),
@@ -210,18 +231,18 @@ func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, i
 	i := ipxe.Image{Name: image.Ref.String(), Version: cmp.Or(image.Version, image.Release)}
 	if image.PXE {
 		base := s.baseURL(r)
-		files, rootfs := base+PathISO+versioned(image)+"/files/", ""
+		files, rootfs := base+PathISO+boottoken.InPath(versioned(image), req.Claims.Token)+"/files/", ""
 		if image.Rootfs {
 			rootfs = files + "rootfs"
 		}
 		i.Kernel = &ipxe.Kernel{
 			URL: files + "kernel" + claimed(req, b), Initrd: files + "initramfs" + claimed(req, b),
-			Args: decide.KernelArgs(image, b.Host, base, rootfs),
+			Args: decide.KernelArgs(image, b.Host, base, rootfs, req.Claims.Token),
 		}
 		return i
 	}
 	if image.External == nil && image.HTTP {
-		i.URL = s.baseURL(r) + PathISO + versioned(image) + ".iso" + claimed(req, b)
+		i.URL = s.baseURL(r) + PathISO + boottoken.InPath(versioned(image), req.Claims.Token) + ".iso" + claimed(req, b)
 		return i
 	}
 	i.Target = &ipxe.Target{}
@@ -229,7 +250,8 @@ func (s bootPath) image(r *http.Request, req *request, b *decide.BootDecision, i
 		i.Target.Host, i.Target.Port = ipxe.ParsePortal(e.Portal)
 		i.Target.IQN, i.Target.LUN = e.IQN, int(e.LUN)
 	} else {
-		i.Target.Host, i.Target.Port, i.Target.IQN = s.opts.Boot.Portal, s.opts.Boot.PortalPort, image.IQN
+		i.Target.Host, i.Target.Port, i.Target.IQN = s.opts.Boot.Portal, s.opts.Boot.PortalPort,
+			boottoken.InTarget(image.IQN, req.Claims.Token)
 		if i.Target.Host == "" {
 			i.Target.Host = localAddr(r).Addr().WithZone("").String()
 		}

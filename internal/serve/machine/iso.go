@@ -1,12 +1,14 @@
 package machine
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/coreos"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
@@ -16,8 +18,8 @@ import (
 
 // isoPath reads PathISO{ns}/{name}.iso and PathISO{ns}/{name}/files/{file}; file
 // is "" for the image itself. The name may end in @{version}: that of the image in the
-// machine's script.
-func isoPath(path string) (ref snapshot.Ref, version, file string, ok bool) {
+// machine's script. The token of the boot, if the machine needs one, follows it.
+func isoPath(path string) (ref snapshot.Ref, version, token, file string, ok bool) {
 	namespace, rest, _ := strings.Cut(strings.TrimPrefix(path, PathISO), "/")
 	name, file, inside := strings.Cut(rest, "/")
 	if inside {
@@ -26,13 +28,14 @@ func isoPath(path string) (ref snapshot.Ref, version, file string, ok bool) {
 	} else {
 		name, ok = strings.CutSuffix(name, ".iso")
 	}
+	name, token = boottoken.CutPath(name)
 	name, version, _ = strings.Cut(name, "@")
-	return snapshot.Ref{Namespace: namespace, Name: name}, version, file, ok && namespace != "" && name != ""
+	return snapshot.Ref{Namespace: namespace, Name: name}, version, token, file, ok && namespace != "" && name != ""
 }
 
 // serveISO answers PathISO, with ranges.
 func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
-	ref, version, file, ok := isoPath(r.URL.Path)
+	ref, version, token, file, ok := isoPath(r.URL.Path)
 	if !ok || s.opts.Boot.Images == nil {
 		return w.fail(result{}, fault.New(fault.NoMatch,
 			"there is nothing at this path; want /iso/NAMESPACE/NAME.iso or /iso/NAMESPACE/NAME/files/FILE"))
@@ -40,6 +43,7 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
 	}
+	req.Claims.Token = cmp.Or(token, req.Claims.Token)
 	// A credential counts for images also where the request claims nothing.
 	req.Caller.Believed = req.Caller.Believed || s.opts.Believe(r)
 	if s.opts.Lost.Images {
@@ -50,7 +54,7 @@ func (s bootPath) serveISO(w *response, r *http.Request, req *request) result {
 	if i.Err != nil {
 		return w.fail(res, i.Err)
 	}
-	image, err := s.opts.Boot.Images.Open(ref, version, i.Args, i.Host)
+	image, err := s.opts.Boot.Images.Open(ref, version, i.Args, i.Token, i.Host)
 	if err != nil {
 		failure := fault.Of(err)
 		if i.Host != nil && failure.Kind == fault.Unavailable {
@@ -102,7 +106,9 @@ type ServedImages struct {
 }
 
 // Open implements Images.
-func (s ServedImages) Open(ref snapshot.Ref, version string, args []string, host *snapshot.Host) (Image, error) {
+func (s ServedImages) Open(ref snapshot.Ref, version string, args []string, token string, host *snapshot.Host) (
+	Image, error,
+) {
 	if s.Library.IsSet(ref) {
 		files, err := s.Library.Files(ref, version)
 		if err != nil {
@@ -110,7 +116,7 @@ func (s ServedImages) Open(ref snapshot.Ref, version string, args []string, host
 		}
 		return &fileSet{files, host, s.Journal}, nil
 	}
-	disk, err := s.Library.DiskOf(ref, version, args)
+	disk, err := s.Library.DiskOf(ref, version, args, token)
 	if err != nil {
 		return nil, err
 	}

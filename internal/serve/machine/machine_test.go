@@ -56,7 +56,9 @@ type memoryImage struct {
 	etag string
 }
 
-func (m *memoryImages) Open(ref snapshot.Ref, version string, args []string, _ *snapshot.Host) (Image, error) {
+func (m *memoryImages) Open(ref snapshot.Ref, version string, args []string, token string, _ *snapshot.Host) (
+	Image, error,
+) {
 	if version == "old" {
 		return nil, fault.New(fault.NoMatch, "it has no version old any more")
 	}
@@ -230,7 +232,7 @@ func TestIPXE(t *testing.T) {
 // noArguments serves no image with a host's own kernel arguments.
 type noArguments struct{}
 
-func (noArguments) Prepare(_ *snapshot.Image, args []string) error {
+func (noArguments) Prepare(_ *snapshot.Image, args []string, _ string) error {
 	if len(args) > 0 {
 		return fault.New(fault.Unavailable, "/boot/grub/grub.cfg: the argument x='y' cannot be written")
 	}

@@ -57,6 +57,9 @@ type Journal interface {
 	Unknown(s decide.Sighting) (name string)
 	// Known records a request of a known host from an address.
 	Known(addr netip.Addr)
+	// IssueToken returns the time of issue of the token in the script that a machine is about to
+	// receive, again in the same boot or not.
+	IssueToken(host *snapshot.Host, again bool, at time.Time) time.Time
 	// ScriptServed records that a machine has a script that boots what, LocalBoot that
 	// it has one that boots its disk.
 	ScriptServed(host *snapshot.Host, what string, again bool)

@@ -82,6 +82,8 @@ func (f *fakeJournal) Fetch(*decide.Request, *snapshot.Host, snapshot.Limits) (*
 	return nil, ""
 }
 
+func (f *fakeJournal) IssueToken(_ *snapshot.Host, _ bool, at time.Time) time.Time { return at }
+
 func (f *fakeJournal) Served(host *snapshot.Host, config *snapshot.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

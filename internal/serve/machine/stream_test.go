@@ -3,10 +3,12 @@ package machine
 import (
 	"maps"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 )
@@ -22,6 +24,8 @@ func TestImagesOfStreams(t *testing.T) {
 	rackHosts["g10/flat"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:02","image":"flatcar"}}`
 	rackHosts["g10/iso"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:03","image":"streamed"}}`
 	rackHosts["g10/args"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:04","image":"long"}}`
+	rackHosts["g10/token"] = `{"metadata":{"uid":"u"},"spec":{"bootMACAddress":"52:54:00:00:01:05","image":"pxe","provisioning":{"token":true}}}`
+	rackHosts["g10/web"] = `{"metadata":{"uid":"u"},"spec":{"bootMACAddress":"52:54:00:00:01:06","image":"streamed","provisioning":{"token":true}}}`
 	rackImages["g10/pxe"] = `{"spec":{"stream":{"name":"stable","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
 		sum + `","files":[{"role":"kernel"},{"role":"initramfs"},{"role":"rootfs"}]}}`
 	rackImages["g10/flatcar"] = `{"spec":{"stream":{"name":"lts","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
@@ -29,7 +33,8 @@ func TestImagesOfStreams(t *testing.T) {
 	rackImages["g10/streamed"] = `{"spec":{"stream":{"name":"stable"},"transport":"http"},"status":{"phase":"Ready","sha256":"` + sum + `"}}`
 	rackImages["g10/long"] = `{"spec":{"stream":{"name":"stable","format":"pxe"},"kernelArgs":["x=` + strings.Repeat("y",
 		2100) + `"]},"status":{"phase":"Ready","sha256":"` + sum + `","files":[]}}`
-	r, opened := bootRig(t, decide.Policy{Claims: identity.Trust}, nil)
+	key := boottoken.NewKey([]byte("key"))
+	r, opened := bootRig(t, decide.Policy{Claims: identity.Trust}, func(b *Boot) { b.Tokens = key })
 	const base = "http://192.168.200.2:8082/iso/g10/"
 	for path, lines := range map[string][]string{
 		"/ipxe?mac=52-54-00-00-01-01": {
@@ -42,8 +47,20 @@ func TestImagesOfStreams(t *testing.T) {
 				"ignition.platform.id=metal ignition.config.url=http://192.168.200.2:8082/api/v1/ignition", "boot"},
 		"/ipxe?mac=52-54-00-00-01-03": {"sanboot " + base + "streamed@0123456789ab.iso?mac=52:54:00:00:01:03"},
 		"/ipxe?mac=52-54-00-00-01-04": {"exit 1"},
+		"/ipxe?mac=52-54-00-00-01-05": {
+			"kernel " + base + "pxe@0123456789ab~TOKEN/files/kernel?mac=52:54:00:00:01:05 initrd=main ignition.firstboot " +
+				"ignition.platform.id=metal ignition.config.url=http://192.168.200.2:8082/api/v1/ignition?token=TOKEN " +
+				"coreos.live.rootfs_url=" + base + "pxe@0123456789ab~TOKEN/files/rootfs",
+			"initrd --name main " + base + "pxe@0123456789ab~TOKEN/files/initramfs?mac=52:54:00:00:01:05"},
+		"/ipxe?mac=52-54-00-00-01-06": {"sanboot " + base + "streamed@0123456789ab~TOKEN.iso?mac=52:54:00:00:01:06"},
 	} {
 		_, body, _ := r.do(t, http.MethodGet, path)
+		if token := tokenForm.FindString(body); token != "" {
+			if _, ok := key.Issued("u", token); !ok {
+				t.Errorf("%s is no token", token)
+			}
+			body = strings.ReplaceAll(body, token, "TOKEN")
+		}
 		for _, line := range lines {
 			if !strings.Contains("\n"+body, "\n"+line+"\n") {
 				t.Errorf("%s: no line %q in\n%s", path, line, body)
@@ -71,3 +88,5 @@ func TestImagesOfStreams(t *testing.T) {
 		t.Errorf("%d opened, %d released", opened.opened, opened.released)
 	}
 }
+
+var tokenForm = regexp.MustCompile(`[a-z2-7]{32}`)

@@ -14,6 +14,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/audit"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
@@ -139,20 +140,25 @@ func (p *Portal) guessed(r *decide.Request, at time.Time, i *decide.ImageDecisio
 	}
 }
 
-// resolve finds the image that an initiator logs in to, with the arguments of its host.
+// resolve finds the image that an initiator logs in to, with the arguments of its host. The name of the
+// target may have the token of its boot, which appears nowhere else from here on.
 func (p *Portal) resolve(l iscsi.Login) (*iscsi.Target, error) {
+	var token string
+	l.Target, token = boottoken.CutTarget(l.Target)
 	if !p.opts.Ready() {
 		err := errors.New("the store has not been read yet")
 		p.record(l, nil, snapshot.Ref{}, err)
 		return nil, err
 	}
 	request, now := p.request(l), time.Now()
+	request.Claims.Token = token
 	request.ClaimLimit = p.opts.Sources.Claims(now, &request.Caller, &request.Claims)
 	request.ImageLimit = p.opts.Sources.Images(now, &request.Caller)
 	i := p.opts.Decider.Target(request, l.Target)
 	target, err := p.target(l, request, now, &i)
 	if err != nil {
 		p.record(l, i.Host, imageOf(&i), err)
+		err = fmt.Errorf("%s: %w", l.Target, err)
 	}
 	return target, err
 }
@@ -182,7 +188,7 @@ func (p *Portal) target(l iscsi.Login, request *decide.Request, now time.Time, i
 		return nil, err
 	}
 	client := clientOf(i)
-	disk, err := p.opts.Images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args)
+	disk, err := p.opts.Images.DiskAgain(i.Image.Ref, readerOf(l, client), i.Args, i.Token)
 	if err != nil {
 		if i.Host != nil { // the failure of an unknown initiator is no event of a host
 			p.opts.Journal.Notice(decide.ImageUnavailable(i.Host, i.Image.Ref, fault.Of(err)))

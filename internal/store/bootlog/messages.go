@@ -191,7 +191,7 @@ func appendWindow(b []byte, w *snapshot.Window) []byte {
 		return append(b, 0)
 	}
 	b = append(b, 1)
-	b = appendTime(appendTime(b, w.Opened), w.Closed)
+	b = appendTime(appendTime(appendTime(b, w.Opened), w.Closed), w.Token)
 	b = binary.AppendVarint(binary.AppendVarint(b, w.Fetches), w.Boot)
 	for _, client := range [...]netip.Addr{w.First, w.Last} {
 		text := ""
@@ -251,7 +251,7 @@ func (r *reader) window() *snapshot.Window {
 	if r.uvarint() == 0 {
 		return nil
 	}
-	w := &snapshot.Window{Opened: r.time(), Closed: r.time(), Fetches: r.varint(), Boot: r.varint()}
+	w := &snapshot.Window{Opened: r.time(), Closed: r.time(), Token: r.time(), Fetches: r.varint(), Boot: r.varint()}
 	for _, client := range [...]*netip.Addr{&w.First, &w.Last} {
 		*client, _ = netip.ParseAddr(r.str()) // "" is none
 	}

@@ -1,6 +1,8 @@
 package progress
 
 import (
+	"time"
+
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/store/snapshot"
 )
@@ -16,11 +18,7 @@ func (t *Tracker) Fetch(req *decide.Request, host *snapshot.Host, limits snapsho
 	m := t.machineLocked(host)
 	before := m.Merge(host.Progress)
 	next, isSecond, closed := decide.Fetch(host, before, limits, client, req.At)
-	mustWake := false
-	if !t.closed && !decide.Same(before, next) {
-		m.Progress = next
-		mustWake = t.changedLocked(m, &before)
-	}
+	mustWake := t.replaceLocked(m, &before, next)
 	t.mu.Unlock()
 	if mustWake {
 		t.wakeWriter()
@@ -34,4 +32,28 @@ func (t *Tracker) Fetch(req *decide.Request, host *snapshot.Host, limits snapsho
 		return &n, ""
 	}
 	return nil, ""
+}
+
+// IssueToken returns the time of issue of the token in the script that the machine of a host is about to
+// receive: a new one where a boot begins. again is true where the machine has asked before in this boot.
+func (t *Tracker) IssueToken(host *snapshot.Host, again bool, at time.Time) time.Time {
+	t.mu.Lock()
+	m := t.machineLocked(host)
+	before := m.Merge(host.Progress)
+	next := decide.IssueToken(host, before, again, at)
+	mustWake := t.replaceLocked(m, &before, next)
+	t.mu.Unlock()
+	if mustWake {
+		t.wakeWriter()
+	}
+	return next.Window.Token
+}
+
+// replaceLocked replaces the progress of a machine. It reports whether the writer has to be woken.
+func (t *Tracker) replaceLocked(m *machine, before *snapshot.Progress, next snapshot.Progress) (mustWake bool) {
+	if t.closed || decide.Same(*before, next) {
+		return false
+	}
+	m.Progress = next
+	return t.changedLocked(m, before)
 }

@@ -16,17 +16,23 @@ type Limits struct {
 	Window time.Duration
 	// MaxFetches is how often its config is served.
 	MaxFetches int64
+	// Token is true where the machine needs the token of its boot.
+	Token bool
 }
 
 // Limits returns the limits for the config of a host: its own or, where it has none, those of its
-// namespace. A machine that boots its image forever has none, since each boot needs the config.
+// namespace. For a machine that boots its image forever neither time nor number is limited, since each
+// boot needs the config.
 func (v View) Limits(h *Host) (l Limits) {
-	if h.Booting().Forever {
-		return Limits{}
-	}
 	own, defaults := &h.Booting().Provisioning, &noProvisioning
 	if n := v.namespaces.byRef.get(Ref{Namespace: h.Namespace}); n != nil {
 		defaults = &n.Provisioning
+	}
+	if token := cmp.Or(own.Token, defaults.Token); token != nil {
+		l.Token = *token
+	}
+	if h.Booting().Forever {
+		return l
 	}
 	if window := cmp.Or(own.Window, defaults.Window); window != nil {
 		l.Window = window.Duration
@@ -57,6 +63,8 @@ type Window struct {
 	Fetches     int64
 	First, Last netip.Addr
 	Boot        int64
+	// Token is the time at which the token of the present boot was issued, in whole seconds; zero: none was.
+	Token time.Time
 }
 
 // WindowOf returns the use of a window by the status of a host; nil: it has none.
@@ -66,6 +74,7 @@ func WindowOf(p *v1.ProvisioningStatus) *Window {
 	}
 	w := &Window{
 		Opened: time.Time(whole(&p.Opened)), Closed: time.Time(whole(p.Closed)), Fetches: p.Fetches, Boot: p.Boot,
+		Token: time.Time(whole(p.TokenIssued)),
 	}
 	w.First, _ = netip.ParseAddr(p.FirstClient) // "" is none
 	w.Last, _ = netip.ParseAddr(p.LastClient)
@@ -80,6 +89,9 @@ func (w *Window) Status() *v1.ProvisioningStatus {
 	p := &v1.ProvisioningStatus{Opened: metav1.Time{Time: w.Opened}, Fetches: w.Fetches, Boot: w.Boot}
 	if !w.Closed.IsZero() {
 		p.Closed = &metav1.Time{Time: w.Closed}
+	}
+	if !w.Token.IsZero() {
+		p.TokenIssued = &metav1.Time{Time: w.Token}
 	}
 	if w.First.IsValid() {
 		p.FirstClient, p.LastClient = w.First.String(), w.Last.String()

@@ -14,7 +14,7 @@ func TestLimits(t *testing.T) {
 	var hosts []kvstore.Item
 	for name, spec := range map[string]string{
 		"none": `{}`, "own": `{"provisioning":{"window":"1h","maxFetches":5}}`, "window": `{"provisioning":{"window":"1h"}}`,
-		"unlimited": `{"provisioning":{"window":"0s","maxFetches":0}}`, "forever": `{"bootMode":"forever"}`,
+		"unlimited": `{"provisioning":{"window":"0s","maxFetches":0,"token":false}}`, "forever": `{"bootMode":"forever"}`,
 	} {
 		for _, namespace := range []string{"open", "limited"} {
 			hosts = append(hosts, kvstore.Item{Key: namespace + "/" + name, Revision: 1, Value: []byte(`{"spec":` + spec + `}`)})
@@ -22,12 +22,13 @@ func TestLimits(t *testing.T) {
 	}
 	inv.Hosts().Load(hosts)
 	inv.Namespaces().Load([]kvstore.Item{{Key: "open", Value: []byte(`{}`)}, {Key: "limited", Value: []byte(
-		`{"metadata":{"annotations":{"glowplug.dev/provisioning-window":"2h","glowplug.dev/provisioning-max-fetches":"20"}}}`)}})
+		`{"metadata":{"annotations":{"glowplug.dev/provisioning-window":"2h","glowplug.dev/provisioning-max-fetches":"20",` +
+			`"glowplug.dev/provisioning-token":"true"}}}`)}})
 	view := inv.View()
 	for key, want := range map[string]Limits{
-		"open/none": {}, "open/own": {time.Hour, 5}, "open/window": {time.Hour, 0}, "open/unlimited": {}, "open/forever": {},
-		"limited/none": {2 * time.Hour, 20}, "limited/own": {time.Hour, 5}, "limited/window": {time.Hour, 20},
-		"limited/unlimited": {}, "limited/forever": {},
+		"open/none": {}, "open/own": {time.Hour, 5, false}, "open/window": {time.Hour, 0, false}, "open/unlimited": {},
+		"open/forever": {}, "limited/none": {2 * time.Hour, 20, true}, "limited/own": {time.Hour, 5, true},
+		"limited/window": {time.Hour, 20, true}, "limited/unlimited": {}, "limited/forever": {0, 0, true},
 	} {
 		namespace, name, _ := strings.Cut(key, "/")
 		if got := view.Limits(view.Host(Ref{Namespace: namespace, Name: name})); got != want {
@@ -38,13 +39,14 @@ func TestLimits(t *testing.T) {
 
 func TestWindowInTheStatus(t *testing.T) {
 	const status = `{"armed":"2026-01-01T10:00:00Z","provisioning":{"opened":"2026-01-01T10:00:00Z",` +
-		`"closed":"2026-01-01T11:00:00Z","fetches":3,"firstClient":"192.0.2.1","lastClient":"2001:db8::1","boot":7}}`
+		`"closed":"2026-01-01T11:00:00Z","fetches":3,"firstClient":"192.0.2.1","lastClient":"2001:db8::1","boot":7,` +
+		`"tokenIssued":"2026-01-01T10:30:00Z"}}`
 	h, err := decodeHost(kvstore.Item{Key: "ns/n", Value: []byte(`{"status":` + status + `}`)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := h.Progress.Window
-	if w == nil || !w.Opened.Equal(h.ArmedAt()) || w.Closed.Sub(w.Opened) != time.Hour || w.Fetches != 3 || w.Boot != 7 ||
+	if w == nil || !w.Opened.Equal(h.ArmedAt()) || w.Closed.Sub(w.Opened) != time.Hour || w.Fetches != 3 || w.Boot != 7 || w.Token.Minute() != 30 ||
 		w.First.String() != "192.0.2.1" || w.Last.String() != "2001:db8::1" {
 		t.Errorf("%+v", w)
 	}

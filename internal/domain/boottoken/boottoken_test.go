@@ -1,0 +1,104 @@
+package boottoken
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var at = time.Date(2026, 11, 26, 10, 0, 0, 123, time.UTC)
+
+func TestToken(t *testing.T) {
+	key := NewKey([]byte("secret"))
+	token := key.Token("uid-1", at)
+	if !IsToken(token) || !IsToken(Placeholder) {
+		t.Fatalf("%q", token)
+	}
+	if issued, ok := key.Issued("uid-1", token); !ok || !issued.Equal(at.Truncate(time.Second)) {
+		t.Errorf("%v %t", issued, ok)
+	}
+	for name, other := range map[string]string{
+		"another host":    key.Token("uid-2", at),
+		"another key":     NewKey([]byte("other")).Token("uid-1", at),
+		"another time":    token[:7] + "a" + token[8:],
+		"another hash":    token[:31] + map[bool]string{true: "b", false: "a"}[token[31] == 'a'],
+		"shorter":         token[:31],
+		"longer":          token + "a",
+		"capitals":        strings.ToUpper(token),
+		"nothing":         "",
+		"the placeholder": Placeholder,
+	} {
+		if _, ok := key.Issued("uid-1", other); ok && other != token {
+			t.Errorf("%s: %q is a token", name, other)
+		}
+	}
+	if other := key.Token("uid-1", at.Add(time.Second)); other[:Length/2] == token[:Length/2] {
+		t.Errorf("%s and %s are similar", token, other)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	token := NewKey([]byte("secret")).Token("uid-1", at)
+	for _, s := range []string{"guest", "guest@0123456789ab", "iqn.2026-01.dev.glowplug:rack:guest", ""} {
+		if name, got := CutPath(InPath(s, token)); name != s || got != token {
+			t.Errorf("path: %q %q", name, got)
+		}
+		if name, got := CutTarget(strings.ToUpper(InTarget(s, token))); name != strings.ToLower(s) || got != token {
+			t.Errorf("target: %q %q", name, got)
+		}
+		for _, s := range []string{s, s + "~x", s + ":token:x"} {
+			if name, got := CutPath(s); name != s || got != "" {
+				t.Errorf("%q is the path %q with %q", s, name, got)
+			}
+			if name, got := CutTarget(s); name != s || got != "" {
+				t.Errorf("%q is the target %q with %q", s, name, got)
+			}
+		}
+		if InPath(s, "") != s || InTarget(s, "") != s || InQuery(s, "") != s {
+			t.Errorf("%q without a token changes", s)
+		}
+	}
+}
+
+func TestAdd(t *testing.T) {
+	const token = Placeholder
+	for arg, want := range map[string]string{
+		"ignition.config.url=http://192.0.2.1:8082/api/v1/ignition":       "ignition.config.url=http://192.0.2.1:8082/api/v1/ignition?token=" + token,
+		"ignition.config.url=${glowplug}/api/v1/ignition?mac=52-54&role=": "ignition.config.url=${glowplug}/api/v1/ignition?token=" + token + "&mac=52-54&role=",
+		"inst.ks=http://[2001:db8::1]/api/v1/kickstart":                   "inst.ks=http://[2001:db8::1]/api/v1/kickstart?token=" + token,
+		`x="http://a/api/v1/kickstart more"`:                              `x="http://a/api/v1/kickstart?token=` + token + ` more"`,
+		"coreos.live.rootfs_url=http://a/iso/g10/live/files/rootfs":       "coreos.live.rootfs_url=http://a/iso/g10/live~" + token + "/files/rootfs",
+		"inst.stage2=http://a/iso/g10/live@0123456789ab/files":            "inst.stage2=http://a/iso/g10/live@0123456789ab~" + token + "/files",
+		"root=live:http://a/iso/g10/live.iso?mac=1":                       "root=live:http://a/iso/g10/live~" + token + ".iso?mac=1",
+		"root=live:${glowplug}/iso/g10/live.iso":                          "root=live:${glowplug}/iso/g10/live~" + token + ".iso",
+		"x=http://a/api/v1/ignitionconfigs":                               "",
+		"x=http://a/api/v1/ignition/sub":                                  "",
+		"x=/iso/g10/live.iso":                                             "",
+		"x=http://a/iso/g10":                                              "",
+		"ip=dhcp":                                                         "",
+	} {
+		if want == "" {
+			want = arg
+		}
+		given := []string{arg}
+		if again := Add([]string{addToImage(arg, token)}, token); again[0] != want {
+			t.Errorf("%s: an image has two tokens: %s", arg, again)
+		}
+		if got := Add(given, token); !slices.Equal(got, []string{want}) || given[0] != arg {
+			t.Errorf("%s\n got %s\nwant %s", arg, got, want)
+		}
+	}
+}
+
+func TestHide(t *testing.T) {
+	for path, want := range map[string]string{
+		"/iso/g10/live~" + Placeholder + ".iso":          "/iso/g10/live.iso",
+		"/iso/g10/live@01~" + Placeholder + "/files/a~b": "/iso/g10/live@01/files/a~b",
+		"/iso/g10/live/files/a~b":                        "/iso/g10/live/files/a~b", "/ipxe": "/ipxe", "~": "~",
+	} {
+		if got := Hide(path); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package decide
+
+import (
+	"time"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/store/snapshot"
+)
+
+// IssueToken returns the progress of a host whose machine is about to receive the script that boots its
+// image, again in the same boot or not. Window.Token of it is the time of issue of the token in that
+// script: a new one where a boot begins, and otherwise that of the present boot.
+func IssueToken(h *snapshot.Host, p snapshot.Progress, again bool, at time.Time) snapshot.Progress {
+	step := ImageStep
+	if again {
+		step = AgainStep
+	}
+	w := windowOf(h, &p)
+	if !w.Token.IsZero() && !beginsBoot(p, step, at) {
+		return p
+	}
+	issued := at.Truncate(time.Second)
+	if !issued.After(w.Token) { // a clock that was set back, or two boots within a second
+		issued = w.Token.Add(time.Second)
+	}
+	w.Token = issued
+	p.Window = &w
+	return p
+}
+
+// refuseToken returns an error where the host needs the token of its boot, and the request does not have
+// it. A token that is newer than what is known of the host was issued by another server.
+func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fault.Error {
+	h := q.dec.Host
+	if !limits.Token || q.req.HasToken || q.opts.Tokens == nil {
+		return nil
+	}
+	issued, ok := q.opts.Tokens.Issued(h.UID, q.req.Claims.Token)
+	reason := "has the token of an earlier boot"
+	switch {
+	case ok && (p.Window == nil || !issued.Before(p.Window.Token)):
+		return nil
+	case q.req.Claims.Token == "":
+		reason = "has no token"
+	case !ok:
+		reason = "has a token that is not one of this host"
+	}
+	q.notice(ReasonTokenRefused, h, q.who()+reason, "a request from "+q.who()+" was refused: it "+reason)
+	return fault.New(fault.Refused, "host "+h.Ref.String()+" is served with the token of its boot alone, and this request "+
+		reason+"; boot the machine with /boot.ipxe, whose script has the token")
+}
