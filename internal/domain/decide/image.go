@@ -74,13 +74,11 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 	host := i.Host
 	own := host != nil && host.Image == ref && !host.Booting().Disk
 	i.ByNetwork = host != nil && q.byNetwork(host)
-	if own && !req.Caller.Believed && view.Limits(host).Token {
-		p := progressOf(d.opts.Progress, host)
-		if i.Err = refuseToken(&q.question, view.Limits(host), &p); i.Err != nil {
+	if own {
+		if i.Token, i.Err = q.ownToken(); i.Err != nil {
 			i.Notices = withoutIgnored(q.dec.Notices)
 			return i
 		}
-		i.Token = req.Claims.Token
 	}
 	if i.Err = q.refuseImage(image, ref, own, proven); i.Err == nil {
 		if i.Err = bootable(image); i.Err != nil && host != nil {
@@ -92,6 +90,17 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 		i.Args = host.Booting().KernelArgs
 	}
 	return i
+}
+
+// ownToken returns the token in the request of a machine for its own image; "": it needs none.
+func (q *bootQuestion) ownToken() (string, *fault.Error) {
+	host := q.dec.Host
+	limits := q.view.Limits(host)
+	if !limits.Token || q.req.Caller.Believed {
+		return "", nil
+	}
+	p := progressOf(q.opts.Progress, host)
+	return q.req.Claims.Token, refuseToken(&q.question, limits, &p)
 }
 
 // refuseImage returns the reason why the machine may not read an image; nil where it may.
