@@ -66,41 +66,44 @@ func (d *Decider) decideImage(view snapshot.View, req *Request, image *snapshot.
 	if err == nil && q.dec.Host != nil {
 		err = q.admitHost(q.dec.Host)
 	}
+	host := q.dec.Host
+	own := host != nil && host.Image == ref && !host.Booting().Disk
+	isRefused := err != nil
+	if !isRefused {
+		err = q.refuseImage(image, ref, own, proven)
+	}
 	i := ImageDecision{Identity: q.dec.Identity, Image: image, Err: err}
 	i.Notices = withoutIgnored(i.Notices)
-	if err != nil {
+	if isRefused {
 		return i
 	}
-	host := i.Host
-	own := host != nil && host.Image == ref && !host.Booting().Disk
 	i.ByNetwork = host != nil && q.byNetwork(host)
-	if own {
-		if i.Token, i.Err = q.ownToken(); i.Err != nil {
-			i.Notices = withoutIgnored(q.dec.Notices)
-			return i
-		}
-	}
-	if i.Err = q.refuseImage(image, ref, own, proven); i.Err == nil {
+	if i.Err == nil {
 		if i.Err = bootable(image); i.Err != nil && host != nil {
 			i.Notices = append(i.Notices, ImageUnavailable(host, ref, i.Err))
 		}
 	}
 	i.Missed = i.Err != nil && !own && (i.Err.Kind == fault.NoMatch || i.Err.Kind == fault.Refused)
-	if own && len(host.Booting().KernelArgs) > 0 {
-		i.Args = host.Booting().KernelArgs
+	if own {
+		i.Args, i.Token = ownArguments(host), q.token()
 	}
 	return i
 }
 
-// ownToken returns the token in the request of a machine for its own image; "": it needs none.
-func (q *bootQuestion) ownToken() (string, *fault.Error) {
-	host := q.dec.Host
-	limits := q.view.Limits(host)
-	if !limits.Token || q.req.Caller.Believed {
-		return "", nil
+// ownArguments returns the kernel arguments of a host; nil: it has none.
+func ownArguments(host *snapshot.Host) []string {
+	if args := host.Booting().KernelArgs; len(args) > 0 {
+		return args
 	}
-	p := progressOf(q.opts.Progress, host)
-	return q.req.Claims.Token, refuseToken(&q.question, limits, &p)
+	return nil
+}
+
+// token returns the token that the arguments of a machine's own image carry; "": it needs none.
+func (q *bootQuestion) token() string {
+	if q.req.Caller.Believed || !q.view.Limits(q.dec.Host).Token {
+		return ""
+	}
+	return q.req.Claims.Token
 }
 
 // refuseImage returns the reason why the machine may not read an image; nil where it may.
@@ -115,8 +118,11 @@ func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own,
 	switch {
 	case image == nil || image.External != nil || foreign:
 		return fault.New(fault.NoMatch, "there is no image "+ref.String()+" here")
-	case own || believed:
+	case believed:
 		return nil
+	case own:
+		p := progressOf(q.opts.Progress, q.dec.Host)
+		return refuseToken(&q.question, q.view.Limits(q.dec.Host), &p)
 	case image.HostsOnly:
 		return fault.New(fault.Refused, "image "+ref.String()+" is given to the hosts alone whose spec.image it is")
 	case image.CHAP != nil && !proven:

@@ -46,7 +46,8 @@ func TestWindowInTheStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := h.Progress.Window
-	if w == nil || !w.Opened.Equal(h.ArmedAt()) || w.Closed.Sub(w.Opened) != time.Hour || w.Fetches != 3 || w.Boot != 7 || w.Token.Minute() != 30 ||
+	if w == nil || !w.Opened.Equal(h.ArmedAt()) || w.Closed.Sub(w.Opened) != time.Hour || w.Fetches != 3 ||
+		w.Boot != 7 || w.Token.Minute() != 30 ||
 		w.First.String() != "192.0.2.1" || w.Last.String() != "2001:db8::1" {
 		t.Errorf("%+v", w)
 	}
