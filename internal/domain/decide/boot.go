@@ -121,7 +121,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 		return
 	}
 	if b.Script = own.IPXE; b.Script == "" {
-		if b.Err = lostNamespace(q.opts.Lost, h, mayHaveScript); b.Err != nil {
+		if b.Err = lostScript(q.opts.Lost, h); b.Err != nil {
 			b.Notices = append(b.Notices, BootUnavailable(b, b.Err))
 			return
 		}

@@ -164,7 +164,7 @@ func (q *configQuestion) pick(t *trace) {
 		dec.Err = q.choose(&query, t)
 	}
 	if lost, ok := q.lostObjects(dec.Err); ok {
-		if doubt := cmp.Or(q.doubtHost(&lost), q.doubtConfig(&lost, &query)); doubt != nil {
+		if doubt := cmp.Or(q.doubtHost(&lost), q.doubtLimits(&lost), q.doubtConfig(&lost, &query)); doubt != nil {
 			dec.Err = doubt
 			dec.Notices = slices.DeleteFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
 		}

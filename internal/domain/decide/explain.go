@@ -114,7 +114,8 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 		return nil
 	}
 	e := &ExplainedBoot{
-		Local: b.Local, Token: b.Limits.Token, Script: b.Script != "", State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
+		Local: b.Local, Script: b.Script != "", Token: b.Limits.Token,
+		State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
 	}
 	if b.Image != nil {
 		e.Image, e.KernelArgs = b.Image.Ref.String(), b.Host.Booting().KernelArgs

@@ -126,25 +126,40 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	return ref.Namespace == h.Namespace && q.dec.Tier != match.MAC && q.dec.Tier != match.Role
 }
 
-// What a namespace may have for the machine of a host.
-const (
-	mayHaveScript = "may have a boot script for this machine"
-	mayHaveLimits = "may limit when this machine receives its config"
-)
-
-// lostNamespace returns the error of a host whose namespace is lost, and with it perhaps something for
-// the machine; nil: it is not, or nothing is known of lost objects.
-func lostNamespace(objects LostObjects, h *snapshot.Host, may string) *fault.Error {
+// lostScript returns the error of a host whose namespace is lost, and with it perhaps its boot
+// script; nil: it is not, or nothing is known of lost objects.
+func lostScript(objects LostObjects, h *snapshot.Host) *fault.Error {
 	if objects == nil {
 		return nil
 	}
-	switch lost := objects.Lost(); {
-	case lost.AllNamespaces:
-		return fault.LostBucket("the namespace " + h.Namespace + ", which " + may)
-	case slices.Contains(lost.Namespaces, h.Namespace):
-		return lostObject("namespace", h.Namespace, "it "+may)
+	lost := objects.Lost()
+	return lost.namespace(h, "may have a boot script for this machine")
+}
+
+// namespace returns the error of a host whose namespace is lost, with what that may have for the machine;
+// nil: it is not.
+func (l *Lost) namespace(h *snapshot.Host, mayHave string) *fault.Error {
+	switch {
+	case l.AllNamespaces:
+		return fault.LostBucket("the namespace " + h.Namespace + ", which " + mayHave)
+	case slices.Contains(l.Namespaces, h.Namespace):
+		return lostObject("namespace", h.Namespace, "it "+mayHave)
 	}
 	return nil
+}
+
+// doubtLimits returns an error where the namespace of a host is lost, and with it perhaps the limits for
+// its config: it had some where their use is recorded.
+func (q *question) doubtLimits(lost *Lost) *fault.Error {
+	h := q.dec.Host
+	if h == nil || q.req.Caller.Believed {
+		return nil
+	}
+	failure := lost.namespace(h, "may limit when this machine receives its config")
+	if failure == nil || progressOf(q.opts.Progress, h).Window == nil {
+		return nil
+	}
+	return failure
 }
 
 // whyNoConfig says why a host without a config may lack it because objects are lost; "": none

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/snapshot"
 )
@@ -193,5 +195,36 @@ func TestLostObjectsHoldUpBootScripts(t *testing.T) {
 	b = losing(inv, Lost{Hosts: hosts}).Boot(known.request(t))
 	if said := notices(b.Notices); b.Err == nil || !slices.Contains(said, ReasonScriptUnavailable+" rack-a/known") {
 		t.Errorf("%v, notices %q", b.Err, said)
+	}
+}
+
+// TestLostLimits: a host whose namespace is lost, and which had limits, is not served without them.
+func TestLostLimits(t *testing.T) {
+	var l lab
+	l.host("rack-a", "limited", "52:54:00:00:00:01", "192.0.2.1").Status.Provisioning =
+		&v1.ProvisioningStatus{Opened: metav1.NewTime(epoch), Fetches: 1}
+	l.host("rack-a", "free", "52:54:00:00:00:02", "192.0.2.2")
+	l.config("rack-a", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+	inv := l.inventory(t)
+	for name, c := range map[string]struct {
+		lost   Lost
+		ask    ask
+		status int
+	}{
+		"its namespace":                    {Lost{Namespaces: []string{"rack-a"}}, ask{from: "192.0.2.1"}, 503},
+		"all namespaces":                   {Lost{AllNamespaces: true}, ask{from: "192.0.2.1"}, 503},
+		"another namespace":                {Lost{Namespaces: []string{"rack-b"}}, ask{from: "192.0.2.1"}, 200},
+		"the namespace of one without any": {Lost{Namespaces: []string{"rack-a"}}, ask{from: "192.0.2.2"}, 200},
+		"its namespace, for an operator": {Lost{Namespaces: []string{"rack-a"}}, ask{believed: true,
+			ip: "192.0.2.1"}, 200},
+	} {
+		dec := losing(inv, c.lost).Config(c.ask.request(t))
+		status := statusOK
+		if dec.Err != nil {
+			status = dec.Err.Kind.Status()
+		}
+		if status != c.status {
+			t.Errorf("%s: %d, want %d: %v", name, status, c.status, dec.Err)
+		}
 	}
 }

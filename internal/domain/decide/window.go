@@ -155,16 +155,10 @@ func (q *configQuestion) limit() *fault.Error {
 	if h == nil || q.req.Caller.Believed {
 		return nil
 	}
-	q.dec.Limits = q.view.Limits(h)
-	p := progressOf(q.opts.Progress, h)
-	if p.Window != nil {
-		if failure := lostNamespace(q.opts.Lost, h, mayHaveLimits); failure != nil {
-			return failure
-		}
-	}
-	if q.dec.Limits == (snapshot.Limits{}) || q.req.At.IsZero() {
+	if q.dec.Limits = q.view.Limits(h); q.dec.Limits == (snapshot.Limits{}) || q.req.At.IsZero() {
 		return nil
 	}
+	p := progressOf(q.opts.Progress, h)
 	if failure := refuseToken(&q.question, q.dec.Limits, &p); failure != nil {
 		return failure
 	}
