@@ -41,32 +41,27 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 	)
 }
 
-// validateProvisioning checks the limits for the config of a host. A machine with bootMode forever
-// needs its config at each boot.
-func validateProvisioning(path *field.Path, spec *BareMetalHostSpec) field.ErrorList {
-	p := cmp.Or(spec.Provisioning, &Provisioning{})
-	var errs field.ErrorList
-	if w := p.Window; w != nil {
-		errs = append(errs, validateLimit(path.Child("window"), w.Duration.String(), isWindow(w.Duration), errWindow,
-			w.Duration != 0, spec.BootMode)...)
+// needsConfig is the error of a limit for a machine that needs its config at each boot.
+const needsConfig = "a machine with bootMode forever needs its config at each boot; remove the field, or set bootMode once"
+
+// validateProvisioning checks the limits for the config of a host.
+func validateProvisioning(path *field.Path, spec *BareMetalHostSpec) (errs field.ErrorList) {
+	p, isForever := cmp.Or(spec.Provisioning, &Provisioning{}), spec.BootMode == BootForever
+	switch w := p.Window; {
+	case w == nil:
+	case !isWindow(w.Duration):
+		errs = append(errs, field.Invalid(path.Child("window"), w.Duration.String(), errWindow.Error()))
+	case isForever && w.Duration > 0:
+		errs = append(errs, field.Forbidden(path.Child("window"), needsConfig))
 	}
-	if n := p.MaxFetches; n != nil {
-		errs = append(errs, validateLimit(path.Child("maxFetches"), *n, *n >= 0 && *n <= maxMaxFetches, errFetches,
-			*n != 0, spec.BootMode)...)
+	switch n := p.MaxFetches; {
+	case n == nil:
+	case *n < 0 || *n > maxMaxFetches:
+		errs = append(errs, field.Invalid(path.Child("maxFetches"), *n, errFetches.Error()))
+	case isForever && *n > 0:
+		errs = append(errs, field.Forbidden(path.Child("maxFetches"), needsConfig))
 	}
 	return errs
-}
-
-// validateLimit checks one limit of a host with a boot mode.
-func validateLimit(path *field.Path, value any, isValid bool, want error, isLimit bool, mode string) field.ErrorList {
-	switch {
-	case !isValid:
-		return field.ErrorList{field.Invalid(path, value, want.Error())}
-	case isLimit && mode == BootForever:
-		return field.ErrorList{field.Forbidden(path, "a machine with bootMode forever needs its config at each boot; "+
-			"remove the field, or set bootMode once")}
-	}
-	return nil
 }
 
 // validateNICs checks the network cards of a host.
