@@ -46,11 +46,15 @@ fi
 
 failed=0
 export TEST_E2E=1
+PLANTED_REPORT=$(mktemp)
+export PLANTED_REPORT
 # -count=1: test/e2e and test/cluster build the program that they run, of which Go's
 # cache of test results knows nothing.
 echo "== all packages, with the race detector and real clients"
 CGO_ENABLED=1 go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
   -- -race -count=1 -timeout 30m ./... || failed=1
+echo "== $(cat "$PLANTED_REPORT")"
+rm -f "$PLANTED_REPORT"
 echo "== three NATS servers and two of glowplug under faults, by themselves: starved of the processor they would fail on time alone"
 TEST_CLUSTER=1 go test -v -count=1 -run '^TestCluster$' -timeout 10m ./test/cluster || failed=1
 echo "== hostile sources, without the race detector"

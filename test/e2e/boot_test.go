@@ -233,6 +233,7 @@ func TestBootWithAllProtection(t *testing.T) {
 			shows(t, console, "ignition.config.url=http://"+rackServer+":8082/api/v1/ignition?token=",
 				"GUEST-FILE written by Ignition with "+plantedSecret, "GUEST-COMPLETE", "GUEST-DONE")
 			token := tokenForm.FindString(console)
+			planted.plant(token)
 			eventually(t, "the window is closed", func() bool {
 				return r.kubectl("get", "bmh", "-n", "rack", c.host, "-o", "jsonpath={.status.provisioning.closed}") != "" &&
 					r.status(c.host, "state") == "Provisioned"

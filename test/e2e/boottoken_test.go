@@ -78,6 +78,7 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 		if token = tokenForm.FindString(body); status != "200" || token == "" {
 			t.Fatalf("%s: %s\n%s", address, status, body)
 		}
+		planted.plant(token)
 		return body, token
 	}
 	const ignition = "/api/v1/ignition"

@@ -34,7 +34,14 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building glowplug: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if path := os.Getenv("PLANTED_REPORT"); path != "" {
+		if err := os.WriteFile(path, []byte(planted.report()), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
 }
 
 // needs skips the test, with the reason, where it cannot run.

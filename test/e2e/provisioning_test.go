@@ -45,7 +45,11 @@ func (s *server) from(address, method, path string) (status, body string) {
 	}
 	text := strings.TrimSpace(string(out))
 	at := strings.LastIndexByte(text, '\n')
-	return text[at+1:], text[:max(at, 0)]
+	status, body = text[at+1:], text[:max(at, 0)]
+	if status >= "400" {
+		planted.check(s.t, "body of an error", path, body)
+	}
+	return status, body
 }
 
 // TestConfigsAreServedInTheWindowAlone: after boot-complete, also where the server is killed right after

@@ -80,8 +80,10 @@ func (s *server) launch() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := s.cmd
+	cmd, log := s.cmd, s.log
 	s.t.Cleanup(func() {
+		s.plantAdminToken()
+		s.searchPlanted(cmd, log)
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -190,6 +192,12 @@ func (s *server) tryKubectl(stdin string, args ...string) (stdout, stderr string
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err = cmd.Run()
+	if err != nil {
+		planted.check(s.t, "error of kubectl", strings.Join(args[:min(2, len(args))], " "), errOut.String())
+	}
+	if len(args) > 1 && args[0] == "create" && args[1] == "token" {
+		planted.plant(out.String())
+	}
 	return out.String(), errOut.String(), err
 }
 
@@ -255,6 +263,9 @@ func request(t *testing.T, method, url, body string, header ...string) answer {
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		planted.check(t, "body of an error", url, string(data))
 	}
 	return answer{resp.StatusCode, resp.Header, string(data)}
 }

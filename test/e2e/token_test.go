@@ -21,6 +21,12 @@ func (s *server) glowplug(args ...string) string {
 	if err != nil {
 		s.t.Fatalf("glowplug %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
 	}
+	switch {
+	case args[0] == "token" && args[1] == "create":
+		planted.plant(string(out))
+	case args[0] == "explain":
+		planted.check(s.t, "explanation", strings.Join(args, " "), string(out))
+	}
 	return string(out)
 }
 
