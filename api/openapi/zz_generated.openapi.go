@@ -2831,20 +2831,20 @@ func schema_glowplug_api_v1_Provisioning(ref common.ReferenceCallback) common.Op
 				Properties: map[string]spec.Schema{
 					"window": {
 						SchemaProps: spec.SchemaProps{
-							Description: "window is the time after the creation of the host, or after it was armed again, in which the machine receives its config, such as 2h. It ends when the machine reports that it is provisioned. 0s is no limit. At most one year. Not with bootMode forever.",
+							Description: "window is the time after the creation of the host, or after it was armed again, in which the machine receives its config, such as 2h. It ends when the machine reports that it is provisioned. 0s is no limit. At most 8784h. With bootMode forever there can be no limit.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"maxFetches": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxFetches is how often the config is served after the host was created or armed again. Repeated requests from one address in one boot count once. 0 is no limit. At most 1,000. Not with bootMode forever.",
+							Description: "maxFetches is how often the config is served after the host was created or armed again. Repeated requests from one address in one boot count once. 0 is no limit. At most 1,000. With bootMode forever there can be no limit.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"token": {
 						SchemaProps: spec.SchemaProps{
-							Description: "token is true where the machine receives its config and its image only with the token of its boot: a random text that the server puts into the boot script and into the URLs in the kernel arguments of the image.",
+							Description: "token is true where the machine receives its config and its image only with the token of its boot: a text that nobody can guess, which the server puts into the boot script and into the URLs in the kernel arguments of the image.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2890,16 +2890,9 @@ func schema_glowplug_api_v1_ProvisioningStatus(ref common.ReferenceCallback) com
 							Format:      "",
 						},
 					},
-					"lastClient": {
-						SchemaProps: spec.SchemaProps{
-							Description: "lastClient is the address that received it last.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
 					"tokenIssued": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tokenIssued is the time at which the token of the present boot was issued. Tokens of earlier boots are refused.",
+							Description: "tokenIssued is the time at which the token in the last script that boots the image was issued. Earlier tokens are refused.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -2908,6 +2901,25 @@ func schema_glowplug_api_v1_ProvisioningStatus(ref common.ReferenceCallback) com
 							Description: "boot is the number of the boot, as in bootCount, in which it was last counted.",
 							Type:        []string{"integer"},
 							Format:      "int64",
+						},
+					},
+					"clients": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "clients are the addresses that have received it in this boot, at most 16.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},

@@ -20,17 +20,17 @@ const (
 type Provisioning struct {
 	// window is the time after the creation of the host, or after it was armed again, in which
 	// the machine receives its config, such as 2h. It ends when the machine reports that it is
-	// provisioned. 0s is no limit. At most one year. Not with bootMode forever.
+	// provisioned. 0s is no limit. At most 8784h. With bootMode forever there can be no limit.
 	// +optional
 	Window *metav1.Duration `json:"window,omitempty"`
 	// maxFetches is how often the config is served after the host was created or armed again.
 	// Repeated requests from one address in one boot count once. 0 is no limit. At most 1,000.
-	// Not with bootMode forever.
+	// With bootMode forever there can be no limit.
 	// +optional
 	MaxFetches *int32 `json:"maxFetches,omitempty"`
 	// token is true where the machine receives its config and its image only with the token of
-	// its boot: a random text that the server puts into the boot script and into the URLs in
-	// the kernel arguments of the image.
+	// its boot: a text that nobody can guess, which the server puts into the boot script and
+	// into the URLs in the kernel arguments of the image.
 	// +optional
 	Token *bool `json:"token,omitempty"`
 }
@@ -48,16 +48,17 @@ type ProvisioningStatus struct {
 	// firstClient is the address that received it first.
 	// +optional
 	FirstClient string `json:"firstClient,omitempty"`
-	// lastClient is the address that received it last.
-	// +optional
-	LastClient string `json:"lastClient,omitempty"`
-	// tokenIssued is the time at which the token of the present boot was issued. Tokens of
-	// earlier boots are refused.
+	// tokenIssued is the time at which the token in the last script that boots the image was
+	// issued. Earlier tokens are refused.
 	// +optional
 	TokenIssued *metav1.Time `json:"tokenIssued,omitempty"`
 	// boot is the number of the boot, as in bootCount, in which it was last counted.
 	// +optional
 	Boot int64 `json:"boot,omitempty"`
+	// clients are the addresses that have received it in this boot, at most 16.
+	// +optional
+	// +listType=atomic
+	Clients []string `json:"clients,omitempty"`
 }
 
 // Limits of Provisioning.
@@ -68,7 +69,7 @@ const (
 
 var (
 	errWindow  = errors.New("want a duration from 1s to 8784h, such as 2h, or 0s for no limit")
-	errFetches = errors.New("want a number from 1 to 1000, or 0 for no limit")
+	errFetches = errors.New("want a number from 0 (no limit) to 1000")
 )
 
 // ProvisioningOf returns the defaults in the annotations of a namespace. An invalid value is as

@@ -1204,6 +1204,11 @@ func (in *ProvisioningStatus) DeepCopyInto(out *ProvisioningStatus) {
 		in, out := &in.TokenIssued, &out.TokenIssued
 		*out = (*in).DeepCopy()
 	}
+	if in.Clients != nil {
+		in, out := &in.Clients, &out.Clients
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -227,7 +227,7 @@ var checks = map[string]func(*places, *manifest.Document) report.Report{
 		r.Namespace = ""
 		return api.ValidateStreamRelease(r)
 	}),
-	"Namespace":      checkAs(func(*v1.Namespace) field.ErrorList { return nil }),
+	"Namespace":      checkAs(v1.ValidateNamespace),
 	"ServiceAccount": checkAs(v1.ValidateServiceAccount),
 	"Role":           checkAs(rbac.ValidateRole),
 	"RoleBinding": checkAs(func(b *rbacv1.RoleBinding) field.ErrorList {

@@ -129,7 +129,7 @@ func (v *Volume) overlay(o iso.Options, token string) (*iso.Overlay, error) {
 		return made.Overlay, err
 	}
 	args := o.Args
-	o.Args = boottoken.Add(args, boottoken.Placeholder)
+	o.Args = boottoken.Add(args, o.BaseURL, boottoken.Placeholder)
 	made, err := v.customize(o, true)
 	switch {
 	case err != nil:
@@ -137,7 +137,7 @@ func (v *Volume) overlay(o iso.Options, token string) (*iso.Overlay, error) {
 	case made.canReplace:
 		return made.Replace(boottoken.Placeholder, token), nil
 	}
-	o.Args = boottoken.Add(args, token)
+	o.Args = boottoken.Add(args, o.BaseURL, token)
 	made, err = v.customize(o, false)
 	return made.Overlay, err
 }

@@ -97,7 +97,7 @@ func TestConfigsAreServedInTheWindowAlone(t *testing.T) {
 	}
 	eventually(t, "the status shows the use of the window", func() bool {
 		return s.kubectl("", "get", "bmh", "one", "-n", "rack", "-o",
-			"jsonpath={.status.provisioning.fetches} {.status.provisioning.lastClient}") == "2 127.0.0.33"
+			"jsonpath={.status.provisioning.fetches} {.status.provisioning.clients}") == `2 ["127.0.0.11","127.0.0.33"]`
 	})
 
 	eventually(t, "the window of the other host ends", func() bool {

@@ -47,6 +47,9 @@ func TestPlaces(t *testing.T) {
 		if name, got := CutTarget(strings.ToUpper(InTarget(s, token))); name != strings.ToLower(s) || got != token {
 			t.Errorf("target: %q %q", name, got)
 		}
+		if name, got := CutPath(InPath(InPath(s, Placeholder), token)); name != s || got != token {
+			t.Errorf("two tokens in a path: %q %q", name, got)
+		}
 		for _, s := range []string{s, s + "~x", s + ":token:x"} {
 			if name, got := CutPath(s); name != s || got != "" {
 				t.Errorf("%q is the path %q with %q", s, name, got)
@@ -64,14 +67,16 @@ func TestPlaces(t *testing.T) {
 func TestAdd(t *testing.T) {
 	const token = Placeholder
 	for arg, want := range map[string]string{
-		"ignition.config.url=http://192.0.2.1:8082/api/v1/ignition":       "ignition.config.url=http://192.0.2.1:8082/api/v1/ignition?token=" + token,
+		"ignition.config.url=http://a/api/v1/ignition":                    "ignition.config.url=http://a/api/v1/ignition?token=" + token,
 		"ignition.config.url=${glowplug}/api/v1/ignition?mac=52-54&role=": "ignition.config.url=${glowplug}/api/v1/ignition?token=" + token + "&mac=52-54&role=",
-		"inst.ks=http://[2001:db8::1]/api/v1/kickstart":                   "inst.ks=http://[2001:db8::1]/api/v1/kickstart?token=" + token,
+		"inst.ks=http://a/api/v1/kickstart":                               "inst.ks=http://a/api/v1/kickstart?token=" + token,
 		`x="http://a/api/v1/kickstart more"`:                              `x="http://a/api/v1/kickstart?token=` + token + ` more"`,
 		"coreos.live.rootfs_url=http://a/iso/g10/live/files/rootfs":       "coreos.live.rootfs_url=http://a/iso/g10/live~" + token + "/files/rootfs",
 		"inst.stage2=http://a/iso/g10/live@0123456789ab/files":            "inst.stage2=http://a/iso/g10/live@0123456789ab~" + token + "/files",
 		"root=live:http://a/iso/g10/live.iso?mac=1":                       "root=live:http://a/iso/g10/live~" + token + ".iso?mac=1",
 		"root=live:${glowplug}/iso/g10/live.iso":                          "root=live:${glowplug}/iso/g10/live~" + token + ".iso",
+		"x=http://other.example/api/v1/ignition":                          "",
+		"x=http://other.example/iso/g10/live.iso":                         "",
 		"x=http://a/api/v1/ignitionconfigs":                               "",
 		"x=http://a/api/v1/ignition/sub":                                  "",
 		"x=/iso/g10/live.iso":                                             "",
@@ -82,10 +87,10 @@ func TestAdd(t *testing.T) {
 			want = arg
 		}
 		given := []string{arg}
-		if again := Add([]string{addToImage(arg, token)}, token); again[0] != want {
+		if again := Add([]string{addToImage(arg, "http://a"+imagePath, token)}, "http://a", token); again[0] != want {
 			t.Errorf("%s: an image has two tokens: %s", arg, again)
 		}
-		if got := Add(given, token); !slices.Equal(got, []string{want}) || given[0] != arg {
+		if got := Add(given, "http://a", token); !slices.Equal(got, []string{want}) || given[0] != arg {
 			t.Errorf("%s\n got %s\nwant %s", arg, got, want)
 		}
 	}

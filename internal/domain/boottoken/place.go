@@ -1,6 +1,9 @@
 package boottoken
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Parameter is the parameter of a query that has the token.
 const Parameter = "token"
@@ -32,14 +35,18 @@ func InPath(name, token string) string { return with(name, inPath, token) }
 // CutPath is the inverse of InPath.
 func CutPath(segment string) (name, token string) { return cut(segment, inPath) }
 
-// Hide returns a path without the token of the image in it.
+// Hide returns a path without the tokens in it.
 func Hide(path string) string {
-	i := strings.Index(path, inPath)
-	end := i + len(inPath) + Length
-	if i < 0 || end > len(path) || !IsToken(path[i+len(inPath):end]) {
-		return path
+	parts := strings.Split(path, inPath)
+	hidden := parts[0]
+	for _, part := range parts[1:] {
+		if len(part) >= Length && IsToken(part[:Length]) {
+			hidden += part[Length:]
+		} else {
+			hidden += inPath + part
+		}
 	}
-	return path[:i] + path[end:]
+	return hidden
 }
 
 // InTarget returns the name of an iSCSI target with a token.
@@ -60,11 +67,15 @@ func with(name, separator, token string) string {
 	return name + separator + token
 }
 
+// cut cuts all tokens off, and returns the last one: none of them becomes a part of a name in a log.
 func cut(s, separator string) (name, token string) {
-	if i := strings.LastIndex(s, separator); i >= 0 && IsToken(s[i+len(separator):]) {
-		return s[:i], s[i+len(separator):]
+	for {
+		i := strings.LastIndex(s, separator)
+		if i < 0 || !IsToken(s[i+len(separator):]) {
+			return s, token
+		}
+		s, token = s[:i], cmp.Or(token, s[i+len(separator):])
 	}
-	return s, ""
 }
 
 // The paths for machines that need the token.
@@ -72,40 +83,50 @@ var configPaths = []string{"/api/v1/ignition", "/api/v1/kickstart"}
 
 const imagePath = "/iso/"
 
-// Add returns kernel arguments whose URLs of configs and images have a token. The arguments are not
+// Variable stands for the URL of this server in kernel arguments.
+const Variable = "${glowplug}"
+
+// Add returns kernel arguments whose URLs of configs and images have a token. These are URLs of this
+// server, which begin with Variable or base: no other server receives a token. The arguments are not
 // changed.
-func Add(args []string, token string) []string {
+func Add(args []string, base, token string) []string {
 	added := make([]string, len(args))
 	for i, arg := range args {
-		for _, path := range configPaths {
-			arg = addToConfig(arg, path, token)
+		for _, server := range []string{Variable, strings.TrimSuffix(base, "/")} {
+			if server == "" {
+				continue
+			}
+			for _, path := range configPaths {
+				arg = addToConfig(arg, server+path, token)
+			}
+			arg = addToImage(arg, server+imagePath, token)
 		}
-		added[i] = addToImage(arg, token)
+		added[i] = arg
 	}
 	return added
 }
 
-// addToConfig adds a token as the first parameter of the URLs with a path.
-func addToConfig(arg, path, token string) string {
-	before, after, found := strings.Cut(arg, path)
+// addToConfig adds a token as the first parameter of a URL of configs.
+func addToConfig(arg, url, token string) string {
+	before, after, found := strings.Cut(arg, url)
 	switch {
 	case !found || after != "" && strings.ContainsRune("/-_.~", rune(after[0])) || isAlphanumeric(after):
 		return arg // none, or a longer path
 	case strings.HasPrefix(after, "?"):
-		return before + path + InQuery("", token) + "&" + after[1:]
+		return before + url + InQuery("", token) + "&" + after[1:]
 	}
-	return before + path + InQuery("", token) + after
+	return before + url + InQuery("", token) + after
 }
 
 func isAlphanumeric(s string) bool {
 	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z' || s[0] >= '0' && s[0] <= '9')
 }
 
-// addToImage adds a token to the name of the image in a URL.
-func addToImage(arg, token string) string {
-	before, path, found := strings.Cut(arg, imagePath)
+// addToImage adds a token to the name of the image in a URL, which begins with url.
+func addToImage(arg, url, token string) string {
+	before, path, found := strings.Cut(arg, url)
 	namespace, rest, isImage := strings.Cut(path, "/")
-	if isURL := strings.Contains(before, "://") || strings.HasSuffix(before, "${glowplug}"); !found || !isImage || !isURL {
+	if !found || !isImage {
 		return arg
 	}
 	end := strings.IndexAny(rest, "/?#\" ")
@@ -119,5 +140,5 @@ func addToImage(arg, token string) string {
 	if _, has := CutPath(name); has != "" {
 		return arg
 	}
-	return before + imagePath + namespace + "/" + InPath(name, token) + extension + rest[end:]
+	return before + url + namespace + "/" + InPath(name, token) + extension + rest[end:]
 }

@@ -140,9 +140,13 @@ func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
 	if b.Limits == (snapshot.Limits{}) || q.req.Type != IPXE || q.req.At.IsZero() || q.req.Caller.Believed {
 		return nil
 	}
-	p, _ := Advance(b.Host, b.Progress, ImageStep, q.req.At)
-	if closed := Closed(b.Host, p, b.Limits, netip.Addr{}, q.req.At); closed != "" {
-		return fault.New(fault.Unavailable, "host "+b.Host.Ref.String()+" would receive no config: "+closed+armAgain)
+	limits := b.Limits
+	p, began := Advance(b.Host, b.Progress, scriptStep(q.req.Again), q.req.At)
+	if !began { // who has received the config in this boot may receive it again
+		limits.MaxFetches = 0
+	}
+	if closed := Closed(b.Host, p, limits, netip.Addr{}, q.req.At); closed != "" {
+		return fault.New(fault.Unavailable, "no config is served: "+closed+armAgain)
 	}
 	return nil
 }

@@ -45,8 +45,9 @@ type ConfigDecision struct {
 	Form *Form
 	// Tier is the rule that chose Config.
 	Tier match.Tier
-	// Limits are those for the config of Host.
-	Limits snapshot.Limits
+	// Limits are those for the config of Host. Limited is true where Err is that they refuse it.
+	Limits  snapshot.Limits
+	Limited bool
 	// Err is the reason why there is nothing to serve; nil where there is.
 	Err *fault.Error
 }
@@ -150,8 +151,11 @@ type Request struct {
 	ClaimLimit, ImageLimit Limit
 	// Reveal is true for a request whose answer the machine reads: it has the values of Secrets.
 	Reveal bool
-	// HasToken is true where the machine is taken to have the token of its boot, as in an explanation.
-	HasToken bool
+	// Again is true where the machine says that it has asked for its script before in this boot.
+	Again bool
+	// Explains is true where the request is that of an explanation, whose sender does not know the token
+	// of the boot: the machine is taken to have it as far as its script has it.
+	Explains bool
 	// Gone is closed when the client has gone away; nil: never. Requests wait only for
 	// the rendering of a template.
 	Gone <-chan struct{}

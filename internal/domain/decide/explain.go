@@ -80,7 +80,7 @@ func (d *Decider) explainIdentity(req *Request, dec *ConfigDecision) string {
 	switch {
 	case req.Caller.Believed:
 		return "not verified (all claims of a believed caller are accepted)"
-	case dec.Err != nil && dec.Err.Kind == fault.Refused:
+	case dec.Err != nil && dec.Err.Kind == fault.Refused && !dec.Limited:
 		return "refused (the answer says why)"
 	case d.opts.Policy.Claims == identity.Trust && req.Claims.Any():
 		return "not verified (the server accepts all claims: --identity-claims=trust)"
@@ -114,7 +114,7 @@ func (d *Decider) explainBoot(req *Request) *ExplainedBoot {
 		return nil
 	}
 	e := &ExplainedBoot{
-		Local: b.Local, Script: b.Script != "", Token: b.Limits.Token,
+		Local: b.Local, Script: b.Script != "", Token: b.Limits.Token && !b.Local,
 		State: cmp.Or(b.Progress.State, v1.StateAvailable), Reason: b.Reason,
 	}
 	if b.Image != nil {

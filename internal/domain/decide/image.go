@@ -179,7 +179,7 @@ func KernelArgs(image *snapshot.Image, host *snapshot.Host, base, rootfs, token 
 		args[i] = strings.ReplaceAll(args[i], "${glowplug}", base)
 	}
 	if token != "" {
-		args = boottoken.Add(args, token)
+		args = boottoken.Add(args, base, token)
 	}
 	return args
 }

@@ -114,7 +114,7 @@ func (in *Inquiry) asMachine(view snapshot.View, host *snapshot.Host) (req *Requ
 	caller, addresses := in.machine(view, host)
 	return &Request{
 		Type: in.Type, At: in.At, Claims: in.Claims, Accept: in.Accept, UserAgent: in.UserAgent, Gone: in.Gone,
-		Caller: caller, HasToken: true,
+		Caller: caller, Explains: true,
 	}, addresses
 }
 

@@ -38,6 +38,15 @@ const (
 	FailStep
 )
 
+// scriptStep returns the step of a machine that receives the script that boots its image, again in the same
+// boot or not.
+func scriptStep(again bool) Step {
+	if again {
+		return AgainStep
+	}
+	return ImageStep
+}
+
 // Armed reports whether a host boots its image or script now, and the reason: with
 // bootMode once until it is provisioned, with forever always. A boot that has not reached
 // the config does not count.
@@ -68,6 +77,10 @@ func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (ne
 		p.Script, p.Rearmed = at, h.Booting().Rearm
 	case DiskStep:
 		p.Script = at
+	case CompleteStep:
+		if hasTakenEffect(h, &p) {
+			p.Rearmed = h.Booting().Rearm
+		}
 	}
 	// Later steps are compared with Seen, which never goes back: a clock may have been
 	// set, and that of another server may be ahead.
@@ -79,6 +92,12 @@ func Advance(h *snapshot.Host, p snapshot.Progress, step Step, at time.Time) (ne
 		p.Boots++
 	}
 	return p, began
+}
+
+// hasTakenEffect reports whether the annotation that arms a host has taken effect although no script says
+// so: the boot of a machine without scripts began after it was written. Times of arming have whole seconds.
+func hasTakenEffect(h *snapshot.Host, p *snapshot.Progress) bool {
+	return p.Script.IsZero() && (p.Boot.IsZero() || !h.ArmedAt().After(p.Boot.Add(time.Second)))
 }
 
 // beginsBoot reports whether a step is the first of a new boot.

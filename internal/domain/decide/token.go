@@ -3,6 +3,7 @@ package decide
 import (
 	"time"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/store/snapshot"
 )
@@ -11,12 +12,8 @@ import (
 // image, again in the same boot or not. Window.Token of it is the time of issue of the token in that
 // script: a new one where a boot begins, and otherwise that of the present boot.
 func IssueToken(h *snapshot.Host, p snapshot.Progress, again bool, at time.Time) snapshot.Progress {
-	step := ImageStep
-	if again {
-		step = AgainStep
-	}
 	w := windowOf(h, &p)
-	if !w.Token.IsZero() && !beginsBoot(p, step, at) {
+	if !w.Token.IsZero() && !beginsBoot(p, scriptStep(again), at) {
 		return p
 	}
 	issued := at.Truncate(time.Second)
@@ -32,7 +29,7 @@ func IssueToken(h *snapshot.Host, p snapshot.Progress, again bool, at time.Time)
 // it. A token that is newer than what is known of the host was issued by another server.
 func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fault.Error {
 	h := q.dec.Host
-	if !limits.Token || q.req.HasToken || q.opts.Tokens == nil {
+	if !limits.Token || q.opts.Tokens == nil || q.req.Explains && hasToken(h, p) {
 		return nil
 	}
 	issued, ok := q.opts.Tokens.Issued(h.UID, q.req.Claims.Token)
@@ -47,5 +44,14 @@ func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fau
 	}
 	q.notice(ReasonTokenRefused, h, q.who()+reason, "a request from "+q.who()+" was refused: it "+reason)
 	return fault.New(fault.Refused, "host "+h.Ref.String()+" is served with the token of its boot alone, and this request "+
-		reason+"; boot the machine with /boot.ipxe, whose script has the token")
+		reason+"; the script that boots its image has the token (/boot.ipxe)")
+}
+
+// hasToken reports whether the machine of a host has the token of its boot, or gets it at its next one.
+func hasToken(h *snapshot.Host, p *snapshot.Progress) bool {
+	if !h.HasScript() {
+		return false
+	}
+	armed, _ := Armed(h, *p)
+	return armed || p.State == v1.StateProvisioning
 }

@@ -136,9 +136,33 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 	if image := d.Image(req, h.Image, false); image.Err != nil || image.Token != "" {
 		t.Errorf("a believed caller: %v %q", image.Err, image.Token)
 	}
-	e, failure := d.Inquire(&Inquiry{Type: Ignition, At: issued, Host: "server1", Namespace: "g10"})
-	if failure != nil || e.Status != statusOK || !e.Boot.Token {
-		t.Errorf("explain: %v %+v", failure, e)
+}
+
+// TestExplainTokens: the machine is taken to have the token as far as its script has it.
+func TestExplainTokens(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state, image string
+		status       int
+		token        bool
+	}{
+		"it boots its image":         {"", "live", 200, true},
+		"it has received its config": {v1.StateProvisioning, "live", 200, false},
+		"it boots its disk":          {v1.StateProvisioned, "live", 403, false},
+		"it has nothing to boot":     {"", "", 403, false},
+	} {
+		var l lab
+		object := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
+		yes := true
+		object.Spec.Provisioning, object.Spec.Image = &v1.Provisioning{Token: &yes}, tt.image
+		object.Status.State = tt.state
+		l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
+		l.image("g10", "live", "")
+		l.images[0].Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady}
+		d := New(Options{Inventory: l.inventory(t), Tokens: bootKey})
+		e, failure := d.Inquire(&Inquiry{Type: Ignition, At: epoch, Host: "server1", Namespace: "g10"})
+		if failure != nil || e.Status != tt.status || e.Boot.Token != tt.token || strings.HasPrefix(e.Identity, "refused") {
+			t.Errorf("%s: %v, %d, token %t, identity %s", name, failure, e.Status, e.Boot.Token, e.Identity)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // armAgain is the remedy where the config of a host is not served any more.
-const armAgain = "; arm the host again with a new value of its annotation " + v1.AnnotationRearm
+const armAgain = "; arm the host again (annotation " + v1.AnnotationRearm + ")"
 
 // isRearmed reports whether a value of the annotation arms a host that has not taken effect yet.
 func isRearmed(h *snapshot.Host, p *snapshot.Progress) bool {
@@ -47,17 +48,19 @@ func Closed(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, clien
 	case limits.Window > 0 && at.After(end):
 		return "its provisioning window of " + limits.Window.String() + " ended at " + end.UTC().Format(time.RFC3339)
 	case limits.MaxFetches > 0 && w.Fetches >= limits.MaxFetches && !isRepeated(&w, &p, client, at):
-		return "its config was served " + strconv.FormatInt(w.Fetches, 10) + " times since the host was armed at " +
-			w.Opened.UTC().Format(time.RFC3339) + ", which is its limit (maxFetches)"
+		return "its maxFetches of " + strconv.FormatInt(limits.MaxFetches, 10) + " is used up since " +
+			w.Opened.UTC().Format(time.RFC3339)
 	}
 	return ""
 }
 
+// maxClients bounds the clients of a boot that are remembered. Each request of a further one counts.
+const maxClients = 16
+
 // isRepeated reports whether a client has received the config before in the present boot: it is a
-// retry of the installer, and does not count. Of more than two clients in a boot, that is known of the
-// first one of the window and of the last one.
+// retry of the installer, and does not count.
 func isRepeated(w *snapshot.Window, p *snapshot.Progress, client netip.Addr, at time.Time) bool {
-	return w.Boot == bootOf(p, at) && client.IsValid() && (client == w.Last || client == w.First)
+	return w.Boot == bootOf(p, at) && slices.Contains(w.Clients, client)
 }
 
 // bootOf returns the number of the boot that a request for a config belongs to.
@@ -81,12 +84,16 @@ func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client
 	if isRepeated(&w, &p, client, at) {
 		return p, false, ""
 	}
-	w.Boot = bootOf(&p, at)
+	if boot := bootOf(&p, at); boot != w.Boot {
+		w.Boot, w.Clients = boot, nil
+	}
 	w.Fetches++
 	if !w.First.IsValid() {
 		w.First = client
 	}
-	w.Last = client
+	if client.IsValid() && len(w.Clients) < maxClients {
+		w.Clients = append(slices.Clip(w.Clients), client)
+	}
 	p.Window = &w
 	return p, client != w.First, ""
 }
@@ -121,7 +128,7 @@ func sameWindow(a, b *snapshot.Window) bool {
 		return a == b
 	}
 	return a.Opened.Equal(b.Opened) && a.Closed.Equal(b.Closed) && a.Fetches == b.Fetches && a.First == b.First &&
-		a.Last == b.Last && a.Boot == b.Boot && a.Token.Equal(b.Token)
+		slices.Equal(a.Clients, b.Clients) && a.Boot == b.Boot && a.Token.Equal(b.Token)
 }
 
 // laterWindow merges two records of the use of windows, of which two servers wrote one each: the later
@@ -160,12 +167,14 @@ func (q *configQuestion) limit() *fault.Error {
 	}
 	p := progressOf(q.opts.Progress, h)
 	if failure := refuseToken(&q.question, q.dec.Limits, &p); failure != nil {
+		q.dec.Limited = true
 		return failure
 	}
 	closed := Closed(h, p, q.dec.Limits, q.req.Caller.Addr, q.req.At)
 	if closed == "" {
 		return nil
 	}
+	q.dec.Limited = true
 	q.dec.Notices = append(q.dec.Notices, WindowClosed(h, q.who(), closed))
 	return RefusedByLimits(h, closed)
 }

@@ -15,6 +15,7 @@ import (
 var (
 	clientA = netip.MustParseAddr("192.0.2.10")
 	clientB = netip.MustParseAddr("192.0.2.11")
+	clientC = netip.MustParseAddr("192.0.2.12")
 	twoHour = snapshot.Limits{Window: 2 * time.Hour}
 )
 
@@ -46,6 +47,8 @@ func (h *armedHost) do(t *testing.T, steps string) (refused string) {
 		at := epoch.Add(offset)
 		refused = ""
 		switch what {
+		case "labelled": // created with the annotation
+			h.Boot = &snapshot.HostBoot{Rearm: minute}
 		case "rearm":
 			h.Boot = &snapshot.HostBoot{Rearm: minute, Armed: at.Truncate(time.Second)}
 		case "script":
@@ -54,8 +57,8 @@ func (h *armedHost) do(t *testing.T, steps string) (refused string) {
 			h.progress, _ = Advance(h.Host, h.progress, DiskStep, at)
 		case "complete":
 			h.progress, _ = Advance(h.Host, h.progress, CompleteStep, at)
-		case "A", "B":
-			client := map[string]netip.Addr{"A": clientA, "B": clientB}[what]
+		case "A", "B", "C":
+			client := map[string]netip.Addr{"A": clientA, "B": clientB, "C": clientC}[what]
 			var second bool
 			if h.progress, second, refused = Fetch(h.Host, h.progress, h.limits, client, at); refused == "" {
 				h.progress, _ = Advance(h.Host, h.progress, ConfigStep, at)
@@ -91,6 +94,9 @@ func TestProvisioningWindow(t *testing.T) {
 		"armed during it, then a retry":    {"script@1m A@2m rearm@3m A@4m complete@20m script@21m A@22m", ""},
 		"the second time closes it":        {"script@1m A@2m rearm@3m A@4m complete@20m script@21m A@22m complete@30m A@31m", closed},
 		"without scripts":                  {"A@2m complete@20m rearm@300m A@301m complete@302m A@303m", closed},
+		"created with the annotation":      {"labelled@0m complete@1m A@2m", closed},
+		"the same, after its config":       {"labelled@0m A@1m complete@2m A@3m", closed},
+		"the same, with a script":          {"labelled@0m script@1m A@2m complete@3m A@4m", closed},
 		"a clock that was set back":        {"script@1m A@2m A@-600m", ""},
 	} {
 		h := newArmedHost(twoHour)
@@ -113,6 +119,35 @@ func TestProvisionedBeforeItsWindow(t *testing.T) {
 	if got := h.do(t, "rearm@5m script@6m A@7m"); got != "" {
 		t.Error(got)
 	}
+	// Without scripts, nothing but boot-complete says that the annotation has taken effect.
+	for name, steps := range map[string]string{
+		"armed again":                 "A@2m complete@3m rearm@10m A@11m complete@12m",
+		"created with the annotation": "labelled@0m A@2m complete@3m",
+	} {
+		h := newArmedHost(snapshot.Limits{})
+		h.do(t, steps)
+		h.progress.Window = nil
+		h.limits = twoHour
+		if h.do(t, "A@13m") == "" {
+			t.Errorf("%s: a provisioned host receives its config", name)
+		}
+	}
+}
+
+// TestRetriesOfManyClients: no client of a boot is refused for requests that others have sent in between,
+// and none is free in a later boot.
+func TestRetriesOfManyClients(t *testing.T) {
+	h := newArmedHost(snapshot.Limits{MaxFetches: 3})
+	for step := range strings.FieldsSeq("script@1m A@2m B@2m C@2m B@3m C@3m B@3m A@3m") {
+		if got := h.do(t, step); got != "" {
+			t.Errorf("%s: %s", step, got)
+		}
+	}
+	h = newArmedHost(snapshot.Limits{MaxFetches: 2})
+	h.do(t, "script@1m A@2m script@10m B@11m")
+	if h.do(t, "A@12m") == "" {
+		t.Error("the first client is free in a later boot")
+	}
 }
 
 // TestMaxFetches: the config is served so many times, and the retries of an installer count once.
@@ -129,7 +164,7 @@ func TestMaxFetches(t *testing.T) {
 	if got := h.do(t, "script@10m A@11m A@12m"); got != "" {
 		t.Errorf("the second boot: %s", got)
 	}
-	const limit = "was served 2 times since the host was armed at 2026-01-01T00:00:00Z, which is its limit (maxFetches)"
+	const limit = "its maxFetches of 2 is used up since 2026-01-01T00:00:00Z"
 	if got := h.do(t, "script@20m A@21m"); !strings.Contains(got, limit) {
 		t.Errorf("the third boot: %q", got)
 	}
@@ -153,7 +188,7 @@ func TestSecondClient(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	w := h.progress.Window
-	if w.First != clientA || w.Fetches != 3 {
+	if w.First != clientA || w.Fetches != 4 {
 		t.Errorf("%+v", w)
 	}
 	h.seconds = nil
@@ -219,6 +254,9 @@ func TestConfigsOutsideTheWindow(t *testing.T) {
 		if b.Err == nil || b.Err.Kind.Status() != 503 || !strings.Contains(b.Err.Sentence, v1.AnnotationRearm) {
 			t.Errorf("boots: %v", b.Err)
 		}
+		if len(b.Err.Sentence) > 160 {
+			t.Errorf("too long for a script: %s", b.Err.Sentence)
+		}
 		boot.Type = Complete
 		if b := d.Boot(&boot); b.Err != nil {
 			t.Errorf("a report is refused: %v", b.Err)
@@ -228,8 +266,38 @@ func TestConfigsOutsideTheWindow(t *testing.T) {
 			t.Errorf("a believed caller: %v", dec.Err)
 		}
 		req.Caller.Believed = false
-		if e := d.Explain(req); e.Status != 403 || !strings.Contains(e.Error, "provisioning window of 1h0m0s ended at") {
+		if e := d.Explain(req); e.Status != 403 ||
+			strings.HasPrefix(e.Identity, "refused") || !strings.Contains(e.Error, "provisioning window of 1h0m0s ended at") {
 			t.Errorf("explain: %d %s", e.Status, e.Error)
+		}
+	}
+}
+
+// TestScriptsWithinABoot: a machine that has received its config may ask for its script again in the same
+// boot, also where its number of configs is used up.
+func TestScriptsWithinABoot(t *testing.T) {
+	var l lab
+	h := l.host("g10", "server1", "ac:1f:6b:8a:a7:9c", "192.0.2.10")
+	one := int32(1)
+	h.Spec.IPXE, h.Spec.Provisioning = "echo hi", &v1.Provisioning{MaxFetches: &one}
+	inv := l.inventory(t)
+	host := inv.View().Host(snapshot.Ref{Namespace: "g10", Name: "server1"})
+	p, _ := Advance(host, host.Progress, ImageStep, epoch)
+	p, _, _ = Fetch(host, p, snapshot.Limits{MaxFetches: 1}, clientA, epoch)
+	d := New(Options{Inventory: inv, Progress: fixedProgress(p)})
+	for name, tt := range map[string]struct {
+		after   time.Duration
+		again   bool
+		refused bool
+	}{
+		"a retry of the firmware": {5 * time.Second, false, false},
+		"a retry of the script":   {time.Minute, true, false},
+		"the next boot":           {time.Minute, false, true},
+	} {
+		req := ask{endpoint: IPXE, from: "192.0.2.10"}.request(t)
+		req.At, req.Again = epoch.Add(tt.after), tt.again
+		if b := d.Boot(req); (b.Err != nil) != tt.refused {
+			t.Errorf("%s: %v", name, b.Err)
 		}
 	}
 }

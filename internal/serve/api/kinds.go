@@ -98,6 +98,10 @@ func keepHost(host, old *v1.BareMetalHost) {
 	isNew := rearm != "" && rearm != old.Annotations[v1.AnnotationRearm] && rearm != old.Status.Rearmed
 	if isNew && old.UID != "" {
 		now := metav1.Now().Rfc3339Copy()
+		// Each arming has a time of its own, in whole seconds.
+		if before := cmp.Or(old.Status.Armed, &old.CreationTimestamp); !before.Before(&now) {
+			now = metav1.NewTime(before.Add(time.Second))
+		}
 		host.Status.Armed = &now
 	}
 }

@@ -27,6 +27,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	if failure := s.readClaims(r, req); failure != nil {
 		return w.fail(result{}, failure)
 	}
+	req.Again = isAgain(r)
 	b := s.opts.Boot.Booter.Boot(&req.Request)
 	s.record(r, req, &b.Identity)
 	res := result{ConfigDecision: decide.ConfigDecision{Identity: b.Identity, Err: b.Err}}
@@ -60,7 +61,7 @@ func (s bootPath) serveIPXE(w *response, r *http.Request, req *request) result {
 	w.text(http.StatusOK, script)
 	// As with configs, a believed caller who asks about a machine has booted nothing.
 	if b.Host != nil && !req.Caller.Believed && r.Method == http.MethodGet && w.broken == nil {
-		s.journalBoot(r, &b, &res)
+		s.journalBoot(req, &b, &res)
 	}
 	return res
 }
@@ -72,7 +73,7 @@ func (s bootPath) issueToken(r *http.Request, req *request, b *decide.BootDecisi
 	if !isBoot || !b.Limits.Token || s.opts.Journal == nil || s.opts.Boot.Tokens == nil {
 		return ""
 	}
-	issued := s.opts.Journal.IssueToken(b.Host, isAgain(r), req.At)
+	issued := s.opts.Journal.IssueToken(b.Host, req.Again, req.At)
 	return s.opts.Boot.Tokens.Token(b.Host.UID, issued)
 }
 
@@ -83,7 +84,7 @@ func isAgain(r *http.Request) bool {
 }
 
 // journalBoot records the script of a machine.
-func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *result) {
+func (s bootPath) journalBoot(req *request, b *decide.BootDecision, res *result) {
 	switch {
 	case s.opts.Journal == nil:
 	case res.Err != nil:
@@ -91,7 +92,7 @@ func (s bootPath) journalBoot(r *http.Request, b *decide.BootDecision, res *resu
 	case b.Local:
 		s.opts.Journal.LocalBoot(b.Host, b.Reason)
 	default:
-		s.opts.Journal.ScriptServed(b.Host, scriptOf(res.boots), isAgain(r))
+		s.opts.Journal.ScriptServed(b.Host, scriptOf(res.boots), req.Again)
 	}
 }
 

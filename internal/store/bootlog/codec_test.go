@@ -34,8 +34,9 @@ func TestMessage(t *testing.T) {
 	}
 	records[1].Progress.Window = &snapshot.Window{
 		Opened: at(4).Truncate(time.Second), Closed: at(5).Truncate(time.Second), Fetches: 3, Boot: 7,
-		Token: at(6).Truncate(time.Second),
-		First: netip.MustParseAddr("192.0.2.5"), Last: netip.MustParseAddr("2001:db8::5"),
+		Token:   at(6).Truncate(time.Second),
+		First:   netip.MustParseAddr("192.0.2.5"),
+		Clients: []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")},
 	}
 	message = checkMessage(t, header{base: 5, floor: 9, windows: true}, records)
 	if len(message) > 300 {

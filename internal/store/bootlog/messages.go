@@ -193,12 +193,14 @@ func appendWindow(b []byte, w *snapshot.Window) []byte {
 	b = append(b, 1)
 	b = appendTime(appendTime(appendTime(b, w.Opened), w.Closed), w.Token)
 	b = binary.AppendVarint(binary.AppendVarint(b, w.Fetches), w.Boot)
-	for _, client := range [...]netip.Addr{w.First, w.Last} {
-		text := ""
-		if client.IsValid() {
-			text = client.String()
-		}
-		b = appendString(b, text)
+	first := ""
+	if w.First.IsValid() {
+		first = w.First.String()
+	}
+	b = appendString(b, first)
+	b = binary.AppendUvarint(b, uint64(len(w.Clients)))
+	for _, client := range w.Clients {
+		b = appendString(b, client.String())
 	}
 	return b
 }
@@ -252,8 +254,11 @@ func (r *reader) window() *snapshot.Window {
 		return nil
 	}
 	w := &snapshot.Window{Opened: r.time(), Closed: r.time(), Token: r.time(), Fetches: r.varint(), Boot: r.varint()}
-	for _, client := range [...]*netip.Addr{&w.First, &w.Last} {
-		*client, _ = netip.ParseAddr(r.str()) // "" is none
+	w.First, _ = netip.ParseAddr(r.str()) // "" is none
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		if client, err := netip.ParseAddr(r.str()); err == nil {
+			w.Clients = append(w.Clients, client)
+		}
 	}
 	return w
 }

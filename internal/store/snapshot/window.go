@@ -45,6 +45,11 @@ func (v View) Limits(h *Host) (l Limits) {
 
 var noProvisioning v1.Provisioning
 
+// HasScript reports whether there is something that the script of a host boots, other than its disk.
+func (h *Host) HasScript() bool {
+	return !h.Booting().Disk && (h.Image != (Ref{}) || h.Booting().IPXE != "")
+}
+
 // ArmedAt returns the time at which a host was armed: when it was created, or armed again.
 func (h *Host) ArmedAt() time.Time {
 	if armed := h.Booting().Armed; !armed.IsZero() {
@@ -58,11 +63,12 @@ type Window struct {
 	// Opened is the time at which the host was armed, and Closed the time at which the machine
 	// reported that it is provisioned; zero: it did not. Both have whole seconds.
 	Opened, Closed time.Time
-	// Fetches is how often the config was served, to First first and to Last last. Boot is the
-	// number of the boot in which it was last counted.
-	Fetches     int64
-	First, Last netip.Addr
-	Boot        int64
+	// Fetches is how often the config was served, to First first. Boot is the number of the boot in
+	// which it was last counted, and Clients are those that have received it in this boot.
+	Fetches int64
+	First   netip.Addr
+	Boot    int64
+	Clients []netip.Addr
 	// Token is the time at which the token of the present boot was issued, in whole seconds; zero: none was.
 	Token time.Time
 }
@@ -73,11 +79,15 @@ func WindowOf(p *v1.ProvisioningStatus) *Window {
 		return nil
 	}
 	w := &Window{
-		Opened: time.Time(whole(&p.Opened)), Closed: time.Time(whole(p.Closed)), Fetches: p.Fetches, Boot: p.Boot,
+		Opened: time.Time(whole(&p.Opened)), Closed: time.Time(whole(p.Closed)), Fetches: max(0, p.Fetches), Boot: p.Boot,
 		Token: time.Time(whole(p.TokenIssued)),
 	}
 	w.First, _ = netip.ParseAddr(p.FirstClient) // "" is none
-	w.Last, _ = netip.ParseAddr(p.LastClient)
+	for _, client := range p.Clients {
+		if addr, err := netip.ParseAddr(client); err == nil {
+			w.Clients = append(w.Clients, addr)
+		}
+	}
 	return w
 }
 
@@ -94,7 +104,10 @@ func (w *Window) Status() *v1.ProvisioningStatus {
 		p.TokenIssued = &metav1.Time{Time: w.Token}
 	}
 	if w.First.IsValid() {
-		p.FirstClient, p.LastClient = w.First.String(), w.Last.String()
+		p.FirstClient = w.First.String()
+	}
+	for _, client := range w.Clients {
+		p.Clients = append(p.Clients, client.String())
 	}
 	return p
 }

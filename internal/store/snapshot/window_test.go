@@ -39,7 +39,7 @@ func TestLimits(t *testing.T) {
 
 func TestWindowInTheStatus(t *testing.T) {
 	const status = `{"armed":"2026-01-01T10:00:00Z","provisioning":{"opened":"2026-01-01T10:00:00Z",` +
-		`"closed":"2026-01-01T11:00:00Z","fetches":3,"firstClient":"192.0.2.1","lastClient":"2001:db8::1","boot":7,` +
+		`"closed":"2026-01-01T11:00:00Z","fetches":3,"firstClient":"192.0.2.1","clients":["2001:db8::1"],"boot":7,` +
 		`"tokenIssued":"2026-01-01T10:30:00Z"}}`
 	h, err := decodeHost(kvstore.Item{Key: "ns/n", Value: []byte(`{"status":` + status + `}`)}, nil)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestWindowInTheStatus(t *testing.T) {
 	w := h.Progress.Window
 	if w == nil || !w.Opened.Equal(h.ArmedAt()) || w.Closed.Sub(w.Opened) != time.Hour || w.Fetches != 3 ||
 		w.Boot != 7 || w.Token.Minute() != 30 ||
-		w.First.String() != "192.0.2.1" || w.Last.String() != "2001:db8::1" {
+		w.First.String() != "192.0.2.1" || len(w.Clients) != 1 || w.Clients[0].String() != "2001:db8::1" {
 		t.Errorf("%+v", w)
 	}
 	if again := WindowOf(w.Status()); !reflect.DeepEqual(again, w) {
