@@ -198,18 +198,26 @@ func TestArming(t *testing.T) {
 		at, _, _ := unstructured.NestedString(got.Object, "status", "armed")
 		return at
 	}
-	first := armed(`"1"`)
-	if at, err := time.Parse(time.RFC3339, first); err != nil || time.Since(at) > time.Minute {
-		t.Fatalf("armed at %q", first)
+	isNow := func(at string) bool {
+		parsed, err := time.Parse(time.RFC3339, at)
+		return err == nil && time.Since(parsed).Abs() < time.Minute
 	}
-	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"armed":"2020-01-01T00:00:00Z","rearmed":"1"}}`,
+	first := armed(`"1"`)
+	if created := a.must(http.StatusOK, "GET", hosts+"/x", nil).object(t).GetCreationTimestamp(); !isNow(first) ||
+		first <= created.UTC().Format(time.RFC3339) {
+		t.Errorf("created at %s and armed at %q: each arming has a time of its own", created, first)
+	}
+	if second := armed(`"2"`); second <= first {
+		t.Errorf("armed at %s and at %s", first, second)
+	}
+	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"armed":"2020-01-01T00:00:00Z","rearmed":"2"}}`,
 		"Content-Type", "application/merge-patch+json")
-	for _, rearm := range []string{`"1"`, `null`, `"1"`} {
+	for _, rearm := range []string{`"2"`, `null`, `"2"`} {
 		if at := armed(rearm); at != "2020-01-01T00:00:00Z" {
 			t.Errorf("%s arms the host at %s", rearm, at)
 		}
 	}
-	if at := armed(`"2"`); at < first {
+	if at := armed(`"3"`); !isNow(at) {
 		t.Errorf("a new value arms it at %s", at)
 	}
 }
