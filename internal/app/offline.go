@@ -169,8 +169,6 @@ func validate(obj runtime.Object) field.ErrorList {
 	case *v1.Secret:
 		v1.SetDefaultsSecret(o)
 		return v1.ValidateSecret(o)
-	case *v1.Namespace:
-		return v1.ValidateNamespace(o)
 	case *v1.ServiceAccount:
 		return v1.ValidateServiceAccount(o)
 	case *rbacv1.RoleBinding:

@@ -227,7 +227,10 @@ var checks = map[string]func(*places, *manifest.Document) report.Report{
 		r.Namespace = ""
 		return api.ValidateStreamRelease(r)
 	}),
-	"Namespace":      checkAs(v1.ValidateNamespace),
+	"Namespace": checkAs(func(n *v1.Namespace) field.ErrorList {
+		n.Namespace = ""
+		return v1.ValidateNamespace(n)
+	}),
 	"ServiceAccount": checkAs(v1.ValidateServiceAccount),
 	"Role":           checkAs(rbac.ValidateRole),
 	"RoleBinding": checkAs(func(b *rbacv1.RoleBinding) field.ErrorList {
