@@ -113,7 +113,7 @@ func (s *server) searchPlanted(process *exec.Cmd, log *lockedBuffer) {
 func (s *server) curl(path string) (body string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // the test's own has ended
 	defer cancel()
-	argv := append(slices.Clone(s.prefix), "curl", "-sf", s.admin(path))
+	argv := append(slices.Clone(s.prefix), "curl", "-sf", "--noproxy", "*", s.admin(path))
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
 	return string(out), err
 }
