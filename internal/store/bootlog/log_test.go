@@ -107,6 +107,23 @@ func (r *rig) append(t *testing.T, records ...Record) {
 	}
 }
 
+// TestWindowsAreLogged: the use of a provisioning window is read at the next start, and one of a message
+// of which only some records have any.
+func TestWindowsAreLogged(t *testing.T) {
+	js := kvtest.JetStream(t)
+	limited := record("limited", v1.StateProvisioned, 0)
+	limited.Progress.Window = &snapshot.Window{Opened: time.Unix(1_800_000_000, 0).UTC(), Fetches: 2}
+	first := run(t, js, Options{Exclusive: true}).ready(t)
+	first.append(t, record("free", v1.StateBooting, 0), limited)
+	first.stop()
+	again := run(t, js, Options{Exclusive: true}).ready(t)
+	records := again.last().Records
+	if len(records) != 2 || records[0].Progress.Window != nil || records[1].Progress.Window == nil ||
+		records[1].Progress.Window.Fetches != 2 {
+		t.Errorf("%+v", records)
+	}
+}
+
 // TestRestartReadsAll: what was appended is read at the next start, in order and at
 // the same positions.
 func TestRestartReadsAll(t *testing.T) {
