@@ -12,8 +12,10 @@ import (
 	"net/netip"
 	"strconv"
 	"testing"
+	"time"
 
 	"glowplug/internal/controller/events"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/logs"
@@ -44,19 +46,30 @@ func (notes) Unknown(decide.Sighting) string { return "" }
 func (notes) Known(netip.Addr)               {}
 
 // whole is the server with the real decision over one host and one config.
-func whole(b *testing.B, level slog.Level) http.Handler {
+func whole(b *testing.B, level slog.Level) http.Handler { return wholeWith(b, level, "") }
+
+// benchKey makes the tokens of boots.
+var benchKey = boottoken.NewKey([]byte("key"))
+
+// limited are the limits of a host with a window, a number of fetches and the token of its boot.
+const limited = `,"provisioning":{"window":"8784h","maxFetches":1000,"token":true}`
+
+// wholeWith is whole with more fields in the spec of the host.
+func wholeWith(b *testing.B, level slog.Level, spec string) http.Handler {
 	inv := snapshot.New(snapshot.Options{})
 	inv.Hosts().Load([]kvstore.Item{{Key: "g10/server1", Revision: 1, Value: []byte(
-		`{"metadata":{"name":"server1","namespace":"g10"},"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}}}`)}})
+		`{"metadata":{"name":"server1","namespace":"g10","uid":"u","creationTimestamp":"` +
+			time.Now().UTC().Format(time.RFC3339) + `"},"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}` + spec + `}}`)}})
 	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: storedConfig("builder", "ignition",
 		`{"matchLabels":{"role":"builder"}}`, benchBody)}})
 	inv.Images().Load(nil)
 	h := logs.NewHandler(io.Discard, logs.Options{Level: level})
 	b.Cleanup(func() { _ = h.Close() })
 	recorder := events.New(events.Options{})
+	tracker := progress.New(progress.Options{Events: recorder})
 	return New(Options{
-		Decider: decide.New(decide.Options{Inventory: inv}), Log: h, Limiter: logs.NewLimiter(slog.New(h), nil),
-		Journal:  notes{progress.New(progress.Options{Events: recorder}), recorder},
+		Decider: decide.New(decide.Options{Inventory: inv, Progress: tracker, Tokens: benchKey}), Log: h,
+		Limiter: logs.NewLimiter(slog.New(h), nil), Journal: notes{tracker, recorder},
 		Resolver: peer.NewResolver(peer.ResolverOptions{Neighbors: identity.NeighborsOff}),
 	})
 }
@@ -67,15 +80,19 @@ func BenchmarkServing(b *testing.B) {
 		if !kept {
 			name = "connection/"
 		}
-		b.Run(name+"bare", func(b *testing.B) { benchmark(b, http.HandlerFunc(bare), kept) })
-		b.Run(name+"shipped", func(b *testing.B) { benchmark(b, whole(b, slog.LevelInfo), kept) })
-		b.Run(name+"quiet", func(b *testing.B) { benchmark(b, whole(b, slog.LevelWarn), kept) })
+		b.Run(name+"bare", func(b *testing.B) { benchmark(b, http.HandlerFunc(bare), PathIgnition, kept) })
+		b.Run(name+"shipped", func(b *testing.B) { benchmark(b, whole(b, slog.LevelInfo), PathIgnition, kept) })
+		b.Run(name+"quiet", func(b *testing.B) { benchmark(b, whole(b, slog.LevelWarn), PathIgnition, kept) })
+		b.Run(name+"limited", func(b *testing.B) {
+			token := boottoken.InQuery("", benchKey.Token("u", time.Now()))
+			benchmark(b, wholeWith(b, slog.LevelInfo, limited), PathIgnition+token, kept)
+		})
 	}
 }
 
 // benchmark asks over loopback with a client that costs next to nothing: it
 // counts the bytes of the first answer and reads as many of each.
-func benchmark(b *testing.B, handler http.Handler, kept bool) {
+func benchmark(b *testing.B, handler http.Handler, path string, kept bool) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -86,7 +103,7 @@ func benchmark(b *testing.B, handler http.Handler, kept bool) {
 	}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
-	request := []byte("GET " + PathIgnition +
+	request := []byte("GET " + path +
 		" HTTP/1.1\r\nHost: boot\r\nUser-Agent: Ignition/2.26.0\r\nAccept: " +
 		"application/vnd.coreos.ignition+json;version=3.6, */*;q=0.1\r\nConnection: close\r\n\r\n")
 	size := len(ask(b, listener.Addr().String(), request))
@@ -156,9 +173,14 @@ func BenchmarkHandler(b *testing.B) {
 		name  string
 		level slog.Level
 		query string
-	}{{"shipped", slog.LevelInfo, ""}, {"quiet", slog.LevelWarn, ""}, {"claims", slog.LevelWarn, "?ip=127.0.0.1"}} {
+		spec  string
+	}{
+		{"shipped", slog.LevelInfo, "", ""}, {"quiet", slog.LevelWarn, "", ""},
+		{"claims", slog.LevelWarn, "?ip=127.0.0.1", ""},
+		{"limited", slog.LevelInfo, "?token=" + benchKey.Token("u", time.Now()), limited},
+	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := whole(b, c.level)
+			s := wholeWith(b, c.level, c.spec)
 			req := httptest.NewRequest("GET", PathIgnition+c.query, nil)
 			req.RemoteAddr = "127.0.0.1:40000"
 			req.Header.Set("User-Agent", "Ignition/2.26.0")
