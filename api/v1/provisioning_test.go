@@ -43,7 +43,8 @@ func TestProvisioningOfANamespace(t *testing.T) {
 		AnnotationMaxFetches: {"20": true, "0": true, "-1": false, "1001": false, "many": false, "1.5": false},
 	} {
 		for value, isValid := range values {
-			n := &Namespace{ObjectMeta: metav1.ObjectMeta{Name: "g10", Annotations: map[string]string{annotation: value}}}
+			annotations := map[string]string{annotation: value}
+			n := &Namespace{ObjectMeta: metav1.ObjectMeta{Name: "g10", Annotations: annotations}}
 			if errs := ValidateNamespace(n); (len(errs) == 0) != isValid {
 				t.Errorf("%s=%s: %v", annotation, value, errs)
 			}
@@ -53,7 +54,8 @@ func TestProvisioningOfANamespace(t *testing.T) {
 			}
 		}
 	}
-	if keys := UnknownAnnotations(map[string]string{AnnotationWindow: "", AnnotationMaxFetches: "", AnnotationToken: ""}); len(keys) > 0 {
+	all := map[string]string{AnnotationWindow: "", AnnotationMaxFetches: "", AnnotationToken: ""}
+	if keys := UnknownAnnotations(all); len(keys) > 0 {
 		t.Error(keys)
 	}
 }

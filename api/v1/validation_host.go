@@ -42,7 +42,8 @@ func ValidateBareMetalHost(host *BareMetalHost) field.ErrorList {
 }
 
 // needsConfig is the error of a limit for a machine that needs its config at each boot.
-const needsConfig = "a machine with bootMode forever needs its config at each boot; remove the field, or set bootMode once"
+const needsConfig = "a machine with bootMode forever needs its config at each boot; remove the field, or set " +
+	"bootMode once"
 
 // validateProvisioning checks the limits for the config of a host.
 func validateProvisioning(path *field.Path, spec *BareMetalHostSpec) (errs field.ErrorList) {

@@ -19,8 +19,8 @@ func bootRackWith(t *testing.T, iso func(*testing.T) string, args ...string) *ra
 	if err := os.Link(image, filepath.Join(isos, "guest.iso")); err != nil {
 		t.Fatal(err)
 	}
-	r := newRack(t, append([]string{"--iso-dir", isos, "--http-url", "http://" + rackServer + ":8082", "--unknown-hosts",
-		"menu"}, args...)...)
+	r := newRack(t, append([]string{"--iso-dir", isos, "--http-url", "http://" + rackServer + ":8082",
+		"--unknown-hosts", "menu"}, args...)...)
 	r.dhcp(map[string]string{"52:54:00:00:00:01": "192.0.2.11", "52:54:00:00:00:02": "192.0.2.12",
 		"52:54:00:00:00:03": "192.0.2.13", "52:54:00:00:00:05": "192.0.2.15"})
 	r.apply(bootObjects)
@@ -235,8 +235,7 @@ func TestBootWithAllProtection(t *testing.T) {
 			token := tokenForm.FindString(console)
 			planted.plant(token)
 			eventually(t, "the window is closed", func() bool {
-				return r.kubectl("get", "bmh", "-n", "rack", c.host, "-o", "jsonpath={.status.provisioning.closed}") != "" &&
-					r.status(c.host, "state") == "Provisioned"
+				return r.status(c.host, "provisioning.closed") != "" && r.status(c.host, "state") == "Provisioned"
 			})
 			for _, text := range []string{plantedSecret, token, "correct horse battery", "another horse"} {
 				if strings.Contains(r.server.log.String(), text) {

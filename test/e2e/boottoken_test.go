@@ -18,15 +18,6 @@ metadata:
   annotations: {glowplug.dev/provisioning-token: "true"}
 ---
 apiVersion: v1
-kind: IgnitionConfig
-metadata: {name: base, namespace: rack}
-spec:
-  type: ignition
-  format: butane
-  config: "variant: fcos\nversion: 1.4.0\n"
-  selector: {default: true}
----
-apiVersion: v1
 kind: ISCSICdrom
 metadata: {name: plain, namespace: rack}
 spec:
@@ -39,7 +30,9 @@ metadata: {name: web, namespace: rack}
 spec:
   isoFile: guest.iso
   transport: http
-  kernelArgs: ["ignition.config.url=${glowplug}/api/v1/ignition", "root=live:${glowplug}/iso/rack/web/files/boot/vmlinuz"]
+  kernelArgs:
+    - ignition.config.url=${glowplug}/api/v1/ignition
+    - root=live:${glowplug}/iso/rack/web/files/boot/vmlinuz
 ---
 apiVersion: v1
 kind: BareMetalHost
@@ -50,7 +43,7 @@ apiVersion: v1
 kind: BareMetalHost
 metadata: {name: two, namespace: rack}
 spec: {ip: 127.0.0.12, image: web, ipxe: "echo {{.Token}}\n{{.Sanboot}}"}
-`
+` + rackConfig
 
 var tokenForm = regexp.MustCompile(`[a-z2-7]{32}`)
 
@@ -86,7 +79,8 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 		t.Helper()
 		got, body := s.from(address, http.MethodGet, path)
 		if got != status || !strings.Contains(body, text) {
-			t.Errorf("%s %s: %s %s, want %s", address, tokenForm.ReplaceAllString(path, "TOKEN"), got, clipped(body), status)
+			t.Errorf("%s %s: %s %s, want %s", address, tokenForm.ReplaceAllString(path, "TOKEN"), got, clipped(body),
+				status)
 		}
 		return body
 	}
@@ -105,7 +99,8 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 
 	// iSCSI, as iPXE does it.
 	login := func(target string) (string, error) {
-		out, err := exec.Command("iscsi-inq", "-i", "iqn.2010-04.org.ipxe:one", "iscsi://"+portal+"/"+target+"/0").CombinedOutput()
+		out, err := exec.Command("iscsi-inq", "-i", "iqn.2010-04.org.ipxe:one",
+			"iscsi://"+portal+"/"+target+"/0").CombinedOutput()
 		return string(out), err
 	}
 	s.kubectl("", "patch", "bmh", "one", "-n", "rack", "--type=merge", "-p", `{"spec":{"ip":"127.0.0.1"}}`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -52,7 +51,8 @@ func (p *search) in(kind, content string) (found []string) {
 	defer p.mu.Unlock()
 	p.places[kind]++
 	for text := range p.texts {
-		if strings.Contains(content, text) || strings.Contains(content, base64.StdEncoding.EncodeToString([]byte(text))) {
+		encoded := base64.StdEncoding.EncodeToString([]byte(text))
+		if strings.Contains(content, text) || strings.Contains(content, encoded) {
 			found = append(found, text[:min(len(text), 12)]+"…")
 		}
 	}
@@ -77,7 +77,8 @@ func (p *search) report() string {
 		sum += p.places[kind]
 		kinds = append(kinds, fmt.Sprintf("%s %d", kind, p.places[kind]))
 	}
-	return fmt.Sprintf("%d places were searched for %d planted secrets: %s\n", sum, len(p.texts), strings.Join(kinds, ", "))
+	return fmt.Sprintf("%d places were searched for %d planted secrets: %s\n", sum, len(p.texts),
+		strings.Join(kinds, ", "))
 }
 
 // searchPlanted searches what a process of the server has written to its log and, for the last one, what
@@ -125,14 +126,12 @@ func (s *server) searchDataDir() {
 		if err != nil || entry.IsDir() || entry.Name() == "admin.kubeconfig" {
 			return nil // a file that is gone has nothing
 		}
-		file, err := os.Open(path)
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil
 		}
-		defer file.Close()
-		content, err := io.ReadAll(file)
 		planted.check(s.t, "file of an encrypted store", path, string(content))
-		return err
+		return nil
 	})
 	if err != nil {
 		s.t.Error(err)

@@ -8,12 +8,8 @@ import (
 	"time"
 )
 
-const provisioningObjects = `
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: rack
-  annotations: {glowplug.dev/provisioning-window: 2h, glowplug.dev/provisioning-max-fetches: "20"}
+// rackConfig is a config for all hosts of the namespace rack.
+const rackConfig = `
 ---
 apiVersion: v1
 kind: IgnitionConfig
@@ -23,6 +19,14 @@ spec:
   format: butane
   config: "variant: fcos\nversion: 1.4.0\n"
   selector: {default: true}
+`
+
+const provisioningObjects = `
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: rack
+  annotations: {glowplug.dev/provisioning-window: 2h, glowplug.dev/provisioning-max-fetches: "20"}
 ---
 apiVersion: v1
 kind: BareMetalHost
@@ -33,7 +37,7 @@ apiVersion: v1
 kind: BareMetalHost
 metadata: {name: short, namespace: rack}
 spec: {ip: 127.0.0.12, provisioning: {window: 4s}}
-`
+` + rackConfig
 
 // from sends a request from an address of this machine, and returns the status and the body.
 func (s *server) from(address, method, path string) (status, body string) {
@@ -92,7 +96,8 @@ func TestConfigsAreServedInTheWindowAlone(t *testing.T) {
 		out := s.kubectl("", "get", "events", "-n", "rack", "--field-selector", "reason=SecondClient")
 		return strings.Contains(out, "the config was served to 127.0.0.33, after 127.0.0.11")
 	})
-	if metrics := get(t, s.admin("/metrics")).body; !strings.Contains(metrics, `glowplug_boot_notices_total{reason="SecondClient"} 1`) {
+	const counted = `glowplug_boot_notices_total{reason="SecondClient"} 1`
+	if metrics := get(t, s.admin("/metrics")).body; !strings.Contains(metrics, counted) {
 		t.Error("the second client is not counted")
 	}
 	eventually(t, "the status shows the use of the window", func() bool {

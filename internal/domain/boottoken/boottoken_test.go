@@ -74,12 +74,12 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestAdd(t *testing.T) {
-	const token = Placeholder
+	const token, added = Placeholder, "?token=" + Placeholder
 	for arg, want := range map[string]string{
-		"ignition.config.url=http://a/api/v1/ignition":                    "ignition.config.url=http://a/api/v1/ignition?token=" + token,
-		"ignition.config.url=${glowplug}/api/v1/ignition?mac=52-54&role=": "ignition.config.url=${glowplug}/api/v1/ignition?token=" + token + "&mac=52-54&role=",
-		"inst.ks=http://a/api/v1/kickstart":                               "inst.ks=http://a/api/v1/kickstart?token=" + token,
-		`x="http://a/api/v1/kickstart more"`:                              `x="http://a/api/v1/kickstart?token=` + token + ` more"`,
+		"ignition.config.url=http://a/api/v1/ignition":                    "ignition.config.url=http://a/api/v1/ignition" + added,
+		"ignition.config.url=${glowplug}/api/v1/ignition?mac=52-54&role=": "ignition.config.url=${glowplug}/api/v1/ignition" + added + "&mac=52-54&role=",
+		"inst.ks=http://a/api/v1/kickstart":                               "inst.ks=http://a/api/v1/kickstart" + added,
+		`x="http://a/api/v1/kickstart more"`:                              `x="http://a/api/v1/kickstart` + added + ` more"`,
 		"coreos.live.rootfs_url=http://a/iso/g10/live/files/rootfs":       "coreos.live.rootfs_url=http://a/iso/g10/live~" + token + "/files/rootfs",
 		"inst.stage2=http://a/iso/g10/live@0123456789ab/files":            "inst.stage2=http://a/iso/g10/live@0123456789ab~" + token + "/files",
 		"root=live:http://a/iso/g10/live.iso?mac=1":                       "root=live:http://a/iso/g10/live~" + token + ".iso?mac=1",

@@ -19,8 +19,8 @@ func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
 		advice = append(advice, Advice{"spec", reason})
 	}
 	if d.opts.Inventory.View().Limits(h).Token && !h.HasScript() {
-		advice = append(advice, Advice{"spec.provisioning.token", "the machine gets no token, and without it no config: " +
-			"it boots its disk; set image or ipxe, or token: false"})
+		advice = append(advice, Advice{"spec.provisioning.token", "the machine gets no token, and without it no " +
+			"config: it boots its disk; set image or ipxe, or token: false"})
 	}
 	return advice
 }

@@ -128,7 +128,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 		b.Script = q.view.Script(h.Namespace)
 	}
 	if imaged {
-		if b.Image, b.Err = q.image(h); b.Err != nil {
+		if b.Image, b.Err = q.image(b); b.Err != nil {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
 		}
 	}
@@ -175,12 +175,13 @@ func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Er
 }
 
 // image returns the image of a host, or an error where this server cannot serve it.
-func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
+func (q *bootQuestion) image(b *BootDecision) (*snapshot.Image, *fault.Error) {
+	h := b.Host
 	image, failure := q.storedImage(h)
 	if failure != nil || image.External != nil || q.opts.Images == nil {
 		return image, failure
 	}
-	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs, q.placeholder(h)); err != nil {
+	if err := q.opts.Images.Prepare(image, h.Booting().KernelArgs, placeholder(b)); err != nil {
 		unavailable := *fault.Of(err)
 		unavailable.Kind = fault.Unavailable // of any kind: the operator may correct it while the machine waits
 		return image, &unavailable
@@ -188,9 +189,9 @@ func (q *bootQuestion) image(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 	return image, nil
 }
 
-// placeholder returns a text that takes the room of the token of a host's boot; "": it has none.
-func (q *bootQuestion) placeholder(h *snapshot.Host) string {
-	if !q.view.Limits(h).Token {
+// placeholder returns a text that takes the room of the token of a boot; "": it has none.
+func placeholder(b *BootDecision) string {
+	if !b.Limits.Token {
 		return ""
 	}
 	return boottoken.Placeholder

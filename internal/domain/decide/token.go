@@ -43,8 +43,8 @@ func refuseToken(q *question, limits snapshot.Limits, p *snapshot.Progress) *fau
 		reason = "has a token that is not one of this host"
 	}
 	q.notice(ReasonTokenRefused, h, q.who()+reason, "a request from "+q.who()+" was refused: it "+reason)
-	return fault.New(fault.Refused, "host "+h.Ref.String()+" is served with the token of its boot alone, and this request "+
-		reason+"; the script that boots its image has the token (/boot.ipxe)")
+	return fault.New(fault.Refused, "host "+h.Ref.String()+" is served with the token of its boot alone, and this "+
+		"request "+reason+"; the script that boots its image has the token (/boot.ipxe)")
 }
 
 // hasToken reports whether the machine of a host has the token of its boot, or gets it at its next one.

@@ -68,7 +68,9 @@ func tokenLab(t *testing.T) (*Decider, *snapshot.Host) {
 	l.config("g10", "base", v1.TypeIgnition, v1.IgnitionConfigSelector{Default: true})
 	for _, name := range []string{"live", "other"} {
 		l.image("g10", name, "")
-		l.images[len(l.images)-1].Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady, TargetIQN: "iqn.2026-01.test:" + name}
+		l.images[len(l.images)-1].Status = v1.ISCSICdromStatus{
+			Phase: v1.PhaseReady, TargetIQN: "iqn.2026-01.test:" + name,
+		}
 	}
 	inv := l.inventory(t)
 	view := inv.View()
@@ -86,6 +88,7 @@ func (p fixedProgress) Progress(*snapshot.Host) snapshot.Progress { return snaps
 func TestRequestsWithoutTheToken(t *testing.T) {
 	d, h := tokenLab(t)
 	issued := epoch.Add(time.Hour)
+	const foreign = "has a token that is not one of this host"
 	for name, tt := range map[string]struct {
 		token  string
 		reason string
@@ -93,9 +96,9 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 		"the present boot":  {bootKey.Token(h.UID, issued), ""},
 		"a later boot":      {bootKey.Token(h.UID, issued.Add(time.Minute)), ""},
 		"an earlier boot":   {bootKey.Token(h.UID, issued.Add(-time.Second)), "has the token of an earlier boot"},
-		"another host":      {bootKey.Token("uid-2", issued), "has a token that is not one of this host"},
-		"another key":       {boottoken.NewKey([]byte("x")).Token(h.UID, issued), "has a token that is not one of this host"},
-		"the placeholder":   {boottoken.Placeholder, "has a token that is not one of this host"},
+		"another host":      {bootKey.Token("uid-2", issued), foreign},
+		"another key":       {boottoken.NewKey([]byte("x")).Token(h.UID, issued), foreign},
+		"the placeholder":   {boottoken.Placeholder, foreign},
 		"without any token": {"", "has no token"},
 	} {
 		req := ask{from: "192.0.2.10"}.request(t)
@@ -124,7 +127,8 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 		} else if image.Token != tt.token || target.Token != tt.token {
 			t.Errorf("%s: the image has the token %q, the target %q", name, image.Token, target.Token)
 		}
-		if other := d.Image(req, snapshot.Ref{Namespace: "g10", Name: "other"}, false); other.Err != nil || other.Token != "" {
+		other := d.Image(req, snapshot.Ref{Namespace: "g10", Name: "other"}, false)
+		if other.Err != nil || other.Token != "" {
 			t.Errorf("%s: an image for everybody: %v, token %q", name, other.Err, other.Token)
 		}
 	}
@@ -160,7 +164,8 @@ func TestExplainTokens(t *testing.T) {
 		l.images[0].Status = v1.ISCSICdromStatus{Phase: v1.PhaseReady}
 		d := New(Options{Inventory: l.inventory(t), Tokens: bootKey})
 		e, failure := d.Inquire(&Inquiry{Type: Ignition, At: epoch, Host: "server1", Namespace: "g10"})
-		if failure != nil || e.Status != tt.status || e.Boot.Token != tt.token || strings.HasPrefix(e.Identity, "refused") {
+		if failure != nil || e.Status != tt.status || e.Boot.Token != tt.token ||
+			strings.HasPrefix(e.Identity, "refused") {
 			t.Errorf("%s: %v, %d, token %t, identity %s", name, failure, e.Status, e.Boot.Token, e.Identity)
 		}
 	}

@@ -29,7 +29,9 @@ type armedHost struct {
 
 func newArmedHost(limits snapshot.Limits) *armedHost {
 	return &armedHost{
-		Host:   &snapshot.Host{Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}, Created: epoch, Boot: &snapshot.HostBoot{}},
+		Host: &snapshot.Host{
+			Ref: snapshot.Ref{Namespace: "g10", Name: "server1"}, Created: epoch, Boot: &snapshot.HostBoot{},
+		},
 		limits: limits,
 	}
 }
@@ -267,7 +269,8 @@ func TestConfigsOutsideTheWindow(t *testing.T) {
 		}
 		req.Caller.Believed = false
 		if e := d.Explain(req); e.Status != 403 ||
-			strings.HasPrefix(e.Identity, "refused") || !strings.Contains(e.Error, "provisioning window of 1h0m0s ended at") {
+			strings.HasPrefix(e.Identity, "refused") ||
+			!strings.Contains(e.Error, "provisioning window of 1h0m0s ended at") {
 			t.Errorf("explain: %d %s", e.Status, e.Error)
 		}
 	}

@@ -24,7 +24,8 @@ func TestReplace(t *testing.T) {
 		for room := range places {
 			with := func(token string) *Overlay {
 				t.Helper()
-				o, err := open(t, image).Customize(Options{Args: []string{"a=" + strings.Repeat("z", 400+16*room), "t=" + token}})
+				args := []string{"a=" + strings.Repeat("z", 400+16*room), "t=" + token}
+				o, err := open(t, image).Customize(Options{Args: args})
 				if err != nil {
 					t.Fatal(err)
 				}

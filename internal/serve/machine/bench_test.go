@@ -59,7 +59,8 @@ func wholeWith(b *testing.B, level slog.Level, spec string) http.Handler {
 	inv := snapshot.New(snapshot.Options{})
 	inv.Hosts().Load([]kvstore.Item{{Key: "g10/server1", Revision: 1, Value: []byte(
 		`{"metadata":{"name":"server1","namespace":"g10","uid":"u","creationTimestamp":"` +
-			time.Now().UTC().Format(time.RFC3339) + `"},"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}` + spec + `}}`)}})
+			time.Now().UTC().Format(time.RFC3339) + `"},` +
+			`"spec":{"ip":"127.0.0.1","labels":{"role":"builder"}` + spec + `}}`)}})
 	inv.Configs().Load([]kvstore.Item{{Key: "g10/builder", Revision: 2, Value: storedConfig("builder", "ignition",
 		`{"matchLabels":{"role":"builder"}}`, benchBody)}})
 	inv.Images().Load(nil)

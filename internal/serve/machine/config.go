@@ -39,8 +39,10 @@ func (s *Server) countFetch(r *http.Request, req *request, res *result) *fault.E
 	if res.Limits == (snapshot.Limits{}) || s.opts.Journal == nil || r.Method != http.MethodGet {
 		return nil
 	}
-	if _, etag := content(&res.ConfigDecision, req.Claims.Raw); matchesAny(r.Header["If-None-Match"], etag) {
-		return nil // the answer is 304, without the config
+	if match := r.Header["If-None-Match"]; len(match) > 0 {
+		if _, etag := content(&res.ConfigDecision, req.Claims.Raw); matchesAny(match, etag) {
+			return nil // the answer is 304, without the config
+		}
 	}
 	notice, closed := s.opts.Journal.Fetch(&req.Request, res.Host, res.Limits)
 	if notice != nil {

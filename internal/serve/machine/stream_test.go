@@ -24,8 +24,9 @@ func TestImagesOfStreams(t *testing.T) {
 	rackHosts["g10/flat"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:02","image":"flatcar"}}`
 	rackHosts["g10/iso"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:03","image":"streamed"}}`
 	rackHosts["g10/args"] = `{"spec":{"bootMACAddress":"52:54:00:00:01:04","image":"long"}}`
-	rackHosts["g10/token"] = `{"metadata":{"uid":"u"},"spec":{"bootMACAddress":"52:54:00:00:01:05","image":"pxe","provisioning":{"token":true}}}`
-	rackHosts["g10/web"] = `{"metadata":{"uid":"u"},"spec":{"bootMACAddress":"52:54:00:00:01:06","image":"streamed","provisioning":{"token":true}}}`
+	const needsToken = `{"metadata":{"uid":"u"},"spec":{"provisioning":{"token":true},`
+	rackHosts["g10/token"] = needsToken + `"bootMACAddress":"52:54:00:00:01:05","image":"pxe"}}`
+	rackHosts["g10/web"] = needsToken + `"bootMACAddress":"52:54:00:00:01:06","image":"streamed"}}`
 	rackImages["g10/pxe"] = `{"spec":{"stream":{"name":"stable","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +
 		sum + `","files":[{"role":"kernel"},{"role":"initramfs"},{"role":"rootfs"}]}}`
 	rackImages["g10/flatcar"] = `{"spec":{"stream":{"name":"lts","format":"pxe"}},"status":{"phase":"Ready","sha256":"` +

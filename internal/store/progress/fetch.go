@@ -14,15 +14,11 @@ func (t *Tracker) Fetch(req *decide.Request, host *snapshot.Host, limits snapsho
 	notice *decide.Notice, closed string,
 ) {
 	client := req.Caller.Addr
-	t.mu.Lock()
-	m := t.machineLocked(host)
-	before := m.Merge(host.Progress)
-	next, isSecond, closed := decide.Fetch(host, before, limits, client, req.At)
-	mustWake := t.replaceLocked(m, &before, next)
-	t.mu.Unlock()
-	if mustWake {
-		t.wakeWriter()
-	}
+	isSecond := false
+	next := t.replace(host, func(before snapshot.Progress) (next snapshot.Progress) {
+		next, isSecond, closed = decide.Fetch(host, before, limits, client, req.At)
+		return next
+	})
 	switch {
 	case closed != "":
 		n := decide.WindowClosed(host, client.String(), closed)
@@ -37,23 +33,28 @@ func (t *Tracker) Fetch(req *decide.Request, host *snapshot.Host, limits snapsho
 // IssueToken returns the time of issue of the token in the script that the machine of a host is about to
 // receive: a new one where a boot begins. again is true where the machine has asked before in this boot.
 func (t *Tracker) IssueToken(host *snapshot.Host, again bool, at time.Time) time.Time {
+	next := t.replace(host, func(before snapshot.Progress) snapshot.Progress {
+		return decide.IssueToken(host, before, again, at)
+	})
+	return next.Window.Token
+}
+
+// replace replaces the progress of a host by what follows it, at once in memory and soon in the boot log.
+func (t *Tracker) replace(host *snapshot.Host, following func(before snapshot.Progress) snapshot.Progress) (
+	next snapshot.Progress,
+) {
 	t.mu.Lock()
 	m := t.machineLocked(host)
 	before := m.Merge(host.Progress)
-	next := decide.IssueToken(host, before, again, at)
-	mustWake := t.replaceLocked(m, &before, next)
+	next = following(before)
+	mustWake := false
+	if !t.closed && !decide.Same(before, next) {
+		m.Progress = next
+		mustWake = t.changedLocked(m, &before)
+	}
 	t.mu.Unlock()
 	if mustWake {
 		t.wakeWriter()
 	}
-	return next.Window.Token
-}
-
-// replaceLocked replaces the progress of a machine. It reports whether the writer has to be woken.
-func (t *Tracker) replaceLocked(m *machine, before *snapshot.Progress, next snapshot.Progress) (mustWake bool) {
-	if t.closed || decide.Same(*before, next) {
-		return false
-	}
-	m.Progress = next
-	return t.changedLocked(m, before)
+	return next
 }

@@ -21,7 +21,8 @@ func TestFetchesAtTheSameMoment(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			req := &decide.Request{At: time.Now(), Caller: identity.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}}
+			client := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
+			req := &decide.Request{At: time.Now(), Caller: identity.Caller{Addr: client}}
 			notice, closed := tracker.Fetch(req, host, snapshot.Limits{MaxFetches: 20})
 			switch {
 			case closed == "":

@@ -17,7 +17,8 @@ func TestLimits(t *testing.T) {
 		"unlimited": `{"provisioning":{"window":"0s","maxFetches":0,"token":false}}`, "forever": `{"bootMode":"forever"}`,
 	} {
 		for _, namespace := range []string{"open", "limited"} {
-			hosts = append(hosts, kvstore.Item{Key: namespace + "/" + name, Revision: 1, Value: []byte(`{"spec":` + spec + `}`)})
+			value := []byte(`{"spec":` + spec + `}`)
+			hosts = append(hosts, kvstore.Item{Key: namespace + "/" + name, Revision: 1, Value: value})
 		}
 	}
 	inv.Hosts().Load(hosts)
