@@ -316,7 +316,7 @@ func (a builder) openDoors() error {
 	var err error
 	a.creds, err = credentials.Ensure(credentials.Options{
 		DataDir: s.DataDir, PKIDir: s.PKIDir, CertFile: s.TLSCert, KeyFile: s.TLSKey,
-		Server: a.kubeconfigServer(), Names: append(a.listenNames(), s.TLSSANs...), Logger: a.log,
+		Server: a.kubeconfigServer(), Names: slices.Concat(a.listenNames(), s.TLSSANs, s.httpsNames()), Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -400,7 +400,7 @@ func (a builder) serveAPI() error {
 
 		RejectBrokenConfigs: a.settings.RejectBrokenConfigs,
 
-		Explain: machine.Explain(a.decider, a.resolver, a.ready),
+		Explain: machine.Explain(a.decider, a.resolver, a.ready, a.settings.ConfigsOverHTTPS),
 		Rewrite: rewriteAll(a.stores),
 		Upload:  a.imageController.Upload(),
 		InUse: func(namespace, name string) []string {
@@ -437,7 +437,7 @@ func (a builder) serveAPI() error {
 func (a builder) serveBoots() error {
 	a.boots = machine.New(machine.Options{
 		Decider: a.decider, Resolver: a.resolver, Journal: notes{a.progress, a.events, a.unknown}, Boot: a.bootPath(),
-		Sources: a.sources,
+		Sources: a.sources, HTTPS: configsOverHTTPS(a.App),
 		Streams: a.streamDoor(), Assets: a.assets, Ready: a.ready,
 		Lost:    machine.Lost{Images: a.lost(kinds.ISCSICdroms), Streams: a.lost(kinds.StreamReleases)},
 		Enforce: a.settings.neighbors == identity.NeighborsEnforce,

@@ -61,12 +61,14 @@ type Options struct {
 	AllowFetch      []string
 	AllowImageFetch []string
 
-	ISODir       string
-	Keyring      string
-	ISCSIListen  string
-	ISCSIPortal  string
-	HTTPURL      string
-	UnknownHosts string
+	ISODir      string
+	Keyring     string
+	ISCSIListen string
+	ISCSIPortal string
+	HTTPURL     string
+	// ConfigsOverHTTPS has configs served over HTTPS alone.
+	ConfigsOverHTTPS bool
+	UnknownHosts     string
 
 	CoreOSConfigMap       string
 	CoreOSConfigMapStream string
@@ -142,6 +144,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HTTPURL, "http-url", "",
 		"URL of this server as machines reach it (default: in scripts the address that a machine asked at, in kernel "+
 			"arguments of images an address of this server)")
+	fs.BoolVar(&o.ConfigsOverHTTPS, "configs-over-https", false, "serve configs over HTTPS alone: over plain HTTP, "+
+		"Ignition gets a config that refers it to HTTPS, with the CA of the server, and other installers get 403")
 	fs.StringVar(&o.UnknownHosts, "unknown-hosts", "menu",
 		"what a machine boots that is no known host: exit (its disk), menu (a screen to choose an image), default (the "+
 			"image with spec.default)")
@@ -207,7 +211,7 @@ func (o Options) check() (*settings, error) {
 	s := &settings{Options: o}
 	for _, check := range []func() error{
 		s.checkChoices, s.checkListen, s.checkStore, s.checkNetworks, s.checkBoot, s.checkStreams, s.checkLimits,
-		func() error { return checkEncryption(s) }, func() error { return checkAudit(s) },
+		func() error { return checkEncryption(s) }, func() error { return checkAudit(s) }, func() error { return checkHTTPS(s) },
 	} {
 		if err := check(); err != nil {
 			return nil, err

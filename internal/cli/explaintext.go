@@ -33,6 +33,7 @@ func writeExplanationText(w io.Writer, e *decide.Explanation) error {
 	t.boot(e.Boot)
 	t.winner(e.Winner)
 	t.line("answer", whoAsks(e.As)+answerText(e))
+	t.line("plain HTTP", prefixed("a request over plain HTTP gets ", e.PlainHTTP))
 	for _, o := range e.Others {
 		t.line("otherwise", o.Client+otherText(&o.Answer))
 	}

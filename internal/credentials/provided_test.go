@@ -100,3 +100,27 @@ func TestOwnCertificateThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthorities: clients trust the own CA, and those in the file of the operator's certificate.
+func TestAuthorities(t *testing.T) {
+	dir := t.TempDir()
+	ca, caKey := certtest.Sign(t, &x509.Certificate{}, nil, nil)
+	provide(t, dir, "boot.example.org", ca, caKey)
+	chain, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		chain []byte
+		want  int
+	}{"without its CA": {chain, 1}, "with its CA": {append(chain, certPEM(ca.Raw)...), 2}} {
+		if err := os.WriteFile(filepath.Join(dir, "tls.crt"), c.chain, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		creds := ensure(t, Options{DataDir: t.TempDir(), CertFile: dir + "/tls.crt", KeyFile: dir + "/tls.key"})
+		all := creds.Authorities()
+		if len(all) != c.want || string(all[0]) != string(creds.CAPEM()) || c.want == 2 && string(all[1]) != string(certPEM(ca.Raw)) {
+			t.Errorf("%s: %s", name, all)
+		}
+	}
+}

@@ -257,3 +257,18 @@ func (c *Credentials) certificateFor(hello *tls.ClientHelloInfo) *tls.Certificat
 	}
 	return given
 }
+
+// Authorities returns the certificates, each in PEM, that a client has to trust to use HTTPS: that of the own
+// CA, and those of the CAs that follow an own certificate of the operator.
+func (c *Credentials) Authorities() [][]byte {
+	all := [][]byte{c.CAPEM()}
+	if c.provided == nil {
+		return all
+	}
+	for _, raw := range c.provided.pair.Load().Certificate {
+		if cert, err := x509.ParseCertificate(raw); err == nil && cert.IsCA {
+			all = append(all, certPEM(raw))
+		}
+	}
+	return all
+}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -218,8 +219,10 @@ spec:
 // encrypted store, a Secret in a template, CHAP from a Secret, an image for its hosts alone, the token of
 // the boot and a provisioning window, which is closed afterwards.
 func TestBootWithAllProtection(t *testing.T) {
-	r := bootRackWith(t, testISO, "--encrypt")
+	needs(t, "tcpdump")
+	r := bootRackWith(t, testISO, "--encrypt", "--configs-over-https")
 	r.apply(protectedObjects)
+	packets := r.capture()
 	for _, c := range []struct {
 		host, mac string
 		n         int
@@ -237,6 +240,10 @@ func TestBootWithAllProtection(t *testing.T) {
 			eventually(t, "the window is closed", func() bool {
 				return r.status(c.host, "provisioning.closed") != "" && r.status(c.host, "state") == "Provisioned"
 			})
+			if captured := packets(); strings.Contains(captured, plantedSecret) ||
+				!strings.Contains(captured, "certificateAuthorities") {
+				t.Error("the config has crossed the network in the clear, or nothing was captured")
+			}
 			for _, text := range []string{plantedSecret, token, "correct horse battery", "another horse"} {
 				if strings.Contains(r.server.log.String(), text) {
 					t.Errorf("the log has %q", text)
@@ -247,6 +254,33 @@ func TestBootWithAllProtection(t *testing.T) {
 				t.Errorf("events: %s", events)
 			}
 		})
+	}
+}
+
+// capture captures what crosses the network of the rack over HTTP and HTTPS from now on, and returns a function
+// that returns it.
+func (r *rack) capture() (packets func() string) {
+	r.t.Helper()
+	file := filepath.Join(r.t.TempDir(), "packets")
+	cmd := exec.Command("ip", "netns", "exec", r.name, "tcpdump", "-i", "br0", "-Z", "root", "-U", "--immediate-mode",
+		"-s", "0", "-w", file, "tcp port 8082 or tcp port 8443")
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	eventually(r.t, "tcpdump has begun", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	return func() string {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			r.t.Error(err)
+		}
+		return string(content)
 	}
 }
 

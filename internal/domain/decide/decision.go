@@ -72,6 +72,8 @@ const (
 	ReasonSecondClient = "SecondClient"
 	// ReasonTokenRefused is for a request without the token of the boot.
 	ReasonTokenRefused = "TokenRefused"
+	// ReasonPlainHTTP is for a request over plain HTTP for a config that is served over HTTPS alone.
+	ReasonPlainHTTP = "PlainHTTPRefused"
 )
 
 // Reasons has the reason of each notice.
@@ -79,6 +81,7 @@ var Reasons = []string{
 	ReasonUnknownHost, ReasonClaimRefused, ReasonClaimIgnored, ReasonNeighborMismatch, ReasonNeighborChanged,
 	ReasonDuplicate, ReasonImageUnavailable, ReasonScriptUnavailable, ReasonNoConfig, ReasonClaimsLimited,
 	ReasonImagesLimited, ReasonWindowClosed, ReasonSecondClient, ReasonTokenRefused,
+	ReasonPlainHTTP,
 }
 
 // Notice is an event on Host, or, where Host is nil, on the UnknownMachine with the name

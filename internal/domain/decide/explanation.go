@@ -35,6 +35,9 @@ type Explanation struct {
 	Notices []ExplainedNotice `json:"notices,omitempty"`
 	// Error is the body of an answer without a config.
 	Error string `json:"error,omitempty"`
+	// PlainHTTP says what a request over plain HTTP receives instead of a config, where these are served over
+	// HTTPS alone.
+	PlainHTTP string `json:"plainHTTP,omitempty"`
 	// Others are the answers that other clients receive, where they differ.
 	Others []Other `json:"others,omitempty"`
 }

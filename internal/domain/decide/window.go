@@ -209,3 +209,13 @@ func SecondClient(h *snapshot.Host, first, client netip.Addr) Notice {
 			" had received it in the same provisioning window",
 	}
 }
+
+// PlainHTTP is the notice of a request over plain HTTP for a config that is served over HTTPS alone, and to
+// which the client cannot be pointed.
+func PlainHTTP(h *snapshot.Host, client netip.Addr, config snapshot.Ref) Notice {
+	return Notice{
+		Reason: ReasonPlainHTTP, Host: h, Key: client.String(),
+		Message: "a request from " + client.String() + " over plain HTTP for config " + config.String() +
+			" was refused: it is served over HTTPS alone (--configs-over-https), and its installer cannot be told a CA",
+	}
+}

@@ -31,6 +31,9 @@ func WithDoor(ctx context.Context, door Door) context.Context {
 	return context.WithValue(ctx, doorKey{}, door)
 }
 
+// IsAdmin reports whether a request has come through the admin listener.
+func IsAdmin(r *http.Request) bool { return doorOf(r).Admin }
+
 // doorOf returns the door of a request. A request without a door needs loopback unless it
 // has TLS.
 func doorOf(r *http.Request) Door {

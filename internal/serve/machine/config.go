@@ -20,9 +20,13 @@ func (s *Server) serveConfig(typ string) handler {
 		}
 		req.Accept = strings.Join(r.Header["Accept"], ", ")
 		req.UserAgent = r.Header.Get("User-Agent")
-		req.Gone, req.Reveal = r.Context().Done(), true
+		plain := s.opts.HTTPS != nil && s.opts.HTTPS.isPlain(r, req)
+		req.Gone, req.Reveal = r.Context().Done(), !plain
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
+		if plain && res.Err == nil && res.Config != nil {
+			return s.servePointer(w, r, req, res)
+		}
 		if res.Err == nil {
 			res.Err = s.countFetch(r, req, &res)
 		}

@@ -21,8 +21,9 @@ type Locator interface {
 
 // Explain answers GET /api/v1/explain with a decision and its reasons, as JSON. The query is
 // that of decide.ParseInquiry: the decision is the one for the machine itself, unless the
-// query has as=believed. The caller of this handler authorizes the request.
-func Explain(decider *decide.Decider, resolver Locator, ready func() bool) http.Handler {
+// query has as=believed. overHTTPS is true where configs are served over HTTPS alone. The caller of this
+// handler authorizes the request.
+func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overHTTPS bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -44,6 +45,9 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool) http.
 			http.Error(w, failure.Sentence, failure.Kind.Status())
 			return
 		}
+		if overHTTPS {
+			answer.PlainHTTP = plainAnswer
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		enc := json.NewEncoder(w)
@@ -51,6 +55,10 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool) http.
 		_ = enc.Encode(answer) // the client may have gone away
 	})
 }
+
+// plainAnswer is what a request over plain HTTP receives where configs are served over HTTPS alone.
+const plainAnswer = "a pointer config, which has Ignition ask over HTTPS, or 403 in place of a kickstart " +
+	"(--configs-over-https)"
 
 // callerAt returns the sender of a request from an address, with its neighbour entry.
 func callerAt(resolver Resolver, addr netip.Addr) identity.Caller {

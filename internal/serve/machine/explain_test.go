@@ -50,6 +50,16 @@ var (
 // table, and two images, of which one reads Ignition spec 3.2.0 at most.
 func newExplainLab(t *testing.T, policy decide.Policy) (serving, explain http.Handler) {
 	t.Helper()
+	decider, resolver := explainRack(t, policy)
+	serving = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		New(Options{Decider: decider, Resolver: resolver}).ServeHTTP(w, r) // which limits no guesses yet
+	})
+	return serving, Explain(decider, resolver, func() bool { return true }, false)
+}
+
+// explainRack is the decision of a lab, and what it knows the machines by.
+func explainRack(t *testing.T, policy decide.Policy) (*decide.Decider, *peer.Resolver) {
+	t.Helper()
 	inv := snapshot.New(snapshot.Options{})
 	load := func(o kvstore.Observer, objects map[string]string) {
 		var items []kvstore.Item
@@ -85,13 +95,7 @@ func newExplainLab(t *testing.T, policy decide.Policy) (serving, explain http.Ha
 			table[m.address] = mac
 		}
 	}
-	decider := decide.New(decide.Options{Inventory: inv, Policy: policy})
-	resolver := peer.NewResolver(peer.ResolverOptions{Table: table})
-	ready := func() bool { return true }
-	serving = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		New(Options{Decider: decider, Resolver: resolver}).ServeHTTP(w, r) // which limits no guesses yet
-	})
-	return serving, Explain(decider, resolver, ready)
+	return decide.New(decide.Options{Inventory: inv, Policy: policy}), peer.NewResolver(peer.ResolverOptions{Table: table})
 }
 
 // get sends a request from an address.

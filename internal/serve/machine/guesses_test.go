@@ -350,7 +350,7 @@ func TestExplainIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, decide.Policy{})
 		decider := s.server.opts.Decider.(*decide.Decider)
-		explain := Explain(decider, s.server.opts.Resolver.(*peer.Resolver), func() bool { return true })
+		explain := Explain(decider, s.server.opts.Resolver.(*peer.Resolver), func() bool { return true }, false)
 		for i := range 3 * sources.Limit {
 			req := httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/v1/explain?hostname=nobody-%d", i), nil)
 			req.RemoteAddr = stranger + ":40000"

@@ -97,6 +97,8 @@ type Options struct {
 	// Enforce makes an answer end before its last byte where the neighbour entry of the
 	// client changes meanwhile (--neighbors=enforce); otherwise that is only an event.
 	Enforce bool
+	// HTTPS has configs served over HTTPS alone; nil: they are served over plain HTTP, too.
+	HTTPS *HTTPS
 	// Audit records the answers that hand out configs, scripts and images, and what machines
 	// report; believed is true where the sender has a credential. It is nil without an audit.
 	Audit func(r *http.Request, a *audit.Answer, believed bool)
