@@ -25,7 +25,7 @@ func (s *Server) serveConfig(typ string) handler {
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
 		if plain && res.Err == nil && res.Config != nil {
-			return s.servePointer(w, r, req, res)
+			return s.opts.HTTPS.servePointer(s, w, r, req, res)
 		}
 		if res.Err == nil {
 			res.Err = s.countFetch(r, req, &res)

@@ -50,8 +50,8 @@ const overHTTPSAlone = " is served over HTTPS alone (--configs-over-https): "
 // servePointer answers a request over plain HTTP for a config that is served over HTTPS alone: with a pointer
 // config for Ignition, and with a refusal for installers that cannot be told a CA. The answer has nothing of
 // the config.
-func (s *Server) servePointer(w *response, r *http.Request, req *request, res result) result {
-	config, base := res.Config, s.opts.HTTPS.base(r)
+func (h *HTTPS) servePointer(s *Server, w *response, r *http.Request, req *request, res result) result {
+	config, base := res.Config, h.base(r)
 	res.Config, res.Form = nil, nil // which are not in the answer
 	if config.Type != decide.Ignition || req.Claims.Raw {
 		if res.Host != nil && !req.Caller.Believed {
@@ -65,7 +65,7 @@ func (s *Server) servePointer(w *response, r *http.Request, req *request, res re
 		target += "?" + r.URL.RawQuery
 	}
 	body, reason := ignition.Pointer(ignition.ParseAccept(req.Accept), req.UserAgent, req.Claims.Spec, target,
-		s.opts.HTTPS.Authorities())
+		h.Authorities())
 	if body == nil {
 		return w.fail(res, fault.New(fault.NotAcceptable, "config "+config.Ref.String()+overHTTPSAlone+reason))
 	}
