@@ -416,6 +416,8 @@ func (a builder) serveAPI() error {
 		Audit:                auditOfAPI(a.App),
 		Requests:             budgets.requests,
 		Watches:              budgets.watches,
+		Reads:                budgets.reads,
+		Writes:               budgets.writes,
 		Resolver:             a.resolver,
 		Limiter:              a.limiter,
 		Logger:               a.log,

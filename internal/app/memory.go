@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
@@ -29,10 +30,14 @@ const (
 	minWatches, maxWatches   = 16 << 20, 128 << 20
 	// turnWait is how long a request waits for others to end.
 	turnWait = 5 * time.Second
+	// A read computes all the time, so that few of them use all processors; more at the same time would hold up
+	// the answers to machines. A write waits for the store.
+	readsPerProcessor, minReads = 4, 16
+	maxWrites                   = 200
 )
 
-// budgets bound the memory of the API.
-type budgets struct{ requests, watches *budget.Budget }
+// budgets bound the memory of the API, and how many requests are executed at the same time.
+type budgets struct{ requests, watches, reads, writes *budget.Budget }
 
 // limitMemory sets the memory limit to nine tenths of the control group's, unless
 // GOMEMLIMIT is set, and returns the limit.
@@ -51,8 +56,11 @@ func newBudgets(limit int64, r prometheus.Registerer) budgets {
 	b := budgets{
 		requests: budget.New(min(maxRequests, max(minRequests, limit/requestShare)), turnWait),
 		watches:  budget.New(min(maxWatches, max(minWatches, limit/watchShare)), turnWait),
+		reads:    budget.New(int64(max(minReads, readsPerProcessor*runtime.GOMAXPROCS(0))), turnWait),
+		writes:   budget.New(maxWrites, turnWait),
 	}
 	factory := promauto.With(r)
+	registerTurns(factory, b)
 	for name, of := range map[string]*budget.Budget{"requests": b.requests, "watches": b.watches} {
 		labels := prometheus.Labels{"of": name}
 		gauge := func(name, help string, value func(budget.Stats) float64) {
@@ -73,6 +81,25 @@ func newBudgets(limit int64, r prometheus.Registerer) budgets {
 			func(s budget.Stats) float64 { return float64(s.Ended) })
 	}
 	return b
+}
+
+// registerTurns registers the metrics of the requests that are executed.
+func registerTurns(factory promauto.Factory, b budgets) {
+	for name, of := range map[string]*budget.Budget{"reads": b.reads, "writes": b.writes} {
+		labels := prometheus.Labels{"of": name}
+		factory.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "glowplug_api_executing_requests_limit", ConstLabels: labels,
+			Help: "Requests of the API that may be executed at the same time.",
+		}, func() float64 { return float64(of.Stats().Size) })
+		factory.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "glowplug_api_executing_requests", ConstLabels: labels,
+			Help: "Requests of the API that are being executed.",
+		}, func() float64 { return float64(of.Stats().Used) })
+		factory.NewCounterFunc(prometheus.CounterOpts{
+			Name: "glowplug_api_executing_refused_total", ConstLabels: labels,
+			Help: "Requests of the API that were answered 429 since too many were under way.",
+		}, func() float64 { return float64(of.Stats().Refused) })
+	}
 }
 
 const (

@@ -1,5 +1,6 @@
-// Package budget bounds the memory of the requests under way. A request reserves memory,
-// waits where the others hold too much, and is refused where that takes too long.
+// Package budget bounds what the requests under way take together: memory, or the turns in which they are
+// executed. A request reserves its part, waits where the others hold too much, and is refused where that
+// takes too long. No client of many can take so much that another one gets nothing.
 //
 // It bounds the API alone: requests of booting machines never wait.
 package budget
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// ErrBusy is the error where the others did not leave enough memory in time.
+// ErrBusy is the error where the others did not leave enough in time.
 var ErrBusy = errors.New("the requests under way take as much memory as they may")
 
 const (
@@ -23,9 +24,11 @@ const (
 	// patience is how long an account that can be ended may be at work while others
 	// wait for its memory.
 	patience = 2 * time.Second
+	// maxQueue bounds the requests that wait, and maxWaiting those of one client.
+	maxQueue, maxWaiting = 2000, 400
 )
 
-// Budget is an amount of bytes that accounts share.
+// Budget is an amount, of bytes say, that the accounts of clients share.
 type Budget struct {
 	size int64
 	wait time.Duration
@@ -33,28 +36,29 @@ type Budget struct {
 	mu       sync.Mutex
 	used     int64
 	floors   int64
-	queue    list.List // of *waiter: first come, first served
+	queue    list.List // of *waiter, in the order in which they came
 	accounts map[*Account]struct{}
+	clients  map[string]*client // those with an open account
+	grants   uint64
 	refused  uint64
 	ended    uint64
 }
 
-// waiter is an account that needs more bytes.
+// waiter is an account that needs more.
 type waiter struct {
 	account *Account
 	need    int64
 	granted chan struct{}
 }
 
-// New makes a budget of size bytes, in which an account waits at most for wait.
+// New makes a budget of a size, in which an account waits at most for wait.
 func New(size int64, wait time.Duration) *Budget {
-	return &Budget{size: size, wait: wait, accounts: map[*Account]struct{}{}}
+	return &Budget{size: size, wait: wait, accounts: map[*Account]struct{}{}, clients: map[string]*client{}}
 }
 
 // Stats are a budget's numbers.
 type Stats struct {
-	// Size bounds what is held, Used is held, and Floors are those of open accounts, in
-	// bytes.
+	// Size bounds what is held, Used is held, and Floors are those of open accounts.
 	Size, Used, Floors int64
 	// Refused counts the requests that were refused, and Ended the accounts that were
 	// ended for others.
@@ -71,7 +75,9 @@ func (b *Budget) Stats() Stats {
 // Account is the share of one request in a budget.
 type Account struct {
 	budget *Budget
-	end    func() // nil: it is never ended for others
+	name   string  // of the client
+	client *client // nil: a request of nobody, which no share bounds
+	end    func()  // nil: it is never ended for others
 
 	// The budget's mutex guards the rest.
 	held   int64
@@ -81,21 +87,30 @@ type Account struct {
 	closed bool
 }
 
-// Open makes an account that holds nothing yet. Close it when the request is over.
-func (b *Budget) Open() *Account { return &Account{budget: b} }
-
-// OpenEndable makes the account of a request that may be ended for others: by one call of
-// end, from any goroutine. It takes floor bytes while it is open, and is never ended for
-// these: the floors may be as large together as what is held. The error is ErrBusy.
-func (b *Budget) OpenEndable(floor int64, end func()) (*Account, error) {
+// Open makes an account of a client that holds nothing yet. Close it when the request is over. "" is no
+// client: its accounts have no share in common.
+func (b *Budget) Open(client string) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.floors+floor > b.size {
+	return b.openLocked(client)
+}
+
+// OpenEndable makes the account of a request that may be ended for others: by one call of
+// end, from any goroutine. It takes the floor while it is open, and is never ended for
+// this: the floors may be as large together as what is held. The error is ErrBusy.
+func (b *Budget) OpenEndable(client string, floor int64, end func()) (*Account, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if free := b.size - b.floors; floor > free || !b.clients[client].mayTake(floor, free) {
 		b.refused++
 		return nil, ErrBusy
 	}
-	a := &Account{budget: b, end: end, floor: floor}
+	a := b.openLocked(client)
+	a.end, a.floor = end, floor
 	b.floors += floor
+	if a.client != nil {
+		a.client.floors += floor
+	}
 	b.accounts[a] = struct{}{}
 	return a, nil
 }
@@ -108,14 +123,25 @@ func (a *Account) Hold(ctx context.Context, n int64) error {
 	n = min(n, b.size)
 	b.mu.Lock()
 	w := &waiter{account: a, need: n - a.held, granted: make(chan struct{})}
-	if w.need <= 0 || b.queue.Len() == 0 && b.used+w.need <= b.size {
+	if w.need <= 0 || b.queue.Len() == 0 && b.used+w.need <= b.size && b.isWithinShare(w) {
 		b.grantLocked(w)
 		b.mu.Unlock()
 		return nil
 	}
-	place := b.queue.PushBack(w)
+	if b.queue.Len() >= maxQueue || a.client != nil && a.client.waiting >= maxWaiting {
+		b.refused++
+		b.mu.Unlock()
+		return ErrBusy
+	}
+	place := b.enqueueLocked(w)
+	b.admitLocked()
 	b.mu.Unlock()
-	return b.await(ctx, w, place)
+	select {
+	case <-w.granted:
+		return nil
+	default:
+		return b.await(ctx, w, place)
+	}
 }
 
 // await waits until the memory is granted, and ends others for that.
@@ -142,7 +168,7 @@ func (b *Budget) await(ctx context.Context, w *waiter, place *list.Element) erro
 		return nil
 	default:
 	}
-	b.queue.Remove(place)
+	b.dequeueLocked(place)
 	b.admitLocked()
 	err := context.Cause(ctx)
 	if errors.Is(err, ErrBusy) {
@@ -151,35 +177,45 @@ func (b *Budget) await(ctx context.Context, w *waiter, place *list.Element) erro
 	return err
 }
 
-// grantLocked gives a waiter its memory.
+// grantLocked gives a waiter what it needs.
 func (b *Budget) grantLocked(w *waiter) {
-	if !w.account.closed && w.need > 0 {
-		w.account.held += w.need
+	a := w.account
+	if !a.closed && w.need > 0 {
+		a.held += w.need
 		b.used += w.need
+		if a.client != nil {
+			b.grants++
+			a.client.held += w.need
+			a.client.last = b.grants
+		}
 	}
-	w.account.busyLocked()
+	a.busyLocked()
 	close(w.granted)
 }
 
-// admitLocked grants what there is room for, the first in the queue first.
+// admitLocked grants what there is room for. One that needs more than there is room for holds up the others
+// behind it, so that its turn comes.
 func (b *Budget) admitLocked() {
-	for place := b.queue.Front(); place != nil; place = b.queue.Front() {
+	for place := b.nextLocked(); place != nil; place = b.nextLocked() {
 		w := place.Value.(*waiter)
 		if b.used+w.need > b.size && !w.account.closed {
 			return
 		}
-		b.queue.Remove(place)
+		b.dequeueLocked(place)
 		b.grantLocked(w)
 	}
 }
 
-// toEnd chooses accounts to be ended for the first in the queue, and returns their end
+// toEnd chooses accounts to be ended for the next in the queue, and returns their end
 // functions: first those that are idle, then those that have been at work for too long,
 // since their clients do not read.
 func (b *Budget) toEnd(w *waiter) (ends []func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if front := b.queue.Front(); front == nil || front.Value != any(w) {
+	if len(b.accounts) == 0 {
+		return nil
+	}
+	if next := b.nextLocked(); next == nil || next.Value != any(w) {
 		return nil
 	}
 	short := b.used + w.need - b.size
@@ -240,6 +276,7 @@ func (a *Account) Close() {
 	}
 	b.used -= a.held
 	b.floors -= a.floor
+	b.leaveLocked(a)
 	a.held, a.closed = 0, true
 	b.admitLocked()
 }

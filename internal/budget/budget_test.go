@@ -23,7 +23,7 @@ func TestWhatIsHeldNeverExceedsTheSize(t *testing.T) {
 	var requests sync.WaitGroup
 	for i := range 50 {
 		requests.Go(func() {
-			a := b.Open()
+			a := b.Open("")
 			n := int64(i%60 + 1)
 			hold(t, a, n)
 			if now := held.Add(n); now > 100 {
@@ -42,7 +42,7 @@ func TestWhatIsHeldNeverExceedsTheSize(t *testing.T) {
 
 func TestHoldRaisesAndIsBoundedByTheSize(t *testing.T) {
 	b := New(100, time.Millisecond)
-	a := b.Open()
+	a := b.Open("")
 	for _, c := range []struct{ ask, used int64 }{{10, 10}, {5, 10}, {30, 30}, {1000, 100}} {
 		hold(t, a, c.ask)
 		if used := b.Stats().Used; used != c.used {
@@ -60,17 +60,17 @@ func TestHoldRaisesAndIsBoundedByTheSize(t *testing.T) {
 func TestBusyAfterTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, time.Second)
-		first := b.Open()
+		first := b.Open("")
 		hold(t, first, 60)
 		refused := make(chan error)
-		go func() { refused <- b.Open().Hold(t.Context(), 50) }()
+		go func() { refused <- b.Open("").Hold(t.Context(), 50) }()
 		synctest.Wait()
 		small := make(chan error)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		go func() {
 			time.Sleep(500 * time.Millisecond)
-			small <- b.Open().Hold(ctx, 10)
+			small <- b.Open("").Hold(ctx, 10)
 		}()
 		if err := <-refused; !errors.Is(err, ErrBusy) {
 			t.Errorf("a request for which there is no room: %v", err)
@@ -87,11 +87,11 @@ func TestBusyAfterTheWait(t *testing.T) {
 func TestACallerThatGoesAwayHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, time.Hour)
-		first := b.Open()
+		first := b.Open("")
 		hold(t, first, 100)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.Open().Hold(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.Open("").Hold(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		first.Close()
@@ -120,7 +120,7 @@ func TestEndables(t *testing.T) {
 				var a *Account
 				var err error
 				ended := false
-				if a, err = b.OpenEndable(20, func() { ended = true; go a.Close() }); err != nil {
+				if a, err = b.OpenEndable("", 20, func() { ended = true; go a.Close() }); err != nil {
 					t.Fatal(err)
 				}
 				hold(t, a, c.hold)
@@ -128,7 +128,7 @@ func TestEndables(t *testing.T) {
 					a.Idle()
 				}
 				began := time.Now()
-				err = b.Open().Hold(t.Context(), 90)
+				err = b.Open("").Hold(t.Context(), 90)
 				if ended != c.ended || err != nil {
 					t.Fatalf("ended: %v, %v", ended, err)
 				}
@@ -144,20 +144,20 @@ func TestEndables(t *testing.T) {
 // others hold takes none of that.
 func TestFloorsAreBounded(t *testing.T) {
 	b := New(100, time.Hour)
-	hold(t, b.Open(), 100)
+	hold(t, b.Open(""), 100)
 	var open []*Account
 	for range 5 {
-		a, err := b.OpenEndable(20, func() { t.Error("one was ended for nothing") })
+		a, err := b.OpenEndable("", 20, func() { t.Error("one was ended for nothing") })
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, a)
 	}
-	if _, err := b.OpenEndable(20, func() {}); !errors.Is(err, ErrBusy) {
+	if _, err := b.OpenEndable("", 20, func() {}); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more: %v", err)
 	}
 	open[0].Close()
-	if _, err := b.OpenEndable(20, func() {}); err != nil {
+	if _, err := b.OpenEndable("", 20, func() {}); err != nil {
 		t.Errorf("after one has gone: %v", err)
 	}
 }

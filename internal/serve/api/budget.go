@@ -49,7 +49,7 @@ func withBudget(
 
 // serveWithin serves a request that is not a watch.
 func serveWithin(h http.Handler, w http.ResponseWriter, r *http.Request, requests *budget.Budget) {
-	account := requests.Open()
+	account := requests.Open(clientOf(r.Context()))
 	defer account.Close()
 	body := r.ContentLength
 	if body < 0 {
@@ -71,7 +71,7 @@ func serveWatch(h http.Handler, w http.ResponseWriter, r *http.Request, watches 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stream := &stream{ResponseWriter: w}
-	account, err := watches.OpenEndable(watchBytes, func() {
+	account, err := watches.OpenEndable(clientOf(r.Context()), watchBytes, func() {
 		cancel()
 		stream.end()
 	})

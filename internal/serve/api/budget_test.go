@@ -37,7 +37,7 @@ const configsPath = "/api/v1/namespaces/default/ignitionconfigs"
 func TestRequestsBeyondTheBudgetAreRefused(t *testing.T) {
 	a, requests, _ := bounded(t, 64<<20, 64<<20, 50*time.Millisecond)
 	a.must(http.StatusCreated, "POST", configsPath, largeConfig("stored", 100_000))
-	others := requests.Open()
+	others := requests.Open("")
 	if err := others.Hold(t.Context(), 64<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestIdleWatchIsEndedCleanly(t *testing.T) {
 	if _, err := lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	other := watches.Open()
+	other := watches.Open("")
 	defer other.Close()
 	if err := other.Hold(t.Context(), 12<<20); err != nil {
 		t.Fatal(err)

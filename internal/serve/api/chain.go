@@ -45,7 +45,6 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	h = withOther(h, s.opts.Upload, isUpload) // past the limits of a request for an object
 	h = traceUser(h, func(t *traceData, _ string) { t.admitted = true })
 	h = endpointfilters.WithAuthorization(h, resultAuthorizer(c.Authorization.Authorizer), c.Serializer)
-	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
 	h = traceUser(h, func(t *traceData, user string) {
 		if user != t.user {
 			t.as = user
@@ -53,6 +52,7 @@ func (s *Server) chain(api http.Handler, c *genericapiserver.Config) http.Handle
 	})
 	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
 	h = s.uses.filter(h)
+	h = withTurns(h, s.opts.Reads, s.opts.Writes, c.LongRunningFunc) // of the user himself, if he impersonates another
 	h = audited(h, func(h http.Handler, sink audit.Sink, policy audit.PolicyRuleEvaluator) http.Handler {
 		return endpointfilters.WithAudit(h, sink, policy, c.LongRunningFunc)
 	})

@@ -109,8 +109,9 @@ type Options struct {
 	// whose organizations are the groups.
 	ClientCAs func() *x509.CertPool
 
-	// Requests and Watches bound the memory of requests and of watches.
-	Requests, Watches *budget.Budget
+	// Requests and Watches bound the memory of requests and of watches, Reads and Writes the number of requests
+	// that are executed at the same time.
+	Requests, Watches, Reads, Writes *budget.Budget
 
 	// Audit records requests; nil: there is no audit.
 	Audit Audit

@@ -62,7 +62,7 @@ func TestRequestsHoldWhatTheyRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := budget.New(1<<30, time.Millisecond)
-			account := b.Open()
+			account := b.Open("")
 			if err := c.do(budget.With(t.Context(), account)); err != nil {
 				t.Fatal(err)
 			}
@@ -70,10 +70,10 @@ func TestRequestsHoldWhatTheyRead(t *testing.T) {
 				t.Errorf("%d bytes are held, want %d to %d", used, c.low, c.high)
 			}
 			full := budget.New(1000, time.Millisecond)
-			if err := full.Open().Hold(t.Context(), 1000); err != nil {
+			if err := full.Open("").Hold(t.Context(), 1000); err != nil {
 				t.Fatal(err)
 			}
-			err := c.do(budget.With(t.Context(), full.Open()))
+			err := c.do(budget.With(t.Context(), full.Open("")))
 			if after, ok := apierrors.SuggestsClientDelay(err); c.low > 0 && (!apierrors.IsTooManyRequests(err) || !ok ||
 				after < 1) {
 				t.Errorf("without room: %v", err)

@@ -1,0 +1,92 @@
+package budget
+
+import (
+	"cmp"
+	"container/list"
+)
+
+// client has what the accounts of one client hold together.
+type client struct {
+	accounts     int // that are open
+	held, floors int64
+	waiting      int
+	last         uint64 // the number of its last grant
+}
+
+// mayTake reports whether a client that has some already may take more of what is free: only while it has, with
+// that, no more than is free. So one client takes half at most, and n clients leave a part of n+1 to the next
+// one. A client that has nothing is not bounded, nor is nobody, which is nil.
+func (c *client) mayTake(floor, free int64) bool {
+	return c == nil || c.floors == 0 || c.floors+floor <= free
+}
+
+// isWithinShare is mayTake for what a waiter needs. What its own account holds does not count as a request of
+// its client that is under way.
+func (b *Budget) isWithinShare(w *waiter) bool {
+	c := w.account.client
+	return c == nil || c.held == w.account.held || c.held+w.need <= b.size-b.used
+}
+
+// openLocked makes an account of a client.
+func (b *Budget) openLocked(name string) *Account {
+	a := &Account{budget: b, name: name}
+	if name == "" {
+		return a
+	}
+	if a.client = b.clients[name]; a.client == nil {
+		a.client = &client{}
+		b.clients[name] = a.client
+	}
+	a.client.accounts++
+	return a
+}
+
+// leaveLocked takes an account from its client, and forgets a client without accounts.
+func (b *Budget) leaveLocked(a *Account) {
+	c := a.client
+	if c == nil {
+		return
+	}
+	c.held -= a.held
+	c.floors -= a.floor
+	if c.accounts--; c.accounts == 0 {
+		delete(b.clients, a.name)
+	}
+}
+
+func (b *Budget) enqueueLocked(w *waiter) *list.Element {
+	if c := w.account.client; c != nil {
+		c.waiting++
+	}
+	return b.queue.PushBack(w)
+}
+
+func (b *Budget) dequeueLocked(place *list.Element) {
+	if c := place.Value.(*waiter).account.client; c != nil {
+		c.waiting--
+	}
+	b.queue.Remove(place)
+}
+
+// nextLocked returns the waiter whose turn is next: of the clients within their share, of that which holds
+// least, then of that whose last turn is longest ago, then the one that came first. nil: there is none.
+func (b *Budget) nextLocked() (next *list.Element) {
+	for place := b.queue.Front(); place != nil; place = place.Next() {
+		w := place.Value.(*waiter)
+		if b.isWithinShare(w) && (next == nil || w.isBefore(next.Value.(*waiter))) {
+			next = place
+		}
+	}
+	return next
+}
+
+func (w *waiter) isBefore(other *waiter) bool {
+	var mine, others client
+	if w.account.client != nil {
+		mine = *w.account.client
+	}
+	if other.account.client != nil {
+		others = *other.account.client
+	}
+	return cmp.Or(cmp.Compare(mine.held, others.held), cmp.Compare(mine.last, others.last)) < 0
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"glowplug/internal/budget"
+)
+
+type clientKey struct{}
+
+// clientOf returns whom a request is counted for; "": for nobody.
+func clientOf(ctx context.Context) string {
+	client, _ := ctx.Value(clientKey{}).(string)
+	return client
+}
+
+// clientOfUser returns whom the requests of a user are counted for: the user. The ServiceAccounts of a namespace
+// are one client: who may make one there can make any number.
+func clientOfUser(name string) string {
+	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	}
+	return name
+}
+
+// withTurns has requests that read, and those that write, executed in turns: no more than reads and writes have
+// room for at a time, and of each client no more than its share. The server's own requests and those that last
+// (watches and uploads) take no turn. Without a turn in time a request is answered 429.
+func withTurns(
+	h http.Handler, reads, writes *budget.Budget, longRunning request.LongRunningRequestCheck,
+) http.Handler {
+	if reads == nil || writes == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		info, ok := request.RequestInfoFrom(ctx)
+		user, known := request.UserFrom(ctx)
+		if !ok || !known || ctx.Value(internalKey{}) != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		client := clientOfUser(user.GetName())
+		r = r.WithContext(context.WithValue(ctx, clientKey{}, client))
+		if longRunning(r, info) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		turns := writes
+		if isReading(r.Method) {
+			turns = reads
+		}
+		account := turns.Open(client)
+		defer account.Close()
+		switch err := account.Hold(ctx, 1); {
+		case errors.Is(err, budget.ErrBusy):
+			w.Header().Set("Connection", "close") // a body was not read
+			fail(w, r, apierrors.NewTooManyRequests("too many requests are under way, of "+client+
+				" or of all clients: come again", 1))
+		case err != nil:
+			fail(w, r, busy(err))
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+func isReading(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}

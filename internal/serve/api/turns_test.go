@@ -1,0 +1,78 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"glowplug/internal/budget"
+)
+
+// asUser is a request of a user.
+func asUser(name, method string) *http.Request {
+	r := httptest.NewRequest(method, "/api/v1/baremetalhosts", nil)
+	ctx := request.WithRequestInfo(r.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "list"})
+	return r.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: name}))
+}
+
+// TestTurns: however many requests a client sends, those of others are executed at once.
+func TestTurns(t *testing.T) {
+	isWatch := func(r *http.Request, _ *request.RequestInfo) bool { return r.URL.RawQuery == "watch" }
+	synctest.Test(t, func(t *testing.T) {
+		var executed []string
+		h := withTurns(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			executed = append(executed, r.Method+" "+clientOf(r.Context()))
+			time.Sleep(time.Minute)
+		}), budget.New(4, 5*time.Second), budget.New(4, 5*time.Second), isWatch)
+		send := func(r *http.Request) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			go h.ServeHTTP(w, r)
+			synctest.Wait()
+			return w
+		}
+		var greedy []*httptest.ResponseRecorder
+		for range 10 {
+			greedy = append(greedy, send(asUser("greedy", http.MethodGet)))
+		}
+		for i := range 10 {
+			send(asUser(fmt.Sprintf("system:serviceaccount:rack-a:robot-%d", i), http.MethodPatch))
+		}
+		want := slices.Concat(slices.Repeat([]string{"GET greedy"}, 2),
+			slices.Repeat([]string{"PATCH system:serviceaccounts:rack-a"}, 2))
+		if !slices.Equal(executed, want) {
+			t.Errorf("executed: %v, want %v", executed, want)
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPatch} {
+			before := len(executed)
+			send(asUser("other", method))
+			if len(executed) == before {
+				t.Errorf("%s of another client waits", method)
+			}
+		}
+		before := len(executed)
+		watch := asUser("greedy", http.MethodGet)
+		watch.URL.RawQuery = "watch"
+		send(watch)
+		own := asUser("greedy", http.MethodGet)
+		send(own.WithContext(context.WithValue(own.Context(), internalKey{}, true)))
+		if len(executed) != before+2 {
+			t.Error("a watch, or a request of the server itself, waits")
+		}
+		time.Sleep(6 * time.Second)
+		last := greedy[9].Result()
+		if body := greedy[9].Body.String(); last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") != "1" ||
+			!strings.Contains(body, "too many requests are under way, of greedy or of all clients: come again") {
+			t.Errorf("a request without a turn: %d %v %s", last.StatusCode, last.Header, body)
+		}
+		time.Sleep(time.Hour) // until all have ended
+	})
+}
