@@ -70,11 +70,11 @@ func TestTurnsGoAround(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 4 {
-			request("greedy", 2) // which needs everything each time
+			request("greedy", 2)
 		}
-		request("second", 1)
-		request("third", 1)
-		request("second", 1)
+		request("second", 2)
+		request("third", 2)
+		request("second", 2)
 		requests.Wait()
 		want := []string{"greedy", "second", "third", "greedy", "second", "greedy", "greedy"}
 		if !slices.Equal(order, want) {
