@@ -39,6 +39,7 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/remote"
 	"glowplug/internal/serve/api"
+	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/serve/portal"
@@ -76,6 +77,8 @@ type App struct {
 	trail       *audit.Trail // nil: there is no audit
 	controllers *controller.Metrics
 	refused     *prometheus.CounterVec // connections, by listener
+	limited     *prometheus.CounterVec // requests, by class
+	rates       *listener.Rates        // nil: there is no bound
 	closers     []func()               // run in reverse by close
 
 	keys       *encryption.Keys // nil: the store is not encrypted
@@ -291,7 +294,10 @@ func (a *App) lostBindings() func() bool {
 // openDoors opens the listeners, and makes the credentials, which contain the address.
 func (a builder) openDoors() error {
 	s := a.settings
-	a.refused = newRefusedConnections(a.metrics)
+	a.refused, a.limited = newRefusedConnections(a.metrics), newLimitedRequests(a.metrics)
+	if s.MaxRequestsPerSource > 0 {
+		a.rates = listener.NewRates(s.MaxRequestsPerSource)
+	}
 	plain := api.Door{NeedsLoopback: !s.AllowInsecureAPI}
 	for _, address := range s.Listen {
 		if err := a.openDoor("http", "listen", address, plain); err != nil {

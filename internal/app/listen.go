@@ -78,9 +78,7 @@ func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 	if rule.Admin {
 		l = listener.Users(l)
 	}
-	if limit := a.settings.MaxConnectionsPerSource; limit > 0 {
-		l = listener.PerSource(l, limit, a.source, a.refusedSource(name, limit))
-	}
+	l = listener.PerSource(l, a.settings.MaxConnectionsPerSource, a.rates, a.source, a.refusedSource(name))
 	l = listener.Unstalled(netutil.LimitListener(l, a.settings.MaxConnections))
 	d := &door{name: name, rule: rule, listener: l}
 	d.server = &http.Server{
@@ -92,14 +90,14 @@ func (a builder) openDoor(name, flag, address string, rule api.Door) error {
 		Protocols:         new(http.Protocols),
 	}
 	d.server.Protocols.SetHTTP1(true)
-	d.server.ConnContext = a.resolver.ConnContext
+	d.server.ConnContext = a.connContext
 	if name == "https" {
 		d.server.Protocols.SetHTTP2(true)
 	} else {
 		d.server.Protocols.SetUnencryptedHTTP2(true)
 		d.listener = machine.Coalesce(listener.Heads(l))
 		d.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-			return a.resolver.ConnContext(machine.ConnContext(ctx, conn), conn)
+			return a.connContext(machine.ConnContext(ctx, conn), conn)
 		}
 	}
 	if rule.Admin {
@@ -150,16 +148,49 @@ func (a builder) source(remote net.Addr) string {
 
 // refusedSource returns a function that counts the connections that are closed since their
 // source has too many, and logs one a second.
-func (a builder) refusedSource(name string, limit int) func(string) {
+func (a builder) refusedSource(name string) func(string) {
 	refused, lines := a.refused.WithLabelValues(name), rate.NewLimiter(1, 1)
 	return func(source string) {
 		refused.Inc()
 		if lines.Allow() {
-			a.log.Warn("a connection was refused: its source has too many open",
-				"listener", name, "source", source, "limit", limit, "flag", "--max-connections-per-source")
+			a.log.Warn("a connection was refused: its source has too many open, or opens too many in a second",
+				"listener", name, "source", source, "limit", a.settings.MaxConnectionsPerSource,
+				"flag", "--max-connections-per-source", "rate", a.settings.MaxRequestsPerSource,
+				"rate_flag", "--max-requests-per-source")
 		}
 	}
 }
+
+// connContext stores what the requests of a connection are counted by, and its neighbour entry.
+func (a builder) connContext(ctx context.Context, conn net.Conn) context.Context {
+	if a.rates != nil {
+		ctx = a.rates.ConnContext(ctx, a.source(conn.RemoteAddr()))
+	}
+	return a.resolver.ConnContext(ctx, conn)
+}
+
+// within returns a handler that passes the requests on that are within the rate of their source, and has the
+// others refused. It counts these, and logs one a second.
+func (a *App) within(class listener.Class, next, refuse http.Handler) http.Handler {
+	if a.rates == nil {
+		return next
+	}
+	limited, lines := a.limited.WithLabelValues(classNames[class]), rate.NewLimiter(1, 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.rates.Allow(r, class) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		limited.Inc()
+		if lines.Allow() {
+			a.log.Warn("a request was refused: its source sends too many", "of", classNames[class], "client", r.RemoteAddr,
+				"limit", a.settings.MaxRequestsPerSource, "flag", "--max-requests-per-source")
+		}
+		refuse.ServeHTTP(w, r)
+	})
+}
+
+var classNames = map[listener.Class]string{listener.Boots: "boots", listener.Others: "others"}
 
 // serve answers requests until the door is shut.
 func (d *door) serve(handler http.Handler) error {
@@ -202,9 +233,10 @@ func healthPath(path string) string {
 func (a *App) handler(d *door) http.Handler {
 	alone := a.settings.MetricsListen != "" // metrics have a listener of their own
 	health, metrics, apiServer := a.health(), a.metricsHandler(), a.api.Handler(d.rule)
+	boots := a.within(listener.Boots, a.boots, http.HandlerFunc(machine.TooMany))
 	// No ServeMux: it redirects paths that are not clean, and a client that deletes the
 	// object ".." would be redirected to delete the namespace.
-	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	others := a.within(listener.Others, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case healthPath(r.URL.Path) != "":
 			health.ServeHTTP(w, r)
@@ -214,11 +246,16 @@ func (a *App) handler(d *door) http.Handler {
 			http.Error(w, "only /metrics, /livez, /readyz and /healthz are served here", http.StatusNotFound)
 		case r.URL.Path == "/metrics":
 			http.Error(w, "metrics are served at the address of --metrics-listen alone", http.StatusNotFound)
-		case machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "":
-			a.boots.ServeHTTP(w, r)
 		default:
 			apiServer.ServeHTTP(w, r)
 		}
+	}), http.HandlerFunc(api.TooMany))
+	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.name != "metrics" && (machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "") {
+			boots.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
 	})
 	if d.rule.Admin {
 		return api.Guarded(routes, apiServer)

@@ -65,8 +65,22 @@ func registerPending(
 func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_http_connections_refused_total",
-		Help: "Connections closed at once, since their source had as many open as --max-connections-per-source.",
+		Help: "Connections closed at once, since their source had as many open as --max-connections-per-source, or opened " +
+			"more in a second than --max-requests-per-source.",
 	}, []string{"listener"})
+}
+
+// newLimitedRequests counts the requests that are refused since their source sends too many.
+func newLimitedRequests(r prometheus.Registerer) *prometheus.CounterVec {
+	limited := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
+		Name: "glowplug_http_requests_limited_total",
+		Help: "Requests refused, since their source had sent more in a second than --max-requests-per-source: boots (of " +
+			"machines, 503) and others (the API, metrics and health, 429).",
+	}, []string{"of"})
+	for _, name := range classNames {
+		limited.WithLabelValues(name)
+	}
+	return limited
 }
 
 // damageCollector counts the buckets that are set aside when it is scraped.

@@ -86,8 +86,10 @@ type Options struct {
 	MetricsListen           string
 	MaxConnections          int
 	MaxConnectionsPerSource int
-	LogLevel                string
-	LogFormat               string
+	// MaxRequestsPerSource is in a second.
+	MaxRequestsPerSource int
+	LogLevel             string
+	LogFormat            string
 }
 
 // AddFlags declares the flags with their defaults.
@@ -168,6 +170,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxConnections, "max-connections", 16384, "open connections of each listener at most")
 	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address"+
 		" or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
+	fs.IntVar(&o.MaxRequestsPerSource, "max-requests-per-source", 1000, "requests a second of one IPv4 address or IPv6 "+
+		"/64 at most, of machines and of others each, and new connections, trusted proxies aside; 0: no such bound")
 	fs.StringVar(&o.LogLevel, "log-level", "info", "debug, info, warn or error")
 	fs.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }
@@ -369,6 +373,9 @@ func (s *settings) checkLimits() error {
 	}
 	if s.MaxConnectionsPerSource < 0 {
 		return bad("max-connections-per-source", "must be at least 0")
+	}
+	if s.MaxRequestsPerSource < 0 {
+		return bad("max-requests-per-source", "must be at least 0")
 	}
 	return nil
 }

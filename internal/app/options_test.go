@@ -66,6 +66,8 @@ func TestOptions(t *testing.T) {
 		"--max-connections=0":                                    "max-connections",
 		"--max-connections-per-source=-1":                        "max-connections-per-source",
 		"--max-connections-per-source=0":                         "",
+		"--max-requests-per-source=-1":                           "max-requests-per-source",
+		"--max-requests-per-source=0":                            "",
 		"--configs-over-https --listen-tls=":                     "configs-over-https",
 		"--configs-over-https --http-url=http://a..b":            "http-url",
 		"--configs-over-https --http-url=http://boot.lan:8082":   "",

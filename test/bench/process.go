@@ -125,7 +125,7 @@ func (b *bench) glowplug(ctx context.Context, data string, args ...string) (*pro
 		return nil, err
 	}
 	argv := append([]string{b.program, "serve", "--data-dir", filepath.Join(b.dir, data), "--listen", addr,
-		"--listen-tls", "", "--admin-listen", admin}, args...)
+		"--listen-tls", "", "--admin-listen", admin, "--max-requests-per-source", "1000000"}, args...)
 	p, err := b.launch(ctx, addr, "/readyz", argv...)
 	if err != nil {
 		return nil, err

@@ -123,6 +123,11 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	responsewriters.ErrorNegotiated(err, jsonAndYAML, v1.SchemeGroupVersion, w, r)
 }
 
+// TooMany answers a client whose source sends too many requests.
+func TooMany(w http.ResponseWriter, r *http.Request) {
+	fail(w, r, apierrors.NewTooManyRequests("too many requests a second come from your address: come again", 1))
+}
+
 // MetricsHandler serves the metrics of own and those of the Kubernetes library. The library
 // has the collectors of the Go runtime and of the process, so own must not have them.
 func MetricsHandler(own prometheus.Gatherer, logger *slog.Logger) http.Handler {

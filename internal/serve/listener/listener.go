@@ -1,7 +1,7 @@
 // Package listener bounds what a client of HTTP can do with a connection before
-// and around its requests: how many connections one source opens, how long a
-// body or an answer takes, and how a head may give the body's length. It also
-// finds the user of a connection on this machine.
+// and around its requests: how many connections one source opens, how fast it sends
+// requests, how long a body or an answer takes, and how a head may give the body's
+// length. It also finds the user of a connection on this machine.
 package listener
 
 import (
@@ -29,16 +29,21 @@ func (l wrapper) Accept() (net.Conn, error) {
 	return l.wrap(conn), nil
 }
 
-// PerSource makes a listener that has at most limit connections of one source open;
-// further ones are closed at once, and refused is called. Source returns the source of a
-// connection by its remote address; "" is not bounded.
-func PerSource(l net.Listener, limit int, source func(net.Addr) string, refused func(source string)) net.Listener {
-	return &sourceListener{Listener: l, limit: limit, source: source, refused: refused, open: map[string]int{}}
+// PerSource makes a listener that has at most limit connections of one source open, 0 for any number, and
+// accepts them at the rate of rates at most, which may be nil. Others are closed at once, and refused is
+// called. Source returns the source of a connection by its remote address; "" is not bounded.
+func PerSource(
+	l net.Listener, limit int, rates *Rates, source func(net.Addr) string, refused func(source string),
+) net.Listener {
+	return &sourceListener{
+		Listener: l, limit: limit, rates: rates, source: source, refused: refused, open: map[string]int{},
+	}
 }
 
 type sourceListener struct {
 	net.Listener
 	limit   int
+	rates   *Rates
 	source  func(net.Addr) string
 	refused func(string)
 
@@ -46,7 +51,7 @@ type sourceListener struct {
 	open map[string]int // connections by source; those that have any
 }
 
-// Accept waits for a connection of a source that has fewer than the limit.
+// Accept waits for a connection of a source that is within its bounds.
 func (l *sourceListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -57,7 +62,7 @@ func (l *sourceListener) Accept() (net.Conn, error) {
 		if source == "" {
 			return conn, nil
 		}
-		if l.acquire(source) {
+		if l.rates.connects(source) && l.acquire(source) {
 			return &sourceConn{Conn: conn, release: sync.OnceFunc(func() { l.release(source) })}, nil
 		}
 		conn.Close()
@@ -68,7 +73,7 @@ func (l *sourceListener) Accept() (net.Conn, error) {
 func (l *sourceListener) acquire(source string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[source] >= l.limit {
+	if l.limit > 0 && l.open[source] >= l.limit {
 		return false
 	}
 	l.open[source]++

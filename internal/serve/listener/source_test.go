@@ -16,7 +16,7 @@ func TestPerSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused atomic.Int64
-	bounded := PerSource(l, 3, func(a net.Addr) string {
+	bounded := PerSource(l, 3, nil, func(a net.Addr) string {
 		host, _, _ := net.SplitHostPort(a.String())
 		if host == "127.0.0.9" {
 			return "" // not bounded

@@ -119,6 +119,12 @@ func (w *response) fail(res result, failure *fault.Error) result {
 	return res
 }
 
+// TooMany answers a machine whose source sends too many requests.
+func TooMany(hw http.ResponseWriter, r *http.Request) {
+	w := &response{ResponseWriter: hw, head: r.Method == http.MethodHead}
+	w.fail(result{}, fault.New(fault.Unavailable, "too many requests a second come from your address; ask again in a moment"))
+}
+
 // refuseMethod answers a request whose method is none of these.
 func (w *response) refuseMethod(methods []string) {
 	w.Header().Set("Allow", strings.Join(methods, ", "))

@@ -1,0 +1,84 @@
+package listener
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+)
+
+// Class is a class of requests whose rate is bounded by itself: requests of one class use up nothing of another.
+type Class uint8
+
+// The classes.
+const (
+	Boots       Class = iota // of machines
+	Others                   // of users and of monitoring
+	connections              // that are new
+	classes
+)
+
+const (
+	// maxSources bounds the sources that are remembered; the one that has connected longest ago goes first.
+	maxSources = 1 << 16
+	// burstSeconds is how many seconds' requests a source may send at once.
+	burstSeconds = 2
+)
+
+// Rates bounds the rate of the requests of each source, whatever the number of its connections. It is safe for
+// concurrent use.
+type Rates struct {
+	perSecond int
+
+	mu      sync.Mutex
+	sources *simplelru.LRU[string, *limiters]
+}
+
+// limiters are those of a source, by class.
+type limiters [classes]*rate.Limiter
+
+// NewRates bounds requests to a number in a second, which is at least 1.
+func NewRates(perSecond int) *Rates {
+	r := &Rates{perSecond: perSecond}
+	r.sources, _ = simplelru.NewLRU[string, *limiters](maxSources, nil) // fails for a size of 0 alone
+	return r
+}
+
+func (r *Rates) of(source string) *limiters {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, known := r.sources.Get(source)
+	if !known {
+		l = &limiters{}
+		for class := range l {
+			l[class] = rate.NewLimiter(rate.Limit(r.perSecond), burstSeconds*r.perSecond)
+		}
+		r.sources.Add(source, l)
+	}
+	return l
+}
+
+// connects counts a new connection of a source, and reports whether it is within the rate. A nil Rates allows all.
+func (r *Rates) connects(source string) bool { return r == nil || r.of(source)[connections].Allow() }
+
+type limitersKey struct{}
+
+// ConnContext is for http.Server.ConnContext: it stores what the requests of a connection are counted by. source
+// is "" where they are not bounded.
+func (r *Rates) ConnContext(ctx context.Context, source string) context.Context {
+	if source == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, limitersKey{}, r.of(source))
+}
+
+// Allow counts a request, and reports whether it is within the rate of its source. A nil Rates allows all.
+func (r *Rates) Allow(req *http.Request, class Class) bool {
+	if r == nil {
+		return true
+	}
+	l, bounded := req.Context().Value(limitersKey{}).(*limiters)
+	return !bounded || l[class].Allow()
+}
