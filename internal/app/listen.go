@@ -183,8 +183,8 @@ func (a *App) within(class listener.Class, next, refuse http.Handler) http.Handl
 		}
 		limited.Inc()
 		if lines.Allow() {
-			a.log.Warn("a request was refused: its source sends too many", "of", classNames[class], "client", r.RemoteAddr,
-				"limit", a.settings.MaxRequestsPerSource, "flag", "--max-requests-per-source")
+			a.log.Warn("a request was refused: its source sends too many", "of", classNames[class],
+				"client", r.RemoteAddr, "limit", a.settings.MaxRequestsPerSource, "flag", "--max-requests-per-source")
 		}
 		refuse.ServeHTTP(w, r)
 	})

@@ -65,8 +65,8 @@ func registerPending(
 func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_http_connections_refused_total",
-		Help: "Connections closed at once, since their source had as many open as --max-connections-per-source, or opened " +
-			"more in a second than --max-requests-per-source.",
+		Help: "Connections closed at once, since their source had as many open as --max-connections-per-source, or " +
+			"opened more in a second than --max-requests-per-source.",
 	}, []string{"listener"})
 }
 
@@ -74,8 +74,8 @@ func newRefusedConnections(r prometheus.Registerer) *prometheus.CounterVec {
 func newLimitedRequests(r prometheus.Registerer) *prometheus.CounterVec {
 	limited := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_http_requests_limited_total",
-		Help: "Requests refused, since their source had sent more in a second than --max-requests-per-source: boots (of " +
-			"machines, 503) and others (the API, metrics and health, 429).",
+		Help: "Requests refused, since their source had sent more in a second than --max-requests-per-source: boots " +
+			"(of machines, 503) and others (the API, metrics and health, 429).",
 	}, []string{"of"})
 	for _, name := range classNames {
 		limited.WithLabelValues(name)

@@ -69,7 +69,8 @@ func TestTurns(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		last := greedy[9].Result()
-		if body := greedy[9].Body.String(); last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") != "1" ||
+		body := greedy[9].Body.String()
+		if last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") != "1" ||
 			!strings.Contains(body, "too many requests are under way, of greedy or of all clients: come again") {
 			t.Errorf("a request without a turn: %d %v %s", last.StatusCode, last.Header, body)
 		}

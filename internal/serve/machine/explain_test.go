@@ -95,7 +95,8 @@ func explainRack(t *testing.T, policy decide.Policy) (*decide.Decider, *peer.Res
 			table[m.address] = mac
 		}
 	}
-	return decide.New(decide.Options{Inventory: inv, Policy: policy}), peer.NewResolver(peer.ResolverOptions{Table: table})
+	decider := decide.New(decide.Options{Inventory: inv, Policy: policy})
+	return decider, peer.NewResolver(peer.ResolverOptions{Table: table})
 }
 
 // get sends a request from an address.
