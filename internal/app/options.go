@@ -171,7 +171,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxConnectionsPerSource, "max-connections-per-source", 64, "open connections of one IPv4 address"+
 		" or IPv6 /64 at each HTTP listener at most, trusted proxies aside; 0: no such bound")
 	fs.IntVar(&o.MaxRequestsPerSource, "max-requests-per-source", 1000, "requests a second of one IPv4 address or"+
-		" IPv6 /64 at most, of machines and of others each, and new connections, trusted proxies aside; 0: no such bound")
+		" IPv6 /64 at most, of machines and of others each, and new connections, trusted proxies aside; 0: no such"+
+		" bound")
 	fs.StringVar(&o.LogLevel, "log-level", "info", "debug, info, warn or error")
 	fs.StringVar(&o.LogFormat, "log-format", "text", "text or json")
 }

@@ -33,8 +33,8 @@ func TestLostKindsHoldUpWhatNeedsThem(t *testing.T) {
 		decider := decide.New(decide.Options{
 			Inventory: inv, Policy: decide.Policy{Claims: identity.Trust}, Lost: lostObjects(lost),
 		})
-		explain := Explain(decider, peer.NewResolver(peer.ResolverOptions{Table: neighbours{}}), func() bool { return true },
-			false)
+		resolver := peer.NewResolver(peer.ResolverOptions{Table: neighbours{}})
+		explain := Explain(decider, resolver, func() bool { return true }, false)
 		held := 0
 		view := inv.View()
 		for _, h := range view.Hosts() {

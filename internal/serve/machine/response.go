@@ -122,7 +122,8 @@ func (w *response) fail(res result, failure *fault.Error) result {
 // TooMany answers a machine whose source sends too many requests.
 func TooMany(hw http.ResponseWriter, r *http.Request) {
 	w := &response{ResponseWriter: hw, head: r.Method == http.MethodHead}
-	w.fail(result{}, fault.New(fault.Unavailable, "too many requests a second come from your address; ask again in a moment"))
+	w.fail(result{}, fault.New(fault.Unavailable,
+		"too many requests a second come from your address; ask again in a moment"))
 }
 
 // refuseMethod answers a request whose method is none of these.
