@@ -21,21 +21,33 @@ const (
 	fleetHosts = 4_000
 )
 
-// booter is a host that boots its image every time.
-func booter(i int) []byte {
-	return object("BareMetalHost", fmt.Sprintf("host-%06d", i), map[string]any{
-		"bootMACAddress": macOf(i), "ip": bootAddress(i), "image": "router", "bootMode": "forever",
-	})
+// booter makes hosts that boot their image as a boot mode has it.
+func booter(mode string) func(i int) []byte {
+	return func(i int) []byte {
+		return object("BareMetalHost", fmt.Sprintf("host-%06d", i), map[string]any{
+			"bootMACAddress": macOf(i), "ip": bootAddress(i), "image": "router", "bootMode": mode,
+		})
+	}
 }
 
 func bootAddress(i int) string { return fmt.Sprintf("10.1.%d.%d", i>>8&255, i&255) }
 
 // booters starts a server with hosts, which takes loopback for a proxy: what names
-// a host in X-Forwarded-For is that machine, what does not is an operator.
-func (b *bench) booters(ctx context.Context, data string, hosts int) (*process, error) {
-	p, err := b.glowplug(ctx, data, "--trusted-proxies", "127.0.0.0/8", "--log-level", "warn")
+// a host in X-Forwarded-For is that machine, what does not is an operator. The hosts boot
+// their image every time or, in a namespace that is given, until they are provisioned.
+func (b *bench) booters(ctx context.Context, data string, hosts int, bench []byte, args ...string) (*process, error) {
+	args = append([]string{"--trusted-proxies", "127.0.0.0/8", "--log-level", "warn"}, args...)
+	p, err := b.glowplug(ctx, data, args...)
 	if err != nil {
 		return nil, err
+	}
+	mode := "forever"
+	if bench != nil {
+		mode = "once"
+		if err := send(ctx, http.MethodPost, "http://"+p.admin+"/api/v1/namespaces", bench, http.StatusCreated); err != nil {
+			p.stop()
+			return nil, err
+		}
 	}
 	namespace := "http://" + p.admin + "/api/v1/namespaces/bench/"
 	image := object("ISCSICdrom", "router", map[string]any{"external": map[string]any{"portal": "192.168.10.1",
@@ -47,7 +59,7 @@ func (b *bench) booters(ctx context.Context, data string, hosts int) (*process, 
 		}), http.StatusCreated)
 	}
 	if err == nil {
-		err = create(ctx, p.admin, "baremetalhosts", hosts, booter)
+		err = create(ctx, p.admin, "baremetalhosts", hosts, booter(mode))
 	}
 	if err != nil {
 		p.stop()
@@ -67,7 +79,7 @@ func (b *bench) boots(ctx context.Context) error {
 // storm boots many hosts at an even rate, each with its script, its config and its
 // boot-complete, and waits until all that they did is durable.
 func (b *bench) storm(ctx context.Context) error {
-	p, err := b.booters(ctx, "storm", stormHosts)
+	p, err := b.booters(ctx, "storm", stormHosts, nil)
 	if err != nil {
 		return err
 	}
@@ -155,7 +167,7 @@ func (b *bench) stateWrites(ctx context.Context) error {
 	servers := map[string]*process{}
 	// To an operator's requests this header says nothing; it makes them as long.
 	for name, header := range map[string]string{"machine": "X-Forwarded-For", "operator": "X-Operator-For"} {
-		p, err := b.booters(ctx, "boots-"+name, fleetHosts)
+		p, err := b.booters(ctx, "boots-"+name, fleetHosts, nil)
 		if err != nil {
 			return err
 		}

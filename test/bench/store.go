@@ -118,6 +118,15 @@ func send(ctx context.Context, method, url string, body []byte, want int) error 
 	return perform(req, want)
 }
 
+// newPost makes a request with a JSON body.
+func newPost(ctx context.Context, url string, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err == nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, err
+}
+
 // perform makes a request that is to be answered so.
 func perform(req *http.Request, want int) error {
 	resp, err := client.Do(req)

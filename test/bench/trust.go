@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// trust compares a server with all its protection of boots and of the API with one without.
+func (b *bench) trust(ctx context.Context) error {
+	if err := b.protectedBoots(ctx); err != nil {
+		return err
+	}
+	return b.grantedWrites(ctx)
+}
+
+// protection are the annotations of a namespace whose hosts have windows, counts and tokens.
+var protection = map[string]string{
+	"glowplug.dev/provisioning-token":       "true",
+	"glowplug.dev/provisioning-window":      "24h",
+	"glowplug.dev/provisioning-max-fetches": "1000",
+}
+
+// protectedBoots boots machines of two servers in turn, each while the other is paused: with an audit trail, an
+// encrypted store, windows, counts and tokens, and without.
+func (b *bench) protectedBoots(ctx context.Context) error {
+	trail := filepath.Join(b.dir, "boots.audit")
+	with, err := b.fleet(ctx, "protected", protection, "--encrypt", "--audit-log-path", trail)
+	if err != nil {
+		return err
+	}
+	defer with.stop()
+	defer func() { _ = with.resume() }()
+	without, err := b.fleet(ctx, "unprotected", nil)
+	if err != nil {
+		return err
+	}
+	defer without.stop()
+	defer func() { _ = without.resume() }()
+	return b.takeTurns(ctx, "boots/s with token, window, encryption and audit: script and config", with, without,
+		">= 0.97", func(p *process) (float64, error) {
+			rate, err := b.wrk(ctx, p, nil)
+			return rate / 2, err
+		})
+}
+
+// takeTurns measures two servers that are paused, one after the other, and adds the median of the ratios.
+func (b *bench) takeTurns(
+	ctx context.Context, measure string, ours, against *process, target string, rate func(*process) (float64, error),
+) error {
+	alone := func(p *process) (float64, error) {
+		if err := p.resume(); err != nil {
+			return 0, err
+		}
+		measured, err := rate(p)
+		return measured, errors.Join(err, p.pause())
+	}
+	var with, without, ratios []float64
+	for range b.rounds {
+		mine, err := alone(ours)
+		if err != nil {
+			return err
+		}
+		other, err := alone(against)
+		if err != nil {
+			return err
+		}
+		with, without, ratios = append(with, mine), append(without, other), append(ratios, mine/other)
+	}
+	b.add(measure, fmt.Sprintf("%.0f/s", median(with)), fmt.Sprintf("without %.0f/s", median(without)),
+		fmt.Sprintf("%.2f", median(ratios)), target)
+	return ctx.Err()
+}
+
+// fleet starts a server with hosts that boot with a script of their own, and pauses it.
+func (b *bench) fleet(ctx context.Context, data string, annotations map[string]string, args ...string) (*process, error) {
+	all := map[string]string{"glowplug.dev/ipxe": "echo {{.MAC}} token {{.Token}} end\n{{.Sanboot}}"}
+	for key, value := range annotations {
+		all[key] = value
+	}
+	namespace, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "bench", "annotations": all}})
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.booters(ctx, data, fleetHosts, namespace, args...)
+	if err != nil {
+		return nil, err
+	}
+	if p.script, err = b.fleetScript(data + ".lua"); err == nil {
+		err = p.pause()
+	}
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// fleetScript makes the requests of hosts in turn: the script, and then the config with the token in the script.
+func (b *bench) fleetScript(name string) (string, error) {
+	lua := fmt.Sprintf(`local n, ready, headers = 0, {}, {}
+local function ask(path, host, query)
+  local high, low = math.floor(host / 256), host %% 256
+  headers['X-Forwarded-For'] = string.format('10.1.%%d.%%d', high, low)
+  return wrk.format('GET', string.format('%%s?mac=52:54:00:00:%%02x:%%02x%%s', path, high, low, query), headers)
+end
+request = function()
+  local next = table.remove(ready)
+  if next then return ask('/api/v1/ignition', next[1], next[2]) end
+  n = (n + 1237) %% %d
+  return ask('/ipxe', n, '')
+end
+response = function(status, headers, body)
+  local high, low, token = body:match('echo 52:54:00:00:(%%x%%x):(%%x%%x) token (%%S*) ?end')
+  if high then
+    local query = (token ~= '' and token ~= '_') and '&token=' .. token or ''
+    table.insert(ready, {tonumber(high, 16) * 256 + tonumber(low, 16), query})
+  end
+end
+`, fleetHosts)
+	file := filepath.Join(b.dir, name)
+	return file, os.WriteFile(file, []byte(lua), 0o644)
+}
+
+// grantedWrites creates hosts as a ServiceAccount with a role and an audit trail, and as an administrator
+// without one.
+func (b *bench) grantedWrites(ctx context.Context) error {
+	with, err := b.glowplug(ctx, "granted", "--audit-log-path", filepath.Join(b.dir, "writes.audit"))
+	if err != nil {
+		return err
+	}
+	defer with.stop()
+	defer func() { _ = with.resume() }()
+	without, err := b.glowplug(ctx, "administered")
+	if err != nil {
+		return err
+	}
+	defer without.stop()
+	defer func() { _ = without.resume() }()
+	tokens := map[*process]string{}
+	for p, data := range map[*process]string{with: "granted", without: "administered"} {
+		kubeconfig := filepath.Join(b.dir, data, "admin.kubeconfig")
+		if tokens[p], err = tokenIn(kubeconfig); err != nil {
+			return err
+		}
+		if err := create(ctx, p.admin, "baremetalhosts", 1, host); err != nil {
+			return err
+		}
+		if p == with {
+			out, err := exec.CommandContext(ctx, b.program, "token", "create", "writer", "--role", "edit", "-n", "bench",
+				"--kubeconfig", kubeconfig).Output()
+			if err != nil {
+				return fmt.Errorf("glowplug token create: %w", err)
+			}
+			lines := strings.Fields(string(out))
+			tokens[p] = lines[len(lines)-1]
+		}
+		if err := p.pause(); err != nil {
+			return err
+		}
+	}
+	const n = 4000
+	next := map[*process]int{with: 1, without: 1}
+	return b.takeTurns(ctx, "BareMetalHost creates/s with a role and an audit trail, 16 writers", with, without, ">= 0.90",
+		func(p *process) (float64, error) {
+			offset := next[p]
+			next[p] += n
+			return timed(n, func() error {
+				return parallel(n, func(i int) error {
+					return sendAs(ctx, tokens[p], "http://"+p.addr+"/api/v1/namespaces/bench/baremetalhosts", host(offset+i))
+				})
+			})
+		})
+}
+
+// tokenIn returns the token in a kubeconfig.
+func tokenIn(kubeconfig string) (string, error) {
+	content, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(content)) {
+		if token, ok := strings.CutPrefix(strings.TrimSpace(line), "token: "); ok {
+			return token, nil
+		}
+	}
+	return "", fmt.Errorf("there is no token in %s", kubeconfig)
+}
+
+// sendAs creates an object with a bearer token.
+func sendAs(ctx context.Context, token, url string, body []byte) error {
+	req, err := newPost(ctx, url, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return perform(req, http.StatusCreated)
+}
