@@ -2,15 +2,10 @@ package audit
 
 import (
 	"context"
-	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -71,54 +66,9 @@ func (t *Trail) Answered(a *Answer) {
 		return
 	}
 	audit.ObserveEvent(ctx)
-	t.backend.ProcessEvents(a.event()) // a lost event is counted and logged by the library
-}
-
-func (a *Answer) event() *auditinternal.Event {
-	e := &auditinternal.Event{
-		Level: auditinternal.LevelMetadata, Stage: auditinternal.StageResponseComplete, AuditID: uuid.NewUUID(),
-		RequestReceivedTimestamp: metav1.NewMicroTime(a.At), StageTimestamp: metav1.NewMicroTime(time.Now()),
-		Verb: clip(a.Verb, 16), RequestURI: cleanURI(a.Path+"?"+a.Query, machineParameters),
-		UserAgent: clip(a.Agent, maxText), SourceIPs: addresses(a.From),
-		User: authenticationv1.UserInfo{
-			Username: a.User.GetName(), UID: a.User.GetUID(), Groups: a.User.GetGroups(),
-		},
-		ResponseStatus: statusOf(a.Status, a.Failure),
-		Annotations:    map[string]string{},
+	if t.buffer == nil {
+		writeLines(t.lines, appendLine(nil, a, time.Now()))
+		return
 	}
-	for key, value := range map[string]string{
-		AnnotationHost: a.Host, AnnotationFoundBy: a.FoundBy, AnnotationMatchedBy: a.MatchedBy, AnnotationHash: a.Hash,
-	} {
-		if value != "" {
-			e.Annotations[key] = value
-		}
-	}
-	if o := a.Object; o != nil {
-		e.ObjectRef = &auditinternal.ObjectReference{
-			Resource: o.Resource, Namespace: clip(o.Namespace, maxText), Name: clip(o.Name, maxText), APIVersion: "v1",
-			ResourceVersion: o.Version,
-		}
-	}
-	return e
-}
-
-// reasons are those that the API gives with a status.
-var reasons = map[int]metav1.StatusReason{
-	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
-	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
-	http.StatusForbidden:           metav1.StatusReasonForbidden,
-	http.StatusNotFound:            metav1.StatusReasonNotFound,
-	http.StatusMethodNotAllowed:    metav1.StatusReasonMethodNotAllowed,
-	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
-	http.StatusInternalServerError: metav1.StatusReasonInternalError,
-	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
-}
-
-func statusOf(code int, failure string) *metav1.Status {
-	status := &metav1.Status{Code: int32(code)}
-	if code >= http.StatusBadRequest {
-		status.Status, status.Reason = metav1.StatusFailure, reasons[code]
-		status.Message = clip(strings.TrimSpace(failure), maxText)
-	}
-	return status
+	t.buffer.add(a)
 }

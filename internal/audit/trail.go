@@ -1,6 +1,6 @@
 // Package audit is the audit trail: a file with a line of audit.k8s.io/v1 for each request of a
-// user and each answer to a machine. The events, the policy and the backend are those of the
-// Kubernetes library.
+// user and each answer to a machine. The events, the policy and the backend of requests are those of
+// the Kubernetes library; the lines of answers to machines are written here, in the same form.
 package audit
 
 import (
@@ -46,7 +46,9 @@ type Options struct {
 // Trail is an open audit trail. It is safe for concurrent use.
 type Trail struct {
 	policy  *Policy
-	backend audit.Backend
+	backend audit.Backend // of requests of users
+	lines   *lines
+	buffer  *buffer // of answers to machines; nil: each is written at once
 	closer  io.Closer
 	stop    chan struct{}
 }
@@ -78,7 +80,8 @@ func prepare(path string) error {
 
 // start returns a trail that writes to out.
 func start(out io.WriteCloser, policy *Policy, mode string) *Trail {
-	backend := pluginlog.NewBackend(&lines{out: out}, pluginlog.FormatJson, auditv1.SchemeGroupVersion)
+	t := &Trail{policy: policy, lines: &lines{out: out}, closer: out, stop: make(chan struct{})}
+	backend := pluginlog.NewBackend(t.lines, pluginlog.FormatJson, auditv1.SchemeGroupVersion)
 	switch mode {
 	case ModeBlocking:
 		backend = lenient{backend}
@@ -89,8 +92,9 @@ func start(out io.WriteCloser, policy *Policy, mode string) *Trail {
 		}
 		// kube-apiserver has these options for its log in this mode.
 		backend = buffered.NewBackend(backend, buffered.BatchConfig{BufferSize: size, MaxBatchSize: 1})
+		t.buffer = newBuffer(t.lines, t.stop)
 	}
-	t := &Trail{policy: policy, backend: backend, closer: out, stop: make(chan struct{})}
+	t.backend = backend
 	_ = t.backend.Run(t.stop) // neither backend has an error
 	return t
 }
@@ -106,6 +110,9 @@ func (t *Trail) Close(ctx context.Context) error {
 	close(t.stop)
 	closed := make(chan error, 1)
 	go func() {
+		if t.buffer != nil {
+			<-t.buffer.done
+		}
 		t.backend.Shutdown()
 		closed <- t.closer.Close()
 	}()

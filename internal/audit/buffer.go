@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/plugin/pkg/audit/buffered"
+	pluginlog "k8s.io/apiserver/plugin/pkg/audit/log"
+)
+
+const (
+	// flushInterval is how long a line waits for others, with which it is written.
+	flushInterval = 20 * time.Millisecond
+	// pieceSize is about how much is written at once, in bytes: less than the smallest file.
+	pieceSize = 64 << 10
+)
+
+// pieces have the memory for lines.
+var pieces = sync.Pool{New: func() any {
+	p := make([]byte, 0, pieceSize+pieceSize/8)
+	return &p
+}}
+
+// errFull is the library's error of a buffer that is full.
+var errFull = errors.New("audit buffer queue blocked")
+
+// buffer has the lines of answers that wait to be written. No answer waits for the writer: lines that do not fit
+// are lost, and counted like those of the library's buffer.
+type buffer struct {
+	out  io.Writer
+	wake chan struct{}
+	done chan struct{}
+
+	mu      sync.Mutex
+	waiting []*[]byte // whole lines, in pieces
+	// n lines wait, and writing ones are being written.
+	n, writing int
+}
+
+// newBuffer makes a buffer that writes until stop is closed, and then what is left; then it closes done.
+func newBuffer(out io.Writer, stop <-chan struct{}) *buffer {
+	b := &buffer{out: out, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go b.run(stop)
+	return b
+}
+
+// add adds the line of an answer.
+func (b *buffer) add(a *Answer) {
+	b.mu.Lock()
+	full := b.n+b.writing >= maxBuffered
+	if !full {
+		last := b.lastLocked()
+		*last = appendLine(*last, a, time.Now())
+		b.n++
+	}
+	first := b.n == 1
+	b.mu.Unlock()
+	switch {
+	case full:
+		lose(buffered.PluginName, errFull, 1)
+	case first:
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (b *buffer) run(stop <-chan struct{}) {
+	defer close(b.done)
+	timer := time.NewTimer(flushInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-b.wake:
+		case <-stop:
+			b.flush()
+			return
+		}
+		timer.Reset(flushInterval)
+		select {
+		case <-timer.C:
+		case <-stop:
+		}
+		b.flush()
+	}
+}
+
+// lastLocked returns the piece for the next line.
+func (b *buffer) lastLocked() *[]byte {
+	if n := len(b.waiting); n > 0 && len(*b.waiting[n-1]) < pieceSize {
+		return b.waiting[n-1]
+	}
+	last := pieces.Get().(*[]byte)
+	*last = (*last)[:0]
+	b.waiting = append(b.waiting, last)
+	return last
+}
+
+// flush writes the lines that wait.
+func (b *buffer) flush() {
+	b.mu.Lock()
+	waiting := b.waiting
+	b.waiting = nil
+	b.n, b.writing = 0, b.n
+	b.mu.Unlock()
+	for _, piece := range waiting {
+		writeLines(b.out, *piece)
+		pieces.Put(piece)
+	}
+	b.mu.Lock()
+	b.writing = 0
+	b.mu.Unlock()
+}
+
+// writeLines writes whole lines. Those that are not written to their end are lost, and counted like those of the
+// library's writer.
+func writeLines(out io.Writer, lines []byte) {
+	if n, err := out.Write(lines); err != nil {
+		lose(pluginlog.PluginName, err, bytes.Count(lines[n:], []byte("\n")))
+	}
+}
+
+// lose counts and logs events that are lost.
+func lose(plugin string, cause error, n int) {
+	lost := make([]*auditinternal.Event, n)
+	for i := range lost {
+		lost[i] = &auditinternal.Event{}
+	}
+	audit.HandlePluginError(plugin, cause, lost...)
+}

@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// appendLine appends the line of an answer: an Event of audit.k8s.io/v1, in the form in which the library writes
+// it. The library's encoder takes longer than the answer to a machine.
+func appendLine(b []byte, a *Answer, now time.Time) []byte {
+	b = append(b, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"`...)
+	b = append(b, uuid.NewUUID()...)
+	b = append(b, `","stage":"ResponseComplete"`...)
+	b = appendText(b, `,"requestURI":`, cleanURI(a.Path+"?"+a.Query, machineParameters))
+	b = appendText(b, `,"verb":`, clip(a.Verb, 16))
+	b = appendUser(b, a)
+	if a.From.IsValid() {
+		b = append(b, `,"sourceIPs":["`...)
+		b = a.From.AppendTo(b)
+		b = append(b, `"]`...)
+	}
+	b = appendFilled(b, `,"userAgent":`, clip(a.Agent, maxText))
+	if o := a.Object; o != nil {
+		b = appendText(b, `,"objectRef":{"resource":`, o.Resource)
+		b = appendFilled(b, `,"namespace":`, clip(o.Namespace, maxText))
+		b = appendFilled(b, `,"name":`, clip(o.Name, maxText))
+		b = append(b, `,"apiVersion":"v1"`...)
+		b = appendFilled(b, `,"resourceVersion":`, o.Version)
+		b = append(b, '}')
+	}
+	b = appendStatus(b, a)
+	b = appendTime(b, `,"requestReceivedTimestamp":"`, a.At)
+	b = appendTime(b, `,"stageTimestamp":"`, now)
+	return appendAnnotations(b, a)
+}
+
+func appendUser(b []byte, a *Answer) []byte {
+	b = appendText(b, `,"user":{"username":`, a.User.GetName())
+	b = appendFilled(b, `,"uid":`, a.User.GetUID())
+	for i, group := range a.User.GetGroups() {
+		key := `,`
+		if i == 0 {
+			key = `,"groups":[`
+		}
+		b = appendText(b, key, group)
+	}
+	if len(a.User.GetGroups()) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// reasons are those that the API gives with a status.
+var reasons = map[int]metav1.StatusReason{
+	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
+	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusNotFound:            metav1.StatusReasonNotFound,
+	http.StatusMethodNotAllowed:    metav1.StatusReasonMethodNotAllowed,
+	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
+	http.StatusInternalServerError: metav1.StatusReasonInternalError,
+	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+}
+
+func appendStatus(b []byte, a *Answer) []byte {
+	b = append(b, `,"responseStatus":{"metadata":{}`...)
+	if a.Status >= http.StatusBadRequest {
+		b = appendText(b, `,"status":`, metav1.StatusFailure)
+		b = appendFilled(b, `,"message":`, clip(strings.TrimSpace(a.Failure), maxText))
+		b = appendFilled(b, `,"reason":`, string(reasons[a.Status]))
+	}
+	b = append(b, `,"code":`...)
+	return append(strconv.AppendInt(b, int64(a.Status), 10), '}')
+}
+
+// appendAnnotations ends the line.
+func appendAnnotations(b []byte, a *Answer) []byte {
+	opening := `,"annotations":{"`
+	for _, annotation := range [...]struct{ key, value string }{ // in the order of the keys
+		{AnnotationHash, a.Hash}, {AnnotationFoundBy, a.FoundBy}, {AnnotationHost, a.Host},
+		{AnnotationMatchedBy, a.MatchedBy},
+	} {
+		if annotation.value == "" {
+			continue
+		}
+		b = append(append(b, opening...), annotation.key...)
+		b = appendText(b, `":`, annotation.value)
+		opening = `,"`
+	}
+	if opening == `,"` {
+		b = append(b, '}')
+	}
+	return append(b, "}\n"...)
+}
+
+// appendText appends a key, as it is, and a text as JSON.
+func appendText(b []byte, key, text string) []byte {
+	b, _ = jsontext.AppendQuote(append(b, key...), text) // the error is that of bytes that it replaces
+	return b
+}
+
+// appendFilled is appendText for a field that is left out if it is empty.
+func appendFilled(b []byte, key, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendText(b, key, text)
+}
+
+func appendTime(b []byte, key string, at time.Time) []byte {
+	b = at.UTC().AppendFormat(append(b, key...), metav1.RFC3339Micro)
+	return append(b, '"')
+}
