@@ -94,7 +94,9 @@ func (b *bench) takeTurns(
 }
 
 // fleet starts a server with hosts that boot with a script of their own, and pauses it.
-func (b *bench) fleet(ctx context.Context, data string, annotations map[string]string, args ...string) (*process, error) {
+func (b *bench) fleet(
+	ctx context.Context, data string, annotations map[string]string, args ...string,
+) (*process, error) {
 	all := map[string]string{"glowplug.dev/ipxe": "echo {{.MAC}} token {{.Token}} end\n{{.Sanboot}}"}
 	for key, value := range annotations {
 		all[key] = value
