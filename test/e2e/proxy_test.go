@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -219,5 +221,49 @@ func TestBrowser(t *testing.T) {
 		if a := get(t, path, "Sec-Fetch-Site", site); a.status != 200 {
 			t.Errorf("Sec-Fetch-Site %s: %d", site, a.status)
 		}
+	}
+}
+
+// TestPagesOfOtherSitesChangeNothing: a page in the browser of an operator, which has a client certificate, or of a
+// machine cannot change anything at the listeners for other machines. A bearer token stands for the certificate,
+// which a browser sends by itself. A request without Content-Type, which needs no preflight, would be JSON.
+func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
+	s := start(t)
+	s.kubectl(provisioningObjects, "apply", "-f", "-")
+	const namespaces, complete = "/api/v1/namespaces", "/api/v1/boot-complete?mac=52-54-00-00-00-01"
+	send := func(path string, header ...string) (status int, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url(path), strings.NewReader(
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"evil"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+adminToken(t, s))
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		content, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(content)
+	}
+	for _, path := range []string{namespaces, complete} {
+		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
+			if status, body := send(path, header...); status != 403 || !strings.Contains(body, "a page of another site") {
+				t.Errorf("%s with %s: %d %s", path, header, status, body)
+			}
+		}
+	}
+	if state := s.kubectl("", "get", "bmh", "one", "-n", "rack", "-o", "jsonpath={.status.state}"); state == "Provisioned" {
+		t.Error("a page has reported boot-complete")
+	}
+	if status, body := send(namespaces); status != 201 {
+		t.Errorf("a program that sends no such header: %d %s", status, body)
 	}
 }

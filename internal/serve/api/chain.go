@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -126,6 +127,12 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // TooMany answers a client whose source sends too many requests.
 func TooMany(w http.ResponseWriter, r *http.Request) {
 	fail(w, r, apierrors.NewTooManyRequests("too many requests a second come from your address: come again", 1))
+}
+
+// OtherSite answers a request that a page of another site has sent from a browser.
+func OtherSite(w http.ResponseWriter, r *http.Request) {
+	fail(w, r, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(
+		"a page of another site in a browser has sent this request, and may change nothing here")))
 }
 
 // MetricsHandler serves the metrics of own and those of the Kubernetes library. The library
