@@ -2,8 +2,8 @@ package app
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
-	"strings"
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/serve/api"
@@ -17,6 +17,14 @@ func checkHTTPS(s *settings) error {
 		return nil
 	case s.ListenTLS == "":
 		return bad("configs-over-https", "needs HTTPS, and --listen-tls is empty")
+	case s.AllowInsecureAPI:
+		return bad("configs-over-https", "with --allow-insecure-api the API sends configs over plain HTTP")
+	}
+	if u, err := url.Parse(s.HTTPURL); err == nil && u.Scheme == "http" && u.Path != "" {
+		return bad("http-url", "has a path: with --configs-over-https, give the URL over HTTPS")
+	}
+	if err := s.checkHTTPSAddresses(); err != nil {
+		return err
 	}
 	for _, name := range s.httpsNames() {
 		if _, _, err := credentials.ParseName(name); err != nil {
@@ -24,6 +32,27 @@ func checkHTTPS(s *settings) error {
 		}
 	}
 	return nil
+}
+
+// checkHTTPSAddresses checks that HTTPS is served at each address at which plain HTTP is, unless machines have a
+// URL of the server.
+func (s *settings) checkHTTPSAddresses() error {
+	secure, _, _ := net.SplitHostPort(s.ListenTLS)
+	if s.HTTPURL != "" || isWildcard(secure) {
+		return nil
+	}
+	for _, address := range s.Listen {
+		if plain, _, _ := net.SplitHostPort(address); plain != secure {
+			return bad("configs-over-https", "HTTPS is not served at the address of --listen %s: change --listen-tls %s,"+
+				" or set --http-url", address, s.ListenTLS)
+		}
+	}
+	return nil
+}
+
+func isWildcard(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || err == nil && addr.IsUnspecified()
 }
 
 // httpsNames returns the name or address by which machines reach the server over HTTPS, if it is an option:
@@ -45,8 +74,8 @@ func configsOverHTTPS(a *App) *machine.HTTPS {
 	if !s.ConfigsOverHTTPS {
 		return nil
 	}
-	h := &machine.HTTPS{Authorities: a.creds.Authorities, Local: api.IsAdmin}
-	if strings.HasPrefix(s.HTTPURL, "https://") {
+	h := &machine.HTTPS{Authorities: a.creds.Authorities, Verify: a.creds.Verify, Local: api.IsAdmin}
+	if u, err := url.Parse(s.HTTPURL); err == nil && u.Scheme == "https" { // which is lower case
 		h.URL = s.HTTPURL
 	}
 	for _, name := range s.httpsNames() {

@@ -190,7 +190,9 @@ func (a *App) within(class listener.Class, next, refuse http.Handler) http.Handl
 	})
 }
 
-var classNames = map[listener.Class]string{listener.Boots: "boots", listener.Others: "others"}
+var classNames = map[listener.Class]string{
+	listener.Boots: "boots", listener.Others: "others", listener.Health: "health",
+}
 
 // serve answers requests until the door is shut.
 func (d *door) serve(handler http.Handler) error {
@@ -232,14 +234,13 @@ func healthPath(path string) string {
 // metrics; and the API with its own rules.
 func (a *App) handler(d *door) http.Handler {
 	alone := a.settings.MetricsListen != "" // metrics have a listener of their own
-	health, metrics, apiServer := a.health(), a.metricsHandler(), a.api.Handler(d.rule)
+	metrics, apiServer := a.metricsHandler(), a.api.Handler(d.rule)
+	health := a.within(listener.Health, a.health(), http.HandlerFunc(api.TooMany))
 	boots := a.within(listener.Boots, a.boots, http.HandlerFunc(machine.TooMany))
 	// No ServeMux: it redirects paths that are not clean, and a client that deletes the
 	// object ".." would be redirected to delete the namespace.
 	others := a.within(listener.Others, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case healthPath(r.URL.Path) != "":
-			health.ServeHTTP(w, r)
 		case r.URL.Path == "/metrics" && (d.name == "metrics" || !alone):
 			metrics.ServeHTTP(w, r)
 		case d.name == "metrics":
@@ -251,11 +252,14 @@ func (a *App) handler(d *door) http.Handler {
 		}
 	}), http.HandlerFunc(api.TooMany))
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.name != "metrics" && (machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != "") {
+		switch {
+		case healthPath(r.URL.Path) != "":
+			health.ServeHTTP(w, r)
+		case d.name != "metrics" && (machine.Answers(r.URL.Path) || a.settings.aliases[r.URL.Path] != ""):
 			boots.ServeHTTP(w, r)
-			return
+		default:
+			others.ServeHTTP(w, r)
 		}
-		others.ServeHTTP(w, r)
 	})
 	if d.rule.Admin {
 		return api.Guarded(routes, apiServer)

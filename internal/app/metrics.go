@@ -75,7 +75,7 @@ func newLimitedRequests(r prometheus.Registerer) *prometheus.CounterVec {
 	limited := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "glowplug_http_requests_limited_total",
 		Help: "Requests refused, since their source had sent more in a second than --max-requests-per-source: boots " +
-			"(of machines, 503) and others (the API, metrics and health, 429).",
+			"(of machines, 503), others (the API and metrics, 429) and health (429).",
 	}, []string{"of"})
 	for _, name := range classNames {
 		limited.WithLabelValues(name)

@@ -22,6 +22,8 @@ const (
 	// bytes that were sent.
 	AnnotationMatchedBy = "glowplug.dev/matched-by"
 	AnnotationHash      = "glowplug.dev/config-hash"
+	// AnnotationPointer is true for a config that only refers the machine to HTTPS.
+	AnnotationPointer = "glowplug.dev/pointer"
 )
 
 // VerbLogin is the verb of iSCSI logins, whose paths begin with PathISCSI and end with the target.
@@ -47,6 +49,8 @@ type Answer struct {
 	Failure string
 	// The values of annotations; "": there is none.
 	Host, FoundBy, MatchedBy, Hash string
+	// Pointer is true for a config that only refers the machine to HTTPS.
+	Pointer bool
 }
 
 // Object names an object of the API.

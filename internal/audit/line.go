@@ -81,10 +81,13 @@ func appendStatus(b []byte, a *Answer) []byte {
 
 // appendAnnotations ends the line.
 func appendAnnotations(b []byte, a *Answer) []byte {
-	opening := `,"annotations":{"`
+	opening, isPointer := `,"annotations":{"`, ""
+	if a.Pointer {
+		isPointer = "true"
+	}
 	for _, annotation := range [...]struct{ key, value string }{ // in the order of the keys
 		{AnnotationHash, a.Hash}, {AnnotationFoundBy, a.FoundBy}, {AnnotationHost, a.Host},
-		{AnnotationMatchedBy, a.MatchedBy},
+		{AnnotationMatchedBy, a.MatchedBy}, {AnnotationPointer, isPointer},
 	} {
 		if annotation.value == "" {
 			continue

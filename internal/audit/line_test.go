@@ -48,7 +48,7 @@ func TestLineIsThatOfTheLibrary(t *testing.T) {
 			At: at, Verb: "get", Path: "/api/v1/ignition", Query: "mac=52:54:00:00:00:01&token=x&hostname=\"<>&\xff", Status: 200,
 			Agent: "Ignition/2.14.0", From: netip.MustParseAddr("2001:db8::1"), User: anonymous,
 			Object: &Object{"ignitionconfigs", "rack", "builder", "7"},
-			Host:   "rack/one", FoundBy: "mac", MatchedBy: "labels", Hash: "sha256:abc",
+			Host:   "rack/one", FoundBy: "mac", MatchedBy: "labels", Hash: "sha256:abc", Pointer: true,
 		},
 		{
 			At: at, Verb: "login", Path: PathISCSI + "iqn", Status: 403, Failure: " it is \"refused\" \n", User: anonymous,

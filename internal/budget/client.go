@@ -20,10 +20,19 @@ func (c *client) mayTake(floor, free int64) bool {
 	return c == nil || c.floors == 0 || c.floors+floor <= free
 }
 
+// sharer returns the client whose share bounds a waiter; nil: none does. An account that may be ended for others
+// needs no share: others get what it holds anyway.
+func (w *waiter) sharer() *client {
+	if w.account.end != nil {
+		return nil
+	}
+	return w.account.client
+}
+
 // isWithinShare is mayTake for what a waiter needs. What its own account holds does not count as a request of
 // its client that is under way.
 func (b *Budget) isWithinShare(w *waiter) bool {
-	c := w.account.client
+	c := w.sharer()
 	return c == nil || c.held == w.account.held || c.held+w.need <= b.size-b.used
 }
 
@@ -82,11 +91,11 @@ func (b *Budget) nextLocked() (next *list.Element) {
 
 func (w *waiter) isBefore(other *waiter) bool {
 	var mine, others client
-	if w.account.client != nil {
-		mine = *w.account.client
+	if c := w.sharer(); c != nil {
+		mine = *c
 	}
-	if other.account.client != nil {
-		others = *other.account.client
+	if c := other.sharer(); c != nil {
+		others = *c
 	}
 	return cmp.Or(cmp.Compare(mine.held, others.held), cmp.Compare(mine.last, others.last)) < 0
 }

@@ -142,3 +142,28 @@ func TestFloorsOfClients(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchesOfOneClientHaveTheRoom: what accounts hold that may be ended for others is bounded by the size alone.
+func TestWatchesOfOneClientHaveTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100, time.Second)
+		ended := 0
+		for range 2 {
+			var a *Account
+			a, err := b.OpenEndable("one", 1, func() { ended++; go a.Close() })
+			if err != nil {
+				t.Fatal(err)
+			}
+			hold(t, a, 45)
+			a.Idle()
+		}
+		third, err := b.OpenEndable("one", 1, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold(t, third, 45)
+		if ended != 1 {
+			t.Errorf("%d idle accounts were ended", ended)
+		}
+	})
+}

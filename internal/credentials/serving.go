@@ -239,23 +239,39 @@ func (c *Credentials) FollowProvided(ctx context.Context) {
 // one, unless the client asks for a name or an address that only the server's own
 // certificate has, or for a loopback address, as admin.kubeconfig does.
 func (c *Credentials) certificateFor(hello *tls.ClientHelloInfo) *tls.Certificate {
+	// The client has connected to an address, which may be that of a load balancer.
+	host, _, _ := net.SplitHostPort(hello.Conn.LocalAddr().String())
+	return c.choose(hello.ServerName, host)
+}
+
+// choose is certificateFor for a name, which is "" if the client asks for none, and for the address to which it
+// has connected.
+func (c *Credentials) choose(name, address string) *tls.Certificate {
 	own := c.current()
 	if c.provided == nil {
 		return own
 	}
 	given := c.provided.pair.Load()
-	if hello.ServerName != "" {
-		if given.Leaf.VerifyHostname(hello.ServerName) != nil && own.Leaf.VerifyHostname(hello.ServerName) == nil {
+	if name != "" {
+		if given.Leaf.VerifyHostname(name) != nil && own.Leaf.VerifyHostname(name) == nil {
 			return own
 		}
 		return given
 	}
-	// The client has connected to an address, which may be that of a load balancer.
-	host, _, _ := net.SplitHostPort(hello.Conn.LocalAddr().String())
-	if net.ParseIP(host).IsLoopback() || len(given.Leaf.IPAddresses) == 0 {
+	if net.ParseIP(address).IsLoopback() || len(given.Leaf.IPAddresses) == 0 {
 		return own
 	}
 	return given
+}
+
+// Verify returns why the certificate that a client receives is not valid for the name or the address by which it
+// asks; nil: it is valid.
+func (c *Credentials) Verify(host string) error {
+	name, address := host, ""
+	if net.ParseIP(host) != nil {
+		name, address = "", host // TLS has no names of servers that are addresses (RFC 6066, section 3)
+	}
+	return c.choose(name, address).Leaf.VerifyHostname(host)
 }
 
 // Authorities returns the certificates, each in PEM, that a client has to trust to use HTTPS: that of the own

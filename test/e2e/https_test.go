@@ -79,7 +79,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 	})
 
 	status, body = s.from("127.0.0.13", http.MethodGet, "/api/v1/kickstart")
-	if status != "403" || !strings.Contains(body, "ask at https://127.0.0.1:"+s.tls+"/api/v1/kickstart") {
+	if status != "403" || !strings.Contains(body, "send the same request to https://127.0.0.1:"+s.tls+"/api/v1/kickstart") {
 		t.Errorf("kickstart: %s %s", status, body)
 	}
 	eventually(t, "the refusal is an event", func() bool {
@@ -87,7 +87,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 		return strings.Contains(out, "a request from 127.0.0.13 over plain HTTP for config rack/el9 was refused")
 	})
 	if out := s.glowplug("explain", "el9", "-n", "rack"); !strings.Contains(out,
-		"a request over plain HTTP gets a pointer config, which has Ignition ask over HTTPS, or 403 in place of a ") {
+		"a request over plain HTTP gets 403 for a kickstart") {
 		t.Errorf("explain: %s", out)
 	}
 }

@@ -65,6 +65,9 @@ func TestRequestsOfOneSourceAreBounded(t *testing.T) {
 			if status, _, body := ask(flooder, c.own); status != c.ownStatus {
 				t.Errorf("its requests of the other class: %d %s", status, body)
 			}
+			if status, _, body := ask(flooder, s.url("/livez")); status != 200 {
+				t.Errorf("health for it: %d %s", status, body)
+			}
 			if status, _, body := ask(clientAt("127.0.0.33"), c.url); status != c.status && status != 404 {
 				t.Errorf("another source: %d %s", status, body)
 			}

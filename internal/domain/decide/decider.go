@@ -238,9 +238,11 @@ func (q *configQuestion) choose(query *match.Query, t *trace) *fault.Error {
 	switch {
 	case config == nil:
 		return q.noMatch()
-	case q.req.Claims.Raw && config.Source == "":
+	case q.req.Claims.Raw && config.Source == "" && !q.req.Pointer:
 		return fault.New(fault.Unavailable, "config "+config.Ref.String()+" has no source; write it anew")
 	case q.req.Claims.Raw:
+		return nil
+	case q.req.Pointer:
 		return nil
 	case len(config.Artifact) == 0:
 		return fault.New(fault.Unavailable, "config "+config.Ref.String()+" "+uncompiled(config)+

@@ -154,6 +154,9 @@ type Request struct {
 	ClaimLimit, ImageLimit Limit
 	// Reveal is true for a request whose answer the machine reads: it has the values of Secrets.
 	Reveal bool
+	// Pointer is true where the answer refers to the config, and has nothing of it: that is neither rendered nor
+	// converted, so that no error is about its content.
+	Pointer bool
 	// Again is true where the machine says that it has asked for its script before in this boot.
 	Again bool
 	// Explains is true where the request is that of an explanation, whose sender does not know the token

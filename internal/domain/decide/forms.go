@@ -182,7 +182,7 @@ type Asker struct {
 
 // renderChosen renders the chosen config if it is a template.
 func (q *configQuestion) renderChosen() {
-	if q.dec.Err == nil && q.dec.Config != nil && q.dec.Config.Template && !q.req.Claims.Raw {
+	if q.dec.Err == nil && q.dec.Config != nil && q.dec.Config.Template && !q.req.Claims.Raw && !q.req.Pointer {
 		q.dec.Template = true
 		q.dec.Err = q.render()
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"glowplug/internal/budget"
 )
@@ -66,9 +68,50 @@ func withTurns(
 		case err != nil:
 			fail(w, r, busy(err))
 		default:
-			h.ServeHTTP(w, r)
+			t := &turn{ResponseWriter: w, account: account, deadline: func(time.Time) {}}
+			if r.ProtoMajor == 2 { // whose connection goes on while one answer of it does not
+				control := http.NewResponseController(w)
+				t.deadline = func(at time.Time) { _ = control.SetWriteDeadline(at) }
+			}
+			h.ServeHTTP(responsewriter.WrapForHTTP1Or2(t), r)
 		}
 	})
+}
+
+const (
+	// maxPause is how long a client may take for a part of an answer before its turn ends: turns are for computing.
+	maxPause = 100 * time.Millisecond
+	// maxStall is how long it may take before the answer is broken off.
+	maxStall = time.Minute
+)
+
+// turn is an answer to a request that has a turn.
+type turn struct {
+	http.ResponseWriter
+	account  *budget.Account
+	deadline func(time.Time) // of a write
+}
+
+// Unwrap returns the writer of the connection.
+func (t *turn) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// Write writes p. The turn ends where the client does not read it.
+func (t *turn) Write(p []byte) (n int, err error) {
+	t.during(func() { n, err = t.ResponseWriter.Write(p) })
+	return n, err
+}
+
+// Flush sends what was written.
+func (t *turn) Flush() {
+	t.during(func() { _ = http.NewResponseController(t.ResponseWriter).Flush() }) // Write has the error
+}
+
+func (t *turn) during(write func()) {
+	pause := time.AfterFunc(maxPause, t.account.Close)
+	t.deadline(time.Now().Add(maxStall))
+	write()
+	t.deadline(time.Time{})
+	pause.Stop()
 }
 
 func isReading(method string) bool {

@@ -77,3 +77,35 @@ func TestTurns(t *testing.T) {
 		time.Sleep(time.Hour) // until all have ended
 	})
 }
+
+// unread is the connection of a client that does not read.
+type unread struct{ http.ResponseWriter }
+
+func (u unread) Write(p []byte) (int, error) {
+	time.Sleep(time.Hour)
+	return len(p), nil
+}
+
+// TestTurnsAreNotHeldByClientsThatDoNotRead: the turns of a client that does not read its answers are free again.
+func TestTurnsAreNotHeldByClientsThatDoNotRead(t *testing.T) {
+	isWatch := func(*http.Request, *request.RequestInfo) bool { return false }
+	synctest.Test(t, func(t *testing.T) {
+		reads, executed := budget.New(4, 5*time.Second), 0
+		h := withTurns(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			executed++
+			_, _ = w.Write([]byte("an answer"))
+		}), reads, reads, isWatch)
+		for range 8 {
+			go h.ServeHTTP(unread{httptest.NewRecorder()}, asUser("unread", http.MethodGet))
+		}
+		synctest.Wait()
+		if executed != 2 {
+			t.Fatalf("%d requests are executed", executed)
+		}
+		time.Sleep(time.Second)
+		if executed != 8 || reads.Stats().Used != 0 {
+			t.Errorf("%d requests were executed, %d turns are taken", executed, reads.Stats().Used)
+		}
+		time.Sleep(24 * time.Hour)
+	})
+}

@@ -38,7 +38,7 @@ func TestViewersChangeNothing(t *testing.T) {
 			name, subresource, _ := strings.Cut(resource.Name, "/")
 			collection := group + "/" + name
 			if resource.Namespaced {
-				collection = group + "/namespaces/default/" + name
+				collection = group + "/namespaces/g10/" + name
 			}
 			object := collection + "/base"
 			if subresource != "" {

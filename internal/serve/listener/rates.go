@@ -15,7 +15,8 @@ type Class uint8
 // The classes.
 const (
 	Boots       Class = iota // of machines
-	Others                   // of users and of monitoring
+	Others                   // of users, and for metrics
+	Health                   // for the health of the server
 	connections              // that are new
 	classes
 )

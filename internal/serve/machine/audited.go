@@ -39,6 +39,7 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 	if res.Tier != match.None {
 		a.MatchedBy = res.Tier.String()
 	}
+	a.Pointer = res.boots == pointer
 	if res.Config != nil && res.Err == nil { // the ETag of a config is the digest of the answer
 		a.Hash = strings.Trim(w.Header().Get("Etag"), `"`)
 	}

@@ -20,11 +20,11 @@ func (s *Server) serveConfig(typ string) handler {
 		}
 		req.Accept = strings.Join(r.Header["Accept"], ", ")
 		req.UserAgent = r.Header.Get("User-Agent")
-		plain := s.opts.HTTPS != nil && s.opts.HTTPS.isPlain(r, req)
-		req.Gone, req.Reveal = r.Context().Done(), !plain
+		req.Pointer = s.opts.HTTPS != nil && s.opts.HTTPS.isPlain(r, req)
+		req.Gone, req.Reveal = r.Context().Done(), !req.Pointer
 		res := result{ConfigDecision: s.opts.Decider.Config(&req.Request)}
 		s.record(r, req, &res.Identity)
-		if plain && res.Err == nil && res.Config != nil {
+		if req.Pointer && res.Err == nil && res.Config != nil {
 			return s.opts.HTTPS.servePointer(s, w, r, req, res)
 		}
 		if res.Err == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"glowplug/internal/domain/decide"
@@ -46,7 +47,7 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overH
 			return
 		}
 		if overHTTPS {
-			answer.PlainHTTP = plainAnswer
+			answer.PlainHTTP = plainAnswer(answer)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
@@ -56,9 +57,24 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overH
 	})
 }
 
-// plainAnswer is what a request over plain HTTP receives where configs are served over HTTPS alone.
-const plainAnswer = "a pointer config, which has Ignition ask over HTTPS, or 403 in place of a kickstart " +
-	"(--configs-over-https)"
+// plainAnswer says what the same request receives over plain HTTP where configs are served over HTTPS alone; "": the
+// same.
+func plainAnswer(e *decide.Explanation) string {
+	const pointed, refused = "a pointer config, which has Ignition ask over HTTPS", "403 for a kickstart"
+	const why = " (--configs-over-https)"
+	types := map[string]string{}
+	for _, c := range e.Candidates {
+		types[c.Config] = c.Type
+	}
+	isKickstart := func(o decide.Other) bool { return types[o.Config] == decide.Kickstart }
+	switch {
+	case e.Error == "" && e.Winner != nil && types[e.Winner.Config] == decide.Ignition:
+		return pointed + why
+	case e.Error == "" && e.Winner != nil || slices.ContainsFunc(e.Others, isKickstart):
+		return refused + why
+	}
+	return ""
+}
 
 // callerAt returns the sender of a request from an address, with its neighbour entry.
 func callerAt(resolver Resolver, addr netip.Addr) identity.Caller {

@@ -3,12 +3,14 @@ package machine
 import (
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/match"
 )
 
 // HTTPS is the way in which machines receive their configs over HTTPS alone.
@@ -21,28 +23,42 @@ type HTTPS struct {
 	URL string
 	// Authorities returns the CAs of the server's certificate, each in PEM.
 	Authorities func() [][]byte
+	// Verify returns why the server's certificate is not valid for a name or an address; nil: it is.
+	Verify func(host string) error
 	// Local reports whether a request has come over a connection within this machine, which need not be encrypted.
 	Local func(r *http.Request) bool
 }
 
-// isPlain reports whether the answer to a request would cross the network in the clear. A trusted proxy says
-// how its client has asked.
+// isPlain reports whether the answer to a request would cross the network in the clear. Behind a trusted proxy, that
+// depends on how the client has asked the proxy, which says so.
 func (h *HTTPS) isPlain(r *http.Request, req *request) bool {
-	isProxied := req.Caller.Proxied && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
-	return r.TLS == nil && !isProxied && !h.Local(r)
+	if !req.Caller.Proxied {
+		return r.TLS == nil && !h.Local(r)
+	}
+	// A client may have sent a line of its own, which the proxy has passed on.
+	lines := r.Header["X-Forwarded-Proto"]
+	isHTTP := func(line string) bool { return !strings.EqualFold(strings.TrimSpace(line), "https") }
+	return len(lines) == 0 || slices.ContainsFunc(lines, isHTTP)
 }
 
-// base returns this server's URL over HTTPS for the sender of a request, without a slash at its end.
-func (h *HTTPS) base(r *http.Request) string {
+// host returns this server's name or address over HTTPS for the sender of a request.
+func (h *HTTPS) host(r *http.Request) string {
+	if h.Host != "" {
+		return h.Host
+	}
+	return localAddr(r).Addr().WithZone("").String()
+}
+
+// base returns this server's URL over HTTPS, without a slash at its end.
+func (h *HTTPS) base(host string) string {
 	if h.URL != "" {
 		return h.URL
 	}
-	host := h.Host
-	if host == "" {
-		host = localAddr(r).Addr().WithZone("").String()
-	}
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(h.Port)))
 }
+
+// pointer is what a machine receives that is referred to HTTPS.
+const pointer = "pointer to HTTPS"
 
 // overHTTPSAlone begins the refusal of a config over plain HTTP.
 const overHTTPSAlone = " is served over HTTPS alone (--configs-over-https): "
@@ -51,16 +67,26 @@ const overHTTPSAlone = " is served over HTTPS alone (--configs-over-https): "
 // config for Ignition, and with a refusal for installers that cannot be told a CA. The answer has nothing of
 // the config.
 func (h *HTTPS) servePointer(s *Server, w *response, r *http.Request, req *request, res result) result {
-	config, base := res.Config, h.base(r)
-	res.Config, res.Form = nil, nil // which are not in the answer
-	if config.Type != decide.Ignition || req.Claims.Raw {
+	config, host := res.Config, h.host(r)
+	res.Config, res.Tier = nil, match.None // the answer has nothing of the config
+	switch {
+	case config.Type != decide.Ignition || req.Claims.Raw:
 		if res.Host != nil && !req.Caller.Believed {
 			s.notify(decide.PlainHTTP(res.Host, req.Caller.Addr, config.Ref))
 		}
 		return w.fail(res, fault.New(fault.Refused, "config "+config.Ref.String()+overHTTPSAlone+
-			"ask at "+base+r.URL.Path+", with a certificate that the client trusts"))
+			"send the same request to "+h.base(host)+r.URL.Path+", whose certificate the client has to trust"))
+	case h.URL == "" && h.Host == "" && req.Caller.Proxied:
+		return w.fail(res, fault.New(fault.Unavailable, "config "+config.Ref.String()+overHTTPSAlone+
+			"behind a proxy, the server needs its own URL over HTTPS (--http-url)"))
 	}
-	target := base + r.URL.Path
+	if err := h.Verify(host); h.URL == "" && err != nil {
+		failure := fault.New(fault.Unavailable, "config "+config.Ref.String()+overHTTPSAlone+
+			"the server's certificate is not valid for "+host+"; add it with --tls-san, or set --http-url")
+		failure.Cause = err
+		return w.fail(res, failure)
+	}
+	target := h.base(host) + r.URL.Path
 	if r.URL.RawQuery != "" {
 		target += "?" + r.URL.RawQuery
 	}
@@ -69,7 +95,7 @@ func (h *HTTPS) servePointer(s *Server, w *response, r *http.Request, req *reque
 	if body == nil {
 		return w.fail(res, fault.New(fault.NotAcceptable, "config "+config.Ref.String()+overHTTPSAlone+reason))
 	}
-	res.boots = "pointer to HTTPS"
+	res.boots = pointer
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Vary", "Accept, User-Agent")
 	s.checkNeighbor(w, r, req, res.Host)

@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,12 @@ import (
 func overHTTPS(o *Options) {
 	o.HTTPS = &HTTPS{
 		Port: 8443, Authorities: func() [][]byte { return [][]byte{[]byte("CA")} },
+		Verify: func(host string) error {
+			if host == "boot.lan" {
+				return errors.New("not in the certificate")
+			}
+			return nil
+		},
 		Local: func(r *http.Request) bool { return r.Header.Get("Local") != "" },
 	}
 	o.Resolver = peer.NewResolver(peer.ResolverOptions{
@@ -53,8 +60,8 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 			status: 406, body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): the " +
 				"client reads no Ignition spec in which a config can name a CA, which are 2.2.0 and later\n"},
 		{name: "a kickstart", path: PathKickstart + query, decision: found(kickstart), status: 403,
-			body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): ask at " +
-				"https://127.0.0.1:8443/api/v1/kickstart, with a certificate that the client trusts\n",
+			body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): send the same request " +
+				"to https://127.0.0.1:8443/api/v1/kickstart, whose certificate the client has to trust\n",
 			notice: decide.ReasonPlainHTTP},
 		{name: "a kickstart for Ignition", path: PathIgnition, decision: found(kickstart), status: 403,
 			notice: decide.ReasonPlainHTTP},
@@ -80,8 +87,8 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 			if header.Get("Etag") != "" || header.Get("X-Glowplug-Config") != "" {
 				t.Errorf("headers: %v", header)
 			}
-			if r.decider.last.Reveal {
-				t.Error("the values of Secrets were asked for")
+			if last := r.decider.last; last.Reveal || !last.Pointer {
+				t.Error("the content of the config was asked for")
 			}
 			log := r.logged()
 			if notices := strings.Join(r.journal.notices, " "); len(r.journal.served) > 0 || notices != c.notice {
@@ -96,25 +103,33 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 
 // TestConfigsOverHTTPS: requests over HTTPS, also to a proxy, and over the admin listener get the config.
 func TestConfigsOverHTTPS(t *testing.T) {
+	const client, proxy = "192.0.2.1:1", "192.0.2.9:1"
+	proto := func(lines ...string) http.Header { return http.Header{"X-Forwarded-Proto": lines} }
 	for _, c := range []struct {
 		name, from string
-		header     [2]string
+		header     http.Header
 		isTLS      bool
 		config     bool
 	}{
-		{name: "plain HTTP", from: "192.0.2.1:1"},
-		{name: "a client that says so itself", from: "192.0.2.1:1", header: [2]string{"X-Forwarded-Proto", "https"}},
-		{name: "HTTPS", from: "192.0.2.1:1", isTLS: true, config: true},
-		{name: "HTTPS to a proxy", from: "192.0.2.9:1", header: [2]string{"X-Forwarded-Proto", "https"}, config: true},
-		{name: "plain HTTP to a proxy", from: "192.0.2.9:1", header: [2]string{"X-Forwarded-Proto", "http"}},
-		{name: "the admin listener", from: "127.0.0.1:1", header: [2]string{"Local", "yes"}, config: true},
+		{name: "plain HTTP", from: client},
+		{name: "a client that says so itself", from: client, header: proto("https")},
+		{name: "HTTPS", from: client, isTLS: true, config: true},
+		{name: "HTTPS to a proxy", from: proxy, header: proto("https"), config: true},
+		{name: "HTTPS to a proxy and behind it", from: proxy, header: proto("HTTPS"), isTLS: true, config: true},
+		{name: "plain HTTP to a proxy", from: proxy, header: proto("http")},
+		{name: "plain HTTP to a proxy that uses HTTPS itself", from: proxy, header: proto("http"), isTLS: true},
+		{name: "a proxy that does not say", from: proxy, isTLS: true},
+		{name: "a line of the client before that of the proxy", from: proxy, header: proto("https", "http")},
+		{name: "a line of the client after that of the proxy", from: proxy, header: proto("http", "https")},
+		{name: "a list", from: proxy, header: proto("https, http")},
+		{name: "the admin listener", from: "127.0.0.1:1", header: http.Header{"Local": {"yes"}}, config: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, found(testConfig), overHTTPS)
 			request := httptest.NewRequest(http.MethodGet, PathIgnition, nil)
 			request.RemoteAddr = c.from
-			if c.header[0] != "" {
-				request.Header.Set(c.header[0], c.header[1])
+			if c.header != nil {
+				request.Header = c.header
 			}
 			if c.isTLS {
 				request.TLS = &tls.ConnectionState{}
@@ -122,24 +137,37 @@ func TestConfigsOverHTTPS(t *testing.T) {
 			w := httptest.NewRecorder()
 			r.server.ServeHTTP(w, request)
 			body, _ := io.ReadAll(w.Body)
-			if got := string(body) == testBody; got != c.config || w.Code != http.StatusOK {
+			status := http.StatusOK
+			if c.from == proxy && !c.config { // the address that the proxy has reached is no use to a machine
+				status = http.StatusServiceUnavailable
+			}
+			if got := string(body) == testBody; got != c.config || w.Code != status {
 				t.Errorf("got %d %s", w.Code, body)
 			}
 		})
 	}
 }
 
-// TestBaseOfHTTPS: the URL is that of --http-url if it has one for HTTPS, else made of its host and the port.
-func TestBaseOfHTTPS(t *testing.T) {
-	r := httptest.NewRequest(http.MethodGet, PathIgnition, nil)
-	for want, h := range map[string]HTTPS{
-		"https://boot.lan/glowplug":   {URL: "https://boot.lan/glowplug", Host: "boot.lan", Port: 8443},
-		"https://boot.lan:8443":       {Host: "boot.lan", Port: 8443},
-		"https://[2001:db8::1]:10443": {Host: "2001:db8::1", Port: 10443},
-		"https://0.0.0.0:8443":        {Port: 8443},
+// TestURLsOfPointers: the URL is that of --http-url if it has one for HTTPS, else made of its host and the port. A
+// pointer to a name that is not in the certificate would lead nowhere.
+func TestURLsOfPointers(t *testing.T) {
+	for _, c := range []struct {
+		url, host string
+		port      uint16
+		want      string
+		status    int
+	}{
+		{"https://boot.lan/glowplug", "boot.lan", 8443, `"https://boot.lan/glowplug/api/v1/ignition"`, 200},
+		{"", "other.lan", 8443, `"https://other.lan:8443/api/v1/ignition"`, 200},
+		{"", "2001:db8::1", 10443, `"https://[2001:db8::1]:10443/api/v1/ignition"`, 200},
+		{"", "", 8443, `"https://127.0.0.1:8443/api/v1/ignition"`, 200},
+		{"", "boot.lan", 8443, "the server's certificate is not valid for boot.lan; add it with --tls-san", 503},
 	} {
-		if got := h.base(r); got != want {
-			t.Errorf("%s, want %s", got, want)
+		r := newRig(t, found(testConfig), overHTTPS, func(o *Options) {
+			o.HTTPS.URL, o.HTTPS.Host, o.HTTPS.Port = c.url, c.host, c.port
+		})
+		if status, body, _ := r.do(t, http.MethodGet, PathIgnition); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%+v: %d %s", c, status, body)
 		}
 	}
 }
@@ -147,10 +175,17 @@ func TestBaseOfHTTPS(t *testing.T) {
 // TestExplainOverHTTPS: an explanation says what a request over plain HTTP receives.
 func TestExplainOverHTTPS(t *testing.T) {
 	decider, resolver := explainRack(t, decide.Policy{})
-	for overHTTPS, want := range map[bool]string{true: plainAnswer, false: ""} {
-		explain := Explain(decider, resolver, func() bool { return true }, overHTTPS)
-		if e := explained(t, explain, "host=g10/node"); e.PlainHTTP != want {
-			t.Errorf("%t: %q", overHTTPS, e.PlainHTTP)
+	ready := func() bool { return true }
+	for query, want := range map[string]string{
+		"host=g10/node": "a pointer config, which has Ignition ask over HTTPS (--configs-over-https)",
+		"host=g10/ks":   "403 for a kickstart (--configs-over-https)",
+		"from=10.9.9.9": "",
+	} {
+		if e := explained(t, Explain(decider, resolver, ready, true), query); e.PlainHTTP != want {
+			t.Errorf("%s: %q, want %q", query, e.PlainHTTP, want)
+		}
+		if e := explained(t, Explain(decider, resolver, ready, false), query); e.PlainHTTP != "" {
+			t.Errorf("%s without the flag: %q", query, e.PlainHTTP)
 		}
 	}
 }
