@@ -43,8 +43,8 @@ func (s *settings) checkHTTPSAddresses() error {
 	}
 	for _, address := range s.Listen {
 		if plain, _, _ := net.SplitHostPort(address); plain != secure {
-			return bad("configs-over-https", "HTTPS is not served at the address of --listen %s: change --listen-tls %s,"+
-				" or set --http-url", address, s.ListenTLS)
+			return bad("configs-over-https", "HTTPS is not served at the address of --listen %s: change"+
+				" --listen-tls %s, or set --http-url", address, s.ListenTLS)
 		}
 	}
 	return nil

@@ -45,19 +45,19 @@ func TestLineIsThatOfTheLibrary(t *testing.T) {
 	for _, a := range []Answer{
 		{At: at, Status: 200, User: anonymous},
 		{
-			At: at, Verb: "get", Path: "/api/v1/ignition", Query: "mac=52:54:00:00:00:01&token=x&hostname=\"<>&\xff", Status: 200,
-			Agent: "Ignition/2.14.0", From: netip.MustParseAddr("2001:db8::1"), User: anonymous,
+			At: at, Verb: "get", Path: "/api/v1/ignition", Query: "mac=52:54:00:00:00:01&token=x&hostname=\"<>&\xff",
+			Status: 200, Agent: "Ignition/2.14.0", From: netip.MustParseAddr("2001:db8::1"), User: anonymous,
 			Object: &Object{"ignitionconfigs", "rack", "builder", "7"},
 			Host:   "rack/one", FoundBy: "mac", MatchedBy: "labels", Hash: "sha256:abc", Pointer: true,
 		},
 		{
-			At: at, Verb: "login", Path: PathISCSI + "iqn", Status: 403, Failure: " it is \"refused\" \n", User: anonymous,
-			Object: &Object{Resource: "iscsicdroms"}, FoundBy: "address",
+			At: at, Verb: "login", Path: PathISCSI + "iqn", Status: 403, Failure: " it is \"refused\" \n",
+			User: anonymous, Object: &Object{Resource: "iscsicdroms"}, FoundBy: "address",
 		},
 		{At: at, Status: 418, User: &user.DefaultInfo{Name: "ann", UID: "1", Groups: []string{"a", "b"}}, Hash: "h"},
 		{
-			At: at, Verb: long, Path: long, Query: "mac=" + long, Agent: long, Failure: long, Status: 503, User: anonymous,
-			Object: &Object{"ignitionconfigs", long, long, "7"},
+			At: at, Verb: long, Path: long, Query: "mac=" + long, Agent: long, Failure: long, Status: 503,
+			User: anonymous, Object: &Object{"ignitionconfigs", long, long, "7"},
 		},
 	} {
 		checkLine(t, &a)
@@ -70,8 +70,8 @@ func FuzzLine(f *testing.F) {
 	f.Add("\n", "\"", "hostname=\\", "\x7f\u2028", "\xc3", uint8(0))
 	f.Fuzz(func(t *testing.T, verb, path, query, agent, failure string, status uint8) {
 		checkLine(t, &Answer{
-			At: time.Unix(1, 0), Verb: verb, Path: path, Query: query, Agent: agent, Failure: failure, Status: 200 + int(status),
-			User: anonymous, Host: clip(agent, 64),
+			At: time.Unix(1, 0), Verb: verb, Path: path, Query: query, Agent: agent, Failure: failure,
+			Status: 200 + int(status), User: anonymous, Host: clip(agent, 64),
 		})
 	})
 }

@@ -44,7 +44,8 @@ func (b *bench) booters(ctx context.Context, data string, hosts int, bench []byt
 	mode := "forever"
 	if bench != nil {
 		mode = "once"
-		if err := send(ctx, http.MethodPost, "http://"+p.admin+"/api/v1/namespaces", bench, http.StatusCreated); err != nil {
+		url := "http://" + p.admin + "/api/v1/namespaces"
+		if err := send(ctx, http.MethodPost, url, bench, http.StatusCreated); err != nil {
 			p.stop()
 			return nil, err
 		}

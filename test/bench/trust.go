@@ -183,8 +183,8 @@ func (b *bench) grantedWrites(ctx context.Context) error {
 			return err
 		}
 		if p == with {
-			out, err := exec.CommandContext(ctx, b.program, "token", "create", "writer", "--role", "edit", "-n", "bench",
-				"--kubeconfig", kubeconfig).Output()
+			out, err := exec.CommandContext(ctx, b.program, "token", "create", "writer", "--role", "edit", "-n",
+				"bench", "--kubeconfig", kubeconfig).Output()
 			if err != nil {
 				return fmt.Errorf("glowplug token create: %w", err)
 			}
@@ -203,7 +203,8 @@ func (b *bench) grantedWrites(ctx context.Context) error {
 			next[p] += n
 			return timed(n, func() error {
 				return parallel(n, func(i int) error {
-					return sendAs(ctx, tokens[p], "http://"+p.addr+"/api/v1/namespaces/bench/baremetalhosts", host(offset+i))
+					url := "http://" + p.addr + "/api/v1/namespaces/bench/baremetalhosts"
+					return sendAs(ctx, tokens[p], url, host(offset+i))
 				})
 			})
 		})

@@ -79,7 +79,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 	})
 
 	status, body = s.from("127.0.0.13", http.MethodGet, "/api/v1/kickstart")
-	if status != "403" || !strings.Contains(body, "send the same request to https://127.0.0.1:"+s.tls+"/api/v1/kickstart") {
+	if status != "403" || !strings.Contains(body, "to https://127.0.0.1:"+s.tls+"/api/v1/kickstart") {
 		t.Errorf("kickstart: %s %s", status, body)
 	}
 	eventually(t, "the refusal is an event", func() bool {

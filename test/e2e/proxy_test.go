@@ -255,12 +255,14 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	}
 	for _, path := range []string{namespaces, complete} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
-			if status, body := send(path, header...); status != 403 || !strings.Contains(body, "a page of another site") {
+			status, body := send(path, header...)
+			if status != 403 || !strings.Contains(body, "a page of another site") {
 				t.Errorf("%s with %s: %d %s", path, header, status, body)
 			}
 		}
 	}
-	if state := s.kubectl("", "get", "bmh", "one", "-n", "rack", "-o", "jsonpath={.status.state}"); state == "Provisioned" {
+	state := s.kubectl("", "get", "bmh", "one", "-n", "rack", "-o", "jsonpath={.status.state}")
+	if state == "Provisioned" {
 		t.Error("a page has reported boot-complete")
 	}
 	if status, body := send(namespaces); status != 201 {

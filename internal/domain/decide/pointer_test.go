@@ -8,8 +8,8 @@ import (
 	"glowplug/internal/domain/ignition"
 )
 
-// TestPointersHaveNothingOfTheConfig: whether a config can be converted, rendered or served at all is not told where the
-// answer only refers to it; whether the machine has one is.
+// TestPointersHaveNothingOfTheConfig: whether a config can be converted, rendered or served at all is not told
+// where the answer only refers to it; whether the machine has one is.
 func TestPointersHaveNothingOfTheConfig(t *testing.T) {
 	l := &lab{}
 	l.over(t, "newer", everything("3.4.0", "newer"))

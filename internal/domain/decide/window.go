@@ -216,6 +216,7 @@ func PlainHTTP(h *snapshot.Host, client netip.Addr, config snapshot.Ref) Notice 
 	return Notice{
 		Reason: ReasonPlainHTTP, Host: h, Key: client.String(),
 		Message: "a request from " + client.String() + " over plain HTTP for config " + config.String() +
-			" was refused: it is served over HTTPS alone (--configs-over-https), and only Ignition can be referred there",
+			" was refused: it is served over HTTPS alone (--configs-over-https), and only Ignition can be referred " +
+			"there",
 	}
 }

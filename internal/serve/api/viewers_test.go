@@ -61,8 +61,9 @@ func TestViewersChangeNothing(t *testing.T) {
 	if requests < 100 {
 		t.Errorf("only %d requests were sent", requests)
 	}
-	if got := a.must(http.StatusOK, "GET", configs+"/base", nil, as("vic")...); !strings.Contains(string(got.body), "one") {
-		t.Errorf("the config: %s", got.body)
+	got := a.must(http.StatusOK, "GET", configs+"/base", nil, as("vic")...).body
+	if !strings.Contains(string(got), "one") {
+		t.Errorf("the config: %s", got)
 	}
 }
 

@@ -60,8 +60,8 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 			status: 406, body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): the " +
 				"client reads no Ignition spec in which a config can name a CA, which are 2.2.0 and later\n"},
 		{name: "a kickstart", path: PathKickstart + query, decision: found(kickstart), status: 403,
-			body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): send the same request " +
-				"to https://127.0.0.1:8443/api/v1/kickstart, whose certificate the client has to trust\n",
+			body: "config g10/coreos-builder is served over HTTPS alone (--configs-over-https): send the same " +
+				"request to https://127.0.0.1:8443/api/v1/kickstart, whose certificate the client has to trust\n",
 			notice: decide.ReasonPlainHTTP},
 		{name: "a kickstart for Ignition", path: PathIgnition, decision: found(kickstart), status: 403,
 			notice: decide.ReasonPlainHTTP},
@@ -166,7 +166,8 @@ func TestURLsOfPointers(t *testing.T) {
 		r := newRig(t, found(testConfig), overHTTPS, func(o *Options) {
 			o.HTTPS.URL, o.HTTPS.Host, o.HTTPS.Port = c.url, c.host, c.port
 		})
-		if status, body, _ := r.do(t, http.MethodGet, PathIgnition); status != c.status || !strings.Contains(body, c.want) {
+		status, body, _ := r.do(t, http.MethodGet, PathIgnition)
+		if status != c.status || !strings.Contains(body, c.want) {
 			t.Errorf("%+v: %d %s", c, status, body)
 		}
 	}
