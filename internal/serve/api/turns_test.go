@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,7 @@ func TestTurns(t *testing.T) {
 			t.Error("a watch, or a request of the server itself, waits")
 		}
 		time.Sleep(6 * time.Second)
+		synctest.Wait()
 		last := greedy[9].Result()
 		body := greedy[9].Body.String()
 		if last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") != "1" ||
@@ -90,21 +92,22 @@ func (u unread) Write(p []byte) (int, error) {
 func TestTurnsAreNotHeldByClientsThatDoNotRead(t *testing.T) {
 	isWatch := func(*http.Request, *request.RequestInfo) bool { return false }
 	synctest.Test(t, func(t *testing.T) {
-		reads, executed := budget.New(4, 5*time.Second), 0
+		reads, executed := budget.New(4, 5*time.Second), atomic.Int32{}
 		h := withTurns(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			executed++
+			executed.Add(1)
 			_, _ = w.Write([]byte("an answer"))
 		}), reads, reads, isWatch)
 		for range 8 {
 			go h.ServeHTTP(unread{httptest.NewRecorder()}, asUser("unread", http.MethodGet))
 		}
 		synctest.Wait()
-		if executed != 2 {
-			t.Fatalf("%d requests are executed", executed)
+		if n := executed.Load(); n != 2 {
+			t.Fatalf("%d requests are executed", n)
 		}
 		time.Sleep(time.Second)
-		if executed != 8 || reads.Stats().Used != 0 {
-			t.Errorf("%d requests were executed, %d turns are taken", executed, reads.Stats().Used)
+		synctest.Wait()
+		if n, used := executed.Load(), reads.Stats().Used; n != 8 || used != 0 {
+			t.Errorf("%d requests were executed, %d turns are taken", n, used)
 		}
 		time.Sleep(24 * time.Hour)
 	})
