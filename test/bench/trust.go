@@ -125,7 +125,8 @@ var bootRate = regexp.MustCompile(`Boots/sec: ([0-9.]+)`)
 
 // bootsPerSecond runs the script of a server, which ends before wrk does.
 func (b *bench) bootsPerSecond(ctx context.Context, p *process) (float64, error) {
-	args := []string{"-t1", "-c16", "-d" + strconv.Itoa(int(b.duration.Seconds())) + "s", "-s", p.script, "http://" + p.addr}
+	seconds := strconv.Itoa(int(b.duration.Seconds())) + "s"
+	args := []string{"-t1", "-c16", "-d" + seconds, "-s", p.script, "http://" + p.addr}
 	out, err := exec.CommandContext(ctx, "wrk", args...).CombinedOutput()
 	m := bootRate.FindSubmatch(out)
 	if err != nil || m == nil || wrkErrors.Match(out) {

@@ -87,7 +87,7 @@ func TestConfigsOverHTTPSAlone(t *testing.T) {
 		return strings.Contains(out, "a request from 127.0.0.13 over plain HTTP for config rack/el9 was refused")
 	})
 	if out := s.glowplug("explain", "el9", "-n", "rack"); !strings.Contains(out,
-		"a request over plain HTTP gets 403 for a kickstart") {
+		"which has Ignition ask over HTTPS, or 403 for a kickstart (--configs-over-https)") {
 		t.Errorf("explain: %s", out)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
-	"slices"
+	"strings"
 	"time"
 
 	"glowplug/internal/domain/decide"
@@ -60,20 +60,28 @@ func Explain(decider *decide.Decider, resolver Locator, ready func() bool, overH
 // plainAnswer says what the same request receives over plain HTTP where configs are served over HTTPS alone; "": the
 // same.
 func plainAnswer(e *decide.Explanation) string {
-	const pointed, refused = "a pointer config, which has Ignition ask over HTTPS", "403 for a kickstart"
-	const why = " (--configs-over-https)"
 	types := map[string]string{}
 	for _, c := range e.Candidates {
 		types[c.Config] = c.Type
 	}
-	isKickstart := func(o decide.Other) bool { return types[o.Config] == decide.Kickstart }
-	switch {
-	case e.Error == "" && e.Winner != nil && types[e.Winner.Config] == decide.Ignition:
-		return pointed + why
-	case e.Error == "" && e.Winner != nil || slices.ContainsFunc(e.Others, isKickstart):
-		return refused + why
+	given := map[string]bool{} // the types of configs in the answers
+	if e.Error == "" && e.Winner != nil {
+		given[types[e.Winner.Config]] = true
 	}
-	return ""
+	for _, o := range e.Others {
+		given[types[o.Config]] = true
+	}
+	var answers []string
+	if given[decide.Ignition] {
+		answers = append(answers, "a pointer config, which has Ignition ask over HTTPS")
+	}
+	if given[decide.Kickstart] {
+		answers = append(answers, "403 for a kickstart")
+	}
+	if len(answers) == 0 {
+		return ""
+	}
+	return strings.Join(answers, ", or ") + " (--configs-over-https)"
 }
 
 // callerAt returns the sender of a request from an address, with its neighbour entry.
