@@ -102,7 +102,7 @@ func TestViewersReadNoSecrets(t *testing.T) {
 		a.do("GET", secretsPath+"/token", nil, as("vic")...),
 		a.do("GET", secretsPath, nil, as("vic")...),
 		a.do("GET", "/api/v1/secrets", nil, as("vic")...),
-		a.do("GET", secretsPath+"?watch=true", nil, as("vic")...),
+		a.do("GET", secretsPath+"?watch=true&timeoutSeconds=1", nil, as("vic")...),
 		a.do("GET", secretsPath+"?labelSelector=a", nil, as("vic")...),
 		a.do("GET", secretsPath+"/token", nil, append(as("vic"), "Accept",
 			"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")...),
