@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,11 +19,14 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/server/healthz"
 
+	"glowplug/internal/credentials"
+	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/serve/api"
 	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/serve/peer"
+	"glowplug/internal/store/tokens"
 )
 
 // Limits of a connection: a client that sends its request a byte a minute does not hold
@@ -61,6 +66,87 @@ type door struct {
 	rule     api.Door
 	listener net.Listener
 	server   *http.Server
+}
+
+// openDoors opens the listeners, and makes the credentials, which contain the address.
+func (a builder) openDoors() error {
+	s := a.settings
+	a.refused, a.limited = newRefusedConnections(a.metrics), newLimitedRequests(a.metrics)
+	if s.MaxRequestsPerSource > 0 {
+		a.rates = listener.NewRates(s.MaxRequestsPerSource)
+	}
+	plain := api.Door{NeedsLoopback: !s.AllowInsecureAPI}
+	for _, address := range s.Listen {
+		if err := a.openDoor("http", "listen", address, plain); err != nil {
+			return err
+		}
+	}
+	for _, d := range []struct {
+		name, flag, address string
+		rule                api.Door
+	}{
+		{"https", "listen-tls", s.ListenTLS, api.Door{}},
+		{"admin", adminFlag, s.AdminListen, api.Door{Admin: true}},
+		{"metrics", "metrics-listen", s.MetricsListen, plain},
+	} {
+		if d.address == "" {
+			continue
+		}
+		if err := a.openDoor(d.name, d.flag, d.address, d.rule); err != nil {
+			return err
+		}
+	}
+	var err error
+	a.creds, err = credentials.Ensure(credentials.Options{
+		DataDir: s.DataDir, PKIDir: s.PKIDir, CertFile: s.TLSCert, KeyFile: s.TLSKey,
+		Server: a.kubeconfigServer(), Names: slices.Concat(a.listenNames(), s.TLSSANs, s.httpsNames()), Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	key, err := a.creds.TokenKey()
+	if err != nil {
+		return err
+	}
+	a.tokens = tokens.New(tokens.Options{Key: key, Logger: a.log})
+	bootKey, err := a.creds.BootKey()
+	if err != nil {
+		return err
+	}
+	a.bootTokens = boottoken.NewKey(bootKey)
+	for _, d := range a.doors {
+		if d.name == "https" {
+			d.server.TLSConfig = a.creds.TLSConfig()
+		}
+	}
+	a.sharing, err = newSharing(a.App)
+	return err
+}
+
+// listenNames returns the address of the HTTPS listener, unless it is every address of this
+// machine. An address such as 127.0.0.2 is one of no interface.
+func (a *App) listenNames() (names []string) {
+	for _, d := range a.doors {
+		if d.name != "https" {
+			continue
+		}
+		if at, err := netip.ParseAddrPort(d.listener.Addr().String()); err == nil && !at.Addr().IsUnspecified() {
+			names = append(names, at.Addr().WithZone("").String())
+		}
+	}
+	return names
+}
+
+// kubeconfigServer returns the URL in admin.kubeconfig: HTTPS if there is such a listener,
+// else plain HTTP from this machine.
+func (a *App) kubeconfigServer() string {
+	server := ""
+	for _, d := range a.doors {
+		if d.name == "http" || d.name == "https" {
+			server = localURL(d.name, d.listener.Addr())
+		}
+	}
+	return server
 }
 
 // openDoor listens on the address of a flag. openDoors sets the certificate of HTTPS.

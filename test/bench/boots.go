@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -181,23 +180,16 @@ func (b *bench) stateWrites(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = p.resume() }()
 		servers[name] = p
 	}
-	alone := func(p *process) (float64, error) {
-		if err := p.resume(); err != nil {
-			return 0, err
-		}
-		rate, err := b.wrk(ctx, p, nil)
-		return rate, errors.Join(err, p.pause())
-	}
+	rate := func(p *process) (float64, error) { return b.wrk(ctx, p, nil) }
 	var with, without, ratios []float64
 	for range b.rounds {
-		ours, err := alone(servers["machine"])
+		ours, err := servers["machine"].alone(rate)
 		if err != nil {
 			return err
 		}
-		none, err := alone(servers["operator"])
+		none, err := servers["operator"].alone(rate)
 		if err != nil {
 			return err
 		}

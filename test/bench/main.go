@@ -47,8 +47,8 @@ func main() {
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one load measurement")
 	flag.IntVar(&b.rounds, "rounds", 5, "alternations of a comparison; the median counts")
 	flag.IntVar(&b.hosts, "hosts", 100_000, "hosts in the large store")
-	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, boots, trust, layers, "+
-		"plan, impact, templates, arguments or iscsi")
+	only := flag.String("only", "", "run this part alone: decision, serving, negotiated, writing, boots, trust, "+
+		"layers, plan, impact, templates, arguments or iscsi")
 	flag.IntVar(&b.configs, "configs", 10_000, "configs in the large store")
 	flag.Parse()
 

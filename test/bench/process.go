@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -33,6 +34,7 @@ type process struct {
 }
 
 func (p *process) stop() {
+	_ = p.resume()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	_ = p.cmd.Wait()
 }
@@ -40,6 +42,15 @@ func (p *process) stop() {
 // pause stops the process from running, and resume lets it go on.
 func (p *process) pause() error  { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// alone measures the process while it runs, and pauses it again.
+func (p *process) alone(rate func(*process) (float64, error)) (float64, error) {
+	if err := p.resume(); err != nil {
+		return 0, err
+	}
+	measured, err := rate(p)
+	return measured, errors.Join(err, p.pause())
+}
 
 // resident is the process's resident memory in MB.
 func (p *process) resident() (float64, error) {

@@ -39,13 +39,11 @@ func (b *bench) protectedBoots(ctx context.Context) error {
 		return err
 	}
 	defer with.stop()
-	defer func() { _ = with.resume() }()
 	without, err := b.fleet(ctx, "unprotected", nil)
 	if err != nil {
 		return err
 	}
 	defer without.stop()
-	defer func() { _ = without.resume() }()
 	next := map[*process]int{}
 	return b.takeTurns("boots/s with token, window, encryption and audit: script and config", with, without, ">= 0.97",
 		bootRounds*b.rounds, newHosts, func(p *process) (rate float64, err error) {
@@ -64,14 +62,10 @@ func (b *bench) takeTurns(
 ) error {
 	alone := func(p *process) (measured float64, work time.Duration, err error) {
 		before, err := p.worked()
-		if err == nil {
-			err = p.resume()
-		}
 		if err != nil {
 			return 0, 0, err
 		}
-		measured, err = rate(p)
-		err = errors.Join(err, p.pause())
+		measured, err = p.alone(rate)
 		after, failure := p.worked()
 		return measured, after - before, errors.Join(err, failure)
 	}
@@ -193,13 +187,11 @@ func (b *bench) grantedWrites(ctx context.Context) error {
 		return err
 	}
 	defer with.stop()
-	defer func() { _ = with.resume() }()
 	without, err := b.glowplug(ctx, "administered")
 	if err != nil {
 		return err
 	}
 	defer without.stop()
-	defer func() { _ = without.resume() }()
 	tokens := map[*process]string{}
 	for p, data := range map[*process]string{with: "granted", without: "administered"} {
 		kubeconfig := filepath.Join(b.dir, data, "admin.kubeconfig")
