@@ -28,17 +28,17 @@ var (
 	machineParameters = []string{"mac", "uuid", "ip", "hostname"}
 )
 
-// cleanURI returns a path with its query as far as the parameters are known.
-func cleanURI(uri string, parameters []string) string {
-	path, query, _ := strings.Cut(uri, "?")
-	var kept []string
-	for _, pair := range strings.Split(query, "&") {
+// cleanURI returns a path with a query as far as its parameters are known.
+func cleanURI(path, query string, parameters []string) string {
+	separator := "?"
+	for pair := range strings.SplitSeq(query, "&") {
 		if name, _, _ := strings.Cut(pair, "="); slices.Contains(parameters, name) {
-			kept = append(kept, pair)
+			path += separator + pair
+			separator = "&"
 		}
-	}
-	if len(kept) > 0 {
-		path += "?" + strings.Join(kept, "&")
+		if len(path) > maxURI {
+			break
+		}
 	}
 	return clip(path, maxURI)
 }
@@ -63,7 +63,8 @@ func (s sink) ProcessEvents(events ...*auditinternal.Event) bool {
 func (s sink) clean(e *auditinternal.Event) {
 	e.AuditID = types.UID(clip(string(e.AuditID), 64)) // a client may choose it
 	e.Verb = clip(e.Verb, 16)
-	e.RequestURI = cleanURI(e.RequestURI, apiParameters)
+	path, query, _ := strings.Cut(e.RequestURI, "?")
+	e.RequestURI = cleanURI(path, query, apiParameters)
 	e.UserAgent = clip(e.UserAgent, maxText)
 	e.SourceIPs = addresses(s.from) // the library believes every X-Forwarded-For
 	if ref := e.ObjectRef; ref != nil {

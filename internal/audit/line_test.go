@@ -47,17 +47,17 @@ func TestLineIsThatOfTheLibrary(t *testing.T) {
 		{
 			At: at, Verb: "get", Path: "/api/v1/ignition", Query: "mac=52:54:00:00:00:01&token=x&hostname=\"<>&\xff",
 			Status: 200, Agent: "Ignition/2.14.0", From: netip.MustParseAddr("2001:db8::1"), User: anonymous,
-			Object: &Object{"ignitionconfigs", "rack", "builder", "7"},
+			Object: Object{"ignitionconfigs", "rack", "builder", 7},
 			Host:   "rack/one", FoundBy: "mac", MatchedBy: "labels", Hash: "sha256:abc", Pointer: true,
 		},
 		{
 			At: at, Verb: "login", Path: PathISCSI + "iqn", Status: 403, Failure: " it is \"refused\" \n",
-			User: anonymous, Object: &Object{Resource: "iscsicdroms"}, FoundBy: "address",
+			User: anonymous, Object: Object{Resource: "iscsicdroms"}, FoundBy: "address",
 		},
 		{At: at, Status: 418, User: &user.DefaultInfo{Name: "ann", UID: "1", Groups: []string{"a", "b"}}, Hash: "h"},
 		{
 			At: at, Verb: long, Path: long, Query: "mac=" + long, Agent: long, Failure: long, Status: 503,
-			User: anonymous, Object: &Object{"ignitionconfigs", long, long, "7"},
+			User: anonymous, Object: Object{"ignitionconfigs", long, long, 7},
 		},
 	} {
 		checkLine(t, &a)

@@ -49,8 +49,10 @@ type Trail struct {
 	backend audit.Backend // of requests of users
 	lines   *lines
 	buffer  *buffer // of answers to machines; nil: each is written at once
-	closer  io.Closer
-	stop    chan struct{}
+	// machines are the decisions of the policy on machines without a credential.
+	machines decisions
+	closer   io.Closer
+	stop     chan struct{}
 }
 
 // Open opens the file of a trail, or writes to stdout. The error is that of the path.
@@ -80,7 +82,10 @@ func prepare(path string) error {
 
 // start returns a trail that writes to out.
 func start(out io.WriteCloser, policy *Policy, mode string) *Trail {
-	t := &Trail{policy: policy, lines: &lines{out: out}, closer: out, stop: make(chan struct{})}
+	t := &Trail{
+		policy: policy, lines: &lines{out: out}, closer: out, stop: make(chan struct{}),
+		machines: decisions{known: make(map[asked]decision)},
+	}
 	backend := pluginlog.NewBackend(t.lines, pluginlog.FormatJson, auditv1.SchemeGroupVersion)
 	switch mode {
 	case ModeBlocking:

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,7 +69,7 @@ func TestAnswer(t *testing.T) {
 	a := answer("/api/v1/ignition")
 	a.Query = "mac=52:54:00:00:00:01&token=planted&access_token=planted&hostname=one&planted"
 	a.Host, a.FoundBy, a.MatchedBy, a.Hash = "rack/one", "mac", "name", "sha256:abc"
-	a.Object = &Object{"ignitionconfigs", "rack", "builder", "7"}
+	a.Object = Object{"ignitionconfigs", "rack", "builder", 7}
 	trail.Answered(a)
 	refused := answer("/api/v1/ignition")
 	refused.Status, refused.Failure, refused.User = 403, "the claim does not hold", ann
@@ -103,12 +104,13 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// A policy file can drop boots by their path.
+// A policy file can drop boots by their path, their verb and their user, each time.
 func TestPolicyDropsBoots(t *testing.T) {
-	for rules, want := range map[string]int{
-		`rules: [{level: None, nonResourceURLs: ["/iso/*"]}, {level: RequestResponse}]`: 1,
-		"omitStages: [ResponseComplete]\nrules: [{level: Metadata}]":                    0,
-		`rules: [{level: None, verbs: [get]}, {level: Metadata}]`:                       0,
+	for rules, want := range map[string]string{
+		`rules: [{level: None, nonResourceURLs: ["/iso/*"]}, {level: RequestResponse}]`: "get /ipxe, post /ipxe, get /ipxe by ann",
+		"omitStages: [ResponseComplete]\nrules: [{level: Metadata}]":                    "",
+		`rules: [{level: None, verbs: [get]}, {level: Metadata}]`:                       "post /ipxe",
+		`rules: [{level: None, users: ["system:anonymous"]}, {level: Metadata}]`:        "get /ipxe by ann",
 	} {
 		p, err := load(t, rules)
 		if err != nil {
@@ -116,14 +118,55 @@ func TestPolicyDropsBoots(t *testing.T) {
 		}
 		var out bytes.Buffer
 		trail := start(kept{&out}, p, ModeBatch)
-		trail.Answered(answer("/iso/rack/live.iso"))
-		trail.Answered(answer("/ipxe"))
+		const times = 2
+		for range times {
+			posted, known := answer("/ipxe"), answer("/ipxe")
+			posted.Verb, known.User = "post", ann
+			for _, a := range []*Answer{answer("/iso/rack/live.iso"), answer("/ipxe"), posted, known} {
+				trail.Answered(a)
+			}
+		}
 		if err := closeSoon(t, trail); err != nil {
 			t.Fatal(err)
 		}
-		if got := decoded(t, out.Bytes()); len(got) != want || want > 0 && got[0].RequestURI != "/ipxe" {
-			t.Errorf("%s: %s", rules, out.Bytes())
+		var got []string
+		for _, e := range decoded(t, out.Bytes()) {
+			line := e.Verb + " " + e.RequestURI
+			if e.User.Username == ann.GetName() {
+				line += " by ann"
+			}
+			got = append(got, line)
 		}
+		var twice []string
+		for range times {
+			twice = append(twice, strings.Split(want, ", ")...)
+		}
+		if want == "" {
+			twice = nil
+		}
+		if !slices.Equal(got, twice) {
+			t.Errorf("%s: %q, want %q", rules, got, twice)
+		}
+	}
+}
+
+// A stranger chooses the paths of images: few decisions of the policy are kept, and none on a long path.
+func TestDecisionsAreBounded(t *testing.T) {
+	trail := start(kept{io.Discard}, BuiltIn(ModeBatch), ModeBatch)
+	for i := range 2 * maxDecisions {
+		trail.Answered(answer(fmt.Sprint("/iso/", i)))
+		trail.Answered(answer(fmt.Sprint("/iso/", strings.Repeat("x", maxText), i)))
+		if n := len(trail.machines.known); n > maxDecisions {
+			t.Fatalf("%d decisions are kept", n)
+		}
+	}
+	for which := range trail.machines.known {
+		if len(which.path) > maxText {
+			t.Errorf("a decision on %q is kept", which.path)
+		}
+	}
+	if err := closeSoon(t, trail); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -360,10 +403,13 @@ func BenchmarkAnswered(b *testing.B) {
 			trail := start(kept{io.Discard}, BuiltIn(mode), mode)
 			a := answer("/api/v1/ignition")
 			a.Host, a.FoundBy, a.MatchedBy, a.Hash = "rack/one", "mac", "name", "sha256:abc"
-			a.Object = &Object{"ignitionconfigs", "rack", "builder", "7"}
+			a.Object = Object{"ignitionconfigs", "rack", "builder", 7}
 			b.ReportAllocs()
-			for b.Loop() {
+			for i := 0; b.Loop(); i++ {
 				trail.Answered(a)
+				if trail.buffer != nil && i%(maxBuffered/2) == 0 {
+					trail.buffer.flush() // no line is lost
+				}
 			}
 			_ = trail.Close(b.Context())
 		})

@@ -117,3 +117,20 @@ func TestHide(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkToken(b *testing.B) {
+	key := NewKey([]byte("secret"))
+	token := key.Token("uid-1", at)
+	b.Run("make", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			key.Token("uid-1", at)
+		}
+	})
+	b.Run("check", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			key.Issued("uid-1", token)
+		}
+	})
+}

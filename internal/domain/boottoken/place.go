@@ -37,6 +37,9 @@ func CutPath(segment string) (name, token string) { return cut(segment, inPath) 
 
 // Hide returns a path without the tokens in it.
 func Hide(path string) string {
+	if !strings.Contains(path, inPath) {
+		return path
+	}
 	parts := strings.Split(path, inPath)
 	hidden := parts[0]
 	for _, part := range parts[1:] {

@@ -84,18 +84,19 @@ func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client
 	if isRepeated(&w, &p, client, at) {
 		return p, false, ""
 	}
+	next, use := p, w // a retry, which is frequent, allocates nothing
+	next.Window = &use
 	if boot := bootOf(&p, at); boot != w.Boot {
-		w.Boot, w.Clients = boot, nil
+		use.Boot, use.Clients = boot, nil
 	}
-	w.Fetches++
-	if !w.First.IsValid() {
-		w.First = client
+	use.Fetches++
+	if !use.First.IsValid() {
+		use.First = client
 	}
-	if client.IsValid() && len(w.Clients) < maxClients {
-		w.Clients = append(slices.Clip(w.Clients), client)
+	if client.IsValid() && len(use.Clients) < maxClients {
+		use.Clients = append(slices.Clip(use.Clients), client)
 	}
-	p.Window = &w
-	return p, client != w.First, ""
+	return next, client != use.First, ""
 }
 
 // useWindow returns the use of the provisioning window after a step; nil: none is recorded. The script
@@ -108,10 +109,14 @@ func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.T
 	switch step {
 	case ImageStep, AgainStep:
 		w := windowOf(h, before)
-		if isRearmed(h, before) {
-			w = snapshot.Window{Opened: w.Opened, Token: w.Token}
+		switch {
+		case isRearmed(h, before):
+			return &snapshot.Window{Opened: w.Opened, Token: w.Token}
+		case w.Opened.Equal(before.Window.Opened):
+			return before.Window
 		}
-		return &w
+		next := w
+		return &next
 	case CompleteStep:
 		if before.Window.Closed.IsZero() {
 			w := *before.Window

@@ -3,7 +3,6 @@ package machine
 import (
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 		return
 	}
 	a := &audit.Answer{
-		At: req.At, Verb: strings.ToLower(r.Method), Path: boottoken.Hide(r.URL.Path), Query: r.URL.RawQuery,
+		At: req.At, Verb: verbOf(r.Method), Path: boottoken.Hide(r.URL.Path), Query: r.URL.RawQuery,
 		Agent: r.Header.Get("User-Agent"), From: req.Caller.Addr, Status: w.status, Object: servedObject(res),
 		FoundBy: res.FoundBy,
 	}
@@ -52,19 +51,31 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 	o.record(r, a, req.Caller.Believed)
 }
 
-// servedObject returns the config or the image of an answer; nil: there is none.
-func servedObject(res *result) *audit.Object {
+// verbOf returns the verb of a method.
+func verbOf(method string) string {
+	switch method {
+	case http.MethodGet:
+		return "get"
+	case http.MethodHead:
+		return "head"
+	case http.MethodPost:
+		return "post"
+	}
+	return strings.ToLower(method)
+}
+
+// servedObject returns the config or the image of an answer; the zero value: there is none.
+func servedObject(res *result) audit.Object {
 	if c := res.Config; c != nil {
-		return &audit.Object{
-			Resource: kinds.IgnitionConfigs, Namespace: c.Ref.Namespace, Name: c.Ref.Name,
-			Version: strconv.FormatUint(c.Revision, 10),
+		return audit.Object{
+			Resource: kinds.IgnitionConfigs, Namespace: c.Ref.Namespace, Name: c.Ref.Name, Revision: c.Revision,
 		}
 	}
 	if image, ok := strings.CutPrefix(res.boots, "image "); ok {
 		namespace, name, _ := strings.Cut(image, "/")
-		return &audit.Object{Resource: kinds.ISCSICdroms, Namespace: namespace, Name: name}
+		return audit.Object{Resource: kinds.ISCSICdroms, Namespace: namespace, Name: name}
 	}
-	return nil
+	return audit.Object{}
 }
 
 // An image is read in thousands of requests, of which the audit has the first. It has the next

@@ -26,8 +26,8 @@ func (l *auditLog) record(_ *http.Request, a *audit.Answer, believed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	object := ""
-	if a.Object != nil {
-		object = a.Object.Resource + " " + a.Object.Namespace + "/" + a.Object.Name + "@" + a.Object.Version
+	if o := a.Object; o.Resource != "" {
+		object = fmt.Sprintf("%s %s/%s@%d", o.Resource, o.Namespace, o.Name, o.Revision)
 	}
 	l.lines = append(l.lines, fmt.Sprintf("%s %s %d host=%s object=%s tier=%s hash=%s failure=%t believed=%t", a.Verb,
 		a.Path, a.Status, a.Host, object, a.MatchedBy, a.Hash, a.Failure != "", believed))
@@ -88,7 +88,7 @@ func TestBootsAreAudited(t *testing.T) {
 		{"/iso/g10/live.iso?mac=52-54-00-00-00-02", "bytes=0-3", ""},
 		{"/iso/g10/live.iso?mac=52-54-00-00-00-02", "", ""},
 		{"/iso/g10/live/files/images/rootfs.img?mac=52-54-00-00-00-02", "", "get /iso/g10/live/files/images/rootfs.img 200"},
-		{"/iso/g10/none.iso", "", "get /iso/g10/none.iso 404 host=g10/router object=iscsicdroms g10/none@ tier= hash= failure=true"},
+		{"/iso/g10/none.iso", "", "get /iso/g10/none.iso 404 host=g10/router object=iscsicdroms g10/none@0 tier= hash= failure=true"},
 		{"/iso/g10/none.iso", "", "get /iso/g10/none.iso 404"},
 	} {
 		var header []string

@@ -34,7 +34,7 @@ func (p *Portal) record(l iscsi.Login, host *snapshot.Host, image snapshot.Ref, 
 		a.Host = host.Ref.String()
 	}
 	if image != (snapshot.Ref{}) {
-		a.Object = &audit.Object{Resource: kinds.ISCSICdroms, Namespace: image.Namespace, Name: image.Name}
+		a.Object = audit.Object{Resource: kinds.ISCSICdroms, Namespace: image.Namespace, Name: image.Name}
 	}
 	p.opts.Audit(a)
 }
