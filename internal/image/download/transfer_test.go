@@ -176,6 +176,8 @@ func TestGetThatFails(t *testing.T) {
 		}, nil, "at most"},
 		"no location": {well, func(s *Source) { s.URLs = nil }, "no location"},
 		"no URL":      {well, func(s *Source) { s.URLs = []string{"http://a b/" + secret} }, "it is no URL"},
+		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil,
+			"the server hung up"},
 		"other scheme": {well, func(s *Source) { s.URLs = []string{"file:///etc/passwd"} },
 			"neither an http nor an https URL"},
 	} {
