@@ -266,7 +266,8 @@ func (s *server) namesRemedy(path, bucket, home string) {
 
 // getOrNothing returns an answer without a status while no server listens.
 func getOrNothing(url string) answer {
-	resp, err := http.Get(url)
+	client := http.Client{Timeout: 30 * time.Second}
+	resp, err := client.Get(url)
 	if err != nil {
 		return answer{}
 	}

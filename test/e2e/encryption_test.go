@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const plantedSecret = "planted-secret-58c1"
@@ -74,7 +75,10 @@ spec: {bootMACAddress: "52:54:00:00:00:01", bmc: {address: "redfish://bmc", user
 		given := s.args
 		s.args = args
 		s.launch()
-		if err := s.cmd.Wait(); err == nil || !strings.Contains(s.log.String(), `is encrypted with the key "`+name+`"`) {
+		refusing := time.AfterFunc(time.Minute, func() { _ = s.cmd.Process.Kill() })
+		err := s.cmd.Wait()
+		refusing.Stop()
+		if err == nil || !strings.Contains(s.log.String(), `is encrypted with the key "`+name+`"`) {
 			t.Errorf("%s: %v\n%s", what, err, s.log.String())
 		}
 		s.args = given
