@@ -105,8 +105,9 @@ func TestAnswer(t *testing.T) {
 
 // A policy file can drop boots by their path, their verb and their user, each time.
 func TestPolicyDropsBoots(t *testing.T) {
+	const all = "get /ipxe, post /ipxe, get /ipxe by ann"
 	for rules, want := range map[string]string{
-		`rules: [{level: None, nonResourceURLs: ["/iso/*"]}, {level: RequestResponse}]`: "get /ipxe, post /ipxe, get /ipxe by ann",
+		`rules: [{level: None, nonResourceURLs: ["/iso/*"]}, {level: RequestResponse}]`: all,
 		"omitStages: [ResponseComplete]\nrules: [{level: Metadata}]":                    "",
 		`rules: [{level: None, verbs: [get]}, {level: Metadata}]`:                       "post /ipxe",
 		`rules: [{level: None, users: ["system:anonymous"]}, {level: Metadata}]`:        "get /ipxe by ann",

@@ -132,7 +132,7 @@ func (b *bench) bootsPerSecond(ctx context.Context, p *process) (float64, error)
 
 const (
 	// newHosts boot for the first time in one round, of which there are bootRounds times as many as in other
-	// comparisons: one takes less than a second.
+	// comparisons: one takes about a second.
 	newHosts   = 5_000
 	bootRounds = 2
 	// bootingAtOnce machines boot in parallel: with few of them, most of the time is the wait until that they are

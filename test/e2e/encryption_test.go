@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const plantedSecret = "planted-secret-58c1"
@@ -75,11 +74,8 @@ spec: {bootMACAddress: "52:54:00:00:00:01", bmc: {address: "redfish://bmc", user
 		given := s.args
 		s.args = args
 		s.launch()
-		refusing := time.AfterFunc(time.Minute, func() { _ = s.cmd.Process.Kill() })
-		err := s.cmd.Wait()
-		refusing.Stop()
-		if err == nil || !strings.Contains(s.log.String(), `is encrypted with the key "`+name+`"`) {
-			t.Errorf("%s: %v\n%s", what, err, s.log.String())
+		if code := s.exits(); code == 0 || !strings.Contains(s.log.String(), `is encrypted with the key "`+name+`"`) {
+			t.Errorf("%s: exit code %d\n%s", what, code, s.log.String())
 		}
 		s.args = given
 		if _, err := os.Stat(key); err == nil {

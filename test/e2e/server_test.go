@@ -148,12 +148,18 @@ func (s *server) kill() {
 func (s *server) terminate() int {
 	s.t.Helper()
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	return s.exits()
+}
+
+// exits waits until the server has stopped, and returns the exit code.
+func (s *server) exits() int {
+	s.t.Helper()
 	done := make(chan struct{})
 	go func() { _ = s.cmd.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		s.t.Fatal("did not stop within 30 s of SIGTERM")
+		s.t.Fatal("the server did not stop within 30 s")
 	}
 	return s.cmd.ProcessState.ExitCode()
 }

@@ -76,23 +76,27 @@ func TestPlaces(t *testing.T) {
 func TestAdd(t *testing.T) {
 	const token, added = Placeholder, "?token=" + Placeholder
 	const url = "ignition.config.url="
-	for arg, want := range map[string]string{
-		url + "http://a/api/v1/ignition":                            url + "http://a/api/v1/ignition" + added,
-		url + "${glowplug}/api/v1/ignition?mac=52-54&role=":         url + "${glowplug}/api/v1/ignition" + added + "&mac=52-54&role=",
-		"inst.ks=http://a/api/v1/kickstart":                         "inst.ks=http://a/api/v1/kickstart" + added,
-		`x="http://a/api/v1/kickstart more"`:                        `x="http://a/api/v1/kickstart` + added + ` more"`,
-		"coreos.live.rootfs_url=http://a/iso/g10/live/files/rootfs": "coreos.live.rootfs_url=http://a/iso/g10/live~" + token + "/files/rootfs",
-		"inst.stage2=http://a/iso/g10/live@0123456789ab/files":      "inst.stage2=http://a/iso/g10/live@0123456789ab~" + token + "/files",
-		"root=live:http://a/iso/g10/live.iso?mac=1":                 "root=live:http://a/iso/g10/live~" + token + ".iso?mac=1",
-		"root=live:${glowplug}/iso/g10/live.iso":                    "root=live:${glowplug}/iso/g10/live~" + token + ".iso",
-		"x=http://other.example/api/v1/ignition":                    "",
-		"x=http://other.example/iso/g10/live.iso":                   "",
-		"x=http://a/api/v1/ignitionconfigs":                         "",
-		"x=http://a/api/v1/ignition/sub":                            "",
-		"x=/iso/g10/live.iso":                                       "",
-		"x=http://a/iso/g10":                                        "",
-		"ip=dhcp":                                                   "",
+	for _, c := range []struct{ arg, want string }{
+		{url + "http://a/api/v1/ignition", url + "http://a/api/v1/ignition" + added},
+		{url + "${glowplug}/api/v1/ignition?mac=52-54&role=",
+			url + "${glowplug}/api/v1/ignition" + added + "&mac=52-54&role="},
+		{"inst.ks=http://a/api/v1/kickstart", "inst.ks=http://a/api/v1/kickstart" + added},
+		{`x="http://a/api/v1/kickstart more"`, `x="http://a/api/v1/kickstart` + added + ` more"`},
+		{"coreos.live.rootfs_url=http://a/iso/g10/live/files/rootfs",
+			"coreos.live.rootfs_url=http://a/iso/g10/live~" + token + "/files/rootfs"},
+		{"inst.stage2=http://a/iso/g10/live@0123456789ab/files",
+			"inst.stage2=http://a/iso/g10/live@0123456789ab~" + token + "/files"},
+		{"root=live:http://a/iso/g10/live.iso?mac=1", "root=live:http://a/iso/g10/live~" + token + ".iso?mac=1"},
+		{"root=live:${glowplug}/iso/g10/live.iso", "root=live:${glowplug}/iso/g10/live~" + token + ".iso"},
+		{"x=http://other.example/api/v1/ignition", ""},
+		{"x=http://other.example/iso/g10/live.iso", ""},
+		{"x=http://a/api/v1/ignitionconfigs", ""},
+		{"x=http://a/api/v1/ignition/sub", ""},
+		{"x=/iso/g10/live.iso", ""},
+		{"x=http://a/iso/g10", ""},
+		{"ip=dhcp", ""},
 	} {
+		arg, want := c.arg, c.want
 		if want == "" {
 			want = arg
 		}

@@ -88,7 +88,8 @@ func TestBootsAreAudited(t *testing.T) {
 		{"/iso/g10/live.iso?mac=52-54-00-00-00-02", "bytes=0-3", ""},
 		{"/iso/g10/live.iso?mac=52-54-00-00-00-02", "", ""},
 		{"/iso/g10/live/files/images/rootfs.img?mac=52-54-00-00-00-02", "", "get /iso/g10/live/files/images/rootfs.img 200"},
-		{"/iso/g10/none.iso", "", "get /iso/g10/none.iso 404 host=g10/router object=iscsicdroms g10/none@0 tier= hash= failure=true"},
+		{"/iso/g10/none.iso", "", "get /iso/g10/none.iso 404 host=g10/router object=iscsicdroms g10/none@0 tier= " +
+			"hash= failure=true"},
 		{"/iso/g10/none.iso", "", "get /iso/g10/none.iso 404"},
 	} {
 		var header []string
