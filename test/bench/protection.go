@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// protectedRounds is how many times as many rounds there are as in other comparisons, in each of which the
+	// fleetHosts boot once: one takes two seconds.
+	protectedRounds = 3
+	// bootingAtOnce machines boot in parallel: with few of them, most of the time is the wait until that they are
+	// provisioned is durable.
+	bootingAtOnce = 128
+	// slice is how long a server runs until the other has its turn: much less than the time in which the speed of a
+	// shared machine changes.
+	slice = 50 * time.Millisecond
+	// catchUp is how long a server needs for what it missed during a pause.
+	catchUp = 2 * time.Second
+)
+
+// protection are the annotations of a namespace whose hosts have windows, counts and tokens.
+var protection = map[string]string{
+	"glowplug.dev/provisioning-token":       "true",
+	"glowplug.dev/provisioning-window":      "24h",
+	"glowplug.dev/provisioning-max-fetches": "1000",
+}
+
+// protectedBoots compares boots of machines of two servers: with an audit trail, an encrypted store, windows,
+// counts and tokens, and without.
+func (b *bench) protectedBoots(ctx context.Context) error {
+	trail := filepath.Join(b.dir, "boots.audit")
+	with, err := b.fleet(ctx, "protected", protection, "--encrypt", "--audit-log-path", trail)
+	if err != nil {
+		return err
+	}
+	defer with.stop()
+	without, err := b.fleet(ctx, "unprotected", nil)
+	if err != nil {
+		return err
+	}
+	defer without.stop()
+	both := [2]*process{with, without}
+	var rates, work [2][]float64
+	var ratios []float64
+	for round := range protectedRounds * b.rounds {
+		if err := b.armInTurn(ctx, both, round); err != nil {
+			return err
+		}
+		took, worked, err := b.bootInTurn(ctx, both, round%2)
+		if err != nil {
+			return err
+		}
+		for i := range both {
+			rates[i] = append(rates[i], fleetHosts/took[i].Seconds())
+			work[i] = append(work[i], worked[i].Seconds()*1e6/fleetHosts)
+		}
+		ratios = append(ratios, took[1].Seconds()/took[0].Seconds())
+	}
+	b.add(fmt.Sprintf("boots/s with token, window, encryption and audit: script, config and boot-complete, %d machines "+
+		"in parallel", bootingAtOnce), fmt.Sprintf("%.0f/s, %.0f µs of CPU each", median(rates[0]), median(work[0])),
+		fmt.Sprintf("without %.0f/s, %.0f µs of CPU each", median(rates[1]), median(work[1])),
+		fmt.Sprintf("%.2f", median(ratios)), ">= 0.97")
+	return nil
+}
+
+// armInTurn arms the hosts of two servers, and pauses both once both had time for what they missed during the
+// pause.
+func (b *bench) armInTurn(ctx context.Context, both [2]*process, round int) error {
+	for _, p := range both {
+		if _, err := p.alone(func(*process) (float64, error) { return 0, p.arm(ctx, round) }); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(both[0].resume(), both[1].resume()); err != nil {
+		return err
+	}
+	time.Sleep(catchUp)
+	return errors.Join(both[0].pause(), both[1].pause())
+}
+
+// bootInTurn boots the hosts of two servers, which run a slice of time each while the other is paused, with what
+// makes its requests. turn is the one that begins. It returns how long that took each, and its CPU time.
+func (b *bench) bootInTurn(ctx context.Context, both [2]*process, turn int) (
+	took, worked [2]time.Duration, err error,
+) {
+	var loads [2]*bootLoad
+	for i, p := range both {
+		before, err := p.worked()
+		if err != nil {
+			return took, worked, err
+		}
+		worked[i] = -before
+		if loads[i], err = b.bootAll(ctx, p); err != nil {
+			return took, worked, err
+		}
+		defer loads[i].kill()
+	}
+	for ; ; turn = 1 - turn {
+		l := loads[turn]
+		if l.ended {
+			if turn = 1 - turn; loads[turn].ended {
+				break
+			}
+			l = loads[turn]
+		}
+		ran, err := l.run(slice)
+		if took[turn] += ran; err != nil {
+			return took, worked, err
+		}
+	}
+	for i, p := range both {
+		after, err := p.worked()
+		if err != nil {
+			return took, worked, err
+		}
+		worked[i] += after
+	}
+	return took, worked, nil
+}
+
+// bootLoad is a wrk that boots all hosts of a server once.
+type bootLoad struct {
+	server *process
+	wrk    *process
+	out    *strings.Builder
+	done   chan error
+	ended  bool
+}
+
+// bootAll prepares the load of a server, and pauses it.
+func (b *bench) bootAll(ctx context.Context, server *process) (*bootLoad, error) {
+	script, err := b.bootEach()
+	if err != nil {
+		return nil, err
+	}
+	l := &bootLoad{server: server, out: &strings.Builder{}, done: make(chan error, 1)}
+	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(bootingAtOnce), "-d5m", "-s", script,
+		"http://"+server.addr)
+	cmd.Stdout, cmd.Stderr = l.out, l.out
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	l.wrk = &process{cmd: cmd}
+	go func() { l.done <- cmd.Wait() }()
+	return l, l.wrk.pause()
+}
+
+// run lets the server and its load run for a time, or until all hosts are provisioned, and says how long that was.
+func (l *bootLoad) run(most time.Duration) (ran time.Duration, err error) {
+	began := time.Now()
+	if err := errors.Join(l.server.resume(), unlessDone(l.wrk.resume())); err != nil {
+		return 0, err
+	}
+	select {
+	case err = <-l.done:
+		ran, l.ended = time.Since(began), true
+		if !strings.Contains(l.out.String(), "all hosts are provisioned") {
+			err = fmt.Errorf("wrk did not boot all hosts (%v):\n%s", err, l.out)
+		}
+	case <-time.After(most):
+		err = unlessDone(l.wrk.pause())
+		ran = time.Since(began)
+	}
+	return ran, errors.Join(err, l.server.pause())
+}
+
+// unlessDone leaves out the error that a process has ended, of which done tells.
+func unlessDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+func (l *bootLoad) kill() {
+	if !l.ended {
+		_ = l.wrk.cmd.Process.Kill()
+		<-l.done
+	}
+}
+
+// arm gives each host a new value of its annotation, and waits until the statuses are written.
+func (p *process) arm(ctx context.Context, round int) error {
+	client.CloseIdleConnections() // of before the pause, which the server closes now
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"glowplug.dev/rearm": "%d"}}}`, round)
+	err := parallel(fleetHosts, func(i int) error {
+		url := fmt.Sprintf("http://%s/api/v1/namespaces/bench/baremetalhosts/host-%06d", p.admin, i)
+		return send(ctx, http.MethodPatch, url, patch, http.StatusOK)
+	})
+	for _, kind := range []string{"record", "state"} {
+		if err == nil {
+			_, err = p.settled(ctx, kind)
+		}
+	}
+	return err
+}
+
+// fleet starts a server with hosts that boot with a script of their own, and pauses it.
+func (b *bench) fleet(
+	ctx context.Context, data string, annotations map[string]string, args ...string,
+) (*process, error) {
+	all := map[string]string{"glowplug.dev/ipxe": "echo {{.MAC}} token {{.Token}} end\n{{.Sanboot}}"}
+	for key, value := range annotations {
+		all[key] = value
+	}
+	namespace, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "bench", "annotations": all}})
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.booters(ctx, data, fleetHosts, namespace, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.pause(); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// bootEach makes the requests of hosts that boot once each: the script, then the config with the token in the
+// script, and boot-complete.
+func (b *bench) bootEach() (file string, err error) {
+	lua := fmt.Sprintf(`local n, last, configs, complete, ready, asked, headers = 0, %d, 0, 0, {}, {}, {}
+local total = last - n - 2 -- wrk calls request once for nothing
+local function ask(method, path, host, query)
+  local high, low = math.floor(host / 256), host %% 256
+  headers['X-Forwarded-For'] = string.format('10.1.%%d.%%d', high, low)
+  return wrk.format(method, string.format('%%s?mac=52:54:00:00:%%02x:%%02x%%s', path, high, low, query), headers)
+end
+request = function()
+  local next = table.remove(ready)
+  if next then
+    table.insert(asked, next[1])
+    return ask('GET', '/api/v1/ignition', next[1], next[2])
+  end
+  -- An answer with a config does not say whose it is: a host is complete once many later ones have theirs.
+  if #asked > 0 and (configs > complete + %d or configs >= total) then
+    complete = complete + 1
+    return ask('POST', '/api/v1/boot-complete', table.remove(asked, 1), '')
+  end
+  if n == last then return wrk.format('GET', '/boot.ipxe') end
+  n = n + 1
+  return ask('GET', '/ipxe', n - 1, '')
+end
+local ended = 0
+response = function(status, headers, body)
+  local high, low, token = body:match('echo 52:54:00:00:(%%x%%x):(%%x%%x) token (%%S*) ?end')
+  if high then
+    local query = #token == 32 and '&token=' .. token or ''
+    table.insert(ready, {tonumber(high, 16) * 256 + tonumber(low, 16), query})
+  elseif body:sub(1, 12) == '{"ignition":' then
+    configs = configs + 1
+  elseif body:find('is provisioned', 1, true) then
+    ended = ended + 1
+    if ended == total then
+      print('all hosts are provisioned')
+      io.stdout:flush()
+      os.exit(0)
+    end
+  end
+end
+`, fleetHosts, 4*bootingAtOnce)
+	file = filepath.Join(b.dir, "boots.lua")
+	return file, os.WriteFile(file, []byte(lua), 0o644)
+}
