@@ -44,10 +44,23 @@ type Answer struct {
 	// Status is an HTTP status. Failure is the reason of a refusal.
 	Status  int
 	Failure string
+	// Host is the host that was answered; its zero value: there is none.
+	Host Name
 	// The values of annotations; "": there is none.
-	Host, FoundBy, MatchedBy, Hash string
+	FoundBy, MatchedBy, Hash string
 	// Pointer is true for a config that only refers the machine to HTTPS.
 	Pointer bool
+}
+
+// Name is the namespace and the name of an object.
+type Name struct{ Namespace, Name string }
+
+// String is namespace/name; "": there is none.
+func (n Name) String() string {
+	if n == (Name{}) {
+		return ""
+	}
+	return n.Namespace + "/" + n.Name
 }
 
 // Object names an object of the API, and its revision; 0: that is not known.
@@ -58,8 +71,19 @@ type Object struct {
 
 var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// Answered records an answer to a machine, unless the policy drops it.
+// Answered records an answer to a machine, unless the policy drops it. Its texts must not change later.
 func (t *Trail) Answered(a *Answer) {
+	if t.buffer != nil {
+		t.buffer.add(a)
+		return
+	}
+	if line := t.appendAnswer(nil, a, time.Now()); len(line) > 0 {
+		writeLines(t.lines, line)
+	}
+}
+
+// appendAnswer appends the line of an answer, unless the policy drops it.
+func (t *Trail) appendAnswer(b []byte, a *Answer, at time.Time) []byte {
 	if a.User == nil {
 		a.User = anonymous
 	}
@@ -67,12 +91,8 @@ func (t *Trail) Answered(a *Answer) {
 	d := t.machines.decision(t.policy, a)
 	audit.ObservePolicyLevel(ctx, d.level)
 	if d.drops {
-		return
+		return b
 	}
 	audit.ObserveEvent(ctx)
-	if t.buffer == nil {
-		writeLines(t.lines, appendLine(nil, a, time.Now()))
-		return
-	}
-	t.buffer.add(a)
+	return appendLine(b, a, at)
 }

@@ -30,17 +30,23 @@ var (
 
 // cleanURI returns a path with a query as far as its parameters are known.
 func cleanURI(path, query string, parameters []string) string {
-	separator := "?"
+	return string(appendURI(nil, path, query, parameters))
+}
+
+// appendURI is cleanURI that appends to b, which is empty.
+func appendURI(b []byte, path, query string, parameters []string) []byte {
+	b = append(b, path...)
+	separator := byte('?')
 	for pair := range strings.SplitSeq(query, "&") {
 		if name, _, _ := strings.Cut(pair, "="); slices.Contains(parameters, name) {
-			path += separator + pair
-			separator = "&"
+			b = append(append(b, separator), pair...)
+			separator = '&'
 		}
-		if len(path) > maxURI {
-			break
+		if len(b) > maxURI {
+			return []byte(clip(string(b), maxURI))
 		}
 	}
-	return clip(path, maxURI)
+	return b
 }
 
 // sink bounds and cleans the events of one request of the API.

@@ -19,7 +19,9 @@ func appendLine(b []byte, a *Answer, now time.Time) []byte {
 	b = append(b, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"`...)
 	b = appendID(b)
 	b = append(b, `","stage":"ResponseComplete"`...)
-	b = appendText(b, `,"requestURI":`, cleanURI(a.Path, a.Query, machineParameters))
+	var room [2 * maxText]byte // more than a machine's URI usually takes
+	b = append(b, `,"requestURI":`...)
+	b, _ = jsontext.AppendQuote(b, appendURI(room[:0], a.Path, a.Query, machineParameters))
 	b = appendText(b, `,"verb":`, clip(a.Verb, 16))
 	b = appendUser(b, a)
 	if a.From.IsValid() {
@@ -102,7 +104,7 @@ func appendAnnotations(b []byte, a *Answer) []byte {
 		isPointer = "true"
 	}
 	for _, annotation := range [...]struct{ key, value string }{ // in the order of the keys
-		{AnnotationHash, a.Hash}, {AnnotationFoundBy, a.FoundBy}, {AnnotationHost, a.Host},
+		{AnnotationHash, a.Hash}, {AnnotationFoundBy, a.FoundBy}, {AnnotationHost, a.Host.String()},
 		{AnnotationMatchedBy, a.MatchedBy}, {AnnotationPointer, isPointer},
 	} {
 		if annotation.value == "" {

@@ -48,7 +48,7 @@ func TestLineIsThatOfTheLibrary(t *testing.T) {
 			At: at, Verb: "get", Path: "/api/v1/ignition", Query: "mac=52:54:00:00:00:01&token=x&hostname=\"<>&\xff",
 			Status: 200, Agent: "Ignition/2.14.0", From: netip.MustParseAddr("2001:db8::1"), User: anonymous,
 			Object: Object{"ignitionconfigs", "rack", "builder", 7},
-			Host:   "rack/one", FoundBy: "mac", MatchedBy: "labels", Hash: "sha256:abc", Pointer: true,
+			Host:   Name{"rack", "one"}, FoundBy: "mac", MatchedBy: "labels", Hash: "sha256:abc", Pointer: true,
 		},
 		{
 			At: at, Verb: "login", Path: PathISCSI + "iqn", Status: 403, Failure: " it is \"refused\" \n",
@@ -71,7 +71,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, verb, path, query, agent, failure string, status uint8) {
 		checkLine(t, &Answer{
 			At: time.Unix(1, 0), Verb: verb, Path: path, Query: query, Agent: agent, Failure: failure,
-			Status: 200 + int(status), User: anonymous, Host: clip(agent, 64),
+			Status: 200 + int(status), User: anonymous, Host: Name{"rack", clip(agent, 64)},
 		})
 	})
 }

@@ -48,7 +48,7 @@ type Trail struct {
 	policy  *Policy
 	backend audit.Backend // of requests of users
 	lines   *lines
-	buffer  *buffer // of answers to machines; nil: each is written at once
+	buffer  *buffer // of answers to machines; nil: the line of each is written at once
 	// machines are the decisions of the policy on machines without a credential.
 	machines decisions
 	closer   io.Closer
@@ -97,7 +97,7 @@ func start(out io.WriteCloser, policy *Policy, mode string) *Trail {
 		}
 		// kube-apiserver has these options for its log in this mode.
 		backend = buffered.NewBackend(backend, buffered.BatchConfig{BufferSize: size, MaxBatchSize: 1})
-		t.buffer = newBuffer(t.lines, t.stop)
+		t.buffer = newBuffer(t.lines, t.appendAnswer, t.stop)
 	}
 	t.backend = backend
 	_ = t.backend.Run(t.stop) // neither backend has an error

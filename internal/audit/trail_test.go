@@ -67,7 +67,7 @@ func TestAnswer(t *testing.T) {
 	}
 	a := answer("/api/v1/ignition")
 	a.Query = "mac=52:54:00:00:00:01&token=planted&access_token=planted&hostname=one&planted"
-	a.Host, a.FoundBy, a.MatchedBy, a.Hash = "rack/one", "mac", "name", "sha256:abc"
+	a.Host, a.FoundBy, a.MatchedBy, a.Hash = Name{"rack", "one"}, "mac", "name", "sha256:abc"
 	a.Object = Object{"ignitionconfigs", "rack", "builder", 7}
 	trail.Answered(a)
 	refused := answer("/api/v1/ignition")
@@ -148,9 +148,11 @@ func TestDecisionsAreBounded(t *testing.T) {
 	for i := range 2 * maxDecisions {
 		trail.Answered(answer(fmt.Sprint("/iso/", i)))
 		trail.Answered(answer(fmt.Sprint("/iso/", strings.Repeat("x", maxText), i)))
+		trail.machines.mu.Lock()
 		if n := len(trail.machines.known); n > maxDecisions {
 			t.Fatalf("%d decisions are kept", n)
 		}
+		trail.machines.mu.Unlock()
 	}
 	for which := range trail.machines.known {
 		if len(which.path) > maxText {
@@ -394,7 +396,7 @@ func BenchmarkAnswered(b *testing.B) {
 		b.Run(mode, func(b *testing.B) {
 			trail := start(kept{io.Discard}, BuiltIn(mode), mode)
 			a := answer("/api/v1/ignition")
-			a.Host, a.FoundBy, a.MatchedBy, a.Hash = "rack/one", "mac", "name", "sha256:abc"
+			a.Host, a.FoundBy, a.MatchedBy, a.Hash = Name{"rack", "one"}, "mac", "name", "sha256:abc"
 			a.Object = Object{"ignitionconfigs", "rack", "builder", 7}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

@@ -34,9 +34,15 @@ type Key struct {
 	macs sync.Pool
 }
 
+// mac makes hashes, in memory of its own.
+type mac struct {
+	hash.Hash
+	message, sum []byte
+}
+
 // NewKey returns the key with a secret, which all servers of a store share.
 func NewKey(secret []byte) *Key {
-	return &Key{sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
+	return &Key{sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, secret)} }}}
 }
 
 // Token returns the token of the boot of a host, by the UID of its object, that began at a time, in whole
@@ -44,32 +50,39 @@ func NewKey(secret []byte) *Key {
 func (k *Key) Token(uid string, issued time.Time) string {
 	var seconds [8]byte
 	binary.BigEndian.PutUint64(seconds[:], uint64(issued.Unix()))
-	at := seconds[8-timeBytes:]
-	return encoding.EncodeToString(append(at[:timeBytes:timeBytes], k.hash(uid, at)...))
+	var raw [timeBytes + hashBytes]byte
+	copy(raw[:], seconds[8-timeBytes:])
+	k.hash((*[hashBytes]byte)(raw[timeBytes:]), uid, raw[:timeBytes])
+	return encoding.EncodeToString(raw[:])
 }
 
-// hash returns the hash of the encoded time of an issue.
-func (k *Key) hash(uid string, at []byte) []byte {
-	mac := k.macs.Get().(hash.Hash)
-	defer k.macs.Put(mac)
-	mac.Reset()
-	mac.Write(at) // of a fixed length
-	mac.Write([]byte(uid))
-	return mac.Sum(nil)[:hashBytes]
+// hash gives the hash of the encoded time of an issue.
+func (k *Key) hash(result *[hashBytes]byte, uid string, at []byte) {
+	m := k.macs.Get().(*mac)
+	defer k.macs.Put(m)
+	m.message = append(append(m.message[:0], at...), uid...) // the time has a fixed length
+	m.Reset()
+	m.Write(m.message)
+	m.sum = m.Sum(m.sum[:0])
+	copy(result[:], m.sum)
 }
 
 // Issued returns the time at which a token of a host was issued; ok is false where it is no token of it.
 func (k *Key) Issued(uid, token string) (issued time.Time, ok bool) {
-	raw, err := encoding.DecodeString(token)
-	if err != nil || !IsToken(token) {
+	if !IsToken(token) {
 		return time.Time{}, false
 	}
-	at := raw[:timeBytes]
-	if !hmac.Equal(raw[timeBytes:], k.hash(uid, at)) {
+	var raw [timeBytes + hashBytes]byte
+	if _, err := encoding.Decode(raw[:], []byte(token)); err != nil {
 		return time.Time{}, false
 	}
-	seconds := binary.BigEndian.Uint64(append(make([]byte, 8-timeBytes), at...))
-	return time.Unix(int64(seconds), 0).UTC(), true
+	var want [hashBytes]byte
+	if k.hash(&want, uid, raw[:timeBytes]); !hmac.Equal(raw[timeBytes:], want[:]) {
+		return time.Time{}, false
+	}
+	var seconds [8]byte
+	copy(seconds[8-timeBytes:], raw[:])
+	return time.Unix(int64(binary.BigEndian.Uint64(seconds[:])), 0).UTC(), true
 }
 
 // IsToken reports whether a text has the form of a token.

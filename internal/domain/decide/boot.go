@@ -141,11 +141,11 @@ func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
 		return nil
 	}
 	limits := b.Limits
-	p, began := Advance(b.Host, b.Progress, scriptStep(q.req.Again), q.req.At)
-	if !began { // who has received the config in this boot may receive it again
-		limits.MaxFetches = 0
+	if !beginsBoot(b.Progress, scriptStep(q.req.Again), q.req.At) {
+		limits.MaxFetches = 0 // who has received the config in this boot may receive it again
 	}
-	if closed := Closed(b.Host, p, limits, netip.Addr{}, q.req.At); closed != "" {
+	w := scriptWindow(b.Host, &b.Progress)
+	if closed := whyClosed(&w, &b.Progress, limits, netip.Addr{}, q.req.At); closed != "" {
 		return fault.New(fault.Unavailable, "no config is served: "+closed+armAgain)
 	}
 	return nil

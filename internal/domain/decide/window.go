@@ -41,13 +41,20 @@ func windowOf(h *snapshot.Host, p *snapshot.Progress) snapshot.Window {
 // "": they do not. An invalid client is not known, and counts as a new one.
 func Closed(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time) string {
 	w := windowOf(h, &p)
+	return whyClosed(&w, &p, limits, client, at)
+}
+
+// whyClosed is Closed for the use of a window.
+func whyClosed(
+	w *snapshot.Window, p *snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time,
+) string {
 	end := w.Opened.Add(limits.Window)
 	switch {
 	case limits.Window > 0 && !w.Closed.IsZero():
 		return "its provisioning window is closed: the machine is provisioned"
 	case limits.Window > 0 && at.After(end):
 		return "its provisioning window of " + limits.Window.String() + " ended at " + end.UTC().Format(time.RFC3339)
-	case limits.MaxFetches > 0 && w.Fetches >= limits.MaxFetches && !isRepeated(&w, &p, client, at):
+	case limits.MaxFetches > 0 && w.Fetches >= limits.MaxFetches && !isRepeated(w, p, client, at):
 		return "its maxFetches of " + strconv.FormatInt(limits.MaxFetches, 10) + " is used up since " +
 			w.Opened.UTC().Format(time.RFC3339)
 	}
@@ -77,10 +84,10 @@ func bootOf(p *snapshot.Progress, at time.Time) int64 {
 func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client netip.Addr, at time.Time) (
 	next snapshot.Progress, isSecond bool, closed string,
 ) {
-	if closed = Closed(h, p, limits, client, at); closed != "" {
+	w := windowOf(h, &p)
+	if closed = whyClosed(&w, &p, limits, client, at); closed != "" {
 		return p, false, closed
 	}
-	w := windowOf(h, &p)
 	if isRepeated(&w, &p, client, at) {
 		return p, false, ""
 	}
@@ -99,23 +106,29 @@ func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client
 	return next, client != use.First, ""
 }
 
-// useWindow returns the use of the provisioning window after a step; nil: none is recorded. The script
-// that follows a new value of the annotation begins another window, also where an installation that
+// scriptWindow returns the use of the provisioning window once the machine of a host that is armed has its script.
+// The script that follows a new value of the annotation begins another window, also where an installation that
 // ended meanwhile has closed the present one.
+func scriptWindow(h *snapshot.Host, before *snapshot.Progress) snapshot.Window {
+	w := windowOf(h, before)
+	if isRearmed(h, before) {
+		return snapshot.Window{Opened: w.Opened, Token: w.Token}
+	}
+	return w
+}
+
+// useWindow returns the use of the provisioning window after a step; nil: none is recorded.
 func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.Time) *snapshot.Window {
 	if before.Window == nil {
 		return nil
 	}
 	switch step {
 	case ImageStep, AgainStep:
-		w := windowOf(h, before)
-		switch {
-		case isRearmed(h, before):
-			return &snapshot.Window{Opened: w.Opened, Token: w.Token}
-		case w.Opened.Equal(before.Window.Opened):
-			return before.Window
+		w := scriptWindow(h, before)
+		if sameWindow(&w, before.Window) {
+			break
 		}
-		next := w
+		next := w // a repeated script allocates nothing
 		return &next
 	case CompleteStep:
 		if before.Window.Closed.IsZero() {

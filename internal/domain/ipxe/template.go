@@ -14,6 +14,8 @@ const (
 	MaxTemplate = 64 << 10
 	// maxOutput bounds its output, in bytes.
 	maxOutput = 1 << 20
+	// usualValues is how much longer the output usually is than the script, in bytes.
+	usualValues = 256
 )
 
 // Machine has the facts for an operator's script. Each value becomes one word: characters
@@ -61,7 +63,10 @@ var allowedFunctions = map[string]bool{
 }
 
 // Template is a checked operator's script.
-type Template struct{ template *template.Template }
+type Template struct {
+	template *template.Template
+	size     int // of its source, in bytes
+}
 
 // ParseTemplate checks a Go text/template for an iPXE script. Its time is bounded: it
 // ranges over .Labels alone, not within a range, and has no functions that build text. A
@@ -83,7 +88,7 @@ func ParseTemplate(source string) (*Template, error) {
 	if err := check(false, t.Root); err != nil {
 		return nil, err
 	}
-	parsed := &Template{t}
+	parsed := &Template{t, len(source)}
 	if _, err := parsed.Render(Machine{Labels: map[string]string{"role": "example"}}); err != nil {
 		return nil, err
 	}
@@ -153,6 +158,7 @@ func namesLabels(pipe *parse.PipeNode) bool {
 // begin with it.
 func (t *Template) Render(m Machine) (string, error) {
 	out := &bounded{}
+	out.Grow(t.size + usualValues)
 	if err := t.template.Execute(out, m.escaped()); err != nil {
 		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
 	}

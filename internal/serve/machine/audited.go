@@ -39,7 +39,7 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 		FoundBy: res.FoundBy,
 	}
 	if res.Host != nil {
-		a.Host = res.Host.Ref.String()
+		a.Host = audit.Name(res.Host.Ref)
 	}
 	if res.Tier != match.None {
 		a.MatchedBy = res.Tier.String()

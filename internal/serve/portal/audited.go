@@ -31,7 +31,7 @@ func (p *Portal) record(l iscsi.Login, host *snapshot.Host, image snapshot.Ref, 
 		a.Failure = err.Error()
 	}
 	if host != nil {
-		a.Host = host.Ref.String()
+		a.Host = audit.Name(host.Ref)
 	}
 	if image != (snapshot.Ref{}) {
 		a.Object = audit.Object{Resource: kinds.ISCSICdroms, Namespace: image.Namespace, Name: image.Name}

@@ -103,6 +103,8 @@ type Log struct {
 
 	// appending is held while a message is written, so that there is one at a time.
 	appending sync.Mutex
+	// message has the memory for that message.
+	message []byte
 
 	mu sync.Mutex
 	js jetstream.JetStream // nil until the log was opened

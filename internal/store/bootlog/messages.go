@@ -66,11 +66,12 @@ func (l *Log) publish(ctx context.Context, records []Record) (n int, err error) 
 			h.base = r.After - last
 		}
 	}
-	message := appendHeader(nil, h)
+	message := appendHeader(l.message[:0], h)
 	for n < len(records) && len(message) < maxMessage {
 		message = appendRecord(message, h, &records[n])
 		n++
 	}
+	l.message = message
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -193,16 +194,19 @@ func appendWindow(b []byte, w *snapshot.Window) []byte {
 	b = append(b, 1)
 	b = appendTime(appendTime(appendTime(b, w.Opened), w.Closed), w.Token)
 	b = binary.AppendVarint(binary.AppendVarint(b, w.Fetches), w.Boot)
-	first := ""
-	if w.First.IsValid() {
-		first = w.First.String()
-	}
-	b = appendString(b, first)
+	b = appendAddr(b, w.First)
 	b = binary.AppendUvarint(b, uint64(len(w.Clients)))
 	for _, client := range w.Clients {
-		b = appendString(b, client.String())
+		b = appendAddr(b, client)
 	}
 	return b
+}
+
+// appendAddr writes an address as text; none is "".
+func appendAddr(b []byte, addr netip.Addr) []byte {
+	var room [64]byte
+	text := addr.AppendTo(room[:0])
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 func readMessage(data []byte) (header, []Record, error) {
