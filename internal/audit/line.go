@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // appendLine appends the line of an answer: an Event of audit.k8s.io/v1, in the form in which the library writes
@@ -23,7 +24,11 @@ func appendLine(b []byte, a *Answer, now time.Time) []byte {
 	b = append(b, `,"requestURI":`...)
 	b, _ = jsontext.AppendQuote(b, appendURI(room[:0], a.Path, a.Query, machineParameters))
 	b = appendText(b, `,"verb":`, clip(a.Verb, 16))
-	b = appendUser(b, a)
+	if a.User == anonymous {
+		b = append(b, anonymousUser...)
+	} else {
+		b = appendUser(b, a.User)
+	}
 	if a.From.IsValid() {
 		b = append(b, `,"sourceIPs":["`...)
 		b = a.From.AppendTo(b)
@@ -58,17 +63,20 @@ func appendID(b []byte) []byte {
 	return hex.AppendEncode(b, id[10:])
 }
 
-func appendUser(b []byte, a *Answer) []byte {
-	b = appendText(b, `,"user":{"username":`, a.User.GetName())
-	b = appendFilled(b, `,"uid":`, a.User.GetUID())
-	for i, group := range a.User.GetGroups() {
+// anonymousUser is the user of almost all lines.
+var anonymousUser = appendUser(nil, anonymous)
+
+func appendUser(b []byte, u user.Info) []byte {
+	b = appendText(b, `,"user":{"username":`, u.GetName())
+	b = appendFilled(b, `,"uid":`, u.GetUID())
+	for i, group := range u.GetGroups() {
 		key := `,`
 		if i == 0 {
 			key = `,"groups":[`
 		}
 		b = appendText(b, key, group)
 	}
-	if len(a.User.GetGroups()) > 0 {
+	if len(u.GetGroups()) > 0 {
 		b = append(b, ']')
 	}
 	return append(b, '}')
