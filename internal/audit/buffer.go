@@ -60,7 +60,8 @@ func newBuffer(
 	out io.Writer, line func(b []byte, a *Answer, at time.Time) []byte, stop <-chan struct{},
 ) *buffer {
 	b := &buffer{
-		out: out, line: line, wake: make(chan struct{}, 1), done: make(chan struct{}), answers: make([]sent, 0, batchSize),
+		out: out, line: line, answers: make([]sent, 0, batchSize),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go b.run(stop)
 	return b
