@@ -89,11 +89,11 @@ func auditOfAPI(a *App) api.Audit {
 }
 
 // auditOfBoots returns the audit of answers to machines; nil: there is none.
-func auditOfBoots(a *App) func(*http.Request, *audit.Answer, bool) {
+func auditOfBoots(a *App) func(*http.Request, audit.Answer, bool) {
 	if a.trail == nil {
 		return nil
 	}
-	return func(r *http.Request, answer *audit.Answer, believed bool) {
+	return func(r *http.Request, answer audit.Answer, believed bool) {
 		if believed {
 			answer.User = a.api.User(r)
 		}
@@ -102,7 +102,7 @@ func auditOfBoots(a *App) func(*http.Request, *audit.Answer, bool) {
 }
 
 // auditOfLogins returns the audit of iSCSI logins; nil: there is none.
-func auditOfLogins(a *App) func(*audit.Answer) {
+func auditOfLogins(a *App) func(audit.Answer) {
 	if a.trail == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -72,27 +73,33 @@ type Object struct {
 var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
 // Answered records an answer to a machine, unless the policy drops it. Its texts must not change later.
-func (t *Trail) Answered(a *Answer) {
-	if t.buffer != nil {
-		t.buffer.add(a)
-		return
-	}
-	if line := t.appendAnswer(nil, a, time.Now()); len(line) > 0 {
-		writeLines(t.lines, line)
-	}
-}
-
-// appendAnswer appends the line of an answer, unless the policy drops it.
-func (t *Trail) appendAnswer(b []byte, a *Answer, at time.Time) []byte {
+func (t *Trail) Answered(a Answer) {
 	if a.User == nil {
 		a.User = anonymous
 	}
-	ctx := context.Background()
-	d := t.machines.decision(t.policy, a)
-	audit.ObservePolicyLevel(ctx, d.level)
-	if d.drops {
-		return b
+	d := t.machines.decision(t.policy, &a)
+	if d.drops { // before anything is kept: what nobody wants takes no room
+		audit.ObservePolicyLevel(context.Background(), d.level)
+		return
 	}
-	audit.ObserveEvent(ctx)
-	return appendLine(b, a, at)
+	if t.buffer != nil {
+		t.buffer.add(&a, d.level)
+		return
+	}
+	observe(d.level)
+	writeLines(t.lines, appendLine(nil, &a, time.Now()))
+}
+
+// observe counts an event in the metrics of the library.
+func observe(level auditinternal.Level) {
+	audit.ObservePolicyLevel(context.Background(), level)
+	audit.ObserveEvent(context.Background())
+}
+
+// clean leaves out what a line does not have, where that is much: a stranger chooses these texts.
+func (a *Answer) clean() {
+	if len(a.Path)+len(a.Query) > usualURI {
+		a.Path, a.Query = cleanURI(a.Path, a.Query, machineParameters), ""
+	}
+	a.Agent = clip(a.Agent, maxText)
 }

@@ -26,24 +26,24 @@ var pieces = sync.Pool{New: func() any {
 	return &p
 }}
 
-// batchSize is the number of answers whose lines are made in one go: many lines after each other take a quarter of
-// the time of as many lines between the other work of requests. Each keeps the memory of its request until then.
+// batchSize is the number of answers whose lines are made in one go: many lines after each other take half of the
+// time of as many lines between the other work of requests. Each keeps the memory of its request until then.
 const batchSize = 64
 
 // errFull is the library's error of a buffer that is full.
 var errFull = errors.New("audit buffer queue blocked")
 
-// sent is an answer and the time at which it was given.
+// sent is an answer, the time at which it was given, and what the policy says of it.
 type sent struct {
 	Answer
-	at time.Time
+	at    time.Time
+	level auditinternal.Level
 }
 
 // buffer has the answers that wait to be written. No answer waits for the writer: answers that do not fit
 // are lost, and counted like those of the library's buffer.
 type buffer struct {
 	out  io.Writer
-	line func(b []byte, a *Answer, at time.Time) []byte
 	wake chan struct{}
 	done chan struct{}
 
@@ -54,27 +54,24 @@ type buffer struct {
 	n, writing int
 }
 
-// newBuffer makes a buffer that writes until stop is closed, and then what is left; then it closes done. line
-// appends the line of an answer, or nothing.
-func newBuffer(
-	out io.Writer, line func(b []byte, a *Answer, at time.Time) []byte, stop <-chan struct{},
-) *buffer {
+// newBuffer makes a buffer that writes until stop is closed, and then what is left; then it closes done.
+func newBuffer(out io.Writer, stop <-chan struct{}) *buffer {
 	b := &buffer{
-		out: out, line: line, answers: make([]sent, 0, batchSize),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		out: out, answers: make([]sent, 0, batchSize), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go b.run(stop)
 	return b
 }
 
-// add adds a copy of an answer.
-func (b *buffer) add(a *Answer) {
+// add adds a copy of an answer, whose texts are cleaned first: the lines of others are made while the lock is held.
+func (b *buffer) add(a *Answer, level auditinternal.Level) {
+	a.clean()
 	b.mu.Lock()
 	full := b.n+b.writing >= maxBuffered
 	if !full {
 		b.answers = b.answers[:len(b.answers)+1]
 		last := &b.answers[len(b.answers)-1]
-		last.Answer, last.at = *a, time.Now()
+		last.Answer, last.at, last.level = *a, time.Now(), level
 		b.n++
 	}
 	first := b.n == 1
@@ -84,6 +81,7 @@ func (b *buffer) add(a *Answer) {
 	b.mu.Unlock()
 	switch {
 	case full:
+		observe(level)
 		lose(buffered.PluginName, errFull, 1)
 	case first:
 		select {
@@ -117,10 +115,8 @@ func (b *buffer) run(stop <-chan struct{}) {
 func (b *buffer) makeLinesLocked() {
 	for i := range b.answers {
 		last := b.lastLocked()
-		size := len(*last)
-		if *last = b.line(*last, &b.answers[i].Answer, b.answers[i].at); len(*last) == size {
-			b.n--
-		}
+		*last = appendLine(*last, &b.answers[i].Answer, b.answers[i].at)
+		observe(b.answers[i].level)
 	}
 	clear(b.answers)
 	b.answers = b.answers[:0]

@@ -14,6 +14,7 @@ import (
 // Bounds of an event: the buffer holds many of them, and a stranger chooses its texts.
 const (
 	maxURI    = 1024
+	usualURI  = 512 // of a machine, at most
 	maxText   = 256
 	maxBodies = 100 << 10 // of the request and the response together, as the library's plugin truncate has it
 )

@@ -20,7 +20,7 @@ func appendLine(b []byte, a *Answer, now time.Time) []byte {
 	b = append(b, `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"`...)
 	b = appendID(b)
 	b = append(b, `","stage":"ResponseComplete"`...)
-	var room [2 * maxText]byte // more than a machine's URI usually takes
+	var room [usualURI]byte
 	b = append(b, `,"requestURI":`...)
 	b, _ = jsontext.AppendQuote(b, appendURI(room[:0], a.Path, a.Query, machineParameters))
 	b = appendText(b, `,"verb":`, clip(a.Verb, 16))

@@ -97,7 +97,7 @@ func start(out io.WriteCloser, policy *Policy, mode string) *Trail {
 		}
 		// kube-apiserver has these options for its log in this mode.
 		backend = buffered.NewBackend(backend, buffered.BatchConfig{BufferSize: size, MaxBatchSize: 1})
-		t.buffer = newBuffer(t.lines, t.appendAnswer, t.stop)
+		t.buffer = newBuffer(t.lines, t.stop)
 	}
 	t.backend = backend
 	_ = t.backend.Run(t.stop) // neither backend has an error

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	)
 }
 
-func answer(path string) *Answer {
-	return &Answer{At: time.Now(), Verb: "get", Path: path, From: netip.MustParseAddr("192.0.2.1"), Status: 200}
+func answer(path string) Answer {
+	return Answer{At: time.Now(), Verb: "get", Path: path, From: netip.MustParseAddr("192.0.2.1"), Status: 200}
 }
 
 // decoded returns the events of a trail.
@@ -121,7 +121,7 @@ func TestPolicyDropsBoots(t *testing.T) {
 		for range 2 {
 			posted, known := answer("/ipxe"), answer("/ipxe")
 			posted.Verb, known.User = "post", ann
-			for _, a := range []*Answer{answer("/iso/rack/live.iso"), answer("/ipxe"), posted, known} {
+			for _, a := range []Answer{answer("/iso/rack/live.iso"), answer("/ipxe"), posted, known} {
 				trail.Answered(a)
 			}
 		}
@@ -240,6 +240,56 @@ func TestBlockedWriterDelaysNothing(t *testing.T) {
 	}
 	close(out.release)
 	trail.backend.Shutdown()
+}
+
+// What the policy drops takes no room from what it does not, also while the writer blocks, and is never lost.
+func TestDroppedAnswersTakeNoRoom(t *testing.T) {
+	p, err := load(t, `rules: [{level: None, nonResourceURLs: ["/iso/*"]}, {level: Metadata}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := stuck{make(chan struct{})}
+	trail := start(out, p, ModeBatch)
+	before := lost(t, "buffered")
+	record := func(n int, path string) {
+		for range n {
+			trail.Answered(answer(path))
+		}
+	}
+	record(maxBuffered-10, "/ipxe")
+	record(maxBuffered, "/iso/rack/live.iso")
+	record(10, "/ipxe")
+	if n := lost(t, "buffered") - before; n != 0 {
+		t.Errorf("%v events are lost although there is room", n)
+	}
+	record(1, "/ipxe")
+	record(maxBuffered, "/iso/rack/live.iso")
+	if n := lost(t, "buffered") - before; n != 1 {
+		t.Errorf("%v events are counted as lost", n)
+	}
+	close(out.release)
+	if err := closeSoon(t, trail); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A stranger who sends long texts makes nobody wait for their lines, and the buffer does not keep them.
+func TestLongTextsAreNotKept(t *testing.T) {
+	long := strings.Repeat("&", 60<<10)
+	b := &buffer{answers: make([]sent, 0, batchSize), wake: make(chan struct{}, 1)}
+	for _, a := range []Answer{
+		{Path: "/ipxe", Query: long + "&mac=52:54:00:00:00:01"}, {Path: "/iso/" + long}, {Path: "/ipxe", Agent: long},
+	} {
+		b.add(&a, auditinternal.LevelMetadata)
+	}
+	for _, kept := range b.answers {
+		if n := len(kept.Path) + len(kept.Query) + len(kept.Agent); n > 2*maxURI {
+			t.Errorf("%d bytes of %.20q are kept", n, kept.Path)
+		}
+	}
+	if len(b.answers) != 3 || b.answers[0].Path != "/ipxe?mac=52:54:00:00:00:01" {
+		t.Errorf("%d answers, %.100q", len(b.answers), b.answers[0].Path)
+	}
 }
 
 // lost returns the number of lost events of a plugin of the library.

@@ -108,7 +108,7 @@ func Fetch(h *snapshot.Host, p snapshot.Progress, limits snapshot.Limits, client
 
 // scriptWindow returns the use of the provisioning window once the machine of a host that is armed has its script.
 // The script that follows a new value of the annotation begins another window, also where an installation that
-// ended meanwhile has closed the present one.
+// ended meanwhile has closed the present one. Limits has none for a machine that boots its image forever.
 func scriptWindow(h *snapshot.Host, before *snapshot.Progress) snapshot.Window {
 	w := windowOf(h, before)
 	if isRearmed(h, before) {
@@ -142,7 +142,7 @@ func useWindow(h *snapshot.Host, before *snapshot.Progress, step Step, at time.T
 
 // sameWindow reports whether two records of the use of a window are equal.
 func sameWindow(a, b *snapshot.Window) bool {
-	if a == nil || b == nil {
+	if a == b || a == nil || b == nil {
 		return a == b
 	}
 	return a.Opened.Equal(b.Opened) && a.Closed.Equal(b.Closed) && a.Fetches == b.Fetches && a.First == b.First &&

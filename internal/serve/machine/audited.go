@@ -17,13 +17,8 @@ import (
 
 // auditor records answers.
 type auditor struct {
-	record  func(r *http.Request, a *audit.Answer, believed bool)
-	reads   reads
-	answers sync.Pool
-}
-
-func newAuditor(record func(r *http.Request, a *audit.Answer, believed bool)) *auditor {
-	return &auditor{record: record, reads: newReads(), answers: sync.Pool{New: func() any { return new(audit.Answer) }}}
+	record func(r *http.Request, a audit.Answer, believed bool)
+	reads  reads
 }
 
 // answered records an answer.
@@ -32,8 +27,7 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 	if image && w.status < http.StatusBadRequest && !o.reads.begins(req.At, read{req.Caller.Addr, r.URL.Path}) {
 		return
 	}
-	a := o.answers.Get().(*audit.Answer)
-	*a = audit.Answer{
+	a := audit.Answer{ // a value, so that a boot allocates nothing for it
 		At: req.At, Verb: verbOf(r.Method), Path: boottoken.Hide(r.URL.Path), Query: r.URL.RawQuery,
 		Agent: r.Header.Get("User-Agent"), From: req.Caller.Addr, Status: w.status, Object: servedObject(res),
 		FoundBy: res.FoundBy,
@@ -55,8 +49,6 @@ func (o *auditor) answered(w *response, r *http.Request, req *request, res *resu
 		a.Failure = "the answer was not sent to its end"
 	}
 	o.record(r, a, req.Caller.Believed)
-	*a = audit.Answer{} // it keeps no memory of the request
-	o.answers.Put(a)
 }
 
 // verbOf returns the verb of a method.

@@ -22,7 +22,7 @@ type auditLog struct {
 	lines []string
 }
 
-func (l *auditLog) record(_ *http.Request, a *audit.Answer, believed bool) {
+func (l *auditLog) record(_ *http.Request, a audit.Answer, believed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	object := ""

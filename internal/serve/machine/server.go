@@ -102,7 +102,7 @@ type Options struct {
 	// Audit records the answers that hand out configs, scripts and images, and what machines
 	// report; believed is true where the sender has a credential, and a is valid until it returns. It is nil
 	// without an audit.
-	Audit func(r *http.Request, a *audit.Answer, believed bool)
+	Audit func(r *http.Request, a audit.Answer, believed bool)
 	// Log, for a line a request, its Limiter, and Registerer may be nil.
 	Log        slog.Handler
 	Limiter    *logs.Limiter
@@ -160,7 +160,7 @@ func New(opts Options) *Server {
 	}
 	s := &Server{opts: opts, metrics: newMetrics(opts.Registerer)}
 	if opts.Audit != nil {
-		s.auditor = newAuditor(opts.Audit)
+		s.auditor = &auditor{opts.Audit, newReads()}
 	}
 	s.nothing = s.newRoute("", "other", serveNothing)
 	s.nothing.always, s.nothing.public, s.nothing.methods = true, true, nil

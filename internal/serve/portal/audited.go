@@ -23,7 +23,7 @@ func (p *Portal) record(l iscsi.Login, host *snapshot.Host, image snapshot.Ref, 
 	if p.opts.Audit == nil {
 		return
 	}
-	a := &audit.Answer{
+	a := audit.Answer{
 		At: time.Now(), Verb: audit.VerbLogin, Path: audit.PathISCSI + l.Target, Agent: l.Initiator,
 		From: p.opts.Resolver.Peer(l.Remote).Addr, Status: statusOf(err),
 	}

@@ -47,7 +47,7 @@ type Options struct {
 	Sources        *sources.Guard
 	Journal        Journal
 	// Audit records logins, also refused ones; nil: there is no audit.
-	Audit func(*audit.Answer)
+	Audit func(audit.Answer)
 	// Image returns an image as it is stored; nil where there is none.
 	Image func(snapshot.Ref) *snapshot.Image
 	// CHAP returns the credentials of an image in a namespace, whose object may name a Secret.
