@@ -53,10 +53,10 @@ func (b *bench) protectedBoots(ctx context.Context) error {
 	var rates, work [2][]float64
 	var ratios []float64
 	for round := range protectedRounds * b.rounds {
-		if err := b.armInTurn(ctx, both, round); err != nil {
+		if err := armInTurn(ctx, both, round); err != nil {
 			return err
 		}
-		took, worked, err := b.bootInTurn(ctx, both, round%2)
+		took, worked, err := bootInTurn(ctx, both, round%2)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (b *bench) protectedBoots(ctx context.Context) error {
 
 // armInTurn arms the hosts of two servers, and pauses both once both had time for what they missed during the
 // pause.
-func (b *bench) armInTurn(ctx context.Context, both [2]*process, round int) error {
+func armInTurn(ctx context.Context, both [2]*process, round int) error {
 	for _, p := range both {
 		if _, err := p.alone(func(*process) (float64, error) { return 0, p.arm(ctx, round) }); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (b *bench) armInTurn(ctx context.Context, both [2]*process, round int) erro
 
 // bootInTurn boots the hosts of two servers, which run a slice of time each while the other is paused, with what
 // makes its requests. turn is the one that begins. It returns how long that took each, and its CPU time.
-func (b *bench) bootInTurn(ctx context.Context, both [2]*process, turn int) (
+func bootInTurn(ctx context.Context, both [2]*process, turn int) (
 	took, worked [2]time.Duration, err error,
 ) {
 	var loads [2]*bootLoad
@@ -101,7 +101,7 @@ func (b *bench) bootInTurn(ctx context.Context, both [2]*process, turn int) (
 			return took, worked, err
 		}
 		worked[i] = -before
-		if loads[i], err = b.bootAll(ctx, p); err != nil {
+		if loads[i], err = bootAll(ctx, p); err != nil {
 			return took, worked, err
 		}
 		defer loads[i].kill()
@@ -141,13 +141,9 @@ type bootLoad struct {
 }
 
 // bootAll prepares the load of a server, and pauses it.
-func (b *bench) bootAll(ctx context.Context, server *process) (*bootLoad, error) {
-	script, err := b.bootEach()
-	if err != nil {
-		return nil, err
-	}
+func bootAll(ctx context.Context, server *process) (*bootLoad, error) {
 	l := &bootLoad{server: server, out: &strings.Builder{}, done: make(chan struct{})}
-	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(bootingAtOnce), "-d5m", "-s", script,
+	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(bootingAtOnce), "-d5m", "-s", server.script,
 		"http://"+server.addr)
 	cmd.Stdout, cmd.Stderr = l.out, l.out
 	if err := cmd.Start(); err != nil {
@@ -228,7 +224,10 @@ func (b *bench) fleet(
 	if err != nil {
 		return nil, err
 	}
-	if err = p.pause(); err != nil {
+	if p.script, err = b.bootEach(); err == nil {
+		err = p.pause()
+	}
+	if err != nil {
 		p.stop()
 		return nil, err
 	}

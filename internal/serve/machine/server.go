@@ -100,8 +100,7 @@ type Options struct {
 	// HTTPS has configs served over HTTPS alone; nil: they are served over plain HTTP, too.
 	HTTPS *HTTPS
 	// Audit records the answers that hand out configs, scripts and images, and what machines
-	// report; believed is true where the sender has a credential, and a is valid until it returns. It is nil
-	// without an audit.
+	// report; believed is true where the sender has a credential. It is nil without an audit.
 	Audit func(r *http.Request, a audit.Answer, believed bool)
 	// Log, for a line a request, its Limiter, and Registerer may be nil.
 	Log        slog.Handler
