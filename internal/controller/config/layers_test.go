@@ -346,4 +346,11 @@ func TestConfidentialArtifacts(t *testing.T) {
 	expect("an open layer with the same bytes", "mid", false)
 	s.put(secret)
 	expect("confidential again", "mid", true)
+	template := templated("template", "variant: fcos\nversion: 1.5.0\n# {{ .Name }} s3cr3t\n")
+	template.Spec.Confidential = true
+	s.put(template)
+	expect("a template", "template", true)
+	s.put(templated("template", "{{ .Nonsense"))
+	await(t, func() bool { return s.stored("template").Status.ErrorMessage != "" })
+	expect("the former template is served", "template", true)
 }

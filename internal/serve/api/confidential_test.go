@@ -205,6 +205,11 @@ func TestNoPatchCopiesWhatIsConfidential(t *testing.T) {
 			t.Errorf("the value of %s is lost: %s", path, got.body)
 		}
 	}
+	test := a.do("PATCH", hosts+"/secret/status", `[{"op":"test","path":"/spec/bmc/password","value":"`+hidden+`"}]`,
+		append(as("eve"), "Content-Type", jsonPatch)...)
+	if test.code == http.StatusOK {
+		t.Error("a patch of the status tells whether a guess is right")
+	}
 	for contentType, body := range map[string]string{
 		merge: `{"spec":{"confidential":false}}`,
 		ssa: `{"apiVersion":"v1","kind":"IgnitionConfig","metadata":{"name":"secret"},` +
@@ -244,6 +249,43 @@ func TestFindingsOfConfidentialConfigs(t *testing.T) {
 		read := string(a.must(http.StatusOK, "GET", configs+"/secret", nil, as(who)...).body)
 		if strings.Contains(read, hidden) {
 			t.Errorf("%s reads %s", who, read)
+		}
+	}
+	strict := `{"spec":{"config":"<redacted>","selector":{"default":true}},` +
+		`"metadata":{"annotations":{"glowplug.dev/reject-broken-configs":"true"}}}`
+	got = a.must(http.StatusUnprocessableEntity, "PATCH", configs+"/secret", strict,
+		append(as("eve"), "Content-Type", merge)...)
+	if strings.Contains(string(got.body), hidden) {
+		t.Errorf("the refusal of a broken config: %s", got.body)
+	}
+	broken := config("secret", "")
+	broken.Status = v1.IgnitionConfigStatus{
+		ErrorMessage: hidden, Warnings: []string{hidden}, Conditions: []metav1.Condition{{Message: hidden}},
+		Hosts: &v1.RenderedHosts{Failures: []v1.HostFailure{{Message: hidden}}},
+	}
+	configSecrecy(rights{}).hideAll(broken)
+	if text, _ := json.Marshal(broken); strings.Contains(string(text), hidden) {
+		t.Errorf("a finding is not hidden: %s", text)
+	}
+}
+
+// The answer to a write has the object, and the right to write it is not the one to read its values.
+func TestAnswersToWritesAreRedacted(t *testing.T) {
+	a := startConfidential(t)
+	const merge = "application/merge-patch+json"
+	check := func(method, path string, body any) {
+		t.Helper()
+		got := a.must(http.StatusOK, method, path, body, append(as("eve"), "Content-Type", merge)...)
+		if strings.Contains(string(got.body), hidden) {
+			t.Errorf("%s %s: %s", method, path, got.body)
+		}
+	}
+	check("PATCH", hosts+"/secret/status", `{"status":{"state":"Provisioned"}}`)
+	for path := range confidentialObjects() {
+		a.must(http.StatusOK, "PATCH", path+"/secret", `{"metadata":{"finalizers":["example.org/wait"]}}`,
+			"Content-Type", merge)
+		for _, deleted := range []string{path + "?dryRun=All", path + "/secret?dryRun=All", path + "/secret", path} {
+			check("DELETE", deleted, nil)
 		}
 	}
 }
@@ -327,6 +369,14 @@ func TestTheAnnotationOfAnOpenConfig(t *testing.T) {
 		got := string(a.must(http.StatusOK, "GET", path, nil, as("vic")...).body)
 		if strings.Contains(got, hidden) || !strings.Contains(got, "version: 1.5.0") {
 			t.Errorf("%s: %s", path, got)
+		}
+	}
+	// Also where the annotation alone has the value.
+	for path, without := range map[string]string{hosts: `{"spec":{"bmc":null}}`, cdroms: `{"spec":{"chap":null}}`} {
+		a.must(http.StatusOK, "PATCH", path+"/secret", without, "Content-Type", merge)
+		got := a.must(http.StatusOK, "GET", path+"/secret", nil, as("vic")...)
+		if strings.Contains(string(got.body), hidden) {
+			t.Errorf("%s: %s", path, got.body)
 		}
 	}
 }

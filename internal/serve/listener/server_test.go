@@ -18,6 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // answerOK is a handler that reads nothing.
 var answerOK = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 
+// handshakeTimeout is the time that a handshake of TLS may take.
+const handshakeTimeout = 5 * time.Second
+
 // server is an HTTP server behind this package's listeners.
 type server struct {
 	address string
@@ -44,7 +47,7 @@ func serve(t *testing.T, handler http.Handler, config, client *tls.Config) *serv
 	s := &server{address: l.Addr().String(), secure: client}
 	listener := Unstalled(l)
 	if config != nil {
-		listener = TLS(listener, config, 5*time.Second)
+		listener = TLS(listener, config, handshakeTimeout)
 	} else {
 		listener = Heads(listener)
 	}
@@ -125,18 +128,25 @@ func TestTLS(t *testing.T) {
 // TestHandshakeThatNeverEnds: it does not hold up others, and ends with the listener.
 func TestHandshakeThatNeverEnds(t *testing.T) {
 	s := servers(t, answerOK)["https"]
+	var silent net.Conn
 	for range 8 {
 		conn, err := net.Dial("tcp", s.address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
+		silent = conn
 	}
 	transport := &http.Transport{TLSClientConfig: s.secure.Clone()}
-	resp, err := (&http.Client{Transport: transport}).Get("https://" + s.address)
+	// Less time than a handshake may take: nobody waits for the end of another one.
+	resp, err := (&http.Client{Transport: transport, Timeout: handshakeTimeout * 3 / 5}).Get("https://" + s.address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
 	transport.CloseIdleConnections()
+	_ = silent.SetReadDeadline(time.Now().Add(2 * handshakeTimeout))
+	if _, err := io.Copy(io.Discard, silent); err != nil {
+		t.Errorf("a silent connection stays open: %v", err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestPerSource: one source opens as many connections as it may, others go on, and
@@ -67,5 +68,38 @@ func TestPerSource(t *testing.T) {
 	}
 	open[0].Close()
 	for !func() bool { _, ok := ask("127.0.0.2"); return ok }() { // the server may not have seen the end yet
+	}
+}
+
+// TestConnectionsOfASourcePerSecond: connections are bounded in number over time as well, however short each is.
+func TestConnectionsOfASourcePerSecond(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan string, 10)
+	bounded := PerSource(l, 0, NewRates(2), func(net.Addr) string { return "a" }, func(source string) { refused <- source })
+	began := time.Now()
+	accepted := make(chan int)
+	go func() {
+		n := 0
+		for conn, err := bounded.Accept(); err == nil; conn, err = bounded.Accept() {
+			conn.Close()
+			n++
+		}
+		accepted <- n
+	}()
+	for range 10 {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, conn) // until it is closed, accepted or refused
+		conn.Close()
+	}
+	l.Close()
+	most := 4 + int(2*time.Since(began).Seconds()) // what two seconds allow at once, and two a second
+	if n := <-accepted; n < 4 || n > most || len(refused) != 10-n {
+		t.Errorf("%d were accepted and %d refused, want 4 to %d and the rest", n, len(refused), most)
 	}
 }

@@ -193,6 +193,23 @@ func TestWritersOfTheStoreMakeNoTokens(t *testing.T) {
 	if text := s.logged(); !strings.Contains(text, "does not have the seal") || strings.Contains(text, token) {
 		t.Error(text)
 	}
+	// The accounts that these records name exist, so that the seal alone refuses them.
+	for name, change := range map[string]func(record *v1.Token, account *v1.ServiceAccount){
+		"another namespace": func(r *v1.Token, a *v1.ServiceAccount) { r.Namespace, a.Namespace = "rack-b", "rack-b" },
+		"another UID":       func(r *v1.Token, a *v1.ServiceAccount) { a.UID, r.Spec.ServiceAccountUID = "2", "2" },
+	} {
+		s.follow[kinds.Tokens].Delete("rack-a/"+record.Name, 8)
+		forged, named := record.DeepCopy(), account("1")
+		change(forged, named)
+		s.put(named)
+		s.put(forged)
+		if s.user(token) != nil {
+			t.Errorf("%s, with an account: the token is accepted", name)
+		}
+		s.follow[kinds.Tokens].Delete(forged.Namespace+"/"+forged.Name, 8)
+		s.put(account("1"))
+		s.put(record)
+	}
 	moved := item(t, record)
 	moved.Key = "rack-a/copy"
 	s.follow[kinds.Tokens].Put(moved)
