@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ func TestWritesLeaveALine(t *testing.T) {
 	}
 }
 
-// What the program writes itself is told to be its own.
+// What the program writes itself is told to be its own, and a user who has its name is a client.
 func TestWritesOfTheProgramItself(t *testing.T) {
 	a, lines := traced(t, Door{})
 	client := &http.Client{Transport: a.server.LoopbackConfig().Transport}
@@ -118,7 +119,15 @@ func TestWritesOfTheProgramItself(t *testing.T) {
 	resp.Body.Close()
 	await(t, func() bool { return len(lines("api write")) == 1 })
 	want := " user=glowplug verb=create resource=baremetalhosts object=g10/a status=201 "
-	if got := lines("api write")[0]; !strings.Contains(got, want) {
+	if got := lines("api write")[0]; !strings.Contains(got, want) || strings.Contains(got, " client=") {
+		t.Error(got)
+	}
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	writeTokens(t, tokens, `token,glowplug,1,"system:masters"`+"\n")
+	a, lines = traced(t, Door{}, func(o *Options) { o.TokenFile = tokens })
+	a.must(http.StatusCreated, "POST", hosts, host("b"), "Authorization", "Bearer token")
+	await(t, func() bool { return len(lines("api write")) == 1 })
+	if got := lines("api write")[0]; !strings.Contains(got, " user=glowplug client=") {
 		t.Error(got)
 	}
 }
