@@ -62,21 +62,25 @@ func TestNoPolicyHasBodiesOfSecrets(t *testing.T) {
 			t.Errorf("%s: %q, want %q", rule, got, excess)
 		}
 	}
-	all, err := load(t, "rules: [{level: RequestResponse}]")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, resource := range bodiless {
-		for _, sub := range []string{"", "status", "any"} {
-			a := authorizer.AttributesRecord{User: ann, Verb: "update", Resource: resource, Subresource: sub, ResourceRequest: true}
-			if got := all.EvaluatePolicyRule(a).Level; got != auditinternal.LevelMetadata {
-				t.Errorf("%s/%s: %s", resource, sub, got)
+	for _, level := range []auditinternal.Level{auditinternal.LevelRequest, auditinternal.LevelRequestResponse} {
+		all, err := load(t, "rules: [{level: "+string(level)+"}]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range []string{
+			"ignitionconfigs", "baremetalhosts", "iscsicdroms", "secrets", "tokens", "serviceaccounts", "explain", "impact",
+		} {
+			for _, sub := range []string{"", "status", "any"} {
+				a := authorizer.AttributesRecord{User: ann, Verb: "update", Resource: resource, Subresource: sub, ResourceRequest: true}
+				if got := all.EvaluatePolicyRule(a).Level; got != auditinternal.LevelMetadata {
+					t.Errorf("%s/%s at the level %s: %s", resource, sub, level, got)
+				}
 			}
 		}
-	}
-	roles := authorizer.AttributesRecord{User: ann, Verb: "create", Resource: "roles", ResourceRequest: true}
-	if got := all.EvaluatePolicyRule(roles).Level; got != auditinternal.LevelRequestResponse {
-		t.Errorf("roles: %s", got)
+		roles := authorizer.AttributesRecord{User: ann, Verb: "create", Resource: "roles", ResourceRequest: true}
+		if got := all.EvaluatePolicyRule(roles).Level; got != level {
+			t.Errorf("roles: %s", got)
+		}
 	}
 }
 

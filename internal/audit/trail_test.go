@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -415,8 +416,10 @@ func TestCleanEvents(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	e := &auditinternal.Event{
 		RequestURI: "/api/v1/namespaces/a/baremetalhosts/" + "b?limit=5&token=planted&tok%65n=planted&dryRun=All",
-		SourceIPs:  []string{"203.0.113.66"}, Verb: long, UserAgent: long, AuditID: "id-" + "1",
-		ObjectRef:      &auditinternal.ObjectReference{Resource: "baremetalhosts", Name: long, Namespace: long},
+		SourceIPs:  []string{"203.0.113.66"}, Verb: long, UserAgent: long, AuditID: types.UID(long),
+		ObjectRef: &auditinternal.ObjectReference{
+			Resource: "baremetalhosts", Name: long, Namespace: long, APIGroup: long, APIVersion: long, Subresource: long,
+		},
 		ResponseStatus: &metav1.Status{Code: 422, Reason: "Invalid", Message: "planted", Details: &metav1.StatusDetails{Name: "planted"}},
 		RequestObject:  &runtime.Unknown{Raw: []byte(long)}, ResponseObject: &runtime.Unknown{Raw: []byte(long)},
 	}
@@ -437,6 +440,15 @@ func TestCleanEvents(t *testing.T) {
 	}
 	if e.ResponseStatus.Message == "" || e.RequestObject == nil || e.ObjectRef.Name != long {
 		t.Error("the event of the library was changed")
+	}
+	// A client chooses the name of a resource that does not exist, and a message may quote what it sent.
+	e = &auditinternal.Event{
+		RequestURI: "/" + long, ObjectRef: &auditinternal.ObjectReference{Resource: long},
+		ResponseStatus: &metav1.Status{Code: 404, Message: long},
+	}
+	sink{&r, netip.MustParseAddr("192.0.2.7")}.ProcessEvents(e)
+	if text, err = json.Marshal(r.events[1]); err != nil || len(text) > 5000 {
+		t.Errorf("%v: %d bytes: %.3000s", err, len(text), text)
 	}
 }
 

@@ -78,7 +78,8 @@ func TestConnectionsOfASourcePerSecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := make(chan string, 10)
-	bounded := PerSource(l, 0, NewRates(2), func(net.Addr) string { return "a" }, func(source string) { refused <- source })
+	source := func(net.Addr) string { return "a" }
+	bounded := PerSource(l, 0, NewRates(2), source, func(source string) { refused <- source })
 	began := time.Now()
 	accepted := make(chan int)
 	go func() {

@@ -1,15 +1,19 @@
 package oidc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/cert"
 
 	"glowplug/internal/serve/oidc/oidctest"
 )
@@ -52,6 +56,43 @@ func TestIssuersAreAskedOverHTTPS(t *testing.T) {
 	if !strings.Contains(logged(), "its scheme is not https") {
 		t.Error(logged())
 	}
+	var asked []string
+	f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(r *http.Request) (*http.Response, error) {
+		asked = append(asked, r.URL.String())
+		elsewhere := http.Header{"Location": {"http://issuer.example/keys"}}
+		return &http.Response{StatusCode: http.StatusFound, Header: elsewhere, Body: http.NoBody}, nil
+	})}
+	response, err := f.client().Get("https://issuer.example/keys")
+	if err == nil {
+		response.Body.Close()
+	}
+	if err == nil || !slices.Equal(asked, []string{"https://issuer.example/keys"}) {
+		t.Errorf("a redirect to plain HTTP: %v, asked %q", err, asked)
+	}
+}
+
+// TestIssuersHaveSecondsToAnswer: an issuer that never answers ends no request later than fetchTimeout.
+func TestIssuersHaveSecondsToAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://issuer.example/keys", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := f.client().Do(r); err == nil {
+			response.Body.Close()
+			t.Error("an issuer that does not answer has answered")
+		}
+		if took := time.Since(began); took != fetchTimeout {
+			t.Errorf("the request ended after %v", took)
+		}
+	})
 }
 
 // TestIssuersNeedTheirCertificate: an issuer with a certificate of another CA is not believed, nor one whose
@@ -61,12 +102,18 @@ func TestIssuersNeedTheirCertificate(t *testing.T) {
 	entry := issuer.Entry("")
 	start, end := strings.Index(entry, "    certificateAuthority"), strings.Index(entry, "  claimMappings")
 	named.Say("https://issuer.example", named.URL+"/keys")
-	issuers, _ := open(t, oidctest.File(entry[:start]+entry[end:], named.Entry("")))
-	for n, want := range []string{"x509", "issuer"} {
+	other := oidctest.New(t)
+	ca, _, err := cert.GenerateSelfSignedCertKey("issuer.example", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.CA = string(ca)
+	issuers, _ := open(t, oidctest.File(entry[:start]+entry[end:], named.Entry(""), other.Entry("")))
+	for n, want := range []string{"x509", "issuer", "x509"} {
 		s := (*issuers.current.Load())[n]
 		await(t, want, func() bool { return strings.Contains(fmt.Sprint(s.problem()), want) })
 	}
-	for _, i := range []*oidctest.Issuer{issuer, named} {
+	for _, i := range []*oidctest.Issuer{issuer, named, other} {
 		if who := userOf(t, issuers, i.Token(t, nil)); who != nil {
 			t.Errorf("%v", who)
 		}
@@ -82,10 +129,10 @@ func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r
 func TestAnswersAreBounded(t *testing.T) {
 	asked := 0
 	var failure error
+	answer := &io.LimitedReader{R: zeros{}, N: 8 * maxAnswer}
 	f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(*http.Request) (*http.Response, error) {
 		asked++
-		body := io.NopCloser(io.LimitReader(zeros{}, maxAnswer+1))
-		return &http.Response{StatusCode: http.StatusOK, Body: body}, failure
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer)}, failure
 	})}
 	get := func(paced bool) error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://issuer.example/keys", nil)
@@ -103,6 +150,9 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	if err := get(false); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("a long answer: %v", err)
+	}
+	if read := 8*maxAnswer - answer.N; read > maxAnswer+1 {
+		t.Errorf("%d bytes of a long answer were read", read)
 	}
 	failure = errors.New("unreachable")
 	for range 3 {

@@ -268,6 +268,9 @@ func TestWhatNobodyWaitsForIsNotRendered(t *testing.T) {
 func TestStrangersTakeNoRoomFromHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 1)
+		if got := c.cache.strangers.limit; got != 16<<20 {
+			t.Errorf("the results for strangers may have %d bytes, want 16 MiB", got)
+		}
 		c.cache.hosts.limit, c.cache.strangers.limit = 10*resultBytes, 10*resultBytes
 		c.host("10.0.0.1")
 		host := identity.Caller{Addr: addr("10.0.0.1")}
