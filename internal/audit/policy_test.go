@@ -68,10 +68,13 @@ func TestNoPolicyHasBodiesOfSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, resource := range []string{
-			"ignitionconfigs", "baremetalhosts", "iscsicdroms", "secrets", "tokens", "serviceaccounts", "explain", "impact",
+			"ignitionconfigs", "baremetalhosts", "iscsicdroms", "secrets", "tokens", "serviceaccounts", "explain",
+			"impact",
 		} {
 			for _, sub := range []string{"", "status", "any"} {
-				a := authorizer.AttributesRecord{User: ann, Verb: "update", Resource: resource, Subresource: sub, ResourceRequest: true}
+				a := authorizer.AttributesRecord{
+					User: ann, Verb: "update", Resource: resource, Subresource: sub, ResourceRequest: true,
+				}
 				if got := all.EvaluatePolicyRule(a).Level; got != auditinternal.LevelMetadata {
 					t.Errorf("%s/%s at the level %s: %s", resource, sub, level, got)
 				}

@@ -418,7 +418,8 @@ func TestCleanEvents(t *testing.T) {
 		RequestURI: "/api/v1/namespaces/a/baremetalhosts/" + "b?limit=5&token=planted&tok%65n=planted&dryRun=All",
 		SourceIPs:  []string{"203.0.113.66"}, Verb: long, UserAgent: long, AuditID: types.UID(long),
 		ObjectRef: &auditinternal.ObjectReference{
-			Resource: "baremetalhosts", Name: long, Namespace: long, APIGroup: long, APIVersion: long, Subresource: long,
+			Resource: "baremetalhosts", Name: long, Namespace: long, APIGroup: long, APIVersion: long,
+			Subresource: long,
 		},
 		ResponseStatus: &metav1.Status{Code: 422, Reason: "Invalid", Message: "planted", Details: &metav1.StatusDetails{Name: "planted"}},
 		RequestObject:  &runtime.Unknown{Raw: []byte(long)}, ResponseObject: &runtime.Unknown{Raw: []byte(long)},
