@@ -138,9 +138,13 @@ func TestDefaultsOfUnknownMachines(t *testing.T) {
 	}
 }
 
-// TestWritesWarnOfLostData: a host whose disks are known would lose data.
-func TestWritesWarnOfLostData(t *testing.T) {
-	a := startPredicting(t)
+// wipingSource wipes the disk of addDisk.
+const wipingSource = goodSource +
+	"storage: {filesystems: [{device: /dev/sdb, format: xfs, wipe_filesystem: true}]}\n"
+
+// addDisk gives the host x a disk with data.
+func (a *api) addDisk(t *testing.T) {
+	t.Helper()
 	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"hardware":{"storage":[{"name":"/dev/sdb",
 		"sizeBytes":1073741824,"partitionTable":"none","content":{"type":"ext4","label":"data"}}]}}}`,
 		"Content-Type", "application/merge-patch+json")
@@ -148,8 +152,13 @@ func TestWritesWarnOfLostData(t *testing.T) {
 		h := a.server.opts.Inventory.View().Host(snapshot.Ref{Namespace: "g10", Name: "x"})
 		return h != nil && h.Hardware != 0
 	})
-	wipes := goodSource + "storage: {filesystems: [{device: /dev/sdb, format: xfs, wipe_filesystem: true}]}\n"
-	got := impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", wipes)))
+}
+
+// TestWritesWarnOfLostData: a host whose disks are known would lose data.
+func TestWritesWarnOfLostData(t *testing.T) {
+	a := startPredicting(t)
+	a.addDisk(t)
+	got := impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", wipingSource)))
 	const want = "impact on 1 of 1 hosts whose disks are known: Ignition would destroy data (g10/x: ext4 "
 	if len(got) != 2 || !strings.HasPrefix(got[1], want) {
 		t.Errorf("%q", got)

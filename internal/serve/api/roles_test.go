@@ -19,7 +19,6 @@ import (
 
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/kinds"
-	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -472,15 +471,8 @@ func TestWarningsNameNoHostsOfOthers(t *testing.T) {
 	if !slices.Equal(got, []string{want}) {
 		t.Errorf("%q", got)
 	}
-	a.must(http.StatusOK, "PATCH", hosts+"/x/status", `{"status":{"hardware":{"storage":[{"name":"/dev/sdb",
-		"sizeBytes":1073741824,"partitionTable":"none","content":{"type":"ext4","label":"data"}}]}}}`,
-		"Content-Type", "application/merge-patch+json")
-	await(t, func() bool {
-		h := a.server.opts.Inventory.View().Host(snapshot.Ref{Namespace: "g10", Name: "x"})
-		return h != nil && h.Hardware != 0
-	})
-	wipes := goodSource + "storage: {filesystems: [{device: /dev/sdb, format: xfs, wipe_filesystem: true}]}\n"
-	got = impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", wipes), as("ann")...))
+	a.addDisk(t)
+	got = impactsIn(a.must(http.StatusOK, "PUT", configs+"/c", selecting("c", wipingSource), as("ann")...))
 	if text := strings.Join(got, "\n"); !strings.Contains(text, "would destroy") || strings.Contains(text, "g10/x") {
 		t.Errorf("the warning of lost data: %q", got)
 	}

@@ -128,6 +128,12 @@ func ofOneEach(n int) identity.Caller {
 	return caller
 }
 
+func ofOneAddress(n int) identity.Caller {
+	caller := ofOneEach(n)
+	caller.Addr = addr("127.1.0.1")
+	return caller
+}
+
 // 400 unknown addresses ask again and again; a known host whose object has
 // changed waits for one of them at most, whose rendering is under way.
 func TestStrangersDoNotHoldUpAHost(t *testing.T) {
@@ -185,9 +191,10 @@ func TestStrangersQueueIsBounded(t *testing.T) {
 		caller func(int) identity.Caller
 		most   int
 	}{
-		"one card": {ofOneCard, maxPerSource},
-		"one /64":  {ofOneNetwork, maxPerSource},
-		"one each": {ofOneEach, maxStrangers},
+		"one card":    {ofOneCard, maxPerSource},
+		"one address": {ofOneAddress, maxPerSource},
+		"one /64":     {ofOneNetwork, maxPerSource},
+		"one each":    {ofOneEach, maxStrangers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
