@@ -28,7 +28,7 @@ func withAudit(trail Audit, resolver Resolver, h http.Handler, filter auditFilte
 	}
 	policy := trail.Policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Value(internalKey{}) != nil {
+		if isInternal(r.Context()) {
 			plain.ServeHTTP(w, r)
 			return
 		}

@@ -37,7 +37,7 @@ func withBudget(
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		switch {
-		case !ok || r.Context().Value(internalKey{}) != nil:
+		case !ok || isInternal(r.Context()):
 			h.ServeHTTP(w, r)
 		case longRunning(r, info):
 			serveWatch(h, w, r, watches)

@@ -119,7 +119,7 @@ func (t *traces) write(r *http.Request, seen *traceData, status int, credential 
 	line.add("user", seen.user)
 	line.add("as", seen.as)
 	var caller identity.Caller
-	if r.Context().Value(internalKey{}) == nil { // a user may have the name of the server's own requests
+	if !isInternal(r.Context()) {
 		caller = t.resolver.Caller(r)
 		line.add("client", addressText(caller.Addr))
 	}

@@ -44,7 +44,7 @@ func withTurns(
 		ctx := r.Context()
 		info, ok := request.RequestInfoFrom(ctx)
 		user, known := request.UserFrom(ctx)
-		if !ok || !known || ctx.Value(internalKey{}) != nil {
+		if !ok || !known || isInternal(ctx) {
 			h.ServeHTTP(w, r)
 			return
 		}
