@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// inParallel machines boot in parallel in the other benches too. The server then waits for a part of the time
-	// until a boot-complete is durable.
+	// inParallel is the number of machines that boot in parallel in the other benches too. With so few, the server
+	// spends part of its time waiting until a boot-complete is durable.
 	inParallel = 16
-	// inStorm machines boot in parallel when both cores are to be busy all the time.
+	// inStorm is a number of machines in parallel with which the server is busy all the time.
 	inStorm = 128
-	// stormRounds is how many times as many rounds of a storm there are as of other comparisons. In a round the
-	// fleetHosts boot once, which takes two seconds.
+	// stormRounds is the number of rounds of a storm for each round of other comparisons. In a round each of the
+	// fleetHosts boots once, which takes two seconds in all.
 	stormRounds = 3
 	// slice is how long a server runs until the other has its turn: much less than the time in which the speed of a
 	// shared machine changes.
@@ -58,8 +58,8 @@ func (b *bench) protectedBoots(ctx context.Context) error {
 	return b.compareBoots(ctx, both, inStorm, stormRounds*b.rounds)
 }
 
-// compareBoots adds the ratio of the boots of two servers, the first of which has the protection, with so many
-// machines in parallel.
+// compareBoots adds the ratio of the boots of two servers, the first of which has the protection. machines is the
+// number of machines that boot in parallel.
 func (b *bench) compareBoots(ctx context.Context, both [2]*process, machines, rounds int) error {
 	script, err := b.bootEach(machines)
 	if err != nil {
@@ -115,9 +115,9 @@ func arm(ctx context.Context, both [2]*process, value string) error {
 	return errors.Join(err, both[0].pause(), both[1].pause())
 }
 
-// bootInTurn boots the hosts of two servers, so many in parallel. Each server runs, with what makes its requests,
-// for a slice of time while the other is paused. turn is the one that begins. It returns how long that took each,
-// and its CPU time.
+// bootInTurn boots the hosts of two servers. machines is the number of hosts that boot in parallel, and turn the
+// server that begins. Each server runs with its load for a slice of time while the other is paused. The results
+// are the time and the CPU time that each server took.
 func bootInTurn(ctx context.Context, both [2]*process, machines, turn int) (
 	took, worked [2]time.Duration, err error,
 ) {
@@ -242,8 +242,8 @@ func (b *bench) fleet(
 	return p, nil
 }
 
-// bootEach makes the requests of hosts that boot once each, so many in parallel: the script, then the config with
-// the token in the script, and boot-complete.
+// bootEach writes the script of wrk in which each host boots once: it asks for its script, then for its config
+// with the token in the script, and reports boot-complete. machines is the number of hosts that boot in parallel.
 func (b *bench) bootEach(machines int) (file string, err error) {
 	lua := fmt.Sprintf(`local n, last, configs, complete, ready, asked, headers = 0, %d, 0, 0, {}, {}, {}
 local total = last - n - 2 -- wrk calls request once for nothing

@@ -125,7 +125,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestHandshakeThatNeverEnds: it does not hold up others, and ends with the listener.
+// TestHandshakeThatNeverEnds: it does not hold up others, and ends after its timeout, or with the listener.
 func TestHandshakeThatNeverEnds(t *testing.T) {
 	s := servers(t, answerOK)["https"]
 	var silent net.Conn

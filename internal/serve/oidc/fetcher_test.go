@@ -57,11 +57,11 @@ func TestIssuersAreAskedOverHTTPS(t *testing.T) {
 		t.Error(logged())
 	}
 	var asked []string
-	f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(r *http.Request) (*http.Response, error) {
+	f := answeredBy(func(r *http.Request) (*http.Response, error) {
 		asked = append(asked, r.URL.String())
 		elsewhere := http.Header{"Location": {"http://issuer.example/keys"}}
 		return &http.Response{StatusCode: http.StatusFound, Header: elsewhere, Body: http.NoBody}, nil
-	})}
+	})
 	response, err := f.client().Get("https://issuer.example/keys")
 	if err == nil {
 		response.Body.Close()
@@ -74,10 +74,10 @@ func TestIssuersAreAskedOverHTTPS(t *testing.T) {
 // TestIssuersHaveSecondsToAnswer: an issuer that never answers ends no request later than fetchTimeout.
 func TestIssuersHaveSecondsToAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(r *http.Request) (*http.Response, error) {
+		f := answeredBy(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		})}
+		})
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -125,15 +125,20 @@ type answers func(*http.Request) (*http.Response, error)
 
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// answeredBy returns a fetcher without a pace, whose issuer is a function.
+func answeredBy(issuer answers) *fetcher {
+	return &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: issuer}
+}
+
 // TestAnswersAreBounded: a long answer is refused, and an issuer that fails is left alone for a moment.
 func TestAnswersAreBounded(t *testing.T) {
 	asked := 0
 	var failure error
 	answer := &io.LimitedReader{R: zeros{}, N: 8 * maxAnswer}
-	f := &fetcher{pace: rate.NewLimiter(rate.Inf, 1), base: answers(func(*http.Request) (*http.Response, error) {
+	f := answeredBy(func(*http.Request) (*http.Response, error) {
 		asked++
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(answer)}, failure
-	})}
+	})
 	get := func(paced bool) error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://issuer.example/keys", nil)
 		if err != nil {
