@@ -270,9 +270,10 @@ func (l *impactLab) asMachine(t *testing.T, addr, path, accept string, believed 
 
 // isOfTime reports whether a prediction and an observation differ by an earlier version that is
 // served, or not, while the newest has an error: that depends on when the server merges and renders
-// between the writes.
-func isOfTime(predicted, observed []impact.Effect) bool {
-	if !slices.Contains(predicted, impact.Stale) && !slices.Contains(observed, impact.Stale) {
+// between the writes. becameStale is true where the server finished an earlier version between
+// the last observation and the prediction.
+func isOfTime(predicted, observed []impact.Effect, becameStale bool) bool {
+	if !becameStale && !slices.Contains(predicted, impact.Stale) && !slices.Contains(observed, impact.Stale) {
 		return false
 	}
 	others := func(effects []impact.Effect) []impact.Effect {
@@ -283,29 +284,47 @@ func isOfTime(predicted, observed []impact.Effect) bool {
 	return slices.Equal(others(predicted), others(observed))
 }
 
+// becameStale reports whether the prediction took an earlier version for what a host of a group is
+// served, where the last observation had found nothing that is served.
+func becameStale(g *impact.Group, before *impacttest.Observed) bool {
+	for _, observed := range before.Configs {
+		for _, pair := range g.Answers {
+			if observed.Name != "" && observed.Status != http.StatusOK && pair.Before != nil &&
+				slices.ContainsFunc(pair.Before.Configs, func(predicted impact.Served) bool {
+					return predicted.Stale && predicted.Config == observed.Name
+				}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // differences compares a prediction with what was observed.
 func (l *impactLab) differences(predicted *impact.Report, before, after map[string]impacttest.Observed) (
 	all []string) {
 	l.ofTime = map[string]bool{}
-	got := map[string][]impact.Effect{}
-	for _, g := range predicted.Groups {
+	got, groups := map[string][]impact.Effect{}, map[string]*impact.Group{}
+	for i := range predicted.Groups {
+		g := &predicted.Groups[i]
 		effects := slices.DeleteFunc(slices.Clone(g.Effects), func(e impact.Effect) bool {
 			return e == impact.Ambiguous // ties are a subject of the test of the prediction
 		})
 		slices.Sort(effects)
 		for _, name := range g.Names {
-			got[name] = effects
+			got[name], groups[name] = effects, g
 		}
 	}
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	for name := range both {
-		want := impacttest.Effects(before[name], after[name])
-		if !slices.Equal(got[name], want) && isOfTime(got[name], want) {
-			l.ofTime[name] = true
+		want, was := impacttest.Effects(before[name], after[name]), before[name]
+		if slices.Equal(got[name], want) {
 			continue
 		}
-		if !slices.Equal(got[name], want) {
+		if g := groups[name]; isOfTime(got[name], want, g != nil && becameStale(g, &was)) {
+			l.ofTime[name] = true
+		} else {
 			all = append(all, fmt.Sprintf("host %s: predicted %v, observed %v\nbefore %+v\nafter  %+v", name, got[name], want,
 				before[name], after[name]))
 		}
