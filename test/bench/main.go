@@ -112,8 +112,8 @@ func (b *bench) add(measure, ours, against, ratio, target string) {
 func (b *bench) page() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench` on %s, %s. Each comparison was measured in one run, "+
-		"alternating, "+
-		"%d times %s; the median ratio counts. Other machines give other absolute figures.\n\n",
+		"alternating, %d times %s; the median ratio counts, and the added times of all rounds where boots are compared "+
+		"with and without protection. Other machines give other absolute figures.\n\n",
 		time.Now().UTC().Format(time.DateOnly), machine(), b.rounds, b.duration)
 	s.WriteString("| measure | ours | against | ratio | to reach |\n|---|---|---|---|---|\n")
 	for _, r := range b.rows {
