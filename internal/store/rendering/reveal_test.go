@@ -3,10 +3,16 @@ package rendering
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"glowplug/internal/domain/compile"
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -99,4 +105,50 @@ func TestNoErrorQuotesTheValueOfASecret(t *testing.T) {
 		!strings.HasSuffix(err.Sentence, "with the values of its Secrets it does not compile, although it does with placeholders") {
 		t.Errorf("%v", err)
 	}
+}
+
+// The second rendering, with the values of Secrets, takes a place of the strangers' as the first does: the first
+// is cached here, so that only the second ones count.
+func TestRevealedRenderingsOfStrangersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running, most := atomic.Int32{}, atomic.Int32{}
+		c := New(Options{
+			Secret: func(string, string, string) (string, error) { return "value", nil },
+			Render: func(parsed *compile.Template, facts *template.Facts) compile.Rendering {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				time.Sleep(100 * time.Millisecond)
+				return parsed.Render(facts)
+			},
+		})
+		defer c.Close()
+		c.slots = newSlots(2)
+		config, facts := kickstart(`# {{ secret "s" "k" }}`+"\n"), &template.Facts{IP: "127.1.0.1"}
+		asker := decide.Asker{Caller: identity.Caller{Addr: addr("127.1.0.1")}}
+		if _, err := c.Render(config, nil, facts, asker); err != nil {
+			t.Fatal(err)
+		}
+		asker.Reveal = true
+		const machines = 3 * maxPerSource
+		answers := make(chan *fault.Error, machines)
+		for range machines {
+			go func() {
+				_, err := c.Render(config, nil, facts, asker)
+				answers <- err
+			}()
+		}
+		served := 0
+		for range machines {
+			switch err := <-answers; {
+			case err == nil:
+				served++
+			case !strings.Contains(err.Sentence, "too many machines wait"):
+				t.Error(err)
+			}
+		}
+		if served != maxPerSource || most.Load() != 1 {
+			t.Errorf("%d of %d were rendered, %d at a time; want %d, 1 at a time",
+				served, machines, most.Load(), maxPerSource)
+		}
+	})
 }
