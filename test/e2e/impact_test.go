@@ -284,29 +284,35 @@ func isOfTime(predicted, observed []impact.Effect, becameStale bool) bool {
 	return slices.Equal(others(predicted), others(observed))
 }
 
-// becameStale reports whether the prediction took an earlier version for what a host of a group is
-// served, where the last observation had found nothing that is served.
-func becameStale(g *impact.Group, before *impacttest.Observed) bool {
-	for _, observed := range before.Configs {
-		for _, pair := range g.Answers {
-			if observed.Name != "" && observed.Status != http.StatusOK && pair.Before != nil &&
-				slices.ContainsFunc(pair.Before.Configs, func(predicted impact.Served) bool {
-					return predicted.Stale && predicted.Config == observed.Name
-				}) {
-				return true
+// becameStale reports whether the prediction took an earlier version of a config for what a host of a
+// group is served, where the last observation had found that it is not served to this host.
+func becameStale(g impact.Group, before impacttest.Observed) (found bool) {
+	for _, pair := range g.Answers {
+		if pair.Before == nil {
+			continue
+		}
+		for _, predicted := range pair.Before.Configs {
+			wasUnserved := slices.ContainsFunc(before.Configs[:], func(observed impacttest.Config) bool {
+				return observed.Name == predicted.Config && observed.Status != http.StatusOK
+			})
+			switch {
+			case predicted.Status != http.StatusOK || !wasUnserved:
+			case !predicted.Stale:
+				return false // the answers of a group do not say which host each is for: it may be this one
+			default:
+				found = true
 			}
 		}
 	}
-	return false
+	return found
 }
 
 // differences compares a prediction with what was observed.
 func (l *impactLab) differences(predicted *impact.Report, before, after map[string]impacttest.Observed) (
 	all []string) {
 	l.ofTime = map[string]bool{}
-	got, groups := map[string][]impact.Effect{}, map[string]*impact.Group{}
-	for i := range predicted.Groups {
-		g := &predicted.Groups[i]
+	got, groups := map[string][]impact.Effect{}, map[string]impact.Group{}
+	for _, g := range predicted.Groups {
 		effects := slices.DeleteFunc(slices.Clone(g.Effects), func(e impact.Effect) bool {
 			return e == impact.Ambiguous // ties are a subject of the test of the prediction
 		})
@@ -318,11 +324,11 @@ func (l *impactLab) differences(predicted *impact.Report, before, after map[stri
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	for name := range both {
-		want, was := impacttest.Effects(before[name], after[name]), before[name]
+		want := impacttest.Effects(before[name], after[name])
 		if slices.Equal(got[name], want) {
 			continue
 		}
-		if g := groups[name]; isOfTime(got[name], want, g != nil && becameStale(g, &was)) {
+		if isOfTime(got[name], want, becameStale(groups[name], before[name])) {
 			l.ofTime[name] = true
 		} else {
 			all = append(all, fmt.Sprintf("host %s: predicted %v, observed %v\nbefore %+v\nafter  %+v", name, got[name], want,
