@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -110,5 +112,80 @@ func TestTurnsAreNotHeldByClientsThatDoNotRead(t *testing.T) {
 			t.Errorf("%d requests were executed, %d turns are taken", n, used)
 		}
 		time.Sleep(24 * time.Hour)
+	})
+}
+
+// pipes is a listener whose connections stay in the process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p <- server
+	return client, nil
+}
+
+// TestStalledAnswersAreBrokenOff: over HTTP/2, an answer of which the client reads nothing for a minute is broken
+// off, and the other answers of its connection go on.
+func TestStalledAnswersAreBrokenOff(t *testing.T) {
+	isWatch := func(*http.Request, *request.RequestInfo) bool { return false }
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var stalled time.Duration
+		var failure error
+		h := withTurns(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			size := 1 << 10
+			if r.URL.Path == "/large" {
+				size = 64 << 20 // more than a client buffers of an answer
+			}
+			if _, err := w.Write(make([]byte, size)); size > 1<<10 {
+				stalled, failure = time.Since(began), err
+			}
+		}), budget.New(4, time.Second), budget.New(4, time.Second), isWatch)
+
+		protocols := &http.Protocols{}
+		protocols.SetUnencryptedHTTP2(true)
+		connections := make(pipes)
+		asSlow := func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r.WithContext(asUser("slow", r.Method).Context()))
+		}
+		server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(asSlow)}
+		go func() { _ = server.Serve(connections) }()
+		client := &http.Client{Transport: &http.Transport{Protocols: protocols, DialContext: connections.dial}}
+
+		large, err := client.Get("http://api/large")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer large.Body.Close()
+		for time.Since(began) < 2*maxStall {
+			small, err := client.Get("http://api/small")
+			if err != nil {
+				t.Fatalf("after %v: %v", time.Since(began), err)
+			}
+			if n, err := io.Copy(io.Discard, small.Body); n != 1<<10 || err != nil {
+				t.Fatalf("after %v: %d bytes, %v", time.Since(began), n, err)
+			}
+			_ = small.Body.Close()
+			time.Sleep(10 * time.Second)
+		}
+		if failure == nil || stalled < maxStall || stalled > maxStall+time.Second {
+			t.Errorf("the answer was written until %v: %v", stalled, failure)
+		}
+		if _, err := io.Copy(io.Discard, large.Body); err == nil {
+			t.Error("the client has the whole answer")
+		}
+		client.CloseIdleConnections()
+		close(connections)
+		_ = server.Close()
 	})
 }
