@@ -38,6 +38,19 @@ func TestKeysAreFetchedSlowly(t *testing.T) {
 	if userOf(t, issuers, valid) == nil {
 		t.Error("a valid token is refused meanwhile")
 	}
+	paced, err := newFetcher("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for i := range 1000 { // ten seconds
+		if paced.mayAsk(began.Add(time.Duration(i)*10*time.Millisecond)) == nil {
+			asked++
+		}
+	}
+	if asked > burst+10 {
+		t.Errorf("the issuer is asked %d times in ten seconds, want %d at most", asked, burst+10)
+	}
 	issuer.Rotate(t)
 	await(t, "a token with a new key is accepted", func() bool {
 		return userOf(t, issuers, issuer.Token(t, nil)) != nil
