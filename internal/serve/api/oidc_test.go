@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -25,13 +27,18 @@ func writeIssuers(t *testing.T, path string, entries ...string) {
 	}
 }
 
-// startWithIssuers returns an API with a file of issuers, and what it has logged.
-func startWithIssuers(t *testing.T, entries ...string) (a *api, file string, logged func() string) {
+// startWithIssuers returns an API with a file of issuers, and what it has logged. upload takes the uploads of images;
+// nil: there are none.
+func startWithIssuers(t *testing.T, upload http.Handler, entries ...string) (
+	a *api, file string, logged func() string,
+) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "authentication.yaml")
 	writeIssuers(t, file, entries...)
 	log, logged := logstest.Logger()
-	a = startOn(t, newStores(t), Door{}, func(opts *Options) { opts.AuthenticationConfig, opts.Logger = file, log })
+	a = startOn(t, newStores(t), Door{}, func(opts *Options) {
+		opts.AuthenticationConfig, opts.Logger, opts.Upload = file, log, upload
+	})
 	return a, file, logged
 }
 
@@ -60,7 +67,7 @@ func within(t *testing.T, what string, condition func() bool) {
 // the prefix of the file, and nothing else.
 func TestUsersOfAnIssuer(t *testing.T) {
 	issuer := oidctest.New(t)
-	a, _, logged := startWithIssuers(t, issuer.Entry(""))
+	a, _, logged := startWithIssuers(t, nil, issuer.Entry(""))
 	token := issuer.Token(t, nil)
 	ann := []string{"Authorization", "Bearer " + token}
 	within(t, "the issuer is used", func() bool { return a.do("GET", "/api/v1", nil, ann...).code == http.StatusOK })
@@ -88,12 +95,17 @@ func TestUsersOfAnIssuer(t *testing.T) {
 }
 
 // TestRemovedIssuersLoseTheirUsers: within seconds the tokens of an issuer that is taken out of the file are
-// refused, and open watches of its users end. A file that is wrong changes nothing, and users of other
-// issuers notice nothing.
+// refused, and open watches and uploads of its users end. A file that is wrong changes nothing, and users of
+// other issuers notice nothing.
 func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	removed, kept := oidctest.New(t), oidctest.New(t)
-	a, file, logged := startWithIssuers(t, removed.Entry(""), kept.Entry(""))
-	a.bindGroup(rbac.View, "oidc:ops")
+	uploads := make(chan context.Context, 1)
+	upload := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		uploads <- r.Context()
+		<-r.Context().Done()
+	})
+	a, file, logged := startWithIssuers(t, upload, removed.Entry(""), kept.Entry(""))
+	a.bindGroup(rbac.Edit, "oidc:ops")
 	formers, others := removed.Token(t, nil), kept.Token(t, nil)
 	status := func(token string) int {
 		return a.do("GET", configs, nil, "Authorization", "Bearer "+token).code
@@ -102,6 +114,7 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 		within(t, "the issuer is used", func() bool { return status(token) == http.StatusOK })
 	}
 	ended, open := a.watchAs(formers, configs), a.watchAs(others, configs)
+	formersUpload, othersUpload := a.uploadAs(formers, uploads), a.uploadAs(others, uploads)
 
 	if err := os.WriteFile(file, []byte(oidctest.File("- issuer: {uri: x}\n")), 0o644); err != nil {
 		t.Fatal(err)
@@ -117,10 +130,12 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	within(t, "the tokens of a removed issuer are refused", func() bool {
 		return status(formers) == http.StatusUnauthorized
 	})
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Error("the watch of a user of a removed issuer goes on")
+	for what, ended := range map[string]<-chan struct{}{"watch": ended, "upload": formersUpload} {
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Errorf("the %s of a user of a removed issuer goes on", what)
+		}
 	}
 	if status(others) != http.StatusOK {
 		t.Error("a user of another issuer is refused")
@@ -128,8 +143,39 @@ func TestRemovedIssuersLoseTheirUsers(t *testing.T) {
 	select {
 	case <-open:
 		t.Error("the watch of a user of another issuer has ended")
+	case <-othersUpload:
+		t.Error("the upload of a user of another issuer has ended")
 	default:
 	}
+}
+
+// uploadAs begins an upload with a token; the channel is closed when the server ends it. The handler sends the
+// contexts of uploads.
+func (a *api) uploadAs(token string, begun <-chan context.Context) <-chan struct{} {
+	a.t.Helper()
+	body, unsent := io.Pipe()
+	a.t.Cleanup(func() { _ = unsent.Close() })
+	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodPut, a.url+cdroms+"/router/iso", body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answered := make(chan string, 1)
+	go func() {
+		resp, err := a.client.Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+			err = errors.New(resp.Status)
+		}
+		answered <- err.Error()
+	}()
+	select {
+	case ctx := <-begun:
+		return ctx.Done()
+	case early := <-answered:
+		a.t.Fatalf("an upload: %s", early)
+	}
+	return nil
 }
 
 // watchAs opens a watch with a token; the channel is closed when it ends.
