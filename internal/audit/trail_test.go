@@ -243,6 +243,30 @@ func TestBlockedWriterDelaysNothing(t *testing.T) {
 	trail.backend.Shutdown()
 }
 
+// The events of requests wait in a bounded buffer too, which is smaller where they have bodies.
+func TestEventsOfRequestsAreBounded(t *testing.T) {
+	withBodies, err := load(t, `rules: [{level: RequestResponse}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, policy := range map[int]*Policy{maxBuffered: BuiltIn(ModeBatch), maxBufferedBodies: withBodies} {
+		out := stuck{make(chan struct{})}
+		trail := start(out, policy, ModeBatch)
+		before := lost(t, "buffered")
+		for range most + 100 {
+			trail.Sink(netip.MustParseAddr("192.0.2.5")).ProcessEvents(&auditinternal.Event{RequestURI: "/api/v1"})
+		}
+		// The writer has one event, and the library takes another one out of the buffer.
+		if n := lost(t, "buffered") - before; n < 98 || n > 100 {
+			t.Errorf("%v of %d events are counted as lost, want those beyond %d", n, most+100, most)
+		}
+		close(out.release)
+		if err := closeSoon(t, trail); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What the policy drops takes no room from what it does not, also while the writer blocks, and is never lost.
 func TestDroppedAnswersTakeNoRoom(t *testing.T) {
 	p, err := load(t, `rules: [{level: None, nonResourceURLs: ["/iso/*"]}, {level: Metadata}]`)
