@@ -378,6 +378,14 @@ func TestTheAnnotationOfAnOpenConfig(t *testing.T) {
 		if strings.Contains(string(got.body), hidden) {
 			t.Errorf("%s: %s", path, got.body)
 		}
+		// And where that is no object, so that nobody knows where the value is.
+		broken, _ := json.Marshal(`{"spec":{"password":"` + hidden + `"`)
+		annotation := `{"metadata":{"annotations":{"` + v1.AnnotationLastApplied + `":` + string(broken) + `}}}`
+		a.must(http.StatusOK, "PATCH", path+"/secret", annotation, "Content-Type", merge)
+		got = a.must(http.StatusOK, "GET", path+"/secret", nil, as("vic")...)
+		if text := got.object(t).GetAnnotations()[v1.AnnotationLastApplied]; text != redacted {
+			t.Errorf("%s: the annotation is %q", path, text)
+		}
 	}
 }
 
