@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -190,13 +191,20 @@ func JetStream(t testing.TB, urls ...string) jetstream.JetStream {
 	return js
 }
 
-// FreePort returns a TCP port of 127.0.0.1 on which nothing listens. It is below 32768, where
-// Linux begins to take the local ports of outgoing connections, so that no connection of
-// another test has the port before the server of this one listens.
+// taken are the ports of tests that run: the server of a test may not listen yet, or be stopped for a moment.
+var taken sync.Map
+
+// FreePort returns a TCP port of 127.0.0.1 on which nothing listens, and which no other test of this
+// process has. It is below 32768, where Linux begins to take the local ports of outgoing connections,
+// so that no connection of another test has the port before the server of this one listens.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 10_000 + rand.IntN(22_000)
+		if _, isTaken := taken.LoadOrStore(port, true); isTaken {
+			continue
+		}
+		t.Cleanup(func() { taken.Delete(port) })
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			l.Close()
 			return port
