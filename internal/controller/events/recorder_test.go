@@ -413,6 +413,27 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
+// TestLoginRefusedWhileAway: events that wait for the store, as many as may wait, do not keep the event of
+// wrong secrets from being made.
+func TestLoginRefusedWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.store.fail(apierrors.NewServiceUnavailable("away"))
+		for i := range bounds[others] + 1 {
+			r.Record(server1, v1.EventNormal, "Test", fmt.Sprint(i))
+		}
+		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		for range 3 {
+			r.LoginRefused(image, "a login")
+		}
+		r.store.fail(nil)
+		pass(5 * time.Minute)
+		if e := r.all()["LoginRefused g10/live"]; e == nil || e.Count != 3 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // TestEventsOfADeletedNamespace: what is not written of a namespace is not written after its
 // deletion, also if a write fails at that moment.
 func TestEventsOfADeletedNamespace(t *testing.T) {

@@ -110,13 +110,14 @@ func TestRightSecretWhileOthersGuess(t *testing.T) {
 		for range 40 {
 			l.login("192.0.2.66", wrongSecret)
 			l.login("2001:db8::66", wrongSecret)
+			l.login("fe80::66%eth1", wrongSecret)
 		}
 		for _, c := range []struct {
 			from string
 			most time.Duration
 		}{
 			{"192.0.2.1", 0}, {"2001:db8::1", 0}, {"2001:db8:0:1::66", 0}, {"fe80::66%eth0", 0},
-			{"192.0.2.66", maxGuessWait}, {"2001:db8::67", maxGuessWait},
+			{"192.0.2.66", maxGuessWait}, {"2001:db8::67", maxGuessWait}, {"fe80::67%eth1", maxGuessWait},
 		} {
 			status, took := l.login(c.from, rightSecret)
 			if status != 0 || took > c.most || c.most > 0 && took == 0 {
@@ -130,6 +131,32 @@ func TestRightSecretWhileOthersGuess(t *testing.T) {
 	})
 }
 
+// The waits are those that docs/limits.md has. Neither a right login, as one to an image of the guesser's
+// own, nor some quiet minutes take anything from them, and they are no part of the time for a login.
+func TestGuessWaits(t *testing.T) {
+	withLocked(t, nil, func(l *locked) {
+		const from = "192.0.2.66"
+		for n, want := range []float64{0, 0, 0, 0, 0, 0.5, 1, 2, 4, 8, 8, 8} {
+			if status, took := l.login(from, wrongSecret); status != statusAuth || took.Seconds() != want {
+				t.Errorf("wrong answer %d: status %04x after %v, want %v s", 1+n, status, took, want)
+			}
+		}
+		for _, quiet := range []time.Duration{0, 9 * time.Minute} {
+			time.Sleep(quiet)
+			if status, took := l.login(from, rightSecret); status != 0 || took != 8*time.Second {
+				t.Errorf("a right one after %v: status %04x after %v", quiet, status, took)
+			}
+		}
+		c := l.connect(from)
+		_, keys, _ := c.answered("7", "user", rightSecret, nil)
+		time.Sleep(10 * time.Second)
+		if _, status, _ := c.exchange(securityToFull, keys); status != 0 {
+			t.Errorf("of a slow initiator: status %04x", status)
+		}
+		c.conn.Close()
+	})
+}
+
 // Answers that wait hold so many connections, and no more: who comes then is sent away.
 func TestGuessesHoldFewConnections(t *testing.T) {
 	withLocked(t, nil, func(l *locked) {
@@ -138,22 +165,30 @@ func TestGuessesHoldFewConnections(t *testing.T) {
 				l.login(fmt.Sprintf("192.0.2.%d", n), wrongSecret)
 			}
 		}
+		held := func(want int) {
+			t.Helper()
+			l.server.mu.Lock()
+			defer l.server.mu.Unlock()
+			if n := len(l.server.conns); n != want {
+				t.Errorf("%d connections are held, want %d", n, want)
+			}
+		}
 		for n := range 20 {
 			for range 20 {
 				l.guess(fmt.Sprintf("192.0.2.%d", n))
 			}
-		}
-		l.server.mu.Lock()
-		held := len(l.server.conns)
-		l.server.mu.Unlock()
-		if held > 400/waitingShare || held < maxGuessesWaiting {
-			t.Errorf("%d connections are held", held)
+			held(min(16*(1+n), 400/4))
 		}
 		if status, took := l.login("192.0.2.0", rightSecret); status != statusOverloaded || took != 0 {
 			t.Errorf("among %d others: status %04x after %v", maxGuessesWaiting, status, took)
 		}
 		if status, took := l.login("192.0.2.100", rightSecret); status != 0 || took != 0 {
 			t.Errorf("from elsewhere: status %04x after %v", status, took)
+		}
+		time.Sleep(time.Minute)
+		held(0)
+		if status, _ := l.login("192.0.2.0", rightSecret); status != 0 {
+			t.Errorf("after the others: status %04x", status)
 		}
 	})
 }
@@ -180,6 +215,21 @@ func TestGuessesAreTold(t *testing.T) {
 	})
 }
 
+// Of many wrong answers each counts, and the log has ten lines a second at most.
+func TestGuessesFillNoLog(t *testing.T) {
+	withLocked(t, nil, func(l *locked) {
+		for n := range 300 {
+			l.login(fmt.Sprintf("192.0.2.%d", n%100), wrongSecret)
+			time.Sleep(10 * time.Millisecond)
+		}
+		l.server.Close()
+		// There are ten at once, and ten more in each of the three seconds.
+		if n := strings.Count(l.lines.String(), "\n"); n < 30 || n > 40 || l.guessed.Load() != 300 {
+			t.Errorf("%d of 300 told of, %d lines:\n%s", l.guessed.Load(), n, l.lines.String())
+		}
+	})
+}
+
 // However many guess, few are remembered, and those who guess most stay.
 func TestGuessersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -192,18 +242,43 @@ func TestGuessersAreBounded(t *testing.T) {
 			g.check(from(n), func(d time.Duration) error { waited = d; return nil }, func() error { return errChapRefused })
 			return waited
 		}
+		const most, many = 4096, 1000 // many guess more than once
 		for range 2 * freeGuesses {
-			guess(0)
+			for n := range many {
+				guess(n)
+			}
 		}
-		for n := range maxGuessers + 200 {
-			guess(1 + n)
+		for n := range most + 200 {
+			guess(many + n)
 			time.Sleep(time.Millisecond)
 		}
-		if len(g.guessers) != maxGuessers {
+		if len(g.guessers) != most {
 			t.Errorf("%d are remembered", len(g.guessers))
 		}
-		if guess(0) == 0 {
-			t.Error("who guesses most is forgotten")
+		for n := range many {
+			if guess(n) == 0 {
+				t.Fatal("one who guesses most is forgotten")
+			}
+		}
+		const last = many + most + 200 - 1
+		if g.guessers[from(many)] != nil || g.guessers[from(last)] == nil {
+			t.Error("of those with one guess, not the oldest one is forgotten")
+		}
+
+		// One whose answer waits is not forgotten meanwhile, even if all others have guessed more.
+		waits := func(time.Duration) error {
+			g.mu.Lock()
+			g.guessers[from(0)].wrong = 0
+			g.mu.Unlock()
+			guess(last + 1)
+			return nil
+		}
+		g.check(from(0), waits, func() error { return errChapRefused })
+		if g.guessers[from(0)] == nil {
+			t.Error("one who waits is forgotten")
+		}
+		if room := newGuesses(1 << 20).room; room != 2048 {
+			t.Errorf("%d may wait", room)
 		}
 	})
 }
