@@ -307,12 +307,13 @@ func TestSourcesOfClaims(t *testing.T) {
 // TestImagesCannotBeListed has strangers and hosts guess paths of images.
 func TestImagesCannotBeListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const limit = 20 // docs/security.md has it
 		s := newStreet(t, decide.Policy{})
 		for n, format := range []string{PathISO + "g10/%s.iso", PathISO + "g10/%s/files/images/rootfs.img"} {
 			from := fmt.Sprintf("192.0.2.%d", n+1)
 			paths := names(1000, format, "locked")
-			if told := s.list(from, paths); !slices.Equal(told, paths[:sources.Limit]) {
-				t.Errorf("%d answers told of images, want the first %d: %v", len(told), sources.Limit, told)
+			if told := s.list(from, paths); !slices.Equal(told, paths[:limit]) {
+				t.Errorf("%d answers told of images, want the first %d: %v", len(told), limit, told)
 			}
 			s.want(503, from, PathISO+"g10/live.iso") // which it could have had
 			s.want(200, from, PathIPXE)
@@ -340,7 +341,9 @@ func TestImagesCannotBeListed(t *testing.T) {
 		if n := s.noticed(decide.ReasonImagesLimited); n != 3 {
 			t.Errorf("%d events, want one a source", n)
 		}
-		time.Sleep(sources.Period + time.Second)
+		time.Sleep(59 * time.Second)
+		s.want(503, reader, PathISO+"g10/none.iso")
+		time.Sleep(2 * time.Second)
 		s.want(404, reader, PathISO+"g10/none.iso")
 	})
 }
