@@ -25,10 +25,36 @@ func TestPrivateFilesAreNoAssets(t *testing.T) {
 	for folder, private := range map[string]bool{
 		"srv/assets": false, "lib/glowplug/assets": false, "lib/glowplug-too": false,
 		"lib": true, "lib/glowplug": true, "lib/glowplug/pki": true, "lib/glowplug/nats": true, "lib/glowplug/nats/jetstream": true,
+		"lib/glowplug/ledger/1": true, "lib/glowplug/pki/old": true,
 		"": true, "etc": true, "srv": true, "isos": true, "link": true, "link/glowplug": true, "lib/glowplug/assets/..": true,
 	} {
 		if got := s.privateIn(filepath.Join(dir, folder)); (got != "") != private {
 			t.Errorf("%q: %q", folder, got)
+		}
+	}
+}
+
+// TestEachKeyIsPrivate: each file with a secret keeps the folder around it from being served.
+func TestEachKeyIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	for flag, set := range map[string]func(*settings){
+		"tls-private-key-file":       func(s *settings) { s.TLSKey = key },
+		"token-auth-file":            func(s *settings) { s.TokenAuthFile = key },
+		"pki-dir":                    func(s *settings) { s.PKIDir = dir },
+		"encryption-provider-config": func(s *settings) { s.EncryptionConfig = key },
+		"audit-log-path":             func(s *settings) { s.Audit.Path = key },
+		"nats-creds":                 func(s *settings) { s.NATS.Creds = key },
+		"nats-user-file":             func(s *settings) { s.NATS.UserFile = key },
+		"nats-password-file":         func(s *settings) { s.NATS.PasswordFile = key },
+		"nats-key-file":              func(s *settings) { s.NATS.KeyFile = key },
+	} {
+		s := settings{Options: Options{DataDir: t.TempDir()}}
+		if got := s.privateIn(dir); got != "" {
+			t.Fatalf("without a key: %q", got)
+		}
+		if set(&s); s.privateIn(dir) == "" {
+			t.Errorf("the file of --%s may be served", flag)
 		}
 	}
 }
