@@ -3,13 +3,14 @@ package remote
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"glowplug/internal/pipetest"
 )
 
 // TestSentences has a test for every sentence about fetching and headers in the notes
@@ -224,7 +225,7 @@ func TestSentences(t *testing.T) {
 func slow(t *testing.T, member string, delay time.Duration) (began []time.Duration, took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		listener := pipetest.Listen()
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began = append(began, time.Since(start))
 			select {
@@ -235,7 +236,7 @@ func slow(t *testing.T, member string, delay time.Duration) (began []time.Durati
 		})}
 		go server.Serve(listener)
 		r := New(Options{Allow: mustAllow(t, "192.0.2.1")})
-		r.dialer.Connect = listener.dial
+		r.dialer.Connect = listener.Dial
 		members := []string{`"config": {"merge": [{"source": "http://192.0.2.1/a"}]}`}
 		if member != "" {
 			members = append(members, member)
@@ -250,31 +251,3 @@ func slow(t *testing.T, member string, delay time.Duration) (began []time.Durati
 	})
 	return began, took
 }
-
-// pipes is a listener in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.closed); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }

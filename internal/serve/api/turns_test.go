@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"glowplug/internal/budget"
+	"glowplug/internal/pipetest"
 )
 
 // asUser is a request of a user.
@@ -115,25 +115,6 @@ func TestTurnsAreNotHeldByClientsThatDoNotRead(t *testing.T) {
 	})
 }
 
-// pipes is a listener whose connections stay in the process.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if c, ok := <-p; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error   { return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
-
-func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	p <- server
-	return client, nil
-}
-
 // TestStalledAnswersAreBrokenOff: over HTTP/2, an answer of which the client reads nothing for a minute is broken
 // off, and the other answers of its connection go on.
 func TestStalledAnswersAreBrokenOff(t *testing.T) {
@@ -154,13 +135,13 @@ func TestStalledAnswersAreBrokenOff(t *testing.T) {
 
 		protocols := &http.Protocols{}
 		protocols.SetUnencryptedHTTP2(true)
-		connections := make(pipes)
+		listener := pipetest.Listen()
 		asSlow := func(w http.ResponseWriter, r *http.Request) {
 			h.ServeHTTP(w, r.WithContext(asUser("slow", r.Method).Context()))
 		}
 		server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(asSlow)}
-		go func() { _ = server.Serve(connections) }()
-		client := &http.Client{Transport: &http.Transport{Protocols: protocols, DialContext: connections.dial}}
+		go func() { _ = server.Serve(listener) }()
+		client := &http.Client{Transport: &http.Transport{Protocols: protocols, DialContext: listener.Dial}}
 
 		large, err := client.Get("http://api/large")
 		if err != nil {
@@ -185,7 +166,6 @@ func TestStalledAnswersAreBrokenOff(t *testing.T) {
 			t.Error("the client has the whole answer")
 		}
 		client.CloseIdleConnections()
-		close(connections)
 		_ = server.Close()
 	})
 }
