@@ -23,7 +23,7 @@ const (
 	// stormRounds is the number of rounds of a storm for each round of other comparisons. In a round each of the
 	// fleetHosts boots once, which takes two seconds in all.
 	stormRounds = 3
-	// slice is how long a server runs until the other has its turn: much less than the time in which the speed of a
+	// slice is how long a server runs until the next has its turn: much less than the time in which the speed of a
 	// shared machine changes.
 	slice = 50 * time.Millisecond
 	// catchUp is how long a server needs for what it missed during a pause and for writes that wait.
@@ -38,45 +38,48 @@ var protection = map[string]string{
 }
 
 // protectedBoots compares boots of machines of two servers: with an audit trail, an encrypted store, windows,
-// counts and tokens, and without.
+// counts and tokens, and without. A third server, like the second, shows how exact the comparison is.
 func (b *bench) protectedBoots(ctx context.Context) error {
 	trail := filepath.Join(b.dir, "boots.audit")
-	with, err := b.fleet(ctx, "protected", protection, "--encrypt", "--audit-log-path", trail)
-	if err != nil {
+	var fleets []*process
+	for _, f := range []struct {
+		data        string
+		annotations map[string]string
+		args        []string
+	}{
+		{"protected", protection, []string{"--encrypt", "--audit-log-path", trail}}, {data: "unprotected"}, {data: "control"},
+	} {
+		p, err := b.fleet(ctx, f.data, f.annotations, f.args...)
+		if err != nil {
+			return err
+		}
+		defer p.stop()
+		fleets = append(fleets, p)
+	}
+	if err := b.compareBoots(ctx, fleets, inParallel, b.rounds); err != nil {
 		return err
 	}
-	defer with.stop()
-	without, err := b.fleet(ctx, "unprotected", nil)
-	if err != nil {
-		return err
-	}
-	defer without.stop()
-	both := [2]*process{with, without}
-	if err := b.compareBoots(ctx, both, inParallel, b.rounds); err != nil {
-		return err
-	}
-	return b.compareBoots(ctx, both, inStorm, stormRounds*b.rounds)
+	return b.compareBoots(ctx, fleets, inStorm, stormRounds*b.rounds)
 }
 
-// compareBoots adds the ratio of the boots of two servers, the first of which has the protection. machines is the
-// number of machines that boot in parallel.
-func (b *bench) compareBoots(ctx context.Context, both [2]*process, machines, rounds int) error {
+// compareBoots adds the ratios of the boots of the first and the third server, of which the first has the protection,
+// to those of the second. machines is the number of machines that boot in parallel.
+func (b *bench) compareBoots(ctx context.Context, fleets []*process, machines, rounds int) error {
 	script, err := b.bootEach(machines)
 	if err != nil {
 		return err
 	}
-	both[0].script, both[1].script = script, script
 	// The times are added, and not those of a round compared: a server collects its garbage about once in a round.
-	var took, worked [2]time.Duration
+	took, worked := make([]time.Duration, len(fleets)), make([]time.Duration, len(fleets))
 	for round := range rounds {
-		if err := arm(ctx, both, fmt.Sprintf("%d-%d", machines, round)); err != nil {
+		if err := arm(ctx, fleets, fmt.Sprintf("%d-%d", machines, round)); err != nil {
 			return err
 		}
-		ran, used, err := bootInTurn(ctx, both, machines, round%2)
+		ran, used, err := bootInTurn(ctx, fleets, script, machines, round)
 		if err != nil {
 			return err
 		}
-		for i := range both {
+		for i := range fleets {
 			took[i] += ran[i]
 			worked[i] += used[i]
 		}
@@ -85,26 +88,31 @@ func (b *bench) compareBoots(ctx context.Context, both [2]*process, machines, ro
 	each := func(i int) string {
 		return fmt.Sprintf("%.0f/s, %.0f µs of CPU each", boots/took[i].Seconds(), worked[i].Seconds()*1e6/boots)
 	}
+	ratio := func(i int) string { return fmt.Sprintf("%.3f", took[1].Seconds()/took[i].Seconds()) }
 	measure := fmt.Sprintf("boots/s with token, window, encryption and audit: script, config and boot-complete, %d "+
 		"machines in parallel", machines)
-	b.add(measure, each(0), "without "+each(1), fmt.Sprintf("%.3f", took[1].Seconds()/took[0].Seconds()), ">= 0.97")
+	b.add(measure, each(0), "without "+each(1), ratio(0), ">= 0.97")
+	b.add("the same of two servers without them", each(2), each(1), ratio(2), "how exact the ratio is")
 	return nil
 }
 
-// arm gives each host of two servers a new value of its annotation, and pauses both once they have had time for
-// the writes that follow. Both do this at the same time: what a server has not read for some seconds, its store
+// arm gives each host of some servers a new value of its annotation, and pauses the servers once they have had time
+// for the writes that follow. All do this at the same time: what a server has not read for some seconds, its store
 // has to read from the disk again.
-func arm(ctx context.Context, both [2]*process, value string) error {
-	if err := errors.Join(both[0].resume(), both[1].resume()); err != nil {
-		return err
+func arm(ctx context.Context, fleets []*process, value string) error {
+	for _, p := range fleets {
+		if err := p.resume(); err != nil {
+			return err
+		}
 	}
 	client.CloseIdleConnections() // of before the pause, which the servers close now
 	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"glowplug.dev/rearm": %q}}}`, value)
-	err := parallel(len(both)*fleetHosts, func(i int) error {
-		url := fmt.Sprintf("http://%s/api/v1/namespaces/bench/baremetalhosts/host-%06d", both[i%2].admin, i/2)
+	n := len(fleets)
+	err := parallel(n*fleetHosts, func(i int) error {
+		url := fmt.Sprintf("http://%s/api/v1/namespaces/bench/baremetalhosts/host-%06d", fleets[i%n].admin, i/n)
 		return send(ctx, http.MethodPatch, url, patch, http.StatusOK)
 	})
-	for _, p := range both {
+	for _, p := range fleets {
 		for _, kind := range []string{"record", "state"} {
 			if err == nil {
 				_, err = p.settled(ctx, kind)
@@ -112,44 +120,48 @@ func arm(ctx context.Context, both [2]*process, value string) error {
 		}
 	}
 	time.Sleep(catchUp)
-	return errors.Join(err, both[0].pause(), both[1].pause())
+	for _, p := range fleets {
+		err = errors.Join(err, p.pause())
+	}
+	return err
 }
 
-// bootInTurn boots the hosts of two servers. machines is the number of hosts that boot in parallel, and turn the
-// server that begins. Each server runs with its load for a slice of time while the other is paused. The results
+// bootInTurn boots the hosts of some servers. machines is the number of hosts that boot in parallel, and turn the
+// server that begins. Each server runs with its load for a slice of time while the others are paused. The results
 // are the time and the CPU time that each server took.
-func bootInTurn(ctx context.Context, both [2]*process, machines, turn int) (
-	took, worked [2]time.Duration, err error,
+func bootInTurn(ctx context.Context, fleets []*process, script string, machines, turn int) (
+	took, worked []time.Duration, err error,
 ) {
-	var loads [2]*bootLoad
-	for i, p := range both {
+	took, worked = make([]time.Duration, len(fleets)), make([]time.Duration, len(fleets))
+	loads := make([]*bootLoad, len(fleets))
+	for i, p := range fleets {
 		before, err := p.worked()
 		if err != nil {
-			return took, worked, err
+			return nil, nil, err
 		}
 		worked[i] = -before
-		if loads[i], err = bootAll(ctx, p, machines); err != nil {
-			return took, worked, err
+		if loads[i], err = bootAll(ctx, p, script, machines); err != nil {
+			return nil, nil, err
 		}
 		defer loads[i].kill()
 	}
-	for ; ; turn = 1 - turn {
-		l := loads[turn]
-		if l.ended {
-			if turn = 1 - turn; loads[turn].ended {
-				break
-			}
-			l = loads[turn]
+	for left := len(fleets); left > 0; turn++ {
+		i := turn % len(fleets)
+		if loads[i].ended {
+			continue
 		}
-		ran, err := l.run(slice)
-		if took[turn] += ran; err != nil {
-			return took, worked, err
+		ran, err := loads[i].run(slice)
+		if took[i] += ran; err != nil {
+			return nil, nil, err
+		}
+		if loads[i].ended {
+			left--
 		}
 	}
-	for i, p := range both {
+	for i, p := range fleets {
 		after, err := p.worked()
 		if err != nil {
-			return took, worked, err
+			return nil, nil, err
 		}
 		worked[i] += after
 	}
@@ -168,9 +180,9 @@ type bootLoad struct {
 }
 
 // bootAll prepares the load of a server, and pauses it.
-func bootAll(ctx context.Context, server *process, machines int) (*bootLoad, error) {
+func bootAll(ctx context.Context, server *process, script string, machines int) (*bootLoad, error) {
 	l := &bootLoad{server: server, out: &strings.Builder{}, done: make(chan struct{})}
-	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(machines), "-d5m", "-s", server.script,
+	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(machines), "-d5m", "-s", script,
 		"http://"+server.addr)
 	cmd.Stdout, cmd.Stderr = l.out, l.out
 	if err := cmd.Start(); err != nil {
