@@ -206,11 +206,15 @@ func TestLimits(t *testing.T) {
 	options := serving(newMemory(make([]byte, blockSize)))
 	options.MaxPerSource = 3
 	s, address := start(t, options)
-	for range 3 {
+	for range 2 {
 		dial(t, address)
 	}
+	last := dial(t, address)
 	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 3 })
 	dial(t, address).closed()
+	last.conn.Close() // which gives its place to another
+	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 2 })
+	dial(t, address).login(testTarget)
 
 	options.MaxPerSource, options.MaxConnections = 0, 2
 	s, address = start(t, options)

@@ -38,3 +38,16 @@ func TestSources(t *testing.T) {
 		}
 	}
 }
+
+// Without an option of its own, a server takes 256 connections of one address.
+func TestConnectionsOfASource(t *testing.T) {
+	s, _ := start(t, serving(newMemory(make([]byte, blockSize))))
+	for range 256 {
+		connect(t, s, "192.0.2.66")
+	}
+	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 256 })
+	connect(t, s, "192.0.2.66").closed()
+	if connect(t, s, "192.0.2.67").refused() {
+		t.Error("another machine is refused")
+	}
+}
