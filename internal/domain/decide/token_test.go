@@ -118,6 +118,9 @@ func TestRequestsWithoutTheToken(t *testing.T) {
 				t.Errorf("the error has the token: %v", err)
 			}
 		}
+		if image.Missed || target.Missed {
+			t.Errorf("%s: a request for the host's own image counts as a guess", name)
+		}
 		if tt.reason != "" {
 			for _, notices := range [][]Notice{config.Notices, image.Notices, target.Notices} {
 				if len(notices) != 1 || notices[0].Reason != ReasonTokenRefused || notices[0].Host == nil {
