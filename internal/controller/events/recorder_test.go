@@ -413,6 +413,25 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
+// TestLoginRefusedIsWrittenSlowly: the event of an image is written every ten seconds, however often its secret
+// is guessed.
+func TestLoginRefusedIsWrittenSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		image := &snapshot.Image{Ref: snapshot.Ref{Namespace: "g10", Name: "live"}, UID: "uid-live"}
+		for range 60 {
+			r.LoginRefused(image, "a login")
+			pass(time.Second)
+		}
+		if _, writes := r.store.count(); writes > 7 { // one at once, then six
+			t.Errorf("%d writes in a minute", writes)
+		}
+		if e := r.all()["LoginRefused g10/live"]; e == nil || e.Count < 50 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // TestLoginRefusedWhileAway: events that wait for the store, as many as may wait, do not keep the event of
 // wrong secrets from being made.
 func TestLoginRefusedWhileAway(t *testing.T) {
