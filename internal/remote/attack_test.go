@@ -198,7 +198,11 @@ func TestRedirects(t *testing.T) {
 		t.Error(got)
 	}
 	hop("/hop")
+	before := len(w.asked())
 	has(t, refuse(t, r("base.example"), merging(public+"/hop")).Error(), "it redirects more than 10 times")
+	if asked := len(w.asked()) - before; asked != 11 {
+		t.Errorf("%d requests", asked)
+	}
 	hop("file:///etc/passwd")
 	has(t, refuse(t, renderer(t), merging(w.URL+"/hop")).Error(), "it redirects to what is neither http nor https")
 }

@@ -171,8 +171,6 @@ func TestAuthorities(t *testing.T) {
 }
 
 func TestProxy(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://192.0.2.9:1")
-	t.Setenv("HTTPS_PROXY", "http://192.0.2.9:1")
 	w, passed := serve(t), []string{}
 	w.page("/a", with(config(), "/a", "1"))
 	behind, _ := url.Parse(w.URL)
@@ -191,6 +189,13 @@ func TestProxy(t *testing.T) {
 		t.Error(got, passed)
 	}
 	has(t, out, proxy.URL)
+	// Without a proxy in the config there is none: net/http would use that of the environment for this name.
+	direct := renderer(t, "127.0.0.0/8", "files.example")
+	direct.dialer.Lookup = lookup(map[string][]string{"files.example": {"127.0.0.1"}})
+	_, port, _ := strings.Cut(strings.TrimPrefix(w.URL, "http://"), ":")
+	if got := filesOf(t, render(t, direct, merging("http://files.example:"+port+"/a"))); got != "/a=1" {
+		t.Error(got)
+	}
 	// Neither is the list got round through a proxy, nor is a proxy that is not on it used.
 	for _, c := range []struct{ config, allow, want string }{
 		{through("http://other.example/a"), "127.0.0.0/8", "behind a proxy a host's address is not known"},

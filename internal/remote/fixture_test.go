@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// net/http reads these once. What a config is fetched through, it says itself.
+	os.Setenv("HTTP_PROXY", "http://192.0.2.9:1")
+	os.Setenv("HTTPS_PROXY", "http://192.0.2.9:1")
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/golang/glog.(*fileSink).flushDaemon"))
 }
 
