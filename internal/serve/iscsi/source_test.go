@@ -46,7 +46,9 @@ func TestConnectionsOfASource(t *testing.T) {
 		connect(t, s, "192.0.2.66")
 	}
 	wait(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 256 })
-	connect(t, s, "192.0.2.66").closed()
+	if !connect(t, s, "192.0.2.66").refused() {
+		t.Error("connection 257 is accepted")
+	}
 	if connect(t, s, "192.0.2.67").refused() {
 		t.Error("another machine is refused")
 	}
