@@ -177,6 +177,12 @@ func TestClientCAFileIsReadAgain(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusUnauthorized
 	})
+	awaitEnd(t, watch)
+}
+
+// awaitEnd fails the test if a watch goes on.
+func awaitEnd(t *testing.T, watch *http.Response) {
+	t.Helper()
 	ended := make(chan struct{})
 	go func() { defer close(ended); _, _ = io.Copy(io.Discard, watch.Body) }()
 	select {

@@ -36,6 +36,16 @@ func TestServersShareCredentials(t *testing.T) {
 			eventually(t, "the kubeconfig of each server is valid at each", func() bool { return ask(of.kubeconfig(), at) == nil })
 		}
 	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, two.url("/api/v1/namespaces?watch=true"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+adminToken(t, one))
+	watch, err := http.DefaultClient.Do(req)
+	if err != nil || watch.StatusCode != http.StatusOK {
+		t.Fatalf("a watch: %v, %v", watch, err)
+	}
+	defer watch.Body.Close()
 	former := filepath.Join(t.TempDir(), "former.kubeconfig")
 	if err := os.Rename(one.kubeconfig(), former); err != nil {
 		t.Fatal(err)
@@ -46,6 +56,7 @@ func TestServersShareCredentials(t *testing.T) {
 		eventually(t, "the token that one server has replaced is refused by all", func() bool { return ask(former, at) != nil })
 		eventually(t, "the new token is valid at all", func() bool { return ask(one.kubeconfig(), at) == nil })
 	}
+	awaitEnd(t, watch)
 
 	three := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), host: "127.0.0.1", plain: freePort(t),
 		tls: freePort(t), args: []string{"--nats-url", url}}
