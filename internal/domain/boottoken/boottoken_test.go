@@ -90,6 +90,10 @@ func TestAdd(t *testing.T) {
 		{"root=live:${glowplug}/iso/g10/live.iso", "root=live:${glowplug}/iso/g10/live~" + token + ".iso"},
 		{"x=http://other.example/api/v1/ignition", ""},
 		{"x=http://other.example/iso/g10/live.iso", ""},
+		{"x=http://other.example/?to=http://a/api/v1/ignition", ""},
+		{"x=other.example?to=http://a/api/v1/ignition", ""},
+		{"x=http://other.example/http://a/iso/g10/live.iso", ""},
+		{"x=http://other.example/${glowplug}/iso/g10/live.iso", ""},
 		{"x=http://a/api/v1/ignitionconfigs", ""},
 		{"x=http://a/api/v1/ignition/sub", ""},
 		{"x=/iso/g10/live.iso", ""},
@@ -106,6 +110,11 @@ func TestAdd(t *testing.T) {
 		}
 		if got := Add(given, "http://a", token); !slices.Equal(got, []string{want}) || given[0] != arg {
 			t.Errorf("%s\n got %s\nwant %s", arg, got, want)
+		}
+	}
+	for _, arg := range []string{"x=http://other.example/api/v1/ignition", "x=/iso/g10/live.iso"} {
+		if got := Add([]string{arg}, "", token); got[0] != arg {
+			t.Errorf("where the URL of this server is not known: %s", got)
 		}
 	}
 }

@@ -113,13 +113,18 @@ func Add(args []string, base, token string) []string {
 func addToConfig(arg, url, token string) string {
 	before, after, found := strings.Cut(arg, url)
 	switch {
-	case !found || after != "" && strings.ContainsRune("/-_.~", rune(after[0])) || isAlphanumeric(after):
+	case !found || isInURL(before) || after != "" && strings.ContainsRune("/-_.~", rune(after[0])) ||
+		isAlphanumeric(after):
 		return arg // none, or a longer path
 	case strings.HasPrefix(after, "?"):
 		return before + url + InQuery("", token) + "&" + after[1:]
 	}
 	return before + url + InQuery("", token) + after
 }
+
+// isInURL reports whether what follows is a part of a URL, perhaps of another server, which would receive a token
+// in it.
+func isInURL(before string) bool { return strings.ContainsAny(before, "/?#") }
 
 func isAlphanumeric(s string) bool {
 	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z' || s[0] >= '0' && s[0] <= '9')
@@ -129,7 +134,7 @@ func isAlphanumeric(s string) bool {
 func addToImage(arg, url, token string) string {
 	before, path, found := strings.Cut(arg, url)
 	namespace, rest, isImage := strings.Cut(path, "/")
-	if !found || !isImage {
+	if !found || !isImage || isInURL(before) {
 		return arg
 	}
 	end := strings.IndexAny(rest, "/?#\" ")
