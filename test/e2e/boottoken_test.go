@@ -107,6 +107,9 @@ func TestNothingWithoutTheTokenOfTheBoot(t *testing.T) {
 	if out, err := login(iqn); err == nil {
 		t.Errorf("a login without the token:\n%s", out)
 	}
+	if out, err := login(iqn + ":token:" + otherToken); err == nil {
+		t.Errorf("a login with the token of another host:\n%s", out)
+	}
 	eventually(t, "a login with the token", func() bool {
 		out, err := login(iqn + ":token:" + first)
 		return err == nil && out != ""
