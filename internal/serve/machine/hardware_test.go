@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -75,6 +76,15 @@ func TestHardware(t *testing.T) {
 		if status, body := post(r, c.query, c.body); status != c.status || !strings.Contains(body, c.sentence) {
 			t.Errorf("%s %.40s: %d %q", c.query, c.body, status, body)
 		}
+	}
+	// The rest of a report that is too large is not read.
+	large := strings.NewReader(strings.Repeat(" ", 4*hardware.MaxDocument))
+	req := httptest.NewRequest(http.MethodPost, PathHardware, large)
+	req.RemoteAddr = "127.0.0.1:1"
+	answer := httptest.NewRecorder()
+	r.server.ServeHTTP(answer, req)
+	if answer.Code != 400 || large.Len() < 2*hardware.MaxDocument {
+		t.Errorf("%d, %d bytes are left of a large report", answer.Code, large.Len())
 	}
 	if inspections.reports != 1 {
 		t.Errorf("%d reports", inspections.reports)

@@ -152,7 +152,7 @@ func TestNeighborChange(t *testing.T) {
 		"gone": {func(n *neighborTable) {
 			n.put(key, testMAC)
 			n.remove(key)
-			time.Sleep(ChangeWindow - time.Second)
+			time.Sleep(59 * time.Second)
 		}, Neighbor{MAC: testMAC}},
 		"gone for a minute": {func(n *neighborTable) {
 			n.put(key, testMAC)
@@ -245,5 +245,14 @@ func TestNeighborLookupIsBounded(t *testing.T) {
 	}
 	if _, ok := table.known(key(-1)); !ok || len(table.entries) > maxNeighbors || table.departed.Len() > maxNeighbors {
 		t.Errorf("%d entries and %d departures are kept", len(table.entries), table.departed.Len())
+	}
+	// The oldest departures make room for newer ones.
+	table.clear()
+	last := key(2 * maxNeighbors)
+	table.put(last, testMAC)
+	table.remove(last)
+	_, isFirst := table.known(key(2))
+	if _, isLast := table.known(last); !isLast || isFirst || table.departed.Len() != maxNeighbors {
+		t.Errorf("%d departures are kept, the first: %t, the last: %t", table.departed.Len(), isFirst, isLast)
 	}
 }
