@@ -37,7 +37,7 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		logger, logged := logstest.Logger()
 		registry := prometheus.NewRegistry()
 		l := NewLimiter(logger, registry)
-		if got := allowed(l, client(1), 10_000); got != bounds[Refused].source.burst {
+		if got := allowed(l, client(1), 10_000); got != 60 {
 			t.Errorf("a flood of one source leaves %d lines", got)
 		}
 		if got := allowed(l, client(2), 20); got != 20 {
@@ -47,10 +47,10 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		for n := range 20_000 {
 			many += allowed(l, client(n+3), 5)
 		}
-		if got := many + bounds[Refused].source.burst + 20; got != bounds[Refused].all.burst {
+		if got := many + 60 + 20; got != 600 {
 			t.Errorf("a flood of many sources leaves %d lines in all", got)
 		}
-		if got := len(l.counts[Refused].sources); got > bounds[Refused].sources {
+		if got := len(l.counts[Refused].sources); got > 4096 {
 			t.Errorf("%d sources are counted", got)
 		}
 		for second := range 10 {
@@ -73,7 +73,7 @@ func TestLimiterKeepsTheLinesOfOthers(t *testing.T) {
 		if len(got) != maxReported+1 || !strings.Contains(got[0], first) {
 			t.Errorf("%d lines: %s", len(got), logged())
 		}
-		left := 10_000 + 20 + 20_000*5 - bounds[Refused].all.burst
+		left := 10_000 + 20 + 20_000*5 - 600
 		last := got[len(got)-1]
 		if !strings.Contains(last, fmt.Sprintf(`msg="log lines were left out" lines=%d `, left)) ||
 			!strings.HasSuffix(last, fmt.Sprintf(" known=0 served=0 refused=%d written=0 library=0", left)) {
