@@ -47,7 +47,8 @@ func (b *bench) protectedBoots(ctx context.Context) error {
 		annotations map[string]string
 		args        []string
 	}{
-		{"protected", protection, []string{"--encrypt", "--audit-log-path", trail}}, {data: "unprotected"}, {data: "control"},
+		{"protected", protection, []string{"--encrypt", "--audit-log-path", trail}},
+		{data: "unprotected"}, {data: "control"},
 	} {
 		p, err := b.fleet(ctx, f.data, f.annotations, f.args...)
 		if err != nil {
