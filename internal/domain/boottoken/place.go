@@ -111,10 +111,9 @@ func Add(args []string, base, token string) []string {
 
 // addToConfig adds a token as the first parameter of a URL of configs.
 func addToConfig(arg, url, token string) string {
-	before, after, found := strings.Cut(arg, url)
+	before, after, found := cutURL(arg, url)
 	switch {
-	case !found || isInURL(before) || after != "" && strings.ContainsRune("/-_.~", rune(after[0])) ||
-		isAlphanumeric(after):
+	case !found || after != "" && strings.ContainsRune("/-_.~", rune(after[0])) || isAlphanumeric(after):
 		return arg // none, or a longer path
 	case strings.HasPrefix(after, "?"):
 		return before + url + InQuery("", token) + "&" + after[1:]
@@ -122,9 +121,12 @@ func addToConfig(arg, url, token string) string {
 	return before + url + InQuery("", token) + after
 }
 
-// isInURL reports whether what follows is a part of a URL, perhaps of another server, which would receive a token
-// in it.
-func isInURL(before string) bool { return strings.ContainsAny(before, "/?#") }
+// cutURL cuts an argument around a URL. It does not find one inside another URL, perhaps of another server, which
+// would receive a token in it.
+func cutURL(arg, url string) (before, after string, found bool) {
+	before, after, found = strings.Cut(arg, url)
+	return before, after, found && !strings.ContainsAny(before, "/?#")
+}
 
 func isAlphanumeric(s string) bool {
 	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z' || s[0] >= '0' && s[0] <= '9')
@@ -132,9 +134,9 @@ func isAlphanumeric(s string) bool {
 
 // addToImage adds a token to the name of the image in a URL, which begins with url.
 func addToImage(arg, url, token string) string {
-	before, path, found := strings.Cut(arg, url)
+	before, path, found := cutURL(arg, url)
 	namespace, rest, isImage := strings.Cut(path, "/")
-	if !found || !isImage || isInURL(before) {
+	if !found || !isImage {
 		return arg
 	}
 	end := strings.IndexAny(rest, "/?#\" ")
