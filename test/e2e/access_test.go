@@ -180,6 +180,25 @@ func TestClientCAFileIsReadAgain(t *testing.T) {
 	awaitEnd(t, watch)
 }
 
+// watchAs opens a watch with a token, until the end of the test.
+func watchAs(t *testing.T, token, url string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	watch, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { watch.Body.Close() })
+	if watch.StatusCode != http.StatusOK {
+		t.Fatalf("a watch: %s", watch.Status)
+	}
+	return watch
+}
+
 // awaitEnd fails the test if a watch goes on.
 func awaitEnd(t *testing.T, watch *http.Response) {
 	t.Helper()
@@ -187,7 +206,7 @@ func awaitEnd(t *testing.T, watch *http.Response) {
 	go func() { defer close(ended); _, _ = io.Copy(io.Discard, watch.Body) }()
 	select {
 	case <-ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(15 * time.Second):
 		t.Error("its watch goes on")
 	}
 }

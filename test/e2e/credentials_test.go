@@ -36,16 +36,7 @@ func TestServersShareCredentials(t *testing.T) {
 			eventually(t, "the kubeconfig of each server is valid at each", func() bool { return ask(of.kubeconfig(), at) == nil })
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, two.url("/api/v1/namespaces?watch=true"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+adminToken(t, one))
-	watch, err := http.DefaultClient.Do(req)
-	if err != nil || watch.StatusCode != http.StatusOK {
-		t.Fatalf("a watch: %v, %v", watch, err)
-	}
-	defer watch.Body.Close()
+	watch := watchAs(t, adminToken(t, one), two.url("/api/v1/namespaces?watch=true"))
 	former := filepath.Join(t.TempDir(), "former.kubeconfig")
 	if err := os.Rename(one.kubeconfig(), former); err != nil {
 		t.Fatal(err)

@@ -134,24 +134,13 @@ func TestTokensOfAllServers(t *testing.T) {
 		return one.withToken(token, "/api/v1/baremetalhosts") == http.StatusOK &&
 			two.withToken(token, "/api/v1/baremetalhosts") == http.StatusOK
 	})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		get(t, two.url("/api/v1/baremetalhosts?watch=true"), "Authorization", "Bearer "+token)
-	}()
+	watch := watchAs(t, token, two.url("/api/v1/baremetalhosts?watch=true"))
 	one.glowplug("token", "revoke", "--account", "ci")
 	eventually(t, "the token is refused by all", func() bool {
 		return one.withToken(token, "/api/v1") == http.StatusUnauthorized &&
 			two.withToken(token, "/api/v1") == http.StatusUnauthorized
 	})
-	eventually(t, "the watch at the other server has ended", func() bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
+	awaitEnd(t, watch)
 	former := adminToken(t, one)
 	eventually(t, "the admin token is accepted by all", func() bool {
 		return two.withToken(former, "/api/v1") == http.StatusOK
