@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -15,6 +16,7 @@ import (
 	"io/fs"
 	"math/big"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -22,14 +24,18 @@ import (
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// headStart is how long before its creation a certificate is valid, for clients
-	// whose clock is behind.
-	headStart = 48 * time.Hour
 
 	// lockTimeout bounds the wait for another server that creates the CA.
 	lockTimeout = 10 * time.Second
 	lockRetry   = 10 * time.Millisecond
+
+	// authorityName begins the common name of each CA that a server creates.
+	authorityName = "glowplug CA "
 )
+
+// validFrom is the first second of the certificates that the server signs. The clock of a machine
+// without a battery shows the build date of its image, or 1970, until it has reached a time server.
+var validFrom = time.Unix(0, 0)
 
 // ensureAuthority reads the CA, creates it where there is none, and renews it where it
 // is not fit for use.
@@ -45,7 +51,11 @@ func (c *Credentials) ensureAuthority() error {
 	}
 	c.authority.Store(ca)
 	now := c.opts.Now()
-	err = c.renewAuthority(now)
+	why := unfit(ca.Leaf, authorityLife, now)
+	if why == "" && madeHere(ca.Leaf) {
+		why = late(ca.Leaf)
+	}
+	err = c.renewAuthority(now, why)
 	if err != nil && unfit(ca.Leaf, 0, now) == "" {
 		// A shared folder may be read-only. The certificate is renewed years before its end.
 		c.opts.Logger.Error("the certificate of the CA could not be renewed", "end", ca.Leaf.NotAfter, "error", err)
@@ -77,22 +87,21 @@ func (c *Credentials) createAuthority() (*tls.Certificate, error) {
 	c.opts.Logger.Info("creating a CA", "file", c.caPath(caCert))
 	now := c.opts.Now()
 	template := authorityTemplate(now)
-	template.Subject = pkix.Name{CommonName: fmt.Sprintf("glowplug CA %d", now.Unix())}
+	template.Subject = pkix.Name{CommonName: fmt.Sprintf(authorityName+"%d", now.Unix())}
 	return issue(template, nil, c.caPath(caCert), c.caPath(caKey))
 }
 
-// renewAuthority replaces the certificate of a CA that is not fit for use by one with
-// the same name and key. Certificates that the CA has signed stay valid, and so does the
+// renewAuthority replaces the certificate of the CA by one with the same name and key, because
+// of why; it does nothing where that is "". Certificates that the CA has signed stay valid, and so does the
 // old certificate for clients. So a clock that is wrong for a while, which may be now,
 // does not end the clients' trust in this server.
-func (c *Credentials) renewAuthority(now time.Time) error {
-	old := c.authority.Load()
-	why := unfit(old.Leaf, authorityLife, now)
+func (c *Credentials) renewAuthority(now time.Time, why string) error {
 	if why == "" {
 		return nil
 	}
-	c.opts.Logger.Warn("renewing the certificate of the CA: clients need the new admin.kubeconfig",
-		"because", why, "file", c.caPath(caCert), "kubeconfig", c.KubeconfigPath())
+	old := c.authority.Load()
+	c.opts.Logger.Warn("renewing the certificate of the CA: clients whose copy of it has ended need the new"+
+		" admin.kubeconfig", "because", why, "file", c.caPath(caCert), "kubeconfig", c.KubeconfigPath())
 	template := authorityTemplate(now)
 	template.RawSubject, template.SubjectKeyId = old.Leaf.RawSubject, old.Leaf.SubjectKeyId
 	ca, err := sign(template, template, old.PrivateKey, old.PrivateKey, c.caPath(caCert))
@@ -106,7 +115,7 @@ func (c *Credentials) renewAuthority(now time.Time) error {
 func authorityTemplate(now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber:          serial(),
-		NotBefore:             now.Add(-headStart),
+		NotBefore:             validFrom,
 		NotAfter:              now.Add(authorityLife),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
@@ -126,6 +135,20 @@ func unfit(cert *x509.Certificate, life time.Duration, now time.Time) string {
 		return "it ends " + cert.NotAfter.UTC().Format(time.RFC3339)
 	}
 	return ""
+}
+
+// late says why a certificate of this server needs to be renewed at a start although it is valid. "": it need
+// not be.
+func late(cert *x509.Certificate) string {
+	if !cert.NotBefore.After(validFrom) {
+		return ""
+	}
+	return "machines whose clock is before " + cert.NotBefore.UTC().Format(time.RFC3339) + " do not accept it"
+}
+
+// madeHere reports whether a server has created this CA: the dates of a CA from elsewhere are its owner's.
+func madeHere(ca *x509.Certificate) bool {
+	return strings.HasPrefix(ca.Subject.CommonName, authorityName) && bytes.Equal(ca.RawIssuer, ca.RawSubject)
 }
 
 // issue creates a key and a certificate, signed by parent or, where that is nil, by

@@ -105,8 +105,7 @@ func TestChanges(t *testing.T) {
 	}{
 		{name: "nothing", token: true},
 		{name: "a clock a day behind", opts: Options{Now: at(-1)}, token: true},
-		{name: "made while the clock was a year ahead", opts: Options{Now: at(-365)},
-			changed: []string{"pki/ca.crt", "pki/server.crt", "pki/server.key", Kubeconfig}, token: true},
+		{name: "made while the clock was a year ahead", opts: Options{Now: at(-365)}, token: true},
 		{name: "another name", opts: Options{Names: []string{"new.example.org"}}, changed: []string{"pki/server.crt",
 			"pki/server.key"}, token: true},
 		{name: "near the end", opts: Options{Now: at(330)}, changed: []string{"pki/server.crt", "pki/server.key"},
@@ -196,6 +195,64 @@ func TestErrorsNameFileAndRemedy(t *testing.T) {
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestMachinesWithoutAClockReachTheServer: the certificates of the CA and of the server are valid for a machine
+// whose clock is at the build date of its image, or in 1970; those that an earlier release made become so at
+// the next start, with the same key, while the former certificate of the CA verifies the new one. A CA from
+// elsewhere keeps its dates.
+func TestMachinesWithoutAClockReachTheServer(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	verify := func(c *Credentials, ca *x509.Certificate, at time.Time) error {
+		roots := x509.NewCertPool()
+		roots.AddCert(ca)
+		_, err := c.current().Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at})
+		return err
+	}
+	tests := []struct {
+		name, authority string // the common name of a CA that is there already, "" for none
+		renewed         bool
+	}{
+		{name: "a first start", renewed: true},
+		{name: "the CA of an earlier release", authority: authorityName + "1", renewed: true},
+		{name: "a CA from elsewhere", authority: "ACME Internal CA"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			var former *tls.Certificate
+			if test.authority != "" {
+				template := authorityTemplate(now)
+				template.Subject.CommonName, template.NotBefore = test.authority, now.AddDate(0, 0, -2)
+				if err := os.Mkdir(dir+"/pki", 0o700); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if former, err = issue(template, nil, dir+"/pki/ca.crt", dir+"/pki/ca.key"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := ensure(t, Options{DataDir: dir, Now: clock})
+			for _, at := range []time.Time{time.Unix(0, 0), now.AddDate(0, -3, 0), now.AddDate(0, 0, -7), now} {
+				if err := verify(c, c.authority.Load().Leaf, at); (err == nil) != (test.renewed || at.Equal(now)) {
+					t.Errorf("clock at %v: %v", at, err)
+				}
+			}
+			if former != nil {
+				if err := verify(c, former.Leaf, now); err != nil {
+					t.Errorf("a client with the former certificate of the CA: %v", err)
+				}
+			}
+			settled := files(t, dir)
+			ensure(t, Options{DataDir: dir, Now: clock})
+			for file, content := range files(t, dir) {
+				if settled[file] != content {
+					t.Errorf("the next start changes %s again", file)
 				}
 			}
 		})

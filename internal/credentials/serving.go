@@ -18,7 +18,7 @@ import (
 	"glowplug/internal/keyfile"
 )
 
-// servingLife is the longest life of a server certificate that clients accept.
+// servingLife is the time from the creation of a server certificate to its end.
 const servingLife = 397 * 24 * time.Hour
 
 // names are the names and addresses in the server's certificate, sorted.
@@ -89,8 +89,8 @@ func (n *names) areOf(cert *x509.Certificate) bool {
 	return slices.Equal(n.ips, ips) && slices.Equal(n.dns, slices.Sorted(slices.Values(cert.DNSNames)))
 }
 
-// ensureServing reads the server's certificate. It creates one where there is none, or
-// that is of another CA, is not valid yet, is near its end or names another machine.
+// ensureServing reads the server's certificate. It creates one where there is none, or where the
+// certificate is of another CA, begins too late, is near its end or names another machine.
 func (c *Credentials) ensureServing() error {
 	cert, err := readPair(c.path(serverCrt), c.path(serverKey))
 	if err != nil {
@@ -102,6 +102,8 @@ func (c *Credentials) ensureServing() error {
 	}
 	switch {
 	case why != "":
+	case late(cert.Leaf) != "":
+		why = late(cert.Leaf)
 	case cert.Leaf.CheckSignatureFrom(c.authority.Load().Leaf) != nil:
 		why = "it is of another CA"
 	case !c.names.areOf(cert.Leaf):
@@ -119,7 +121,7 @@ func (c *Credentials) issueServing() error {
 	template := &x509.Certificate{
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: "glowplug"},
-		NotBefore:    now.Add(-headStart),
+		NotBefore:    validFrom,
 		NotAfter:     now.Add(servingLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -166,7 +168,8 @@ func (c *Credentials) fit() bool {
 
 // renew renews the server's certificate, and before it the CA's where that is not fit.
 func (c *Credentials) renew() error {
-	if err := c.renewAuthority(c.opts.Now()); err != nil {
+	now := c.opts.Now()
+	if err := c.renewAuthority(now, unfit(c.authority.Load().Leaf, authorityLife, now)); err != nil {
 		return err
 	}
 	if err := c.refreshAdmin(); err != nil {
