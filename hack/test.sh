@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages="nginx-light socat iproute2 libblkid-dev gcc libc6-dev curl"
+packages="nginx-light socat iproute2 libblkid-dev gcc libc6-dev curl jq"
 # For boots of emulated machines: QEMU with iPXE and UEFI, a DHCP server, a kernel,
 # and what makes an ISO image of it.
 packages="$packages qemu-system-x86 ipxe-qemu ovmf dnsmasq-base linux-image-cloud-amd64 kmod busybox-static
