@@ -350,15 +350,7 @@ func (a *App) handler(d *door) http.Handler {
 	if d.rule.Admin {
 		return api.Guarded(routes, apiServer)
 	}
-	return fromNoOtherSite(routes)
-}
-
-// fromNoOtherSite refuses requests by which a page of another site, in a browser with a client certificate or on
-// the machine of a host, would change something.
-func fromNoOtherSite(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(api.OtherSite))
-	return protection.Handler(next)
+	return listener.FromNoOtherSite(routes, http.HandlerFunc(api.OtherSite))
 }
 
 // health answers /livez, /readyz and /healthz, and the paths below them.

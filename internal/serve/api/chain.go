@@ -132,7 +132,7 @@ func TooMany(w http.ResponseWriter, r *http.Request) {
 // OtherSite answers a request that a page of another site has sent from a browser.
 func OtherSite(w http.ResponseWriter, r *http.Request) {
 	fail(w, r, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(
-		"a page of another site in a browser has sent this request, and may change nothing here")))
+		"a page of another site in a browser has sent this request, and may neither read nor change anything here")))
 }
 
 // MetricsHandler serves the metrics of own and those of the Kubernetes library. The library
