@@ -79,7 +79,8 @@ Ignition will do with it.`,
 	}
 	s.addFlags(cmd)
 	s.completeArgument(cmd, "baremetalhosts", cobra.ShellCompDirectiveNoFileComp)
-	s.addNamespace(cmd, "namespace of HOST")
+	cmd.Flags().StringVarP(&s.flagNamespace, "namespace", "n", "",
+		"namespace of HOST (default that of the kubeconfig, or else the only one with such a host)")
 	addOutput(cmd, &s.output)
 	return cmd
 }
@@ -88,13 +89,13 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err := checkOutput(s.output); err != nil {
 		return err
 	}
-	namespace, name, ok := strings.Cut(hostName(args[0]), "/")
-	if !ok {
-		namespace, name = s.namespace(), namespace
-	}
 	ctx := cmd.Context()
+	namespace, name, err := s.find(ctx, hostName(args[0]))
+	if err != nil {
+		return err
+	}
 	host := &v1.BareMetalHost{}
-	err := s.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
+	err = s.do(ctx, client.Request{Resource: "baremetalhosts", Namespace: namespace, Name: name}, host)
 	if err != nil {
 		return inNamespace(err, namespace)
 	}
@@ -112,6 +113,24 @@ func (s *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return writeOutput(cmd.OutOrStdout(), s.output, status)
 	}
 	return status.write(cmd.OutOrStdout(), time.Now())
+}
+
+// find returns the host of that name as glowplug explain does: in the namespace of the flag or of the
+// context, else the only host with the name.
+func (s *statusCommand) find(ctx context.Context, name string) (namespace, host string, err error) {
+	if namespace, host, ok := strings.Cut(name, "/"); ok {
+		return namespace, host, nil
+	}
+	if s.flagNamespace != "" {
+		return s.flagNamespace, name, nil
+	}
+	answer := &decide.Explanation{}
+	query := url.Values{"host": {name}, "namespace": {s.currentNamespace()}}
+	if err := s.do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, answer); err != nil {
+		return "", "", err
+	}
+	namespace, host, _ = strings.Cut(answer.Host, "/")
+	return namespace, host, nil
 }
 
 // statusOf is what the object of the host says.

@@ -93,7 +93,7 @@ spec:
 		t.Errorf("exit code %d, %v\n%s", code, err, out)
 	}
 	status, err := exec.Command("ip", "netns", "exec", r.name, program, "status", "--kubeconfig", r.server.kubeconfig(),
-		"rack/one").CombinedOutput()
+		"one").CombinedOutput() // the only host with this name
 	for _, want := range []string{
 		"gets now:   rack/all by default", "disks:      1 disk, reported ", "plan:       Ignition destroys data\n",
 		"- Ignition would destroy data with this config: ext4 \"data\" on /dev/sdz1, 512 MiB\n",
