@@ -163,7 +163,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.uses = &tokenUses{
 		tokens: opts.Tokens, store: opts.Stores[kinds.Tokens], resolver: opts.Resolver, logger: opts.Logger,
-		last: map[types.NamespacedName]*tokenUse{},
+		last: map[types.NamespacedName]*tokenUse{}, first: make(chan struct{}, 1),
 	}
 	s.opts.rights = rights{s.authorizer}
 	s.ctx, s.stop = context.WithCancel(context.Background())

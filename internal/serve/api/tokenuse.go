@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// useInterval is how often the uses of tokens are written, and useStep the least time between two
-	// writes of one token.
+	// useInterval is how often the uses of tokens are written, but for the first use of a token, which
+	// is written at once, and useStep the least time between two writes of one token.
 	useInterval = 10 * time.Second
 	useStep     = 4 * time.Minute
 	// expiryInterval is how often open requests are checked for tokens that have expired since.
@@ -42,6 +42,8 @@ type tokenUses struct {
 	mu sync.Mutex
 	// last is the last use of each token since useStep, with the time of its write.
 	last map[types.NamespacedName]*tokenUse
+	// first has a value when a token is used that is not in last.
+	first chan struct{}
 }
 
 type tokenUse struct {
@@ -66,6 +68,10 @@ func (u *tokenUses) note(who user.Info, r *http.Request) {
 	if use == nil {
 		use = &tokenUse{}
 		u.last[record] = use
+		select {
+		case u.first <- struct{}{}:
+		default: // the next write is pending already
+		}
 	}
 	use.at, use.from = time.Now(), from
 }
@@ -91,6 +97,8 @@ func (u *tokenUses) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-write.C:
+			u.write(ctx)
+		case <-u.first:
 			u.write(ctx)
 		case <-expiry.C:
 			u.removeExpired(ctx)
