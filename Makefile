@@ -9,6 +9,13 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS = -s -w $(if $(VERSION),-X glowplug/internal/version.Version=$(VERSION)) \
 	$(if $(COMMIT),-X glowplug/internal/version.commit=$(COMMIT))
 
+# Every target but help and clean needs Go.
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),build)),)
+ifeq ($(shell command -v $(GO)),)
+$(error there is no Go ($(GO)): install Go 1.26 or later from https://go.dev/dl/ and put its bin folder on the PATH)
+endif
+endif
+
 .PHONY: build run test test-fast test-clients test-plan bench lint generate release test-release clean help
 
 build: ## build ./glowplug, stripped, with the version of git
