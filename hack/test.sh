@@ -14,7 +14,7 @@ packages="$packages qemu-system-x86 ipxe-qemu ovmf dnsmasq-base linux-image-clou
 # For ISO images as other tools make and read them, and for iSCSI clients.
 packages="$packages dosfstools isolinux syslinux-common syslinux-utils genisoimage isomd5sum libiscsi-bin qemu-utils qemu-block-extra"
 # For the disks stage of Ignition on loop devices.
-packages="$packages gdisk fdisk e2fsprogs xfsprogs btrfs-progs"
+packages="$packages gdisk fdisk e2fsprogs xfsprogs btrfs-progs exfatprogs ntfs-3g lvm2"
 # For the alert rules: promtool.
 packages="$packages prometheus"
 # For the systemd unit and the container image.

@@ -1320,7 +1320,7 @@ func schema_glowplug_api_v1_HardwareDisk(ref common.ReferenceCallback) common.Op
 					},
 					"content": {
 						SchemaProps: spec.SchemaProps{
-							Description: "content is what the whole disk contains, if it has no partition table. Metal3 does not have this field.",
+							Description: "content is what the whole disk contains. It can be there beside a partition table: blkid takes the begin of some file systems for one. Metal3 does not have this field.",
 							Ref:         ref(v1.HardwareContent{}.OpenAPIModelName()),
 						},
 					},

@@ -128,8 +128,8 @@ type HardwareDisk struct {
 	// lastSector is the last usable sector, see firstSector.
 	// +optional
 	LastSector int64 `json:"lastSector,omitempty"`
-	// content is what the whole disk contains, if it has no partition table. Metal3 does not have
-	// this field.
+	// content is what the whole disk contains. It can be there beside a partition table: blkid takes
+	// the begin of some file systems for one. Metal3 does not have this field.
 	// +optional
 	Content *HardwareContent `json:"content,omitempty"`
 	// partitions are those of the partition table, at most 128. Metal3 does not have this field.

@@ -50,8 +50,16 @@ type Disk struct {
 	// First and Last are the usable sectors of a GPT.
 	First, Last int64
 	Partitions  []Partition
-	// Content is what the whole disk contains, where it has no partition table.
+	// Content is what the whole disk contains. It can be there beside a partition table: blkid and
+	// sgdisk take the boot sector of an exFAT for a DOS table, and the superblock of btrfs lies where a
+	// GPT does not reach.
 	Content Content
+}
+
+// hasRealTable reports whether the disk has a partition table that divides it. A document that does
+// not say what the whole disk contains means nothing then.
+func (d *Disk) hasRealTable() bool {
+	return d.Table != TableNone && d.Table != TableUnknown && len(d.Partitions) > 0
 }
 
 // Partition is an entry of a partition table. Start and Size are in logical sectors.

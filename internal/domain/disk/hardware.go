@@ -47,15 +47,15 @@ func ofDisk(s *v1.HardwareDisk) Disk {
 	for _, name := range s.AlternateNames {
 		d.Aliases = append(d.Aliases, path.Clean(name))
 	}
-	if s.Content != nil && d.Table == TableNone {
-		d.Content = contentOf(s.Content, d.Size)
-	}
-	d.Content.Known = d.Table != TableUnknown && (s.Content != nil || d.Table != TableNone)
 	for _, p := range s.Partitions {
 		d.Partitions = append(d.Partitions, Partition{
 			Number: int(p.Number), Path: d.PartitionPath(int(p.Number)), Start: p.StartSector, Size: p.SizeSectors,
 			Label: p.Label, GUID: p.GUID, TypeGUID: p.TypeGUID, Content: contentOf(p.Content, p.SizeSectors*d.SectorSize),
 		})
+	}
+	if d.Table != TableUnknown {
+		d.Content = contentOf(s.Content, d.Size)
+		d.Content.Known = s.Content != nil || d.hasRealTable()
 	}
 	return d
 }
@@ -85,7 +85,7 @@ func (d *Disk) hardware() v1.HardwareDisk {
 	if d.Table == TableUnknown || d.Rounded {
 		return h
 	}
-	if h.PartitionTable = cmp.Or(d.Table, tableNone); d.Table == TableNone {
+	if h.PartitionTable = cmp.Or(d.Table, tableNone); d.Content.Type != "" || !d.hasRealTable() {
 		h.Content = hardwareOf(d.Content)
 	}
 	for _, p := range d.Partitions {

@@ -148,11 +148,8 @@ func (dev *blockDevice) disk() (d Disk, err error) {
 	}
 	d.Content = dev.content(d.Size)
 	d.Content.Known = isKnown
-	switch {
-	case !isKnown:
+	if !isKnown {
 		d.Table = TableUnknown
-	case d.Table != TableNone:
-		d.Content = Content{Known: true}
 	}
 	return d, nil
 }

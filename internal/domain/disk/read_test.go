@@ -27,7 +27,7 @@ func TestReadLsblk(t *testing.T) {
 	want := &Facts{Source: SourceLsblk, Disks: []Disk{
 		{
 			Path: "/dev/nvme0n1", Model: "Model X", Serial: "S1", WWN: "eui.1", Size: 512110190592, SectorSize: 512,
-			Table: TableGPT, Content: Content{Known: true}, Partitions: []Partition{
+			Table: TableGPT, Content: Content{Known: true, Bytes: 512110190592}, Partitions: []Partition{
 				{Number: 1, Path: "/dev/nvme0n1p1", Start: 2048, Size: 1 << 21, Label: "boot", GUID: "aa", TypeGUID: "bb",
 					Content: Content{Known: true, Type: "vfat", Version: "FAT32", Label: "EFI", UUID: "1111-2222", Bytes: 1 << 30}},
 				{Number: 2, Path: "/dev/nvme0n1p2", Start: 2099200, Size: 1 << 22, GUID: "cc",
@@ -247,5 +247,42 @@ func TestHardwareRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(back, facts) {
 			t.Errorf("got  %+v\nwant %+v", back, facts)
 		}
+	}
+}
+
+// TestContentBesideAPartitionTable: blkid takes the boot sector of an exFAT for a DOS table, and says
+// both. What the disk contains is in the facts, and in the hardware of a host.
+func TestContentBesideAPartitionTable(t *testing.T) {
+	const lsblk = `{"blockdevices":[{"name":"sda","type":"disk","size":1073741824,"fstype":"exfat","label":"DATA","pttype":"dos"}]}`
+	const sfdisk = `{"partitiontable":{"label":"dos","device":"/dev/sda","unit":"sectors","sectorsize":512}}`
+	read := func(document string) *Facts {
+		facts, err := Read([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts
+	}
+	vfat := strings.NewReplacer("exfat", "vfat", `"dos"`, "null").Replace(lsblk) // of which sfdisk says dos
+	for _, documents := range [][]string{{lsblk}, {lsblk, sfdisk}, {sfdisk, lsblk}, {vfat}, {vfat, sfdisk}} {
+		var all []*Facts
+		for _, document := range documents {
+			all = append(all, read(document))
+		}
+		facts, err := Join(all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := OfHardware(&v1.HardwareDetails{Storage: facts.Hardware()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []Disk{facts.Disks[0], back.Disks[0]} {
+			if c := d.Content; !c.Known || !strings.HasSuffix(c.Type, "fat") || c.Label != "DATA" || c.Bytes != 1<<30 {
+				t.Errorf("%s: %+v", facts.Source, c)
+			}
+		}
+	}
+	if d := read(sfdisk).Disks[0]; d.Content.Known {
+		t.Errorf("sfdisk alone does not say what a disk without partitions contains: %+v", d)
 	}
 }

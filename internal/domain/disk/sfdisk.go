@@ -33,7 +33,7 @@ func readSfdisk(document []byte) (*Facts, error) {
 	}
 	d := Disk{
 		Path: table.Device, SectorSize: cmp.Or(table.SectorSize, defaultSector), Table: cmp.Or(table.Label, TableUnknown),
-		First: table.FirstLBA, Last: table.LastLBA, Content: Content{Known: true},
+		First: table.FirstLBA, Last: table.LastLBA,
 	}
 	end := int64(0)
 	for _, p := range table.Partitions {
@@ -48,5 +48,6 @@ func readSfdisk(document []byte) (*Facts, error) {
 	if table.LastLBA > 0 {
 		d.Size = (max(end-1, table.LastLBA) + FirstUsable(d.SectorSize)) * d.SectorSize
 	}
+	d.Content = Content{Known: d.hasRealTable(), Bytes: d.Size}
 	return &Facts{Source: SourceSfdisk, Disks: []Disk{d}}, nil
 }

@@ -43,7 +43,10 @@ func (d *device) commit(parts []*partitionStep, before []*volume, whole disk.Con
 		s := parts[created].step
 		s.Action = Wipe
 		s.Loses = append(s.Loses, d.whole.content.String()+" on the whole disk")
-		s.Rule = "the new partition table overwrites what is on the whole disk"
+		if s.Rule = "the new partition table overwrites what is on the whole disk"; d.facts.Table == disk.TableGPT {
+			s.Rule = "blkid finds " + article(d.whole.content) + " on the whole disk, beside the partition table: the new " +
+				"partition takes a part of it"
+		}
 		d.whole.content = disk.Content{} // a part of it can be left that blkid recognises
 	}
 }

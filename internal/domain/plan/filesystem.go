@@ -162,14 +162,14 @@ const leftover = "the new partition table can leave a part of what was on the wh
 
 // lostContent is what a volume loses when a file system, an array or an encrypted volume is made
 // on it.
-func lostContent(v *volume) []string {
-	switch {
-	case v.part == nil && v.device.hasPartitions():
-		return lostVolumes(&device{}, v.device.volumes, nil)
-	case v.content.Known && v.content.Type != "":
-		return []string{fmt.Sprintf("%s on %s, %s", v.content, v.place(), disk.Size(v.content.Bytes))}
+func lostContent(v *volume) (lost []string) {
+	if v.part == nil && v.device.hasPartitions() {
+		lost = lostVolumes(&device{}, v.device.volumes, nil)
 	}
-	return nil
+	if v.content.Known && v.content.Type != "" {
+		lost = append(lost, fmt.Sprintf("%s on %s, %s", v.content, v.place(), disk.Size(v.content.Bytes)))
+	}
+	return lost
 }
 
 // overwrite puts something new on a volume; on a whole disk it takes the place of the partitions.

@@ -93,7 +93,7 @@ func (d *device) unpartitionable(config *ignition.Disk) string {
 	case value(config.WipeTable):
 	case d.table == nil:
 		return fmt.Sprintf("the disk has a partition table of type %s; Ignition reads only gpt", d.facts.Table)
-	case looksLikeMBR[whole.Type] && len(config.Partitions) > 0:
+	case d.facts.Table == disk.TableNone && looksLikeMBR[whole.Type] && len(config.Partitions) > 0:
 		return "there is " + article(whole) + " on the whole disk, which sgdisk takes for a DOS partition table and does not change"
 	}
 	return ""
@@ -105,7 +105,7 @@ func (d *device) wipeTable(field string) *step {
 		Action: Wipe, Kind: "partition table", Name: d.out.Device, Field: field + ".wipeTable",
 		Rule: "wipeTable is true: Ignition removes the partition table before it makes partitions",
 	}}
-	if d.facts.Table == disk.TableUnknown {
+	if d.facts.Table == disk.TableUnknown || !d.whole.content.Known && len(d.volumes) == 0 {
 		s.Action = Unknown
 		s.Notes = append(s.Notes, "the facts do not say what the disk contains: all of it is lost")
 	}

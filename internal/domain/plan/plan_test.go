@@ -336,6 +336,34 @@ func TestDataOnTheWholeDisk(t *testing.T) {
 		"create partition table /dev/sda", "create partition 1", "reuse filesystem ext4")
 }
 
+// TestContentBesideAPartitionTable: where blkid says a file system and a partition table of a whole
+// disk, both are content.
+func TestContentBesideAPartitionTable(t *testing.T) {
+	of := func(table string, content disk.Content) *disk.Facts {
+		facts := twoDisks(content)
+		facts.Disks[0].Table = table
+		return facts
+	}
+	exfat := func() *disk.Facts { return of("dos", disk.Content{Type: "exfat", Label: "x"}) }
+	btrfs := func() *disk.Facts { return of(disk.TableGPT, disk.Content{Type: "btrfs", Label: "x"}) }
+	const device = `{"device":"/dev/sdb"`
+	const wiping = `"storage":{"disks":[` + device + `,"wipeTable":true}]}`
+	const parts = `"storage":{"disks":[` + device + `,"partitions":[{"number":1}]}]}`
+	const whole = `"storage":{"filesystems":[` + device + `,"format":"ext4"}]}`
+	const wiped = `"storage":{"filesystems":[` + device + `,"format":"ext4","wipeFilesystem":true}]}`
+	const raid = `"storage":{"raid":[{"name":"r","level":"raid1","devices":["/dev/sdb"]}]}`
+	wantSteps(t, planOf(t, exfat(), wiping), Destroys, `wipe partition table /dev/sdb, loses exfat "x" on the whole disk`)
+	wantSteps(t, planOf(t, exfat(), parts), Fails, "fail partition table /dev/sdb")
+	wantSteps(t, planOf(t, exfat(), whole), Fails, "fail filesystem ext4")
+	wantSteps(t, planOf(t, exfat(), wiped), Destroys, `wipe filesystem ext4, loses exfat "x" on /dev/sdb, 1 TiB`)
+	wantSteps(t, planOf(t, exfat(), raid), Destroys, `wipe raid r, loses exfat "x" on /dev/sdb, 1 TiB`)
+	wantSteps(t, planOf(t, btrfs(), parts), Destroys, `wipe partition 1, loses btrfs "x" on the whole disk`)
+	wantSteps(t, planOf(t, btrfs(), strings.Replace(whole, "ext4", "btrfs", 1)), Safe, "reuse filesystem btrfs")
+	unknown := exfat()
+	unknown.Disks[0].Content = disk.Content{}
+	wantSteps(t, planOf(t, unknown, wiping), IsUnknown, "unknown partition table /dev/sdb")
+}
+
 // TestFailureKeepsTheRestAway: what comes behind a failure is not reached, and data that is lost
 // before it is lost.
 func TestFailureKeepsTheRestAway(t *testing.T) {
