@@ -66,6 +66,9 @@ func (a *adviser) advise(kind string, ref snapshot.Ref, advice ...decide.Advice)
 // fieldOf returns the field of a host that has what it shares.
 func fieldOf(h *snapshot.Host, c *snapshot.Conflict) string {
 	field, shared := "spec.bootMACAddress", c.MAC.String()
+	if c.UUID != "" {
+		return "spec.systemUUID"
+	}
 	if c.IP.IsValid() {
 		field, shared = "spec.ip", c.IP.String()
 	}

@@ -22,7 +22,7 @@ import (
 type adoption struct {
 	namespace, name, image string
 	labels                 map[string]string
-	withIP                 bool
+	withAddress            bool
 	dryRun, output         string
 }
 
@@ -33,12 +33,13 @@ func newAdoptCommand() *cobra.Command {
 		Use:   "adopt um/MACHINE",
 		Short: "Make a BareMetalHost of a machine that asked the server and is unknown",
 		Long: `Make a BareMetalHost of an UnknownMachine. The host has the hardware address of the
-machine as bootMACAddress and, where it is known, its systemUUID. The UUID is what the
-machine says of itself, and so is the hardware address if "kubectl describe um/MACHINE"
-shows no neighborMAC, which is from the server's neighbour table. Unless the server runs
-with --identity-claims=trust, such a machine is recognised as the host only from an
-address of the host, which --ip sets, or from one in spec.bootSources. A machine whose
-hardware address is unknown needs --ip. The server removes the UnknownMachine.`,
+machine as bootMACAddress and, where it is known, its systemUUID, unless other machines
+report or have the same one. The UUID is what the machine says of itself, and so is the
+hardware address if "kubectl describe um/MACHINE" shows no neighborMAC, which is from the
+server's neighbour table. Unless the server runs with --identity-claims=trust, such a
+machine is recognised as the host only from an address of the host, which --with-address
+sets, or from one in spec.bootSources. A machine whose hardware address is unknown needs
+--with-address. The server removes the UnknownMachine.`,
 		Example: `  kubectl get um
   glowplug adopt um/52-54-00-12-34-56 -n rack-a --name node-7
   glowplug adopt 52-54-00-12-34-56 --name node-7 --image coreos --label role=builder --dry-run=client -o yaml`,
@@ -60,7 +61,9 @@ hardware address is unknown needs --ip. The server removes the UnknownMachine.`,
 	flags.StringVar(&a.name, "name", "", "name of the host (default: that of the UnknownMachine)")
 	flags.StringVar(&a.image, "image", "", "image of the host, NAME or NAMESPACE/NAME (default: it boots its disk)")
 	flags.StringToStringVar(&a.labels, "label", nil, "label of the host, key=value (repeatable)")
-	flags.BoolVar(&a.withIP, "ip", false, "the host has the address from which the machine last asked")
+	flags.BoolVar(&a.withAddress, "with-address", false, "the host has the address from which the machine last asked")
+	flags.BoolVar(&a.withAddress, "ip", false, "")
+	_ = flags.MarkHidden("ip") // the former name: of apply and compile, --ip is an address
 	flags.StringVar(&a.dryRun, "dry-run", dryRunNone,
 		"none; client, also without a value: send nothing; server: let the server check and write nothing")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
@@ -91,6 +94,15 @@ func (a *adoption) run(cmd *cobra.Command, options *clientOptions, machine strin
 	}
 	if err != nil {
 		return err
+	}
+	why, err := a.whyNoUUID(cmd.Context(), options, &found)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: the host gets no systemUUID: the machine reports %s, and %s\n",
+			found.Status.SystemUUID, why)
+		found.Status.SystemUUID = ""
 	}
 	host, err := a.host(&found)
 	if err != nil {
@@ -156,12 +168,12 @@ func (a *adoption) host(machine *v1.UnknownMachine) (*v1.BareMetalHost, error) {
 		},
 		Spec: v1.BareMetalHostSpec{BootMACAddress: status.MAC, SystemUUID: status.SystemUUID, Image: a.image},
 	}
-	if a.withIP && len(status.Addresses) > 0 {
+	if a.withAddress && len(status.Addresses) > 0 {
 		host.Spec.IP = status.Addresses[0]
 	}
 	if host.Spec.BootMACAddress == "" && host.Spec.IP == "" {
 		return nil, withHint(fmt.Errorf("the hardware address of the machine %s is unknown", machine.Name),
-			"--ip makes a host with the address from which it asked")
+			"--with-address makes a host with the address from which it asked")
 	}
 	return host, nil
 }

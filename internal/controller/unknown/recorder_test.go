@@ -191,13 +191,13 @@ func TestAdoptCommand(t *testing.T) {
 		r.Unknown(decide.Sighting{Request: "ignition", Addr: addrN(1)})
 		pass(time.Minute)
 		if m := r.store.get(byAddr); m == nil || m.Status.Adopt !=
-			"glowplug adopt um/10-0-0-1 -n NAMESPACE --name HOST --ip" {
+			"glowplug adopt um/10-0-0-1 -n NAMESPACE --name HOST --with-address" {
 			t.Errorf("without a hardware address: %+v", m)
 		}
 		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(2), MAC: macN(2)})
 		pass(time.Minute)
 		if m := r.store.get(nameN(2)); m == nil || m.Status.Adopt !=
-			"glowplug adopt um/"+nameN(2)+" -n NAMESPACE --name HOST --ip" {
+			"glowplug adopt um/"+nameN(2)+" -n NAMESPACE --name HOST --with-address" {
 			t.Errorf("with a claimed hardware address: %+v", m)
 		}
 		r.Unknown(decide.Sighting{Request: "ipxe", Addr: addrN(1), Neighbor: macN(1)})

@@ -38,7 +38,7 @@ func see(s *v1.UnknownMachineStatus, name string, mac netaddr.MAC, seen *decide.
 		s.NeighborMAC = seen.Neighbor.String()
 	}
 	if s.NeighborMAC == "" {
-		s.Adopt += " --ip" // the machine is behind a router, and recognised by its address alone
+		s.Adopt += " --with-address" // the machine is behind a router, and recognised by its address alone
 	}
 	if seen.MAC != (netaddr.MAC{}) && seen.MAC != mac {
 		s.ClaimedMACs = appendNew(s.ClaimedMACs, seen.MAC.String())

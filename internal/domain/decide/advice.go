@@ -2,6 +2,7 @@ package decide
 
 import (
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/domain/netaddr"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -17,6 +18,10 @@ func (a Advice) String() string { return a.Field + ": " + a.Message }
 func AdviseHost(d *Decider, h *snapshot.Host) (advice []Advice) {
 	if reason := Unrecognised(d, h); reason != "" {
 		advice = append(advice, Advice{"spec", reason})
+	}
+	if netaddr.IsPlaceholderUUID(h.UUID) {
+		advice = append(advice, Advice{"spec.systemUUID", "many machines report this UUID, since their vendor has set " +
+			"none of their own: it identifies no machine; leave it out"})
 	}
 	if d.opts.Inventory.View().Limits(h).Token && !h.HasScript() {
 		advice = append(advice, Advice{"spec.provisioning.token", "the machine gets no token, and without it no " +

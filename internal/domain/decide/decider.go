@@ -284,10 +284,17 @@ func (q *question) ignored() string {
 		return "; claims ignored by the server's --identity-claims=deny: " + strings.Join(named, ", ")
 	}
 	if named := q.dec.Unheld.Ignored; len(named) > 0 {
-		return "; claims ignored, since no BareMetalHost has them: " + strings.Join(named, ", ")
+		why := "no BareMetalHost has them"
+		if q.otherBoard {
+			why += otherCards
+		}
+		return "; claims ignored, since " + why + ": " + strings.Join(named, ", ")
 	}
 	return ""
 }
+
+// otherCards is why a UUID identifies nobody where a host has it, as the rest of a clause.
+const otherCards = ", or the one with this UUID has other hardware addresses than this machine"
 
 // zeroMAC is no hardware address.
 var zeroMAC netaddr.MAC
@@ -312,6 +319,8 @@ type question struct {
 	// mac and hostname are believed claims that no host has.
 	mac      netaddr.MAC
 	hostname string
+	// otherBoard is true where the claimed UUID is that of a host with other hardware addresses.
+	otherBoard bool
 }
 
 // configQuestion is a request for a config.
@@ -359,10 +368,13 @@ func (q *question) refuse(h *snapshot.Host, kind, sentence string) *fault.Error 
 
 // ignore adds the notice of a claim that no host has.
 func (q *question) ignore(claim *claim) {
-	named := claim.named(&q.req.Claims)
+	named, why := claim.named(&q.req.Claims), "which no BareMetalHost has"
+	if q.otherBoard && claim.kind == byUUID {
+		why = "which is that of a BareMetalHost with other hardware addresses"
+	}
 	q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, named)
 	q.notice(ReasonClaimIgnored, q.dec.Host, claim.kind+" "+q.client(),
-		q.who()+" claims the "+named+", which no BareMetalHost has; the claim was ignored")
+		q.who()+" claims the "+named+", "+why+"; the claim was ignored")
 }
 
 // unknown adds the notice of a machine that is no host.

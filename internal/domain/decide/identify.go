@@ -50,8 +50,8 @@ var claims = [...]*claim{{
 	kind:    byUUID,
 	present: func(c *identity.Claims) bool { return c.UUID != "" },
 	text:    func(c *identity.Claims) string { return c.UUID },
-	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByUUID(c.UUID) },
-	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.UUID == c.UUID },
+	host:    hostByUUID,
+	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
 }, {
 	kind:    byHostname,
 	present: func(c *identity.Claims) bool { return c.Hostname != "" },
@@ -61,6 +61,16 @@ var claims = [...]*claim{{
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
 	},
 }}
+
+// hostByUUID returns the host with the claimed UUID, unless the claimed MAC is that of another machine: boards
+// of one model may share a UUID.
+func hostByUUID(view snapshot.View, c *identity.Claims) *snapshot.Host {
+	h := view.HostByUUID(c.UUID)
+	if h != nil && c.MAC != zeroMAC && len(h.MACs) > 0 && !slices.Contains(h.MACs, c.MAC) {
+		return nil
+	}
+	return h
+}
 
 // identify finds the host, and refuses claims that do not hold.
 func (q *question) identify() *fault.Error {
@@ -183,6 +193,12 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 		return false, nil
 	}
 	h := claim.host(q.view, c)
+	if kind == byUUID {
+		if h != nil && q.contradicts(h) {
+			h = nil // as hostByUUID has it for a claimed MAC
+		}
+		q.otherBoard = h == nil && q.view.HostByUUID(c.UUID) != nil
+	}
 	switch {
 	case h == nil:
 		// The address is the client's, and the neighbour entry proves more than

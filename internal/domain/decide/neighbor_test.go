@@ -24,11 +24,11 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 		for _, c := range []struct {
 			name string
 			ask  ask
-			want fault.Kind // Internal: none
+			want fault.Kind // Internal: none; NoMatch: it is no host, and nothing is refused
 		}{
 			{"another machine", ask{from: "172.16.0.66", neighbor: macX, hostname: "h1"}, fault.Refused},
 			{"another machine by MAC", ask{from: "172.16.0.66", neighbor: macX, mac: "52:54:00:00:00:01"}, fault.Refused},
-			{"another machine by UUID", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.Refused},
+			{"another machine by UUID", ask{from: "172.16.0.66", neighbor: macX, uuid: uuidA}, fault.NoMatch},
 			{"another host", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:02", hostname: "h1"}, fault.Refused},
 			{"the host itself", ask{from: "172.16.0.66", neighbor: "52:54:00:00:00:01", hostname: "h1"}, fault.Internal},
 			{"from behind a router", ask{from: "172.16.0.66", hostname: "h1"}, fault.Internal},
@@ -50,7 +50,8 @@ func TestBootSourceOfAnotherMachine(t *testing.T) {
 				told := slices.ContainsFunc(got.notices, func(n Notice) bool {
 					return n.Reason == ReasonClaimRefused && n.Host.Name == "h1" && n.From == sourceOf(req.Caller.Addr, req.Caller.MAC)
 				})
-				if want := c.want == fault.Refused; refused != want || told != want || (got.host != nil) == want {
+				if want := c.want == fault.Refused; refused != want || told != want ||
+					(got.host != nil) != (c.want == fault.Internal) {
 					t.Errorf("%s, %s, %s: %v, host %v, notices %+v", name, c.name, endpoint, got.err, got.host, got.notices)
 				}
 			}

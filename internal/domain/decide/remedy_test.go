@@ -32,12 +32,12 @@ func TestRemediesOfClaims(t *testing.T) {
 			func(_, h *v1.BareMetalHost) { h.Spec.BootSources = []string{"172.16.0.9"} }},
 		{"a host by its address", func(own *v1.BareMetalHost) { own.Spec.IP = "172.16.0.9" }, nil, ask{from: "172.16.0.9"},
 			"not that of host g10/own, which this client is by its address; leave the parameter out," +
-				" or move 172.16.0.9 to the host with this uuid",
+				" or move 172.16.0.9 to the host with this hostname",
 			func(own, h *v1.BareMetalHost) { own.Spec.IP, h.Spec.IP = "", "172.16.0.9" }},
 		{"a host by its address and hardware address", func(own *v1.BareMetalHost) {
 			own.Spec.IP, own.Spec.BootMACAddress = "172.16.0.9", macX
 		}, nil, ask{from: "172.16.0.9", neighbor: macX},
-			"; leave the parameter out, or move 172.16.0.9 and the hardware address " + macX + " to the host with this uuid",
+			"; leave the parameter out, or move 172.16.0.9 and the hardware address " + macX + " to the host with this hostname",
 			func(own, h *v1.BareMetalHost) {
 				own.Spec.IP, own.Spec.BootMACAddress = "", ""
 				nic(h, macX, "172.16.0.9")
@@ -46,7 +46,7 @@ func TestRemediesOfClaims(t *testing.T) {
 			func(h *v1.BareMetalHost) { h.Spec.BootSources = []string{"172.16.0.0/24"} },
 			ask{from: "172.16.0.9", neighbor: macX},
 			"not that of host g10/own, which this client is by its hardware address; leave the parameter out," +
-				" or move " + macX + " to the host with this uuid",
+				" or move " + macX + " to the host with this hostname",
 			func(own, h *v1.BareMetalHost) {
 				own.Spec.BootMACAddress = ""
 				nic(h, macX, "")
@@ -63,7 +63,6 @@ func TestRemediesOfClaims(t *testing.T) {
 		for _, policy := range []Policy{{}, enforce} {
 			l := &lab{}
 			own, claimed := l.host("g10", "own", "", ""), l.host("g10", "claimed", macA, "10.1.0.1")
-			claimed.Spec.SystemUUID = uuidA
 			l.config("g10", "claimed", "ignition", sel{MatchHostnames: []string{"claimed"}})
 			if c.own != nil {
 				c.own(own)
@@ -71,20 +70,20 @@ func TestRemediesOfClaims(t *testing.T) {
 			if c.claimed != nil {
 				c.claimed(claimed)
 			}
-			c.ask.uuid = uuidA
+			c.ask.hostname = "claimed"
 			d := New(Options{Inventory: l.inventory(t), Policy: policy})
 			dec := d.Config(c.ask.request(t))
 			if dec.Err == nil || !strings.Contains(dec.Err.Sentence, c.says) {
 				t.Errorf("%s: got  %v\nwant %s", c.name, dec.Err, c.says)
 			}
 			silent := c.ask
-			silent.uuid = ""
+			silent.hostname = ""
 			if dec = d.Config(silent.request(t)); dec.Err != nil && dec.Err.Kind == fault.Refused {
 				t.Errorf("%s, without the parameter: %v", c.name, dec.Err)
 			}
 			c.follow(own, claimed)
 			dec = New(Options{Inventory: l.inventory(t), Policy: policy}).Config(c.ask.request(t))
-			if got := outcome(&dec); got != "200; host g10/claimed by uuid; config g10/claimed by hostname" ||
+			if got := outcome(&dec); got != "200; host g10/claimed by hostname; config g10/claimed by hostname" ||
 				len(dec.Notices) > 0 {
 				t.Errorf("%s, after the advice was followed: %s, notices %q", c.name, got, notices(dec.Notices))
 			}

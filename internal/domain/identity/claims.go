@@ -35,8 +35,8 @@ func malformed(name, want string) *fault.Error {
 }
 
 // ParseClaims reads the query of a machine. Unknown keys are ignored. An empty value, an
-// unexpanded ${variable} of a boot loader and the placeholder of boards without a UUID
-// count as absent. Every other malformed value, and a key with two different values, is
+// unexpanded ${variable} of a boot loader and a placeholder of boards without a UUID of
+// their own count as absent. Every other malformed value, and a key with two different values, is
 // Malformed with the name of the parameter. A semicolon is a normal character, and not a
 // separator as for some proxies.
 func ParseClaims(rawQuery string) (Claims, *fault.Error) {

@@ -51,6 +51,8 @@ func TestParseClaims(t *testing.T) {
 		"hostname=node-${serial}.lo&role=${role}":                 {},
 		"uuid=00000000-0000-0000-0000-000000000000":               {},
 		"uuid=FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF":               {},
+		"uuid=03000200-0400-0500-0006-000700080009":               {},
+		"uuid=00020003-0004-0005-0006-000700080009":               {},
 
 		// the same thing again
 		"mac=ac1f6b8aa79c&mac=AC:1F:6B:8A:A7:9C": {MAC: testMAC},

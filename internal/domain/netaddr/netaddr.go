@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
 )
 
@@ -68,31 +67,6 @@ func FirstLabel(name string) string {
 	first, _, _ := strings.Cut(name, ".")
 	return first
 }
-
-// The placeholders that boards without a UUID report.
-const (
-	allZeros = "00000000-0000-0000-0000-000000000000"
-	allOnes  = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-)
-
-var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-
-// ParseUUID checks an SMBIOS system UUID in its 8-4-4-4-12 form and returns it in
-// lower case. The placeholders are refused.
-func ParseUUID(s string) (string, error) {
-	u := strings.ToLower(s)
-	if !uuidForm.MatchString(u) {
-		return "", fmt.Errorf("%q is not a system UUID: want the form 4c4c4544-0042-3510-8056-b4c04f4e3132", clip(s))
-	}
-	if IsPlaceholderUUID(u) {
-		return "", fmt.Errorf("%q is no machine's own UUID: boards without one report it", clip(s))
-	}
-	return u, nil
-}
-
-// IsPlaceholderUUID reports whether s is what boards without a UUID report: all
-// zeros or all ones, in the 8-4-4-4-12 form. A query that carries it says nothing.
-func IsPlaceholderUUID(s string) bool { return s == allZeros || strings.EqualFold(s, allOnes) }
 
 // Source returns the address that counts for a bound per client: an IPv4 address for
 // itself, an IPv6 address as its /64, which one machine owns. A link-local IPv6 address

@@ -119,15 +119,38 @@ func TestParseUUID(t *testing.T) {
 			t.Errorf("ParseUUID(%q) = %q; want an error", s, got)
 		}
 	}
-	if !IsPlaceholderUUID("00000000-0000-0000-0000-000000000000") ||
-		!IsPlaceholderUUID("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF") {
-		t.Error("IsPlaceholderUUID: all zeros and all ones are placeholders")
+	for _, s := range []string{
+		"00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+		"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009",
+		"fefefefe-fefe-fefe-fefe-fefefefefefe", "4C4C4544-0000-2010-8020-80C04F202020",
+	} {
+		if !IsPlaceholderUUID(s) {
+			t.Errorf("IsPlaceholderUUID(%q) = false", s)
+		}
 	}
 	for _, s := range []string{"", "0", "4c4c4544-0042-3510-8056-b4c04f4e3132", strings.Repeat("0", 36),
 		strings.Repeat("-", 36)} {
 		if IsPlaceholderUUID(s) {
 			t.Errorf("IsPlaceholderUUID(%q) = true", s)
 		}
+	}
+}
+
+// TestKeyOfUUID: a UUID whose first three groups are in the other byte order is the same.
+func TestKeyOfUUID(t *testing.T) {
+	const uuid, swapped = "4c4c4544-0042-3510-8056-b4c04f4e3132", "44454c4c-4200-1035-8056-b4c04f4e3132"
+	for _, s := range []string{uuid, swapped, strings.ToUpper(swapped)} {
+		if KeyOfUUID(s) != KeyOfUUID(uuid) {
+			t.Errorf("KeyOfUUID(%q) differs from that of %q", s, uuid)
+		}
+	}
+	for _, s := range []string{"4c4c4544-0042-3510-5680-b4c04f4e3132", "44454c4c-0042-3510-8056-b4c04f4e3132", "", "x"} {
+		if KeyOfUUID(s) == KeyOfUUID(uuid) {
+			t.Errorf("KeyOfUUID(%q) is that of %q", s, uuid)
+		}
+	}
+	if got := testing.AllocsPerRun(100, func() { KeyOfUUID(swapped) }); got > 0 {
+		t.Errorf("KeyOfUUID: %v allocations", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -30,12 +31,14 @@ var fieldLabels = map[string]runtime.FieldLabelConversionFunc{
 const (
 	fieldMAC   = "spec.bootMACAddress"
 	fieldIP    = "spec.ip"
+	fieldUUID  = "spec.systemUUID"
 	fieldPhase = "status.phase"
 )
 
 var hostFields = selectable[*v1.BareMetalHost]{
 	fieldMAC:       func(h *v1.BareMetalHost) string { return plainAddress(fieldMAC, h.Spec.BootMACAddress) },
 	fieldIP:        func(h *v1.BareMetalHost) string { return plainAddress(fieldIP, h.Spec.IP) },
+	fieldUUID:      func(h *v1.BareMetalHost) string { return plainAddress(fieldUUID, h.Spec.SystemUUID) },
 	"spec.image":   func(h *v1.BareMetalHost) string { return h.Spec.Image },
 	"status.state": func(h *v1.BareMetalHost) string { return h.Status.State },
 }
@@ -97,7 +100,7 @@ func (s selectable[T]) attributesOf(obj runtime.Object) (labels.Set, fields.Set,
 }
 
 // plainAddress returns the value of an address field in its usual notation: a hardware
-// address in lower case with colons. It returns any other text as it is.
+// address in lower case with colons, and a UUID as the text of its key. It returns any other text as it is.
 func plainAddress(field, text string) string {
 	switch field {
 	case fieldMAC:
@@ -107,6 +110,10 @@ func plainAddress(field, text string) string {
 	case fieldIP:
 		if ip, err := netaddr.ParseIP(text); err == nil {
 			return ip.String()
+		}
+	case fieldUUID: // the two orders of its bytes are one value
+		if key := netaddr.KeyOfUUID(text); key != (netaddr.UUIDKey{}) {
+			return hex.EncodeToString(key[:])
 		}
 	}
 	return text

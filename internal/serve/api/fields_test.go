@@ -10,7 +10,8 @@ import (
 func TestFieldSelectors(t *testing.T) {
 	a := start(t)
 	for name, spec := range map[string]string{
-		"one": `{"bootMACAddress":"52-54-00-AB-CD-01","ip":"192.0.2.1","image":"images/a"}`,
+		"one": `{"bootMACAddress":"52-54-00-AB-CD-01","ip":"192.0.2.1","image":"images/a",` +
+			`"systemUUID":"4C4C4544-0042-3510-8056-b4c04f4e3132"}`,
 		"two": `{"bootMACAddress":"52:54:00:ab:cd:02","ip":"2001:db8::2"}`,
 	} {
 		a.must(http.StatusCreated, "POST", hosts,
@@ -19,17 +20,19 @@ func TestFieldSelectors(t *testing.T) {
 	a.must(http.StatusCreated, "POST", cdroms,
 		`{"apiVersion":"v1","kind":"ISCSICdrom","metadata":{"name":"a"},"spec":{"isoFile":"a.iso"}}`)
 	for path, want := range map[string]int{
-		hosts + "?fieldSelector=spec.bootMACAddress=525400abcd01":                  1,
-		hosts + "?fieldSelector=spec.bootMACAddress=5254.00AB.CD02":                1,
-		hosts + "?fieldSelector=spec.ip=192.0.2.1,spec.image=images/a":             1,
-		hosts + "?fieldSelector=spec.ip=2001:DB8:0::2":                             1,
-		hosts + "?fieldSelector=spec.image!=images/a":                              1,
-		hosts + "?fieldSelector=status.state=Available":                            2,
-		hosts + "?fieldSelector=status.state=Booting":                              0,
-		hosts + "?fieldSelector=metadata.name=one,metadata.namespace=g10":          1,
-		cdroms + "?fieldSelector=status.phase=Pending":                             1,
-		cdroms + "?fieldSelector=status.phase=Ready":                               0,
-		"/api/v1/namespaces?fieldSelector=status.phase=Active,metadata.name%3Dg10": 1,
+		hosts + "?fieldSelector=spec.bootMACAddress=525400abcd01":                     1,
+		hosts + "?fieldSelector=spec.bootMACAddress=5254.00AB.CD02":                   1,
+		hosts + "?fieldSelector=spec.ip=192.0.2.1,spec.image=images/a":                1,
+		hosts + "?fieldSelector=spec.ip=2001:DB8:0::2":                                1,
+		hosts + "?fieldSelector=spec.systemUUID=4c4c4544-0042-3510-8056-b4c04f4e3132": 1,
+		hosts + "?fieldSelector=spec.systemUUID=44454c4c-4200-1035-8056-b4c04f4e3132": 1,
+		hosts + "?fieldSelector=spec.image!=images/a":                                 1,
+		hosts + "?fieldSelector=status.state=Available":                               2,
+		hosts + "?fieldSelector=status.state=Booting":                                 0,
+		hosts + "?fieldSelector=metadata.name=one,metadata.namespace=g10":             1,
+		cdroms + "?fieldSelector=status.phase=Pending":                                1,
+		cdroms + "?fieldSelector=status.phase=Ready":                                  0,
+		"/api/v1/namespaces?fieldSelector=status.phase=Active,metadata.name%3Dg10":    1,
 	} {
 		if got := strings.Count(string(a.must(http.StatusOK, "GET", path, nil).body), `"uid"`); got != want {
 			t.Errorf("%s: %d objects, want %d", path, got, want)

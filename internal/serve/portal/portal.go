@@ -121,7 +121,8 @@ type boot struct {
 // machine's UUID.
 func (p *Portal) request(l iscsi.Login) *decide.Request {
 	r := &decide.Request{Type: decide.IPXE, Caller: p.opts.Resolver.Peer(l.Remote)}
-	if uuid, err := netaddr.ParseUUID(l.Initiator[strings.LastIndexByte(l.Initiator, ':')+1:]); err == nil {
+	uuid, err := netaddr.ParseUUID(l.Initiator[strings.LastIndexByte(l.Initiator, ':')+1:])
+	if err == nil && !netaddr.IsPlaceholderUUID(uuid) {
 		r.Claims = identity.Claims{UUID: uuid}
 	}
 	return r

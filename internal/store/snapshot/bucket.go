@@ -49,7 +49,7 @@ func (inv *Inventory) Hosts() kvstore.Observer {
 		changed: func(before, after *state, ref Ref) {
 			old, h := before.hosts.byRef.get(ref), after.hosts.byRef.get(ref)
 			// Most updates are of the status, which leaves conflicts as they are.
-			if old == nil || h == nil || !h.sameAddresses(old) {
+			if old == nil || h == nil || !h.sameIdentity(old) {
 				around := map[Ref]bool{}
 				before.hosts.addSharers(around, old)
 				after.hosts.addSharers(around, h)

@@ -15,19 +15,23 @@ import (
 // thousand cards with the same factory address must not make a million pairs.
 const maxOthers = 8
 
-// Conflict is a hardware or IP address that a host shares with another.
+// Conflict is a hardware address, IP address or UUID that a host shares with another.
 type Conflict struct {
 	// With is the other host.
 	With Ref
-	// MAC or IP is what they share; the other one is zero.
-	MAC netaddr.MAC
-	IP  netip.Addr
+	// MAC, IP or UUID is what they share; the others are zero.
+	MAC  netaddr.MAC
+	IP   netip.Addr
+	UUID string
 }
 
-// Shared returns the address that the hosts share, such as "MAC 02:00:00:00:00:01".
+// Shared returns what the hosts share, such as "MAC 02:00:00:00:00:01".
 func (c Conflict) Shared() string {
-	if c.IP.IsValid() {
+	switch {
+	case c.IP.IsValid():
 		return "IP " + c.IP.String()
+	case c.UUID != "":
+		return "UUID " + c.UUID
 	}
 	return "MAC " + c.MAC.String()
 }
@@ -40,14 +44,14 @@ func (c Conflict) String() string {
 // ConflictChange is a change of the conflicts of a host.
 type ConflictChange struct {
 	Host *Host
-	// Conflicts are those that it has now: MACs first, each with the other hosts
+	// Conflicts are those that it has now: MACs, then addresses, then the UUID, each with the other hosts
 	// in the order in which they win, at most a few of them. Empty: it has none any more.
 	Conflicts []Conflict
 }
 
 // ConflictsOf returns the conflicts that a host has, or would have if it were
-// stored: with all hosts but the one of its own namespace and name. Addresses
-// that cannot be read have none.
+// stored: with all hosts but the one of its own namespace and name. What cannot
+// be read has none.
 func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
 	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
@@ -60,6 +64,7 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 		}
 	}
 	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
+	h.UUID, _ = netaddr.ParseUUID(host.Spec.SystemUUID)
 	return inv.state.Load().hosts.conflicts(&h)
 }
 
@@ -87,10 +92,13 @@ func (x *hostIndex) conflicts(h *Host) []Conflict {
 	for _, a := range h.IPs {
 		add(x.byIP.Get(a), Conflict{IP: a})
 	}
+	if h.UUID != "" {
+		add(x.byUUID.Get(netaddr.KeyOfUUID(h.UUID)), Conflict{UUID: h.UUID})
+	}
 	return all
 }
 
-// addSharers adds the hosts that have one of the addresses of a host, which may be nil.
+// addSharers adds the hosts that have an address or the UUID of a host, which may be nil.
 func (x *hostIndex) addSharers(sharers map[Ref]bool, h *Host) {
 	if h == nil {
 		return
@@ -101,6 +109,9 @@ func (x *hostIndex) addSharers(sharers map[Ref]bool, h *Host) {
 	for _, a := range h.IPs {
 		addRefs(sharers, x.byIP.Get(a))
 	}
+	if h.UUID != "" {
+		addRefs(sharers, x.byUUID.Get(netaddr.KeyOfUUID(h.UUID)))
+	}
 }
 
 // conflicting returns the hosts that have a conflict.
@@ -108,6 +119,7 @@ func (x *hostIndex) conflicting() map[Ref]bool {
 	refs := map[Ref]bool{}
 	addShared(refs, &x.byMAC)
 	addShared(refs, &x.byIP)
+	addShared(refs, &x.byUUID)
 	return refs
 }
 

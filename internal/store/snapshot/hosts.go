@@ -16,7 +16,7 @@ type hostIndex struct {
 	byRef  table[Host]
 	byMAC  shardmap.Map[netaddr.MAC, []*Host]
 	byIP   shardmap.Map[netip.Addr, []*Host]
-	byUUID shardmap.Map[string, []*Host]
+	byUUID shardmap.Map[netaddr.UUIDKey, []*Host]
 	// names has host names as they are, and stems those with a dot by their first label.
 	names, stems shardmap.Map[string, []*Host]
 }
@@ -42,7 +42,7 @@ func (x *hostIndex) setKeys(edit *shardmap.Edit, h *Host, isListed bool) {
 		shardmap.SetListed(edit, &x.byIP, a, h, isListed, (*Host).compare)
 	}
 	if h.UUID != "" {
-		shardmap.SetListed(edit, &x.byUUID, h.UUID, h, isListed, (*Host).compare)
+		shardmap.SetListed(edit, &x.byUUID, netaddr.KeyOfUUID(h.UUID), h, isListed, (*Host).compare)
 	}
 	for _, n := range h.Hostnames {
 		shardmap.SetListed(edit, &x.names, n, h, isListed, (*Host).compare)
@@ -63,12 +63,17 @@ func firstOf[T any](list []*T) *T {
 // sameKeys reports whether a host is found under the same keys as another, and wins
 // against the same hosts.
 func (h *Host) sameKeys(o *Host) bool {
-	return h.sameAddresses(o) && h.UUID == o.UUID && slices.Equal(h.Hostnames, o.Hostnames)
+	return h.sameIdentity(o) && slices.Equal(h.Hostnames, o.Hostnames)
 }
 
-// sameAddresses reports whether a host has the same conflicts as another.
-func (h *Host) sameAddresses(o *Host) bool {
-	return h.Created.Equal(o.Created) && slices.Equal(h.MACs, o.MACs) && slices.Equal(h.IPs, o.IPs)
+// sameIdentity reports whether a host has the same conflicts as another.
+func (h *Host) sameIdentity(o *Host) bool {
+	return h.Created.Equal(o.Created) && slices.Equal(h.MACs, o.MACs) && slices.Equal(h.IPs, o.IPs) && h.UUID == o.UUID
+}
+
+// HasUUID reports whether a host has a system UUID, in either order of its bytes.
+func (h *Host) HasUUID(uuid string) bool {
+	return h.UUID != "" && netaddr.KeyOfUUID(h.UUID) == netaddr.KeyOfUUID(uuid)
 }
 
 // byHostname finds a host by name: equal, or one of the two has no dot and equals the

@@ -290,7 +290,7 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 		}
 	}
 	for _, h := range all {
-		want := slices.ContainsFunc(all, func(o *Host) bool { return o.Namespace != h.Namespace && shares(o, h) })
+		want := slices.ContainsFunc(all, func(o *Host) bool { return o.Namespace != h.Namespace && sharesAddress(o, h) })
 		if c, got := v.SharedAcross(h); got != want || got && c.With.Namespace == h.Namespace {
 			t.Errorf("%s is shared across namespaces: %v, want %v", h.Ref, got, want)
 		}
@@ -314,7 +314,9 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 	}
 }
 
-func shares(a, b *Host) bool {
+func shares(a, b *Host) bool { return sharesAddress(a, b) || a.UUID != "" && a.UUID == b.UUID }
+
+func sharesAddress(a, b *Host) bool {
 	return slices.ContainsFunc(a.MACs, func(m netaddr.MAC) bool { return slices.Contains(b.MACs, m) }) ||
 		slices.ContainsFunc(a.IPs, func(ip netip.Addr) bool { return slices.Contains(b.IPs, ip) })
 }
@@ -322,13 +324,17 @@ func shares(a, b *Host) bool {
 // TestConflictText names both sides of it.
 func TestConflictText(t *testing.T) {
 	inv := New(Options{})
-	inv.Hosts().Load([]kvstore.Item{item(t, 1, hostObject("a", "old", 9, 1, 1))})
+	old, younger := hostObject("a", "old", 9, 1, 1), hostObject("b", "new", 0, 1, 1)
+	old.Spec.SystemUUID = "4c4c4544-0042-3510-8056-b4c04f4e3132"
+	younger.Spec.SystemUUID = "44454C4C-4200-1035-8056-B4C04F4E3132" // the same, in the other byte order
+	inv.Hosts().Load([]kvstore.Item{item(t, 1, old)})
 	var got []string
-	for _, c := range inv.ConflictsOf(hostObject("b", "new", 0, 1, 1)) {
+	for _, c := range inv.ConflictsOf(younger) {
 		got = append(got, c.String())
 	}
 	want := []string{"shares MAC 02:00:00:00:00:01 with BareMetalHost a/old",
-		"shares IP 10.0.0.1 with BareMetalHost a/old"}
+		"shares IP 10.0.0.1 with BareMetalHost a/old",
+		"shares UUID 44454c4c-4200-1035-8056-b4c04f4e3132 with BareMetalHost a/old"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -76,8 +76,10 @@ func (v View) HostByMAC(m netaddr.MAC) *Host { return firstOf(v.hosts.byMAC.Get(
 // HostByIP returns the host with an address; nil: none.
 func (v View) HostByIP(a netip.Addr) *Host { return firstOf(v.hosts.byIP.Get(a)) }
 
-// HostByUUID returns the host with a system UUID in lower case; nil: none.
-func (v View) HostByUUID(uuid string) *Host { return firstOf(v.hosts.byUUID.Get(uuid)) }
+// HostByUUID returns the host with a system UUID, in either order of its bytes; nil: none.
+func (v View) HostByUUID(uuid string) *Host {
+	return firstOf(v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
+}
 
 // HostByHostname returns the host with a name in lower case: equal, or one of the
 // two has no dot and equals the other's first label; nil: none.
@@ -100,7 +102,7 @@ func (v View) SharedAcross(h *Host) (Conflict, bool) {
 
 // UUIDAcross returns a host with a system UUID that is not in a namespace; nil: there is none.
 func (v View) UUIDAcross(namespace, uuid string) *Host {
-	return foreign(v.hosts.byUUID.Get(uuid), namespace)
+	return foreign(v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)), namespace)
 }
 
 // HostnameAcross is UUIDAcross for a name; see HostByHostname.
