@@ -308,6 +308,7 @@ func (a builder) serveAPI() error {
 		Policy:      a.policy,
 		Inventory:   a.inventory,
 		Decider:     a.decider,
+		Secrets:     a.secrets,
 		MaxIgnition: a.imageController.MaxIgnition,
 		Render:      renderer.Render,
 		Templates:   a.rendered,

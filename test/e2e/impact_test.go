@@ -88,6 +88,16 @@ func butane(path, text string) string {
 		fmt.Sprintf("  - path: %s\n    contents: {inline: %q}\n", path, text)
 }
 
+// ofSecret are values of the Secret, one of them of the key that the host says.
+var ofSecret = []string{"{{ secret `s` `key` }}", "{{ secret `s` .Labels.rack }}"}
+
+// secret is the random Secret of the templates.
+func (l *impactLab) secret() map[string]any {
+	o := object("Secret", "a", "s", nil)
+	o["stringData"] = map[string]any{oneOf(l, "key", "other"): oneOf(l, "1", "2"), oneOf(l, "1", "2"): "x"}
+	return o
+}
+
 // config is a random config. The first three are layers without a selector, mostly.
 func (l *impactLab) config() map[string]any {
 	n := l.IntN(impactConfigs)
@@ -99,8 +109,11 @@ func (l *impactLab) config() map[string]any {
 			"config": "text\nreboot\n# " + oneOf(l, "1", "2", "3") + "\n"}
 	case l.chance(25):
 		spec["template"], spec["config"] = true, butane("/etc/{{ .Labels.role }}", oneOf(l, "1", "2"))
-		if l.chance(20) {
+		switch {
+		case l.chance(20):
 			spec["config"] = butane("{{ .Labels.role }}", "1") // renders for no host
+		case l.chance(40):
+			spec["config"] = butane("/etc/c", oneOf(l, ofSecret...))
 		}
 	case l.chance(10):
 		spec["config"] = "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n  - path: relative\n"
@@ -146,7 +159,8 @@ func (l *impactLab) namespace() map[string]any {
 func (l *impactLab) changes(n int) (apply, remove []map[string]any) {
 	used := map[string]bool{}
 	for range n {
-		o := oneOf(l, l.host, l.host, l.config, l.config, l.config, l.config, l.image, l.namespace)()
+		o := oneOf(l, l.host, l.host, l.config, l.config, l.config, l.config, l.image,
+			l.namespace, l.secret)()
 		path := objectPath(o)
 		if used[path] {
 			continue
@@ -352,7 +366,10 @@ func (l *impactLab) wrongBytes(predicted *impact.Report, after map[string]impact
 				continue
 			}
 			for _, c := range pair.After.Configs {
-				if c.Status == http.StatusOK && !c.Stale && !served[c.Config+" "+c.Hash] {
+				// The hash of a config with the value of a Secret has a placeholder for it.
+				hasSecret := strings.Contains(fmt.Sprint(l.stored["/api/v1/namespaces/a/ignitionconfigs/"+
+					strings.TrimPrefix(c.Config, "a/")]), "{{ secret")
+				if c.Status == http.StatusOK && !c.Stale && !hasSecret && !served[c.Config+" "+c.Hash] {
 					all = append(all, fmt.Sprintf("no host is served %s with %s", c.Config, c.Hash))
 				}
 			}

@@ -39,6 +39,9 @@ func checkTemplate(src Source) (*Artifact, report.Report) {
 	return &Artifact{Bytes: []byte(src.Config), Hash: hashOf([]byte(src.Config)), Template: true}, found
 }
 
+// MayNameSecret reports whether a rendering of the template may ask for a value of a Secret.
+func (t *Template) MayNameSecret(name string) bool { return t.parsed.MayNameSecret(name) }
+
 // Rendering is the result of a template for one host.
 type Rendering struct {
 	// Text is the rendered source; nil where rendering fails.

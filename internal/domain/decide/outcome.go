@@ -23,12 +23,23 @@ func On(d *Decider, view snapshot.View, renderer Renderer) *Fixed {
 }
 
 // Receives decides which config of a type a host receives whose machine asks with the headers of
-// its Ignition. The machine of a host that shares an address is the one that the network shows.
+// its Ignition. The machine of a host that shares an address is the one that the network shows. The
+// config has the values of Secrets.
 func (f *Fixed) Receives(h *snapshot.Host, typ string) ConfigDecision {
+	return f.receives(h, typ, true)
+}
+
+// Masked is Receives for a config that somebody reads: placeholders stand for the values of Secrets.
+func (f *Fixed) Masked(h *snapshot.Host, typ string) ConfigDecision { return f.receives(h, typ, false) }
+
+func (f *Fixed) receives(h *snapshot.Host, typ string, reveal bool) ConfigDecision {
 	if f.view.Shares(h) {
-		return f.Config(f.machineRequest(h, typ))
+		req := f.machineRequest(h, typ)
+		req.Reveal = reveal
+		return f.Config(req)
 	}
-	q := configQuestion{newQuestion(f.Decider, f.view, &Request{Type: typ, Accept: acceptOf(f.view, h, typ)})}
+	req := &Request{Type: typ, Accept: acceptOf(f.view, h, typ), Reveal: reveal}
+	q := configQuestion{newQuestion(f.Decider, f.view, req)}
 	q.dec.Host = h
 	query := q.query()
 	q.dec.Err = q.choose(&query, nil)

@@ -24,6 +24,8 @@ type assessor struct {
 	old, now *match.Index
 	// isolation is true where namespaces are isolated on one side alone.
 	isolation bool
+	// images are the images that change, or whose logins need a changed Secret.
+	images map[snapshot.Ref]bool
 }
 
 // candidate is a host that the changes may concern, before and after; nil: there is no such host.
@@ -46,6 +48,10 @@ func newAssessor(o *Options) *assessor {
 		Bindings: o.Changes.Bindings,
 	}), o)
 	m.writeAll(o.order(), o.Changes.Configs)
+	ofSecrets := map[snapshot.Ref]bool{}
+	for _, ref := range append(o.Secrets.templates(o.Before), o.Secrets.templates(m.view)...) {
+		m.concerned[ref], ofSecrets[ref] = true, true
+	}
 	var old, now []*snapshot.Config
 	matchAsBefore := true
 	for ref := range m.concerned {
@@ -55,10 +61,16 @@ func newAssessor(o *Options) *assessor {
 	}
 	a := &assessor{
 		changes: o.Changes, old: snapshot.Subset(old...), now: snapshot.Subset(now...),
-		isolation: o.Before.HasTenants() != m.view.HasTenants(),
+		isolation: o.Before.HasTenants() != m.view.HasTenants(), images: map[snapshot.Ref]bool{},
 	}
-	// Machines boot by hosts, images, namespaces and their isolation alone.
-	boots := len(o.Changes.Hosts)+len(o.Changes.Images)+len(o.Changes.Namespaces) > 0 || a.isolation
+	for ref := range o.Changes.Images {
+		a.images[ref] = true
+	}
+	for _, ref := range append(o.Secrets.images(o.Before), o.Secrets.images(m.view)...) {
+		a.images[ref] = true
+	}
+	// Machines boot by hosts, images with their logins, namespaces and their isolation alone.
+	boots := len(o.Changes.Hosts)+len(a.images)+len(o.Changes.Namespaces) > 0 || a.isolation
 	var concerned [len(types)]bool
 	for i, typ := range types {
 		if a.old.Has(typ) || a.now.Has(typ) {
@@ -67,8 +79,10 @@ func newAssessor(o *Options) *assessor {
 		concerned[i] = concerned[i] || boots && (o.Before.HasConfigs(typ) || m.view.HasConfigs(typ))
 	}
 	options := sideOptions{concerned: concerned, boots: boots, ties: !matchAsBefore || boots}
-	a.before = newSide(o.Decider, o.Before, nil, options, earlierOf(o.Decider))
-	a.after = newSide(o.Decider, m.view, m.unknown, options, a.before.lastRendering)
+	before, after := o.Secrets.vaults()
+	a.before = newSide(o.Decider, o.Before, nil, options, earlierOf(o.Decider), before)
+	a.after = newSide(o.Decider, m.view, m.unknown, options, a.before.lastRendering, after)
+	a.before.renderings.changed, a.after.renderings.changed = ofSecrets, ofSecrets
 	return a
 }
 
@@ -98,7 +112,7 @@ func (a *assessor) candidates(ctx context.Context, pause func()) (found []candid
 		}
 		c.add(ref)
 	}
-	if len(a.ofChanged)+len(a.changes.Images)+len(a.changes.Namespaces) == 0 && !a.isolation {
+	if len(a.ofChanged)+len(a.images)+len(a.changes.Namespaces) == 0 && !a.isolation {
 		return c.found, total, nil
 	}
 	visited := 0
@@ -173,10 +187,8 @@ func (a *assessor) isConcerned(h *snapshot.Host) bool {
 			return true
 		}
 	}
-	if len(a.changes.Images) > 0 {
-		if _, changes := a.changes.Images[h.Image]; changes {
-			return true
-		}
+	if len(a.images) > 0 && a.images[h.Image] {
+		return true
 	}
 	return slices.ContainsFunc(a.ofChanged, func(typ string) bool {
 		return a.before.decider.IsMatched(h, typ, a.old, a.now)

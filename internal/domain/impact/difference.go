@@ -36,10 +36,12 @@ func (g *groups) difference(one *alike) string {
 	var texts []string
 	for _, typ := range one.types() {
 		before, after := g.before.bytes(one.first.before, typ), g.after.bytes(one.first.after, typ)
-		if before == nil || after == nil || bytes.Equal(before, after) {
-			continue
-		}
+		i := slices.Index(types[:], typ)
 		switch {
+		case before == nil || after == nil:
+		case differInSecrets(&one.before.configs[i], &one.after.configs[i]):
+			texts = append(texts, otherSecrets)
+		case bytes.Equal(before, after):
 		case !g.isShown(&g.before, one.first.before, typ) || !g.isShown(&g.after, one.first.after, typ):
 			texts = append(texts, concealed)
 		case typ == decide.Ignition:
@@ -54,6 +56,9 @@ func (g *groups) difference(one *alike) string {
 	}
 	return text
 }
+
+// otherSecrets is the difference of configs with other values of Secrets alone.
+const otherSecrets = "(only values of Secrets differ, which are not shown)\n"
 
 // concealed is the difference of a config that may not be shown.
 const concealed = "(confidential: needs get on ignitionconfigs/rendered)\n"

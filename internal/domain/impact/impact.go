@@ -125,10 +125,12 @@ type Served struct {
 	Match string `json:"match,omitempty"`
 	// Status is that of the answer; 0 where it is not known.
 	Status int `json:"status"`
-	// Hash and IgnitionVersion are those of the bytes.
+	// Hash and IgnitionVersion are those of the bytes, with placeholders for the values of Secrets.
 	Hash            string `json:"hash,omitempty"`
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	Stale           bool   `json:"stale,omitempty"`
+	// SecretsChanged is true for an answer that differs from the one before in values of Secrets alone.
+	SecretsChanged bool `json:"secretsChanged,omitempty"`
 	// Error says why nothing is served, for the first host.
 	Error string `json:"error,omitempty"`
 }
@@ -150,6 +152,8 @@ type Options struct {
 	// Before has the objects without the changes.
 	Before  snapshot.View
 	Changes *snapshot.Changes
+	// Secrets are the values of Secrets; nil: none is known, and placeholders stand for all.
+	Secrets *Secrets
 	// Order has the changed configs in the order in which they are written: where a merge over
 	// layers fails in the end, an earlier one may be served. Configs that it lacks are written last.
 	Order []snapshot.Ref

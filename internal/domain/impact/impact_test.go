@@ -27,6 +27,7 @@ import (
 	"glowplug/internal/domain/impact/impacttest"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/rendering"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -36,17 +37,23 @@ type world struct {
 	configs    map[string]*v1.IgnitionConfig
 	images     map[string]*v1.ISCSICdrom
 	namespaces map[string]*v1.Namespace
+	// secrets are not changed once they are written: both sides of a change have theirs.
+	secrets map[types.NamespacedName]*v1.Secret
 }
 
 func newWorld() *world {
 	return &world{map[string]*v1.BareMetalHost{}, map[string]*v1.IgnitionConfig{}, map[string]*v1.ISCSICdrom{},
-		map[string]*v1.Namespace{}}
+		map[string]*v1.Namespace{}, map[types.NamespacedName]*v1.Secret{}}
 }
+
+// vault returns the Secrets of the world as they are now.
+func (w *world) vault() secrets.View { return secrets.New(nil).With(maps.Clone(w.secrets)) }
 
 const (
 	worldHosts   = 9
 	worldConfigs = 8
 	worldImages  = 3
+	worldSecrets = 2
 )
 
 // author writes random objects.
@@ -154,6 +161,9 @@ func (a author) compile(c, before *v1.IgnitionConfig) {
 		text = fmt.Sprintf("text\nreboot # %d\n", a.IntN(3))
 	case isTemplate && a.chance(25):
 		text = `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"{{ .Labels.role }}"}]}}` // not absolute
+	case isTemplate && a.chance(60):
+		text = `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/{{ secret ` + pick(a, ofSecrets...) +
+			` }}"}]}}`
 	case isTemplate:
 		text = fmt.Sprintf(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/{{ .Labels.role }}",`+
 			`"contents":{"source":"data:,%d"}}]}}`, a.IntN(3))
@@ -179,6 +189,23 @@ func (a author) compile(c, before *v1.IgnitionConfig) {
 	}
 }
 
+// ofSecrets are what templates name: of one Secret and key, or of those that the host says.
+var ofSecrets = []string{`"s0" "key"`, `"s1" "key"`, `(printf "s%s" (get .Labels "rack" | default "0")) "other"`}
+
+// changeSecret writes or deletes a Secret. One of the values makes a config invalid.
+func (a author) changeSecret(w *world, changed map[snapshot.Ref]bool) {
+	at := types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("s%d", a.IntN(worldSecrets))}
+	changed[snapshot.Ref(at)] = true
+	if a.chance(25) {
+		w.secrets[at] = nil
+		return
+	}
+	w.secrets[at] = &v1.Secret{Data: map[string][]byte{
+		pick(a, "key", "key", "key", "none"): []byte(pick(a, "1", "2", "2", `"`)), "other": []byte(pick(a, "1", "2")),
+		v1.SecretUsername: []byte("rack"), v1.SecretPassword: []byte(pick(a, "long-enough-1", "long-enough-2")),
+	}}
+}
+
 func (a author) image(key string, before *v1.ISCSICdrom) *v1.ISCSICdrom {
 	i := &v1.ISCSICdrom{}
 	if before != nil {
@@ -188,6 +215,9 @@ func (a author) image(key string, before *v1.ISCSICdrom) *v1.ISCSICdrom {
 	}
 	if a.chance(60) {
 		i.Spec.IgnitionConfig = fmt.Sprintf("a/c%d", a.IntN(worldConfigs))
+	}
+	if a.chance(40) {
+		i.Spec.CHAP = &v1.CHAP{SecretName: fmt.Sprintf("s%d", a.IntN(worldSecrets))}
 	}
 	i.Status.Phase = pick(a, v1.PhaseReady, v1.PhaseReady, v1.PhaseError)
 	if i.Status.Phase == v1.PhaseError {
@@ -206,9 +236,9 @@ func (a author) space(name string) *v1.Namespace {
 }
 
 // change changes an object of the world, which may be a new one, or deletes one.
-func (a author) change(w *world, changes *snapshot.Changes) {
+func (a author) change(w *world, changes *snapshot.Changes, changed map[snapshot.Ref]bool) {
 	gone := a.chance(25)
-	switch a.IntN(10) {
+	switch a.IntN(12) {
 	case 0, 1, 2:
 		set(w.hosts, changes.Hosts, a.namespace()+"/h"+strconv.Itoa(a.IntN(worldHosts)), gone, a.host, snapshot.HostFrom)
 	case 3, 4, 5, 6:
@@ -216,6 +246,8 @@ func (a author) change(w *world, changes *snapshot.Changes) {
 			snapshot.ConfigFrom)
 	case 7, 8:
 		set(w.images, changes.Images, "a/i"+strconv.Itoa(a.IntN(worldImages)), gone, a.image, snapshot.ImageFrom)
+	case 9, 10:
+		a.changeSecret(w, changed)
 	default:
 		n := a.space(a.namespace())
 		w.namespaces[n.Name], changes.Namespaces[n.Name] = n, snapshot.NamespaceFrom(n)
@@ -290,7 +322,7 @@ func item(t testing.TB, key string, object any) kvstore.Item {
 
 // ask asks as the machine of each host does: from its address, with the headers of the Ignition in
 // its image.
-func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]impacttest.Observed {
+func ask(d *decide.Decider, view snapshot.View, vault secrets.View) map[snapshot.Ref]impacttest.Observed {
 	all := map[snapshot.Ref]impacttest.Observed{}
 	for _, h := range view.Hosts() {
 		caller := identity.Caller{Addr: h.IPs[0]}
@@ -298,7 +330,7 @@ func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]impacttest.Obse
 			Exists: true, Shares: len(view.Conflicts(h)) > 0, Address: fmt.Sprint(h.MACs, h.IPs, h.Hostnames),
 		}
 		for i, typ := range []string{decide.Ignition, decide.Kickstart} {
-			req := &decide.Request{Type: typ, Caller: caller}
+			req := &decide.Request{Type: typ, Caller: caller, Reveal: true}
 			if typ == decide.Ignition {
 				machine := view.HostByIP(h.IPs[0])
 				newest := ignition.Newest
@@ -328,12 +360,26 @@ func ask(d *decide.Decider, view snapshot.View) map[snapshot.Ref]impacttest.Obse
 			o.Boot = "an error"
 		case boot.Image != nil:
 			o.Boot = fmt.Sprint(boot.Script, boot.Image.Ref, boot.Image.Generation, boot.Host.Booting().KernelArgs)
+			addLogin(&o, boot.Image, vault)
 		default:
 			o.Boot = fmt.Sprint(boot.Local, boot.Script)
 		}
 		all[h.Ref] = o
 	}
 	return all
+}
+
+// addLogin adds the credentials that the boot script has.
+func addLogin(o *impacttest.Observed, image *snapshot.Image, vault secrets.View) {
+	if image.CHAP == nil {
+		return
+	}
+	chap, err := vault.CHAP(image.Namespace, image.CHAP)
+	if err != nil {
+		o.Boot, o.BootFails = "an error", true
+		return
+	}
+	o.Boot += fmt.Sprint(chap)
 }
 
 // isTied reports whether only age decides between the config of a type that wins and the next one.
@@ -385,24 +431,28 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 		a := author{rand.New(rand.NewPCG(1, seed+i))}
 		w := newWorld()
 		for range 30 {
-			a.change(w, newChanges())
+			a.change(w, newChanges(), map[snapshot.Ref]bool{})
 		}
 		inv := snapshot.New(snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		w.load(t, inv)
-		renderer := rendering.New(rendering.Options{Inventory: inv})
+		value := func(namespace, name, key string) (string, error) { return w.vault().Value(namespace, name, key) }
+		renderer := rendering.New(rendering.Options{Inventory: inv, Secret: value})
 		d := decide.New(decide.Options{Inventory: inv, Renderer: renderer, Policy: decide.Policy{Isolate: a.chance(20)}})
 		view := inv.View()
-		before := ask(d, view)
+		before := ask(d, view, w.vault())
+		values := &impact.Secrets{Before: w.vault(), Changed: map[snapshot.Ref]bool{}}
 		changes := newChanges()
 		for range 1 + a.IntN(3) {
-			a.change(w, changes)
+			a.change(w, changes, values.Changed)
 		}
-		result, err := impact.New(t.Context(), impact.Options{Decider: d, Before: view, Changes: changes})
+		values.After = w.vault()
+		result, err := impact.New(t.Context(),
+			impact.Options{Decider: d, Before: view, Changes: changes, Secrets: values})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.load(t, inv)
-		after := ask(d, inv.View())
+		after := ask(d, inv.View(), w.vault())
 		renderer.Close()
 		got := predicted(result)
 		both := maps.Clone(before)

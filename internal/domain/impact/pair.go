@@ -12,10 +12,16 @@ import (
 // pair returns the answers to the first of the hosts.
 func (g *groups) pair(one *alike) Pair {
 	shown := one.types()
-	return Pair{
+	pair := Pair{
 		Before: g.before.answer(one.first.before, shown), After: g.after.answer(one.first.after, shown),
 		Hosts: len(one.refs),
 	}
+	for n, typ := range shown {
+		if i := slices.Index(types[:], typ); pair.After != nil {
+			pair.After.Configs[n].SecretsChanged = differInSecrets(&one.before.configs[i], &one.after.configs[i])
+		}
+	}
+	return pair
 }
 
 // types returns the types of config for which the answers differ or, where none do, the one that
@@ -58,6 +64,10 @@ func (s *side) answer(h *snapshot.Host, shown []string) *Answer {
 		}
 		if decision.Err != nil {
 			a.Boot.Error = decision.Err.Sentence
+		} else if decision.Image != nil {
+			if _, err := s.login(decision.Image); err != nil {
+				a.Boot.Error = err.Error()
+			}
 		}
 	}
 	return a
@@ -96,7 +106,9 @@ func (a *assessor) strangers() *Pair {
 			continue
 		}
 		pair.Before.Configs = append(pair.Before.Configs, a.before.describe(&before, typ))
-		pair.After.Configs = append(pair.After.Configs, a.after.describe(&after, typ))
+		described := a.after.describe(&after, typ)
+		described.SecretsChanged = differInSecrets(&was, &is)
+		pair.After.Configs = append(pair.After.Configs, described)
 	}
 	if len(pair.After.Configs) == 0 {
 		return nil
@@ -109,19 +121,23 @@ func isMissing(decision *decide.ConfigDecision) bool {
 }
 
 func (s *side) toStranger(typ string) decide.ConfigDecision {
-	req := &decide.Request{Type: typ}
+	req := &decide.Request{Type: typ, Reveal: true}
 	if typ == decide.Ignition {
 		req.Accept = currentIgnition
 	}
 	return s.decider.Config(req)
 }
 
-// bytes returns what a host receives; nil where that is an error or not known.
+// bytes returns what a host receives, with placeholders for the values of Secrets; nil where that is an
+// error or not known.
 func (s *side) bytes(h *snapshot.Host, typ string) []byte {
 	if h == nil {
 		return nil
 	}
 	decision := s.decider.Receives(h, typ)
+	if decision.Err == nil && decision.Config.Revealed {
+		decision = s.decider.Masked(h, typ)
+	}
 	switch {
 	case decision.Err != nil || s.unknown[decision.Config.Ref]:
 		return nil

@@ -192,6 +192,9 @@ func (s *Served) String() string {
 	if s.Stale {
 		text += ", stale"
 	}
+	if s.SecretsChanged {
+		text += ", with other values of Secrets"
+	}
 	return text
 }
 

@@ -39,8 +39,12 @@ func earlierOf(d *decide.Decider) earlierRendering {
 type renderings struct {
 	view    snapshot.View
 	earlier earlierRendering
+	// vault has the values of Secrets, of which the renderings of the configs in changed may have others on
+	// the other side; nil: placeholders stand for all values.
+	vault   Vault
+	changed map[snapshot.Ref]bool
 	parsed  map[*snapshot.Config]*compile.Template
-	done    map[string]*compile.Artifact
+	done    map[string]*rendered
 	bytes   int // of all that is done
 	// lastKey is the key of the last rendering.
 	lastKey string
@@ -48,43 +52,57 @@ type renderings struct {
 
 func newRenderings(view snapshot.View, earlier earlierRendering) *renderings {
 	return &renderings{
-		view: view, earlier: earlier, parsed: map[*snapshot.Config]*compile.Template{}, done: map[string]*compile.Artifact{},
+		view: view, earlier: earlier, parsed: map[*snapshot.Config]*compile.Template{}, done: map[string]*rendered{},
 	}
 }
 
 // Render implements decide.Renderer.
-func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, _ decide.Asker) (
+func (r *renderings) Render(config *snapshot.Config, host *snapshot.Host, facts *template.Facts, asker decide.Asker) (
 	*snapshot.Config, *fault.Error) {
 	if facts == nil {
 		facts = host.Facts()
 	}
 	r.lastKey = r.key(config, facts)
-	artifact, known := r.done[r.lastKey]
+	made, known := r.done[r.lastKey]
 	if !known {
 		if len(r.done) == maxRenderings || r.bytes > maxRendered {
 			return nil, errNotRendered
 		}
-		if artifact = r.render(config, facts); artifact != nil {
-			r.bytes += len(artifact.Bytes)
-		}
-		r.done[r.lastKey] = artifact
+		made = r.render(config, facts)
+		r.bytes += sizeOf(made.masked) + sizeOf(made.revealed)
+		r.done[r.lastKey] = made
 	}
-	if artifact == nil {
+	const cannot = ", a template, cannot be rendered for this host"
+	switch {
+	case made.masked == nil:
 		if host != nil {
-			if earlier := r.earlier(config, host); earlier != nil {
+			// No machine receives an earlier rendering with Secrets.
+			if earlier := r.earlier(config, host); earlier != nil && len(earlier.Secrets) == 0 {
 				return earlier, nil
 			}
 		}
-		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+
-			", a template, cannot be rendered for this host")
+		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+cannot)
+	case made.reason != "":
+		return nil, fault.New(fault.Unavailable, "config "+config.Ref.String()+cannot+": "+made.reason)
 	}
 	out := *config
-	out.Template, out.Artifact, out.Hash = false, artifact.Bytes, artifact.Hash
-	out.IgnitionVersion = artifact.IgnitionVersion
+	out.Template, out.Artifact, out.Hash = false, made.masked.Bytes, made.masked.Hash
+	out.IgnitionVersion, out.Secrets = made.masked.IgnitionVersion, made.named
+	if asker.Reveal && made.revealed != nil {
+		out.Artifact, out.IgnitionVersion, out.Revealed = made.revealed.Bytes, made.revealed.IgnitionVersion, true
+		out.ETag = made.revealed.Hash
+	}
 	return &out, nil
 }
 
-// key identifies all that a rendering is made of: the template, its layers and the facts.
+func sizeOf(a *compile.Artifact) int {
+	if a == nil {
+		return 0
+	}
+	return len(a.Bytes)
+}
+
+// key identifies all that a rendering is made of: the template, its layers, the facts and the Secrets.
 func (r *renderings) key(config *snapshot.Config, facts *template.Facts) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s %s %x", config.Ref, config.Hash, config.Format, config.Installer, facts.Key())
@@ -98,11 +116,24 @@ func (r *renderings) key(config *snapshot.Config, facts *template.Facts) string 
 			fmt.Fprintf(&b, " %s %s %t", name, layer.Hash, layer.Template)
 		}
 	}
+	if r.changed[config.Ref] {
+		fmt.Fprintf(&b, " %p", r) // the Secrets of this side
+	}
 	return b.String()
 }
 
-// render returns the result for a host with these facts; nil: it fails.
-func (r *renderings) render(config *snapshot.Config, facts *template.Facts) (artifact *compile.Artifact) {
+// render returns the result for a host with these facts.
+func (r *renderings) render(config *snapshot.Config, facts *template.Facts) *rendered {
+	made := &rendered{}
+	made.masked = r.execute(config, facts.Recording(&made.named))
+	if made.masked != nil && len(made.named) > 0 && r.vault != nil {
+		r.reveal(made, config, facts)
+	}
+	return made
+}
+
+// execute renders a template once; nil: that fails.
+func (r *renderings) execute(config *snapshot.Config, facts *template.Facts) (artifact *compile.Artifact) {
 	defer func() {
 		if recover() != nil { // of the library, on this template
 			artifact = nil

@@ -15,6 +15,8 @@ type side struct {
 	decider *decide.Fixed
 	// unknown are the configs whose result is not known.
 	unknown map[snapshot.Ref]bool
+	// vault has the values of Secrets; nil: they are not known.
+	vault Vault
 	// renderings renders templates.
 	renderings *renderings
 	// answers has the answer to the first host that receives a config, for all that read the same
@@ -39,10 +41,11 @@ type answerKey struct {
 }
 
 func newSide(d *decide.Decider, view snapshot.View, unknown map[snapshot.Ref]bool, options sideOptions,
-	earlier earlierRendering) side {
+	earlier earlierRendering, vault Vault) side {
 	r := newRenderings(view, earlier)
+	r.vault = vault
 	return side{
-		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, renderings: r,
+		sideOptions: options, view: view, decider: decide.On(d, view, r), unknown: unknown, vault: vault, renderings: r,
 		answers: map[answerKey]served{}, without: map[snapshot.Ref]snapshot.View{},
 	}
 }
@@ -69,8 +72,10 @@ type served struct {
 	status  int
 	version string
 	// hash is that of the bytes, or of what a template that is not rendered is rendered from.
-	hash  string
-	stale bool
+	hash string
+	// values identifies the bytes with the values of Secrets; "": there are none in them.
+	values string
+	stale  bool
 	// unknown is true where the bytes are not known.
 	unknown bool
 }
@@ -82,6 +87,8 @@ type booted struct {
 	// generation is that of the image.
 	generation   int64
 	script, args string
+	// login identifies the credentials for the image.
+	login string
 }
 
 // outcome returns what the machine of a host receives and boots, except for ties; h may be nil.
@@ -161,6 +168,12 @@ func answerOf(decision *decide.ConfigDecision) served {
 		if form := decision.Form; form != nil {
 			a.hash, a.version = form.Hash, form.Version
 		}
+		if decision.Config.Revealed {
+			a.values = decision.Config.ETag
+			if decision.Form != nil {
+				a.values = decision.Form.ETag
+			}
+		}
 	}
 	return a
 }
@@ -200,6 +213,10 @@ func (s *side) booted(h *snapshot.Host) booted {
 	if image := decision.Image; image != nil {
 		b.image, b.generation = image.Ref, image.Generation
 		b.args = strings.Join(decision.Host.Booting().KernelArgs, " ")
+		var err error
+		if b.login, err = s.login(image); err != nil {
+			return booted{fails: true}
+		}
 	}
 	return b
 }

@@ -136,9 +136,6 @@ type Facts struct {
 	Secret func(name, key string) (string, error) `json:"-"`
 }
 
-// SecretKey is a key of a Secret in the namespace of the config.
-type SecretKey struct{ Name, Key string }
-
 // NIC is a network card. An empty text is not known.
 type NIC struct{ MAC, IP, Hostname string }
 
@@ -150,17 +147,6 @@ func (f *Facts) Key() Key {
 	text, _ := json.Marshal(f, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // of strings alone
 	return sha256.Sum256(text)
 }
-
-// secret returns what the function secret of a template is.
-func (f *Facts) secret() func(name, key string) (string, error) {
-	if f.Secret != nil {
-		return f.Secret
-	}
-	return Placeholder
-}
-
-// Placeholder stands for the value of a Secret wherever a rendering is not for the machine itself.
-func Placeholder(name, key string) (string, error) { return "<secret:" + name + "/" + key + ">", nil }
 
 // known are the facts, as a template names them.
 var known = []string{"Hostname", "IP", "MAC", "Namespace", "Name", "Labels", "Annotations", "NICs"}

@@ -143,7 +143,7 @@ func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show 
 	defer cancel()
 	return impact.New(pace.ctx, impact.Options{
 		Decider: p.opts.Decider, Before: view.With(&set.before), Changes: &set.after, Order: set.order,
-		Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
+		Secrets: set.secretsOf(p.opts.Secrets), Pending: set.pending, Merging: merging, Pause: pace.pause, Show: show,
 		MayShow: func(view snapshot.View, c *snapshot.Config) bool {
 			return p.opts.rights.mayGetResult(pace.ctx, view, c.Ref, c)
 		},

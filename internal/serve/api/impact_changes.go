@@ -1,13 +1,17 @@
 package api
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/impact"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -19,6 +23,8 @@ type changeSet struct {
 	order []snapshot.Ref
 	// pending are the configs whose result is not known yet.
 	pending map[snapshot.Ref]bool
+	// secretsBefore and secretsAfter are the changed Secrets on both sides.
+	secretsBefore, secretsAfter map[types.NamespacedName]*v1.Secret
 	// isolation is true where the changes begin or end the isolation of namespaces.
 	isolation bool
 	// isEmpty is true where nothing changes that a host depends on.
@@ -30,6 +36,7 @@ type changeSet struct {
 func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom) string) *changeSet {
 	set := &changeSet{
 		before: newChanges(), after: newChanges(), pending: map[snapshot.Ref]bool{}, isEmpty: true,
+		secretsBefore: map[types.NamespacedName]*v1.Secret{}, secretsAfter: map[types.NamespacedName]*v1.Secret{},
 	}
 	for _, c := range all {
 		switch object := c.object().(type) {
@@ -47,6 +54,8 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 			set.namespace(object, c, view)
 		case *rbacv1.RoleBinding:
 			set.binding(object, c)
+		case *v1.Secret:
+			set.secret(object, c)
 		}
 	}
 	// The first RoleBinding isolates namespaces.
@@ -69,9 +78,36 @@ func (set *changeSet) binding(object *rbacv1.RoleBinding, c change) {
 	}
 }
 
+// secret adds a Secret, of which only the data counts.
+func (set *changeSet) secret(object *v1.Secret, c change) {
+	at := types.NamespacedName(refOf(object))
+	old, _ := c.old.(*v1.Secret)
+	now, _ := c.now.(*v1.Secret)
+	if old != nil && now != nil && maps.EqualFunc(old.Data, now.Data, bytes.Equal) {
+		return
+	}
+	set.secretsBefore[at], set.secretsAfter[at] = old, now
+	set.isEmpty = false
+}
+
+// secretsOf returns the values of Secrets on both sides; nil where there are no Secrets.
+func (set *changeSet) secretsOf(stored *secrets.Secrets) *impact.Secrets {
+	if stored == nil {
+		return nil
+	}
+	changed := map[snapshot.Ref]bool{}
+	for at := range set.secretsAfter {
+		changed[snapshot.Ref(at)] = true
+	}
+	return &impact.Secrets{
+		Before: stored.With(set.secretsBefore), After: stored.With(set.secretsAfter), Changed: changed,
+	}
+}
+
 // concernsAll reports whether all hosts have to be looked at.
 func (set *changeSet) concernsAll() bool {
-	return len(set.after.Configs)+len(set.after.Images)+len(set.after.Namespaces) > 0 || set.isolation
+	return len(set.after.Configs)+len(set.after.Images)+len(set.after.Namespaces)+len(set.secretsAfter) > 0 ||
+		set.isolation
 }
 
 func newChanges() snapshot.Changes {

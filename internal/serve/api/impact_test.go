@@ -1,6 +1,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +18,8 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/domain/rbac"
+	"glowplug/internal/store/kvstore"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -162,6 +166,107 @@ func TestWritesWarnOfLostData(t *testing.T) {
 	const want = "impact on 1 of 1 hosts whose disks are known: Ignition would destroy data (g10/x: ext4 "
 	if len(got) != 2 || !strings.HasPrefix(got[1], want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestSecretsAreAPartOfTheChangeSet: a template and an image with a login depend on Secrets. A changed value
+// is other contents, a missing one is not served, and no answer has a value.
+func TestSecretsAreAPartOfTheChangeSet(t *testing.T) {
+	inSecrets := secrets.New(nil)
+	var inv *snapshot.Inventory
+	a := start(t, func(opts *Options) {
+		inv, opts.Secrets = opts.Inventory, inSecrets
+		opts.Decider = decide.New(decide.Options{Inventory: inv})
+	})
+	a.must(http.StatusCreated, "POST", hosts, host("x"))
+	joining := selecting("joining", goodSource+
+		"storage: {files: [{path: /etc/join, contents: {inline: '{{ secret \"join\" \"token\" }}'}}]}\n")
+	joining.Spec.Template = true
+	unserved := "impact on 1 of 1 hosts: the config is not served (g10/x)"
+	if got := impactsIn(a.must(http.StatusCreated, "POST", configs, joining)); !slices.Equal(got, []string{unserved}) {
+		t.Errorf("a template without its Secret: %q", got)
+	}
+	await(t, func() bool { return inv.View().Config(snapshot.Ref{Namespace: "g10", Name: "joining"}) != nil })
+	write := func(value string) {
+		inSecrets.Observer().Put(kvstore.Item{Key: "g10/join", Value: []byte(`{"data":{"token":"` + value + `"}}`)})
+	}
+	of := func(value string) *v1.Secret { return secret("join", "", map[string]string{"token": value}) }
+	join := secretsPath + "/join"
+	for _, step := range []struct {
+		name, method, path string
+		body               any
+		code               int
+		want               []string
+	}{
+		{"another Secret", "POST", secretsPath, secret("other", "", map[string]string{"token": "x"}), 201, []string{}},
+		{"the Secret", "POST", secretsPath, of("planted-1"), 201, []string{}},
+		{"the same again", "PUT", join, of("planted-1"), 200, []string{}},
+		{"another value", "PUT", join, of("planted-2"), 200,
+			[]string{"impact on 1 of 1 hosts: other contents of the config (g10/x)"}},
+		{"a dry run of the removal of the key", "PUT", join + "?dryRun=All",
+			secret("join", "", map[string]string{"other": "x"}), 200, []string{unserved}},
+		{"a dry run of a deletion", "DELETE", join + "?dryRun=All", nil, 200, []string{unserved}},
+	} {
+		got := a.must(step.code, step.method, step.path, step.body)
+		if s, ok := step.body.(*v1.Secret); ok && s.Name == "join" && !strings.Contains(step.path, "dryRun") {
+			write(base64.StdEncoding.EncodeToString([]byte(s.StringData["token"])))
+		}
+		if !slices.Equal(impactsIn(got), step.want) {
+			t.Errorf("%s: %q, want %q", step.name, impactsIn(got), step.want)
+		}
+	}
+	changed := of("planted-3")
+	changed.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+	changed.Namespace = "g10"
+	text, _ := json.Marshal(changed)
+	answer := a.must(http.StatusOK, "POST", impactPath+"?show=true", `{"apply":[`+string(text)+`]}`)
+	report := &impact.Report{}
+	if err := json.Unmarshal(answer.body, report); err != nil {
+		t.Fatal(err)
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("planted-3")))
+	if report.Counts[impact.ContentChanged] != 1 || !report.Groups[0].Answers[0].After.Configs[0].SecretsChanged ||
+		strings.Contains(string(answer.body), "planted") || strings.Contains(string(answer.body), hash) {
+		t.Errorf("%s", answer.body)
+	}
+}
+
+// TestLoginsOfImagesWarn: without the Secret of its image, a host boots nothing.
+func TestLoginsOfImagesWarn(t *testing.T) {
+	inSecrets := secrets.New(nil)
+	var inv *snapshot.Inventory
+	a := start(t, func(opts *Options) {
+		inv, opts.Secrets = opts.Inventory, inSecrets
+		opts.Decider = decide.New(decide.Options{Inventory: inv})
+	})
+	inSecrets.Observer().Put(kvstore.Item{Key: "g10/chap",
+		Value: []byte(`{"data":{"username":"cmFjaw==","password":"bG9uZy1lbm91Z2gtMQ=="}}`)})
+	login := secret("chap", "", map[string]string{"username": "rack", "password": "long-enough-1"})
+	a.must(http.StatusCreated, "POST", secretsPath, login)
+	image := &v1.ISCSICdrom{ObjectMeta: metav1.ObjectMeta{Name: "i"}}
+	image.Spec.External = &v1.ExternalTarget{Portal: "192.0.2.1", IQN: "iqn.2026-01.example:one"}
+	image.Spec.CHAP = &v1.CHAP{SecretName: "chap"}
+	image.Namespace, image.Status.Phase = "g10", v1.PhaseReady
+	value, _ := json.Marshal(image)
+	inv.Images().Put(kvstore.Item{Key: "g10/i", Revision: 1, Value: value})
+	x := host("x")
+	x.Spec.Image = "g10/i"
+	if got := impactsIn(a.must(http.StatusCreated, "POST", hosts, x)); len(got) > 0 {
+		t.Errorf("the host: %q", got)
+	}
+	login.StringData["password"] = "long-enough-2"
+	for _, step := range []struct {
+		method string
+		body   any
+		want   string
+	}{
+		{"PUT", login, "impact on 1 of 1 hosts: another boot (g10/x)"},
+		{"DELETE", nil, "impact on 1 of 1 hosts: the image cannot be booted (g10/x)"},
+	} {
+		got := impactsIn(a.must(http.StatusOK, step.method, secretsPath+"/chap?dryRun=All", step.body))
+		if !slices.Equal(got, []string{step.want}) {
+			t.Errorf("%s: %q, want %q", step.method, got, step.want)
+		}
 	}
 }
 

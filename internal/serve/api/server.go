@@ -38,6 +38,7 @@ import (
 	"glowplug/internal/logs"
 	"glowplug/internal/serve/peer"
 	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 	"glowplug/internal/store/tokens"
 )
@@ -78,6 +79,8 @@ type Options struct {
 	// that is not known.
 	Decider     *decide.Decider
 	MaxIgnition func(*v1.ISCSICdrom) string
+	// Secrets are the Secrets for predictions; nil: they have placeholders for all values.
+	Secrets *secrets.Secrets
 	// Explain serves /api/v1/explain to authenticated callers.
 	Explain http.Handler
 	// Rewrite writes objects again that are not encrypted as new ones are, for a second or so, and returns how

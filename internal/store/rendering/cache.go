@@ -51,11 +51,11 @@ type Result struct {
 	Message string
 	// Warnings are findings that do not stop it from being served.
 	Warnings []string
+	// Secrets are those for whose values it has placeholders.
+	Secrets []template.SecretKey
 
 	// stack are its layers; nil without layers.
 	stack *snapshot.Stack
-	// secrets are the Secrets for whose values it has placeholders.
-	secrets []template.SecretKey
 }
 
 // Options are the parts of a Cache.
@@ -139,10 +139,8 @@ func (c *Cache) Render(config *snapshot.Config, host *snapshot.Host, facts *temp
 	if facts == nil {
 		facts = host.Facts()
 	}
-	for _, s := range masked.Secrets {
-		if _, err := c.valueOf(config, s.Name, s.Key); err != nil {
-			return nil, unrenderable(config, host, facts, err.Error())
-		}
+	if err := c.MissingSecret(config, masked.Secrets); err != nil {
+		return nil, unrenderable(config, host, facts, err.Error())
 	}
 	if !asker.Reveal {
 		return masked, nil
@@ -367,6 +365,6 @@ func servedConfig(config *snapshot.Config, r *Result, stale bool) *snapshot.Conf
 	out := *config
 	out.Template, out.Source = false, ""
 	out.Artifact, out.Hash, out.ETag, out.IgnitionVersion = r.Artifact, r.Hash, r.ETag, r.IgnitionVersion
-	out.Stale, out.Stack, out.Secrets = out.Stale || stale, r.stack, r.secrets
+	out.Stale, out.Stack, out.Secrets = out.Stale || stale, r.stack, r.Secrets
 	return &out
 }

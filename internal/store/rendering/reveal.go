@@ -3,7 +3,6 @@ package rendering
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
@@ -11,27 +10,23 @@ import (
 	"glowplug/internal/store/snapshot"
 )
 
-// maxSecrets bounds the Secrets that are recorded of one rendering.
-const maxSecrets = 256
-
-// recording returns facts with placeholders for the values of Secrets, and records which are named.
-func recording(facts *template.Facts, named *[]template.SecretKey) *template.Facts {
-	with := *facts
-	with.Secret = func(name, key string) (string, error) {
-		if at := (template.SecretKey{Name: name, Key: key}); len(*named) < maxSecrets && !slices.Contains(*named, at) {
-			*named = append(*named, at)
-		}
-		return template.Placeholder(name, key)
-	}
-	return &with
-}
-
 // valueOf returns the value of a Secret in the namespace of a config. Its error quotes the name and the key.
 func (c *Cache) valueOf(config *snapshot.Config, name, key string) (string, error) {
 	if c.opts.Secret == nil {
 		return "", errors.New("there are no Secrets here")
 	}
 	return c.opts.Secret(config.Namespace, name, key)
+}
+
+// MissingSecret returns the reason why one of the values of Secrets cannot be served in a rendering of a
+// config; nil: all of them can.
+func (c *Cache) MissingSecret(config *snapshot.Config, named []template.SecretKey) error {
+	for _, s := range named {
+		if _, err := c.valueOf(config, s.Name, s.Key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reveal renders a template once more, with the values of Secrets, of which those of the masked rendering are

@@ -99,7 +99,7 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	}
 	var named []template.SecretKey
 	if facts.Secret == nil {
-		facts = recording(facts, &named)
+		facts = facts.Recording(&named)
 	}
 	made := c.opts.Render(t, facts)
 	if made.Artifact == nil {
@@ -110,7 +110,7 @@ func (c *Cache) execute(task *Task, facts *template.Facts) (r *Result) {
 	if task.config.Stack != nil {
 		r = task.layOver(a)
 	}
-	r.secrets = named
+	r.Secrets = named
 	switch {
 	case r.Message != "":
 		return r

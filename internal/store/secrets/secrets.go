@@ -57,14 +57,40 @@ func (s *Secrets) Missing(namespace, name string) error {
 	if name == "" {
 		return nil
 	}
-	_, err := s.get(namespace, name)
+	_, err := s.With(nil).get(namespace, name)
 	return err
 }
 
-func (s *Secrets) get(namespace, name string) (*v1.Secret, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if secret := s.secrets[types.NamespacedName{Namespace: namespace, Name: name}]; secret != nil {
+// Value returns the value of a key of a Secret. No error quotes a value.
+func (s *Secrets) Value(namespace, name, key string) (string, error) {
+	return s.With(nil).Value(namespace, name, key)
+}
+
+// CHAP returns the credentials of an image in a namespace: those in its object, or in the Secret that it
+// names. No error quotes a value.
+func (s *Secrets) CHAP(namespace string, chap *v1.CHAP) (v1.CHAP, error) {
+	return s.With(nil).CHAP(namespace, chap)
+}
+
+// View is the Secrets with some that count as stored. It is safe for concurrent use.
+type View struct {
+	stored  *Secrets
+	changed map[types.NamespacedName]*v1.Secret
+}
+
+// With returns the Secrets with some that count as stored, by their names; one that is nil counts as
+// deleted.
+func (s *Secrets) With(changed map[types.NamespacedName]*v1.Secret) View { return View{s, changed} }
+
+func (v View) get(namespace, name string) (*v1.Secret, error) {
+	at := types.NamespacedName{Namespace: namespace, Name: name}
+	secret, changes := v.changed[at]
+	if !changes {
+		v.stored.mu.RLock()
+		defer v.stored.mu.RUnlock()
+		secret = v.stored.secrets[at]
+	}
+	if secret != nil {
 		return secret, nil
 	}
 	if name == "" || strings.Contains(name, "/") {
@@ -75,8 +101,8 @@ func (s *Secrets) get(namespace, name string) (*v1.Secret, error) {
 }
 
 // Value returns the value of a key of a Secret. No error quotes a value.
-func (s *Secrets) Value(namespace, name, key string) (string, error) {
-	secret, err := s.get(namespace, name)
+func (v View) Value(namespace, name, key string) (string, error) {
+	secret, err := v.get(namespace, name)
 	if err != nil {
 		return "", err
 	}
@@ -106,11 +132,11 @@ var chapKeys = [4][2]string{
 
 // CHAP returns the credentials of an image in a namespace: those in its object, or in the Secret that it
 // names. No error quotes a value.
-func (s *Secrets) CHAP(namespace string, chap *v1.CHAP) (v1.CHAP, error) {
+func (v View) CHAP(namespace string, chap *v1.CHAP) (v1.CHAP, error) {
 	if chap.SecretName == "" {
 		return *chap, nil
 	}
-	secret, err := s.get(namespace, chap.SecretName)
+	secret, err := v.get(namespace, chap.SecretName)
 	if err != nil {
 		return v1.CHAP{}, err
 	}
