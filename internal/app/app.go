@@ -275,7 +275,7 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.StreamReleases:  {a.streams.Observer()},
 		kinds.UnknownMachines: {a.unknown},
 		kinds.RoleBindings:    {a.inventory.RoleBindings()},
-		kinds.Secrets:         {a.secrets.Observer()},
+		kinds.Secrets:         {a.secrets.Observer(), a.templates.Secrets()},
 	}
 	for _, of := range []map[string]kvstore.Observer{a.policy.Observers(), a.tokens.Observers()} {
 		for resource, observer := range of {

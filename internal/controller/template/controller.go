@@ -73,6 +73,8 @@ type Controller struct {
 	templates map[Ref]*state
 	// byHost are the templates that each host is given.
 	byHost map[Ref]assignment
+	// secretsUnread is true until the bucket of Secrets is read.
+	secretsUnread bool
 }
 
 // pauses are the constants of similar names, which tests shorten.

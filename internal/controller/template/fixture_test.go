@@ -34,6 +34,7 @@ import (
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/kvstore/kvtest"
 	"glowplug/internal/store/rendering"
+	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -51,6 +52,8 @@ type site struct {
 	t      *testing.T
 	stores map[string]*kvstore.Store
 	inv    *snapshot.Inventory
+	// secrets are the values of Secrets.
+	secrets *secrets.Secrets
 	*replica
 	client *http.Client
 	// markers counts the calls of reconciled.
@@ -87,13 +90,14 @@ func (e *events) Record(ref v1.ObjectReference, eventType, reason, _ string) {
 // start opens a store with an API and one server's templates over it.
 func start(t *testing.T, policy decide.Policy) *site {
 	t.Helper()
-	s := &site{t: t, stores: map[string]*kvstore.Store{}}
+	s := &site{t: t, stores: map[string]*kvstore.Store{}, secrets: secrets.New(nil)}
 	s.inv = snapshot.New(snapshot.Options{
 		Logger: slog.New(slog.DiscardHandler), OnChange: func(c snapshot.Change) { s.controller.Changed(c) },
 	})
+	s.replica = s.serve(policy)
 	observers := map[string][]kvstore.Observer{
 		kinds.BareMetalHosts: {s.inv.Hosts()}, kinds.IgnitionConfigs: {s.inv.Configs()},
-		kinds.ISCSICdroms: {s.inv.Images()},
+		kinds.ISCSICdroms: {s.inv.Images()}, kinds.Secrets: {s.secrets.Observer(), s.controller.Secrets()},
 	}
 	stores := map[string]storage.Interface{}
 	var running []kvtest.Store
@@ -102,7 +106,6 @@ func start(t *testing.T, policy decide.Policy) *site {
 		stores[kind.Resource] = s.stores[kind.Resource]
 		running = append(running, s.stores[kind.Resource])
 	}
-	s.replica = s.serve(policy)
 	kvtest.Run(t, kvtest.JetStream(t), running...)
 	configs := config.New(config.Options{Store: s.stores[kinds.IgnitionConfigs], Snapshot: s.inv})
 	apiServer, err := api.New(api.Options{Stores: stores, Inventory: s.inv, ConfigStatus: configs})
@@ -130,7 +133,7 @@ func start(t *testing.T, policy decide.Policy) *site {
 func (s *site) serve(policy decide.Policy) *replica {
 	r := &replica{}
 	r.cache = rendering.New(rendering.Options{
-		Inventory: s.inv,
+		Inventory: s.inv, Secret: s.secrets.Value,
 		Render: func(t *compile.Template, f *domaintemplate.Facts) compile.Rendering {
 			r.compiled.Add(1)
 			if r.before != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"glowplug/internal/domain/decide"
+	"glowplug/internal/domain/template"
 	"glowplug/internal/store/rendering"
 	"glowplug/internal/store/snapshot"
 )
@@ -40,6 +41,8 @@ type outcome struct {
 	// ignitionVersion is that of the artifact. Few hosts have warnings.
 	ignitionVersion string
 	warnings        []string
+	// secrets are those whose values the machine receives.
+	secrets []template.SecretKey
 }
 
 // job is a rendering for a host.
@@ -74,6 +77,9 @@ func (c *Controller) reconcileAll(ctx context.Context) (time.Duration, error) {
 	}
 	if stats := c.opts.Inventory.Stats(); !stats.Hosts.Loaded || !stats.Configs.Loaded || !stats.Images.Loaded {
 		return 0, nil // each load is a change of its own
+	}
+	if c.awaitsSecrets() {
+		return 0, nil // as is that of the Secrets
 	}
 	refs := c.updateTemplates()
 	for batch := range slices.Chunk(refs, hostsPerView) {
@@ -221,15 +227,21 @@ func (c *Controller) removeLocked(s *state, ref Ref) {
 
 // record sets the result for a host, unless the template or the host has changed meanwhile.
 func (c *Controller) record(j *job, result *rendering.Result) {
+	missing := c.opts.Cache.MissingSecret(j.state.config, result.Secrets)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := j.state.hosts[j.host.Ref]
 	if o == nil || !o.pending || o.version != j.version {
 		return
 	}
-	*o = outcome{version: j.version, ignitionVersion: result.IgnitionVersion, warnings: result.Warnings}
-	if result.Artifact == nil {
+	*o = outcome{
+		version: j.version, ignitionVersion: result.IgnitionVersion, warnings: result.Warnings, secrets: result.Secrets,
+	}
+	switch {
+	case result.Artifact == nil:
 		o.failed, o.message = true, result.Message
+	case missing != nil:
+		o.failed, o.message = true, missing.Error()
 	}
 	j.state.pending--
 	j.state.dirty = true
