@@ -2262,7 +2262,7 @@ func schema_glowplug_api_v1_IgnitionConfigSpec(ref common.ReferenceCallback) com
 					},
 					"kickstartVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kickstartVersion is the version of the installer, such as \"RHEL10\" or \"F43\". The server checks the commands of a kickstart against this version, and reports findings as warnings, never as errors. The default is the newest Fedora release.",
+							Description: "kickstartVersion is the version of the installer, such as \"RHEL10\" or \"F43\". The server checks the commands of a kickstart against this version, and reports findings as warnings, never as errors. The default is the one that the first line names (#version=RHEL9), or else the newest Fedora release.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

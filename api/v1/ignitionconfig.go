@@ -80,7 +80,8 @@ type IgnitionConfigSpec struct {
 	Confidential bool `json:"confidential,omitempty"`
 	// kickstartVersion is the version of the installer, such as "RHEL10" or "F43". The
 	// server checks the commands of a kickstart against this version, and reports findings
-	// as warnings, never as errors. The default is the newest Fedora release.
+	// as warnings, never as errors. The default is the one that the first line names
+	// (#version=RHEL9), or else the newest Fedora release.
 	// +optional
 	KickstartVersion string `json:"kickstartVersion,omitempty"`
 	// template says that the source is a Go text/template. The server renders it for each

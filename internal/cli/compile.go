@@ -83,7 +83,7 @@ refuses them; glowplug apply --files-dir stores such a config compiled.`,
 // addKickstartVersion adds the flag that names the installer of kickstarts.
 func addKickstartVersion(cmd *cobra.Command, value *string) {
 	cmd.Flags().StringVar(value, "kickstart-version", "", "installer that kickstarts are checked for: "+
-		strings.Join(kickstart.Versions(), ", ")+" (default: the last)")
+		strings.Join(kickstart.Versions(), ", ")+" (default: that of #version= in the first line, else the last)")
 	completeChoices(cmd, "kickstart-version", kickstart.Versions()...)
 }
 

@@ -112,6 +112,69 @@ func TestTakenArguments(t *testing.T) {
 	}
 }
 
+// TestLayouts: the installer refuses two layouts of the disks, a partition without a size and a mount point
+// that is declared twice; the parser takes some of them.
+func TestLayouts(t *testing.T) {
+	const together = " cannot be given together"
+	for _, tt := range []struct {
+		kickstart string
+		want      []string
+	}{
+		{"autopart\npart / --size=1\npart /home --size=1\n", []string{"line 2:1: part and autopart (line 1)" + together}},
+		{"reqpart\npart / --size=1\nautopart\n", []string{"line 3:1: autopart and part (line 2)" + together,
+			"line 3:1: autopart and reqpart (line 1)" + together}},
+		{"mount /dev/sda1 /\nautopart\n", []string{"line 2:1: autopart and mount (line 1)" + together}},
+		{"reqpart\npart / --size=1\n", nil},
+		{"part /\n", []string{"line 1:1: part: one of --size, --recommended, --hibernation or --onpart is missing"}},
+		{"part / --onpart=sda1 --noformat\npart swap --recommended\npart swap --hibernation\n", nil},
+		{"part pv.1 --size=1\nvolgroup v pv.1\nlogvol / --vgname=v --name=a --size=1\npart / --size=1\n",
+			[]string{"line 4:6: part: the mount point is in line 3 already"}},
+		{"mount /dev/sda1 /\nmount /dev/sda2 /\nmount /dev/sda3 none --reformat\nmount /dev/sda4 none\n",
+			[]string{"line 2:17: mount: the mount point is in line 1 already"}},
+		{"btrfs none --label=r a\nbtrfs / --subvol --name=root r\nbtrfs /home --subvol --name=home r\n", nil},
+		{"realm\n", []string{"line 1:1: realm: the word join or the realm is missing"}},
+		{"realm join --computer-ou=x example.com\n", nil},
+		{"%post\nautopart\npart /\n%end\nautopart\n", nil},
+	} {
+		if got := withoutHints(Check([]byte(tt.kickstart), "F43").Tidy()); !slices.Equal(got, tt.want) {
+			t.Errorf("%q:\ngot  %q\nwant %q", tt.kickstart, got, tt.want)
+		}
+	}
+}
+
+// TestTypographicQuotes: what a word processor makes of quotes and dashes is none to the installer.
+func TestTypographicQuotes(t *testing.T) {
+	for kickstart, want := range map[string]string{
+		"bootloader --append=“quiet”\n": "line 1:21: “ is a typographic quote, and quotes nothing",
+		"rootpw --lock —x\n":            "line 1:15: — is a typographic dash, and begins no option",
+		"user --name=a --gecos=\"“A”\"\n# “quoted”\n%post\necho “x”\n%end\ntext # – a comment\n": "",
+	} {
+		found := withoutHints(Check([]byte(kickstart), ""))
+		if want == "" && len(found) > 0 || want != "" && !slices.Contains(found, want) {
+			t.Errorf("%s: %q, want %q", kickstart, found, want)
+		}
+	}
+}
+
+// TestVersionOfTheFirstLine: #version= chooses the release that is checked, where none is asked for.
+func TestVersionOfTheFirstLine(t *testing.T) {
+	const removed = `line 2:1: command "vnc" is removed: the installer of F45 refuses it`
+	for _, tt := range []struct{ first, version, want string }{
+		{"#version=RHEL9", "", ""},
+		{"#version=RHEL9.4\r", "", "line 1:1: the lines end with CR LF: a script in the kickstart would fail"},
+		{"#version=F43", "", `line 2:1: command "vnc" is deprecated in F43`},
+		{"#version=RHEL9", "F45", removed},
+		{"#version=DEVEL", "", removed},
+		{"# a comment", "", removed},
+		{"#version=RHEL7", "", `line 1:1: there is no kickstart version "RHEL7": the kickstart is checked for F45; ` + removed},
+	} {
+		got := strings.Join(withoutHints(Check([]byte(tt.first+"\nvnc --host=h\n"), tt.version)), "; ")
+		if got != tt.want {
+			t.Errorf("%s, %q: %q, want %q", tt.first, tt.version, got, tt.want)
+		}
+	}
+}
+
 // TestArgumentsOfAnyVersion: without a version, what some version takes is taken.
 func TestArgumentsOfAnyVersion(t *testing.T) {
 	for _, tt := range []struct{ line, version, want string }{

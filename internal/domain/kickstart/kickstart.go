@@ -25,23 +25,34 @@ const maxQuoted = 40
 var includes = map[string]bool{"%include": true, "%ksappend": true}
 
 // Check returns the warnings of a kickstart file for a version of the installer, one of
-// Versions; "" is the newest. The source is valid UTF-8. An error says that there is
-// no such version.
+// Versions; "" is the one that the first line names (#version=), or else the newest. The source is
+// valid UTF-8. An error says that there is no such version.
 func Check(source []byte, versionName string) report.Report {
+	unknownVersion := ""
+	if versionName == "" {
+		versionName, unknownVersion = declaredVersion(source)
+	}
 	v, ok := find(versionName)
 	if !ok {
 		return report.ErrorWithHint("versions are "+strings.Join(Versions(), ", "),
 			"there is no kickstart version %.40q", versionName)
 	}
 	c := checker{version: v, anyVersion: versionName == ""}
+	if unknownVersion != "" {
+		c.warn(1, fmt.Sprintf("there is no kickstart version %.40q: the kickstart is checked for %s", unknownVersion, v.name),
+			"versions are "+strings.Join(Versions(), ", "))
+	}
 	number := 0
 	for line := range bytes.Lines(source) {
 		number++
-		c.line(number, strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"))
+		text := strings.TrimSuffix(string(line), "\n")
+		c.lineEnd(number, text)
+		c.line(number, strings.TrimSuffix(text, "\r"))
 	}
 	if c.open != "" {
 		c.unclosed()
 	}
+	c.warnOfLineEnds()
 	return c.report
 }
 
@@ -55,6 +66,11 @@ type checker struct {
 	// between sections.
 	open     string
 	openLine int
+	layout   layout
+	// carriage is the line that ends with CR LF, 0 where none does: the first, or the first one of the
+	// section inScript, whose interpreter is that of the line, where it names one.
+	carriage              int
+	inScript, interpreter string
 }
 
 func (c *checker) line(number int, line string) {
@@ -67,6 +83,9 @@ func (c *checker) line(number int, line string) {
 		}
 		c.open = ""
 	case includes[word]:
+		if words, _ := split(line); len(words) == 1 {
+			c.warn(number, word+": the path is missing", "write "+word+" PATH, or a URL")
+		}
 	case sections[word]:
 		// Inside a section this is where the one before was meant to end.
 		if c.open != "" {
@@ -93,11 +112,13 @@ func (c *checker) arguments(number int, line string) {
 	if c.full() {
 		return
 	}
+	c.checkTyping(number, line)
 	words, broken := split(line)
 	if broken.column > 0 {
 		c.add(number, broken)
 		return
 	}
+	c.layOut(number, words)
 	faults := checkArguments(c.version.name, words)
 	if c.anyVersion && len(faults) > 0 {
 		faults = agreed(faults, words)

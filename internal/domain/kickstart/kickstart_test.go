@@ -19,7 +19,17 @@ func TestCheck(t *testing.T) {
 	}{
 		{"clean", "lang en_US.UTF-8\n# comment\n\n%packages\n@core\n-plymouth\n%end\n%include /tmp/x.ks\n", nil},
 		{"no newline at the end", "reboot\n%post\necho\n%end", nil},
-		{"carriage returns", "text\r\n%post\r\necho\r\n%end\r\n", nil},
+		{"carriage returns", "text\r\nreboot\r\n",
+			[]string{"line 1:1: the lines end with CR LF: a script in the kickstart would fail"}},
+		{"carriage returns of a script", "text\r\n%post\r\necho\r\n%end\r\n%pre\r\necho\r\n%end\r\n",
+			[]string{"line 3:1: the lines of %post end with CR LF: each command of the script gets a carriage return at " +
+				"its end, and fails"}},
+		{"carriage returns of an interpreter", "text\r\n%packages\r\n@core\r\n%end\r\n%post --erroronfail\r\n" +
+			"#!/bin/bash\r\necho done > /root/done\r\n%end\r\n",
+			[]string{`line 6:1: the lines of %post end with CR LF: the script interpreter becomes "/bin/bash\r", ` +
+				"which does not exist, and the script fails"}},
+		{"include without a path", "%include\n%post\n%include # later\n%end\n",
+			[]string{"line 1:1: %include: the path is missing", "line 3:1: %include: the path is missing"}},
 		{"section with options", "%post --nochroot --log=/root/x\nunknown words here\n%end\n", nil},
 		{"include inside a section", "%packages\n%include /tmp/list\n%end\n", nil},
 		{"removed", "text\ninstall\n", []string{`line 2:1: command "install" is removed: the installer of F45 refuses it`}},
