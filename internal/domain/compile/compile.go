@@ -67,7 +67,7 @@ func ShortHash(hash string) string {
 type Artifact struct {
 	// Bytes is the exact body of the answer. For format butane it is what the
 	// command `butane --strict` writes, with its newline; the other formats are
-	// served as they were written, to the last byte.
+	// served as they were written, to the last byte, without a byte order mark.
 	Bytes []byte
 	// Hash is "sha256:" and the hex digest of Bytes.
 	Hash string
@@ -109,6 +109,7 @@ func compileWith(src Source, translate func([]byte) ([]byte, report.Report)) (ar
 				"the %s library failed on this config: %.200v", src.Format, fault)
 		}
 	}()
+	src.Config = strings.TrimPrefix(src.Config, byteOrderMark)
 	if src.Template {
 		return checkTemplate(src)
 	}
@@ -171,6 +172,9 @@ func check(src Source) report.Report {
 	if strings.TrimSpace(src.Config) == "" && src.Format == FormatKickstart {
 		return report.Report{report.ErrorAt(nil, 0, "the config is empty", "")}
 	}
+	if strings.HasPrefix(src.Config, "\xff\xfe") || strings.HasPrefix(src.Config, "\xfe\xff") {
+		return report.Report{report.ErrorAt(nil, 0, "the config is UTF-16", "configs are UTF-8: save it as that")}
+	}
 	if at := badByte(src.Config); at >= 0 {
 		return report.Report{report.ErrorAt([]byte(src.Config), at,
 			fmt.Sprintf("byte 0x%02x is not text", src.Config[at]),
@@ -178,6 +182,9 @@ func check(src Source) report.Report {
 	}
 	return nil
 }
+
+// byteOrderMark is what some editors write at the beginning of a file. No machine reads it.
+const byteOrderMark = "\ufeff"
 
 // badByte returns the offset of the first byte that is NUL or no UTF-8, -1 for none.
 func badByte(s string) int {

@@ -7,7 +7,40 @@ import (
 	"testing"
 
 	"glowplug/internal/domain/ignition"
+	"glowplug/internal/domain/template"
 )
+
+// TestByteOrderMark: a byte order mark before a source of any format is not served, and UTF-16 is named.
+func TestByteOrderMark(t *testing.T) {
+	for _, src := range []Source{
+		{Type: TypeIgnition, Format: FormatButane, Config: "variant: fcos\nversion: 1.5.0\n"},
+		{Type: TypeIgnition, Format: FormatIgnition, Config: `{"ignition":{"version":"3.4.0"}}`},
+		{Type: TypeKickstart, Format: FormatKickstart, Config: "#version=RHEL9\nvnc --host=h\n"},
+		{Type: TypeKickstart, Format: FormatKickstart, Template: true, Config: "text # {{ .Hostname }}\n"},
+	} {
+		plain, found := Compile(src)
+		if plain == nil || len(found) > 0 {
+			t.Fatalf("%s: %v", src.Format, found)
+		}
+		marked := src
+		marked.Config = "\ufeff" + src.Config
+		got, found := Compile(marked)
+		if got == nil || len(found) > 0 || got.Hash != plain.Hash {
+			t.Errorf("%s: %+v, %v", src.Format, got, found)
+		}
+		if src.Template {
+			parsed, found := ParseTemplate(marked)
+			if parsed == nil || strings.Contains(string(parsed.Render(&template.Facts{Hostname: "a"}).Text), "\ufeff") {
+				t.Errorf("the template: %v", found)
+			}
+			continue
+		}
+		marked.Config = "\xff\xfe" + src.Config
+		if _, found := Compile(marked); !found.HasError() || !strings.Contains(found.Summary(), "UTF-16") {
+			t.Errorf("%s: %v", src.Format, found)
+		}
+	}
+}
 
 func TestArtifact(t *testing.T) {
 	artifact, found := Compile(Source{Type: TypeIgnition, Format: FormatIgnition,

@@ -18,6 +18,7 @@ type Template struct {
 // ParseTemplate reads the template of a source. It is nil exactly where the report
 // holds an error.
 func ParseTemplate(src Source) (*Template, report.Report) {
+	src.Config = strings.TrimPrefix(src.Config, byteOrderMark)
 	if found := check(src); found != nil {
 		return nil, found
 	}
