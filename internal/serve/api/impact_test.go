@@ -367,6 +367,28 @@ func TestImpactOfAChangeSet(t *testing.T) {
 	}
 }
 
+// TestImpactOfAFieldManager: an apply removes what the same manager set before, so the manager is a part of
+// the question.
+func TestImpactOfAFieldManager(t *testing.T) {
+	a := startPredicting(t)
+	object := func(selector string) string {
+		return `{"apiVersion":"v1","kind":"IgnitionConfig","metadata":{"name":"mac","namespace":"g10"},"spec":{` +
+			`"type":"ignition","format":"ignition","config":"{\"ignition\":{\"version\":\"3.4.0\"}}"` + selector + `}}`
+	}
+	a.must(http.StatusCreated, "PATCH", configs+"/mac?fieldManager=mine",
+		object(`,"selector":{"matchMACs":["ac:1f:6b:8a:a7:9c"]}`), "Content-Type", "application/apply-patch+yaml")
+	for query, want := range map[string]int{"?fieldManager=mine": 1, "": 0, "?fieldManager=other": 0} {
+		got := a.must(http.StatusOK, "POST", impactPath+query, `{"apply":[`+object("")+`]}`)
+		report := &impact.Report{}
+		if err := json.Unmarshal(got.body, report); err != nil {
+			t.Fatal(err)
+		}
+		if report.Counts[impact.ConfigChanged] != want {
+			t.Errorf("%q: %v, want %d hosts with another config", query, report.Counts, want)
+		}
+	}
+}
+
 func TestImpactOfBadInput(t *testing.T) {
 	a := startPredicting(t)
 	many := strings.Repeat(`{"kind":"IgnitionConfig","metadata":{"name":"c"}},`, maxChanges)
