@@ -243,9 +243,8 @@ func (c *customizer) extendDisk() error {
 	}
 	if table != nil {
 		// Room for the backup at the very end: the entries, and one block.
-		room := align(int64(len(table.entries)) + block)
-		backup := c.patch.add(make([]byte, room)) + room - block
-		if err := c.extendGPT(table, backup/block); err != nil {
+		c.patch.backup = make([]byte, align(int64(len(table.entries))+block))
+		if err := c.extendGPT(table, c.patch.size()/block-1); err != nil {
 			return err
 		}
 	}
@@ -322,8 +321,8 @@ func (c *customizer) extendGPT(t *gpt, backup int64) error {
 		return err
 	}
 	seal(backup, 1, entriesBackup)
-	start := c.patch.tailStart()
-	copy(c.patch.tail[entriesBackup*block-start:], t.entries)
-	copy(c.patch.tail[backup*block-start:], t.header)
+	start := c.patch.backupStart()
+	copy(c.patch.backup[entriesBackup*block-start:], t.entries)
+	copy(c.patch.backup[backup*block-start:], t.header)
 	return nil
 }

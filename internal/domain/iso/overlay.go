@@ -30,6 +30,9 @@ type Segment struct {
 	Data     []byte
 }
 
+// isPadding reports whether the segment is all of the padding behind moved files.
+func (s *Segment) isPadding() bool { return len(s.Data) == len(padding) && &s.Data[0] == &padding[0] }
+
 // Split returns the first n bytes of the segment, or all of it, and the rest.
 func (s Segment) Split(n int64) (first, rest Segment) {
 	first, rest = s, s
@@ -87,11 +90,13 @@ func (o *Overlay) CanReplace(old string) bool {
 	return count(old[:half]) == whole && count(old[half:]) == whole
 }
 
-// Kept is the number of bytes that the overlay keeps in memory.
+// Kept is the number of bytes that the overlay keeps in memory, without the padding that all share.
 func (o *Overlay) Kept() int64 {
 	var n int64
 	for _, s := range o.segments {
-		n += int64(len(s.Data))
+		if !s.isPadding() {
+			n += int64(len(s.Data))
+		}
 	}
 	return n
 }

@@ -11,11 +11,17 @@ import (
 // maxKept bounds what an overlay keeps in memory.
 const maxKept = 16 << 20
 
+// padding are the zero bytes between moved files and the end of the image. Readers that do not know
+// the size of a CD read beyond the end of a file: GRUB on BIOS whole blocks of 32 KiB. mkisofs and xorriso
+// pad their images by as much for the same reason. The patches of all images share the bytes.
+var padding [300 << 10]byte
+
 // patch gathers changes to an image, block by block.
 type patch struct {
 	src    source
 	blocks map[int64][]byte // by number
 	tail   []byte           // from the first whole block after the image
+	backup []byte           // the copy of a partition table, behind the tail and its padding
 	// claims are the ranges that belong to the content of one file each.
 	claims []claim
 }
@@ -91,8 +97,11 @@ func (p *patch) size() int64 {
 	if len(p.tail) == 0 {
 		return p.src.size
 	}
-	return p.tailStart() + int64(len(p.tail))
+	return p.backupStart() + int64(len(p.backup))
 }
+
+// backupStart is the end of the padding behind the tail.
+func (p *patch) backupStart() int64 { return p.tailStart() + int64(len(p.tail)+len(padding)) }
 
 // overlay returns the patched image. Neighbouring blocks are joined.
 func (p *patch) overlay() *Overlay {
@@ -121,6 +130,10 @@ func (p *patch) overlay() *Overlay {
 	untouched(p.src.size)
 	if len(p.tail) > 0 {
 		replace(p.src.size, append(make([]byte, p.tailStart()-p.src.size), p.tail...))
+		o.segments = append(o.segments, Segment{Off: at, Len: int64(len(padding)), Data: padding[:]})
+	}
+	if len(p.backup) > 0 {
+		o.segments = append(o.segments, Segment{Off: p.backupStart(), Len: int64(len(p.backup)), Data: p.backup})
 	}
 	return o
 }
