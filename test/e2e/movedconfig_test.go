@@ -24,7 +24,8 @@ func TestMovedConfigBoots(t *testing.T) {
 	if len(kernels) == 0 {
 		t.Skip("needs a Debian kernel in /boot (linux-image-cloud-amd64)")
 	}
-	for _, name := range append([]string{"/usr/lib/grub/i386-pc", "/usr/lib/grub/x86_64-efi", ovmfCode}, isolinuxFiles...) {
+	wanted := append([]string{"/usr/lib/grub/i386-pc", "/usr/lib/grub/x86_64-efi", ovmfCode}, isolinuxFiles...)
+	for _, name := range wanted {
 		if _, err := os.Stat(name); err != nil {
 			t.Skipf("needs Debian's packages grub-pc-bin, grub-efi-amd64-bin, ovmf and isolinux: %v", err)
 		}
@@ -35,7 +36,8 @@ func TestMovedConfigBoots(t *testing.T) {
 		boot   string
 		blocks int // of 2 KiB that the configuration takes in the image
 	}{
-		{"grub", 1}, {"grub", 2}, {"grub", 8}, {"grub", 16}, {"grub", 33}, {"isolinux", 1}, {"isolinux", 16}, {"uefi", 1}, {"uefi", 16},
+		{"grub", 1}, {"grub", 2}, {"grub", 8}, {"grub", 16}, {"grub", 33},
+		{"isolinux", 1}, {"isolinux", 16}, {"uefi", 1}, {"uefi", 16},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.boot, c.blocks), func(t *testing.T) {
 			image := movableISO(t, c.boot, kernel, c.blocks*2048-room)

@@ -135,10 +135,15 @@ type splice struct {
 	text       string
 }
 
+// bootImage begins what GRUB and isolinux put before the arguments of a kernel: its file as the
+// configuration has it, and a blank.
+const bootImage = "BOOT_IMAGE="
+
 // splices returns the changes to one command line: words are its arguments, and
 // from is the offset at which the first one would follow. encode writes an argument in the
-// language of the file. There are no changes to a line that has the arguments already.
-func (e *edit) splices(words []word, from int, encode func(argument) (string, error)) ([]splice, error) {
+// language of the file. file is the kernel where the boot loader puts that before the arguments, else "".
+// There are no changes to a line that has the arguments already.
+func (e *edit) splices(words []word, from int, encode func(argument) (string, error), file string) ([]splice, error) {
 	var (
 		out    []splice
 		insert = from
@@ -146,6 +151,11 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 		// last are the removed arguments at the place where the new ones are inserted.
 		last []string
 	)
+	before := ""
+	if file != "" {
+		length = len(bootImage) + len(file) + 1
+		before = " with the " + bootImage + file + " of the boot loader"
+	}
 	open := true
 	for _, w := range words {
 		open = open && !isSeparator(w.text)
@@ -175,7 +185,8 @@ func (e *edit) splices(words []word, from int, encode func(argument) (string, er
 		same = append(same, string(a))
 	}
 	if len(e.set) > 0 && length > commandLine {
-		return nil, fmt.Errorf("the kernel arguments take %d bytes, a kernel has room for %d", length-1, commandLine-1)
+		return nil, fmt.Errorf("the kernel arguments take %d bytes%s, a kernel has room for %d", length-1, before,
+			commandLine-1)
 	}
 	if len(out) == len(last) && slices.Equal(same, last) {
 		return nil, nil

@@ -85,8 +85,8 @@ type editor struct {
 }
 
 // change changes one command line, as splices does.
-func (c *editor) change(e *edit, words []word, from int, encode func(argument) (string, error)) {
-	changes, err := e.splices(words, from, encode)
+func (c *editor) change(e *edit, words []word, from int, encode func(argument) (string, error), file string) {
+	changes, err := e.splices(words, from, encode, file)
 	c.changes = append(c.changes, changes...)
 	c.err = cmp.Or(c.err, err)
 }
@@ -101,9 +101,9 @@ func (c *editor) words(line *configLine) []word {
 	return words
 }
 
-// insertLine inserts a line with the new arguments behind another one.
-func (c *editor) insertLine(behind *configLine, keyword string) {
-	changes, err := c.edit.splices(nil, behind.end, unquoted)
+// insertLine inserts a line with the new arguments behind another one. file is as for splices.
+func (c *editor) insertLine(behind *configLine, keyword, file string) {
+	changes, err := c.edit.splices(nil, behind.end, unquoted, file)
 	c.err = cmp.Or(c.err, err)
 	if len(changes) == 0 {
 		return

@@ -146,7 +146,7 @@ func (a *area) change(content []byte, e *edit) ([]byte, error) {
 	} else if err != nil {
 		return nil, refuse(a.path, "%v", err)
 	}
-	changes, err := e.splices(words, 0, encode)
+	changes, err := e.splices(words, 0, encode, "")
 	if err != nil {
 		return nil, refuse(a.path, "%v", err)
 	}

@@ -74,7 +74,11 @@ func (g *grubScript) command(cmd grubCommand) {
 	case kind == Kernel:
 		g.kernels++
 		g.kernelPaths = append(g.kernelPaths, grubPath(file))
-		g.change(g.edit, args[1:], args[0].end, grubQuote)
+		named := file
+		if g.xen != noModule && strings.Contains(name, "module") { // Xen's kernel is given its arguments alone
+			named = ""
+		}
+		g.change(g.edit, args[1:], args[0].end, grubQuote, named)
 	case kind == Initrd:
 		for _, w := range args {
 			g.initrdPaths = append(g.initrdPaths, grubPath(w.text))

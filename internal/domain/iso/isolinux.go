@@ -74,14 +74,14 @@ func (c *editor) editIsolinux(dir string) {
 		c.kernels++
 		c.kernelPaths = append(c.kernelPaths, m.absolute(l.kernel.value))
 		for _, line := range l.appends {
-			m.editAppend(line)
+			m.editAppend(line, l.kernel.value)
 		}
 		if len(l.appends) > 0 {
 			continue
 		}
 		c.leans = true
 		if len(m.global) == 0 {
-			c.insertLine(l.kernel, l.kernel.indent+"append")
+			c.insertLine(l.kernel, l.kernel.indent+"append", l.kernel.value)
 		}
 	}
 	for _, line := range m.commands {
@@ -89,7 +89,7 @@ func (c *editor) editIsolinux(dir string) {
 	}
 	if c.leans {
 		for _, line := range m.global {
-			m.editAppend(line)
+			m.editAppend(line, m.longestKernel())
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (m *isolinuxMenu) editCommand(line *configLine) {
 	if len(m.global) > 0 {
 		do = m.edit.removal()
 	}
-	m.change(do, words[1:], words[0].end, unquoted)
+	m.change(do, words[1:], words[0].end, unquoted, words[0].text)
 }
 
 // isKernel reports whether the first word of a command line is the file of a kernel. A word
@@ -147,7 +147,7 @@ func (m *isolinuxMenu) editXen(line *configLine) {
 			m.initrdPaths = append(m.initrdPaths, m.absolute(module[0].text))
 		}
 	}
-	m.change(m.edit, kernel[1:], kernel[0].end, unquoted)
+	m.change(m.edit, kernel[1:], kernel[0].end, unquoted, "")
 }
 
 // parse finds the labels, the append lines and the initrds.
@@ -195,15 +195,25 @@ func (l *label) add(line *configLine) {
 	}
 }
 
-// editAppend changes an append line, and notes the initrds in it.
-func (m *isolinuxMenu) editAppend(line *configLine) {
+// longestKernel returns the longest name of a kernel of the labels.
+func (m *isolinuxMenu) longestKernel() (longest string) {
+	for _, l := range m.labels {
+		if l.kernel != nil && !l.tool && len(l.kernel.value) > len(longest) {
+			longest = l.kernel.value
+		}
+	}
+	return longest
+}
+
+// editAppend changes an append line of a kernel, and notes the initrds in it.
+func (m *isolinuxMenu) editAppend(line *configLine, kernel string) {
 	words := m.words(line)
 	m.findInitrds(words)
 	if len(words) == 1 && words[0].text == "-" { // no arguments, not even the global ones
 		m.changes = append(m.changes, splice{line.start, words[0].end, ""})
 		words = nil
 	}
-	m.change(m.edit, words, line.start, unquoted)
+	m.change(m.edit, words, line.start, unquoted, kernel)
 }
 
 // findInitrds notes the initrds among the arguments of a kernel.
@@ -257,13 +267,13 @@ func (c *editor) editEntry() {
 	}
 	c.kernels = 1
 	if len(options) == 0 {
-		c.insertLine(linux, "options")
+		c.insertLine(linux, "options", "")
 	}
 	for i, line := range options {
 		do := c.edit.removal()
 		if i == len(options)-1 {
 			do = c.edit
 		}
-		c.change(do, c.words(line), line.start, unquoted)
+		c.change(do, c.words(line), line.start, unquoted, "")
 	}
 }
