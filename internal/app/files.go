@@ -6,6 +6,7 @@ import (
 
 	"glowplug/internal/credentials"
 	"glowplug/internal/keyfile"
+	"glowplug/internal/manifest"
 	"glowplug/internal/store/ledger"
 )
 
@@ -14,7 +15,7 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 	return map[keyfile.Kind][]string{
 		keyfile.Folder: {s.DataDir},
 		keyfile.Inner: {
-			filepath.Join(s.DataDir, "nats"), filepath.Join(s.DataDir, "ledger"), credentials.Folder(s.DataDir),
+			filepath.Join(s.DataDir, "nats"), filepath.Join(s.DataDir, "ledger"), credentials.Folder(s.DataDir), s.PKIDir,
 		},
 		keyfile.Secret: append(credentials.Secrets(s.DataDir, s.PKIDir),
 			s.TokenAuthFile, s.TLSKey, s.NATS.Creds, s.NATS.UserFile, s.NATS.PasswordFile, s.NATS.KeyFile,
@@ -23,6 +24,24 @@ func (s *settings) keyFiles() map[keyfile.Kind][]string {
 			s.ClientCAFile, s.AuthenticationConfig, s.TLSCert, s.Keyring, s.NATS.CAFile, s.NATS.CertFile,
 			s.Audit.PolicyFile),
 	}
+}
+
+// obeyed are the files and folders that hold no secret, and whose writer the server obeys: manifests
+// are applied with all rights, and in the folder of the admin socket another socket can take its
+// place.
+func (s *settings) obeyed() (map[keyfile.Kind][]string, error) {
+	files, err := manifest.Files(s.Manifests...)
+	if err != nil {
+		return nil, err
+	}
+	folders, err := manifest.Folders(s.Manifests...)
+	if err != nil {
+		return nil, err
+	}
+	if network, path := networkOf(s.AdminListen); network == "unix" {
+		folders = append(folders, filepath.Dir(path))
+	}
+	return map[keyfile.Kind][]string{keyfile.Inner: folders, keyfile.Trusted: files}, nil
 }
 
 // checkPublic refuses folders whose files everybody may read, and that hold something private.
@@ -87,8 +106,12 @@ func (s *settings) checkAbove() error {
 // write or that belong to another user, before they are read.
 func (s *settings) checkFiles(warn func(message, remedy string)) error {
 	files := s.keyFiles()
+	obeyed, err := s.obeyed()
+	if err != nil {
+		return err
+	}
 	for _, kind := range []keyfile.Kind{keyfile.Folder, keyfile.Inner, keyfile.Secret, keyfile.Trusted} {
-		for _, path := range files[kind] {
+		for _, path := range append(files[kind], obeyed[kind]...) {
 			if path == "" {
 				continue
 			}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,5 +80,55 @@ func TestPublicFoldersAreCheckedFirst(t *testing.T) {
 				t.Errorf("%s has %v", folder, made)
 			}
 		}
+	}
+}
+
+// TestWhatTheServerObeys: nobody but root and the server's own user may write or own a manifest, a
+// folder of manifests, the folder of the CA or that of the admin socket.
+func TestWhatTheServerObeys(t *testing.T) {
+	dir := t.TempDir()
+	folder, file := filepath.Join(dir, "obeyed", "folder"), filepath.Join(dir, "obeyed", "folder", "host.yaml")
+	if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		path string
+		set  func(*Options)
+	}{
+		"a file of manifests":        {file, func(o *Options) { o.Manifests = []string{file} }},
+		"a file in a folder of them": {file, func(o *Options) { o.Manifests = []string{filepath.Dir(folder)} }},
+		"a folder of manifests":      {folder, func(o *Options) { o.Manifests = []string{folder} }},
+		"a folder below one":         {folder, func(o *Options) { o.Manifests = []string{filepath.Dir(folder)} }},
+		"pki-dir":                    {folder, func(o *Options) { o.PKIDir = folder }},
+		"the admin socket":           {folder, func(o *Options) { o.AdminListen = "unix:" + filepath.Join(folder, "s") }},
+	} {
+		check := func() error {
+			o := Options{DataDir: filepath.Join(dir, "data")}
+			test.set(&o)
+			s := settings{Options: o}
+			return s.checkFiles(func(message, _ string) { t.Errorf("%s: a warning: %s", name, message) })
+		}
+		info, err := os.Stat(test.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mode := info.Mode().Perm()
+		if err := check(); err != nil {
+			t.Errorf("%s, mode %v: %v", name, mode, err)
+		}
+		_ = os.Chmod(test.path, mode|0o002)
+		if err := check(); err == nil || !strings.Contains(err.Error(), test.path+" (mode ") ||
+			!strings.Contains(err.Error(), "anybody may write it") {
+			t.Errorf("%s that anybody may write: %v", name, err)
+		}
+		_ = os.Chmod(test.path, mode)
+		if os.Geteuid() != 0 {
+			continue // root alone gives files to other users
+		}
+		_ = os.Chown(test.path, 4711, 0)
+		if err := check(); err == nil || !strings.Contains(err.Error(), "it belongs to user 4711") {
+			t.Errorf("%s of another owner: %v", name, err)
+		}
+		_ = os.Chown(test.path, 0, 0)
 	}
 }

@@ -52,11 +52,21 @@ func (d *Document) Decode(into any) (strict []error, err error) {
 // for its .yaml, .yml and .json files, sorted by name, with those of its subfolders; hidden
 // files and folders are left out. A path of a file may have any extension.
 func Files(paths ...string) ([]string, error) {
-	var files []string
+	files, _, err := list(paths)
+	return files, err
+}
+
+// Folders returns the folders among the paths, with those subfolders that Files looks into.
+func Folders(paths ...string) ([]string, error) {
+	_, folders, err := list(paths)
+	return folders, err
+}
+
+func list(paths []string) (files, folders []string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !info.IsDir() {
 			files = append(files, path)
@@ -71,17 +81,19 @@ func Files(paths ...string) ([]string, error) {
 				if entry.IsDir() {
 					return fs.SkipDir
 				}
-			case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(p)):
+			case entry.IsDir():
+				folders = append(folders, p)
+			case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(p)):
 				files = append(files, p)
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		slices.Sort(files[before:])
 	}
-	return files, nil
+	return files, folders, nil
 }
 
 // Read returns the documents of the paths. A file that cannot be read, or a document that
