@@ -135,6 +135,8 @@ type candidates struct {
 	found []candidate
 	// seen are the hosts that change or share an address. No others are found twice.
 	seen map[snapshot.Ref]bool
+	// visited are the addresses whose hosts were added, before and after the changes.
+	visited [2]snapshot.Addresses
 }
 
 // addStored adds a host that is found once among all.
@@ -167,10 +169,13 @@ func (c *candidates) add(ref snapshot.Ref) {
 		one.sharedBefore = one.before != nil && c.before.view.Shares(one.before)
 		one.sharedAfter = one.after != nil && c.after.view.Shares(one.after)
 		c.found = append(c.found, one)
-		for _, s := range [...]*side{&c.before, &c.after} {
+		for i, s := range [...]*side{&c.before, &c.after} {
 			for _, h := range [...]*snapshot.Host{one.before, one.after} {
-				if h != nil {
-					next = slices.AppendSeq(next, maps.Keys(s.view.Sharers(h)))
+				if h == nil {
+					continue
+				}
+				for _, other := range s.view.Sharers(h, &c.visited[i]) {
+					next = append(next, other.Ref)
 				}
 			}
 		}

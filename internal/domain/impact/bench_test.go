@@ -2,6 +2,7 @@ package impact_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -40,6 +41,51 @@ func benchConfig(name, path string) *v1.IgnitionConfig {
 	text := []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"` + path + `"}]}}`)
 	c.Compiled = &v1.Compiled{Artifact: text, Hash: hashOf(text), IgnitionVersion: "3.4.0", Generation: 1}
 	return c
+}
+
+// sharing returns hosts that all have one hardware address, and what changes one of them.
+func sharing(t testing.TB, hosts int) (*decide.Decider, *snapshot.Inventory, *snapshot.Changes) {
+	w := fleet(hosts, 10)
+	for _, h := range w.hosts {
+		h.Spec.BootMACAddress = "02:00:00:00:00:01"
+	}
+	inv := snapshot.New(snapshot.Options{})
+	w.load(t, inv)
+	host := w.hosts["ns7/host7"].DeepCopy()
+	host.Spec.Labels["rack"] = "1"
+	changes := newChanges()
+	changes.Hosts[snapshot.Ref{Namespace: "ns7", Name: "host7"}] = snapshot.HostFrom(host)
+	return decide.New(decide.Options{Inventory: inv}), inv, changes
+}
+
+// BenchmarkSharedAddress is the impact of one of 400 hosts that share an address.
+func BenchmarkSharedAddress(b *testing.B) {
+	d, inv, changes := sharing(b, 400)
+	for b.Loop() {
+		if _, err := impact.New(b.Context(), impact.Options{Decider: d, Before: inv.View(), Changes: changes}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestSharedAddressIsNotQuadratic: what the prediction of a write of a host takes grows with the
+// number of hosts that share its address, not with its square.
+func TestSharedAddressIsNotQuadratic(t *testing.T) {
+	bytesFor := func(hosts int) uint64 {
+		d, inv, changes := sharing(t, hosts)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := impact.New(t.Context(), impact.Options{Decider: d, Before: inv.View(), Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	few, many := bytesFor(100), bytesFor(800)
+	if many > 16*few {
+		t.Errorf("%d bytes for 100 hosts, %d for 800", few, many)
+	}
+	t.Logf("%d bytes for 100 hosts, %d for 800", few, many)
 }
 
 // BenchmarkImpact is the impact of one changed object over 100,000 hosts and 10,000 configs.

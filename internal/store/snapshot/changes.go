@@ -159,9 +159,30 @@ func (v View) Shares(h *Host) bool {
 		slices.ContainsFunc(h.IPs, func(a netip.Addr) bool { return len(v.hosts.byIP.Get(a)) > 1 })
 }
 
-// Sharers returns the hosts that have an address of a host, which may be one of them.
-func (v View) Sharers(h *Host) map[Ref]bool {
-	refs := map[Ref]bool{}
-	v.hosts.addSharers(refs, h)
-	return refs
+// Addresses are hardware and IP addresses.
+type Addresses struct {
+	macs map[netaddr.MAC]bool
+	ips  map[netip.Addr]bool
+}
+
+// Sharers returns the hosts that have an address of a host, which may be one of them. It looks only at
+// addresses that are not in visited, and adds them: a search through hosts that all have one address
+// lists them once.
+func (v View) Sharers(h *Host, visited *Addresses) (hosts []*Host) {
+	if visited.macs == nil {
+		visited.macs, visited.ips = map[netaddr.MAC]bool{}, map[netip.Addr]bool{}
+	}
+	for _, m := range h.MACs {
+		if !visited.macs[m] {
+			visited.macs[m] = true
+			hosts = append(hosts, v.hosts.byMAC.Get(m)...)
+		}
+	}
+	for _, a := range h.IPs {
+		if !visited.ips[a] {
+			visited.ips[a] = true
+			hosts = append(hosts, v.hosts.byIP.Get(a)...)
+		}
+	}
+	return hosts
 }
