@@ -62,7 +62,7 @@ func ParseClaims(rawQuery string) (Claims, *fault.Error) {
 func (c *Claims) set(key, escaped string) *fault.Error {
 	switch key {
 	case "mac":
-		return parseInto(&c.MAC, escaped, "mac", badMAC, netaddr.ParseMAC)
+		return parseInto(&c.MAC, escaped, "mac", badMAC, parseMAC)
 	case "ip":
 		return parseInto(&c.IP, escaped, "ip", badIP, netaddr.ParseIP)
 	case "hostname":
@@ -124,6 +124,14 @@ func absent(value string) bool {
 	}
 	_, rest, found := strings.Cut(value, "${")
 	return found && strings.IndexByte(rest, '}') >= 0
+}
+
+// parseMAC takes an address of another hardware than Ethernet as absent: it identifies no host.
+func parseMAC(s string) (netaddr.MAC, error) {
+	if netaddr.IsOtherHardware(s) {
+		return netaddr.MAC{}, nil
+	}
+	return netaddr.ParseMAC(s)
 }
 
 func parseUUID(s string) (string, error) {

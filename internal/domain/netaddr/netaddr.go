@@ -94,8 +94,9 @@ func SourceText(source netip.Addr) string {
 // MAC is an EUI-48 hardware address. It is comparable, so that it can be a map key.
 type MAC [6]byte
 
-// ParseMAC reads aa:bb:cc:dd:ee:ff, aa-bb-cc-dd-ee-ff, aabb.ccdd.eeff or
-// aabbccddeeff, in any case. The separators of one address are all the same.
+// ParseMAC reads aa:bb:cc:dd:ee:ff, aa-bb-cc-dd-ee-ff, aabb.ccdd.eeff, aabb-ccdd-eeff,
+// aabbcc-ddeeff or aabbccddeeff, in any case, and PXELINUX's 01-aa-bb-cc-dd-ee-ff, which begins
+// with the type of Ethernet. The separators of one address are all the same.
 // The multicast, broadcast and all-zero addresses name no card and are refused.
 func ParseMAC(s string) (MAC, error) {
 	var digits [12]byte
@@ -114,9 +115,14 @@ func ParseMAC(s string) (MAC, error) {
 
 // macDigits copies the twelve digits of s, whatever separates them.
 func macDigits(s string, digits *[12]byte) bool {
+	if rest, found := strings.CutPrefix(s, "01-"); found && len(rest) == 17 {
+		s = rest
+	}
 	group := 0 // digits between separators; 0: none
 	switch len(s) {
 	case 12:
+	case 13:
+		group = 6
 	case 14:
 		group = 4
 	case 17:
@@ -124,12 +130,12 @@ func macDigits(s string, digits *[12]byte) bool {
 	default:
 		return false
 	}
-	sep := byte('.')
-	if group == 2 {
-		sep = s[2]
-		if sep != ':' && sep != '-' {
-			return false
-		}
+	sep := byte('-')
+	if group > 0 {
+		sep = s[group]
+	}
+	if sep != '-' && !(sep == ':' && group == 2) && !(sep == '.' && group == 4) {
+		return false
 	}
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -156,6 +162,26 @@ func (m MAC) String() string {
 		}
 	}
 	return string(b[:])
+}
+
+// IsOtherHardware reports whether a text is a hardware address of 8, 9 or 20 bytes with separators: an EUI-64
+// or a port of InfiniBand, also behind its type as in PXELINUX's notation. It is not compared with those of Ethernet.
+func IsOtherHardware(s string) bool {
+	switch len(s) {
+	case 3*8 - 1, 3*9 - 1, 3*20 - 1:
+	default:
+		return false
+	}
+	for i := range len(s) {
+		if i%3 == 2 {
+			if s[i] != s[2] || s[i] != ':' && s[i] != '-' {
+				return false
+			}
+		} else if !strings.Contains("0123456789abcdefABCDEF", s[i:i+1]) {
+			return false
+		}
+	}
+	return true
 }
 
 // MACPrefix is the first bytes of hardware addresses. The bytes after them are zero.

@@ -10,6 +10,7 @@ func TestParseMAC(t *testing.T) {
 	want := MAC{0xac, 0x1f, 0x6b, 0x8a, 0xa7, 0x9c}
 	for _, s := range []string{
 		"ac:1f:6b:8a:a7:9c", "AC:1F:6B:8A:A7:9C", "ac-1f-6b-8a-a7-9c", "AC-1F-6b-8A-A7-9C",
+		"ac1f-6b8a-a79c", "AC1F6B-8AA79C", "01-ac-1f-6b-8a-a7-9c",
 		"ac1f.6b8a.a79c", "AC1F.6B8A.A79C", "ac1f6b8aa79c", "AC1F6B8AA79C",
 	} {
 		if got, err := ParseMAC(s); err != nil || got != want {
@@ -18,7 +19,8 @@ func TestParseMAC(t *testing.T) {
 	}
 	for _, s := range []string{
 		"", "ac", "ac:1f:6b:8a:a7", "ac:1f:6b:8a:a7:9c:00", "ac:1f-6b:8a-a7:9c", "ac.1f.6b.8a.a7.9c",
-		"ac1f:6b8a:a79c", "ac1f-6b8a-a79c", "gc:1f:6b:8a:a7:9c", " ac:1f:6b:8a:a7:9c", "ac:1f:6b:8a:a7:9c\n",
+		"ac1f:6b8a:a79c", "ac1f-6b8a.a79c", "ac1f6b:8aa79c", "01:ac:1f:6b:8a:a7:9c", "01-ac1f6b8aa79c",
+		"06-ac-1f-6b-8a-a7-9c", "gc:1f:6b:8a:a7:9c", " ac:1f:6b:8a:a7:9c", "ac:1f:6b:8a:a7:9c\n",
 		"ac:1f:6b:8a:a7:9\x00", "a:c1:f6:b8:aa:79c", "::::::::::::", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff",
 		"01:00:5e:00:00:01", strings.Repeat("a", 5000),
 	} {
