@@ -52,6 +52,8 @@ type hostStatus struct {
 	Plan string `json:"plan,omitempty"`
 	// Attention is what an operator has to look at, one sentence each.
 	Attention []string `json:"attention,omitempty"`
+	// Earlier are the warnings of single requests that are past.
+	Earlier []string `json:"earlier,omitempty"`
 }
 
 // statusCommand has the flags of status.
@@ -233,10 +235,23 @@ func (s *statusCommand) events(ctx context.Context, host *v1.BareMetalHost, stat
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(e v1.Event) bool { return e.Reason == decide.ReasonDestroysData })
 	slices.SortFunc(list.Items, func(a, b v1.Event) int { return b.LastTimestamp.Compare(a.LastTimestamp.Time) })
-	for _, e := range list.Items[:min(len(list.Items), maxEvents)] {
-		status.Attention = append(status.Attention, "event "+e.Reason+", "+ago(&e.LastTimestamp, time.Now())+": "+e.Message)
-	}
+	status.addEvents(list.Items[:min(len(list.Items), maxEvents)], time.Now())
 	return nil
+}
+
+// recent is how long the refusal of one request needs attention: it may have been a test with curl, and the conditions
+// say what lasts.
+const recent = 10 * time.Minute
+
+// addEvents adds warnings, newest first. Alarms need attention as long as there are.
+func (s *hostStatus) addEvents(events []v1.Event, now time.Time) {
+	for _, e := range events {
+		text, list := "event "+e.Reason+", "+ago(&e.LastTimestamp, now)+": "+e.Message, &s.Attention
+		if now.Sub(e.LastTimestamp.Time) > recent && decide.IsOfOneRequest(e.Reason) {
+			list = &s.Earlier
+		}
+		*list = append(*list, text)
+	}
 }
 
 // write writes the status for a person.
@@ -265,19 +280,23 @@ func (s *hostStatus) write(w io.Writer, now time.Time) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if len(s.Attention) == 0 {
-		_, err := fmt.Fprintln(w, "\nNothing needs attention.")
+	heading := "\nNothing needs attention."
+	if len(s.Attention) > 0 {
+		heading = "\nNeeds attention:"
+	}
+	if err := writeList(w, heading, s.Attention); err != nil || len(s.Earlier) == 0 {
 		return err
 	}
-	if _, err := fmt.Fprintln(w, "\nNeeds attention:"); err != nil {
-		return err
+	return writeList(w, "\nEarlier warnings:", s.Earlier)
+}
+
+// writeList writes a heading and a line for each text.
+func writeList(w io.Writer, heading string, texts []string) error {
+	for _, text := range texts {
+		heading += "\n- " + printable(text)
 	}
-	for _, text := range s.Attention {
-		if _, err := fmt.Fprintln(w, "- "+printable(text)); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := fmt.Fprintln(w, heading)
+	return err
 }
 
 // notPlanned begins the Plan of a config that cannot be planned.

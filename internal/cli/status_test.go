@@ -70,3 +70,33 @@ Nothing needs attention.
 		t.Errorf("Ready repeats another condition:\n%s", got)
 	}
 }
+
+// TestStatusOfPastRequests: a request that was refused some time ago, such as a test with curl, needs no attention.
+// An alarm does.
+func TestStatusOfPastRequests(t *testing.T) {
+	now := time.Now()
+	event := func(reason string, age time.Duration) v1.Event {
+		return v1.Event{Reason: reason, LastTimestamp: metav1.NewTime(now.Add(-age)), Message: "m"}
+	}
+	s := &hostStatus{Host: "rack/a"}
+	s.addEvents([]v1.Event{
+		event(decide.ReasonClaimRefused, time.Minute), event(decide.ReasonClaimRefused, 23*time.Minute),
+		event(decide.ReasonNeighborMismatch, 23*time.Minute), event("DownloadFailed", time.Hour),
+	}, now)
+	var b strings.Builder
+	if err := s.write(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+Needs attention:
+- event ClaimRefused, 60s ago: m
+- event NeighborMismatch, 23m ago: m
+- event DownloadFailed, 60m ago: m
+
+Earlier warnings:
+- event ClaimRefused, 23m ago: m
+`
+	if got := b.String(); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -103,6 +103,16 @@ func (n *Notice) IsAlarm() bool {
 	return n.Reason == ReasonNeighborMismatch || n.Reason == ReasonNeighborChanged || n.Reason == ReasonSecondClient
 }
 
+// IsOfOneRequest reports whether an event with a reason says that a request was refused, and nothing that lasts.
+func IsOfOneRequest(reason string) bool {
+	switch reason {
+	case ReasonClaimRefused, ReasonClaimsLimited, ReasonImagesLimited, ReasonNoConfig, ReasonWindowClosed,
+		ReasonTokenRefused, ReasonPlainHTTP:
+		return true
+	}
+	return false
+}
+
 // Source is a client for limits: its hardware address or, where that is unknown, its
 // address or network.
 type Source struct {
@@ -145,6 +155,9 @@ type Request struct {
 	At     time.Time
 	Caller identity.Caller
 	Claims identity.Claims
+	// Cards are the hardware addresses of the machine's cards, of which it claims each. Claims.MAC is the first,
+	// until the decision takes the one that identifies a host.
+	Cards []netaddr.MAC
 	// Accept is the Accept header as it was sent; "" where there is none.
 	Accept string
 	// UserAgent is the User-Agent header. Some clients read other Ignition versions than
