@@ -74,6 +74,7 @@ func hostByUUID(view snapshot.View, c *identity.Claims) *snapshot.Host {
 
 // identify finds the host, and refuses claims that do not hold.
 func (q *question) identify() *fault.Error {
+	q.takeCard()
 	switch {
 	case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust:
 		q.believe()
@@ -85,6 +86,42 @@ func (q *question) identify() *fault.Error {
 		return q.verify()
 	}
 	return nil
+}
+
+// takeCard makes the claimed MAC of a machine that names several cards the one that fits best: that of its own
+// host, else of one that it may claim to be, else of any host, which is refused, else the first.
+func (q *question) takeCard() {
+	cards := q.req.Cards
+	if len(cards) == 0 {
+		return
+	}
+	own, ownBy := q.ownHost()
+	best, rank := cards[0], 0
+	for _, mac := range cards {
+		h, fits := (*snapshot.Host)(nil), 0
+		switch {
+		case own != nil && slices.Contains(own.MACs, mac):
+			fits = 3
+		case !q.limited(q.req.ClaimLimit): // nothing is looked up otherwise
+			h = q.view.HostByMAC(mac)
+		}
+		switch {
+		case h == nil:
+		case q.req.Caller.Believed || q.opts.Policy.Claims == identity.Trust || q.mayBe(h, ownBy):
+			fits = 2
+		default:
+			fits = 1
+		}
+		if fits > rank {
+			best, rank = mac, fits
+		}
+	}
+	q.req.Claims.MAC = best
+	if rank == 0 && own == nil { // each was a guess
+		for _, mac := range cards[1:] {
+			q.dec.Unheld.Ignored = append(q.dec.Unheld.Ignored, byMAC+" "+mac.String())
+		}
+	}
 }
 
 // ownHost returns the host that the network shows: by the client's address, else by its

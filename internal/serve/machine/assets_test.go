@@ -59,6 +59,7 @@ func TestAssets(t *testing.T) {
 		{http.MethodHead, kernel, nil, 200, ""},
 		{http.MethodGet, "/assets/latest/vmlinuz", nil, 200, "0123456789"},
 		{http.MethodGet, "/assets/a%20b", nil, 200, "space"},
+		{http.MethodGet, "/assets//latest//vmlinuz/", nil, 200, "0123456789"},
 		{http.MethodGet, kernel, []string{"Range", "bytes=4-"}, 206, "456789"},
 		{http.MethodGet, kernel, []string{"Range", "bytes=-2", "If-Range", etag}, 206, "89"},
 		{http.MethodGet, kernel, []string{"Range", "bytes=4-", "If-Range", `"old"`}, 200, "0123456789"},
@@ -87,7 +88,7 @@ func TestAssets(t *testing.T) {
 		"", "talos", "talos/", "talos/1.9", "talos/1.9/", "latest", "latest/", "none", "absolute", "up", "folder",
 		"folder/secret", "proc", "loop", "sibling/a", "twice", "pipe", ".hidden", ".git/config", "talos/.hidden", "./data.json",
 		"../secret", "..%2fsecret", "%2e%2e/secret", "%2e%2e%2fsecret", "talos/../../secret", "talos/../data.json",
-		"talos//1.9/vmlinuz", "/data.json", "//data.json", "data.json/", "data.json%00", "data.json%00.txt",
+		"data.json%00", "data.json%00.txt",
 		"%2fetc%2fpasswd", `..\secret`, "..%5csecret", "%c0%ae%c0%ae/secret", "..;/secret", "%252e%252e/secret",
 	} {
 		if status, body, _ := r.do(t, http.MethodGet, "/assets/"+path); status != 404 ||

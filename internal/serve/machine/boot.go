@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
@@ -23,15 +22,6 @@ const (
 	PathComplete = "/api/v1/boot-complete"
 	PathHardware = "/api/v1/hardware"
 )
-
-// Answers reports whether a path is one of a Server's, except for the aliases of streams.
-func Answers(path string) bool {
-	switch path {
-	case PathIgnition, PathKickstart, PathScript, PathIPXE, PathComplete, PathHardware:
-		return true
-	}
-	return strings.HasPrefix(path, PathISO) || strings.HasPrefix(path, PathStreams) || strings.HasPrefix(path, PathAssets)
-}
 
 // Booter decides what machines boot.
 type Booter interface {

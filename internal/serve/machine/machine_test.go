@@ -184,7 +184,7 @@ func TestIPXE(t *testing.T) {
 			"exit 1"}, "g10/gone failed"},
 		{"/ipxe?mac=zz", 400, []string{"the parameter mac is malformed: want six bytes such as ac:1f:6b:8a:a7:9c"}, ""},
 		{"/boot.ipxe", 200, []string{"set gp-url http://192.168.200.2:8082"}, ""},
-		{"/ipxe/", 404, nil, ""},
+		{"/ipxe/x", 404, nil, ""},
 	} {
 		r.journal.served = nil
 		if status, _, h := r.do(t, http.MethodHead, c.path); status != c.status || h.Get("Content-Length") == "0" ||

@@ -20,11 +20,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"glowplug/internal/audit"
+	"glowplug/internal/domain/arch"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
 	"glowplug/internal/domain/match"
 	"glowplug/internal/logs"
+	"glowplug/internal/serve/listener"
 	"glowplug/internal/serve/sources"
 	"glowplug/internal/store/snapshot"
 )
@@ -161,7 +163,7 @@ func New(opts Options) *Server {
 	if opts.Audit != nil {
 		s.auditor = &auditor{opts.Audit, newReads()}
 	}
-	s.nothing = s.newRoute("", "other", serveNothing)
+	s.nothing = s.newRoute("", "other", s.serveNothing)
 	s.nothing.always, s.nothing.public, s.nothing.methods = true, true, nil
 	s.addRoute(PathIgnition, decide.Ignition, s.serveConfig(decide.Ignition))
 	s.addRoute(PathKickstart, decide.Kickstart, s.serveConfig(decide.Kickstart))
@@ -203,7 +205,7 @@ func (s *Server) addRoute(path, name string, handle handler) *route {
 // not clean, such as one with two slashes, and a client that boots follows no redirect.
 func (s *Server) routeOf(path string) *route {
 	for _, route := range s.routes {
-		if path == route.path || strings.HasSuffix(route.path, "/") && strings.HasPrefix(path, route.path) {
+		if path == route.path || strings.HasSuffix(route.path, "/") && strings.HasPrefix(path+"/", route.path) {
 			return route
 		}
 	}
@@ -216,6 +218,7 @@ var unready = fault.New(fault.Unavailable,
 
 // ServeHTTP answers a machine, counts the request and logs it.
 func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
+	r = cleaned(r)
 	route := s.routeOf(r.URL.Path)
 	w := &response{ResponseWriter: hw, head: r.Method == http.MethodHead}
 	req := &request{decide.Request{Type: decide.IPXE, At: time.Now(), Caller: s.opts.Resolver.Caller(r)}}
@@ -238,6 +241,8 @@ func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 	switch {
 	case route.methods != nil && !slices.Contains(route.methods, r.Method):
 		w.refuseMethod(route.methods)
+	case listener.OfOtherSite(r):
+		res = w.fail(res, otherSite)
 	case !route.always && !s.opts.Ready():
 		res = w.fail(res, unready)
 	default:
@@ -246,15 +251,30 @@ func (s *Server) ServeHTTP(hw http.ResponseWriter, r *http.Request) {
 }
 
 // serveNothing answers at all other paths.
-func serveNothing(w *response, _ *http.Request, _ *request) result {
-	return w.fail(result{}, fault.New(fault.NoMatch, "there is nothing at this path"))
+func (s *Server) serveNothing(w *response, _ *http.Request, _ *request) result {
+	var paths []string
+	for _, route := range s.routes {
+		paths = append(paths, route.path)
+	}
+	return w.fail(result{}, fault.New(fault.NoMatch, "there is nothing at this path; machines are answered at "+
+		strings.Join(paths, ", ")))
 }
+
+// otherSite is the answer to a request by which a page of another site, in a browser, would read what is a
+// machine's.
+var otherSite = fault.New(fault.Refused,
+	"a page of another site in a browser has sent this request, and gets nothing that is for machines")
 
 // readClaims reads the claims of a request, and whether its sender is believed.
 func (s *Server) readClaims(r *http.Request, req *request) *fault.Error {
 	claims, malformed := identity.ParseClaims(r.URL.RawQuery)
 	if malformed != nil {
 		return malformed
+	}
+	if claims.MAC == zeroMAC {
+		if req.Cards = cardsOf(r.Header); len(req.Cards) > 0 {
+			claims.MAC = req.Cards[0]
+		}
 	}
 	req.Claims = claims
 	if claims.Any() {
@@ -288,11 +308,15 @@ func (s *Server) record(r *http.Request, req *request, i *decide.Identity) {
 
 // sighting returns what a machine says of itself. /boot.ipxe has it send this to PathIPXE.
 func sighting(r *http.Request, req *request, i *decide.Identity) decide.Sighting {
-	said, claims := r.URL.Query(), &req.Claims
+	said, claims := said(r), &req.Claims
+	architecture := said.Get("arch")
+	if said.Get("platform") == "pcbios" && arch.Parse(architecture) == "i386" {
+		architecture = "x86" // iPXE for BIOS says i386 on every x86 machine
+	}
 	return decide.Sighting{
 		Request: req.Type, Addr: i.Addr, Neighbor: i.Neighbor, MAC: claims.MAC,
 		UUID: claims.UUID, Hostname: claims.Hostname, Serial: said.Get("serial"),
-		Manufacturer: said.Get("manufacturer"), Product: said.Get("product"), Arch: said.Get("arch"),
+		Manufacturer: said.Get("manufacturer"), Product: said.Get("product"), Arch: architecture,
 	}
 }
 

@@ -330,7 +330,7 @@ func TestAnswers(t *testing.T) {
 		{name: "OPTIONS", method: "OPTIONS", decision: found(testConfig), status: 405,
 			want: map[string]string{"Allow": "GET, HEAD"}},
 		{name: "nonsense", method: "BREW", decision: found(testConfig), status: 405},
-		{name: "another path", target: "/api/v1/ignition/", decision: found(testConfig), status: 404,
+		{name: "another path", target: "/api/v1/ignition/x", decision: found(testConfig), status: 404,
 			want: map[string]string{"Location": ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -566,14 +566,18 @@ func TestBrokenRequests(t *testing.T) {
 	}
 }
 
-// Paths that are not clean are answered as they are: a client that boots follows no redirect.
+// Paths with a doubled slash or one at the end are answered as without it: a client that boots follows no
+// redirect. Paths with dots are answered as they are.
 func TestOddPathsAreNotRedirected(t *testing.T) {
 	b, _ := rackBoot(t, decide.Policy{})
 	r := newRig(t, found(testConfig), func(o *Options) { o.Boot, o.Streams = b, &Streams{} })
 	for path, want := range map[string]string{
-		"//api/v1/ignition": "404 other", "/api/v1/ignition/": "404 other", "/api/v1/../v1/ignition": "404 other",
-		"/iso": "404 other", "/iso//g10/live.iso": "404 iso", "/iso/../api/v1/ignition": "404 iso",
-		"/streams": "404 other", "/streams/../x": "404 stream", "/streams/artifacts/../x.json": "404 artifact",
+		"//api/v1/ignition": "200 ignition", "/api/v1/ignition/": "200 ignition", "/api//v1///kickstart//": "200 kickstart",
+		"//boot.ipxe": "200 boot.ipxe", "/boot.ipxe/": "200 boot.ipxe", "/%2F/boot.ipxe": "200 boot.ipxe",
+		"/assets//x": "404 asset", "/api/v1/../v1/ignition": "404 other", "/": "404 other",
+		"/ignition": "404 other", "/metadata": "404 other", "/api/v1/ignition/x": "404 other",
+		"/iso": "404 iso", "/iso//g10/none.iso": "404 iso", "/iso/../api/v1/ignition": "404 iso",
+		"/streams": "404 stream", "/streams/../x": "404 stream", "/streams/artifacts/../x.json": "404 artifact",
 		"/api/v1/%69gnition": "200 ignition", "/boot.ipxe": "200 boot.ipxe",
 	} {
 		var out bytes.Buffer
@@ -587,6 +591,79 @@ func TestOddPathsAreNotRedirected(t *testing.T) {
 		status, endpoint, _ := strings.Cut(want, " ")
 		if strconv.Itoa(w.Code) != status || !strings.Contains(out.String(), " endpoint="+endpoint+" ") {
 			t.Errorf("%s: %d, %s; want %s", path, w.Code, out.String(), want)
+		}
+		if endpoint == "other" && !strings.Contains(w.Body.String(), PathIgnition+", "+PathKickstart+", ") {
+			t.Errorf("%s: the answer lists no paths: %s", path, w.Body)
+		}
+	}
+}
+
+// TestPathsOfMachines: what is not for the API is answered here, so that no machine is asked for a credential.
+func TestPathsOfMachines(t *testing.T) {
+	for path, want := range map[string]bool{
+		PathIgnition: true, "/" + PathIgnition: true, PathIgnition + "/": true, PathKickstart + "/x": true,
+		"//boot.ipxe": true, "/assets//x": true, "/ignition": true, "/metadata": true, "/x": true, "*": true, "/..": true,
+		"/": false, "": false, "//": false, "/api": false, "/api/v1": false, "//api/v1/namespaces": false,
+		"/api/v1/namespaces/": false, "/apis/x": false, "/openapi/v3": false, "/version": false, "/metrics": false,
+		"/api/v1/ignitionconfigs": false, "/api/v1/explain": false,
+	} {
+		if Answers(path) != want {
+			t.Errorf("Answers(%q) = %v", path, !want)
+		}
+	}
+}
+
+// TestPagesOfOtherSitesReadNothing: a page in a browser on a machine, or one that opens a URL there, gets no config
+// and changes no state of the machine.
+func TestPagesOfOtherSitesReadNothing(t *testing.T) {
+	for _, c := range []struct {
+		header http.Header
+		want   int
+	}{
+		{http.Header{"Origin": {"https://evil.example"}}, 403},
+		{http.Header{"Origin": {"null"}}, 403},
+		{http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		{http.Header{"Sec-Fetch-Site": {"same-site"}}, 403},
+		{http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}}, 403},
+		{http.Header{"Sec-Fetch-Site": {"none"}}, 200},
+		{http.Header{"Sec-Fetch-Site": {"same-origin"}}, 200},
+		{http.Header{}, 200},
+	} {
+		r := newRig(t, found(testConfig))
+		resp, body := do(t, r, "GET", PathIgnition, c.header)
+		if resp.StatusCode != c.want || c.want == 403 && !strings.Contains(body, "a page of another site") {
+			t.Errorf("%v: %d %s", c.header, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestSighting: what a machine says of itself is read as iPXE writes it.
+func TestSighting(t *testing.T) {
+	for query, want := range map[string]string{
+		"product=X11+%20Pro&arch=i386&platform=pcbios":    "X11+ Pro x86",
+		"product=a%2Bb%20c&arch=i386&platform=efi":        "a+b c i386",
+		"product=N100&arch=x86_64&platform=efi&serial=%z": "N100 x86_64",
+	} {
+		s := sighting(httptest.NewRequest("GET", "/ipxe?"+query, nil), &request{}, &decide.Identity{})
+		if got := s.Product + " " + s.Arch; got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// TestCardsOfAnaconda: each header of inst.ks.sendmac is a claim of a MAC, unless the URL has one.
+func TestCardsOfAnaconda(t *testing.T) {
+	h := http.Header{}
+	for i, value := range []string{"enp1s0f0 02:00:00:00:21:01", "ib0 80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:31:78:f2",
+		"enp1s0f1 02-00-00-00-21-02", "bond0 02:00:00:00:21:01", "nonsense"} {
+		h.Set("X-RHN-Provisioning-MAC-"+strconv.Itoa(i), value)
+	}
+	r := newRig(t, found(testConfig))
+	for query, want := range map[string]string{"": "[02:00:00:00:21:01 02:00:00:00:21:02]", "?mac=02-00-00-00-21-03": "[]"} {
+		do(t, r, "GET", PathKickstart+query, h)
+		req := r.decider.last
+		if got := fmt.Sprint(req.Cards); got != want || query == "" && req.Claims.MAC != req.Cards[0] {
+			t.Errorf("%s: cards %s, want %s; claims %+v", query, got, want, req.Claims)
 		}
 	}
 }

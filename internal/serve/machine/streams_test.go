@@ -52,7 +52,8 @@ func TestStreams(t *testing.T) {
 		{"/streams/", 404, "there is nothing at this path; want /streams/STREAM.json\n"},
 		{"/streams/.json", 404, "there is nothing at this path; want /streams/STREAM.json\n"},
 		{"/streams/stable", 404, "there is nothing at this path; want /streams/STREAM.json\n"},
-		{"/pub/openshift-v4/", 404, "there is nothing at this path\n"},
+		{"/pub/openshift-v4/", 404, "there is nothing at this path; machines are answered at /api/v1/ignition, " +
+			"/api/v1/kickstart, /assets/, /pub/openshift-v4/dependencies/rhcos-4.8.json, /streams/artifacts/, /streams/\n"},
 	} {
 		status, body, h := r.do(t, http.MethodGet, c.path)
 		if status != c.status || body != c.body {
@@ -158,7 +159,7 @@ func TestArtifacts(t *testing.T) {
 	for _, path := range []string{"", "stable", "stable/", "stable/1/x86_64/metal/", "none", "out", "up", "pipe",
 		".hidden/a", "stable/.a", "../secret", "..%2fsecret",
 		"stable/../stable.json", "%2e%2e/secret", "/etc/passwd", "%2fetc%2fpasswd", "stable%00.json",
-		"stable/1/x86_64/metal/a.iso/", "stable/1/x86_64/metal/b.iso.part",
+		"stable/1/x86_64/metal/b.iso.part",
 		"stable/1/x86_64/metal/b.iso.part.json", "stable/1/x86_64/metal/c.sig.new", `..\secret`} {
 		if status, body, _ := r.do(t, http.MethodGet, "/streams/artifacts/"+path); status != 404 ||
 			body != "there is no such image\n" {

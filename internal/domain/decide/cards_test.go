@@ -1,0 +1,58 @@
+package decide
+
+import (
+	"testing"
+
+	"glowplug/internal/domain/netaddr"
+)
+
+// TestAnyCardIdentifiesTheHost: a machine names all of its cards, and one that fits is enough.
+func TestAnyCardIdentifiesTheHost(t *testing.T) {
+	mac := func(s string) netaddr.MAC {
+		m, err := netaddr.ParseMAC(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	const macY = "02:00:00:00:00:98"
+	for _, c := range []struct {
+		name    string
+		policy  Policy
+		ask     ask
+		cards   []string
+		want    string
+		guesses int
+	}{
+		{"the second card, from a boot source", Policy{}, ask{from: "172.16.0.9"}, []string{macX, macC},
+			"200; host g11/nat1 by mac; config g11/nat-config by hostname", 0},
+		{"the second card, from its address", Policy{}, ask{from: "192.168.10.10"}, []string{macX, macA},
+			"200; host g10/builder1 by mac; config g10/coreos-builder by labels", 0},
+		{"of two hosts the own one", Policy{}, ask{from: "192.168.10.10"}, []string{macC, macA},
+			"200; host g10/builder1 by mac; config g10/coreos-builder by labels", 0},
+		{"trusted", trust, ask{from: "192.168.66.6"}, []string{macX, macA},
+			"200; host g10/builder1 by mac; config g10/coreos-builder by labels", 0},
+		{"of another host", Policy{}, ask{from: "192.168.66.6"}, []string{macX, macA}, "403; host -; config -", 0},
+		{"of nobody: each is a guess", Policy{}, ask{from: "192.168.66.6"}, []string{macX, macY},
+			"404; host -; config -", 2},
+		{"denied", deny, ask{from: "192.168.66.6"}, []string{macX, macA}, "404; host -; config -", 0},
+	} {
+		d := New(Options{Inventory: withNAT().inventory(t), Policy: c.policy})
+		req := c.ask.request(t)
+		for _, card := range c.cards {
+			req.Cards = append(req.Cards, mac(card))
+		}
+		req.Claims.MAC = req.Cards[0]
+		dec := d.Config(req)
+		if got := outcome(&dec); got != c.want || len(dec.Unheld.Ignored) != c.guesses {
+			t.Errorf("%s: %s, guesses %q; want %s, %d", c.name, got, dec.Unheld.Ignored, c.want, c.guesses)
+		}
+	}
+	// A limited source has nothing looked up.
+	d := New(Options{Inventory: withNAT().inventory(t)})
+	req := ask{from: "172.16.0.9"}.request(t)
+	req.Cards, req.ClaimLimit = []netaddr.MAC{mac(macX), mac(macC)}, AllLimited
+	if req.Claims.MAC = req.Cards[0]; d.Config(req).Err != ClaimsLimited {
+		t.Error("a limited source is answered")
+	}
+}
