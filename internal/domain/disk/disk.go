@@ -49,7 +49,9 @@ type Disk struct {
 	Table string
 	// First and Last are the usable sectors of a GPT.
 	First, Last int64
-	Partitions  []Partition
+	// Entries is the number of partitions that a GPT has room for; 0: 128, or it is unknown.
+	Entries    int
+	Partitions []Partition
 	// Content is what the whole disk contains. It can be there beside a partition table: blkid and
 	// sgdisk take the boot sector of an exFAT for a DOS table, and the superblock of btrfs lies where a
 	// GPT does not reach.

@@ -104,6 +104,7 @@ func (d *Disk) takeTable(table *Disk) {
 		d.Size = table.Size
 	}
 	d.Rounded, d.SectorSize, d.Table = false, table.SectorSize, table.Table
+	d.Entries = table.Entries
 	d.First, d.Last, d.Partitions = table.First, table.Last, slices.Clone(table.Partitions)
 	for i := range d.Partitions {
 		p := &d.Partitions[i]

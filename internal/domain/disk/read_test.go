@@ -286,3 +286,19 @@ func TestContentBesideAPartitionTable(t *testing.T) {
 		t.Errorf("sfdisk alone does not say what a disk without partitions contains: %+v", d)
 	}
 }
+
+// TestSfdiskTable: the length of the table, and labels without the white space at their end, which
+// libblkid trims and sfdisk does not.
+func TestSfdiskTable(t *testing.T) {
+	facts, err := Read([]byte(`{"partitiontable":{"label":"gpt","device":"/dev/sda","unit":"sectors","firstlba":2048,
+		"lastlba":409597,"table-length":"4","sectorsize":512,"partitions":[{"node":"/dev/sda1","start":2048,"size":40960,"name":" old "}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := facts.Disks[0]; d.Entries != 4 || d.Partitions[0].Label != " old" || d.Sectors() != 409600 {
+		t.Errorf("%+v", d)
+	}
+	if _, err := Read([]byte(`{"partitiontable":{"label":"gpt","device":"/dev/sda","unit":"sectors","table-length":"-1"}}`)); err == nil {
+		t.Error("a table of -1 entries is read")
+	}
+}

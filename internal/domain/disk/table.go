@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -10,6 +11,9 @@ const (
 	defaultSector = 512
 	// entriesOfTable is the number of partitions in a table that sgdisk makes.
 	entriesOfTable = 128
+	// entrySize is that of an entry, in bytes, and maxEntries the longest table that is planned.
+	entrySize  = 128
+	maxEntries = 16384
 	// mebibyte is what sgdisk aligns partitions to, in bytes.
 	mebibyte = 1 << 20
 	// smallestAdvanced is the size from which sgdisk aligns to at least minAlign sectors, as a disk of
@@ -23,17 +27,19 @@ const (
 type GPT struct {
 	First, Last int64
 	Align       int64
-	Partitions  []Partition
+	// Entries is the number of partitions that the table has room for. sgdisk makes it no longer.
+	Entries    int
+	Partitions []Partition
 }
 
 // NewGPT returns the empty table that sgdisk makes on a disk.
 func NewGPT(sectors, sectorSize int64) *GPT {
 	first := FirstUsable(sectorSize)
-	return &GPT{First: first, Last: sectors - first, Align: mebibyte / sectorSize}
+	return &GPT{First: first, Last: sectors - first, Align: mebibyte / sectorSize, Entries: entriesOfTable}
 }
 
 // FirstUsable is the first sector after the header and the entries of a table that sgdisk makes.
-func FirstUsable(sectorSize int64) int64 { return 2 + entriesOfTable*128/sectorSize }
+func FirstUsable(sectorSize int64) int64 { return 2 + entriesOfTable*entrySize/sectorSize }
 
 // GPTOf returns the table of a disk, as sgdisk reads it.
 func GPTOf(d *Disk) *GPT {
@@ -44,10 +50,12 @@ func GPTOf(d *Disk) *GPT {
 	if d.First > 0 && d.Last > 0 {
 		t.First, t.Last = d.First, d.Last
 	}
+	t.Entries = cmp.Or(d.Entries, t.Entries)
 	t.Partitions = slices.Clone(d.Partitions)
 	// sgdisk aligns new partitions as those are that exist.
 	exponent := bits.Len64(uint64(t.Align)) - 1
 	for _, p := range t.Partitions {
+		t.Entries = max(t.Entries, p.Number) // lsblk does not say how long a table is
 		for exponent > 0 && p.Start%(1<<exponent) != 0 {
 			exponent--
 		}
@@ -89,8 +97,8 @@ func (t *GPT) Create(number int, start, size int64) (*Partition, error) {
 		for number = 1; t.Get(number) != nil; number++ {
 		}
 	}
-	if number < 1 || number > entriesOfTable {
-		return nil, fmt.Errorf("the table has no room for a partition %d: it has %d entries", number, entriesOfTable)
+	if number < 1 || number > t.Entries {
+		return nil, fmt.Errorf("the table has no room for a partition %d: it has %d entries", number, t.Entries)
 	}
 	if t.Get(number) != nil {
 		return nil, fmt.Errorf("partition %d exists", number)

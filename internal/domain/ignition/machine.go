@@ -61,6 +61,7 @@ type warnFunc func(i int, format string, args ...any)
 
 func (d *document) machineWarnings(s *spec) report.Report {
 	var r report.Report
+	var contents Contents
 	warn := func(i int, format string, args ...any) {
 		f := d.fail(i, fmt.Sprintf(format, args...), "")
 		f.Severity = report.Warning
@@ -91,9 +92,16 @@ func (d *document) machineWarnings(s *spec) report.Report {
 			// of config/v3_5/translate since. In 2.15 to 2.18 there is no translateTang.
 			warn(i, "Ignition 2.19 and later drop the advertisement of a config of spec 3.4.0: use spec 3.5.0, which 2.20 "+
 				"and later read")
-		case d.memberAt(i, "compression") >= 0 && d.member(i, "compression") != "":
+		case d.memberAt(i, "source") >= 0:
 			d.compressionWarnings(s, i, warn)
+			verification := max(d.memberAt(i, "verification"), 0)
+			if fault := contents.fault(d.member(i, "source"), d.member(i, "compression"), d.member(verification, "hash")); fault != "" {
+				warn(i, "%s: Ignition fails on the machine", fault)
+			}
 		}
+	}
+	if s.major == 3 {
+		d.hardLinkWarnings(warn)
 	}
 	return r
 }
@@ -103,6 +111,7 @@ func (d *document) machineWarnings(s *spec) report.Report {
 // 2.0 to 2.2 only.
 func (d *document) compressionWarnings(s *spec, i int, warn warnFunc) {
 	switch source := d.member(i, "source"); {
+	case d.member(i, "compression") == "":
 	case hasScheme(source, "s3") || hasScheme(source, "arn"):
 		warn(i, "Ignition has no compression for s3 URLs and fails on the machine")
 	case isData(source) && s.before(first31):

@@ -104,7 +104,7 @@ func (v *volume) paths() []string {
 		}
 	}
 	if v.part.Label != "" {
-		names = append(names, "/dev/disk/by-partlabel/"+encoded(v.part.Label))
+		names = append(names, "/dev/disk/by-partlabel/"+encoded(strings.TrimRight(v.part.Label, " ")))
 	}
 	if v.part.GUID != "" {
 		names = append(names, "/dev/disk/by-partuuid/"+strings.ToLower(v.part.GUID))

@@ -11,8 +11,14 @@ import (
 // fetches plans what Ignition fetches while it runs, apart from data URLs.
 func fetches(config *ignition.Config, failed bool) []*step {
 	var steps []*step
+	var contents ignition.Contents
 	add := func(resource ignition.Resource, field, what string) {
 		source := value(resource.Source)
+		if fault := contents.Fault(resource); fault != "" && !strings.HasPrefix(field, "storage.files.") {
+			steps = append(steps, &step{Step: Step{
+				Action: Fail, Kind: "source", Name: "content in the config", Detail: "for " + what, Rule: fault, Field: field,
+			}})
+		}
 		if source == "" || strings.HasPrefix(source, "data:") {
 			return
 		}

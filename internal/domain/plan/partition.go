@@ -48,6 +48,10 @@ func (p *planner) partition(i int) {
 		wiping = p.add(&d.whole, d.wipeTable(field))
 	}
 	parts := d.partitionSurely(config, field, before, whole)
+	if made := created(parts); made != nil && !wipes && d.facts.Table == disk.TableNone && p.facts.Source != disk.SourceBlank {
+		made.Notes = append(made.Notes, "if the end of the disk still has the copy of a GPT, such as after its begin was "+
+			"zeroed, lsblk and sfdisk do not see it and sgdisk fails: set wipeTable")
+	}
 	if wiping != nil {
 		wiping.wiped(d, before, whole)
 	}
@@ -153,6 +157,16 @@ func (d *device) partition(config ignition.Disk, field string, before []*volume,
 		d.commit(parts, before, whole)
 	}
 	return parts
+}
+
+// created returns the step of the first partition that is made; nil: none is.
+func created(parts []*partitionStep) *step {
+	for _, part := range parts {
+		if part.creates {
+			return part.step
+		}
+	}
+	return nil
 }
 
 // places are what is done with partitions, and where they are.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -29,6 +30,10 @@ func paths(config *ignition.Config, mounted mounts, failed bool) []*step {
 		on := mounted.covering(name)
 		e.settle(on)
 		e.step.NotReached = failed
+		if rule := cmp.Or(e.fault, e.crosses(on, mounted)); rule != "" {
+			e.step.Action, e.step.Rule, e.step.Loses = Fail, rule, nil
+			failed = true
+		}
 		if m := above[name]; m != nil && value(e.node.Overwrite) {
 			e.removes(m)
 			failed = true
@@ -61,7 +66,33 @@ func labels(config *ignition.Config, failed bool) []*step {
 type entry struct {
 	node ignition.Node
 	hard bool
-	step *step
+	// target is that of a link.
+	target string
+	// fault says why Ignition cannot write the entry; "": nothing is known.
+	fault string
+	step  *step
+}
+
+// crosses says why a hard link cannot be made: its target is on another file system than its path;
+// "": it is not.
+func (e entry) crosses(on *mount, mounted mounts) string {
+	if !e.hard || len(e.target) > maxPath {
+		return ""
+	}
+	other := mounted.covering(path.Clean("/" + e.target))
+	if other == on {
+		return ""
+	}
+	return "a hard link cannot reach into another file system: the link is on " + on.String() + ", and its target on " +
+		other.String()
+}
+
+// String is how rules call a file system that is mounted; nil is that of the image.
+func (m *mount) String() string {
+	if m == nil {
+		return "the root file system"
+	}
+	return "that at " + m.path
 }
 
 // order is the order in which entries are written.
@@ -116,6 +147,7 @@ func directories(config *ignition.Config) []entry {
 
 func files(config *ignition.Config) []entry {
 	var entries []entry
+	var contents ignition.Contents
 	for i, f := range config.Storage.Files {
 		s := &step{Step: Step{Kind: "file", Name: f.Path, Field: fmt.Sprintf("storage.files.%d", i)}}
 		s.Detail = strings.Join(slices.DeleteFunc([]string{
@@ -129,7 +161,11 @@ func files(config *ignition.Config) []entry {
 		default:
 			s.Action, s.Rule = Change, "there are no contents: a file that exists gets owner and mode, else an empty one is made"
 		}
-		entries = append(entries, entry{node: f.Node, step: s})
+		fault := contents.Fault(f.Contents)
+		for _, r := range f.Append {
+			fault = cmp.Or(fault, contents.Fault(r))
+		}
+		entries = append(entries, entry{node: f.Node, fault: fault, step: s})
 	}
 	return entries
 }
@@ -141,7 +177,7 @@ func links(config *ignition.Config) []entry {
 		if hard {
 			detail = "hard, " + detail
 		}
-		entries = append(entries, entry{node: l.Node, hard: hard, step: &step{Step: Step{
+		entries = append(entries, entry{node: l.Node, hard: hard, target: value(l.Target), step: &step{Step: Step{
 			Action: Create, Kind: "link", Name: l.Path, Detail: detail, Field: fmt.Sprintf("storage.links.%d", i),
 			Rule: "overwrite is not set: Ignition fails where there is something else at the path",
 		}}})

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"glowplug/internal/domain/disk"
+	"glowplug/internal/domain/ignition"
 )
 
 // step finds a step by kind and name.
@@ -551,5 +553,89 @@ func TestPrintedPlanHasNoControlCharacters(t *testing.T) {
 	}
 	if text = strings.ReplaceAll(text, reset, ""); strings.ContainsAny(text, "\x1b\x07") {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestLengthOfTheTable: sgdisk makes no partition with a number for which the table has no room.
+func TestLengthOfTheTable(t *testing.T) {
+	for entries, fails := range map[int]map[int]bool{0: {128: false, 129: true}, 4: {4: false, 5: true}, 256: {200: false, 257: true}} {
+		for number, wants := range fails {
+			facts := testDisk()
+			facts.Disks[0].Entries = entries
+			p := planOf(t, facts, partitions(fmt.Sprintf(`{"number":%d,"sizeMiB":10}`, number)))
+			if (p.Outcome == Fails) != wants {
+				t.Errorf("partition %d in a table of %d entries: %s", number, entries, summary(p))
+			}
+		}
+	}
+}
+
+// TestCopyOfAPartitionTable: a disk whose begin was zeroed can have the copy of a GPT at its end, which
+// no tool says and sgdisk fails on.
+func TestCopyOfAPartitionTable(t *testing.T) {
+	zeroed := blankDisk()
+	zeroed.Source = disk.SourceLsblk
+	for _, c := range []struct {
+		facts *disk.Facts
+		wipes bool
+		notes int
+	}{{zeroed, false, 1}, {zeroed, true, 0}, {blankDisk(), false, 0}, {testDisk(), false, 0}} {
+		p := planOf(t, c.facts, fmt.Sprintf(`"storage":{"disks":[{"device":"/dev/sda","wipeTable":%v,
+			"partitions":[{"number":2,"sizeMiB":10},{"number":3,"sizeMiB":10}]}]}`, c.wipes))
+		notes := append(slices.Clone(find(t, p, "partition", "2").Notes), find(t, p, "partition", "3").Notes...)
+		if len(notes) != c.notes || c.notes > 0 && !strings.Contains(notes[0], "the copy of a GPT") {
+			t.Errorf("%s, wipeTable %v: %q", c.facts.Source, c.wipes, notes)
+		}
+	}
+}
+
+// TestRaidWithAnAbsentMember loses nothing: Ignition waits for all members before mdadm runs.
+func TestRaidWithAnAbsentMember(t *testing.T) {
+	for _, members := range []string{`"/dev/sda1","/dev/sda9"`, `"/dev/sda9","/dev/sda1"`} {
+		p := planOf(t, testDisk(), `"storage":{"raid":[{"name":"r","level":"raid1","devices":[`+members+`]}]}`)
+		wantSteps(t, p, Fails, "fail raid r")
+	}
+}
+
+// TestWhatTheConfigAloneShows: a hard link across two mounts, and contents whose hash or compression
+// is wrong, fail on any machine.
+func TestWhatTheConfigAloneShows(t *testing.T) {
+	const sum = "sha256-2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" // of x
+	const packed = "data:;base64,H4sIAAAAAAAC/6sAAIMW3IwBAAAA"                            // x
+	const mounts = `"filesystems":[{"device":"/dev/sdb","format":"xfs","path":"/var"}],`
+	file := func(source, compression, hash string) string {
+		return fmt.Sprintf(`"storage":{"files":[{"path":"/a","contents":{"source":%q,"compression":%q,"verification":{"hash":%q}}}]}`,
+			source, compression, hash)
+	}
+	link := func(path, target string, hard bool) string {
+		return fmt.Sprintf(`"storage":{%s"links":[{"path":%q,"target":%q,"hard":%v}]}`, mounts, path, target, hard)
+	}
+	for members, want := range map[string]string{
+		file("data:,x", "", sum):                                     "",
+		file("data:,y", "", sum):                                     "the config says another",
+		file(packed, "gzip", sum):                                    "",
+		file(packed, "gzip", strings.Replace(sum, "-2d", "-3d", 1)):  "the config says another",
+		file("data:,x", "gzip", sum):                                 "is not the gzip that compression says",
+		file(strings.Replace(packed, "gzMW", "AAAA", 1)+"", "", sum): "the config says another",
+		file("data:;base64,H4sIAAAAAAAC/6s=", "gzip", sum):           "is damaged",
+		link("/var/l", "/var/x", true):                               "",
+		link("/l", "/x", true):                                       "",
+		link("/l", "/var/x", false):                                  "",
+		link("/l", "/var/x", true):                                   "a hard link cannot reach into another file system",
+		link("/var/l", "/etc/x", true):                               "a hard link cannot reach into another file system",
+	} {
+		config := []byte(`{"ignition":{"version":"3.4.0"},` + members + `}`)
+		_, found := ignition.Validate(config)
+		warned := strings.Contains(fmt.Sprint(found), want) && found.HasError() == false && (want != "") == (len(found) > 0)
+		p := planOf(t, nil, members)
+		rules := ""
+		p.Walk(func(s *Step) {
+			if s.Action == Fail {
+				rules += s.Rule
+			}
+		})
+		if !warned || (p.Outcome == Fails) != (want != "") || !strings.Contains(rules, want) {
+			t.Errorf("%s: want %q; validate: %v; plan: %s, %q", members, want, found, p.Outcome, rules)
+		}
 	}
 }

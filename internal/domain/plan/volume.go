@@ -68,6 +68,9 @@ func (p *planner) raid(i int) {
 	if len(sizes) == len(config.Devices) {
 		d.out.Size = arraySize(value(config.Level), sizes, value(config.Spares))
 	}
+	if s.Action == Fail {
+		s.Loses = nil // Ignition waits for all devices, and mdadm looks at all, before the first is written
+	}
 	s.Detail = fmt.Sprintf("%s of %s", value(config.Level), strings.Join(members, ", "))
 	p.add(&d.whole, s)
 	// An array over the members of an earlier one has its data, and its file system, where that had

@@ -1,0 +1,116 @@
+package ignition
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/vincent-petithory/dataurl"
+
+	"glowplug/internal/domain/report"
+)
+
+// Contents judges the contents that are in a config, in data: URLs, and bounds what it unpacks for all
+// of them. The zero value is ready.
+type Contents struct{ unpacked int }
+
+// Fault says why Ignition fails on a resource, as decompressCopyHashAndVerify of
+// internal/resource/url.go does; "": its content is not in the config, or nothing is wrong with it.
+func (c *Contents) Fault(r Resource) string {
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	return c.fault(text(r.Source), text(r.Compression), text(r.Verification.Hash))
+}
+
+func (c *Contents) fault(source, compression, want string) string {
+	if !isData(source) || compression != "gzip" && want == "" || c.unpacked > maxUnpackedBytes {
+		return ""
+	}
+	url, err := dataurl.DecodeString(source)
+	if err != nil {
+		return "" // the validation says it
+	}
+	var content io.Reader = bytes.NewReader(url.Data)
+	if compression == "gzip" {
+		if content, err = gzip.NewReader(content); err != nil {
+			return "the content in the data: URL is not the gzip that compression says"
+		}
+	}
+	algorithm, sum, _ := strings.Cut(want, "-")
+	var hasher hash.Hash
+	switch algorithm {
+	case "sha256":
+		hasher = sha256.New()
+	case "sha512":
+		hasher = sha512.New()
+	default:
+		hasher, sum = sha256.New(), ""
+	}
+	read, err := io.Copy(hasher, io.LimitReader(content, int64(maxUnpackedBytes-c.unpacked+1)))
+	c.unpacked += int(read)
+	switch got := hex.EncodeToString(hasher.Sum(nil)); {
+	case c.unpacked > maxUnpackedBytes:
+		return "" // too much to judge
+	case err != nil:
+		return "the gzip in the data: URL is damaged: " + oneLine(err.Error())
+	case sum != "" && sum != got:
+		return fmt.Sprintf("the content in the data: URL has the hash %s-%s, and the config says another", algorithm, got)
+	}
+	return ""
+}
+
+// hardLinkWarnings finds hard links across two mounts: link(2) refuses them (WriteLink of
+// internal/exec/util/file.go). Spec 2 names one file system for a link and its target.
+func (d *document) hardLinkWarnings(warn warnFunc) {
+	mounts := map[string]bool{}
+	for _, fs := range d.entries("filesystems") {
+		if format := d.member(fs, "format"); format != "" && format != "none" && format != "swap" &&
+			d.member(fs, "path") != "" {
+			mounts[path.Clean("/"+d.member(fs, "path"))] = true
+		}
+	}
+	for _, link := range d.entries("links") {
+		at := d.memberAt(link, "hard")
+		if at < 0 || d.raw[d.nodes[at].Start] != 't' || d.member(link, "target") == "" {
+			continue
+		}
+		if on, other := mountOf(mounts, d.member(link, "path")), mountOf(mounts, d.member(link, "target")); on != other {
+			warn(link, "a hard link cannot reach into another file system: the link is on the one mounted at %s, and its target "+
+				"on that at %s; Ignition fails on the machine", on, other)
+		}
+	}
+}
+
+// entries returns the values in a list of the storage section.
+func (d *document) entries(list string) (found []int) {
+	at := d.find("storage", list)
+	for i := at + 1; at >= 0 && i < len(d.nodes); i++ {
+		if d.nodes[i].Parent == at {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// maxMountPath bounds the paths whose mount is searched; Linux takes none that is longer.
+const maxMountPath = 4096
+
+// mountOf returns the mount that a path is on.
+func mountOf(mounts map[string]bool, name string) string {
+	name = path.Clean("/" + report.Clip(name, maxMountPath))
+	for name != "/" && !mounts[name] {
+		name = path.Dir(name)
+	}
+	return name
+}
