@@ -10,9 +10,9 @@ import (
 )
 
 // look takes the place of setAside for an operator who only looks. A damaged bucket, which
-// a start mends or sets aside, is an error. Where single records are damaged, the server starts
-// on a mended copy. Where nothing is stored, it starts on an empty folder of its own, since it
-// makes folders where it starts.
+// a start mends or sets aside, is an error. Where single records are damaged, or the creation of a
+// bucket has not ended, the server starts on a mended copy. Where nothing is stored, it starts on an
+// empty folder of its own, since it makes folders where it starts.
 func (s *Server) look(dir string, transient []string) error {
 	damaged, err := damagedStreams(streamsOf(s.storeDir))
 	if err != nil {
@@ -20,6 +20,13 @@ func (s *Server) look(dir string, transient []string) error {
 	}
 	if s.damages, err = listAside(dir, streamsOf(s.storeDir), transient); err != nil {
 		return err
+	}
+	unfinished, err := unfinishedStreams(streamsOf(s.storeDir), damaged, s.Ledger)
+	if err != nil {
+		return err
+	}
+	for _, stream := range unfinished {
+		delete(damaged, stream)
 	}
 	if len(damaged) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(damaged)))
@@ -29,8 +36,8 @@ func (s *Server) look(dir string, transient []string) error {
 	if err != nil {
 		return err
 	}
-	if len(blocks) > 0 {
-		return s.lookAtCopy()
+	if len(blocks) > 0 || len(unfinished) > 0 {
+		return s.lookAtCopy(unfinished)
 	}
 	holdsData, err := ledger.NotEmpty(s.storeDir)
 	if err != nil {
@@ -45,16 +52,19 @@ func (s *Server) look(dir string, transient []string) error {
 }
 
 // lookAtCopy mends a copy of the store: the NATS server would cut the files themselves off at
-// the damage.
-func (s *Server) lookAtCopy() (err error) {
+// the damage, and would wait for an unfinished stream.
+func (s *Server) lookAtCopy(unfinished []string) (err error) {
 	if s.scratch, err = os.MkdirTemp("", "glowplug-store-"); err != nil {
 		return err
 	}
 	if err := os.CopyFS(s.scratch, os.DirFS(s.storeDir)); err != nil {
-		return fmt.Errorf("copying the store, which has damaged records, to look at it: %w. Name a folder with more room in "+
+		return fmt.Errorf("copying the store, which has to be mended, to look at it: %w. Name a folder with more room in "+
 			"TMPDIR", err)
 	}
 	s.storeDir = s.scratch
+	if err := removeUnfinished(streamsOf(s.storeDir), unfinished); err != nil {
+		return err
+	}
 	s.erased, err = mendBlocks(s.storeDir, s.log)
 	return err
 }

@@ -20,6 +20,9 @@ import (
 // indexFile is what the server knows of all blocks of a stream; it makes it anew from them.
 const indexFile = "index.db"
 
+// blockSuffix ends the name of a block file.
+const blockSuffix = ".blk"
+
 // damagedBlock is a block file with damaged parts.
 type damagedBlock struct {
 	path, stream string
@@ -87,7 +90,7 @@ func damagedBlocks(storeDir string) (damaged []*damagedBlock, err error) {
 		if _, err := os.Stat(filepath.Join(folder, keyFile)); err == nil {
 			continue // encrypted: the server alone can read it
 		}
-		paths, err := filepath.Glob(filepath.Join(folder, "msgs", "*.blk"))
+		paths, err := filepath.Glob(filepath.Join(folder, "msgs", "*"+blockSuffix))
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +117,7 @@ func numberOf(path string) int {
 	return n
 }
 
-func blockName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".blk") }
+func blockName(path string) string { return strings.TrimSuffix(filepath.Base(path), blockSuffix) }
 
 func (b *damagedBlock) read() error {
 	content, err := os.ReadFile(b.path)

@@ -192,12 +192,23 @@ func (d *Damage) Lasts() bool {
 // for ever for a stream whose meta file is damaged. Where there is a copy of the
 // file, it takes its place. Without one the folder is moved away, and is never
 // changed or removed. The bucket stays recorded, so that nothing takes its place, unless
-// it is among transient.
+// it is among transient. A bucket whose creation has not ended is removed, and made again.
 func setAside(dir, storeDir string, l *ledger.Ledger, transient []string, log *slog.Logger) ([]*Damage, error) {
 	streams := streamsOf(storeDir)
 	damaged, err := damagedStreams(streams)
 	if err != nil {
 		return nil, err
+	}
+	unfinished, err := unfinishedStreams(streams, damaged, l)
+	if err == nil {
+		err = removeUnfinished(streams, unfinished)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, stream := range unfinished {
+		delete(damaged, stream)
+		log.Info("the server was killed while it made a bucket: the bucket is made again", "bucket", bucketOf(stream))
 	}
 	reasons := map[string]error{}
 	for _, stream := range slices.Sorted(maps.Keys(damaged)) {
