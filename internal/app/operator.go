@@ -1,0 +1,170 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"glowplug/internal/store/bootlog"
+	"glowplug/internal/store/ledger"
+	"glowplug/internal/store/natsd"
+)
+
+const (
+	// storeTimeout bounds the wait for a store to answer an operator.
+	storeTimeout = 15 * time.Second
+	storeRetry   = 100 * time.Millisecond
+)
+
+// StoreOptions name a store for an operator, as serve's flags of the same names do.
+type StoreOptions struct {
+	DataDir string
+	NATSURL string
+	NATS    natsd.Access
+	// Existing refuses a data directory that does not exist, instead of making it.
+	Existing bool
+	// Look opens both without changing anything: only Survey can be called.
+	Look bool
+}
+
+// AddFlags declares the flags with their defaults.
+func (o *StoreOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", "./glowplug-data", "the server's data directory")
+	fs.StringVar(&o.NATSURL, "nats-url", "", "external NATS server or cluster, instead of the embedded store")
+	addNATSFlags(fs, &o.NATS)
+}
+
+// Store is a store that is open for an operator, who has its data directory alone.
+type Store struct{ backend *backend }
+
+// OpenStore opens the data directory and the store, whether or not they belong together.
+// It calls warn for each file or option that is not safe.
+func OpenStore(ctx context.Context, o StoreOptions, warn func(message, remedy string)) (*Store, error) {
+	if err := checkDataDir(o.DataDir); err != nil {
+		return nil, err
+	}
+	if err := checkNATS(o.NATSURL, o.NATS); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(o.DataDir); o.Existing && errors.Is(err, fs.ErrNotExist) {
+		return nil, bad("data-dir", "there is no folder %s: name the folder that the server has", o.DataDir)
+	}
+	s := &settings{Options: Options{DataDir: o.DataDir, NATSURL: o.NATSURL, NATS: o.NATS}}
+	if err := s.checkFiles(warn); err != nil {
+		return nil, err
+	}
+	purpose := toDecide
+	if o.Look {
+		purpose = toLook
+	}
+	b, err := openBackend(ctx, s, slog.New(slog.DiscardHandler), nil, purpose)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range b.damages {
+		if d.Lost {
+			warn(d.Error(), "`glowplug store` leaves that folder as it is, and the bucket stays missing; "+
+				"to give the bucket up, remove the folder and run `glowplug store adopt`")
+		}
+	}
+	for _, bucket := range slices.Sorted(maps.Keys(b.erased)) {
+		if n := len(b.erased[bucket]); n > 0 {
+			hint := "the objects that are lost, or have an older value left, are listed below; apply them again, and look at " +
+				"the disk"
+			if bucket == bootlog.Stream { // its records are no objects
+				hint = "look at hosts whose status.state is not Provisioned although they are, and at the disk"
+			}
+			warn(fmt.Sprintf("damaged records in %s: %d. A start of the server, and this command without --dry-run, marks them "+
+				"as erased, so that those behind them can be read", bucket, n), hint)
+		}
+	}
+	return &Store{backend: b}, nil
+}
+
+// Where names the store.
+func (s *Store) Where() string { return s.backend.where }
+
+// Survey reads the store and the data directory, once the store answers.
+func (s *Store) Survey(ctx context.Context) (*ledger.Survey, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var survey *ledger.Survey
+	var err error
+	answered := func(context.Context) (bool, error) {
+		survey, err = s.backend.keeper.Survey(ctx, s.backend.js)
+		return err == nil || errors.As(err, new(*ledger.Mismatch)), nil
+	}
+	if wait.PollUntilContextCancel(ctx, storeRetry, true, answered) == nil {
+		return survey, err
+	}
+	return nil, s.unanswered(err)
+}
+
+// unanswered is the error of a store that does not answer.
+func (s *Store) unanswered(err error) error {
+	if conn := s.backend.js.Conn(); !conn.IsConnected() {
+		err = errors.New("there is no connection")
+		if last := conn.LastError(); last != nil && !errors.Is(last, nats.ErrReconnectBufExceeded) {
+			err = last
+		}
+	}
+	return fmt.Errorf("%s does not answer: %w", s.backend.where, err)
+}
+
+// CheckAdopt returns the reason why Adopt refuses what is stored.
+func (s *Store) CheckAdopt(survey *ledger.Survey) error { return survey.CheckAdopt() }
+
+// CheckInit returns the reason why Init refuses what is stored: the folder of a bucket that
+// was set aside has objects, too.
+func (s *Store) CheckInit(survey *ledger.Survey) error {
+	for _, d := range s.backend.damages {
+		if d.Lost {
+			return &ledger.Mismatch{
+				Reason: fmt.Sprintf("this is no place for a new store: the bucket %s was set aside as %s", d.Bucket, d.Aside),
+				Remedy: "restore the bucket, or move that folder away",
+			}
+		}
+	}
+	return survey.CheckInit()
+}
+
+// Adopt records what is stored now as the truth; see ledger.Keeper.
+func (s *Store) Adopt(ctx context.Context, survey *ledger.Survey) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.backend.keeper.Adopt(ctx, s.backend.js, survey)
+}
+
+// Init begins a new store where nothing is stored; see ledger.Keeper.
+func (s *Store) Init(ctx context.Context, survey *ledger.Survey) (id string, err error) {
+	if err := s.CheckInit(survey); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return s.backend.keeper.Init(ctx, s.backend.js, survey)
+}
+
+// ForgetCredentials removes what the servers of the store share; see ledger.Keeper.
+func (s *Store) ForgetCredentials(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := s.backend.keeper.Forget(ctx, s.backend.js)
+	if err != nil && !s.backend.js.Conn().IsConnected() {
+		return s.unanswered(err)
+	}
+	return err
+}
+
+// Close closes the store and the data directory.
+func (s *Store) Close() { s.backend.close() }
