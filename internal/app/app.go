@@ -208,7 +208,8 @@ func (a builder) openStore(ctx context.Context) error {
 	a.stores = map[string]*kvstore.Store{}
 	for _, kind := range kinds.All() {
 		a.stores[kind.Resource] = kvstore.New(kind, kvstore.Options{
-			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets, Room: memory.within(a.backend.room(kind.Bucket)),
+			Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
+			Writable: a.backend.writable, Room: memory.within(a.backend.room(kind.Bucket)),
 			Release: a.backend.release(), Exclusive: a.backend.exclusive,
 			KeyDir: a.backend.ledger.KeyDir(), WindowBytes: windowBytes(a.memoryLimit),
 			Guard: a.backend.keeper.Guard, Replicas: a.backend.replicas,
@@ -218,7 +219,7 @@ func (a builder) openStore(ctx context.Context) error {
 	a.bootLog = bootlog.New(bootlog.Options{
 		Taken:  a.progress.Apply,
 		Logger: a.log, Registerer: a.metrics, Ledger: a.backend.buckets,
-		Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
+		Writable: a.backend.writable, Room: a.backend.room(bootlog.Stream), Exclusive: a.backend.exclusive,
 		KeyDir: a.backend.ledger.KeyDir(),
 		Guard:  a.backend.keeper.Guard, Replicas: replicas.Wanted(a.backend.replicas),
 	})

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,6 +36,8 @@ type backend struct {
 	buckets kvstore.RevisionLedger
 	// keeper guards against another store than the ledger's.
 	keeper *ledger.Keeper
+	// writable returns why nothing must be written now: the lock or the disk of the data directory.
+	writable func() error
 	// room returns the check of a bucket's store before it writes.
 	room func(bucket string) func(bytes int) error
 	// quota and ballast are of an external store; nil for the embedded one.
@@ -134,7 +137,8 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose pu
 		return nil, err
 	}
 	b := &backend{
-		ledger: server.Ledger, buckets: server, room: func(string) func(int) error { return server.Room }, lost: server.Lost,
+		ledger: server.Ledger, buckets: server, writable: alarming(server.Writable, log),
+		room: func(string) func(int) error { return server.Room }, lost: server.Lost,
 		damages: server.Damages(), erased: server.AllErased(), exclusive: true, replicas: 1,
 	}
 	b.close = func() {
@@ -158,6 +162,21 @@ func startBackend(ctx context.Context, s *settings, log *slog.Logger, purpose pu
 	return b, nil
 }
 
+// alarming returns a check that logs when it begins to fail, and when it no longer does.
+func alarming(check func() error, log *slog.Logger) func() error {
+	var failing atomic.Bool
+	return func() error {
+		err := check()
+		switch {
+		case err != nil && failing.CompareAndSwap(false, true):
+			log.Error("nothing is written into the store", "error", err)
+		case err == nil && failing.CompareAndSwap(true, false):
+			log.Info("the store is written again")
+		}
+		return err
+	}
+}
+
 func dialBackend(s *settings, log *slog.Logger, purpose purpose) (*backend, error) {
 	known, err := ledger.Open(s.DataDir, ledger.Options{Repair: purpose != toServe})
 	if err != nil {
@@ -175,8 +194,9 @@ func dialBackend(s *settings, log *slog.Logger, purpose purpose) (*backend, erro
 	}
 	none := func(string) error { return nil }
 	b := &backend{
-		ledger: known, buckets: known, conn: conn, lost: none, replicas: s.NATSReplicas,
-		where: "NATS at " + natsd.Redacted(s.NATSURL),
+		ledger: known, buckets: known, writable: alarming(known.Writable, log), conn: conn, lost: none,
+		replicas: s.NATSReplicas,
+		where:    "NATS at " + natsd.Redacted(s.NATSURL),
 	}
 	b.close = func() {
 		conn.Close()

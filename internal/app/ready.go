@@ -19,6 +19,7 @@ func named(name string, check func() error) healthz.HealthChecker {
 func (a *App) checks() []healthz.HealthChecker {
 	checks := []healthz.HealthChecker{
 		healthz.PingHealthz, named("nats", a.backend.check), named("store-identity", a.backend.keeper.Mismatch),
+		named("store-writable", a.backend.writable),
 	}
 	for _, kind := range kinds.All() {
 		checks = append(checks, named("store-"+kind.Resource, a.stores[kind.Resource].ReadinessCheck))

@@ -78,6 +78,8 @@ type Options struct {
 	Guard func(ctx context.Context, js jetstream.JetStream) error
 	// Exclusive says that no other process writes into the log.
 	Exclusive bool
+	// Writable says why nothing must be written now; nil: it may be.
+	Writable func() error
 	// Room says why a message of so many bytes should not be written; nil: there is
 	// always room.
 	Room func(bytes int) error
@@ -132,6 +134,9 @@ type hole struct{ from, to uint64 }
 func New(opts Options) *Log {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.Replicas = max(opts.Replicas, 1)
+	if opts.Writable == nil {
+		opts.Writable = func() error { return nil }
+	}
 	l := &Log{opts: opts, subject: subjects + nuid.Next(), keys: newKeys(opts.KeyDir), down: errUnread}
 	l.metrics = newMetrics(opts.Registerer, l)
 	return l

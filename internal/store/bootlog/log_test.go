@@ -265,6 +265,22 @@ func TestNoRoom(t *testing.T) {
 	a.append(t, record("a", v1.StateBooting, 0))
 }
 
+// TestNotWritable: a log that must not be written refuses a record at once, and is not trimmed.
+func TestNotWritable(t *testing.T) {
+	no := error(nil)
+	a := run(t, kvtest.JetStream(t), Options{Exclusive: true, Writable: func() error { return no }}).ready(t)
+	a.append(t, record("a", v1.StateBooting, 0))
+	no = errors.New("the file system is read-only")
+	if err := a.Append(t.Context(), []Record{record("a", v1.StateBooting, 0)}); !errors.Is(err, no) {
+		t.Errorf("Append: %v", err)
+	}
+	if err := a.Trim(t.Context(), 1); !errors.Is(err, no) {
+		t.Errorf("Trim: %v", err)
+	}
+	no = nil
+	a.append(t, record("a", v1.StateBooting, 0))
+}
+
 // TestStoreAway: while the server is away a record is refused at once.
 func TestStoreAway(t *testing.T) {
 	js := kvtest.JetStream(t)

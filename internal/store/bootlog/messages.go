@@ -32,6 +32,9 @@ func (l *Log) Append(ctx context.Context, records []Record) error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	for len(records) > 0 {
+		if err := l.opts.Writable(); err != nil {
+			return err
+		}
 		if l.opts.Room != nil {
 			if err := l.opts.Room(min(maxMessage, len(records)*usualRecord)); err != nil {
 				return err
@@ -109,7 +112,11 @@ func (l *Log) Trim(ctx context.Context, upTo uint64) error {
 	if down != nil {
 		return down
 	}
-	if err := l.recordFloor(upTo); err != nil {
+	err := l.opts.Writable()
+	if err == nil {
+		err = l.recordFloor(upTo)
+	}
+	if err != nil {
 		return fmt.Errorf("trimming the boot log: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)

@@ -104,7 +104,7 @@ func (f *cleaner) keepClean(ctx context.Context, stream jetstream.Stream, info *
 // of many tombstones.
 func (f *cleaner) isDue(pad bool) bool {
 	many := int64(f.keys.Deleted()) >= max(int64(f.opts.TombstoneLimit), f.count())
-	return (pad || many) && len(f.metrics.lostKeys()) == 0 && !f.foreign.Load()
+	return (pad || many) && len(f.metrics.lostKeys()) == 0 && !f.foreign.Load() && f.opts.Writable() == nil
 }
 
 // beginCleaning lets the server begin a new file, if that is needed.

@@ -61,6 +61,13 @@ func (c *connection) unavailable() error {
 	return err
 }
 
+// unwritable is the 503 of a write that must not be begun.
+func (c *connection) unwritable(cause error) error {
+	err := apierrors.NewServiceUnavailable(fmt.Sprintf("the store of %s is not written: %v", c.bucket.kind.Resource, cause))
+	err.ErrStatus.Details = retryDetails
+	return err
+}
+
 // timeout is the 504 of a call that took too long: a write may have been done.
 func (c *connection) timeout(doing string) error {
 	return apierrors.NewTimeoutError(fmt.Sprintf("the store of %s did not answer in time (%s)", c.bucket.kind.Resource,

@@ -225,3 +225,50 @@ func TestStoreIsUpBeforeItAppliesWhatItHasMissed(t *testing.T) {
 		t.Errorf("at the change that was missed (-want +got):\n%s", diff)
 	}
 }
+
+// TestNothingIsWrittenThatMustNotBe: a data directory that cannot be written, or that another server may
+// write too, refuses every write at once, deletes too; what was read is served, and the store stays ready.
+func TestNothingIsWrittenThatMustNotBe(t *testing.T) {
+	js := natstest.Start(t).JetStream()
+	var refusal atomic.Pointer[error]
+	s := New(hostKind("HOSTS"), Options{Exclusive: true, Writable: func() error {
+		if err := refusal.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}})
+	run(t, s, js)
+	awaitReady(t, s)
+	createHosts(t, s, 1, 2)
+	no := errors.New("the file system is read-only")
+	refusal.Store(&no)
+	before := bucketRevision(t, js)
+	for what, write := range map[string]func() error{
+		"a create": func() error { return s.Create(t.Context(), hostKey(5), host(5), nil, 0) },
+		"a delete": func() error {
+			return s.Delete(t.Context(), hostKey(1), &v1.BareMetalHost{}, nil, storage.ValidateAllObjectFunc, nil,
+				storage.DeleteOptions{})
+		},
+	} {
+		if err := write(); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), no.Error()) {
+			t.Errorf("%s gives %v, want a 503 that says why", what, err)
+		}
+	}
+	if after := bucketRevision(t, js); after != before {
+		t.Errorf("the bucket is at %d, and was at %d", after, before)
+	}
+	if err := s.ReadinessCheck(); err != nil {
+		t.Errorf("the store is not ready: %v", err)
+	}
+	refusal.Store(nil)
+	createHosts(t, s, 5, 6)
+}
+
+func bucketRevision(t *testing.T, js jetstream.JetStream) uint64 {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "KV_HOSTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.LastSeq
+}

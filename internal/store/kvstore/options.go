@@ -37,6 +37,9 @@ type Options struct {
 	// CleanDelay is how long a tombstone stays at least, where other servers may
 	// still have to read it; 0 means 10 minutes.
 	CleanDelay time.Duration
+	// Writable returns why nothing must be written now: the disk, or who else may write. It is
+	// called before every write. Nil: it may be.
+	Writable func() error
 	// Room returns why a value of so many bytes should not be written: a full disk, or
 	// a quota. It is called for every write but deletes. Nil: there is always room.
 	Room func(bytes int) error
@@ -88,6 +91,9 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Cipher == nil {
 		o.Cipher = (*encryption.Keys)(nil).Of(schema.GroupResource{})
+	}
+	if o.Writable == nil {
+		o.Writable = func() error { return nil }
 	}
 	o.askedReplicas, o.Replicas = o.Replicas, replicas.Wanted(o.Replicas)
 	o.TombstoneLimit = cmp.Or(o.TombstoneLimit, 10_000)

@@ -52,6 +52,9 @@ func (s *writer) publish(ctx context.Context, w write) (rev uint64, err error) {
 	if !ok {
 		return 0, s.unavailable()
 	}
+	if err := s.opts.Writable(); err != nil {
+		return 0, s.unwritable(err)
+	}
 	began := time.Now()
 	defer func() { s.metrics.wrote(time.Since(began), err) }()
 	// A caller that goes away does not stop its write: without the outcome the whole

@@ -337,5 +337,8 @@ func (k *Keeper) update(ctx context.Context, js jetstream.JetStream, known recor
 	if !seen.dropped && maps.Equal(next.Buckets, seen.identity.Buckets) {
 		return nil
 	}
+	if err := k.ledger.Writable(); err != nil {
+		return err
+	}
 	return writeIdentity(ctx, js, next, seen.revision, k.wanted())
 }

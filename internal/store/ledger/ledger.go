@@ -35,9 +35,9 @@ type Options struct {
 
 // Ledger is the record in a data directory, and the lock on it.
 type Ledger struct {
-	dir    string
-	place  Place
-	unlock func()
+	dir   string
+	place Place
+	lock  *lock
 
 	mu    sync.Mutex
 	state record
@@ -55,16 +55,16 @@ func Open(dir string, opts Options) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	unlock, err := lock(dir)
+	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{dir: dir, place: External, unlock: unlock}
+	l := &Ledger{dir: dir, place: External, lock: lock}
 	if opts.Data != "" {
 		l.place = Embedded
 	}
 	if err := l.open(opts); err != nil {
-		unlock()
+		lock.unlock()
 		return nil, err
 	}
 	return l, nil
@@ -147,7 +147,7 @@ func NotEmpty(dir string) (bool, error) {
 }
 
 // Close unlocks the directory.
-func (l *Ledger) Close() { l.unlock() }
+func (l *Ledger) Close() { l.lock.unlock() }
 
 // Has reports whether a bucket was ever recorded.
 func (l *Ledger) Has(bucket string) bool {

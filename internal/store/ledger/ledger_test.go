@@ -37,6 +37,38 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
+// TestRemovedLockKeepsOthersOut: the lock is on the folder as well, so that a second server is refused
+// after the file was removed or replaced; and the first one notices it.
+func TestRemovedLockKeepsOthersOut(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("pid 1 on elsewhere\n"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := open(t, dir)
+			if err := l.Writable(); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(dir + "/store.lock"); err != nil {
+				t.Fatal(err)
+			}
+			second, err := Open(dir, Options{})
+			if !errors.As(err, new(*LockedError)) {
+				t.Errorf("a second server gets %v", err)
+			}
+			if err == nil {
+				second.Close()
+			}
+			if err := l.Writable(); err == nil || !strings.Contains(err.Error(), "restart this one") {
+				t.Errorf("the first server writes on: %v", err)
+			}
+		})
+	}
+}
+
 func TestRecordSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

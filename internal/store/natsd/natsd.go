@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -63,8 +64,10 @@ type Server struct {
 	room    room
 	damages []*Damage
 	// erased are the damaged records that the start has marked, by bucket and subject.
-	erased  map[string]map[string]uint64
-	log     *slog.Logger
+	erased map[string]map[string]uint64
+	log    *slog.Logger
+	// failed is why the NATS server could not write a stream; it writes nothing more into that one.
+	failed  atomic.Pointer[error]
 	copying sync.Mutex // of the streams' meta files
 
 	mu    sync.Mutex
@@ -124,7 +127,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("embedded NATS server: %w", err)
 	}
-	s.nats.SetLoggerV2(serverLog{s.log}, false, false, false)
+	s.nats.SetLoggerV2(serverLog{s.log, s.noteFailure}, false, false, false)
 	s.nats.Start()
 	if err := s.awaitReady(ctx); err != nil {
 		s.nats.Shutdown()
@@ -193,14 +196,45 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// serverLog hands the NATS server's lines to slog. Its notices are of no use to
-// an operator of this program, and appear at debug level.
-type serverLog struct{ logger *slog.Logger }
+// criticalError is in the line of a stream that the NATS server could not write. It says so nowhere
+// else: it does not answer the write, nor any later one, until it is started again.
+const criticalError = "critical write error"
+
+// noteFailure looks for that line.
+func (s *Server) noteFailure(line string) {
+	if strings.Contains(line, criticalError) {
+		err := fmt.Errorf("the store could not be written (%s); see that its disk can be written, and restart the server", line)
+		s.failed.CompareAndSwap(nil, &err)
+	}
+}
+
+// Writable says why nothing must be written into the store now; nil: it may be.
+func (s *Server) Writable() error {
+	if err := s.Ledger.Writable(); err != nil {
+		return err
+	}
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// serverLog hands the NATS server's lines to slog, and those of errors to failed. Its notices are of
+// no use to an operator of this program, and appear at debug level.
+type serverLog struct {
+	logger *slog.Logger
+	failed func(line string)
+}
 
 func (l serverLog) Noticef(format string, v ...any) { l.logger.Debug(fmt.Sprintf(format, v...)) }
 func (l serverLog) Debugf(format string, v ...any)  { l.logger.Debug(fmt.Sprintf(format, v...)) }
 func (l serverLog) Tracef(format string, v ...any)  { l.logger.Debug(fmt.Sprintf(format, v...)) }
-func (l serverLog) Errorf(format string, v ...any)  { l.logger.Error(fmt.Sprintf(format, v...)) }
+
+func (l serverLog) Errorf(format string, v ...any) {
+	line := fmt.Sprintf(format, v...)
+	l.failed(line)
+	l.logger.Error(line)
+}
 
 // Warnf leaves out the one warning that every start would bring: MaxPayload is
 // what the largest object needs, and larger than the server likes.
