@@ -10,8 +10,8 @@ const AnnotationStream = "glowplug.dev/stream"
 
 // annotations are those with a meaning for the server.
 var annotations = []string{
-	AnnotationIPXE, AnnotationIsolated, AnnotationMaxFetches, AnnotationRearm, AnnotationRejectBroken, AnnotationStream,
-	AnnotationToken, AnnotationWindow,
+	AnnotationIPXE, AnnotationIsland, AnnotationIsolated, AnnotationMaxFetches, AnnotationRearm, AnnotationRejectBroken,
+	AnnotationStream, AnnotationToken, AnnotationWindow,
 }
 
 // AnnotationsHint says which annotations there are, for a key of UnknownAnnotations.

@@ -31,9 +31,14 @@ const (
 // MaxConfigBytes bounds spec.config: 2 MiB of source.
 const MaxConfigBytes = 2 << 20
 
-// AnnotationIsolated, "true" on the namespace default, isolates namespaces, as --isolate-namespaces does.
-// The server sets it with the first RoleBinding. It stays when the last one is deleted: users who may
-// write in one namespace alone could do that.
+// AnnotationIsland on a Namespace is the mark of an island, a namespace whose configs and images are for its own
+// hosts, and whose hosts have no others. The server sets "true" as soon as somebody may write hosts, configs, images
+// or Secrets in it and not in all namespaces, and never removes it. With "false" an administrator says that the
+// namespace is none.
+const AnnotationIsland = "glowplug.dev/island"
+
+// AnnotationIsolated, "true" on the namespace default, is the mark of a store that an earlier release has isolated:
+// all namespaces but default are islands, as with --isolate-namespaces.
 const AnnotationIsolated = "glowplug.dev/isolated"
 
 // AnnotationRejectBroken, "true" on an IgnitionConfig or on its Namespace, makes the server

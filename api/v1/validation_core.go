@@ -87,6 +87,7 @@ func ValidateNamespace(namespace *Namespace) field.ErrorList {
 		validateMeta(&namespace.ObjectMeta, false, apivalidation.ValidateNamespaceName),
 		parsedSecret(annotationPath(AnnotationIPXE), annotations[AnnotationIPXE], ipxe.ParseTemplate),
 		emptyOrOneOf(annotationPath(AnnotationRejectBroken), annotations[AnnotationRejectBroken], "true", "false"),
+		emptyOrOneOf(annotationPath(AnnotationIsland), annotations[AnnotationIsland], "true", "false"),
 		emptyOrOneOf(annotationPath(AnnotationIsolated), annotations[AnnotationIsolated], "true", "false"),
 		parsed(annotationPath(AnnotationWindow), annotations[AnnotationWindow], parseWindow),
 		parsed(annotationPath(AnnotationMaxFetches), annotations[AnnotationMaxFetches], parseFetches),

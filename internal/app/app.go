@@ -200,6 +200,7 @@ func (a builder) openStore(ctx context.Context) error {
 		Logger:     a.log,
 		OnConflict: a.statuses.ConflictChanged,
 		OnChange:   a.changed,
+		Isolation:  a.settings.IsolateNamespaces,
 	})
 	a.streams = streams.NewLibrary(a.log)
 	a.policy = policy.New(a.log)
@@ -242,14 +243,14 @@ func (a builder) openDecider() error {
 	a.decider = decide.New(decide.Options{
 		Inventory: a.inventory,
 		Policy: decide.Policy{
-			Claims: a.settings.claims, Neighbors: a.settings.neighbors, Isolate: a.settings.IsolateNamespaces,
+			Claims: a.settings.claims, Neighbors: a.settings.neighbors,
 		},
 		Progress: a.progress, Images: a.images, Renderer: a.rendered,
 		Lost: &lostObjects{
 			stores: a.stores, allConfigs: a.lost(kinds.IgnitionConfigs), allImages: a.lost(kinds.ISCSICdroms),
-			allNamespaces: a.lost(kinds.Namespaces),
+			allNamespaces: a.lost(kinds.Namespaces), allBindings: a.lost(kinds.RoleBindings),
 		},
-		LostBindings: a.lostBindings(), Tokens: a.bootTokens,
+		Tokens: a.bootTokens,
 	})
 	a.templates = template.New(template.Options{
 		Cache: a.rendered, Inventory: a.inventory, Decider: a.decider,
@@ -275,8 +276,12 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		kinds.Namespaces:      {a.inventory.Namespaces()},
 		kinds.StreamReleases:  {a.streams.Observer()},
 		kinds.UnknownMachines: {a.unknown},
-		kinds.RoleBindings:    {a.inventory.RoleBindings()},
 		kinds.Secrets:         {a.secrets.Observer(), a.templates.Secrets()},
+
+		kinds.Roles:               {a.inventory.Roles()},
+		kinds.RoleBindings:        {a.inventory.RoleBindings()},
+		kinds.ClusterRoles:        {a.inventory.ClusterRoles()},
+		kinds.ClusterRoleBindings: {a.inventory.ClusterRoleBindings()},
 	}
 	for _, of := range []map[string]kvstore.Observer{a.policy.Observers(), a.tokens.Observers()} {
 		for resource, observer := range of {
@@ -284,12 +289,6 @@ func (a *App) observers() map[string][]kvstore.Observer {
 		}
 	}
 	return observers
-}
-
-// lostBindings returns a function that reports whether RoleBindings are lost.
-func (a *App) lostBindings() func() bool {
-	store, all := a.stores[kinds.RoleBindings], a.lost(kinds.RoleBindings)
-	return func() bool { return all || len(store.Lost()) > 0 }
 }
 
 func (a builder) serveAPI() error {

@@ -31,9 +31,9 @@ const (
 // lostObjects implements decide.LostObjects.
 type lostObjects struct {
 	stores map[string]*kvstore.Store
-	// allConfigs, allImages and allNamespaces are true where the bucket of that kind is missing as
-	// a whole.
-	allConfigs, allImages, allNamespaces bool
+	// allConfigs, allImages, allNamespaces and allBindings are true where the bucket of that kind is
+	// missing as a whole.
+	allConfigs, allImages, allNamespaces, allBindings bool
 
 	mu      sync.Mutex
 	keys    []string // of configs
@@ -42,6 +42,11 @@ type lostObjects struct {
 
 // Lost returns the objects that the store has lost and that decide about machines.
 func (l *lostObjects) Lost() decide.Lost {
+	var bindings []snapshot.Ref
+	for _, key := range l.stores[kinds.RoleBindings].Lost() {
+		namespace, name, _ := strings.Cut(key, "/")
+		bindings = append(bindings, snapshot.Ref{Namespace: namespace, Name: name})
+	}
 	return decide.Lost{
 		Hosts:         l.stores[kinds.BareMetalHosts].Lost(),
 		Configs:       l.lostConfigs(),
@@ -50,6 +55,8 @@ func (l *lostObjects) Lost() decide.Lost {
 		AllConfigs:    l.allConfigs,
 		AllImages:     l.allImages,
 		AllNamespaces: l.allNamespaces,
+		Bindings:      bindings,
+		AllBindings:   l.allBindings,
 	}
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -31,13 +32,13 @@ import (
 // Offline returns a Decider over manifests instead of a store. Objects count as created in
 // the same second, as by one apply. Problems are what a server would refuse or warn of; such an
 // object is left out, or has no artifact.
-func Offline(policy decide.Policy, paths ...string) (d *decide.Decider, problems []error, err error) {
-	inv, problems, err := index(paths...)
+func Offline(isolation snapshot.Isolation, paths ...string) (d *decide.Decider, problems []error, err error) {
+	inv, problems, err := index(isolation, paths...)
 	if err != nil {
 		return nil, nil, err
 	}
 	renderer := rendering.New(rendering.Options{Inventory: inv})
-	d = decide.New(decide.Options{Inventory: inv, Policy: policy, Renderer: renderer})
+	d = decide.New(decide.Options{Inventory: inv, Renderer: renderer})
 	return d, problems, nil
 }
 
@@ -47,7 +48,7 @@ type HostRendering = template.HostRendering
 // RenderManifests renders every template in manifests for its hosts in them, and calls
 // yield for each. An object that a server would refuse is left out.
 func RenderManifests(yield func(*HostRendering), paths ...string) error {
-	inv, _, err := index(paths...)
+	inv, _, err := index(snapshot.IsolateTenants, paths...)
 	if err == nil {
 		template.Preview(inv, decide.New(decide.Options{Inventory: inv}), yield)
 	}
@@ -57,7 +58,7 @@ func RenderManifests(yield func(*HostRendering), paths ...string) error {
 // ManifestHosts returns the hosts in manifests, in no order. Problems are what a server
 // would refuse.
 func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, err error) {
-	inv, problems, err := index(paths...)
+	inv, problems, err := index(snapshot.IsolateTenants, paths...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,12 +67,12 @@ func ManifestHosts(paths ...string) (hosts []*snapshot.Host, problems []error, e
 }
 
 // index loads manifests in place of a store.
-func index(paths ...string) (inv *snapshot.Inventory, problems []error, err error) {
+func index(isolation snapshot.Isolation, paths ...string) (inv *snapshot.Inventory, problems []error, err error) {
 	docs, err := manifest.Read(paths...)
 	if err != nil {
 		return nil, nil, err
 	}
-	inv = snapshot.New(snapshot.Options{})
+	inv = snapshot.New(snapshot.Options{Isolation: isolation})
 	l := loader{items: map[string][]kvstore.Item{}, seen: map[string]string{}, configs: newOfflineConfigs(inv)}
 	for i := range docs {
 		if err := l.add(&docs[i], i); err != nil {
@@ -80,9 +81,25 @@ func index(paths ...string) (inv *snapshot.Inventory, problems []error, err erro
 	}
 	inv.Images().Load(l.items[kinds.ISCSICdroms])
 	inv.Configs().Load(l.items[kinds.IgnitionConfigs])
+	inv.Namespaces().Load(l.items[kinds.Namespaces])
+	inv.Roles().Load(l.items[kinds.Roles])
 	inv.RoleBindings().Load(l.items[kinds.RoleBindings])
+	inv.ClusterRoles().Load(append(builtinRoles(), l.items[kinds.ClusterRoles]...))
+	inv.ClusterRoleBindings().Load(l.items[kinds.ClusterRoleBindings])
 	inv.Hosts().Load(l.items[kinds.BareMetalHosts])
 	return inv, append(problems, l.configs.reconcile()...), nil
+}
+
+// builtinRoles returns the ClusterRoles that each store has.
+func builtinRoles() (items []kvstore.Item) {
+	for _, role := range rbac.ClusterRoles() {
+		value, err := json.Marshal(role)
+		if err != nil {
+			panic(err) // it is fixed
+		}
+		items = append(items, kvstore.Item{Key: role.Name, Value: value})
+	}
+	return items
 }
 
 // loader makes stored values of documents.
@@ -112,8 +129,6 @@ func (l *loader) add(doc *manifest.Document, index int) error {
 		return doc.Err
 	case !known:
 		return fmt.Errorf("%s %s is no kind of this server", doc.APIVersion, doc.Kind)
-	case kind.Resource == kinds.Namespaces:
-		return nil
 	}
 	obj := kind.New()
 	if strict, err := doc.Decode(obj); err != nil || len(strict) > 0 {
@@ -166,6 +181,8 @@ func validate(obj runtime.Object) field.ErrorList {
 		return api.ValidateStreamRelease(o)
 	case *v1.ConfigMap:
 		return v1.ValidateConfigMap(o)
+	case *v1.Namespace:
+		return v1.ValidateNamespace(o)
 	case *v1.Secret:
 		v1.SetDefaultsSecret(o)
 		return v1.ValidateSecret(o)

@@ -23,7 +23,7 @@ type ManifestAdvice struct {
 // object that a server would refuse is left out. Of images and hosts that the manifests have
 // none of, it says nothing: they are elsewhere.
 func AdviseManifests(yield func(ManifestAdvice), paths ...string) error {
-	inv, _, err := index(paths...)
+	inv, _, err := index(snapshot.IsolateTenants, paths...)
 	if err != nil {
 		return err
 	}

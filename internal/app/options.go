@@ -26,6 +26,7 @@ import (
 	"glowplug/internal/serve/machine"
 	"glowplug/internal/store/natsd"
 	"glowplug/internal/store/replicas"
+	"glowplug/internal/store/snapshot"
 )
 
 // Options are the options of `glowplug serve`. Each field is a flag and an environment
@@ -55,7 +56,7 @@ type Options struct {
 	TrustedProxies      []string
 	IdentityClaims      string
 	Neighbors           string
-	IsolateNamespaces   bool
+	IsolateNamespaces   snapshot.Isolation
 	RejectBrokenConfigs bool
 
 	AllowFetch      []string
@@ -128,7 +129,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.IdentityClaims, "identity-claims", "verify",
 		"how far a machine's claims (?mac=, ?hostname=, …) are believed: verify, trust or deny")
 	fs.StringVar(&o.Neighbors, "neighbors", "auto", "use of the kernel's neighbour table: auto, enforce or off")
-	fs.BoolVar(&o.IsolateNamespaces, "isolate-namespaces", false, "offer a host only the configs of its own namespace")
+	AddIsolation(fs, &o.IsolateNamespaces, "namespaces that are islands, whose configs and images are for their own hosts "+
+		"alone, besides those that tenants may write: all, true (all but default), or false (no others)")
 	fs.BoolVar(&o.RejectBrokenConfigs, "reject-broken-configs", false, "refuse an IgnitionConfig whose source does not "+
 		"compile, instead of storing it with a warning; the annotation "+v1.AnnotationRejectBroken+" does it for one "+
 		"config or one namespace")

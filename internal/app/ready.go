@@ -66,7 +66,7 @@ func unread(store interface {
 // bootResources are the kinds that the answers to machines are made of.
 var bootResources = []string{
 	kinds.BareMetalHosts, kinds.IgnitionConfigs, kinds.ISCSICdroms, kinds.Namespaces,
-	kinds.StreamReleases, kinds.RoleBindings, kinds.Secrets,
+	kinds.StreamReleases, kinds.Roles, kinds.RoleBindings, kinds.ClusterRoles, kinds.ClusterRoleBindings, kinds.Secrets,
 }
 
 // mayBeLost reports whether machines are answered although the bucket of a kind is

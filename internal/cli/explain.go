@@ -17,6 +17,7 @@ import (
 	"glowplug/internal/client"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/store/snapshot"
 )
 
 // explainer has the flags of explain.
@@ -25,7 +26,7 @@ type explainer struct {
 	manifests                   []string
 	namespace, endpoint, as     string
 	from, accept, agent, expect string
-	isolate                     bool
+	isolate                     snapshot.Isolation
 	output                      string
 }
 
@@ -63,8 +64,7 @@ With --manifests the command answers from files, before anything is applied. Wit
 	flags := cmd.Flags()
 	flags.StringSliceVar(&e.manifests, "manifests", nil,
 		"answer from these files and folders instead of a server (repeatable)")
-	flags.BoolVar(&e.isolate, "isolate-namespaces", false,
-		"with --manifests: answer as a server with --isolate-namespaces")
+	app.AddIsolation(flags, &e.isolate, "with --manifests: answer as a server with this --isolate-namespaces")
 	flags.StringVarP(&e.namespace, "namespace", "n", "",
 		"namespace of the host NAME (default that of the kubeconfig, or else the only one with such a host)")
 	flags.StringVar(&e.endpoint, "endpoint", decide.Ignition, "ignition or kickstart")
@@ -92,7 +92,7 @@ func (e *explainer) run(cmd *cobra.Command, args []string) error {
 	switch flags := cmd.Flags(); {
 	case flags.Changed("expect") && e.expect == "":
 		return usagef("--expect: the name of the config is empty: want NAMESPACE/NAME, or none for no config")
-	case e.isolate && len(e.manifests) == 0:
+	case e.isolate != snapshot.IsolateTenants && len(e.manifests) == 0:
 		return usagef("--isolate-namespaces is for --manifests: a server has its own")
 	}
 	if _, err := netip.ParseAddr(e.from); e.from != "" && err != nil {
@@ -205,7 +205,7 @@ func (e *explainer) offline(stderr io.Writer, query url.Values) (*decide.Explana
 	if fault != nil {
 		return nil, usagef("%s", fault.Sentence)
 	}
-	decider, problems, err := app.Offline(decide.Policy{Isolate: e.isolate}, e.manifests...)
+	decider, problems, err := app.Offline(e.isolate, e.manifests...)
 	if err != nil {
 		return nil, fileError(err)
 	}

@@ -137,6 +137,7 @@ func (t *explanationText) facts(f *decide.Facts) {
 	}
 	t.line("labels", labels...)
 	t.line("role", f.Role)
+	t.line("island", prefixed("the namespace "+f.Namespace+" is an island, since ", f.Island))
 	t.line("image", prefixed("the host's image names the config ", f.ImageConfig))
 }
 

@@ -10,6 +10,7 @@ import (
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
+	"glowplug/internal/store/kvstore"
 )
 
 func TestStatusFollowsTheHosts(t *testing.T) {
@@ -219,7 +220,9 @@ func TestTemplateOfAnotherNamespace(t *testing.T) {
 }
 
 func TestIsolationKeepsATemplateToItsNamespace(t *testing.T) {
-	s := start(t, decide.Policy{Isolate: true})
+	s := start(t, decide.Policy{})
+	s.inv.Namespaces().Put(kvstore.Item{Key: "a", Revision: 1,
+		Value: []byte(`{"metadata":{"annotations":{"glowplug.dev/island":"true"}}}`)})
 	s.worker("a", 1)
 	s.worker("b", 2)
 	s.put("a", "worker", v1.TypeIgnition, v1.FormatButane, butane("{{ .Name }}"))

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"testing"
 
 	v1 "glowplug/api/v1"
@@ -62,12 +63,13 @@ func TestDecideAllocations(t *testing.T) {
 		{"by claims", Policy{}, ask{from: "192.168.10.10", mac: macA, ip: "192.168.10.10", hostname: "builder1", uuid: uuidA,
 			accept: v34}, 0},
 		{"by role", Policy{}, ask{from: "192.168.10.10", role: "builder", accept: v34}, 0},
-		{"isolated", Policy{Isolate: true}, ask{from: "192.168.10.10", accept: v34}, 0},
+		{"of an island", Policy{}, ask{from: "192.168.10.10", accept: v34}, 0},
 		{"kickstart", Policy{}, ask{endpoint: Kickstart, from: "192.168.10.11"}, 0},
 		{"trusted", Policy{Claims: identity.Trust}, ask{from: "192.168.10.99", mac: macA, hostname: "nobody"}, 2},
 		{"many cards, from a bootSource", Policy{}, ask{from: "172.16.5.5", mac: "02:00:00:00:01:03", accept: v34}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			mark(inv, "g10", "island", strconv.FormatBool(c.name == "of an island"))
 			d, req := New(Options{Inventory: inv, Policy: c.policy}), c.ask.request(t)
 			var dec ConfigDecision
 			n := testing.AllocsPerRun(200, func() { dec = d.Config(req) })

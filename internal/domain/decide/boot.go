@@ -9,7 +9,6 @@ import (
 	"glowplug/internal/domain/arch"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
 
 	v1 "glowplug/api/v1"
@@ -155,11 +154,17 @@ func (q *bootQuestion) refuseBoot(b *BootDecision) *fault.Error {
 // be booted.
 func (q *bootQuestion) storedImage(h *snapshot.Host) (*snapshot.Image, *fault.Error) {
 	ref := h.Image
-	if q.isolates(q.view) && ref.Namespace != h.Namespace {
-		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, which isolation forbids;"+
-			" put it into "+h.Namespace)
+	if island, separate := q.islandBetween(h.Namespace, ref.Namespace); separate {
+		return nil, fault.New(fault.Refused, "image "+ref.String()+" is of another namespace, and the namespace "+island+
+			" is an island; put it into "+h.Namespace)
 	}
 	image := q.view.Image(ref)
+	if q.opts.Lost != nil && image != nil && ref.Namespace != h.Namespace {
+		lost := q.opts.Lost.Lost()
+		if failure := lost.islands(q.view, "image "+ref.String(), ref.Namespace, h.Namespace); failure != nil {
+			return nil, failure
+		}
+	}
 	if image == nil {
 		if failure := lostImage(q.opts.Lost, h); failure != nil {
 			return nil, failure
@@ -222,16 +227,13 @@ func bootable(image *snapshot.Image) *fault.Error {
 	return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet")
 }
 
-// offer lists the images for an unknown machine. It leaves out images of another
+// offer lists the images for an unknown machine. It leaves out images of islands and of another
 // architecture, images with access "hosts", and images with a password, which the script
 // would disclose to every client.
 func (q *bootQuestion) offer(b *BootDecision) {
-	namespace := ""
-	if q.isolates(q.view) {
-		namespace = match.DefaultNamespace
-	}
-	for _, image := range q.view.Images(namespace) {
-		if image.CHAP == nil && !image.HostsOnly && bootable(image) == nil && q.foreign(image, nil) == nil {
+	for _, image := range q.view.Images("") {
+		if image.CHAP == nil && !image.HostsOnly && bootable(image) == nil && q.foreign(image, nil) == nil &&
+			!q.view.IsIsland(image.Namespace) {
 			b.Offer = append(b.Offer, image)
 		}
 	}

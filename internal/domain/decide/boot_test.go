@@ -137,7 +137,7 @@ func TestDecideBoot(t *testing.T) {
 		b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
 	}
-	isolated := New(Options{Inventory: inv, Policy: Policy{Isolate: true}})
+	isolated := New(Options{Inventory: rack().isolated(t)})
 	if b := isolated.Boot(ask{endpoint: IPXE, from: "192.168.10.14"}.request(t)); b.Err == nil ||
 		b.Err.Kind != fault.Refused {
 		t.Errorf("%+v", b)
@@ -229,7 +229,6 @@ func TestNamespaceScript(t *testing.T) {
 }
 
 func TestDecideImage(t *testing.T) {
-	inv := rack().inventory(t)
 	live, locked := snapshot.Ref{Namespace: "g10", Name: "live"}, snapshot.Ref{Namespace: "g10", Name: "locked"}
 	private := snapshot.Ref{Namespace: "g10", Name: "private"}
 	for _, c := range []struct {
@@ -246,8 +245,8 @@ func TestDecideImage(t *testing.T) {
 		{"with its own arguments", ask{from: "192.168.10.16"}, Policy{}, live, false, 200, "a=1", ""},
 		{"another's", ask{from: "192.168.10.13"}, Policy{}, live, false, 200, "", ""},
 		{"an unknown machine", ask{from: "10.9.9.9"}, Policy{}, live, false, 200, "", ""},
-		{"isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, live, false, 404, "", ""},
-		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{Isolate: true}, live, false, 200, "", ""},
+		{"isolated", ask{from: "10.9.9.9"}, Policy{}, live, false, 404, "", ""},
+		{"isolated, its own", ask{from: "192.168.10.1"}, Policy{}, live, false, 200, "", ""},
 		{"with a password, over HTTP", ask{from: "192.168.10.1"}, Policy{}, locked, false, 403, "", ""},
 		{"with a password, by an admin", ask{believed: true}, Policy{}, locked, false, 200, "", ""},
 		{"with a password, its own", ask{from: "192.168.10.17"}, Policy{}, locked, false, 200, "a=1", ""},
@@ -267,13 +266,17 @@ func TestDecideImage(t *testing.T) {
 		{"for its hosts, by a claim from elsewhere", ask{from: "172.16.0.9", uuid: uuidOfPrivate}, Policy{}, private, true,
 			403, "", ReasonClaimRefused + " g10/h18"},
 		{"for its hosts, an admin", ask{believed: true}, Policy{}, private, false, 200, "", ""},
-		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{Isolate: true}, private, false, 404, "", ""},
+		{"for its hosts, isolated", ask{from: "10.9.9.9"}, Policy{}, private, false, 404, "", ""},
 		{"of no access that is known", ask{from: "192.168.10.1"}, Policy{}, snapshot.Ref{Namespace: "g10", Name: "odd"},
 			false, 403, "", ""},
 		{"a claim that does not hold", ask{from: "192.168.10.1", mac: "52:54:00:00:00:10"}, Policy{}, live, false, 403, "",
 			ReasonClaimRefused + " g10/h16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			inv := rack().inventory(t)
+			if strings.Contains(c.name, "isolated") {
+				inv = rack().isolated(t)
+			}
 			i := New(Options{Inventory: inv, Policy: c.policy}).Image(c.ask.request(t), c.ref, c.proven)
 			status := 200
 			if i.Err != nil {
@@ -287,7 +290,7 @@ func TestDecideImage(t *testing.T) {
 			}
 		})
 	}
-	d := New(Options{Inventory: inv})
+	d := New(Options{Inventory: rack().inventory(t)})
 	if i := d.Target(ask{from: "192.168.10.16"}.request(t), "IQN.2026-11.dev.glowplug:g10:live"); i.Err != nil ||
 		i.Image.Ref != live || len(i.Args) != 1 {
 		t.Errorf("%+v", i)

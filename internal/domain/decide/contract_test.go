@@ -56,7 +56,6 @@ var (
 	trust       = Policy{Claims: identity.Trust}
 	deny        = Policy{Claims: identity.Deny}
 	enforce     = Policy{Neighbors: identity.NeighborsEnforce}
-	isolate     = Policy{Isolate: true}
 	withDefault = storyAnd(func(l *lab) { l.config("default", "fallback", "ignition", sel{Default: true}) })
 	withMAC     = storyAnd(func(l *lab) { l.config("g11", "by-mac", "ignition", sel{MatchMACs: []string{macX}}) })
 	withOwnMAC  = storyAnd(func(l *lab) { l.config("g10", "by-mac", "ignition", sel{MatchMACs: []string{macX}}) })
@@ -69,13 +68,15 @@ var (
 // TestContract has a case for each sentence of the contract's "Serving".
 func TestContract(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		policy  Policy
-		lab     func() *lab
-		ask     ask
-		want    string
-		notices []string
-		says    string // part of the client's sentence
+		name   string
+		policy Policy
+		// isolated has all namespaces but default islands.
+		isolated bool
+		lab      func() *lab
+		ask      ask
+		want     string
+		notices  []string
+		says     string // part of the client's sentence
 	}{
 		// Who asks.
 		{name: "a host by its address", ask: ask{from: "192.168.10.10"},
@@ -308,19 +309,23 @@ func TestContract(t *testing.T) {
 		{name: "a found host has its own facts only: ignored claims neither", lab: withOwnMAC, ask: ask{from: "192.168.10.10",
 			mac: macX}, want: "200; host g10/builder1 by address; config g10/coreos-builder by labels",
 			notices: []string{"ClaimIgnored g10/builder1"}},
-		{name: "two of one namespace are served under isolation", policy: isolate, lab: storyAnd(func(l *lab) {
+		{name: "two of one namespace are served under isolation", isolated: true, lab: storyAnd(func(l *lab) {
 			l.host("g10",
 				"twin", macX, "192.168.10.10")
 		}),
 			ask: ask{from: "192.168.10.10"}, want: "200; host g10/builder1 by address; config g10/coreos-builder by labels"},
-		{name: "across namespaces, isolated: the older is refused", policy: isolate,
+		{name: "between two islands: the older asks again", isolated: true,
 			lab: storyAnd(func(l *lab) { l.host("a", "twin", macX, "192.168.10.10") }),
-			ask: ask{from: "192.168.10.10"}, want: "403; host g10/builder1 by address; config -",
-			notices: []string{"DuplicateIdentity g10/builder1"}, says: "shares IP 192.168.10.10"},
-		{name: "across namespaces, isolated: so is the younger", policy: isolate,
+			ask: ask{from: "192.168.10.10"}, want: "503; host g10/builder1 by address; config -",
+			notices: []string{"DuplicateIdentity g10/builder1", "DuplicateIdentity a/twin"}, says: "shares IP 192.168.10.10"},
+		{name: "between two islands: so does the younger", isolated: true,
+			lab: storyAnd(func(l *lab) { l.host("a", "twin", macA, "") }),
+			ask: ask{from: "192.168.66.6", neighbor: macA}, want: "503; host g10/builder1 by neighbor; config -",
+			notices: []string{"DuplicateIdentity g10/builder1", "DuplicateIdentity a/twin"}, says: "shares MAC " + macA},
+		{name: "between two islands: the own address wins", isolated: true,
 			lab: storyAnd(func(l *lab) { l.host("a", "twin", macA, "192.168.10.12") }),
-			ask: ask{from: "192.168.10.12"}, want: "403; host a/twin by address; config -",
-			notices: []string{"DuplicateIdentity a/twin"}, says: "shares MAC " + macA},
+			ask: ask{from: "192.168.10.12"}, want: "404; host a/twin by address; config -",
+			notices: []string{"NoConfig a/twin"}, says: "no ignition config matches host a/twin"},
 
 		// Which config.
 		{name: "/kickstart gives kickstart alone", ask: ask{endpoint: Kickstart, from: "192.168.10.11"},
@@ -352,20 +357,20 @@ func TestContract(t *testing.T) {
 		{name: "an image elsewhere that names a config here", lab: withImage("g11/live", "g10/live-config"),
 			ask:  ask{from: "192.168.10.40"},
 			want: "200; host g10/booter by address; config g10/live-config by image"},
-		{name: "isolated, an image elsewhere counts for nothing", policy: isolate, lab: withImage("g11/live",
+		{name: "isolated, an image elsewhere counts for nothing", isolated: true, lab: withImage("g11/live",
 			"g10/live-config"), ask: ask{from: "192.168.10.40"},
 			want: "200; host g10/booter by address; config g10/fallback by default"},
 		{name: "localboot is no image", lab: withImage("localboot", "live-config"), ask: ask{from: "192.168.10.40"},
 			want: "200; host g10/booter by address; config g10/fallback by default"},
-		{name: "isolated: a known host gets nothing from others", policy: isolate, lab: withDefault,
+		{name: "isolated: a known host gets nothing from others", isolated: true, lab: withDefault,
 			ask:  ask{from: "10.1.0.1"},
 			want: "404; host g11/nat1 by address; config -", notices: []string{"NoConfig g11/nat1"}},
-		{name: "isolated: an unknown one gets the default of default", policy: isolate, lab: withDefault,
+		{name: "isolated: an unknown one gets the default of default", isolated: true, lab: withDefault,
 			ask:  ask{from: "192.168.66.6"},
 			want: "200; host -; config default/fallback by default", notices: []string{"UnknownHost"}},
-		{name: "isolated: not by its MAC", policy: isolate, lab: withMAC, ask: ask{from: "192.168.66.6", neighbor: macX},
-			want: "404; host -; config -", notices: []string{"UnknownHost"}, says: "in the namespace default"},
-		{name: "isolated and trusted: not by role or claims", policy: Policy{Isolate: true, Claims: identity.Trust},
+		{name: "isolated: not by its MAC", isolated: true, lab: withMAC, ask: ask{from: "192.168.66.6", neighbor: macX},
+			want: "404; host -; config -", notices: []string{"UnknownHost"}, says: "in a namespace that is no island"},
+		{name: "isolated and trusted: not by role or claims", isolated: true, policy: trust,
 			lab: withDefault, ask: ask{from: "192.168.66.6", role: "builder", mac: macX},
 			want: "200; host -; config default/fallback by default", notices: []string{"UnknownHost"}},
 
@@ -409,7 +414,11 @@ func TestContract(t *testing.T) {
 			if make == nil {
 				make = story
 			}
-			d := New(Options{Inventory: make().inventory(t), Policy: c.policy})
+			inv := make().inventory(t)
+			if c.isolated {
+				mark(inv, "default", "isolated", "true")
+			}
+			d := New(Options{Inventory: inv, Policy: c.policy})
 			req := c.ask.request(t)
 			dec := d.Config(req)
 			if got := outcome(&dec); got != c.want {
@@ -464,7 +473,7 @@ func checkExplanation(t *testing.T, e *Explanation, d *ConfigDecision, configs i
 	if d.Err != nil && e.Error != d.Err.Sentence {
 		t.Errorf("explained error %q, want %q", e.Error, d.Err.Sentence)
 	}
-	refused := e.Status == 403
+	refused := e.Status == 403 || e.Status == 503 && e.Winner == nil && strings.Contains(e.Error, "another island")
 	if !refused && len(e.Candidates) != configs || refused && len(e.Candidates) != 0 {
 		t.Errorf("%d candidates of %d configs", len(e.Candidates), configs)
 	}

@@ -27,9 +27,6 @@ type Policy struct {
 	Claims identity.Mode
 	// Neighbors is the use of the neighbour table (--neighbors).
 	Neighbors identity.NeighborMode
-	// Isolate offers machines only the configs of their own namespace (--isolate-namespaces).
-	// Namespaces are isolated as well while there are RoleBindings.
-	Isolate bool
 }
 
 // Options are the parts of a Decider. All but Inventory are optional.
@@ -47,8 +44,6 @@ type Options struct {
 	Renderer Renderer
 	// Tokens checks the tokens of boots; nil: none are needed.
 	Tokens *boottoken.Key
-	// LostBindings reports whether RoleBindings are lost; nil: they are not.
-	LostBindings func() bool
 }
 
 // Decider decides about the requests of machines. It is safe for concurrent use.
@@ -65,10 +60,12 @@ func New(opts Options) *Decider {
 // Renderer returns the renderer of templates; nil: there is none.
 func (d *Decider) Renderer() Renderer { return d.opts.Renderer }
 
-// isolates reports whether machines are offered only the configs of their own namespace. Where users
-// may write in one namespace alone, none of their objects concerns the machines of another.
-func (d *Decider) isolates(view snapshot.View) bool {
-	return d.opts.Policy.Isolate || view.HasTenants() || d.opts.LostBindings != nil && d.opts.LostBindings()
+// offerFor returns the configs that a host is offered.
+func offerFor(view snapshot.View, h *snapshot.Host) match.Offer {
+	if view.IsIsland(h.Namespace) {
+		return match.OwnNamespace
+	}
+	return match.Everywhere
 }
 
 // Config decides which config a machine receives.
@@ -122,10 +119,7 @@ func (d *Decider) ConfigOf(view snapshot.View, h *snapshot.Host) (*snapshot.Conf
 // hostMayDependOnIP is mayDependOnIP for the result of ConfigOf.
 func (d *Decider) hostMayDependOnIP(view snapshot.View, h *snapshot.Host, config *snapshot.Config,
 	tier match.Tier) bool {
-	query := match.Query{Namespace: h.Namespace, Facts: match.Facts{IPs: h.IPs}}
-	if d.isolates(view) {
-		query.Offer = match.OwnNamespace
-	}
+	query := match.Query{Namespace: h.Namespace, Offer: offerFor(view, h), Facts: match.Facts{IPs: h.IPs}}
 	return mayDependOnIP(view, query, anyInstaller, config, tier)
 }
 
@@ -158,13 +152,14 @@ func (q *configQuestion) pick(t *trace) {
 	}
 	query := q.query()
 	if t != nil {
-		t.query, t.rules = query, q.view.Rules()
+		t.query, t.view = query, q.view
 	}
 	if dec.Err == nil {
 		dec.Err = q.choose(&query, t)
 	}
 	if lost, ok := q.lostObjects(dec.Err); ok {
-		if doubt := cmp.Or(q.doubtHost(&lost), q.doubtLimits(&lost), q.doubtConfig(&lost, &query)); doubt != nil {
+		doubt := cmp.Or(q.doubtHost(&lost), q.doubtLimits(&lost), q.doubtConfig(&lost, &query), q.doubtIslands(&lost))
+		if doubt != nil {
 			dec.Err = doubt
 			dec.Notices = slices.DeleteFunc(dec.Notices, func(n Notice) bool { return n.Reason == ReasonNoConfig })
 		}
@@ -175,17 +170,14 @@ func (q *configQuestion) pick(t *trace) {
 // machine, and the address.
 func (q *configQuestion) query() match.Query {
 	query := match.Query{Type: q.req.Type, Facts: match.Facts{Role: q.role}}
-	isolate, facts := q.isolates(q.view), &query.Facts
+	facts := &query.Facts
 	h := q.dec.Host
 	switch {
 	case h != nil:
-		query.Namespace = h.Namespace
+		query.Namespace, query.Offer = h.Namespace, offerFor(q.view, h)
 		facts.MACs, facts.IPs, facts.Hostnames, facts.Labels = h.MACs, h.IPs, h.Hostnames, h.Labels
 		facts.Image = q.imageConfig(h)
-		if isolate {
-			query.Offer = match.OwnNamespace
-		}
-	case isolate:
+	case q.view.HasIslands():
 		query.Offer = match.DefaultsOnly
 	}
 	if h == nil && q.neighbor != zeroMAC {
@@ -205,7 +197,7 @@ func (q *configQuestion) query() match.Query {
 
 // imageConfig returns the config that a host's image names; zero: none.
 func (q *configQuestion) imageConfig(h *snapshot.Host) match.Ref {
-	if h.Image == (snapshot.Ref{}) || q.isolates(q.view) && h.Image.Namespace != h.Namespace {
+	if h.Image == (snapshot.Ref{}) || q.view.Separates(h.Namespace, h.Image.Namespace) {
 		return match.Ref{}
 	}
 	if image := q.view.Image(h.Image); image != nil {
@@ -272,8 +264,8 @@ func (q *configQuestion) noMatch() *fault.Error {
 			"; give one a selector that holds for it, or default: true"+q.ignored())
 	}
 	sentence += q.noHost()
-	if q.isolates(q.view) {
-		sentence += " in the namespace " + match.DefaultNamespace
+	if q.view.HasIslands() {
+		sentence += " in a namespace that is no island"
 	}
 	return fault.New(fault.NoMatch, sentence+q.ignored())
 }

@@ -35,13 +35,17 @@ func TestExplanation(t *testing.T) {
 		{"known", Policy{}, rich, ask{from: "192.168.10.10", neighbor: macX, mac: macA, accept: v34}},
 		{"role", Policy{}, rich, ask{from: "127.0.0.1", believed: true, mac: macA, role: "builder"}},
 		{"unknown", Policy{}, rich, ask{from: "10.9.9.9", hostname: "nobody"}},
-		{"isolated", Policy{Isolate: true}, rich, ask{from: "192.168.10.11", accept: v34}},
+		{"isolated", Policy{}, rich, ask{from: "192.168.10.11", accept: v34}},
 		{"refused", Policy{}, rich, ask{from: "10.9.9.9", mac: macA}},
 		{"kickstart", Policy{}, story, ask{from: "192.168.10.11"}},
 		{"image", Policy{Claims: identity.Deny}, withImage("live", "live-config"), ask{from: "192.168.10.40"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := New(Options{Inventory: c.lab().inventory(t), Policy: c.policy})
+			inv := c.lab().inventory(t)
+			if c.name == "isolated" {
+				mark(inv, "default", "isolated", "true")
+			}
+			d := New(Options{Inventory: inv, Policy: c.policy})
 			compareGolden(t, c.name, d.Explain(c.ask.request(t)))
 		})
 	}
@@ -170,9 +174,12 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 		l.image("g10", "live", maybe("c1", "g11/c2"))
 		l.image("g11", "live", maybe("c1", "g10/c2"))
 		inv := l.inventory(t)
+		for range r.IntN(4) {
+			mark(inv, maybe("g10", "g11", "default"), "island", "true")
+		}
 		for range 40 {
 			d := New(Options{Inventory: inv, Policy: Policy{
-				Claims: identity.Mode(r.IntN(3)), Neighbors: identity.NeighborMode(r.IntN(3)), Isolate: r.IntN(3) == 0,
+				Claims: identity.Mode(r.IntN(3)), Neighbors: identity.NeighborMode(r.IntN(3)),
 			}})
 			req := ask{
 				endpoint: maybe(Ignition, Kickstart), from: maybe("10.0.0.1", "10.0.0.2", "10.0.0.9"), neighbor: maybe(macA, macB,

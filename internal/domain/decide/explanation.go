@@ -113,6 +113,8 @@ type Facts struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Namespace is the host's own, whose configs are preferred.
 	Namespace string `json:"namespace,omitempty"`
+	// Island says why the host's namespace is an island; empty for one that is none.
+	Island string `json:"island,omitempty"`
 	// Role is the requested role, if it was granted.
 	Role string `json:"role,omitempty"`
 	// ImageConfig is the config that the host's image names.

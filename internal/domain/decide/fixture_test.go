@@ -90,6 +90,20 @@ func (l *lab) inventory(t testing.TB) *snapshot.Inventory {
 	return l.inventoryWith(t, snapshot.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
+// isolated is inventory for a store that an earlier release has isolated.
+func (l *lab) isolated(t testing.TB) *snapshot.Inventory {
+	t.Helper()
+	inv := l.inventory(t)
+	mark(inv, "default", "isolated", "true")
+	return inv
+}
+
+// mark gives a namespace an annotation of glowplug.
+func mark(inv *snapshot.Inventory, namespace, key, value string) {
+	inv.Namespaces().Put(kvstore.Item{Key: namespace, Revision: 2, Value: fmt.Appendf(nil,
+		`{"metadata":{"name":%q,"annotations":{"glowplug.dev/%s":%q}}}`, namespace, key, value)})
+}
+
 func (l *lab) inventoryWith(t testing.TB, opts snapshot.Options) *snapshot.Inventory {
 	t.Helper()
 	inv := snapshot.New(opts)

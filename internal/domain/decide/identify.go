@@ -31,6 +31,8 @@ type claim struct {
 	// whether a host has it, since several may.
 	host  func(view snapshot.View, c *identity.Claims) *snapshot.Host
 	holds func(h *snapshot.Host, c *identity.Claims) bool
+	// rival returns the host of another island than a host's with the claimed value; nil: there is none.
+	rival func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host
 }
 
 // claims are the kinds in the order in which they are tried.
@@ -40,18 +42,27 @@ var claims = [...]*claim{{
 	text:    func(c *identity.Claims) string { return c.MAC.String() },
 	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByMAC(c.MAC) },
 	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.MACs, c.MAC) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.MACOfIslands(h, c.MAC)
+	},
 }, {
 	kind:    byIP,
 	present: func(c *identity.Claims) bool { return c.IP.IsValid() },
 	text:    func(c *identity.Claims) string { return c.IP.String() },
 	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByIP(c.IP) },
 	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return slices.Contains(h.IPs, c.IP) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.IPOfIslands(h, c.IP)
+	},
 }, {
 	kind:    byUUID,
 	present: func(c *identity.Claims) bool { return c.UUID != "" },
 	text:    func(c *identity.Claims) string { return c.UUID },
 	host:    hostByUUID,
 	holds:   func(h *snapshot.Host, c *identity.Claims) bool { return h.HasUUID(c.UUID) },
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.UUIDOfIslands(h, c.UUID)
+	},
 }, {
 	kind:    byHostname,
 	present: func(c *identity.Claims) bool { return c.Hostname != "" },
@@ -59,6 +70,9 @@ var claims = [...]*claim{{
 	host:    func(view snapshot.View, c *identity.Claims) *snapshot.Host { return view.HostByHostname(c.Hostname) },
 	holds: func(h *snapshot.Host, c *identity.Claims) bool {
 		return slices.ContainsFunc(h.Hostnames, func(name string) bool { return match.SameHost(name, c.Hostname) })
+	},
+	rival: func(view snapshot.View, h *snapshot.Host, c *identity.Claims) *snapshot.Host {
+		return view.HostnameOfIslands(h, c.Hostname)
 	},
 }}
 
@@ -244,6 +258,8 @@ func (q *question) verifyClaim(claim *claim, own *snapshot.Host, ownBy string) (
 	case dec.Host != nil:
 		return false, q.refuse(h, kind, "the claimed "+kind+" is not that of host "+dec.Host.Ref.String()+
 			", which this client is; leave the parameter out or correct the host")
+	case !q.mayBe(h, ownBy) && claim.rival(q.view, h, c) != nil:
+		return false, q.shared(h, claim.rival(q.view, h, c), claim.named(c))
 	case !q.mayBe(h, ownBy):
 		return false, q.refuse(h, kind, "the claimed "+kind+" is "+q.whyNot(kind, h, own, ownBy))
 	}
@@ -265,6 +281,31 @@ func (q *question) mayBe(h *snapshot.Host, ownBy string) bool {
 		return false
 	}
 	return !q.contradicts(h) && q.isSource(h)
+}
+
+// limited reports whether a limit is for the client.
+func (q *question) limited(l Limit) bool {
+	if l == StrangersLimited {
+		own, _ := q.ownHost()
+		return own == nil
+	}
+	return l == AllLimited
+}
+
+// verifyOwn decides without looking up a claim. A host that the network identifies may make
+// claims that hold for itself: they disclose nothing of others, and machines that boot
+// next to one that guesses always make them.
+func (q *question) verifyOwn() *fault.Error {
+	c := &q.req.Claims
+	own, _ := q.ownHost()
+	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
+	for _, claim := range claims {
+		held = held && (!claim.present(c) || claim.kind == byIP || claim.holds(own, c))
+	}
+	if !held {
+		return ClaimsLimited
+	}
+	return q.verify()
 }
 
 // contradicts reports whether the neighbour entry is that of another machine than a
@@ -342,34 +383,7 @@ func (q *question) admitHost(h *snapshot.Host) *fault.Error {
 		q.notice(ReasonDuplicate, h, other.Ref.String(), q.who()+" is served as this host, which has its address, and "+
 			"host "+other.Ref.String()+" has its hardware address; delete one of the two hosts")
 	}
-	if q.isolates(q.view) {
-		if c, shared := q.view.SharedAcross(h); shared {
-			q.notice(ReasonDuplicate, h, c.Shared(), "refused to serve this host: it "+c.String())
-			return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+c.Shared()+
-				" with a host of another namespace, so neither is served; correct one of the two")
-		}
-		return q.admitClaim(h)
-	}
-	return nil
-}
-
-// admitClaim refuses a host that only a claim identifies, under isolation, if a host of another namespace
-// has the claimed value too: its author could have the machine of the other taken for his own.
-func (q *question) admitClaim(h *snapshot.Host) *fault.Error {
-	c, value := &q.req.Claims, ""
-	var other *snapshot.Host
-	switch q.dec.FoundBy {
-	case byUUID:
-		value, other = "UUID "+c.UUID, q.view.UUIDAcross(h.Namespace, c.UUID)
-	case byHostname:
-		value, other = "host name "+c.Hostname, q.view.HostnameAcross(h.Namespace, c.Hostname)
-	}
-	if other == nil {
-		return nil
-	}
-	q.notice(ReasonDuplicate, h, value, "refused to serve this host: it shares "+value+" with a host of another namespace")
-	return fault.New(fault.Refused, "host "+h.Ref.String()+" shares "+value+" with a host of another namespace, and "+
-		"nothing else identifies this machine; claim its MAC, or correct one of the two hosts")
+	return q.admitShared(h)
 }
 
 // hostOfNeighbor returns another host with the client's hardware address, if the found host

@@ -7,7 +7,6 @@ import (
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/boottoken"
 	"glowplug/internal/domain/fault"
-	"glowplug/internal/domain/match"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -109,12 +108,12 @@ func (q *bootQuestion) token() string {
 // refuseImage returns the reason why the machine may not read an image; nil where it may.
 // own is true where it is the one that the machine boots.
 func (q *bootQuestion) refuseImage(image *snapshot.Image, ref snapshot.Ref, own, proven bool) *fault.Error {
-	namespace := match.DefaultNamespace
-	if q.dec.Host != nil {
-		namespace = q.dec.Host.Namespace
-	}
 	believed := q.req.Caller.Believed
-	foreign := q.isolates(q.view) && !believed && ref.Namespace != namespace // as if there were none
+	foreign := q.view.IsIsland(ref.Namespace)
+	if h := q.dec.Host; h != nil {
+		foreign = q.view.Separates(h.Namespace, ref.Namespace)
+	}
+	foreign = foreign && !believed // as if there were none
 	switch {
 	case image == nil || image.External != nil || foreign:
 		return fault.New(fault.NoMatch, "there is no image "+ref.String()+" here")

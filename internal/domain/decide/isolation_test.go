@@ -3,8 +3,11 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"glowplug/internal/domain/rbac"
+	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/snapshot"
 )
 
@@ -15,99 +18,241 @@ func configName(c *snapshot.Config) string {
 	return c.Ref.String()
 }
 
-func imageName(i *snapshot.Image) string {
-	if i == nil {
-		return "none"
+// loadRoles puts the built-in roles into an inventory.
+func loadRoles(t testing.TB, inv *snapshot.Inventory) {
+	t.Helper()
+	for _, role := range rbac.ClusterRoles() {
+		inv.ClusterRoles().Put(kvstore.Item{Key: role.Name, Revision: 1, Value: marshal(t, role)})
 	}
-	return i.Ref.String()
 }
 
-// TestRoleBindingsIsolateNamespaces: while there is a RoleBinding, or one is lost, every machine is answered as
-// with --isolate-namespaces.
-func TestRoleBindingsIsolateNamespaces(t *testing.T) {
-	withDefault := func() *lab {
-		l := rack()
-		l.config("other", "for-all", Ignition, sel{Default: true})
-		l.config("default", "for-strangers", Ignition, sel{Default: true})
-		return l
+// binding is a stored binding of ann.
+func binding(role string) string {
+	return `{"roleRef":{"kind":"ClusterRole","name":"` + role + `"},"subjects":[{"kind":"User","name":"ann"}]}`
+}
+
+// TestTenantsMakeIslands: a namespace is an island as long as a tenant may write in it, and from then on as long as
+// its mark is there; the others go on as one.
+func TestTenantsMakeIslands(t *testing.T) {
+	l := &lab{}
+	for n, namespace := range []string{"a", "b", "c"} {
+		l.host(namespace, "node", "", fmt.Sprintf("10.0.0.%d", n+1)).Spec.Image = "b/image"
+		l.config(namespace, "for-role", Ignition, sel{MatchLabels: map[string]string{"from": namespace}})
+		l.image(namespace, "image", "")
 	}
-	answers := func(d *Decider) (out []string) {
-		for n := range 20 {
-			a := ask{from: fmt.Sprintf("192.168.10.%d", n), accept: v34}
-			config := d.Config(a.request(t))
-			a.endpoint = IPXE
-			boot := d.Boot(a.request(t))
-			out = append(out, fmt.Sprintf("%d %v %s %v; %v %v %v", n, configName(config.Config), config.Tier, config.Err,
-				boot.Local, imageName(boot.Image), boot.Err))
-		}
-		return out
+	for _, h := range l.hosts {
+		h.Labels = map[string]string{"from": map[string]string{"a": "b", "b": "c", "c": "a"}[h.Namespace]}
 	}
-	open := answers(New(Options{Inventory: withDefault().inventory(t)}))
-	isolated := answers(New(Options{Inventory: withDefault().inventory(t), Policy: Policy{Isolate: true}}))
-	if slices.Equal(open, isolated) {
-		t.Fatal("isolation changes nothing for these machines")
-	}
-	var all bool // the bindings have changed the answers of all
-	inv := withDefault().inventoryWith(t, snapshot.Options{OnChange: func(c snapshot.Change) { all = c.All }})
+	l.config("b", "for-all", Ignition, sel{Default: true})
+	l.config("c", "for-others", Ignition, sel{Default: true})
+	var all bool // a change of all hosts was reported
+	inv := l.inventoryWith(t, snapshot.Options{OnChange: func(c snapshot.Change) { all = c.All }})
 	d := New(Options{Inventory: inv})
+	answers := func() string {
+		var out []string
+		for n := range 4 { // the last one is unknown
+			dec := d.Config(ask{from: fmt.Sprintf("10.0.0.%d", n+1), accept: v34}.request(t))
+			boot := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("10.0.0.%d", n+1)}.request(t))
+			image := "no image"
+			if boot.Image != nil {
+				image = boot.Image.Ref.String()
+			}
+			out = append(out, configName(dec.Config)+" "+image)
+		}
+		return strings.Join(out, ", ")
+	}
+	const (
+		open   = "b/for-role b/image, b/for-all b/image, c/for-others b/image, b/for-all no image"
+		island = "c/for-others no image, b/for-all b/image, c/for-others no image, c/for-others no image"
+	)
+	put := func(o kvstore.Observer, key, value string) func() { return func() { o.Put(item(key, value)) } }
 	for _, step := range []struct {
 		name string
 		do   func()
-		want []string
+		want string
 		all  bool
 	}{
-		{"no binding", func() { inv.RoleBindings().Load(nil) }, open, false},
-		{"the first binding", func() { inv.RoleBindings().Put(item("g10/ann", `{}`)) }, isolated, true},
-		{"another one", func() { inv.RoleBindings().Put(item("g10/bob", `not JSON`)) }, isolated, false},
-		{"one is deleted", func() { inv.RoleBindings().Delete("g10/ann", 3) }, isolated, false},
-		{"the last is deleted", func() { inv.RoleBindings().Delete("g10/bob", 4) }, open, true},
+		{"nothing", func() {}, open, false},
+		{"a binding to a role that is not there yet", put(inv.RoleBindings(), "b/ann", binding("edit")), open, false},
+		{"the role", func() { loadRoles(t, inv) }, island, true},
+		{"a viewer elsewhere", put(inv.RoleBindings(), "a/ann", binding("view")), island, false},
+		{"she writes everywhere", put(inv.ClusterRoleBindings(), "ann", binding("edit")), open, true},
+		{"she does not any more", func() { inv.ClusterRoleBindings().Delete("ann", 3) }, island, true},
+		{"the mark", func() { mark(inv, "b", "island", "true") }, island, true},
+		{"the binding is deleted", func() { inv.RoleBindings().Delete("b/ann", 4) }, island, true},
+		{"an administrator says otherwise", func() { mark(inv, "b", "island", "false") }, open, true},
+		{"which stands", put(inv.RoleBindings(), "b/bob", binding("admin")), open, false},
+		{"until he removes it", func() { mark(inv, "b", "island", "") }, island, true},
+		{"one that cannot be read", put(inv.RoleBindings(), "b/bob", "not JSON"), island, true},
+		{"the last is deleted", func() { inv.RoleBindings().Delete("b/bob", 5) }, open, true},
+		{"a load", func() {
+			inv.RoleBindings().Load([]kvstore.Item{item("b/ann", binding("edit"))})
+		}, island, true},
 	} {
 		all = false
 		step.do()
-		if got := answers(d); !slices.Equal(got, step.want) {
+		if got := answers(); got != step.want {
 			t.Errorf("%s: %s\nwant %s", step.name, got, step.want)
 		}
 		if all != step.all {
 			t.Errorf("%s: a change of all hosts: %t", step.name, all)
 		}
 	}
-	lost := New(Options{Inventory: withDefault().inventory(t), LostBindings: func() bool { return true }})
-	if got := answers(lost); !slices.Equal(got, isolated) {
-		t.Errorf("a lost binding: %s\nwant %s", got, isolated)
+}
+
+// TestIsolatedStoresStayIsolated: the mark of an earlier release, and --isolate-namespaces, make all namespaces but
+// default islands; --isolate-namespaces=all makes all islands.
+func TestIsolatedStoresStayIsolated(t *testing.T) {
+	withDefaults := func() *lab {
+		l := rack()
+		l.config("other", "for-all", Ignition, sel{Default: true})
+		l.config("default", "for-strangers", Ignition, sel{Default: true})
+		return l
+	}
+	answers := func(inv *snapshot.Inventory) (out []string) {
+		d := New(Options{Inventory: inv})
+		for n := range 20 {
+			dec := d.Config(ask{from: fmt.Sprintf("192.168.10.%d", n), accept: v34}.request(t))
+			out = append(out, fmt.Sprint(n, configName(dec.Config), dec.Tier, dec.Err))
+		}
+		return out
+	}
+	open, marked := answers(withDefaults().inventory(t)), answers(withDefaults().isolated(t))
+	if slices.Equal(open, marked) {
+		t.Fatal("isolation changes nothing for these machines")
+	}
+	if text := strings.Join(marked, "\n"); !strings.Contains(text, "default/for-strangers") {
+		t.Errorf("unknown machines are offered no default of default:\n%s", text)
+	}
+	if got := answers(withDefaults().inventoryWith(t, snapshot.Options{Isolation: snapshot.IsolateOthers})); !slices.Equal(
+		got, marked) {
+		t.Errorf("--isolate-namespaces: %s\nwant %s", got, marked)
+	}
+	inv := withDefaults().inventoryWith(t, snapshot.Options{Isolation: snapshot.IsolateAll})
+	mark(inv, "default", "island", "false")
+	for i, got := range answers(inv) {
+		if strings.Contains(got, "default/") || strings.Contains(got, "other/") {
+			t.Errorf("--isolate-namespaces=all, %d: %s", i, got)
+		}
+	}
+	inv = withDefaults().isolated(t)
+	for _, namespace := range []string{"other", "g10", "g11"} {
+		mark(inv, namespace, "island", "false")
+	}
+	if got := answers(inv); slices.Equal(got, marked) {
+		t.Error("an administrator cannot take a namespace out")
 	}
 }
 
-// TestSharedClaimsUnderIsolation: where only its UUID or its host name identifies a machine, and hosts of two
-// namespaces have it, neither is served: the author of one could have the machine of the other.
-func TestSharedClaimsUnderIsolation(t *testing.T) {
+// TestHostsOfTwoNamespaces: of two hosts with one MAC, address, UUID or name, the one whose own address asks wins,
+// then that of a namespace that only administrators write, then the older; between two islands the machine asks
+// again, and both hosts have an event.
+func TestHostsOfTwoNamespaces(t *testing.T) {
 	const uuid = "4c4c4544-0042-3510-8056-b4c04f4e3119"
 	l := &lab{}
-	for n, namespace := range []string{"a", "b"} {
-		h := l.host(namespace, "same", fmt.Sprintf("52:54:00:00:01:%02x", n), "")
-		h.Spec.SystemUUID, h.Spec.Hostname, h.Spec.BootSources = uuid, "same.example", []string{"203.0.113.0/24"}
+	for n, namespace := range []string{"island1", "open", "island2", "open2"} { // the first is the oldest
+		add := func(name, mac, ip string) {
+			h := l.host(namespace, name, mac, ip)
+			h.Spec.BootSources = []string{"203.0.113.0/24"}
+			if name == "named" {
+				h.Spec.SystemUUID, h.Spec.Hostname = uuid, "same.example"
+			}
+		}
+		own := fmt.Sprintf("10.0.0.%d", n+1)
+		if namespace != "open2" {
+			add("all", macA, "")
+		}
+		if strings.HasPrefix(namespace, "island") {
+			add("both", macB, own)
+			add("ip", "", "10.0.1.1")
+			add("named", fmt.Sprintf("52:54:00:00:01:%02x", n), "")
+		} else {
+			add("older", macC, "")
+		}
 		l.config(namespace, "mine", Ignition, sel{Default: true})
 	}
-	single := l.host("a", "single", "52:54:00:00:01:09", "")
-	single.Spec.BootSources = []string{"203.0.113.0/24"}
-	d := New(Options{Inventory: l.inventory(t), Policy: Policy{Isolate: true}})
+	inv := l.inventory(t)
+	mark(inv, "island1", "island", "true")
+	mark(inv, "island2", "island", "true")
+	d := New(Options{Inventory: inv})
 	for _, c := range []struct {
-		name   string
-		ask    ask
-		status int
+		name string
+		ask  ask
+		want string
 	}{
-		{"by UUID", ask{uuid: uuid}, 403},
-		{"by host name", ask{hostname: "same.example"}, 403},
-		{"by the first label", ask{hostname: "same"}, 403},
-		{"by MAC", ask{mac: "52:54:00:00:01:01", uuid: uuid, hostname: "same.example"}, 200},
-		{"a name of its own", ask{hostname: "single"}, 200},
+		{"only administrators write one", ask{mac: macA}, "open/all"},
+		{"by the neighbour table", ask{from: "10.9.9.9", neighbor: macA}, "open/all"},
+		{"two of administrators: the older", ask{mac: macC}, "open/older"},
+		{"two islands", ask{mac: macB}, "503 island1/both island2/both"},
+		{"two islands, by the neighbour table", ask{from: "10.9.9.9", neighbor: macB}, "503 island1/both island2/both"},
+		{"two islands, from a strange address", ask{from: "198.51.100.7", mac: macB}, "503 island1/both island2/both"},
+		{"from the own address", ask{from: "10.0.0.3", mac: macB}, "island2/both"},
+		{"from the other's own address", ask{from: "10.0.0.1", neighbor: macB}, "island1/both"},
+		{"an address of both", ask{from: "10.0.1.1"}, "503 island1/ip island2/ip"},
+		{"by UUID", ask{uuid: uuid}, "503 island1/named island2/named"},
+		{"by host name", ask{hostname: "same.example"}, "503 island1/named island2/named"},
+		{"by the first label", ask{hostname: "same"}, "503 island1/named island2/named"},
+		{"by its own MAC", ask{mac: "52:54:00:00:01:02", uuid: uuid, hostname: "same.example"}, "island2/named"},
 	} {
-		c.ask.from, c.ask.accept = "203.0.113.7", v34
-		dec, status := d.Config(c.ask.request(t)), 200
-		if dec.Err != nil {
-			status = dec.Err.Kind.Status()
+		if c.ask.from == "" {
+			c.ask.from = "203.0.113.7"
 		}
-		if status != c.status {
-			t.Errorf("%s: %d (%v), want %d", c.name, status, dec.Err, c.status)
+		c.ask.accept = v34
+		dec := d.Config(c.ask.request(t))
+		got := ""
+		switch {
+		case dec.Err != nil:
+			got = fmt.Sprint(dec.Err.Kind.Status())
+			for _, n := range dec.Notices {
+				if n.Reason == ReasonDuplicate {
+					got += " " + n.Host.Ref.String()
+				}
+			}
+		case dec.Host != nil:
+			got = dec.Host.Ref.String()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s (%v), want %s", c.name, got, dec.Err, c.want)
+		}
+	}
+}
+
+// TestLostIslands: where it may be lost that a namespace is an island, a machine whose config is of another
+// namespace asks again; others are served.
+func TestLostIslands(t *testing.T) {
+	l := &lab{}
+	l.host("a", "own", "", "10.0.0.1", "role", "own")
+	l.host("a", "foreign", "", "10.0.0.2", "role", "foreign")
+	l.config("a", "own", Ignition, sel{MatchLabels: map[string]string{"role": "own"}})
+	l.config("b", "foreign", Ignition, sel{MatchLabels: map[string]string{"role": "foreign"}})
+	for name, c := range map[string]struct {
+		lost lostObjects
+		mark bool
+		want []int
+	}{
+		"nothing":                    {lostObjects{}, false, []int{200, 200}},
+		"a namespace":                {lostObjects{Namespaces: []string{"b"}}, false, []int{200, 503}},
+		"the host's":                 {lostObjects{Namespaces: []string{"a"}}, false, []int{200, 503}},
+		"another one":                {lostObjects{Namespaces: []string{"c"}}, false, []int{200, 200}},
+		"all namespaces":             {lostObjects{AllNamespaces: true}, false, []int{200, 503}},
+		"a binding":                  {lostObjects{Bindings: []snapshot.Ref{{Namespace: "b", Name: "ann"}}}, false, []int{200, 503}},
+		"all bindings":               {lostObjects{AllBindings: true}, false, []int{200, 503}},
+		"all bindings, but the mark": {lostObjects{AllBindings: true}, true, []int{200, 200}},
+	} {
+		inv := l.inventory(t)
+		if c.mark {
+			mark(inv, "a", "island", "false")
+			mark(inv, "b", "island", "false")
+		}
+		d := New(Options{Inventory: inv, Lost: c.lost})
+		for i, want := range c.want {
+			status := 200
+			if dec := d.Config(ask{from: fmt.Sprintf("10.0.0.%d", i+1), accept: v34}.request(t)); dec.Err != nil {
+				status = dec.Err.Kind.Status()
+			}
+			if status != want {
+				t.Errorf("%s, host %d: %d, want %d", name, i, status, want)
+			}
 		}
 	}
 }

@@ -12,9 +12,11 @@ import (
 type Lost struct {
 	Hosts, Images, Namespaces []string
 	Configs                   []LostConfig
-	// AllConfigs, AllImages and AllNamespaces are true where the bucket of that kind is missing as
-	// a whole.
-	AllConfigs, AllImages, AllNamespaces bool
+	// Bindings are RoleBindings.
+	Bindings []snapshot.Ref
+	// AllConfigs, AllImages, AllNamespaces and AllBindings are true where the bucket of that kind is
+	// missing as a whole.
+	AllConfigs, AllImages, AllNamespaces, AllBindings bool
 }
 
 // LostConfig is a config that can no longer be read.
@@ -26,7 +28,7 @@ type LostConfig struct {
 
 func (l *Lost) none() bool {
 	return len(l.Hosts) == 0 && len(l.Configs) == 0 && len(l.Images) == 0 && len(l.Namespaces) == 0 &&
-		!l.AllConfigs && !l.AllImages && !l.AllNamespaces
+		len(l.Bindings) == 0 && !l.AllConfigs && !l.AllImages && !l.AllNamespaces && !l.AllBindings
 }
 
 // lostImage returns the error of a host whose image is among the lost objects; nil: it is not,
@@ -99,7 +101,7 @@ func (q *question) couldWin(lost *LostConfig, query match.Query) bool {
 		return q.couldWinByName(lost.Ref)
 	}
 	query.Type = outline.Type
-	if matching, _ := snapshot.Subset(outline).Pick(&query); matching == nil {
+	if matching, _ := q.view.Subset(outline).Pick(&query); matching == nil {
 		return false
 	}
 	switch {
@@ -116,8 +118,8 @@ func (q *question) couldWinByName(ref snapshot.Ref) bool {
 	h, chosen := q.dec.Host, q.dec.Config
 	switch {
 	case h == nil:
-		return !q.isolates(q.view) || ref.Namespace == match.DefaultNamespace
-	case q.isolates(q.view) && ref.Namespace != h.Namespace:
+		return !q.view.IsIsland(ref.Namespace)
+	case q.view.Separates(h.Namespace, ref.Namespace):
 		return false
 	case chosen == nil || chosen.Namespace != h.Namespace:
 		return true

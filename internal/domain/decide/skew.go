@@ -103,8 +103,8 @@ func (d *Decider) isServed(config *snapshot.Config, max string) bool {
 // causes, in no order.
 func (d *Decider) Skews(c Changed, most int) (found []*Skew) {
 	hosts := d.imaged(c)
-	alone := snapshot.Subset(c.Config)
 	view := d.opts.Inventory.View()
+	alone := view.Subset(c.Config)
 	for _, h := range hosts[:min(len(hosts), maxSkewed)] {
 		if len(found) >= most {
 			break
@@ -162,7 +162,7 @@ func newSkew(h *snapshot.Host, image *snapshot.Image, config *snapshot.Config) *
 func (d *Decider) booted(view snapshot.View, h *snapshot.Host, c Changed, alone *match.Index) (
 	image *snapshot.Image, config *snapshot.Config,
 ) {
-	if h.Image == (snapshot.Ref{}) || d.isolates(view) && h.Image.Namespace != h.Namespace {
+	if h.Image == (snapshot.Ref{}) || view.Separates(h.Namespace, h.Image.Namespace) {
 		return nil, nil
 	}
 	image = view.Image(h.Image)

@@ -5,6 +5,7 @@ import (
 
 	"glowplug/internal/domain/ignition"
 	"glowplug/internal/domain/match"
+	"glowplug/internal/store/snapshot"
 )
 
 // trace records how a decision was made. A nil trace records nothing.
@@ -12,8 +13,8 @@ type trace struct {
 	query match.Query
 	// types are the types of config that were considered, in order.
 	types []string
-	// rules are all configs at the time of the decision.
-	rules []*match.Rule
+	// view has the configs at the time of the decision.
+	view snapshot.View
 }
 
 // considered records that configs of a type were considered.
@@ -33,6 +34,9 @@ func (t *trace) facts() Facts {
 	for _, a := range t.query.IPs {
 		f.IPs = append(f.IPs, a.String())
 	}
+	if island, ok := t.view.Island(f.Namespace); ok && f.Namespace != "" {
+		f.Island = island.String()
+	}
 	if t.query.Image != (match.Ref{}) {
 		f.ImageConfig = t.query.Image.String()
 	}
@@ -43,14 +47,15 @@ func (t *trace) facts() Facts {
 // last first, since only its configs can have matched; then the others.
 func (t *trace) candidates(req *Request, dec *ConfigDecision) []Candidate {
 	byType := make(map[string][]*match.Rule)
-	for _, r := range t.rules {
+	all := t.view.Rules()
+	for _, r := range all {
 		byType[r.Type] = append(byType[r.Type], r)
 	}
-	out := make([]Candidate, 0, len(t.rules))
+	out := make([]Candidate, 0, len(all))
 	for _, typ := range slices.Backward(t.types) {
 		query := t.query
 		query.Type = typ
-		standings := match.Rank(byType[typ], &query)
+		standings := match.Rank(byType[typ], &query, t.view.IsIsland)
 		for _, s := range standings {
 			out = append(out, candidate(s, dec, standings))
 		}

@@ -3,7 +3,6 @@ package decide
 import (
 	"glowplug/internal/domain/fault"
 	"glowplug/internal/domain/identity"
-	"glowplug/internal/domain/match"
 )
 
 // The answers to a source that has guessed too often. Nothing is looked up for it, so the
@@ -43,28 +42,3 @@ func Named(c *identity.Claims) []string {
 
 // named returns the claim of a request with its kind.
 func (k *claim) named(c *identity.Claims) string { return k.kind + " " + k.text(c) }
-
-// limited reports whether a limit is for the client.
-func (q *question) limited(l Limit) bool {
-	if l == StrangersLimited {
-		own, _ := q.ownHost()
-		return own == nil
-	}
-	return l == AllLimited
-}
-
-// verifyOwn decides without looking up a claim. A host that the network identifies may make
-// claims that hold for itself: they disclose nothing of others, and machines that boot
-// next to one that guesses always make them.
-func (q *question) verifyOwn() *fault.Error {
-	c := &q.req.Claims
-	own, _ := q.ownHost()
-	held := own != nil && (!c.IP.IsValid() || c.IP == q.addr) && (c.Role == "" || own.Labels[match.RoleLabel] == c.Role)
-	for _, claim := range claims {
-		held = held && (!claim.present(c) || claim.kind == byIP || claim.holds(own, c))
-	}
-	if !held {
-		return ClaimsLimited
-	}
-	return q.verify()
-}

@@ -22,7 +22,7 @@ type assessor struct {
 	ofChanged []string
 	// old and now are the changed configs before and after, as indexes of them alone.
 	old, now *match.Index
-	// isolation is true where namespaces are isolated on one side alone.
+	// isolation is true where a namespace is an island on one side alone.
 	isolation bool
 	// images are the images that change, or whose logins need a changed Secret.
 	images map[snapshot.Ref]bool
@@ -45,7 +45,8 @@ func (c *candidate) ref() snapshot.Ref {
 func newAssessor(o *Options) *assessor {
 	m := newMerger(o.Before.With(&snapshot.Changes{
 		Hosts: o.Changes.Hosts, Images: o.Changes.Images, Namespaces: o.Changes.Namespaces,
-		Bindings: o.Changes.Bindings,
+		Roles: o.Changes.Roles, Bindings: o.Changes.Bindings,
+		ClusterRoles: o.Changes.ClusterRoles, ClusterBindings: o.Changes.ClusterBindings,
 	}), o)
 	m.writeAll(o.order(), o.Changes.Configs)
 	ofSecrets := map[snapshot.Ref]bool{}
@@ -60,8 +61,8 @@ func newAssessor(o *Options) *assessor {
 		matchAsBefore = matchAsBefore && was.MatchesAs(is)
 	}
 	a := &assessor{
-		changes: o.Changes, old: snapshot.Subset(old...), now: snapshot.Subset(now...),
-		isolation: o.Before.HasTenants() != m.view.HasTenants(), images: map[snapshot.Ref]bool{},
+		changes: o.Changes, old: o.Before.Subset(old...), now: m.view.Subset(now...),
+		isolation: !o.Before.SameIslands(m.view), images: map[snapshot.Ref]bool{},
 	}
 	for ref := range o.Changes.Images {
 		a.images[ref] = true
@@ -69,7 +70,7 @@ func newAssessor(o *Options) *assessor {
 	for _, ref := range append(o.Secrets.images(o.Before), o.Secrets.images(m.view)...) {
 		a.images[ref] = true
 	}
-	// Machines boot by hosts, images with their logins, namespaces and their isolation alone.
+	// Machines boot by hosts, images with their logins, namespaces and islands alone.
 	boots := len(o.Changes.Hosts)+len(a.images)+len(o.Changes.Namespaces) > 0 || a.isolation
 	var concerned [len(types)]bool
 	for i, typ := range types {

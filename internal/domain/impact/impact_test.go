@@ -228,9 +228,12 @@ func (a author) image(key string, before *v1.ISCSICdrom) *v1.ISCSICdrom {
 }
 
 func (a author) space(name string) *v1.Namespace {
-	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	if a.chance(50) {
-		n.Annotations = map[string]string{v1.AnnotationIPXE: "#!ipxe\necho of " + pick(a, "1", "2")}
+		n.Annotations[v1.AnnotationIPXE] = "#!ipxe\necho of " + pick(a, "1", "2")
+	}
+	if a.chance(20) {
+		n.Annotations[v1.AnnotationIsland] = pick(a, "true", "false")
 	}
 	return n
 }
@@ -437,7 +440,7 @@ func TestImpactIsWhatHostsAreAnswered(t *testing.T) {
 		w.load(t, inv)
 		value := func(namespace, name, key string) (string, error) { return w.vault().Value(namespace, name, key) }
 		renderer := rendering.New(rendering.Options{Inventory: inv, Secret: value})
-		d := decide.New(decide.Options{Inventory: inv, Renderer: renderer, Policy: decide.Policy{Isolate: a.chance(20)}})
+		d := decide.New(decide.Options{Inventory: inv, Renderer: renderer})
 		view := inv.View()
 		before := ask(d, view, w.vault())
 		values := &impact.Secrets{Before: w.vault(), Changed: map[snapshot.Ref]bool{}}

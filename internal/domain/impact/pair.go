@@ -163,6 +163,46 @@ func (i *Impact) Inspected() (hosts []snapshot.Ref) {
 	return hosts
 }
 
+// Move is a host that receives another config of a type than before; zero: none.
+type Move struct{ Host, Before, After snapshot.Ref }
+
+// Moves returns the first of the hosts that receive other configs, and for which ok is true, in the order of the
+// groups.
+func (i *Impact) Moves(most int, ok func(host string) bool) (moves []Move) {
+	for _, group := range i.Groups {
+		isMoved := slices.ContainsFunc(group.Effects, func(e Effect) bool {
+			return e == Unmatched || e == ConfigChanged || e == Mended
+		})
+		for n, ref := range group.refs {
+			if !isMoved || n == maxMoved || len(moves) >= most {
+				break
+			}
+			if ok(ref.String()) {
+				moves = append(moves, i.moves(ref)...)
+			}
+		}
+	}
+	return moves
+}
+
+// maxMoved bounds the hosts of a group that are searched for moves.
+const maxMoved = 100
+
+// moves returns the moves of a host, one for each type of config that differs.
+func (i *Impact) moves(ref snapshot.Ref) (moves []Move) {
+	old, now := i.before.view.Host(ref), i.after.view.Host(ref)
+	if old == nil || now == nil {
+		return nil
+	}
+	for _, typ := range types {
+		before, after := i.before.decider.Receives(old, typ), i.after.decider.Receives(now, typ)
+		if was, is := answerOf(&before).config, answerOf(&after).config; was != is {
+			moves = append(moves, Move{ref, was, is})
+		}
+	}
+	return moves
+}
+
 func (e Effect) isOfBytes() bool {
 	return e == ConfigChanged || e == ContentChanged || e == Mended || e == HostAdded
 }

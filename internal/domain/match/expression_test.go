@@ -66,7 +66,7 @@ func TestExpressionsCountAsLabels(t *testing.T) {
 			requirement("role", metav1.LabelSelectorOpIn, "worker", "builder")}),
 	}
 	q := &Query{Type: "ignition", Namespace: "g10", Facts: Facts{Labels: map[string]string{"role": "worker", "site": "a"}}}
-	ranked := Rank(rules, q)
+	ranked := Rank(rules, q, nil)
 	var names []string
 	for _, s := range ranked {
 		names = append(names, s.Rule.Name)
@@ -81,7 +81,7 @@ func TestExpressionsCountAsLabels(t *testing.T) {
 		t.Error(got)
 	}
 	q.Labels = map[string]string{"role": "other"}
-	if got := Rank(rules, q)[1]; got.Reason != "matchExpressions does not hold: role in (builder,worker)" {
+	if got := Rank(rules, q, nil)[1]; got.Reason != "matchExpressions does not hold: role in (builder,worker)" {
 		t.Errorf("%s: %s", got.Rule.Name, got.Reason)
 	}
 }
@@ -98,7 +98,7 @@ func TestUnknownMachineNeedsALabel(t *testing.T) {
 	if got, _ := x.Pick(unknown); got != nil {
 		t.Errorf("an unknown machine is given %s", got.Ref)
 	}
-	if got := Rank([]*Rule{rule}, unknown)[0].Reason; !strings.Contains(got, "known hosts only") {
+	if got := Rank([]*Rule{rule}, unknown, nil)[0].Reason; !strings.Contains(got, "known hosts only") {
 		t.Error(got)
 	}
 }
@@ -122,7 +122,7 @@ func TestLongestMACPrefixGoesFirst(t *testing.T) {
 		}
 	}
 	parsed, _ := netaddr.ParseMAC("52:54:00:ab:cd:01")
-	ranked := Rank(rules, &Query{Type: "ignition", Facts: Facts{MACs: []netaddr.MAC{parsed}}})
+	ranked := Rank(rules, &Query{Type: "ignition", Facts: Facts{MACs: []netaddr.MAC{parsed}}}, nil)
 	if ranked[0].Over(ranked[1]) != "a whole address goes before a prefix" ||
 		ranked[1].Over(ranked[2]) != "the longer prefix goes first" || ranked[1].Reason != "matchMACs has 52:54:00:ab:*" {
 		t.Errorf("%+v", ranked)

@@ -13,9 +13,11 @@ import (
 // rules. The zero value is empty. A change of an Index does not change its copies.
 type Index struct {
 	// scopes holds the rules of each type by namespace, and, under the namespace "",
-	// those of all namespaces together.
+	// those of all namespaces that are no islands together.
 	scopes shardmap.Map[scopeKey, *scope]
 	byRef  shardmap.Map[Ref, indexed]
+	// typeUses counts the rules of a type.
+	typeUses shardmap.Map[string, int]
 	// labelUses counts the selectors that have a label.
 	labelUses shardmap.Map[Label, int]
 }
@@ -26,24 +28,39 @@ type scopeKey struct{ typ, namespace string }
 type indexed struct {
 	rule    *Rule
 	anchors []anchor
+	// isApart is true for a rule of an island.
+	isApart bool
 }
 
 // NewIndex returns an index of rules. No two rules have the same Ref.
 func NewIndex(rules ...*Rule) *Index {
 	x, edit := &Index{}, new(shardmap.Edit)
 	for _, r := range rules {
-		x.Set(edit, r)
+		x.Set(edit, r, false)
 	}
 	return x
 }
 
-// Set adds a rule, in place of the one with the same Ref.
-func (x *Index) Set(edit *shardmap.Edit, r *Rule) {
+// Set adds a rule, in place of the one with the same Ref. isApart is true for a rule of an island.
+func (x *Index) Set(edit *shardmap.Edit, r *Rule, isApart bool) {
 	x.Delete(edit, r.Ref)
 	x.countLabels(edit, r, 1)
-	added := indexed{r, x.anchors(r)}
+	count(edit, &x.typeUses, r.Type, 1)
+	added := indexed{r, x.anchors(r), isApart}
 	x.byRef.Set(edit, r.Ref, added)
 	x.setInScopes(edit, added, true)
+}
+
+// SetIslands makes all rules those of islands for whose namespace isIsland is true, and no others.
+func (x *Index) SetIslands(edit *shardmap.Edit, isIsland func(namespace string) bool) {
+	before := x.byRef
+	for ref, rule := range before.All() {
+		if isApart := isIsland(ref.Namespace); isApart != rule.isApart {
+			x.setInScope(edit, scopeKey{rule.rule.Type, ""}, rule, !isApart)
+			rule.isApart = isApart
+			x.byRef.Set(edit, ref, rule)
+		}
+	}
 }
 
 // Delete removes the rule with a Ref.
@@ -54,23 +71,28 @@ func (x *Index) Delete(edit *shardmap.Edit, ref Ref) {
 	}
 	x.byRef.Delete(edit, ref)
 	x.countLabels(edit, removed.rule, -1)
+	count(edit, &x.typeUses, removed.rule.Type, -1)
 	x.setInScopes(edit, removed, false)
 }
 
 // setInScopes adds a rule to the scopes of its type, or removes it from them.
 func (x *Index) setInScopes(edit *shardmap.Edit, rule indexed, isListed bool) {
-	r := rule.rule
-	for _, key := range [...]scopeKey{{r.Type, r.Namespace}, {r.Type, ""}} {
-		var next scope
-		if s := x.scopes.Get(key); s != nil {
-			next = *s
-		}
-		next.set(edit, rule, isListed)
-		if next.rules > 0 {
-			x.scopes.Set(edit, key, &next)
-		} else {
-			x.scopes.Delete(edit, key)
-		}
+	x.setInScope(edit, scopeKey{rule.rule.Type, rule.rule.Namespace}, rule, isListed)
+	if !rule.isApart {
+		x.setInScope(edit, scopeKey{rule.rule.Type, ""}, rule, isListed)
+	}
+}
+
+func (x *Index) setInScope(edit *shardmap.Edit, key scopeKey, rule indexed, isListed bool) {
+	var next scope
+	if s := x.scopes.Get(key); s != nil {
+		next = *s
+	}
+	next.set(edit, rule, isListed)
+	if next.rules > 0 {
+		x.scopes.Set(edit, key, &next)
+	} else {
+		x.scopes.Delete(edit, key)
 	}
 }
 
@@ -78,7 +100,7 @@ func (x *Index) setInScopes(edit *shardmap.Edit, rule indexed, isListed bool) {
 func (x *Index) Len() int { return x.byRef.Len() }
 
 // Has reports whether there is a rule of a type.
-func (x *Index) Has(typ string) bool { return x.scopes.Has(scopeKey{typ, ""}) }
+func (x *Index) Has(typ string) bool { return x.typeUses.Has(typ) }
 
 // Rules returns all rules, in no order.
 func (x *Index) Rules() []*Rule {
@@ -91,11 +113,16 @@ func (x *Index) Rules() []*Rule {
 
 func (x *Index) countLabels(edit *shardmap.Edit, r *Rule, by int) {
 	for _, l := range r.Selector.Labels {
-		if n := x.labelUses.Get(l) + by; n == 0 {
-			x.labelUses.Delete(edit, l)
-		} else {
-			x.labelUses.Set(edit, l, n)
-		}
+		count(edit, &x.labelUses, l, by)
+	}
+}
+
+// count adds to the number of uses of a key.
+func count[K comparable](edit *shardmap.Edit, uses *shardmap.Map[K, int], key K, by int) {
+	if n := uses.Get(key) + by; n == 0 {
+		uses.Delete(edit, key)
+	} else {
+		uses.Set(edit, key, n)
 	}
 }
 
@@ -113,12 +140,12 @@ func (x *Index) rarestLabel(r *Rule) (rarest Label) {
 // where nothing matches.
 func (x *Index) Pick(q *Query) (*Rule, Tier) {
 	if q.Offer == DefaultsOnly {
-		if r := x.scopes.Get(scopeKey{q.Type, DefaultNamespace}).pickDefault(); r != nil {
+		if r := x.scopes.Get(scopeKey{q.Type, ""}).pickDefault(); r != nil {
 			return r, Default
 		}
 		return nil, None
 	}
-	// The machine's own namespace goes first. The scope of all namespaces is used only if no
+	// The machine's own namespace goes first. The scope of the others is used only if no
 	// rule of the own namespace matches, so it may include that namespace.
 	var own, all *scope
 	if q.Namespace != "" {
@@ -137,7 +164,8 @@ func (x *Index) Pick(q *Query) (*Rule, Tier) {
 	}
 	var image *Rule
 	if q.Image != (Ref{}) {
-		if image = x.byRef.Get(q.Image).rule; image != nil && image.Type != q.Type {
+		named := x.byRef.Get(q.Image)
+		if image = named.rule; image != nil && (image.Type != q.Type || named.isApart && image.Namespace != q.Namespace) {
 			image = nil
 		}
 	}
@@ -166,7 +194,9 @@ func (x *Index) MayDependOnIP(q *Query, r *Rule, tier Tier) bool {
 // rule with many addresses is not compared with each address of the machine.
 type indexedQuery struct {
 	*Query
-	macs map[netaddr.MAC]bool
+	// isIsland is that of Rank.
+	isIsland func(namespace string) bool
+	macs     map[netaddr.MAC]bool
 	// ips are sorted.
 	ips []netip.Addr
 	// names are the host names, and firstLabels the first labels of all of them.

@@ -120,12 +120,24 @@ func (w world) query(rules []*Rule) *Query {
 	if len(rules) > 0 && w.IntN(3) == 0 {
 		q.Image = rules[w.IntN(len(rules))].Ref
 	}
+	if q.Offer == DefaultsOnly {
+		q.Namespace = "" // it is that of unknown machines
+	}
 	return q
 }
 
+// islands returns some namespaces.
+func (w world) islands() map[string]bool {
+	islands := map[string]bool{}
+	for range max(0, w.IntN(4)-1) {
+		islands[w.namespace()] = true
+	}
+	return islands
+}
+
 // linear is the answer without an index.
-func linear(rules []*Rule, q *Query) (*Rule, Tier) {
-	ranked := Rank(rules, q)
+func linear(rules []*Rule, q *Query, islands map[string]bool) (*Rule, Tier) {
+	ranked := Rank(rules, q, func(namespace string) bool { return islands[namespace] })
 	if len(ranked) == 0 || ranked[0].Tier == None {
 		return nil, None
 	}
@@ -157,25 +169,28 @@ func TestIndexAgreesWithRank(t *testing.T) {
 			r := w.rule(i)
 			live[r.Ref] = r
 		}
-		x := *NewIndex(values(live)...)
+		x, islands := *NewIndex(values(live)...), map[string]bool{}
 		var kept []answer
 		for step := range 60 {
-			switch w.IntN(4) {
+			switch w.IntN(5) {
 			case 0:
 				r := w.rule(step)
 				live[r.Ref] = r
-				x.Set(new(shardmap.Edit), r)
+				x.Set(new(shardmap.Edit), r, islands[r.Namespace])
 			case 1:
 				for ref := range live {
 					delete(live, ref)
 					x.Delete(new(shardmap.Edit), ref)
 					break
 				}
+			case 2:
+				islands = w.islands()
+				x.SetIslands(new(shardmap.Edit), func(namespace string) bool { return islands[namespace] })
 			}
 			rules := values(live)
 			q := w.query(rules)
 			gotRule, gotTier := x.Pick(q)
-			wantRule, wantTier := linear(rules, q)
+			wantRule, wantTier := linear(rules, q, islands)
 			if gotRule != wantRule || gotTier != wantTier {
 				t.Fatalf("seed %d step %d: query %+v\nindex:  %s %s\nlinear: %s %s", seed, step, q,
 					gotTier, describe(gotRule), wantTier, describe(wantRule))
@@ -197,7 +212,8 @@ func TestIndexAgreesWithRank(t *testing.T) {
 			x.Delete(new(shardmap.Edit), ref)
 			x.Delete(new(shardmap.Edit), ref)
 		}
-		if x.scopes.Len() != 0 || x.labelUses.Len() != 0 || x.byRef.Len() != 0 {
+		if x.scopes.Len() != 0 || x.labelUses.Len() != 0 || x.typeUses.Len() != 0 ||
+			x.byRef.Len() != 0 {
 			t.Fatalf("an emptied index keeps %d scopes, %d labels, %d rules", x.scopes.Len(), x.labelUses.Len(), x.byRef.Len())
 		}
 	}

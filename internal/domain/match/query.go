@@ -9,10 +9,6 @@ import (
 // RoleLabel is the label that Facts.Role overrides.
 const RoleLabel = "role"
 
-// DefaultNamespace is the namespace whose defaults are offered to unknown
-// machines under isolation.
-const DefaultNamespace = "default"
-
 // Facts is what is known of a machine.
 type Facts struct {
 	MACs []netaddr.MAC
@@ -39,9 +35,9 @@ func (f *Facts) Label(key string) (string, bool) {
 // Offer is the set of configs that a machine may be given.
 type Offer uint8
 
-// The offers. Everywhere is all configs; those of the machine's own namespace go first. With
-// isolation a known machine has OwnNamespace, and an unknown one DefaultsOnly: the defaults
-// of the namespace "default".
+// The offers. Everywhere is the configs of the machine's own namespace, which go first, and those of
+// the namespaces that are no islands. A machine of an island has OwnNamespace. Where there are
+// islands, an unknown machine has DefaultsOnly: the defaults of the namespaces that are none.
 const (
 	Everywhere Offer = iota
 	OwnNamespace

@@ -154,7 +154,7 @@ func FuzzSelector(f *testing.F) {
 			q.IPs = []netip.Addr{a}
 		}
 		gotRule, gotTier := NewIndex(rules...).Pick(q)
-		if wantRule, wantTier := linear(rules, q); gotRule != wantRule || gotTier != wantTier {
+		if wantRule, wantTier := linear(rules, q, nil); gotRule != wantRule || gotTier != wantTier {
 			t.Fatalf("index %s %s, linear %s %s", gotTier, describe(gotRule), wantTier, describe(wantRule))
 		}
 	})

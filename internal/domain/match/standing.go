@@ -30,10 +30,12 @@ type Standing struct {
 }
 
 // Rank evaluates every rule. Those that match come first, in the order in which
-// they win; the rest follow by namespace and name.
-func Rank(rules []*Rule, q *Query) []Standing {
+// they win; the rest follow by namespace and name. isIsland reports whether a
+// namespace is an island; nil: none is.
+func Rank(rules []*Rule, q *Query, isIsland func(namespace string) bool) []Standing {
 	standings := make([]Standing, len(rules))
 	query := newIndexedQuery(q)
+	query.isIsland = isIsland
 	for i, r := range rules {
 		standings[i] = query.standing(r)
 	}
@@ -138,11 +140,13 @@ func (q *indexedQuery) standing(r *Rule) Standing {
 	case r.Type != q.Type:
 		s.Reason = "its type is " + r.Type
 	case q.Offer == OwnNamespace && s.isForeign:
-		s.Reason = "isolated: only the host's own namespace is offered"
-	case q.Offer == DefaultsOnly && (r.Namespace != DefaultNamespace || !r.Selector.Default):
-		s.Reason = "isolated: an unknown machine is offered only defaults of the namespace " + DefaultNamespace
+		s.Reason = "isolated: the host's namespace is an island, so only its own configs are offered"
+	case s.isForeign && q.isIsland != nil && q.isIsland(r.Namespace):
+		s.Reason = "isolated: the namespace " + r.Namespace + " is an island, so its configs are for its own hosts"
+	case q.Offer == DefaultsOnly && !r.Selector.Default:
+		s.Reason = "isolated: there are islands, so an unknown machine is offered only defaults"
 	case q.Offer == DefaultsOnly:
-		s.Offered, s.Tier, s.Reason = true, Default, "it is a default of the namespace "+DefaultNamespace
+		s.Offered, s.Tier, s.Reason = true, Default, "it is a default of a namespace that is no island"
 	default:
 		s.Offered = true
 		q.evaluate(r, &s)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"glowplug/internal/domain/netaddr"
+	"glowplug/internal/domain/shardmap"
 )
 
 func rule(t *testing.T, ref Ref, age int, typ string, sel Selector) *Rule {
@@ -37,6 +38,7 @@ func TestTiers(t *testing.T) {
 		facts  Facts
 		offer  Offer
 		anon   bool // the machine has no namespace
+		island string
 		want   string
 		tier   Tier
 		reason string // of the second, where one is named
@@ -112,17 +114,25 @@ func TestTiers(t *testing.T) {
 		{name: "isolated: no role from the others", facts: withRole("builder"), offer: OwnNamespace, tier: None,
 			rules: []*Rule{
 				rule(t, other("builder-target"), 0, ign, Selector{})}},
-		{name: "isolated, unknown: only the defaults of default", facts: host, offer: DefaultsOnly, anon: true,
-			want: "default/d", tier: Default, rules: []*Rule{
-				rule(t, Ref{"default", "m"}, 9, ign, byMAC), rule(t, own("d"), 9, ign, byDefault), rule(t, Ref{"default", "d"}, 0,
-					ign, byDefault)}},
+		{name: "isolated, unknown: only the defaults of no island", facts: host, offer: DefaultsOnly, anon: true,
+			island: "g10", want: "a/d", tier: Default, rules: []*Rule{
+				rule(t, other("m"), 9, ign, byMAC), rule(t, own("d"), 9, ign, byDefault), rule(t, other("d"), 0, ign, byDefault)}},
+		{name: "nothing from an island, whatever its tier", facts: host, island: "a", want: "g10/d", tier: Default,
+			rules: []*Rule{rule(t, other("m"), 9, ign, byMAC), rule(t, own("d"), 0, ign, byDefault)}},
+		{name: "no image's config from an island", facts: withImage(other("img")), island: "a", tier: None,
+			rules: []*Rule{rule(t, other("img"), 0, ign, Selector{}), rule(t, Ref{"b", "x"}, 0, ign, byIP("10.9.9.9/32"))}},
+		{name: "no role from an island", facts: withRole("builder"), island: "a", want: "b/builder", tier: Role,
+			rules: []*Rule{rule(t, other("builder-target"), 9, ign, Selector{}), rule(t, Ref{"b", "builder"}, 0, ign, Selector{})}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &Query{Type: ign, Namespace: "g10", Offer: c.offer, Facts: c.facts}
 			if c.anon {
 				q.Namespace = ""
 			}
-			r, tier := NewIndex(c.rules...).Pick(q)
+			isIsland := func(namespace string) bool { return namespace == c.island }
+			x := NewIndex(c.rules...)
+			x.SetIslands(new(shardmap.Edit), isIsland)
+			r, tier := x.Pick(q)
 			got := ""
 			if r != nil {
 				got = r.Ref.String()
@@ -130,7 +140,7 @@ func TestTiers(t *testing.T) {
 			if got != c.want || tier != c.tier {
 				t.Errorf("got %q by %s, want %q by %s", got, tier, c.want, c.tier)
 			}
-			ranked := Rank(c.rules, q)
+			ranked := Rank(c.rules, q, isIsland)
 			if c.reason != "" && ranked[0].Over(ranked[1]) != c.reason {
 				t.Errorf("the winner goes first because %q, want %q", ranked[0].Over(ranked[1]), c.reason)
 			}
@@ -152,7 +162,7 @@ func TestRoleLabel(t *testing.T) {
 	if r, tier := NewIndex(rules...).Pick(q); r != labelled || tier != Role {
 		t.Errorf("got %v by %s, want the labelled one", r, tier)
 	}
-	if got := Rank(rules, q)[0].Over(Rank(rules, q)[1]); got != "the label role goes before the name" {
+	if got := Rank(rules, q, nil)[0].Over(Rank(rules, q, nil)[1]); got != "the label role goes before the name" {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -161,7 +171,7 @@ func TestRoleLabel(t *testing.T) {
 func TestRoleNames(t *testing.T) {
 	target := rule(t, Ref{"g10", "builder-target"}, 0, "ignition", Selector{})
 	rules := []*Rule{rule(t, Ref{"g10", "builder"}, 9, "ignition", Selector{}), target}
-	ranked := Rank(rules, &Query{Type: "ignition", Namespace: "g10", Facts: Facts{Role: "builder"}})
+	ranked := Rank(rules, &Query{Type: "ignition", Namespace: "g10", Facts: Facts{Role: "builder"}}, nil)
 	if ranked[0].Rule != target {
 		t.Errorf("%s wins, want the name with -target", ranked[0].Rule.Ref)
 	}

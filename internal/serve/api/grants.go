@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
+	"k8s.io/apiserver/pkg/warning"
 
 	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/kinds"
@@ -32,8 +34,21 @@ type grantREST[T object] struct {
 	*endpoint
 	// check returns why a user may not put obj in place of old, whose zero value is no object.
 	check func(ctx context.Context, who user.Info, obj, old T) error
-	// before is called before a new object is stored; nil: there is nothing to do.
-	before func(ctx context.Context) error
+	// mark marks the islands that the stored roles and bindings make.
+	mark func(ctx context.Context) error
+}
+
+func newGrantREST[T object](e *endpoint, check func(ctx context.Context, who user.Info, obj, old T) error,
+	mark func(ctx context.Context) error) *grantREST[T] {
+	e.finished = append(e.finished, func(ctx context.Context, a *attempt) {
+		if a.dryRun {
+			return
+		}
+		if err := mark(ctx); err != nil { // the binding counts without the mark, which the next write makes
+			warning.AddWarning(ctx, "", err.Error())
+		}
+	})
+	return &grantREST[T]{e, check, mark}
 }
 
 // Create implements rest.Creater.
@@ -43,28 +58,16 @@ func (r *grantREST[T]) Create(ctx context.Context, obj runtime.Object, validate 
 	if err := r.confirm(ctx, obj.(T), none); err != nil {
 		return nil, err
 	}
-	return r.endpoint.Create(ctx, obj, r.prepared(validate, options.DryRun), options)
-}
-
-// prepared returns a validation that calls before once a new object is valid.
-func (r *grantREST[T]) prepared(validate rest.ValidateObjectFunc, dryRun []string) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return err
-			}
-		}
-		if r.before == nil || dryrun.IsDryRun(dryRun) {
-			return nil
-		}
-		return r.before(ctx)
-	}
+	return r.endpoint.Create(ctx, obj, validate, options)
 }
 
 // Update implements rest.Updater, and creates an object for server-side apply.
 func (r *grantREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, forceCreate bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	if err := r.prepare(ctx, options.DryRun); err != nil {
+		return nil, false, err
+	}
 	info = rest.WrapUpdatedObjectInfo(info, func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
 		stored, _ := old.(T)
 		if stored.GetUID() == "" { // the library passes an empty object if there is none
@@ -73,7 +76,33 @@ func (r *grantREST[T]) Update(ctx context.Context, name string, info rest.Update
 		}
 		return obj, r.confirm(ctx, obj.(T), stored)
 	})
-	return r.endpoint.Update(ctx, name, info, r.prepared(create, options.DryRun), update, forceCreate, options)
+	return r.endpoint.Update(ctx, name, info, create, update, forceCreate, options)
+}
+
+// Delete implements rest.GracefulDeleter.
+func (r *grantREST[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if err := r.prepare(ctx, options.DryRun); err != nil {
+		return nil, false, err
+	}
+	return r.endpoint.Delete(ctx, name, validate, options)
+}
+
+// DeleteCollection implements rest.CollectionDeleter.
+func (r *grantREST[T]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	if err := r.prepare(ctx, options.DryRun); err != nil {
+		return nil, err
+	}
+	return r.endpoint.DeleteCollection(ctx, validate, options, list)
+}
+
+// prepare marks the islands before a write that may take away what makes them islands.
+func (r *grantREST[T]) prepare(ctx context.Context, dryRun []string) error {
+	if dryrun.IsDryRun(dryRun) {
+		return nil
+	}
+	return r.mark(ctx)
 }
 
 func (r *grantREST[T]) confirm(ctx context.Context, obj, old T) error {

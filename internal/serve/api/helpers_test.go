@@ -83,6 +83,12 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 			observers = append(observers, inv.Hosts())
 		case kinds.RoleBindings:
 			observers = append(observers, inv.RoleBindings())
+		case kinds.Roles:
+			observers = append(observers, inv.Roles())
+		case kinds.ClusterRoles:
+			observers = append(observers, inv.ClusterRoles())
+		case kinds.ClusterRoleBindings:
+			observers = append(observers, inv.ClusterRoleBindings())
 		case kinds.Namespaces:
 			observers = append(observers, inv.Namespaces())
 		}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,8 +24,9 @@ type changeSet struct {
 	pending map[snapshot.Ref]bool
 	// secretsBefore and secretsAfter are the changed Secrets on both sides.
 	secretsBefore, secretsAfter map[types.NamespacedName]*v1.Secret
-	// isolation is true where the changes begin or end the isolation of namespaces.
+	// isolation is true where the changes make islands or end some, and islands says which.
 	isolation bool
+	islands   []string
 	// isEmpty is true where nothing changes that a host depends on.
 	isEmpty bool
 }
@@ -38,6 +38,7 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 		before: newChanges(), after: newChanges(), pending: map[snapshot.Ref]bool{}, isEmpty: true,
 		secretsBefore: map[types.NamespacedName]*v1.Secret{}, secretsAfter: map[types.NamespacedName]*v1.Secret{},
 	}
+	hasAccess := false
 	for _, c := range all {
 		switch object := c.object().(type) {
 		case *v1.BareMetalHost:
@@ -52,30 +53,15 @@ func changesOf(all []change, view snapshot.View, maxIgnition func(*v1.ISCSICdrom
 			put(set, object, c, set.before.Images, set.after.Images, imageFrom(view, maxIgnition))
 		case *v1.Namespace:
 			set.namespace(object, c, view)
-		case *rbacv1.RoleBinding:
-			set.binding(object, c)
 		case *v1.Secret:
 			set.secret(object, c)
 		}
+		hasAccess = set.access(c) || hasAccess
 	}
-	// The first RoleBinding isolates namespaces.
-	if len(set.after.Bindings)+len(set.after.Namespaces) > 0 &&
-		view.With(&set.before).HasTenants() != view.With(&set.after).HasTenants() {
-		set.isolation, set.isEmpty = true, false
+	if hasAccess || len(set.after.Namespaces) > 0 {
+		set.findIslands(view)
 	}
 	return set
-}
-
-// binding adds a RoleBinding, of which only the presence counts.
-func (set *changeSet) binding(object *rbacv1.RoleBinding, c change) {
-	ref := refOf(object)
-	set.before.Bindings[ref], set.after.Bindings[ref] = nil, nil
-	if c.old != nil {
-		set.before.Bindings[ref] = &snapshot.Binding{Ref: ref}
-	}
-	if c.now != nil {
-		set.after.Bindings[ref] = &snapshot.Binding{Ref: ref}
-	}
 }
 
 // secret adds a Secret, of which only the data counts.
@@ -114,7 +100,8 @@ func newChanges() snapshot.Changes {
 	return snapshot.Changes{
 		Hosts: map[snapshot.Ref]*snapshot.Host{}, Configs: map[snapshot.Ref]*snapshot.Config{},
 		Images: map[snapshot.Ref]*snapshot.Image{}, Namespaces: map[string]*snapshot.Namespace{},
-		Bindings: map[snapshot.Ref]*snapshot.Binding{},
+		Roles: map[snapshot.Ref]*snapshot.Role{}, Bindings: map[snapshot.Ref]*snapshot.Binding{},
+		ClusterRoles: map[string]*snapshot.Role{}, ClusterBindings: map[string]*snapshot.Binding{},
 	}
 }
 
@@ -178,5 +165,6 @@ func (set *changeSet) namespace(object *v1.Namespace, c change, view snapshot.Vi
 	maps.Copy(set.after.Hosts, gone.Hosts)
 	maps.Copy(set.after.Configs, gone.Configs)
 	maps.Copy(set.after.Images, gone.Images)
+	maps.Copy(set.after.Roles, gone.Roles)
 	maps.Copy(set.after.Bindings, gone.Bindings)
 }

@@ -11,13 +11,11 @@ import (
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/decide"
 	"glowplug/internal/domain/impact"
-	"glowplug/internal/domain/rbac"
 	"glowplug/internal/store/kvstore"
 	"glowplug/internal/store/secrets"
 	"glowplug/internal/store/snapshot"
@@ -267,30 +265,6 @@ func TestLoginsOfImagesWarn(t *testing.T) {
 		if !slices.Equal(got, []string{step.want}) {
 			t.Errorf("%s: %q, want %q", step.method, got, step.want)
 		}
-	}
-}
-
-// TestTheFirstRoleBindingWarns: the first RoleBinding isolates namespaces, and its answer says which hosts that
-// concerns.
-func TestTheFirstRoleBindingWarns(t *testing.T) {
-	a := startPredicting(t)
-	other := config("for-all", goodSource)
-	other.Spec.Selector.Default = true
-	a.must(http.StatusCreated, "POST", strings.Replace(configs, "g10", "g11", 1), other)
-	a.must(http.StatusOK, "DELETE", configs+"/c", nil) // x receives the config of the other namespace
-	a.awaitRoles()
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "ann"}, RoleRef: roleRef(rbac.KindClusterRole, rbac.View), Subjects: users("ann"),
-	}
-	const lost = "impact on 1 of 1 hosts: no config any more (g10/x)"
-	for _, path := range []string{roleBindings + "?dryRun=All", roleBindings} {
-		if got := impactsIn(a.must(http.StatusCreated, "POST", path, binding)); !slices.Equal(got, []string{lost}) {
-			t.Errorf("%s: %q", path, got)
-		}
-	}
-	binding.Name = "again"
-	if got := impactsIn(a.must(http.StatusCreated, "POST", roleBindings, binding)); len(got) > 0 {
-		t.Errorf("the second one: %q", got)
 	}
 }
 

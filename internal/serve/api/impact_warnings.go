@@ -12,6 +12,7 @@ import (
 
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/snapshot"
 )
 
 const (
@@ -68,6 +69,9 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 	if set.isEmpty {
 		return
 	}
+	for _, text := range set.islands {
+		warning.AddWarning(ctx, "", text)
+	}
 	if set.concernsAll() {
 		if !p.meter.allow(time.Now()) {
 			warning.AddWarning(ctx, "", manyWrites)
@@ -90,8 +94,20 @@ func (p *impacts) warn(ctx context.Context, a *attempt) {
 		warning.AddWarning(ctx, "", takesTooLong)
 		return
 	}
-	for _, text := range impactWarnings(result, p.nameable(ctx)) {
+	effects := told
+	if set.isolation {
+		effects = append(slices.Clone(told), impact.Mended) // the end of an island is told as its begin is
+	}
+	for _, text := range impactWarnings(result, effects, p.nameable(ctx)) {
 		warning.AddWarning(ctx, "", text)
+	}
+	if set.isolation {
+		mayRead := func(config snapshot.Ref) bool {
+			return p.opts.rights.mayGet(ctx, kinds.IgnitionConfigs, "", config.Namespace, config.Name)
+		}
+		if text := warnMoves(result, p.nameable(ctx), mayRead); text != "" {
+			warning.AddWarning(ctx, "", text)
+		}
 	}
 	if effect := result.OnStrangers(); slices.Contains(told, effect) {
 		warning.AddWarning(ctx, "", strangersText+effect.Phrase())
@@ -117,9 +133,9 @@ func (p *impacts) nameable(ctx context.Context) func(host string) bool {
 	}
 }
 
-// impactWarnings are the warnings of an impact. They name only hosts for which nameable is true.
-func impactWarnings(result *impact.Impact, nameable func(host string) bool) (out []string) {
-	for _, effect := range told {
+// impactWarnings are the warnings of the effects of an impact. They name only hosts for which nameable is true.
+func impactWarnings(result *impact.Impact, effects []impact.Effect, nameable func(host string) bool) (out []string) {
+	for _, effect := range effects {
 		n := result.Counts[effect]
 		if n == 0 {
 			continue

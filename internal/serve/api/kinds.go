@@ -251,9 +251,9 @@ func secretKind() *kind[*v1.Secret] {
 	}
 }
 
-func namespaceKind() *kind[*v1.Namespace] {
+func namespaceKind(inventory *snapshot.Inventory) *kind[*v1.Namespace] {
 	return &kind[*v1.Namespace]{
-		resource: kinds.Namespaces, singular: "namespace", shortName: "ns", table: namespaceTable,
+		resource: kinds.Namespaces, singular: "namespace", shortName: "ns", table: namespaceTable(inventory),
 		fields: namespaceFields,
 		strategy: strategy[*v1.Namespace]{
 			initial: newNamespace(),

@@ -21,6 +21,7 @@ import (
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/snapshot"
 )
 
 // namespaces creates a namespace with the first object in it. A deleted namespace is removed
@@ -28,6 +29,8 @@ import (
 type namespaces struct {
 	mu     sync.RWMutex
 	stores map[string]storage.Interface
+	// inventory knows which namespaces are islands; nil: none is marked.
+	inventory *snapshot.Inventory
 }
 
 // newNamespace has what the server sets in a new namespace.
@@ -91,24 +94,6 @@ func (n *namespaces) createDefault(ctx context.Context, logger *slog.Logger) {
 		}
 		return err == nil, nil
 	})
-}
-
-// isolate records in the namespace default that namespaces are isolated, before the first RoleBinding is
-// stored. Only a user who may write that namespace ends it.
-func (n *namespaces) isolate(ctx context.Context) error {
-	if err := n.ensure(ctx, v1.NamespaceDefault); err != nil {
-		return err
-	}
-	key := namespaceKey(v1.NamespaceDefault)
-	return n.stores[kinds.Namespaces].GuaranteedUpdate(ctx, key, &v1.Namespace{}, false, nil,
-		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			namespace := obj.(*v1.Namespace)
-			if namespace.Annotations == nil {
-				namespace.Annotations = map[string]string{}
-			}
-			namespace.Annotations[v1.AnnotationIsolated] = "true"
-			return namespace, nil, nil
-		}, nil)
 }
 
 // list returns the objects of a resource in a namespace.

@@ -18,17 +18,12 @@ import (
 
 // installRoles adds the endpoints of roles and bindings.
 func (s *Server) installRoles(into *endpoints) {
-	g := grants{s.opts.Policy, s.authorizer}
-	into.storage[kinds.Roles] = &grantREST[*rbacv1.Role]{install(into, roleKind()), g.checkRole, nil}
-	into.storage[kinds.ClusterRoles] = &grantREST[*rbacv1.ClusterRole]{
-		install(into, clusterRoleKind()), g.checkClusterRole, nil,
-	}
-	into.storage[kinds.RoleBindings] = &grantREST[*rbacv1.RoleBinding]{
-		install(into, roleBindingKind()), g.checkBinding, into.namespaces.isolate,
-	}
-	into.storage[kinds.ClusterRoleBindings] = &grantREST[*rbacv1.ClusterRoleBinding]{
-		install(into, clusterRoleBindingKind()), g.checkClusterBinding, nil,
-	}
+	g, mark := grants{s.opts.Policy, s.authorizer}, into.namespaces.markIslands
+	into.storage[kinds.Roles] = newGrantREST(install(into, roleKind()), g.checkRole, mark)
+	into.storage[kinds.ClusterRoles] = newGrantREST(install(into, clusterRoleKind()), g.checkClusterRole, mark)
+	into.storage[kinds.RoleBindings] = newGrantREST(install(into, roleBindingKind()), g.checkBinding, mark)
+	into.storage[kinds.ClusterRoleBindings] = newGrantREST(install(into, clusterRoleBindingKind()),
+		g.checkClusterBinding, mark)
 }
 
 func roleKind() *kind[*rbacv1.Role] {

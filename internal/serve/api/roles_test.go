@@ -390,51 +390,6 @@ func TestWhoIsBelieved(t *testing.T) {
 	}
 }
 
-// TestIsolationOutlastsTheRoleBindings: a tenant who deletes the last RoleBinding does not end the isolation of
-// namespaces, which a user who may write the namespace default ends.
-func TestIsolationOutlastsTheRoleBindings(t *testing.T) {
-	a := start(t)
-	isolated := func() bool { return a.stores[kinds.IgnitionConfigs].(followed).inv.View().HasTenants() }
-	a.awaitRoles()
-	a.must(http.StatusCreated, "POST", roleBindings+"?dryRun=All", &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: roleRef(rbac.KindClusterRole, rbac.Admin), Subjects: users("ann"),
-	})
-	if isolated() {
-		t.Error("a dry run isolates namespaces")
-	}
-	a.must(http.StatusUnprocessableEntity, "POST", roleBindings, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "x"}, RoleRef: roleRef("Robot", "x"),
-	})
-	if isolated() {
-		t.Error("an invalid binding isolates namespaces")
-	}
-	a.bindIn(rbac.Admin, "ann")
-	if !isolated() {
-		t.Error("namespaces are not isolated")
-	}
-	a.must(http.StatusOK, "DELETE", roleBindings, nil, as("ann")...)
-	await(t, func() bool { return a.do("GET", configs, nil, as("ann")...).code == http.StatusForbidden })
-	if !isolated() {
-		t.Error("a tenant has ended the isolation")
-	}
-	const off = `{"metadata":{"annotations":{"glowplug.dev/isolated":null}}}`
-	merge := []string{"Content-Type", "application/merge-patch+json"}
-	a.bindIn(rbac.Admin, "ann")
-	a.must(http.StatusForbidden, "PATCH", "/api/v1/namespaces/default", off, append(as("ann"), merge...)...)
-	a.must(http.StatusOK, "DELETE", roleBindings, nil)
-	a.must(http.StatusOK, "PATCH", "/api/v1/namespaces/default", off, merge...)
-	await(t, func() bool { return !isolated() })
-	// Server-side apply creates a binding as well.
-	const binding = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"ssa"},` +
-		`"roleRef":{"kind":"ClusterRole","name":"view"}}`
-	a.must(http.StatusCreated, "PATCH", roleBindings+"/ssa?fieldManager=x", binding,
-		"Content-Type", "application/apply-patch+yaml")
-	a.must(http.StatusOK, "DELETE", roleBindings+"/ssa", nil)
-	if !isolated() {
-		t.Error("a binding by server-side apply leaves no isolation")
-	}
-}
-
 // TestLargeRolesAreRefusedAtOnce: a small request with a product of long lists takes neither time nor memory.
 func TestLargeRolesAreRefusedAtOnce(t *testing.T) {
 	a := start(t)

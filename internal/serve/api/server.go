@@ -176,7 +176,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	s.impacts = newImpacts(&s.opts)
-	namespaces := &namespaces{stores: opts.Stores}
+	namespaces := &namespaces{stores: opts.Stores, inventory: opts.Inventory}
 	if err := s.assemble(namespaces); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("API server: %w", err)
@@ -248,7 +248,7 @@ func (s *Server) installKinds(namespaces *namespaces) error {
 	rendered := newRendered(configs.Store, &s.opts)
 	into.storage[kinds.IgnitionConfigs+"/rendered"] = rendered
 	into.storage[kinds.ISCSICdroms] = &cdromREST{install(into, cdromKind(&s.opts)), s.opts.InUse}
-	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind()))
+	into.storage[kinds.Namespaces] = newNamespaceREST(install(into, namespaceKind(s.opts.Inventory)))
 	hosts := install(into, hostKind(&s.opts))
 	into.storage[kinds.IgnitionConfigs+"/plan"] = &planREST{rendered, hosts.Store}
 	install(into, releaseKind())

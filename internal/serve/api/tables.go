@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/compile"
@@ -173,15 +175,20 @@ var secretTable = &table[*v1.Secret]{
 	},
 }
 
-var namespaceTable = &table[*v1.Namespace]{
-	columns: []metav1.TableColumnDefinition{
-		text("Name", "The namespace's name."),
-		text("Status", "Active, or Terminating: what is in it is being deleted."),
-		text("Age", "Time since the namespace was created."),
-	},
-	row: func(n *v1.Namespace, now time.Time) []any {
-		return []any{n.Name, n.Status.Phase, age(&n.CreationTimestamp, now)}
-	},
+// namespaceTable is the table of namespaces; inventory, which may be nil, knows the islands.
+func namespaceTable(inventory *snapshot.Inventory) rest.TableConvertor {
+	return &table[*v1.Namespace]{
+		columns: []metav1.TableColumnDefinition{
+			text("Name", "The namespace's name."),
+			text("Status", "Active, or Terminating: what is in it is being deleted."),
+			text("Island", "Whether its configs and images are for its own hosts alone, and its hosts get no others."),
+			text("Age", "Time since the namespace was created."),
+		},
+		row: func(n *v1.Namespace, now time.Time) []any {
+			isIsland := inventory != nil && inventory.View().IsIsland(n.Name)
+			return []any{n.Name, n.Status.Phase, strconv.FormatBool(isIsland), age(&n.CreationTimestamp, now)}
+		},
+	}
 }
 
 var eventTable = &table[*v1.Event]{

@@ -66,7 +66,7 @@ func TestTables(t *testing.T) {
 			{ObjectMeta: meta("stream"), Spec: v1.ISCSICdromSpec{Stream: &v1.StreamImage{Name: "stable", Update: "follow"}},
 				Status: v1.ISCSICdromStatus{Phase: "Ready", ServedRelease: "41.20241215.3.0", ISOSize: 900 << 20}},
 		}}},
-		"namespaces": {namespaceTable, &v1.NamespaceList{Items: []v1.Namespace{{ObjectMeta: meta("default"),
+		"namespaces": {namespaceTable(nil), &v1.NamespaceList{Items: []v1.Namespace{{ObjectMeta: meta("default"),
 			Status: v1.NamespaceStatus{Phase: "Active"}}}}},
 		"unknownmachines": {unknownTable, &v1.UnknownMachineList{Items: []v1.UnknownMachine{
 			{ObjectMeta: meta("52-54-00-12-34-56"), Status: v1.UnknownMachineStatus{MAC: "52:54:00:12:34:56",

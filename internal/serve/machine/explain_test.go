@@ -48,9 +48,11 @@ var (
 
 // newExplainLab returns a server and its explain, which know the machines by the neighbour
 // table, and two images, of which one reads Ignition spec 3.2.0 at most.
-func newExplainLab(t *testing.T, policy decide.Policy) (serving, explain http.Handler) {
+func newExplainLab(t *testing.T, policy decide.Policy, changes ...func(*snapshot.Inventory)) (
+	serving, explain http.Handler,
+) {
 	t.Helper()
-	decider, resolver := explainRack(t, policy)
+	decider, resolver := explainRack(t, policy, changes...)
 	serving = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		New(Options{Decider: decider, Resolver: resolver}).ServeHTTP(w, r) // which limits no guesses yet
 	})
@@ -58,7 +60,9 @@ func newExplainLab(t *testing.T, policy decide.Policy) (serving, explain http.Ha
 }
 
 // explainRack is the decision of a lab, and what it knows the machines by.
-func explainRack(t *testing.T, policy decide.Policy) (*decide.Decider, *peer.Resolver) {
+func explainRack(t *testing.T, policy decide.Policy, changes ...func(*snapshot.Inventory)) (
+	*decide.Decider, *peer.Resolver,
+) {
 	t.Helper()
 	inv := snapshot.New(snapshot.Options{})
 	load := func(o kvstore.Observer, objects map[string]string) {
@@ -94,6 +98,9 @@ func explainRack(t *testing.T, policy decide.Policy) (*decide.Decider, *peer.Res
 			}
 			table[m.address] = mac
 		}
+	}
+	for _, change := range changes {
+		change(inv)
 	}
 	decider := decide.New(decide.Options{Inventory: inv, Policy: policy})
 	return decider, peer.NewResolver(peer.ResolverOptions{Table: table})
@@ -140,7 +147,7 @@ func compare(t *testing.T, what string, e *decide.Explanation, served *httptest.
 }
 
 var explainPolicies = map[string]decide.Policy{
-	"verify": {}, "trust": {Claims: identity.Trust}, "deny": {Claims: identity.Deny}, "isolated": {Isolate: true},
+	"verify": {}, "trust": {Claims: identity.Trust}, "deny": {Claims: identity.Deny}, "isolated": {},
 	"enforce": {Neighbors: identity.NeighborsEnforce}, "off": {Neighbors: identity.NeighborsOff},
 }
 
@@ -155,7 +162,11 @@ func TestExplainIsWhatTheMachineGets(t *testing.T) {
 	current, old := ignition.AcceptOf(ignition.Newest), ignition.AcceptOf("3.2.0")
 	statuses := map[int]int{}
 	for name, policy := range explainPolicies {
-		serving, explain := newExplainLab(t, policy)
+		var changes []func(*snapshot.Inventory)
+		if name == "isolated" {
+			changes = append(changes, isolate)
+		}
+		serving, explain := newExplainLab(t, policy, changes...)
 		addresses := []string{"10.0.1.5", "192.0.2.9"}
 		for _, m := range explainMachines {
 			addresses = append(addresses, m.address)

@@ -108,6 +108,12 @@ func rackBoot(t *testing.T, policy decide.Policy) (*Boot, *memoryImages) {
 	}, images
 }
 
+// isolate makes all namespaces but default islands.
+func isolate(inv *snapshot.Inventory) {
+	inv.Namespaces().Put(kvstore.Item{Key: "default", Revision: 2,
+		Value: []byte(`{"metadata":{"annotations":{"glowplug.dev/isolated":"true"}}}`)})
+}
+
 func rackInventory(t *testing.T) *snapshot.Inventory {
 	t.Helper()
 	inv := snapshot.New(snapshot.Options{})
@@ -305,7 +311,12 @@ func TestUnknownHosts(t *testing.T) {
 			t.Errorf("%s: %d, %v\n%s", mode, status, r.journal.notices, body)
 		}
 	}
-	r, _ := bootRig(t, decide.Policy{Claims: identity.Trust, Isolate: true}, func(b *Boot) { b.URL, b.Portal = "", "" })
+	policy := decide.Policy{Claims: identity.Trust}
+	r, _ := bootRig(t, policy, func(b *Boot) {
+		inv := rackInventory(t)
+		isolate(inv)
+		b.Booter, b.URL, b.Portal = decide.New(decide.Options{Inventory: inv, Policy: policy}), "", ""
+	})
 	port := r.URL[strings.LastIndexByte(r.URL, ':'):]
 	if _, body, _ := r.do(t, http.MethodGet, stranger, "Host", "evil.example"); strings.Count(body, "sanboot ") != 1 ||
 		!strings.Contains(body, "sanboot iscsi:127.0.0.1::::") {

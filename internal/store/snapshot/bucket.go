@@ -34,7 +34,9 @@ type observer[T any] struct {
 	put func(s *state, edit *shardmap.Edit, ref Ref, object *T)
 	// replace takes over the objects and the bucket of another state.
 	replace func(s *state, from *state)
-	// changed is called after a change was published, and loaded after a load.
+	// derive derives what depends on an object that was put; nil: nothing does. After a load all is derived.
+	derive func(s *state, edit *shardmap.Edit, ref Ref)
+	// changed is called after a change was published, and loaded after a load; nil: changed is, without a name.
 	changed func(before, after *state, ref Ref)
 	loaded  func(before, after *state)
 }
@@ -70,9 +72,14 @@ func (inv *Inventory) Hosts() kvstore.Observer {
 func (inv *Inventory) Configs() kvstore.Observer {
 	return &observer[Config]{
 		inv: inv, kind: "IgnitionConfig", decode: decodeConfig,
-		bucket:  func(s *state) *bucket { return &s.configs.bucket },
-		put:     func(s *state, edit *shardmap.Edit, ref Ref, c *Config) { s.configs.put(edit, ref, c) },
-		replace: func(s, from *state) { s.configs = from.configs },
+		bucket: func(s *state) *bucket { return &s.configs.bucket },
+		put: func(s *state, edit *shardmap.Edit, ref Ref, c *Config) {
+			s.configs.put(edit, ref, c, s.isIsland(ref.Namespace))
+		},
+		replace: func(s, from *state) {
+			s.configs = from.configs
+			s.configs.rules.SetIslands(new(shardmap.Edit), s.isIsland)
+		},
 		changed: func(before, after *state, ref Ref) {
 			old, c := before.configs.byRef.get(ref), after.configs.byRef.get(ref)
 			if old != nil || c != nil {
@@ -124,36 +131,14 @@ func (inv *Inventory) Namespaces() kvstore.Observer {
 			s.namespaces.byRef.put(edit, ref, n)
 		},
 		replace: func(s, from *state) { s.namespaces = from.namespaces },
-		changed: func(before, after *state, _ Ref) { inv.reportIsolation(before, after) },
-		loaded:  inv.reportIsolation,
-	}
-}
-
-// RoleBindings returns the observer for the bucket of RoleBindings. One that cannot be read counts
-// as well.
-func (inv *Inventory) RoleBindings() kvstore.Observer {
-	return &observer[Binding]{
-		inv: inv, kind: "RoleBinding",
-		decode:  func(item kvstore.Item, _ *interner) (*Binding, error) { return &Binding{refOf(item.Key)}, nil },
-		bucket:  func(s *state) *bucket { return &s.bindings.bucket },
-		put:     func(s *state, edit *shardmap.Edit, ref Ref, b *Binding) { s.bindings.byRef.put(edit, ref, b) },
-		replace: func(s, from *state) { s.bindings = from.bindings },
-		changed: func(before, after *state, _ Ref) { inv.reportIsolation(before, after) },
-		loaded:  inv.reportIsolation,
-	}
-}
-
-// reportIsolation reports a change that begins or ends the isolation of namespaces.
-func (inv *Inventory) reportIsolation(before, after *state) {
-	if (View{before}).HasTenants() != (View{after}).HasTenants() {
-		inv.opts.OnChange(Change{All: true})
+		derive:  deriveOfNamespace, changed: inv.reportIslands,
 	}
 }
 
 // Load implements kvstore.Observer.
 func (o *observer[T]) Load(items []kvstore.Item) {
 	objects, bad := o.decodeAll(items)
-	next, edit := &state{}, new(shardmap.Edit)
+	next, edit := newState(IsolateTenants), new(shardmap.Edit)
 	b := o.bucket(next)
 	b.bad, b.stats.Loaded, b.stats.At = bad, true, o.inv.opts.Now()
 	for i, item := range items {
@@ -162,7 +147,17 @@ func (o *observer[T]) Load(items []kvstore.Item) {
 			o.put(next, edit, refOf(item.Key), objects[i])
 		}
 	}
-	o.loaded(o.inv.update(func(s *state) { o.replace(s, next) }))
+	before, after := o.inv.update(func(s *state) {
+		o.replace(s, next)
+		if o.derive != nil {
+			s.deriveAllIslands(edit)
+		}
+	})
+	if o.loaded == nil {
+		o.changed(before, after, Ref{})
+		return
+	}
+	o.loaded(before, after)
 }
 
 // Put implements kvstore.Observer.
@@ -183,6 +178,9 @@ func (o *observer[T]) apply(key string, object *T, revision uint64, isBad bool) 
 	ref, edit := refOf(key), new(shardmap.Edit)
 	before, after := o.inv.update(func(next *state) {
 		o.put(next, edit, ref, object)
+		if o.derive != nil {
+			o.derive(next, edit, ref)
+		}
 		b := o.bucket(next)
 		if isBad {
 			b.bad.Set(edit, strings.Clone(key), struct{}{})

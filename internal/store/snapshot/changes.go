@@ -18,35 +18,62 @@ type Changes struct {
 	Configs    map[Ref]*Config
 	Images     map[Ref]*Image
 	Namespaces map[string]*Namespace
-	Bindings   map[Ref]*Binding
+	// Roles and Bindings are those of namespaces, ClusterRoles and ClusterBindings the others, by their names.
+	Roles           map[Ref]*Role
+	Bindings        map[Ref]*Binding
+	ClusterRoles    map[string]*Role
+	ClusterBindings map[string]*Binding
 }
 
 // With returns the view as it would be with changes. The inventory stays as it is.
 func (v View) With(c *Changes) View {
 	next, edit := *v.state, new(shardmap.Edit)
 	next.followers = nil
+	next.putAccess(edit, c)
 	for ref, h := range c.Hosts {
 		next.hosts.put(edit, ref, h)
 	}
 	for ref, config := range c.Configs {
-		next.configs.put(edit, ref, config)
+		next.configs.put(edit, ref, config, next.isIsland(ref.Namespace))
 	}
 	for ref, i := range c.Images {
 		next.images.put(edit, ref, i)
 	}
+	return View{&next}
+}
+
+// putAccess puts the namespaces, roles and bindings of changes, and derives the islands.
+func (s *state) putAccess(edit *shardmap.Edit, c *Changes) {
+	var touched []string
 	for name, n := range c.Namespaces {
-		next.namespaces.byRef.put(edit, Ref{Namespace: name}, n)
+		s.namespaces.byRef.put(edit, nameOnly(name), n)
+		touched = append(touched, name)
+	}
+	for ref, r := range c.Roles {
+		s.grants.roles.byRef.put(edit, ref, r)
+		touched = append(touched, ref.Namespace)
 	}
 	for ref, b := range c.Bindings {
-		next.bindings.byRef.put(edit, ref, b)
+		s.putBinding(edit, ref, b)
+		touched = append(touched, ref.Namespace)
 	}
-	return View{&next}
+	for name, r := range c.ClusterRoles {
+		s.grants.clusterRoles.byRef.put(edit, nameOnly(name), r)
+	}
+	for name, b := range c.ClusterBindings {
+		s.grants.clusterBindings.byRef.put(edit, nameOnly(name), b)
+	}
+	if len(c.ClusterRoles)+len(c.ClusterBindings) > 0 {
+		s.deriveAllIslands(edit)
+		return
+	}
+	s.deriveIslands(edit, touched...)
 }
 
 // Without returns the changes that delete all objects of a namespace.
 func (v View) Without(name string) *Changes {
 	c := &Changes{Hosts: map[Ref]*Host{}, Configs: map[Ref]*Config{}, Images: map[Ref]*Image{},
-		Bindings: map[Ref]*Binding{}}
+		Roles: map[Ref]*Role{}, Bindings: map[Ref]*Binding{}}
 	for h := range v.hosts.byRef.all() {
 		if h.Namespace == name {
 			c.Hosts[h.Ref] = nil
@@ -62,17 +89,20 @@ func (v View) Without(name string) *Changes {
 			c.Images[i.Ref] = nil
 		}
 	}
-	for b := range v.bindings.byRef.all() {
-		if b.Namespace == name {
-			c.Bindings[b.Ref] = nil
+	for r := range v.grants.roles.byRef.all() {
+		if r.Namespace == name {
+			c.Roles[r.Ref] = nil
 		}
+	}
+	for _, b := range v.grants.bindings.byNamespace.Get(name) {
+		c.Bindings[b.Ref] = nil
 	}
 	return c
 }
 
 // Fixed returns an inventory with the content of a view, which nothing changes.
 func Fixed(v View) *Inventory {
-	inv := New(Options{})
+	inv := New(Options{Isolation: v.isolation})
 	inv.state.Store(v.state)
 	return inv
 }
@@ -135,16 +165,20 @@ func (c *Config) MatchesAs(o *Config) bool {
 	return c.Created.Equal(o.Created) && c.rule.Role == o.rule.Role && c.rule.Ties(o.rule)
 }
 
-// Subset returns an index of configs alone, which need not be stored, each of another name. Nil
-// configs are left out.
-func Subset(configs ...*Config) *match.Index {
+// Subset returns an index of configs alone, which need not be stored, each of another name, with the
+// islands of a view. Nil configs are left out.
+func (v View) Subset(configs ...*Config) *match.Index {
 	var rules []*match.Rule
 	for _, c := range configs {
 		if c != nil {
 			rules = append(rules, c.rule)
 		}
 	}
-	return match.NewIndex(rules...)
+	x := match.NewIndex(rules...)
+	if v.HasIslands() {
+		x.SetIslands(new(shardmap.Edit), v.isIsland)
+	}
+	return x
 }
 
 // MatchEqually reports whether two configs match a machine and only their age puts one first. tier

@@ -19,8 +19,9 @@ type configIndex struct {
 	above shardmap.Map[Ref, []Ref]
 }
 
-// put puts a config, which may be nil, in place of the one with that name.
-func (x *configIndex) put(edit *shardmap.Edit, ref Ref, c *Config) {
+// put puts a config, which may be nil, in place of the one with that name. isApart is true for one
+// of an island.
+func (x *configIndex) put(edit *shardmap.Edit, ref Ref, c *Config, isApart bool) {
 	for _, layer := range x.byRef.get(ref).layers() {
 		shardmap.SetListed(edit, &x.above, layer, ref, false, Ref.Compare)
 	}
@@ -29,7 +30,7 @@ func (x *configIndex) put(edit *shardmap.Edit, ref Ref, c *Config) {
 	}
 	x.byRef.put(edit, ref, c)
 	if c != nil {
-		x.rules.Set(edit, c.rule)
+		x.rules.Set(edit, c.rule, isApart)
 	} else {
 		x.rules.Delete(edit, ref)
 	}

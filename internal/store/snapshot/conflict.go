@@ -68,9 +68,6 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	return inv.state.Load().hosts.conflicts(&h)
 }
 
-// Conflicts returns the conflicts of a host, which need not be stored.
-func (v View) Conflicts(h *Host) []Conflict { return v.hosts.conflicts(h) }
-
 // conflicts returns the conflicts of a host, which need not be in the index.
 func (x *hostIndex) conflicts(h *Host) []Conflict {
 	var all []Conflict

@@ -312,6 +312,7 @@ func newNamespace(name string, annotations map[string]string) *Namespace {
 	return &Namespace{
 		Name: name, IPXE: annotations[v1.AnnotationIPXE],
 		RejectsBroken: annotations[v1.AnnotationRejectBroken] == "true",
+		Island:        annotations[v1.AnnotationIsland],
 		Isolated:      annotations[v1.AnnotationIsolated] == "true",
 		Provisioning:  v1.ProvisioningOf(annotations),
 	}

@@ -76,22 +76,6 @@ func (h *Host) HasUUID(uuid string) bool {
 	return h.UUID != "" && netaddr.KeyOfUUID(h.UUID) == netaddr.KeyOfUUID(uuid)
 }
 
-// byHostname finds a host by name: equal, or one of the two has no dot and equals the
-// other's first label. Of several the one that wins is returned.
-func (x *hostIndex) byHostname(name string) *Host {
-	best := firstOf(x.names.Get(name))
-	var other *Host
-	if stem := netaddr.FirstLabel(name); stem != name {
-		other = firstOf(x.names.Get(stem))
-	} else {
-		other = firstOf(x.stems.Get(name))
-	}
-	if best == nil || other != nil && other.compare(best) < 0 {
-		return other
-	}
-	return best
-}
-
 // Facts returns what templates know of the host.
 func (h *Host) Facts() *template.Facts {
 	f := &template.Facts{Namespace: h.Namespace, Name: h.Name, Labels: h.Labels}

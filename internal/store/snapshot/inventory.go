@@ -258,15 +258,22 @@ type Namespace struct {
 	IPXE string
 	// RejectsBroken is true where a config whose source does not compile is refused.
 	RejectsBroken bool
-	// Isolated is true where namespaces are isolated from each other; that of the namespace default
-	// counts.
+	// Island is its annotation glowplug.dev/island: "true", "false" or "".
+	Island string
+	// Isolated is true where an earlier release has isolated all namespaces; that of the namespace
+	// default counts.
 	Isolated bool
 	// Provisioning are the limits of hosts that have none of their own.
 	Provisioning v1.Provisioning
 }
 
-// Binding is a RoleBinding. Its presence alone isolates namespaces. It is immutable.
-type Binding struct{ Ref }
+// isolation returns the isolation by the namespace default.
+func (n *Namespace) isolation() Isolation {
+	if n.Isolated {
+		return IsolateOthers
+	}
+	return IsolateTenants
+}
 
 // Options are the surroundings of an Inventory; the zero value will do.
 type Options struct {
@@ -280,6 +287,8 @@ type Options struct {
 	OnChange func(Change)
 	// Now is the clock of BucketStats.At; nil: time.Now.
 	Now func() time.Time
+	// Isolation says which namespaces are islands whatever is stored.
+	Isolation Isolation
 }
 
 // Change is a change of a host, a config or an image, or of several.
@@ -312,11 +321,11 @@ type state struct {
 		bucket
 		byRef table[Namespace]
 	}
-	bindings struct {
-		bucket
-		byRef table[Binding]
-	}
+	grants    grants
+	islands   islands
 	followers []func(old, now *Config) // see FollowConfigs
+	// isolation is that of Options.
+	isolation Isolation
 }
 
 // update edits a copy of the newest state and publishes it.
@@ -345,8 +354,13 @@ func New(opts Options) *Inventory {
 		opts.OnChange = func(Change) {}
 	}
 	inv := &Inventory{opts: opts}
-	inv.state.Store(&state{})
+	inv.state.Store(newState(opts.Isolation))
 	return inv
+}
+
+// newState returns an empty state.
+func newState(isolation Isolation) *state {
+	return &state{isolation: isolation, islands: islands{isolation: isolation}}
 }
 
 // BucketStats is the state of one bucket in the inventory.

@@ -70,53 +70,87 @@ func (v View) Templates() []*Config {
 }
 
 // HostByMAC returns the host with a network card's address; nil: none. Where
-// several have it the oldest is returned, as by the other lookups.
-func (v View) HostByMAC(m netaddr.MAC) *Host { return firstOf(v.hosts.byMAC.Get(m)) }
+// several have it the oldest is returned, as by the other lookups; one of a namespace
+// that is no island goes first.
+func (v View) HostByMAC(m netaddr.MAC) *Host { return v.first(v.hosts.byMAC.Get(m)) }
 
 // HostByIP returns the host with an address; nil: none.
-func (v View) HostByIP(a netip.Addr) *Host { return firstOf(v.hosts.byIP.Get(a)) }
+func (v View) HostByIP(a netip.Addr) *Host { return v.first(v.hosts.byIP.Get(a)) }
 
 // HostByUUID returns the host with a system UUID, in either order of its bytes; nil: none.
 func (v View) HostByUUID(uuid string) *Host {
-	return firstOf(v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
+	return v.first(v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
 }
 
 // HostByHostname returns the host with a name in lower case: equal, or one of the
 // two has no dot and equals the other's first label; nil: none.
-func (v View) HostByHostname(name string) *Host { return v.hosts.byHostname(name) }
+func (v View) HostByHostname(name string) *Host {
+	same := v.hosts.stems.Get(name)
+	if stem := netaddr.FirstLabel(name); stem != name {
+		same = v.hosts.names.Get(stem)
+	}
+	best, other := v.first(v.hosts.names.Get(name)), v.first(same)
+	switch {
+	case best == nil || other == nil:
+		return cmp.Or(best, other)
+	case v.isIsland(best.Namespace) != v.isIsland(other.Namespace):
+		return v.first([]*Host{best, other})
+	case other.compare(best) < 0:
+		return other
+	}
+	return best
+}
 
-// SharedAcross returns a conflict of a host with one of another namespace.
-func (v View) SharedAcross(h *Host) (Conflict, bool) {
+// Conflicts returns the conflicts of a host, which need not be stored.
+func (v View) Conflicts(h *Host) []Conflict { return v.hosts.conflicts(h) }
+
+// SharedByIslands returns a conflict of a host of an island with one of another island.
+func (v View) SharedByIslands(h *Host) (Conflict, bool) {
 	for _, m := range h.MACs {
-		if other := foreign(v.hosts.byMAC.Get(m), h.Namespace); other != nil {
+		if other := v.MACOfIslands(h, m); other != nil {
 			return Conflict{With: other.Ref, MAC: m}, true
 		}
 	}
 	for _, a := range h.IPs {
-		if other := foreign(v.hosts.byIP.Get(a), h.Namespace); other != nil {
+		if other := v.IPOfIslands(h, a); other != nil {
 			return Conflict{With: other.Ref, IP: a}, true
 		}
 	}
 	return Conflict{}, false
 }
 
-// UUIDAcross returns a host with a system UUID that is not in a namespace; nil: there is none.
-func (v View) UUIDAcross(namespace, uuid string) *Host {
-	return foreign(v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)), namespace)
+// MACOfIslands is IPOfIslands for a hardware address.
+func (v View) MACOfIslands(h *Host, m netaddr.MAC) *Host {
+	return v.ofOtherIsland(h, v.hosts.byMAC.Get(m))
 }
 
-// HostnameAcross is UUIDAcross for a name; see HostByHostname.
-func (v View) HostnameAcross(namespace, name string) *Host {
+// IPOfIslands returns a host with an address that is in another island than a host; nil: there is none, or the host
+// is in no island.
+func (v View) IPOfIslands(h *Host, a netip.Addr) *Host {
+	return v.ofOtherIsland(h, v.hosts.byIP.Get(a))
+}
+
+// UUIDOfIslands is IPOfIslands for a system UUID.
+func (v View) UUIDOfIslands(h *Host, uuid string) *Host {
+	return v.ofOtherIsland(h, v.hosts.byUUID.Get(netaddr.KeyOfUUID(uuid)))
+}
+
+// HostnameOfIslands is IPOfIslands for a name; see HostByHostname.
+func (v View) HostnameOfIslands(h *Host, name string) *Host {
 	same := v.hosts.stems.Get(name)
 	if stem := netaddr.FirstLabel(name); stem != name {
 		same = v.hosts.names.Get(stem)
 	}
-	return cmp.Or(foreign(v.hosts.names.Get(name), namespace), foreign(same, namespace))
+	return cmp.Or(v.ofOtherIsland(h, v.hosts.names.Get(name)), v.ofOtherIsland(h, same))
 }
 
-// foreign returns the first host of a list that is not in a namespace.
-func foreign(hosts []*Host, namespace string) *Host {
-	i := slices.IndexFunc(hosts, func(h *Host) bool { return h.Namespace != namespace })
+// ofOtherIsland returns the first host of a list that is in another island than a host; nil: there is none, or the
+// host is in no island.
+func (v View) ofOtherIsland(h *Host, hosts []*Host) *Host {
+	if len(hosts) == 0 || !v.isIsland(h.Namespace) {
+		return nil
+	}
+	i := slices.IndexFunc(hosts, func(o *Host) bool { return o.Namespace != h.Namespace && v.isIsland(o.Namespace) })
 	if i < 0 {
 		return nil
 	}
@@ -153,17 +187,6 @@ func (v View) Images(namespace string) []*Image {
 // ImageByIQN returns the image that this server offers under a name, in any case;
 // nil: none. Where several are, the oldest is returned.
 func (v View) ImageByIQN(iqn string) *Image { return firstOf(v.images.byIQN.Get(strings.ToLower(iqn))) }
-
-// HasTenants reports whether there are users who may write the objects of one namespace, and not those of
-// others: there are RoleBindings, or there were some and no administrator has removed the annotation of
-// the namespace default since.
-func (v View) HasTenants() bool {
-	if v.bindings.byRef.len() > 0 {
-		return true
-	}
-	n := v.namespaces.byRef.get(Ref{Namespace: match.DefaultNamespace})
-	return n != nil && n.Isolated
-}
 
 // Script returns the boot script of a namespace's hosts, a template; "": none.
 func (v View) Script(namespace string) string {
@@ -207,7 +230,7 @@ func (v View) Wins(q *match.Query, config *Config) bool {
 	if now == nil || now.Ref == config.Ref {
 		return true
 	}
-	r, _ := match.NewIndex(config.rule, now.rule).Pick(q)
+	r, _ := v.Subset(config, now).Pick(q)
 	return r == config.rule
 }
 
@@ -225,5 +248,5 @@ func (v View) Tied(config *Config) *Config {
 // HasConfigs reports whether there is a config of a type.
 func (v View) HasConfigs(typ string) bool { return v.configs.rules.Has(typ) }
 
-// Rules returns the rules of all configs, in no order.
+// Rules returns the rules of all configs, in no order; see Rank for those of islands.
 func (v View) Rules() []*match.Rule { return v.configs.rules.Rules() }

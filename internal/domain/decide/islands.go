@@ -1,0 +1,95 @@
+package decide
+
+import (
+	"slices"
+
+	"glowplug/internal/domain/fault"
+	"glowplug/internal/store/snapshot"
+)
+
+// islandBetween returns the one of two namespaces that is an island, where that separates them.
+func (q *question) islandBetween(namespace, other string) (island string, separate bool) {
+	switch {
+	case !q.view.Separates(namespace, other):
+		return "", false
+	case q.view.IsIsland(namespace):
+		return namespace, true
+	}
+	return other, true
+}
+
+// admitShared returns an error where a host of another island has what identifies the machine, unless it asks from
+// the host's own address: the author of one could have the machine of the other taken for his own, or stop it. The
+// machine asks again, since its author could not make it boot after a final answer.
+func (q *question) admitShared(h *snapshot.Host) *fault.Error {
+	if !q.view.IsIsland(h.Namespace) {
+		return nil // the hosts of islands give way to it
+	}
+	if slices.Contains(h.IPs, q.addr) && q.view.IPOfIslands(h, q.addr) == nil {
+		return nil
+	}
+	if c, ok := q.view.SharedByIslands(h); ok {
+		return q.shared(h, q.view.Host(c.With), c.Shared())
+	}
+	for _, claim := range claims {
+		if claim.kind != q.dec.FoundBy || q.neighbor != zeroMAC && slices.Contains(h.MACs, q.neighbor) {
+			continue
+		}
+		if other := claim.rival(q.view, h, &q.req.Claims); other != nil {
+			return q.shared(h, other, claim.named(&q.req.Claims))
+		}
+	}
+	return nil
+}
+
+// shared returns the error of a machine that may be either of two hosts of different islands, both of which get an
+// event.
+func (q *question) shared(h, other *snapshot.Host, what string) *fault.Error {
+	const text = " with a host of another island, and its machine is not served: correct one of the two"
+	q.notice(ReasonDuplicate, h, what, "shares "+what+text)
+	q.notice(ReasonDuplicate, other, what, "shares "+what+text)
+	return fault.New(fault.Unavailable, "host "+h.Ref.String()+" shares "+what+" with a host of another island, so neither "+
+		"is served; correct one of the two, or give the machine's host its address in spec.ip")
+}
+
+// doubtIslands returns an error where a config of another namespace is served, and where it may be lost that one of
+// the two is an island.
+func (q *question) doubtIslands(lost *Lost) *fault.Error {
+	config := q.dec.Config
+	if config == nil {
+		return nil
+	}
+	asking := ""
+	if h := q.dec.Host; h != nil {
+		asking = h.Namespace
+	}
+	if config.Namespace == asking {
+		return nil
+	}
+	return lost.islands(q.view, "config "+config.Ref.String(), config.Namespace, asking)
+}
+
+// islands returns an error where it may be lost that one of two namespaces is an island. what is the object of the
+// first for a machine of the other, which is "" for an unknown machine.
+func (l *Lost) islands(view snapshot.View, what, namespace, asking string) *fault.Error {
+	for _, name := range [...]string{namespace, asking} {
+		if name != "" && l.mayBeIsland(view, name) {
+			return fault.New(fault.Unavailable, "the store has lost objects that may say whether the namespace "+name+
+				" is an island, and "+what+" is of another namespace; say so with its annotation glowplug.dev/island, and "+
+				"this machine is served when it asks again")
+		}
+	}
+	return nil
+}
+
+// mayBeIsland reports whether a namespace that counts as none may be an island: the namespace is lost, or it has no
+// mark and a RoleBinding is lost.
+func (l *Lost) mayBeIsland(view snapshot.View, name string) bool {
+	switch {
+	case l.AllNamespaces || slices.Contains(l.Namespaces, name):
+		return true
+	case view.IsMarked(name):
+		return false
+	}
+	return l.AllBindings || slices.ContainsFunc(l.Bindings, func(ref snapshot.Ref) bool { return ref.Namespace == name })
+}

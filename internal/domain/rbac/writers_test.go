@@ -1,0 +1,64 @@
+package rbac
+
+import (
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// TestWhoWritesInANamespaceAlone: a tenant is who may write hosts, configs, images or Secrets in a namespace, and
+// not the same in all of them.
+func TestWhoWritesInANamespaceAlone(t *testing.T) {
+	roles := map[string]Writes{}
+	for _, role := range ClusterRoles() {
+		roles[role.Name] = WritesOf(role.Rules)
+	}
+	one := func(verbs, group, resource string, names ...string) Writes {
+		return WritesOf([]rbacv1.PolicyRule{{
+			Verbs: []string{"get", verbs}, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names,
+		}})
+	}
+	ann := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "ann"}
+	robot := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "robot"}
+	group := func(name string) rbacv1.Subject { return rbacv1.Subject{Kind: rbacv1.GroupKind, Name: name} }
+	for _, c := range []struct {
+		name       string
+		writes     Writes
+		subject    rbacv1.Subject
+		everywhere map[rbacv1.Subject]Writes
+		want       string
+	}{
+		{"edit", roles[Edit], ann, nil, "User ann"},
+		{"admin", roles[Admin], group("team"), nil, "Group team"},
+		{"cluster-admin in a namespace", roles[ClusterAdmin], robot, nil, "ServiceAccount b/robot"},
+		{"view", roles[View], ann, nil, ""},
+		{"no role", Writes{}, ann, nil, ""},
+		{"one verb", one("patch", "", "secrets"), ann, nil, "User ann"},
+		{"one object", one("update", "*", "ignitionconfigs", "x"), ann, nil, "User ann"},
+		{"uploads", one("update", "", "iscsicdroms/iso"), ann, nil, "User ann"},
+		{"reports of hardware", one("update", "", "baremetalhosts/status"), ann, nil, ""},
+		{"ConfigMaps", one("*", "", "configmaps"), ann, nil, ""},
+		{"another API group", one("*", "apps", "secrets"), ann, nil, ""},
+		{"masters", roles[Edit], group("system:masters"), nil, ""},
+		{"an administrator", roles[Edit], ann, map[rbacv1.Subject]Writes{ann: roles[ClusterAdmin]}, ""},
+		{"the same everywhere", roles[Admin], ann, map[rbacv1.Subject]Writes{ann: roles[Edit]}, ""},
+		{"less everywhere", roles[Edit], ann, map[rbacv1.Subject]Writes{ann: one("*", "", "secrets")}, "User ann"},
+		{"some of it everywhere", one("*", "", "secrets"), ann,
+			map[rbacv1.Subject]Writes{ann: one("*", "", "secrets", "x")}, "User ann"},
+		{"another one everywhere", roles[Edit], ann, map[rbacv1.Subject]Writes{robot: roles[Edit]}, "User ann"},
+		{"all accounts", roles[Edit], robot,
+			map[rbacv1.Subject]Writes{group("system:serviceaccounts"): roles[Edit]}, ""},
+		{"all users", roles[Edit], ann, map[rbacv1.Subject]Writes{group("system:authenticated"): roles[Edit]}, ""},
+		{"nobody", roles[Edit], group("system:unauthenticated"),
+			map[rbacv1.Subject]Writes{group("system:authenticated"): roles[Edit]}, "Group system:unauthenticated"},
+	} {
+		everywhere := Everywhere{}
+		for s, writes := range c.everywhere {
+			s.Namespace = "b"
+			everywhere.Add(NewGrant(rbacv1.RoleRef{}, []rbacv1.Subject{s}, ""), writes)
+		}
+		if got := NewGrant(rbacv1.RoleRef{}, []rbacv1.Subject{c.subject}, "b").Tenant(c.writes, everywhere); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	v1 "glowplug/api/v1"
+	"glowplug/internal/domain/impact"
+	"glowplug/internal/domain/rbac"
+	"glowplug/internal/store/kinds"
+	"glowplug/internal/store/snapshot"
+)
+
+// markIslands marks the namespaces that are islands since a binding says so: they stay islands without it. It is
+// called after each write of a role or binding and, for marks that are missing after a crash, before it.
+func (n *namespaces) markIslands(ctx context.Context) error {
+	if n.inventory == nil {
+		return nil
+	}
+	for _, name := range n.inventory.View().Tenants() {
+		if err := n.markIsland(ctx, name); err != nil {
+			return fmt.Errorf("marking the namespace %s as an island: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// markIsland marks a namespace, unless an administrator has decided about it.
+func (n *namespaces) markIsland(ctx context.Context, name string) error {
+	err := n.ensure(ctx, name)
+	if err == errTerminating {
+		return nil // its bindings are being deleted with it
+	}
+	if err != nil {
+		return err
+	}
+	return n.stores[kinds.Namespaces].GuaranteedUpdate(ctx, namespaceKey(name), &v1.Namespace{}, false, nil,
+		func(obj runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			namespace := obj.(*v1.Namespace)
+			if namespace.Annotations[v1.AnnotationIsland] == "" {
+				if namespace.Annotations == nil {
+					namespace.Annotations = map[string]string{}
+				}
+				namespace.Annotations[v1.AnnotationIsland] = "true"
+			}
+			return namespace, nil, nil
+		}, nil)
+}
+
+// access adds a role or binding to both sides of a change set. It reports whether the object is one.
+func (set *changeSet) access(c change) bool {
+	switch object := c.object().(type) {
+	case *rbacv1.Role:
+		both(refOf(object), c, set.before.Roles, set.after.Roles, func(r *rbacv1.Role) *snapshot.Role {
+			return &snapshot.Role{Ref: refOf(r), Writes: rbac.WritesOf(r.Rules)}
+		})
+	case *rbacv1.ClusterRole:
+		both(object.Name, c, set.before.ClusterRoles, set.after.ClusterRoles, func(r *rbacv1.ClusterRole) *snapshot.Role {
+			return &snapshot.Role{Ref: refOf(r), Writes: rbac.WritesOf(r.Rules)}
+		})
+	case *rbacv1.RoleBinding:
+		both(refOf(object), c, set.before.Bindings, set.after.Bindings, func(b *rbacv1.RoleBinding) *snapshot.Binding {
+			return &snapshot.Binding{Ref: refOf(b), Grant: rbac.NewGrant(b.RoleRef, b.Subjects, b.Namespace)}
+		})
+	case *rbacv1.ClusterRoleBinding:
+		both(object.Name, c, set.before.ClusterBindings, set.after.ClusterBindings,
+			func(b *rbacv1.ClusterRoleBinding) *snapshot.Binding {
+				return &snapshot.Binding{Ref: refOf(b), Grant: rbac.NewGrant(b.RoleRef, b.Subjects, "")}
+			})
+	default:
+		return false
+	}
+	return true
+}
+
+// both adds an object to both sides of a change set.
+func both[K comparable, T object, S any](key K, c change, before, after map[K]*S, from func(T) *S) {
+	before[key], after[key] = nil, nil
+	if old, ok := c.old.(T); ok {
+		before[key] = from(old)
+	}
+	if now, ok := c.now.(T); ok {
+		after[key] = from(now)
+	}
+}
+
+// findIslands finds out which namespaces the changes make islands, or end as such. An island stays one without its
+// binding.
+func (set *changeSet) findIslands(view snapshot.View) {
+	before, after := view.With(&set.before), view.With(&set.after)
+	for _, name := range before.Tenants() {
+		if _, changes := set.after.Namespaces[name]; !changes && !after.IsIsland(name) {
+			set.after.Namespaces[name] = after.MarkedIsland(name)
+		}
+	}
+	after = view.With(&set.after)
+	names, others := after.ChangedIslands(before)
+	if len(names) == 0 && !others {
+		return
+	}
+	set.isolation, set.isEmpty = true, false
+	slices.Sort(names)
+	for _, name := range names[:min(len(names), maxWarned)] {
+		set.islands = append(set.islands, islandWarning(after, name, !before.HasIslands()))
+	}
+	switch more := len(names) - maxWarned; {
+	case more > 0:
+		set.islands = append(set.islands, fmt.Sprintf("the same holds for %d more namespaces", more))
+	case others && after.HasIslands():
+		set.islands = append(set.islands, "all namespaces but default are islands from now on, since the annotation "+
+			v1.AnnotationIsolated+" of the namespace default says so")
+	case others:
+		set.islands = append(set.islands, "the namespaces are no islands any more, except those that are marked or that "+
+			"tenants may write")
+	}
+}
+
+// islandWarning says what a change of an island means, and how to undo it.
+func islandWarning(after snapshot.View, name string, isFirst bool) string {
+	annotate := "kubectl annotate namespace " + name + " --overwrite " + v1.AnnotationIsland
+	island, isIsland := after.Island(name)
+	if !isIsland {
+		return "the namespace " + name + " is no island any more: its configs and images reach the hosts of other namespaces, " +
+			"and theirs reach its hosts; to undo that: " + annotate + "=true"
+	}
+	strangers := ""
+	if isFirst {
+		strangers = "; it is the first island, so machines that are no known hosts are offered only configs with " +
+			"default: true of namespaces that are none"
+	}
+	undo := annotate + "-"
+	if island.Binding != (snapshot.Ref{}) {
+		undo = fmt.Sprintf("kubectl delete rolebinding %s -n %s, and then %s; to let %s write without it: %s=false",
+			island.Binding.Name, name, undo, island.Tenant, annotate)
+	}
+	return "the namespace " + name + " is an island from now on, since " + island.String() + ": its configs and images reach " +
+		"its own hosts only, and its hosts get no others" + strangers + "; to undo that: " + undo
+}
+
+// warnMoves says which hosts have another config than before, and which, of those that the user may read.
+func warnMoves(result *impact.Impact, nameable func(host string) bool, mayRead func(config snapshot.Ref) bool) string {
+	name := func(config snapshot.Ref) string {
+		switch {
+		case config == (snapshot.Ref{}):
+			return "none"
+		case !mayRead(config):
+			return "one that you may not read"
+		}
+		return config.String()
+	}
+	var texts []string
+	for _, move := range result.Moves(maxWarned, nameable) {
+		texts = append(texts, fmt.Sprintf("%s had %s and gets %s", move.Host, name(move.Before), name(move.After)))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "configs of these hosts: " + strings.Join(texts, "; ") + "; glowplug diff lists all"
+}

@@ -1,0 +1,365 @@
+package snapshot
+
+import (
+	"glowplug/internal/domain/rbac"
+	"glowplug/internal/domain/shardmap"
+	"glowplug/internal/store/kvstore"
+)
+
+// DefaultNamespace is the namespace that unknown machines count to.
+const DefaultNamespace = "default"
+
+// Isolation says which namespaces are islands, beside those that tenants may write.
+type Isolation uint8
+
+// The isolations: no others; all but the namespace default, as in stores that an earlier release has isolated; all.
+const (
+	IsolateTenants Isolation = iota
+	IsolateOthers
+	IsolateAll
+)
+
+// Values of the mark of a namespace, its annotation glowplug.dev/island: it is an island, or an administrator says
+// that it is none.
+const (
+	islandMark = "true"
+	openMark   = "false"
+)
+
+// Binding is a RoleBinding, or a ClusterRoleBinding, which has no namespace. It is immutable.
+type Binding struct {
+	Ref
+	Grant rbac.Grant
+	// Unreadable is true for a stored value that cannot be read: it may grant anything.
+	Unreadable bool
+}
+
+// Role is a Role, or a ClusterRole, which has no namespace. It is immutable.
+type Role struct {
+	Ref
+	Writes rbac.Writes
+}
+
+// Island says why a namespace is an island.
+type Island struct {
+	// Binding lets Tenant, such as "User ann", write in the namespace; zero: no binding does.
+	Binding Ref
+	Tenant  string
+	// Marked is true where the annotation of the namespace says it.
+	Marked bool
+}
+
+// String returns a sentence without its full stop.
+func (i Island) String() string {
+	switch {
+	case i.Tenant != "":
+		return "the RoleBinding " + i.Binding.String() + " lets " + i.Tenant + " write in it"
+	case i.Binding != (Ref{}):
+		return "the RoleBinding " + i.Binding.String() + " cannot be read, and may let anybody write in it"
+	case i.Marked:
+		return "its annotation glowplug.dev/island says so"
+	}
+	return "all namespaces are isolated"
+}
+
+// islands are the namespaces that are islands, derived from their marks and from the roles and bindings.
+type islands struct {
+	isolation Isolation
+	// byName has those that are marked, or that a tenant may write, and open those whose mark says that they are none.
+	byName shardmap.Map[string, Island]
+	open   shardmap.Map[string, struct{}]
+	// version changes with each change of the others.
+	version int
+}
+
+// grants are the roles and bindings.
+type grants struct {
+	roles, clusterRoles struct {
+		bucket
+		byRef table[Role]
+	}
+	bindings struct {
+		bucket
+		byRef       table[Binding]
+		byNamespace shardmap.Map[string, []*Binding]
+	}
+	clusterBindings struct {
+		bucket
+		byRef table[Binding]
+	}
+	// everywhere is derived from the cluster's roles and bindings.
+	everywhere rbac.Everywhere
+}
+
+// nameOnly is the Ref of an object without a namespace, as refOf reads it from a key.
+func nameOnly(name string) Ref { return Ref{Namespace: name} }
+
+func (s *state) putBinding(edit *shardmap.Edit, ref Ref, b *Binding) {
+	byNamespace := func(b *Binding, isListed bool) {
+		if b != nil {
+			shardmap.SetListed(edit, &s.grants.bindings.byNamespace, b.Namespace, b, isListed,
+				func(a, b *Binding) int { return a.Ref.Compare(b.Ref) })
+		}
+	}
+	byNamespace(s.grants.bindings.byRef.get(ref), false)
+	byNamespace(b, true)
+	s.grants.bindings.byRef.put(edit, ref, b)
+}
+
+// writes returns what the role of a binding lets write.
+func (s *state) writes(b *Binding) rbac.Writes {
+	named := b.Grant.Role
+	role := s.grants.clusterRoles.byRef.get(nameOnly(named.Name))
+	if named.Namespace != "" {
+		role = s.grants.roles.byRef.get(Ref{Namespace: named.Namespace, Name: named.Name})
+	}
+	if role == nil {
+		return rbac.Writes{}
+	}
+	return role.Writes
+}
+
+// deriveIslands finds out again which of some namespaces are islands, after a change of their marks, roles or
+// bindings.
+func (s *state) deriveIslands(edit *shardmap.Edit, namespaces ...string) {
+	before := s.islands.version
+	for _, name := range namespaces {
+		s.deriveIsland(edit, name)
+	}
+	if s.islands.version != before {
+		s.configs.rules.SetIslands(edit, s.isIsland)
+	}
+}
+
+func (s *state) deriveIsland(edit *shardmap.Edit, name string) {
+	all, mark := s.islands.isolation, ""
+	if n := s.namespaces.byRef.get(nameOnly(name)); n != nil {
+		mark = n.Island
+		if name == DefaultNamespace {
+			all = max(s.isolation, n.isolation())
+		}
+	} else if name == DefaultNamespace {
+		all = s.isolation
+	}
+	island, isIsland := Island{Marked: mark == islandMark}, mark == islandMark
+	for _, b := range s.grants.bindings.byNamespace.Get(name) {
+		if tenant := b.Grant.Tenant(s.writes(b), s.grants.everywhere); tenant != "" || b.Unreadable {
+			island.Binding, island.Tenant, isIsland = b.Ref, tenant, true
+			break
+		}
+	}
+	isOpen := mark == openMark
+	isIsland = isIsland && !isOpen
+	x := &s.islands
+	if was := x.byName.Get(name); x.byName.Has(name) == isIsland && (!isIsland || was == island) &&
+		x.open.Has(name) == isOpen && x.isolation == all {
+		return
+	}
+	x.isolation, x.version = all, x.version+1
+	if x.byName.Delete(edit, name); isIsland {
+		x.byName.Set(edit, name, island)
+	}
+	if x.open.Delete(edit, name); isOpen {
+		x.open.Set(edit, name, struct{}{})
+	}
+}
+
+// deriveAllIslands is deriveIslands for all namespaces, after a change of what has no namespace.
+func (s *state) deriveAllIslands(edit *shardmap.Edit) {
+	s.grants.everywhere = rbac.Everywhere{}
+	for b := range s.grants.clusterBindings.byRef.all() {
+		s.grants.everywhere.Add(b.Grant, s.writes(b))
+	}
+	names := map[string]bool{DefaultNamespace: true}
+	for n := range s.namespaces.byRef.all() {
+		names[n.Name] = true
+	}
+	for name := range s.grants.bindings.byNamespace.All() {
+		names[name] = true
+	}
+	for name := range s.islands.byName.All() {
+		names[name] = true
+	}
+	for name := range s.islands.open.All() {
+		names[name] = true
+	}
+	all := make([]string, 0, len(names))
+	for name := range names {
+		all = append(all, name)
+	}
+	s.deriveIslands(edit, all...)
+}
+
+// isIsland reports whether a namespace is an island.
+func (s *state) isIsland(name string) bool {
+	x := &s.islands
+	switch {
+	case s.isolation == IsolateAll || x.byName.Has(name):
+		return true
+	case x.isolation == IsolateTenants || name == DefaultNamespace:
+		return false
+	}
+	return s.isolation == IsolateOthers || !x.open.Has(name)
+}
+
+// IsIsland reports whether a namespace is an island: its configs and images are for its own hosts, and its hosts
+// have no others.
+func (v View) IsIsland(namespace string) bool { return v.isIsland(namespace) }
+
+// Island says why a namespace is an island. ok is false for one that is none.
+func (v View) Island(namespace string) (why Island, ok bool) {
+	return v.islands.byName.Get(namespace), v.isIsland(namespace)
+}
+
+// MarkedIsland returns a namespace, which need not be stored, with the mark of an island.
+func (v View) MarkedIsland(name string) *Namespace {
+	marked := Namespace{Name: name}
+	if n := v.namespaces.byRef.get(nameOnly(name)); n != nil {
+		marked = *n
+	}
+	marked.Island = islandMark
+	return &marked
+}
+
+// IsMarked reports whether the annotation of a namespace says whether it is an island.
+func (v View) IsMarked(namespace string) bool {
+	n := v.namespaces.byRef.get(nameOnly(namespace))
+	return n != nil && n.Island != ""
+}
+
+// HasIslands reports whether any namespace is an island.
+func (v View) HasIslands() bool {
+	return v.islands.isolation != IsolateTenants || v.islands.byName.Len() > 0
+}
+
+// Separates reports whether the objects of one namespace are not for the hosts of another.
+func (v View) Separates(namespace, other string) bool {
+	return namespace != other && (v.isIsland(namespace) || v.isIsland(other))
+}
+
+// Tenants returns the namespaces that are islands since a binding says so, and whose annotation does not say it yet.
+func (v View) Tenants() (names []string) {
+	for name, island := range v.islands.byName.All() {
+		if !island.Marked {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ChangedIslands returns the namespaces with marks, roles or bindings that are islands in one view alone, in no
+// order, and whether others are.
+func (v View) ChangedIslands(o View) (names []string, others bool) {
+	if v.islands.version == o.islands.version {
+		return nil, false
+	}
+	seen := map[string]bool{}
+	for _, x := range [...]*islands{&v.islands, &o.islands} {
+		for name := range x.byName.All() {
+			seen[name] = true
+		}
+		for name := range x.open.All() {
+			seen[name] = true
+		}
+	}
+	for name := range seen {
+		if v.isIsland(name) != o.isIsland(name) {
+			names = append(names, name)
+		}
+	}
+	return names, v.islands.isolation != o.islands.isolation
+}
+
+// SameIslands reports whether the same namespaces are islands in both views.
+func (v View) SameIslands(o View) bool {
+	names, others := v.ChangedIslands(o)
+	return len(names) == 0 && !others
+}
+
+// first returns the host that wins of those with a fact in common, in the order of their age: one of a namespace
+// that is no island goes first, since tenants cannot write it.
+func (v View) first(hosts []*Host) *Host {
+	if len(hosts) > 1 && v.HasIslands() {
+		for _, h := range hosts {
+			if !v.isIsland(h.Namespace) {
+				return h
+			}
+		}
+	}
+	return firstOf(hosts)
+}
+
+// RoleBindings returns the observer for the bucket of RoleBindings.
+func (inv *Inventory) RoleBindings() kvstore.Observer {
+	return &observer[Binding]{
+		inv: inv, kind: "RoleBinding", decode: decodeBinding,
+		bucket:  func(s *state) *bucket { return &s.grants.bindings.bucket },
+		put:     (*state).putBinding,
+		replace: func(s, from *state) { s.grants.bindings = from.grants.bindings },
+		derive:  deriveOfNamespace, changed: inv.reportIslands,
+	}
+}
+
+// Roles returns the observer for the bucket of Roles.
+func (inv *Inventory) Roles() kvstore.Observer {
+	return &observer[Role]{
+		inv: inv, kind: "Role", decode: decodeRole,
+		bucket:  func(s *state) *bucket { return &s.grants.roles.bucket },
+		put:     func(s *state, edit *shardmap.Edit, ref Ref, r *Role) { s.grants.roles.byRef.put(edit, ref, r) },
+		replace: func(s, from *state) { s.grants.roles = from.grants.roles },
+		derive:  deriveOfNamespace, changed: inv.reportIslands,
+	}
+}
+
+// ClusterRoles returns the observer for the bucket of ClusterRoles.
+func (inv *Inventory) ClusterRoles() kvstore.Observer {
+	return &observer[Role]{
+		inv: inv, kind: "ClusterRole", decode: decodeRole,
+		bucket:  func(s *state) *bucket { return &s.grants.clusterRoles.bucket },
+		put:     func(s *state, edit *shardmap.Edit, ref Ref, r *Role) { s.grants.clusterRoles.byRef.put(edit, ref, r) },
+		replace: func(s, from *state) { s.grants.clusterRoles = from.grants.clusterRoles },
+		derive:  deriveOfAll, changed: inv.reportIslands,
+	}
+}
+
+// ClusterRoleBindings returns the observer for the bucket of ClusterRoleBindings.
+func (inv *Inventory) ClusterRoleBindings() kvstore.Observer {
+	return &observer[Binding]{
+		inv: inv, kind: "ClusterRoleBinding", decode: decodeBinding,
+		bucket: func(s *state) *bucket { return &s.grants.clusterBindings.bucket },
+		put: func(s *state, edit *shardmap.Edit, ref Ref, b *Binding) {
+			s.grants.clusterBindings.byRef.put(edit, ref, b)
+		},
+		replace: func(s, from *state) { s.grants.clusterBindings = from.grants.clusterBindings },
+		derive:  deriveOfAll, changed: inv.reportIslands,
+	}
+}
+
+// deriveOfNamespace derives the islands after the change of an object in a namespace, or of a namespace.
+func deriveOfNamespace(s *state, edit *shardmap.Edit, ref Ref) { s.deriveIslands(edit, ref.Namespace) }
+
+func deriveOfAll(s *state, edit *shardmap.Edit, _ Ref) { s.deriveAllIslands(edit) }
+
+// reportIslands reports a change of the islands.
+func (inv *Inventory) reportIslands(before, after *state, _ Ref) {
+	if before.islands.version != after.islands.version {
+		inv.opts.OnChange(Change{All: true})
+	}
+}
+
+// decodeBinding reads a RoleBinding or a ClusterRoleBinding. It keeps one that cannot be read, which store/policy logs.
+func decodeBinding(item kvstore.Item, _ *interner) (*Binding, error) {
+	ref := refOf(item.Key)
+	namespace := ref.Namespace
+	if ref.Name == "" {
+		namespace = "" // it has none: see nameOnly
+	}
+	grant, err := rbac.ReadGrant(item.Value, namespace)
+	return &Binding{Ref: ref, Grant: grant, Unreadable: err != nil}, nil
+}
+
+// decodeRole reads a Role or a ClusterRole.
+func decodeRole(item kvstore.Item, _ *interner) (*Role, error) {
+	writes, err := rbac.ReadWrites(item.Value)
+	return &Role{Ref: refOf(item.Key), Writes: writes}, err
+}
