@@ -313,11 +313,11 @@ func (a builder) serveAPI() error {
 		Render:      renderer.Render,
 		Templates:   a.rendered,
 		HostStatus:  a.checker,
-		HostWarnings: func(host, old *v1.BareMetalHost) []string {
-			return append(a.checker.HostWarnings(host, old), missingSecret(a.secrets, host)...)
+		HostWarnings: func(view snapshot.View, host, old *v1.BareMetalHost) []string {
+			return append(a.checker.HostWarnings(view, host, old), missingSecret(a.secrets, host)...)
 		},
-		ImageWarnings: func(cdrom *v1.ISCSICdrom) []string {
-			return append(a.checker.ImageWarnings(cdrom, a.imageController.MaxIgnition(cdrom)),
+		ImageWarnings: func(view snapshot.View, cdrom *v1.ISCSICdrom) []string {
+			return append(a.checker.ImageWarnings(view, cdrom, a.imageController.MaxIgnition(cdrom)),
 				missingSecret(a.secrets, cdrom)...)
 		},
 		ConfigWarnings: a.checker.ConfigWarnings,

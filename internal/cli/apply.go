@@ -57,7 +57,8 @@ func newApplyCommand() *cobra.Command {
 Butane configs: a config that names local files or trees is compiled here, with the
 files below --files-dir, and stored as an Ignition config (format ignition). All other
 configs are stored as they are. Everything is read and compiled before the first
-object is sent, and a layer is sent before the configs that are merged over it.
+object is sent. A layer is sent before the configs that are merged over it, and an image
+before the hosts that boot it.
 
 A Butane, Ignition or kickstart file that is no manifest (.bu, .ign, .ks) is stored as
 an IgnitionConfig with the name of the file, for the machines that the flags select.
@@ -106,37 +107,6 @@ Without such a flag an existing object keeps its selector.`,
 	addFilesDir(cmd, &filesDir)
 	plain.addFlags(cmd)
 	return cmd
-}
-
-// lowestFirst orders objects so that each layer goes before the configs that are merged
-// over it, which do not compile without it. All others keep their order.
-func lowestFirst(docs []*prepared) []*prepared {
-	configs := map[string]*prepared{}
-	for _, p := range docs {
-		if p.doc.Kind == "IgnitionConfig" {
-			configs[p.doc.Namespace+"/"+p.doc.Name] = p
-		}
-	}
-	ordered := make([]*prepared, 0, len(docs))
-	seen := map[*prepared]bool{}
-	var add func(p *prepared)
-	add = func(p *prepared) {
-		if seen[p] {
-			return
-		}
-		seen[p] = true
-		for _, name := range p.layers {
-			if lower := configs[p.doc.Namespace+"/"+name]; lower != nil {
-				p.below = append(p.below, lower)
-				add(lower)
-			}
-		}
-		ordered = append(ordered, p)
-	}
-	for _, p := range docs {
-		add(p)
-	}
-	return ordered
 }
 
 // applier sends objects to a server.
@@ -224,12 +194,16 @@ func (a *applier) one(ctx context.Context, p *prepared) error {
 	isChanged := func(lower *prepared) bool { return lower.changed }
 	isUnchanged := done == unchanged
 	p.changed = !isUnchanged || slices.ContainsFunc(p.below, isChanged)
-	if a.isDryRun() {
-		done += " (dry run)"
-	}
 	name := p.doc.Name
 	if namespace := after.GetNamespace(); namespace != "" {
 		name = namespace + "/" + name
+	}
+	if a.isDryRun() {
+		done += " (dry run)"
+		if p.bootsOther && len(warnings) > 0 {
+			fmt.Fprintf(a.notes, "note: the warning is about %s with the image that is stored, and a dry run does not store "+
+				"that of these objects; glowplug diff looks at all of them together\n", name)
+		}
 	}
 	if _, err := fmt.Fprintf(a.out, "%s %s %s%s\n", strings.ToLower(p.doc.Kind), name, done, p.note); err != nil {
 		return err

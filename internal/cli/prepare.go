@@ -29,8 +29,11 @@ type prepared struct {
 	spec map[string]any
 	// note is printed when it is applied.
 	note string
-	// layers are the names of a config's layers.
+	// layers are the names of a config's layers, and image is the namespace/name of a host's image.
 	layers []string
+	image  string
+	// bootsOther is true for a host whose image is among the objects.
+	bootsOther bool
 	// below are the objects that are its layers.
 	below []*prepared
 	// changed says that this apply has changed it, or one of those below it. In a dry run the
@@ -131,7 +134,7 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 		return nil, nil
 	}
 	one := &prepared{doc: doc}
-	if doc.Kind != "IgnitionConfig" {
+	if doc.Kind != "IgnitionConfig" && doc.Kind != "BareMetalHost" {
 		return one, nil
 	}
 	var object map[string]any
@@ -139,6 +142,10 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 		return nil, fmt.Errorf("%s: %w", doc.String(), err)
 	}
 	spec, _ := object["spec"].(map[string]any)
+	if doc.Kind == "BareMetalHost" {
+		one.image = imageOf(spec, doc.Namespace)
+		return one, nil
+	}
 	source, _ := spec["config"].(string)
 	layers, _ := spec["layers"].([]any)
 	for _, layer := range layers {
@@ -163,6 +170,15 @@ func (p *preparer) document(doc *manifest.Document) (*prepared, error) {
 	}
 	doc.YAML, one.note = text, resolved
 	return one, nil
+}
+
+// imageOf returns namespace/name of the image in the spec of a host of a namespace; "": it has none.
+func imageOf(spec map[string]any, namespace string) string {
+	image, _ := spec["image"].(string)
+	if image == "" || image == v1.ImageLocalBoot || strings.Contains(image, "/") {
+		return image
+	}
+	return namespace + "/" + image
 }
 
 // isBroken reports whether an object of a manifest has errors, which it prints as validate

@@ -224,18 +224,18 @@ func changesImage(old *v1.BareMetalHost, h *snapshot.Host) bool {
 
 // HostWarnings returns the warnings for a host that a client writes: a sentence for each
 // host that shares an address with it, the advice about it, and one if its image cannot read
-// its config. old is the stored host, nil for a new one.
-func (c *Checker) HostWarnings(host, old *v1.BareMetalHost) []string {
+// its config. view has the other objects. old is the stored host, nil for a new one.
+func (c *Checker) HostWarnings(view snapshot.View, host, old *v1.BareMetalHost) []string {
 	var sentences []string
-	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {
+	for _, conflict := range view.ConflictsOf(host) {
 		sentences = append(sentences, conflict.String())
 	}
 	h := snapshot.HostFrom(host)
 	if h == nil {
 		return sentences
 	}
-	d := c.opts.Decider
-	advice := append(decide.AdviseHost(d, h), decide.AdviseImage(d, c.opts.Inventory.View(), h, "does not exist")...)
+	d := c.on(view)
+	advice := append(decide.AdviseHost(d, h), decide.AdviseImage(d, view, h, "does not exist")...)
 	if old != nil && old.Spec.Image != host.Spec.Image && changesImage(old, h) {
 		advice = append(advice, decide.AdviseImageChange(h)...)
 	}
@@ -251,15 +251,20 @@ func (c *Checker) HostWarnings(host, old *v1.BareMetalHost) []string {
 	return sentences
 }
 
-// ImageWarnings names the hosts whose config an image that is being written cannot read.
+// on returns a decider for the objects of a view.
+func (c *Checker) on(view snapshot.View) *decide.Decider {
+	return decide.On(c.opts.Decider, view, nil).Decider
+}
+
+// ImageWarnings names the hosts of a view whose config an image that is being written cannot read.
 // maxIgnition is the newest Ignition spec version that it reads; "": that is not known.
-func (c *Checker) ImageWarnings(cdrom *v1.ISCSICdrom, maxIgnition string) []string {
+func (c *Checker) ImageWarnings(view snapshot.View, cdrom *v1.ISCSICdrom, maxIgnition string) []string {
 	image := snapshot.ImageFrom(cdrom)
 	if image == nil {
 		return nil
 	}
 	image.MaxIgnition = maxIgnition
-	return c.warnings(decide.Changed{Image: image})
+	return warnings(c.on(view), decide.Changed{Image: image})
 }
 
 // ConfigWarnings returns the advice about a config that is being written, and names the hosts
@@ -277,12 +282,13 @@ func (c *Checker) ConfigWarnings(config *v1.IgnitionConfig) []string {
 		!c.opts.Decider.Misread(config.Compiled.IgnitionVersion) {
 		return sentences
 	}
-	return append(sentences, c.warnings(decide.Changed{Config: changed})...)
+	return append(sentences, warnings(c.opts.Decider, decide.Changed{Config: changed})...)
 }
 
-func (c *Checker) warnings(changed decide.Changed) []string {
+// warnings names the first hosts that cannot read their config once an object is changed.
+func warnings(d *decide.Decider, changed decide.Changed) []string {
 	var sentences []string
-	for i, skew := range c.opts.Decider.Skews(changed, maxNamed+1) {
+	for i, skew := range d.Skews(changed, maxNamed+1) {
 		if i == maxNamed {
 			return append(sentences, "and more hosts; kubectl get bmh -A -o json shows those with the condition "+
 				v1.ConditionConfigReadable+"=False")

@@ -87,7 +87,7 @@ func (c *Checker) conditions(host *v1.BareMetalHost) []decide.Condition {
 	}
 	view := c.opts.Inventory.View()
 	var conflicts []string
-	for _, conflict := range c.opts.Inventory.ConflictsOf(host) {
+	for _, conflict := range view.ConflictsOf(host) {
 		conflicts = append(conflicts, conflict.String())
 	}
 	readable := decide.ConfigReadable(c.opts.Decider.SkewOf(h))

@@ -17,7 +17,8 @@ import (
 )
 
 // checked is a Checker over an inventory with the configs g10/worker (role: worker) and
-// g10/broken (role: broken, never compiled) and the images g10/live (ready) and g10/late.
+// g10/broken (role: broken, never compiled) and the images g10/live (ready), g10/new
+// (pending) and g10/late.
 func checked(t *testing.T) (*Checker, *snapshot.Inventory) {
 	t.Helper()
 	inv := snapshot.New(snapshot.Options{})
@@ -31,6 +32,7 @@ func checked(t *testing.T) (*Checker, *snapshot.Inventory) {
 		`"selector":{"matchLabels":{"role":"broken"}}},"status":{"phase":"Error"}}`)
 	put(inv.Images(), "g10/live", `{"status":{"phase":"Ready"}}`)
 	put(inv.Images(), "g10/late", `{"status":{"phase":"Error","errorMessage":"the disk is full"}}`)
+	put(inv.Images(), "g10/new", `{"status":{"phase":"Pending"}}`)
 	return NewChecker(CheckerOptions{
 		Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv}), Journal: &diary{},
 		Ready: func() bool { return true },
@@ -61,6 +63,7 @@ func TestConditionsAreAlwaysPresent(t *testing.T) {
 		{newHost("a", "nobody", "live"), "-NoConfig Unique -NoConfig Ready Readable"},
 		{newHost("a", "broken", "live"), "-NotCompiled Unique -NotCompiled Ready Readable"},
 		{newHost("a", "worker", "gone"), "-ImageMissing Unique Matched -ImageMissing Readable"},
+		{newHost("a", "worker", "new"), "-ImagePending Unique Matched -ImagePending Readable"},
 		{newHost("a", "worker", "late"), "-ImageUnavailable Unique Matched -ImageUnavailable Readable"},
 	} {
 		c.Complete(step.host)
@@ -110,7 +113,7 @@ func TestConditionsOfADamagedStore(t *testing.T) {
 		}
 	}
 	h := newHost("a", "worker", "")
-	if warnings := c.HostWarnings(h, nil); len(warnings) > 0 {
+	if warnings := c.HostWarnings(inv.View(), h, nil); len(warnings) > 0 {
 		t.Errorf("a write has the warnings %q", warnings)
 	}
 	if config := c.ConfigOf(h); config != "" {
@@ -129,14 +132,14 @@ func TestWarningsOfADamagedStore(t *testing.T) {
 			Inventory: inv, Decider: decide.New(decide.Options{Inventory: inv, Lost: lost(objects)}),
 		})
 		h := newHost("a", "worker", "live")
-		warnings := c.HostWarnings(h, nil)
+		warnings := c.HostWarnings(inv.View(), h, nil)
 		c.Complete(h)
 		ready := meta.FindStatusCondition(h.Status.Conditions, v1.ConditionImageReady)
 		if ready == nil || !slices.Equal(warnings, []string{"spec.image: " + ready.Message}) ||
 			strings.Contains(ready.Message, "exist") {
 			t.Errorf("%s is lost: warnings %q, condition %+v", what, warnings, ready)
 		}
-		if warnings := c.HostWarnings(newHost("a", "worker", ""), nil); len(warnings) > 0 {
+		if warnings := c.HostWarnings(inv.View(), newHost("a", "worker", ""), nil); len(warnings) > 0 {
 			t.Errorf("%s is lost: a host without an image has the warnings %q", what, warnings)
 		}
 	}
@@ -325,6 +328,19 @@ func TestConditionsNameTheUnknownAddress(t *testing.T) {
 		}
 		if got := message(role, "198.51.100.1"); strings.Contains(got, hint) {
 			t.Errorf("%s with an address: %s", role, got)
+		}
+	}
+}
+
+// TestAPendingImageIsNoWarningEvent: the event of an image that is not ready yet is no warning, that of one with an
+// error is.
+func TestAPendingImageIsNoWarningEvent(t *testing.T) {
+	c, inv := checked(t)
+	for image, want := range map[string]string{"new": v1.EventNormal, "late": v1.EventWarning, "gone": v1.EventWarning} {
+		found := decide.ImageReady(c.opts.Decider, inv.View(), snapshot.HostFrom(newHost("a", "worker", image)))
+		_, kind, reason, message := conditionEvent(snapshot.Ref{}, "", conditionOf(&found, 1, time.Now()))
+		if kind != want || reason != found.Reason || message != found.Message {
+			t.Errorf("%s: %s %s %s", image, kind, reason, message)
 		}
 	}
 }

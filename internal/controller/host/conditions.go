@@ -158,8 +158,11 @@ func conditionEvent(
 	ref snapshot.Ref, uid string, c *metav1.Condition,
 ) (object v1.ObjectReference, eventType, reason, message string) {
 	object = controller.HostReference(ref, uid)
-	if c.Status == metav1.ConditionFalse {
+	if c.Status == metav1.ConditionFalse && c.Reason != decide.ReasonImagePending {
 		return object, v1.EventWarning, c.Reason, c.Message
+	}
+	if c.Status == metav1.ConditionFalse {
+		return object, v1.EventNormal, c.Reason, c.Message
 	}
 	return object, v1.EventNormal, c.Type, c.Message
 }

@@ -34,6 +34,8 @@ type BootDecision struct {
 	Offer []*snapshot.Image
 	// Err says why there is nothing to boot; nil where there is.
 	Err *fault.Error
+	// Awaits is true where Err is only that the image is not ready yet.
+	Awaits bool
 }
 
 // Progress knows the progress of hosts.
@@ -129,6 +131,7 @@ func (q *bootQuestion) boots(b *BootDecision) {
 	if imaged {
 		if b.Image, b.Err = q.image(b); b.Err != nil {
 			b.Notices = append(b.Notices, ImageUnavailable(h, h.Image, b.Err))
+			b.Awaits = b.Image != nil && isAwaited(b.Image)
 		}
 	}
 }
@@ -216,11 +219,19 @@ func (q *bootQuestion) foreign(image *snapshot.Image, h *snapshot.Host) *fault.E
 		", and this machine is "+machine+"; give it an image for "+machine)
 }
 
+// isAwaited reports whether an image has no error and is not ready: the server has not read its file
+// yet, or waits for it.
+func isAwaited(image *snapshot.Image) bool {
+	return image.External == nil && image.Phase != v1.PhaseReady && image.Phase != v1.PhaseError
+}
+
 // bootable returns an error where an image cannot be booted now.
 func bootable(image *snapshot.Image) *fault.Error {
 	switch {
 	case image.External != nil || image.Phase == v1.PhaseReady:
 		return nil
+	case isAwaited(image) && image.Message != "":
+		return fault.New(fault.Unavailable, "image "+image.Ref.String()+" is not ready yet: "+image.Message)
 	case image.Message != "":
 		return fault.New(fault.Unavailable, "image "+image.Ref.String()+" cannot be booted: "+image.Message)
 	}

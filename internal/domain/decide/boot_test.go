@@ -228,6 +228,32 @@ func TestNamespaceScript(t *testing.T) {
 	}
 }
 
+// TestAPendingImageIsNoError: an image that is not ready yet is told from one that is in Error or missing. The machine
+// has to wait for all of them.
+func TestAPendingImageIsNoError(t *testing.T) {
+	l := rack()
+	l.images[3].Status.ErrorMessage = "its SHA-256 is being computed"
+	inv := l.inventory(t)
+	d := New(Options{Inventory: inv})
+	for n, c := range map[int]struct {
+		awaits          bool
+		reason, message string
+	}{
+		1:  {false, "Ready", "image g10/live can be booted"},
+		10: {false, "ImageMissing", "there is no image g10/missing; create the ISCSICdrom or correct the host's spec.image"},
+		11: {true, "ImagePending", "image g10/pending is not ready yet: its SHA-256 is being computed"},
+		12: {false, "ImageUnavailable", "image g10/broken cannot be booted: no ISO 9660 image"},
+	} {
+		b := d.Boot(ask{endpoint: IPXE, from: fmt.Sprintf("192.168.10.%d", n)}.request(t))
+		if b.Awaits != c.awaits || (b.Err == nil) != (n == 1) {
+			t.Errorf("h%d: awaits its image: %t, %v", n, b.Awaits, b.Err)
+		}
+		if got := ImageReady(d, inv.View(), b.Host); got.Reason != c.reason || got.Message != c.message {
+			t.Errorf("h%d: %+v", n, got)
+		}
+	}
+}
+
 func TestDecideImage(t *testing.T) {
 	live, locked := snapshot.Ref{Namespace: "g10", Name: "live"}, snapshot.Ref{Namespace: "g10", Name: "locked"}
 	private := snapshot.Ref{Namespace: "g10", Name: "private"}

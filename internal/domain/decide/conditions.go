@@ -22,6 +22,10 @@ const (
 	reasonPreserved    = "DataPreserved"
 )
 
+// ReasonImagePending is the reason of the condition ImageReady while the image of a host is not ready yet, which is no
+// error: most images are ready within seconds.
+const ReasonImagePending = "ImagePending"
+
 // ReasonDestroysData is the reason of the condition DataPreserved, and of its event, while Ignition
 // would destroy data.
 const ReasonDestroysData = "WouldDestroyData"
@@ -92,6 +96,8 @@ func ImageReady(d *Decider, view snapshot.View, h *snapshot.Host) Condition {
 		c.Met, c.Reason, c.Message = true, reasonReady, "image "+h.Image.String()+" can be booted"
 	case image == nil:
 		c.Reason, c.Message = reasonMissing, failure.Sentence
+	case isAwaited(image):
+		c.Reason, c.Message = ReasonImagePending, failure.Sentence
 	default:
 		c.Reason, c.Message = reasonUnavailable, failure.Sentence
 	}

@@ -28,7 +28,7 @@ const (
 	Ambiguous Effect = "Ambiguous"
 	// Stale: a host goes on to receive an earlier compilation of its config.
 	Stale Effect = "Stale"
-	// Unbootable: the image of a host cannot be booted.
+	// Unbootable: the image of a host cannot be booted, also not once it is ready.
 	Unbootable Effect = "Unbootable"
 	// Unknown: it is not known what a host receives.
 	Unknown Effect = "Unknown"
@@ -141,8 +141,10 @@ type Booted struct {
 	Local bool   `json:"local,omitempty"`
 	Image string `json:"image,omitempty"`
 	// Script is true where it boots its own script, or that of its namespace.
-	Script bool   `json:"script,omitempty"`
-	Error  string `json:"error,omitempty"`
+	Script bool `json:"script,omitempty"`
+	// Pending is true where the image is not ready yet.
+	Pending bool   `json:"pending,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // Options say what an impact is of.

@@ -62,7 +62,7 @@ func (s *side) answer(h *snapshot.Host, shown []string) *Answer {
 		if decision.Image != nil {
 			a.Boot.Image = decision.Image.Ref.String()
 		}
-		if decision.Err != nil {
+		if a.Boot.Pending = decision.Awaits; decision.Err != nil && !decision.Awaits {
 			a.Boot.Error = decision.Err.Sentence
 		} else if decision.Image != nil {
 			if _, err := s.login(decision.Image); err != nil {

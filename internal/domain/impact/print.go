@@ -214,10 +214,15 @@ func (b *Booted) String() string {
 		return "boots nothing: " + b.Error
 	case b.Local:
 		return "boots its disk"
-	case b.Image != "" && b.Script:
-		return "boots image " + b.Image + " by a script"
 	case b.Image != "":
-		return "boots image " + b.Image
+		text := "boots image " + b.Image
+		if b.Script {
+			text += " by a script"
+		}
+		if b.Pending {
+			text += ", once it is ready"
+		}
+		return text
 	}
 	return "boots a script"
 }

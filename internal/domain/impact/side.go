@@ -206,7 +206,7 @@ func (s *side) isTied(h *snapshot.Host, config *snapshot.Config) bool {
 // booted returns what the machine of a host boots.
 func (s *side) booted(h *snapshot.Host) booted {
 	decision := s.decider.Boots(h)
-	if decision.Err != nil {
+	if decision.Err != nil && !decision.Awaits {
 		return booted{fails: true}
 	}
 	b := booted{local: decision.Local, script: decision.Script}

@@ -91,6 +91,8 @@ func storesOn(t *testing.T, js jetstream.JetStream, opts kvstore.Options) map[st
 			observers = append(observers, inv.ClusterRoleBindings())
 		case kinds.Namespaces:
 			observers = append(observers, inv.Namespaces())
+		case kinds.ISCSICdroms:
+			observers = append(observers, inv.Images())
 		}
 		if o := byResource[kind.Resource]; o != nil {
 			observers = append(observers, o)

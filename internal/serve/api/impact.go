@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 
+	v1 "glowplug/api/v1"
 	"glowplug/internal/domain/impact"
 	"glowplug/internal/store/snapshot"
 )
@@ -127,6 +129,7 @@ func (p *impacts) predict(ctx context.Context, all []change, show bool) (*impact
 	if err != nil {
 		return nil, apierrors.NewTimeoutError(err.Error(), 1)
 	}
+	p.warnRelated(ctx, all, view.With(&set.after))
 	answer := &impact.Report{Objects: []impact.Object{}, Impact: result, Disks: p.disks(ctx, result)}
 	for _, c := range all {
 		object := c.object()
@@ -148,6 +151,27 @@ func (p *impacts) compute(pace *pacer, set *changeSet, view snapshot.View, show 
 			return p.opts.rights.mayGetResult(pace.ctx, view, c.Ref, c)
 		},
 	})
+}
+
+// warnRelated adds the warnings for the objects of a change set that depend on other objects. after has all of them.
+func (p *impacts) warnRelated(ctx context.Context, all []change, after snapshot.View) {
+	var sentences []string
+	for _, c := range all {
+		switch now := c.now.(type) {
+		case *v1.BareMetalHost:
+			if p.opts.HostWarnings != nil {
+				old, _ := c.old.(*v1.BareMetalHost)
+				sentences = append(sentences, p.opts.HostWarnings(after, now, old)...)
+			}
+		case *v1.ISCSICdrom:
+			if p.opts.ImageWarnings != nil {
+				sentences = append(sentences, p.opts.ImageWarnings(after, now)...)
+			}
+		}
+	}
+	for _, text := range sentences {
+		warning.AddWarning(ctx, "", text)
+	}
 }
 
 // word says what a change does to its object.

@@ -394,3 +394,61 @@ func TestImpactOfBadInput(t *testing.T) {
 		a.must(http.StatusMethodNotAllowed, method, impactPath, nil)
 	}
 }
+
+// TestAPendingImageIsNoWarning: a host whose image is not ready yet is no warning, in the answer to a write and in a
+// change set; an image that is missing is one.
+func TestAPendingImageIsNoWarning(t *testing.T) {
+	var inv *snapshot.Inventory
+	a := start(t, func(opts *Options) {
+		inv = opts.Inventory
+		opts.Decider = decide.New(decide.Options{Inventory: inv})
+		opts.HostWarnings = func(view snapshot.View, h, _ *v1.BareMetalHost) (sentences []string) {
+			for _, advice := range decide.AdviseImage(opts.Decider, view, snapshot.HostFrom(h), "does not exist") {
+				sentences = append(sentences, advice.String())
+			}
+			return sentences
+		}
+	})
+	booting := func(name, image string) *v1.BareMetalHost {
+		h := host(name)
+		h.Spec.Image, h.Namespace = image, "g10"
+		h.Spec.IP = ""
+		return h
+	}
+	cdrom := func(name string) *v1.ISCSICdrom {
+		return &v1.ISCSICdrom{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ISCSICdrom"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "g10", Name: name}}
+	}
+	diff := func(objects ...any) (answer, *impact.Report) {
+		t.Helper()
+		body, report := map[string]any{"apply": objects}, &impact.Report{}
+		text, _ := json.Marshal(body)
+		got := a.must(http.StatusOK, "POST", impactPath, string(text))
+		if err := json.Unmarshal(got.body, report); err != nil {
+			t.Fatal(err)
+		}
+		return got, report
+	}
+	for _, set := range [][]any{{booting("x", "live"), cdrom("live")}, {cdrom("live"), booting("x", "live")}} {
+		if got, report := diff(set...); len(got.warnings) > 0 || report.IsWorse() {
+			t.Errorf("a host and its image: %q, %+v", got.warnings, report.Impact)
+		}
+	}
+	if got, report := diff(booting("x", "gone")); len(got.warnings) != 1 || report.Counts[impact.Unbootable] != 1 {
+		t.Errorf("a host without its image: %q, %+v", got.warnings, report.Impact)
+	}
+	if got := a.must(http.StatusCreated, "POST", cdroms, cdrom("live")); len(got.warnings) > 0 {
+		t.Errorf("an image: %q", got.warnings)
+	}
+	await(t, func() bool { return inv.View().Image(snapshot.Ref{Namespace: "g10", Name: "live"}) != nil })
+	if got := a.must(http.StatusCreated, "POST", hosts, booting("x", "live")); len(got.warnings) > 0 {
+		t.Errorf("a host whose image is pending: %q", got.warnings)
+	}
+	if _, report := diff(booting("y", "live")); report.IsWorse() ||
+		report.Groups[0].Answers[0].After.Boot.String() != "boots image g10/live, once it is ready" {
+		t.Errorf("%+v", report.Groups)
+	}
+	if got := a.must(http.StatusCreated, "POST", hosts, booting("z", "gone")); len(got.warnings) != 2 {
+		t.Errorf("a host whose image is missing: %q", got.warnings)
+	}
+}

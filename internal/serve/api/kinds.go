@@ -117,7 +117,12 @@ func hostKind(opts *Options) *kind[*v1.BareMetalHost] {
 			spec:       func(host *v1.BareMetalHost) any { return &host.Spec },
 			validate:   v1.ValidateBareMetalHost,
 			complete:   admitHost(opts.HostStatus),
-			warn:       opts.HostWarnings,
+			warn: func(host, old *v1.BareMetalHost) []string {
+				if opts.HostWarnings == nil {
+					return nil
+				}
+				return opts.HostWarnings(opts.view(), host, old)
+			},
 		},
 		read: completeHost(opts.HostStatus),
 		// A restore may set the state of a machine. Conditions are derived, and a status from a
@@ -194,7 +199,7 @@ func cdromKind(opts *Options) *kind[*v1.ISCSICdrom] {
 				if opts.ImageWarnings == nil {
 					return nil
 				}
-				return opts.ImageWarnings(cdrom)
+				return opts.ImageWarnings(opts.view(), cdrom)
 			},
 		},
 		// A restore may set the release to which an image of a stream is pinned. The server

@@ -63,10 +63,10 @@ type Options struct {
 	// HostStatus has the conditions of BareMetalHosts; nil: they have the stored ones.
 	HostStatus HostStatus
 	// HostWarnings, ImageWarnings and ConfigWarnings return the warnings for an object that is
-	// written, beside those of its status. A host replaces old, which is nil for a new one. A
-	// config is stored by then, unless the write is a dry run.
-	HostWarnings   func(host, old *v1.BareMetalHost) []string
-	ImageWarnings  func(*v1.ISCSICdrom) []string
+	// written, beside those of its status. view has the other objects. A host replaces old, which is
+	// nil for a new one. A config is stored by then, unless the write is a dry run.
+	HostWarnings   func(view snapshot.View, host, old *v1.BareMetalHost) []string
+	ImageWarnings  func(view snapshot.View, cdrom *v1.ISCSICdrom) []string
 	ConfigWarnings func(*v1.IgnitionConfig) []string
 	// Render merges a config with those that it refers to (remote.Renderer), Templates renders
 	// templates, and Inventory has the templates and hosts. The subresource rendered of
@@ -128,6 +128,14 @@ type Options struct {
 	Registerer prometheus.Registerer
 
 	rights rights
+}
+
+// view returns the objects as they are now; the zero value: nothing is known of them.
+func (o *Options) view() snapshot.View {
+	if o.Inventory == nil {
+		return snapshot.View{}
+	}
+	return o.Inventory.View()
 }
 
 // Server is the API. The caller gives its handlers to listeners.

@@ -49,7 +49,8 @@ type strategy[T object] struct {
 	// complete derives fields of a valid object whose spec is new. It replaces old, which
 	// is nil for a new object. It returns errors that only this shows.
 	complete func(ctx context.Context, obj, old T) field.ErrorList
-	// warn returns the warnings of the answer. obj replaces old, which is nil for a new object.
+	// warn returns the warnings of the answer. obj replaces old, which is nil for a new object. It is not called for a
+	// dry run whose change is collected: its warnings depend on all objects of the change set.
 	warn func(obj, old T) []string
 	// reset are the fields that keep sets, for server-side apply.
 	reset *fieldpath.Set
@@ -127,7 +128,7 @@ func annotationWarnings(obj metav1.Object) (sentences []string) {
 func (s *strategy[T]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	note(ctx, change{now: obj.(T)})
 	warnings := annotationWarnings(obj.(T))
-	if s.warn != nil {
+	if s.warn != nil && !isCollected(ctx) {
 		var none T
 		warnings = append(warnings, s.warn(obj.(T), none)...)
 	}
@@ -141,7 +142,7 @@ func (s *strategy[T]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Obj
 	}
 	note(ctx, written)
 	warnings := annotationWarnings(obj.(T))
-	if s.warn != nil {
+	if s.warn != nil && !isCollected(ctx) {
 		warnings = append(warnings, s.warn(obj.(T), old.(T))...)
 	}
 	return warnings

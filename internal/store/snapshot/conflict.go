@@ -52,7 +52,7 @@ type ConflictChange struct {
 // ConflictsOf returns the conflicts that a host has, or would have if it were
 // stored: with all hosts but the one of its own namespace and name. What cannot
 // be read has none.
-func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
+func (v View) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	h := Host{Ref: Ref{Namespace: host.Namespace, Name: host.Name}}
 	nics := append([]v1.NIC{{MAC: host.Spec.BootMACAddress, IP: host.Spec.IP}}, host.Spec.NICs...)
 	for _, nic := range nics {
@@ -65,7 +65,7 @@ func (inv *Inventory) ConflictsOf(host *v1.BareMetalHost) []Conflict {
 	}
 	h.MACs, h.IPs = match.Unique(h.MACs), match.Unique(h.IPs)
 	h.UUID, _ = netaddr.ParseUUID(host.Spec.SystemUUID)
-	return inv.state.Load().hosts.conflicts(&h)
+	return v.hosts.conflicts(&h)
 }
 
 // conflicts returns the conflicts of a host, which need not be in the index.

@@ -299,7 +299,7 @@ func compare(t *testing.T, inv *Inventory, live map[Ref]*v1.BareMetalHost, told 
 	}
 	conflicting := 0
 	for _, h := range all {
-		got := inv.ConflictsOf(live[h.Ref])
+		got := inv.View().ConflictsOf(live[h.Ref])
 		if !slices.Equal(got, told[h.Ref]) {
 			t.Errorf("told of %s %v, it has %v", h.Ref, told[h.Ref], got)
 		}
@@ -331,7 +331,7 @@ func TestConflictText(t *testing.T) {
 	younger.Spec.SystemUUID = "44454C4C-4200-1035-8056-B4C04F4E3132" // the same, in the other byte order
 	inv.Hosts().Load([]kvstore.Item{item(t, 1, old)})
 	var got []string
-	for _, c := range inv.ConflictsOf(younger) {
+	for _, c := range inv.View().ConflictsOf(younger) {
 		got = append(got, c.String())
 	}
 	want := []string{"shares MAC 02:00:00:00:00:01 with BareMetalHost a/old",
@@ -342,7 +342,7 @@ func TestConflictText(t *testing.T) {
 	}
 	bad := hostObject("b", "new", 0, 0, 0)
 	bad.Spec.BootMACAddress, bad.Spec.IP = "nonsense", "nonsense"
-	if got := inv.ConflictsOf(bad); got != nil {
+	if got := inv.View().ConflictsOf(bad); got != nil {
 		t.Errorf("%v of addresses that cannot be read", got)
 	}
 }
@@ -387,7 +387,7 @@ func TestConcurrent(t *testing.T) {
 					"rack": "r1"}}})
 				v.Rules()
 				inv.Stats()
-				inv.ConflictsOf(hostObject("b", "new", 0, 1, 1))
+				inv.View().ConflictsOf(hostObject("b", "new", 0, 1, 1))
 			}
 		})
 	}
